@@ -1,0 +1,66 @@
+# Thin: each target calls a script or tool that also works by itself. `make` lists them.
+# PYTHON=/path/to/python3 chooses the Python that .venv is made with; ARGS="-k name" goes to pytest or ctest.
+SHELL := /bin/bash
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+ARGS ?=
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: demo
+demo: ## a year of New York's flights and weather as MQTT messages: stored by Spark, read back, plotted
+	@scripts/demo.sh $(ARGS)
+
+.PHONY: test
+test: ## all tests: C++ plain and under ASan, the release wheel, Python against the installed wheel
+	@scripts/test.sh
+
+.PHONY: test-cpp
+test-cpp: ## C++ tests only
+	@scripts/cpp.sh dev $(ARGS)
+
+.PHONY: test-python
+test-python: ## Python tests only, against the wheel installed in .venv
+	@scripts/setup.sh test arrow,spark,cli
+	@scripts/pytest.sh $(ARGS)
+
+.PHONY: asan
+asan: ## C++ and Python tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@scripts/cpp.sh asan
+	@scripts/python_asan.sh $(ARGS)
+
+.PHONY: tsan
+tsan: ## C++ tests under ThreadSanitizer
+	@scripts/cpp.sh tsan $(ARGS)
+
+.PHONY: crash
+crash: ## kill -9 a writing process again and again: TOPICDB_CRASH_ROUNDS times (500)
+	@scripts/setup.sh test arrow,spark,cli
+	@TOPICDB_CRASH_ROUNDS=$${TOPICDB_CRASH_ROUNDS:-500} scripts/pytest.sh -m crash --timeout 0 $(ARGS)
+
+.PHONY: bench
+bench: ## measure, and print the table
+	@scripts/bench.sh $(ARGS)
+
+.PHONY: lint
+lint: ## every static check: formats, clang-tidy, ruff, mypy, stubtest, shellcheck
+	@scripts/setup.sh test arrow,spark,cli && scripts/setup.sh lint && scripts/lint.sh
+
+.PHONY: format
+format: ## format C++ and Python
+	@scripts/setup.sh lint && scripts/lint.sh --fix
+
+.PHONY: wheel
+wheel: ## sdist, and from it a wheel that needs no library of the system, in dist/; tested
+	@scripts/setup.sh test arrow,spark,cli && scripts/wheel.sh
+
+.PHONY: setup
+setup: ## only install what is needed to build and test: system packages, RocksDB, .venv
+	@scripts/setup.sh test arrow,spark,cli && scripts/setup.sh lint
+
+.PHONY: clean
+clean: ## remove build/, dist/ and .venv/; RocksDB stays in the user's cache
+	rm -rf build dist .venv

@@ -1,0 +1,37 @@
+// Arrow structures in and out of PyCapsules (the Arrow PyCapsule interface).
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "topicdb/arrow.h"
+
+namespace topicdb::python {
+
+// All REQUIRE the GIL.
+pybind11::object SchemaCapsule();
+// (schema, array)
+pybind11::tuple BatchCapsules(std::shared_ptr<const Batch> batch);
+pybind11::object StreamCapsule(std::shared_ptr<Scan> scan, const PageLimits& limits);
+
+// Copies of the messages of anything with __arrow_c_stream__ or __arrow_c_array__.
+// Arrow buffers may belong to NumPy or other mutable memory, so they are copied before use.
+class ArrowCopies {
+ public:
+  // TypeError, ValueError with the row's number. REQUIRES: the GIL
+  explicit ArrowCopies(const pybind11::object& source);
+  const std::vector<MessageView>& messages() const { return messages_; }
+
+ private:
+  void ReadStream(const pybind11::object& source);
+  void ReadArray(const pybind11::object& source);
+  void Take(const ArrowMessages& reader, const ArrowArray& array);
+
+  std::deque<std::vector<char>> blocks_;
+  std::vector<MessageView> messages_;
+};
+
+}  // namespace topicdb::python

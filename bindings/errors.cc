@@ -1,0 +1,104 @@
+#include "errors.h"
+
+namespace topicdb::python {
+
+namespace py = pybind11;
+
+namespace {
+
+// Borrowed for good: the module keeps them.
+struct Classes {
+  PyObject* topic = nullptr;
+  PyObject* schema = nullptr;
+  PyObject* not_found = nullptr;
+  PyObject* locked = nullptr;
+  PyObject* read_only = nullptr;
+  PyObject* corruption = nullptr;
+  PyObject* storage = nullptr;
+  PyObject* closed = nullptr;
+  PyObject* forked = nullptr;
+};
+
+Classes classes;
+
+PyObject* Define(py::module_& module, const char* name, const char* doc, py::handle bases) {
+  const std::string qualified = std::string("topicdb.") + name;
+  PyObject* type = PyErr_NewExceptionWithDoc(qualified.c_str(), doc, bases.ptr(), nullptr);
+  if (type == nullptr) throw py::error_already_set();
+  module.add_object(name, type);
+  return type;
+}
+
+// str(KeyError) is the repr of its argument, so that a missing key can be told from text. Ours
+// carry a sentence.
+void ShowAsSentence(PyObject* type) {
+  py::setattr(type, "__str__", py::getattr(PyExc_Exception, "__str__"));
+}
+
+PyObject* ClassOf(Code code) {
+  switch (code) {
+    case Code::kTopic:
+      return classes.topic;
+    case Code::kSchema:
+      return classes.schema;
+    case Code::kNotFound:
+      return classes.not_found;
+    case Code::kLocked:
+      return classes.locked;
+    case Code::kReadOnly:
+      return classes.read_only;
+    case Code::kCorruption:
+      return classes.corruption;
+    case Code::kStorage:
+      return classes.storage;
+    case Code::kClosed:
+      return classes.closed;
+    case Code::kForked:
+      return classes.forked;
+    case Code::kInvalidArgument:
+      return PyExc_ValueError;
+    case Code::kInterrupted:
+      return PyExc_KeyboardInterrupt;
+    case Code::kOk:
+      break;
+  }
+  return PyExc_SystemError;
+}
+
+}  // namespace
+
+void RegisterErrors(py::module_& module) {
+  PyObject* error = Define(module, "Error", "Base of every error of TopicDB.", PyExc_Exception);
+  const auto both = [&](PyObject* builtin) {
+    return py::make_tuple(py::handle(error), py::handle(builtin));
+  };
+  classes.topic = Define(module, "TopicError", "A malformed topic or topic filter.",
+                         both(PyExc_ValueError));
+  classes.schema = Define(module, "SchemaError",
+                          "A schema that is malformed, too new, or not the stored one.",
+                          both(PyExc_ValueError));
+  classes.not_found = Define(module, "NotFoundError", "There is no such database, slab or stream.",
+                             both(PyExc_KeyError));
+  ShowAsSentence(classes.not_found);
+  classes.locked = Define(module, "LockedError", "Another process or handle writes this shard.",
+                          both(PyExc_OSError));
+  classes.read_only = Define(module, "ReadOnlyError", "This handle cannot write there.",
+                             both(PyExc_OSError));
+  classes.corruption = Define(module, "CorruptionError", "What is on disk is damaged or foreign.",
+                              both(PyExc_OSError));
+  classes.storage = Define(module, "StorageError", "The file system failed: full, I/O, permissions.",
+                           both(PyExc_OSError));
+  classes.closed = Define(module, "ClosedError", "The handle is closed.", both(PyExc_RuntimeError));
+  classes.forked = Define(module, "ForkedError", "The handle was inherited by a forked process.",
+                          both(PyExc_RuntimeError));
+}
+
+void Raise(const Status& status) {
+  // A signal handler has raised already, and its exception is the one to show.
+  if (!(status.code() == Code::kInterrupted && PyErr_Occurred() != nullptr)) {
+    PyErr_SetString(ClassOf(status.code()), status.message().c_str());
+  }
+  throw py::error_already_set();
+}
+
+}  // namespace topicdb::python

@@ -1,0 +1,134 @@
+#include "messages.h"
+
+#include <algorithm>
+
+namespace topicdb::python {
+
+namespace py = pybind11;
+
+namespace {
+
+constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
+
+// Kept for the life of the process: modules of C++ extensions are never unloaded.
+PyTypeObject* message_type = nullptr;
+PyObject* time_us = nullptr;
+
+[[noreturn]] void BadRow(PyObject* type, std::size_t number, const std::string& what) {
+  PyErr_SetString(type, ("row " + std::to_string(number) + ": " + what).c_str());
+  throw py::error_already_set();
+}
+
+std::string TypeName(py::handle object) { return Py_TYPE(object.ptr())->tp_name; }
+
+// The error that is set, with the row's number before its text.
+[[noreturn]] void RethrowWithRow(std::size_t number) {
+  py::error_already_set error;
+  BadRow(error.type().ptr(), number, py::str(error.value()).cast<std::string>());
+}
+
+std::int64_t TimestampOf(py::handle object, std::size_t number) {
+  if (object.is_none()) return kAssignTimestamp;
+  py::object converted = py::reinterpret_borrow<py::object>(object);
+  if (!PyLong_CheckExact(object.ptr())) {
+    PyObject* result = PyObject_CallFunction(time_us, "O", object.ptr());
+    if (result == nullptr) RethrowWithRow(number);
+    converted = py::reinterpret_steal<py::object>(result);
+  }
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(converted.ptr(), &overflow);
+  if (overflow != 0 || value < 0) {
+    BadRow(PyExc_ValueError, number,
+           "timestamp " + py::str(converted).cast<std::string>() +
+               " is outside 0 <= t < 2**63 microseconds");
+  }
+  return value;
+}
+
+// Items of a row that is a tuple or list of three.
+struct RowItems {
+  py::object topic;
+  py::object timestamp;
+  py::object value;
+};
+
+RowItems ItemsOf(py::handle row, std::size_t number) {
+  const bool is_tuple = PyTuple_Check(row.ptr());
+  if ((!is_tuple && !PyList_Check(row.ptr())) || PySequence_Fast_GET_SIZE(row.ptr()) != 3) {
+    BadRow(PyExc_TypeError, number,
+           "expected a tuple (topic, timestamp, value), got " + TypeName(row));
+  }
+  PyObject** items = PySequence_Fast_ITEMS(row.ptr());
+  return {py::reinterpret_borrow<py::object>(items[0]), py::reinterpret_borrow<py::object>(items[1]),
+          py::reinterpret_borrow<py::object>(items[2])};
+}
+
+}  // namespace
+
+void Configure(py::type type, py::function converter) {
+  message_type = reinterpret_cast<PyTypeObject*>(type.release().ptr());
+  time_us = converter.release().ptr();
+}
+
+RowCopies::RowCopies(const py::iterable& rows) {
+  std::size_t number = 0;
+  for (const py::handle row : rows) Add(row, number++);
+}
+
+std::string_view RowCopies::Keep(const char* bytes, std::size_t size) {
+  if (blocks_.empty() || blocks_.back().capacity() - blocks_.back().size() < size) {
+    blocks_.emplace_back().reserve(std::max(size, kBlockBytes));
+  }
+  std::string& block = blocks_.back();
+  const std::size_t begin = block.size();
+  block.append(bytes, size);
+  return std::string_view(block).substr(begin, size);
+}
+
+void RowCopies::Add(py::handle row, std::size_t number) {
+  const RowItems items = ItemsOf(row, number);
+  MessageView message;
+  if (!PyUnicode_Check(items.topic.ptr())) {
+    BadRow(PyExc_TypeError, number, "topic: expected str, got " + TypeName(items.topic));
+  }
+  Py_ssize_t size = 0;
+  const char* topic = PyUnicode_AsUTF8AndSize(items.topic.ptr(), &size);
+  if (topic == nullptr) RethrowWithRow(number);  // lone surrogates
+  message.topic = Keep(topic, static_cast<std::size_t>(size));
+  message.timestamp = TimestampOf(items.timestamp, number);
+  if (PyBytes_Check(items.value.ptr())) {
+    message.value = Keep(PyBytes_AS_STRING(items.value.ptr()),
+                         static_cast<std::size_t>(PyBytes_GET_SIZE(items.value.ptr())));
+  } else {
+    Py_buffer buffer;
+    if (PyUnicode_Check(items.value.ptr()) ||
+        PyObject_GetBuffer(items.value.ptr(), &buffer, PyBUF_CONTIG_RO) != 0) {
+      PyErr_Clear();
+      BadRow(PyExc_TypeError, number,
+             "value: expected bytes, bytearray or a contiguous memoryview, got " +
+                 TypeName(items.value) + " (text: encode it first)");
+    }
+    message.value = Keep(static_cast<const char*>(buffer.buf), static_cast<std::size_t>(buffer.len));
+    PyBuffer_Release(&buffer);
+  }
+  messages_.push_back(message);
+}
+
+// A NamedTuple is a tuple whose type has names: filling one is some ten times as fast as calling
+// the type.
+py::object MessageAt(const Batch& batch, std::size_t row) {
+  const std::string_view topic = batch.topic(row);
+  const std::string_view value = batch.value(row);
+  PyObject* tuple = message_type->tp_alloc(message_type, 3);
+  if (tuple == nullptr) throw py::error_already_set();
+  const py::object result = py::reinterpret_steal<py::object>(tuple);
+  PyTuple_SET_ITEM(tuple, 0, PyUnicode_DecodeUTF8(topic.data(), static_cast<Py_ssize_t>(topic.size()),
+                                                  nullptr));
+  PyTuple_SET_ITEM(tuple, 1, PyLong_FromLongLong(batch.timestamp(row)));
+  PyTuple_SET_ITEM(tuple, 2,
+                   PyBytes_FromStringAndSize(value.data(), static_cast<Py_ssize_t>(value.size())));
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return result;
+}
+
+}  // namespace topicdb::python

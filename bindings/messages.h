@@ -1,0 +1,37 @@
+// Python rows into message views and back.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "topicdb/message.h"
+
+namespace topicdb::python {
+
+// What the Python layer told the extension: topicdb.Message, and topicdb.times.time_us, which turns
+// times that are no ints into ints.
+void Configure(pybind11::type message_type, pybind11::function time_us);
+
+// Copies of rows given by Python: nothing here refers to a Python object, so the GIL may go, and no
+// other thread can change the bytes while they are checksummed and written.
+class RowCopies {
+ public:
+  // TypeError, ValueError with the row's number. REQUIRES: the GIL
+  explicit RowCopies(const pybind11::iterable& rows);
+  const std::vector<MessageView>& messages() const { return messages_; }
+
+ private:
+  void Add(pybind11::handle row, std::size_t number);
+  std::string_view Keep(const char* bytes, std::size_t size);
+
+  std::deque<std::string> blocks_;  // never moved once filled
+  std::vector<MessageView> messages_;
+};
+
+// A topicdb.Message. REQUIRES: the GIL, row < batch.size()
+pybind11::object MessageAt(const Batch& batch, std::size_t row);
+
+}  // namespace topicdb::python

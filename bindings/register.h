@@ -1,0 +1,27 @@
+// One function for each file of bindings; module.cc calls them in this order.
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "errors.h"
+#include "topicdb/database.h"
+
+namespace topicdb::python {
+
+void RegisterTopic(pybind11::module_& module);
+void RegisterBatch(pybind11::module_& module);
+void RegisterPosition(pybind11::module_& module);
+void RegisterScan(pybind11::module_& module);
+void RegisterDatabase(pybind11::module_& module);
+
+// A topicdb.Batch.
+pybind11::object WrapBatch(std::shared_ptr<const Batch> batch);
+
+// A topicdb._core.Scan.
+pybind11::object WrapScan(std::unique_ptr<Scan> scan);
+
+// Whether Python wants a long read to stop (Ctrl-C). Takes the GIL.
+bool PythonInterrupts();
+
+}  // namespace topicdb::python

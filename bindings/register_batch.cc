@@ -1,0 +1,94 @@
+#include <pybind11/numpy.h>
+
+#include "arrow_capsules.h"
+#include "messages.h"
+#include "register.h"
+
+namespace topicdb::python {
+
+namespace py = pybind11;
+
+namespace {
+
+using SharedBatch = std::shared_ptr<const Batch>;
+
+// Python's view of a batch: pybind11 holders cannot be pointers to const.
+struct PyBatch {
+  SharedBatch batch;
+};
+
+// Lives as long as the array that refers to the batch's memory.
+py::array_t<std::int64_t> Timestamps(const PyBatch& self) {
+  const auto* owner = new SharedBatch(self.batch);
+  const py::capsule keep(owner, [](void* pointer) { delete static_cast<SharedBatch*>(pointer); });
+  py::array_t<std::int64_t> array(static_cast<py::ssize_t>(self.batch->size()),
+                                  self.batch->timestamps().data(), keep);
+  array.attr("flags").attr("writeable") = false;
+  return array;
+}
+
+py::list Topics(const PyBatch& self) {
+  py::list topics;
+  for (std::size_t row = 0; row < self.batch->size(); ++row) {
+    topics.append(py::str(self.batch->topic(row)));
+  }
+  return topics;
+}
+
+py::list Values(const PyBatch& self) {
+  py::list values;
+  for (std::size_t row = 0; row < self.batch->size(); ++row) {
+    values.append(py::bytes(self.batch->value(row)));
+  }
+  return values;
+}
+
+py::list ToList(const PyBatch& self) {
+  py::list messages(self.batch->size());
+  for (std::size_t row = 0; row < self.batch->size(); ++row) {
+    PyList_SET_ITEM(messages.ptr(), static_cast<py::ssize_t>(row),
+                    MessageAt(*self.batch, row).release().ptr());
+  }
+  return messages;
+}
+
+py::object GetItem(const PyBatch& self, py::ssize_t index) {
+  const auto size = static_cast<py::ssize_t>(self.batch->size());
+  if (index < 0) index += size;
+  if (index < 0 || index >= size) throw py::index_error("batch index out of range");
+  return MessageAt(*self.batch, static_cast<std::size_t>(index));
+}
+
+struct PySchema {};
+
+}  // namespace
+
+py::object WrapBatch(std::shared_ptr<const Batch> batch) {
+  return py::cast(PyBatch{std::move(batch)});
+}
+
+void RegisterBatch(py::module_& module) {
+  py::class_<PySchema>(module, "ArrowSchema", "The Arrow schema of every batch.")
+      .def("__arrow_c_schema__", [](const PySchema&) { return SchemaCapsule(); });
+  module.def("arrow_schema", [] { return PySchema{}; });
+
+  py::class_<PyBatch>(module, "Batch",
+                      "Messages as columns. Immutable; outlives the database it came from.")
+      .def_property_readonly("topics", &Topics, "list[str]: the topic of each message")
+      .def_property_readonly("timestamps", &Timestamps,
+                             "read-only int64 array, microseconds since the epoch; no copy")
+      .def_property_readonly("values", &Values, "list[bytes]: the value of each message")
+      .def_property_readonly("nbytes", [](const PyBatch& self) { return self.batch->bytes(); })
+      .def("__len__", [](const PyBatch& self) { return self.batch->size(); })
+      .def("__getitem__", &GetItem, py::arg("index"), py::pos_only())
+      .def("__iter__", [](const PyBatch& self) { return py::iter(ToList(self)); })
+      .def("to_list", &ToList, "The messages as a list.")
+      .def("__arrow_c_schema__", [](const PyBatch&) { return SchemaCapsule(); })
+      .def(
+          "__arrow_c_array__",
+          [](const PyBatch& self, const py::object&) { return BatchCapsules(self.batch); },
+          py::arg("requested_schema") = py::none())
+      .attr("__module__") = "topicdb";
+}
+
+}  // namespace topicdb::python

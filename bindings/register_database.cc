@@ -1,0 +1,216 @@
+#include "arrow_capsules.h"
+#include "messages.h"
+#include "register.h"
+
+// Every bound method: arguments are taken with the GIL, then it is released around the call to the
+// core (which may wait for disk or for another thread), then the result is converted.
+namespace topicdb::python {
+
+namespace py = pybind11;
+
+namespace {
+
+template <typename Call>
+auto WithoutGil(Call call) {
+  const py::gil_scoped_release release;
+  return call();
+}
+
+Durability ParseDurability(const std::string& text) {
+  if (text == "none") return Durability::kNone;
+  if (text == "os") return Durability::kOs;
+  if (text == "disk") return Durability::kDisk;
+  throw py::value_error("durability: expected 'none', 'os' or 'disk', got '" + text + "'");
+}
+
+const char* NameOf(Durability durability) {
+  switch (durability) {
+    case Durability::kNone:
+      return "none";
+    case Durability::kOs:
+      return "os";
+    case Durability::kDisk:
+      return "disk";
+  }
+  return "unknown";
+}
+
+LayoutKind ParseLayout(const std::string& text) {
+  if (text == "skipstream") return LayoutKind::kSkipstream;
+  Raise(SchemaFault("layout: expected 'skipstream', got '" + text + "'"));
+}
+
+using OptionalText = std::optional<std::string>;
+using OptionalTime = std::optional<std::int64_t>;
+using Retention = std::vector<std::pair<std::string, std::int64_t>>;
+
+std::unique_ptr<Database> Open(const std::string& path, bool read_only,
+                               std::optional<std::vector<std::uint32_t>> only_shards,
+                               const std::string& durability, std::size_t cache_bytes,
+                               std::size_t write_buffer_bytes, std::optional<std::uint32_t> shards,
+                               const OptionalText& layout,
+                               std::optional<std::uint32_t> timestamp_bytes,
+                               std::optional<std::vector<std::string>> structures,
+                               std::optional<std::vector<std::uint32_t>> thresholds,
+                               const std::optional<Retention>& retention) {
+  OpenOptions options;
+  options.read_only = read_only;
+  options.only_shards = std::move(only_shards);
+  options.durability = ParseDurability(durability);
+  options.cache_bytes = cache_bytes;
+  options.write_buffer_bytes = write_buffer_bytes;
+  options.schema.shards = shards;
+  if (layout.has_value()) options.schema.layout = ParseLayout(*layout);
+  options.schema.timestamp_bytes = timestamp_bytes;
+  options.schema.structures = std::move(structures);
+  options.schema.thresholds = std::move(thresholds);
+  if (retention.has_value()) {
+    auto& classes = options.schema.retention.emplace();
+    for (const auto& [filter, age_us] : *retention) classes.push_back({filter, age_us});
+  }
+  return Unwrap(WithoutGil([&] { return Database::Open(path, options); }));
+}
+
+py::dict SchemaOf(const Database& self) {
+  const Schema& schema = self.schema();
+  py::dict retention;
+  for (const RetentionClass& item : schema.retention) {
+    retention[py::str(item.filter)] = item.age_us == 0 ? py::object(py::none())
+                                                       : py::object(py::int_(item.age_us));
+  }
+  py::dict result;
+  result["shards"] = schema.shards;
+  result["layout"] = "skipstream";
+  result["timestamp_bytes"] = schema.timestamp_bytes;
+  result["structures"] = schema.structures;
+  result["thresholds"] = schema.thresholds;
+  result["retention"] = retention;
+  return result;
+}
+
+py::tuple Append(Database& self, const std::vector<MessageView>& messages,
+                 const OptionalText& durability) {
+  std::optional<Durability> wanted;
+  if (durability.has_value()) wanted = ParseDurability(*durability);
+  const Receipt receipt = Unwrap(WithoutGil([&] { return self.Append(messages, wanted); }));
+  py::dict serials;
+  for (const auto& [shard, serial] : receipt.serials) serials[py::int_(shard)] = serial;
+  return py::make_tuple(serials, receipt.count, NameOf(receipt.durability));
+}
+
+py::tuple AppendRows(Database& self, const py::iterable& rows, const OptionalText& durability) {
+  const RowCopies copies(rows);
+  return Append(self, copies.messages(), durability);
+}
+
+py::tuple AppendArrow(Database& self, const py::object& source, const OptionalText& durability) {
+  const ArrowCopies copies(source);
+  return Append(self, copies.messages(), durability);
+}
+
+py::object NewScan(const Database& self, const std::string& filter, OptionalTime start,
+                   OptionalTime end, bool time_order, std::optional<std::vector<Stream>> streams) {
+  const Filter parsed = Unwrap(Filter::Parse(filter));
+  const ScanOptions options{{start, end}, time_order, std::move(streams)};
+  return WrapScan(Unwrap(WithoutGil([&] { return self.NewScan(parsed, options); })));
+}
+
+std::vector<Stream> Streams(const Database& self, const std::string& filter, OptionalTime start,
+                            OptionalTime end) {
+  const Filter parsed = Unwrap(Filter::Parse(filter));
+  return Unwrap(WithoutGil([&] { return self.Streams(parsed, {start, end}); }));
+}
+
+Iterator NewIterator(const Database& self, const Stream& stream, const std::string& filter,
+                     OptionalTime start, OptionalTime end) {
+  const Filter parsed = Unwrap(Filter::Parse(filter));
+  return Unwrap(WithoutGil([&] { return self.NewIterator(stream, parsed, {start, end}); }));
+}
+
+py::tuple Next(const Database& self, const Iterator& iterator, std::size_t rows_max,
+               std::size_t bytes_max) {
+  Page page = Unwrap(WithoutGil(
+      [&] { return self.Next(iterator, {rows_max, bytes_max}, &PythonInterrupts); }));
+  return py::make_tuple(std::move(page.iterator), WrapBatch(std::move(page.batch)),
+                        page.end_of_stream);
+}
+
+py::dict StatsOf(const Database& self) {
+  const Stats stats = Unwrap(WithoutGil([&] { return self.GetStats(); }));
+  py::list shards;
+  std::uint64_t messages = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t streams = 0;
+  std::uint64_t disk_bytes = 0;
+  for (const ShardStats& shard : stats.shards) {
+    py::dict item;
+    item["shard"] = shard.shard;
+    item["serial"] = shard.serial;
+    item["clock"] = shard.clock_us;
+    item["messages"] = shard.messages;
+    item["bytes"] = shard.bytes;
+    item["streams"] = shard.streams;
+    item["slabs"] = shard.slabs;
+    item["disk_bytes"] = shard.disk_bytes;
+    item["memory_bytes"] = shard.memory_bytes;
+    item["structure_bytes"] = shard.structure_bytes;
+    shards.append(item);
+    messages += shard.messages;
+    bytes += shard.bytes;
+    streams += shard.streams;
+    disk_bytes += shard.disk_bytes;
+  }
+  py::dict result;
+  result["messages"] = messages;
+  result["bytes"] = bytes;
+  result["streams"] = streams;
+  result["disk_bytes"] = disk_bytes;
+  result["cache_bytes"] = stats.cache_bytes;
+  result["shards"] = shards;
+  return result;
+}
+
+}  // namespace
+
+void RegisterDatabase(py::module_& module) {
+  module.attr("FORMAT_VERSION") = 1;
+  py::class_<Database>(module, "Database", "An open database.",
+                       py::release_gil_before_calling_cpp_dtor())
+      .def_static("open", &Open, py::arg("path"), py::kw_only(), py::arg("read_only"),
+                  py::arg("only_shards"), py::arg("durability"), py::arg("cache_bytes"),
+                  py::arg("write_buffer_bytes"), py::arg("shards"), py::arg("layout"),
+                  py::arg("timestamp_bytes"), py::arg("structures"), py::arg("thresholds"),
+                  py::arg("retention"))
+      .def_property_readonly("path", &Database::path)
+      .def_property_readonly("schema", &SchemaOf)
+      .def_property_readonly("closed", &Database::closed)
+      .def("append_rows", &AppendRows, py::arg("rows"), py::arg("durability"))
+      .def("append_arrow", &AppendArrow, py::arg("stream"), py::arg("durability"))
+      .def("scan", &NewScan, py::arg("filter"), py::arg("start"), py::arg("end"),
+           py::arg("time_order"), py::arg("streams"))
+      .def("streams", &Streams, py::arg("filter"), py::arg("start"), py::arg("end"))
+      .def("iterator", &NewIterator, py::arg("stream"), py::arg("filter"), py::arg("start"),
+           py::arg("end"))
+      .def("next", &Next, py::arg("iterator"), py::arg("rows_max"), py::arg("bytes_max"))
+      .def(
+          "rotate",
+          [](Database& self, const OptionalText& retention_class) {
+            Check(WithoutGil([&] { return self.Rotate(retention_class); }));
+          },
+          py::arg("retention_class"))
+      .def("slabs",
+           [](const Database& self) { return Unwrap(WithoutGil([&] { return self.Slabs(); })); })
+      .def(
+          "drop_slab",
+          [](Database& self, std::uint32_t shard, const std::string& retention_class,
+             std::uint32_t generation) {
+            Check(WithoutGil([&] { return self.DropSlab(shard, retention_class, generation); }));
+          },
+          py::arg("shard"), py::arg("retention_class"), py::arg("generation"))
+      .def("stats", &StatsOf)
+      .def("refresh", [](Database& self) { Check(WithoutGil([&] { return self.Refresh(); })); })
+      .def("flush", [](Database& self) { Check(WithoutGil([&] { return self.Flush(); })); })
+      .def("close", [](Database& self) { Check(WithoutGil([&] { return self.Close(); })); });
+}
+
+}  // namespace topicdb::python

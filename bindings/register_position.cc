@@ -1,0 +1,99 @@
+#include "register.h"
+
+#include <functional>
+
+namespace topicdb::python {
+
+namespace py = pybind11;
+
+namespace {
+
+// Values that compare, hash, pickle and encode by their bytes.
+template <typename Value>
+void DefineAsValue(py::class_<Value>& type) {
+  type.def("__bytes__", [](const Value& self) { return py::bytes(self.Encode()); })
+      .def_static(
+          "from_bytes",
+          [](const py::bytes& data) { return Unwrap(Value::Decode(std::string_view(data))); },
+          py::arg("data"), py::pos_only(), "What bytes() of one gave. CorruptionError if it is not.")
+      .def("__eq__",
+           [](const Value& self, const py::object& other) {
+             return py::isinstance<Value>(other) && self == other.cast<const Value&>();
+           })
+      .def("__hash__",
+           [](const Value& self) { return std::hash<std::string>()(self.Encode()); })
+      .def("__reduce__", [](const py::object& self) {
+        const auto& value = self.cast<const Value&>();
+        return py::make_tuple(py::type::of(self).attr("from_bytes"),
+                              py::make_tuple(py::bytes(value.Encode())));
+      });
+  type.attr("__module__") = "topicdb";
+}
+
+std::string ReprStream(const Stream& self) {
+  return "<topicdb.Stream '" + self.structure + "' shard=" + std::to_string(self.slab.shard) +
+         " retention_class='" + self.retention_class +
+         "' generation=" + std::to_string(self.slab.generation) + ">";
+}
+
+std::string ReprIterator(const Iterator& self) {
+  return "<topicdb.Iterator '" + self.filter + "' shard=" + std::to_string(self.slab.shard) +
+         " generation=" + std::to_string(self.slab.generation) +
+         " timestamp=" + std::to_string(self.position.timestamp) + ">";
+}
+
+}  // namespace
+
+void RegisterPosition(py::module_& module) {
+  py::class_<Stream> stream(module, "Stream",
+                            "Topics of one structure in one slab; the unit of ordered reading.");
+  stream.def_property_readonly("shard", [](const Stream& self) { return self.slab.shard; })
+      .def_readonly("retention_class", &Stream::retention_class)
+      .def_property_readonly("generation", [](const Stream& self) { return self.slab.generation; })
+      .def_readonly("structure", &Stream::structure)
+      .def_readonly("id", &Stream::id)
+      .def("__repr__", &ReprStream);
+  DefineAsValue(stream);
+
+  py::class_<Iterator> iterator(module, "Iterator",
+                                "A position in a stream. Immutable; store it with bytes().");
+  iterator.def_property_readonly("shard", [](const Iterator& self) { return self.slab.shard; })
+      .def_property_readonly("generation",
+                             [](const Iterator& self) { return self.slab.generation; })
+      .def_readonly("filter", &Iterator::filter)
+      .def_property_readonly("timestamp",
+                             [](const Iterator& self) { return self.position.timestamp; })
+      .def("__repr__", &ReprIterator);
+  DefineAsValue(iterator);
+
+  py::class_<SlabInfo> slab(module, "Slab", "What is known of a slab at one moment.");
+  slab.def_property_readonly("shard", [](const SlabInfo& self) { return self.id.shard; })
+      .def_readonly("retention_class", &SlabInfo::retention_class)
+      .def_property_readonly("generation", [](const SlabInfo& self) { return self.id.generation; })
+      .def_property_readonly("layout", [](const SlabInfo&) { return "skipstream"; })
+      .def_readonly("read_only", &SlabInfo::read_only)
+      .def_readonly("created_at", &SlabInfo::created_at_us)
+      .def_readonly("sealed_at", &SlabInfo::sealed_at_us)
+      .def_readonly("messages", &SlabInfo::messages)
+      .def_readonly("bytes", &SlabInfo::bytes)
+      .def_readonly("streams", &SlabInfo::streams)
+      .def_readonly("first_timestamp", &SlabInfo::first_timestamp)
+      .def_readonly("last_timestamp", &SlabInfo::last_timestamp)
+      .def("__eq__",
+           [](const SlabInfo& self, const py::object& other) {
+             return py::isinstance<SlabInfo>(other) && self == other.cast<const SlabInfo&>();
+           })
+      .def("__hash__",
+           [](const SlabInfo& self) {
+             return py::hash(py::make_tuple(self.id.shard, self.id.retention_class,
+                                            self.id.generation));
+           })
+      .def("__repr__", [](const SlabInfo& self) {
+        return "<topicdb.Slab shard=" + std::to_string(self.id.shard) + " retention_class='" +
+               self.retention_class + "' generation=" + std::to_string(self.id.generation) +
+               " messages=" + std::to_string(self.messages) + ">";
+      });
+  slab.attr("__module__") = "topicdb";
+}
+
+}  // namespace topicdb::python

@@ -1,0 +1,51 @@
+#include "arrow_capsules.h"
+#include "register.h"
+
+namespace topicdb::python {
+
+namespace py = pybind11;
+
+namespace {
+
+// Shared with an Arrow stream that may outlive the Python object.
+struct PyScan {
+  std::shared_ptr<Scan> scan;
+};
+
+py::object NextBatch(const PyScan& self, std::size_t rows_max, std::size_t bytes_max) {
+  Result<std::shared_ptr<const Batch>> batch = [&] {
+    const py::gil_scoped_release release;  // reads files
+    return self.scan->Next({rows_max, bytes_max}, &PythonInterrupts);
+  }();
+  std::shared_ptr<const Batch> value = Unwrap(std::move(batch));
+  return value == nullptr ? py::none() : WrapBatch(std::move(value));
+}
+
+py::object TakeStream(const PyScan& self, std::size_t rows_max, std::size_t bytes_max) {
+  return StreamCapsule(self.scan, {rows_max, bytes_max});
+}
+
+void CloseScan(const PyScan& self) {
+  const py::gil_scoped_release release;  // waits for a call in flight
+  self.scan->Close();
+}
+
+}  // namespace
+
+bool PythonInterrupts() {
+  const py::gil_scoped_acquire acquire;
+  return PyErr_CheckSignals() != 0;
+}
+
+py::object WrapScan(std::unique_ptr<Scan> scan) {
+  return py::cast(PyScan{std::shared_ptr<Scan>(std::move(scan))});
+}
+
+void RegisterScan(py::module_& module) {
+  py::class_<PyScan>(module, "Scan", "A running read.", py::release_gil_before_calling_cpp_dtor())
+      .def("next_batch", &NextBatch, py::arg("rows_max"), py::arg("bytes_max"))
+      .def("arrow_stream", &TakeStream, py::arg("rows_max"), py::arg("bytes_max"))
+      .def("close", &CloseScan);
+}
+
+}  // namespace topicdb::python

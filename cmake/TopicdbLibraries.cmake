@@ -1,0 +1,14 @@
+# topicdb::deflate (CRC-32) and topicdb::xxhash (XXH3, used header-only). Debian's packages bring no
+# CMake files, vcpkg's do: both are found by header and library.
+find_path(TOPICDB_DEFLATE_INCLUDE libdeflate.h REQUIRED)
+find_library(TOPICDB_DEFLATE_LIBRARY NAMES deflate libdeflate REQUIRED)
+add_library(topicdb_deflate INTERFACE)
+add_library(topicdb::deflate ALIAS topicdb_deflate)
+target_include_directories(topicdb_deflate SYSTEM INTERFACE "${TOPICDB_DEFLATE_INCLUDE}")
+target_link_libraries(topicdb_deflate INTERFACE "${TOPICDB_DEFLATE_LIBRARY}")
+
+find_path(TOPICDB_XXHASH_INCLUDE xxhash.h REQUIRED)
+add_library(topicdb_xxhash INTERFACE)
+add_library(topicdb::xxhash ALIAS topicdb_xxhash)
+target_include_directories(topicdb_xxhash SYSTEM INTERFACE "${TOPICDB_XXHASH_INCLUDE}")
+target_compile_definitions(topicdb_xxhash INTERFACE XXH_INLINE_ALL)

@@ -1,0 +1,56 @@
+// Messages as Arrow data, by the C data interface alone: no Arrow library is needed.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "topicdb/arrow_abi.h"
+#include "topicdb/database.h"
+#include "topicdb/message.h"
+#include "topicdb/status.h"
+
+namespace topicdb {
+
+// struct<topic: string, timestamp: timestamp[us, UTC], value: binary>, none of them nullable.
+// `out` must be released by who gets it.
+void ExportSchema(ArrowSchema* out);
+// Arrays that point into the batch and keep it alive until they are released (from any thread).
+void ExportBatch(std::shared_ptr<const Batch> batch, ArrowArray* out);
+// A stream over the rest of a scan. Its calls may come from any thread, one at a time.
+void ExportStream(std::shared_ptr<Scan> scan, const PageLimits& limits, ArrowArrayStream* out);
+
+// Messages of Arrow data, for Database::Append. Columns are found by name: topic (string,
+// large_string), timestamp (timestamp of any unit with a zone, int64 µs; null: assigned at commit)
+// and value (binary, string, large ones). Others are refused, and so are nulls in topic and value.
+class ArrowMessages {
+ public:
+  // Takes the schema's facts; does not keep or release it. kInvalidArgument names the column, what
+  // it should be and what it is.
+  static Result<ArrowMessages> Make(const ArrowSchema& schema);
+
+  // Adds views of the array's messages to `out`; they live as long as the array.
+  // kInvalidArgument names the row (counted from `first_row`).
+  Status Append(const ArrowArray& array, std::size_t first_row,
+                std::vector<MessageView>* out) const;
+
+ private:
+  struct Column {
+    std::size_t index = 0;
+    bool large = false;  // 64-bit offsets
+  };
+  struct TimeColumn {
+    std::size_t index = 0;
+    std::int64_t multiply = 1;  // to µs
+    std::int64_t divide = 1;
+  };
+
+  Column topic_;
+  Column value_;
+  std::optional<TimeColumn> timestamp_;  // absent: every timestamp is assigned
+  std::size_t columns_ = 0;
+};
+
+}  // namespace topicdb

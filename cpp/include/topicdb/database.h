@@ -1,0 +1,143 @@
+// A database: one directory of messages. The entry point of the C++ API.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "topicdb/iterator.h"
+#include "topicdb/message.h"
+#include "topicdb/options.h"
+#include "topicdb/status.h"
+#include "topicdb/topic.h"
+
+namespace topicdb {
+
+class DatabaseImpl;
+class ScanImpl;
+
+// start <= timestamp < end; an absent bound is none.
+struct TimeRange {
+  std::optional<std::int64_t> start;
+  std::optional<std::int64_t> end;
+};
+
+// How much one read may return. At least one message comes back however large it is.
+struct PageLimits {
+  std::size_t rows_max = 1'000;
+  std::size_t bytes_max = std::size_t{8} << 20;
+};
+
+// Asked now and then during long reads; true makes the call return kInterrupted.
+using InterruptCheck = std::function<bool()>;
+
+struct ScanOptions {
+  TimeRange range;
+  // One merged run by timestamp over all streams, instead of stream after stream.
+  bool time_order = false;
+  // Only these streams; absent: all that the filter may find.
+  std::optional<std::vector<Stream>> streams;
+};
+
+struct ShardStats {
+  std::uint32_t shard = 0;
+  std::uint64_t serial = 0;           // of the last commit
+  std::int64_t clock_us = 0;          // last timestamp that was assigned
+  std::uint64_t messages = 0;         // as SlabInfo
+  std::uint64_t bytes = 0;            // as SlabInfo
+  std::uint64_t streams = 0;
+  std::uint64_t slabs = 0;
+  std::uint64_t disk_bytes = 0;       // files of live data
+  std::uint64_t memory_bytes = 0;     // write buffers and table readers
+  std::uint64_t structure_bytes = 0;  // memory of the learned structures
+};
+
+struct Stats {
+  std::vector<ShardStats> shards;
+  std::uint64_t cache_bytes = 0;  // in use
+};
+
+struct Page {
+  Iterator iterator;  // where to go on
+  std::shared_ptr<const Batch> batch;
+  bool end_of_stream = false;  // a read-only generation, read to its end
+};
+
+// A running read over many streams; made by Database::NewScan. It sees each shard as it was when
+// the scan was made: whole commits only. Thread-safe; keeps no lock between calls. Closing the
+// database ends it: Next then returns kClosed.
+class Scan {
+ public:
+  explicit Scan(std::shared_ptr<ScanImpl> impl);
+  ~Scan();
+  Scan(const Scan&) = delete;
+  Scan& operator=(const Scan&) = delete;
+
+  // The next messages, at least one; nullptr at the end.
+  Result<std::shared_ptr<const Batch>> Next(const PageLimits& limits,
+                                            const InterruptCheck& interrupted = nullptr);
+  // Frees what it holds. May be repeated.
+  void Close();
+
+ private:
+  std::shared_ptr<ScanImpl> impl_;
+};
+
+// Thread-safe. Every method but path() and schema() returns kClosed after Close and kForked in a
+// forked child. Destroying it closes it; in a forked child it is left alone instead.
+class Database {
+ public:
+  // Opens the database in directory `path`; creates it unless options.read_only.
+  // kNotFound, kCorruption, kSchema, kLocked, kInvalidArgument, kStorage.
+  static Result<std::unique_ptr<Database>> Open(const std::string& path, const OpenOptions& options);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  const std::string& path() const;
+  const Schema& schema() const;
+  bool closed() const;
+
+  // Stores messages, in each shard all or none, in the order given. Every message is checked before
+  // anything is written: kTopic and kInvalidArgument name the row and change nothing. When a shard
+  // fails after another succeeded, the message says which ones hold the messages.
+  Result<Receipt> Append(std::span<const MessageView> messages,
+                         std::optional<Durability> durability = std::nullopt);
+
+  // Streams that may hold messages that match, ordered by slab and structure.
+  Result<std::vector<Stream>> Streams(const Filter& filter, const TimeRange& range) const;
+
+  // A position in `stream`. kNotFound if its slab is gone.
+  Result<Iterator> NewIterator(const Stream& stream, const Filter& filter,
+                               const TimeRange& range) const;
+  // Reads on from `iterator`. An empty batch without end_of_stream means "nothing yet".
+  Result<Page> Next(const Iterator& iterator, const PageLimits& limits,
+                    const InterruptCheck& interrupted = nullptr) const;
+  Result<std::unique_ptr<Scan>> NewScan(const Filter& filter, const ScanOptions& options) const;
+
+  // Starts a new generation in every open shard, of one class (its filter) or of all.
+  Status Rotate(const std::optional<std::string>& retention_class);
+  Result<std::vector<SlabInfo>> Slabs() const;
+  // kInvalidArgument for a current generation, kNotFound if there is no such slab.
+  Status DropSlab(std::uint32_t shard, const std::string& retention_class, std::uint32_t generation);
+  Result<Stats> GetStats() const;
+
+  // Read-only handles see what was written since; others are up to date anyway.
+  Status Refresh();
+  // Moves everything to files and fsyncs it.
+  Status Flush();
+  // Waits for calls in flight, ends scans, flushes, releases the locks. May be repeated.
+  Status Close();
+
+ private:
+  explicit Database(std::shared_ptr<DatabaseImpl> impl);
+  std::shared_ptr<DatabaseImpl> impl_;
+};
+
+}  // namespace topicdb

@@ -1,0 +1,94 @@
+// Small immutable values that name a place in a database: slabs, streams and iterators.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "topicdb/options.h"
+#include "topicdb/status.h"
+
+namespace topicdb {
+
+// Random, made when the database is created: a saved iterator is refused by any other database.
+using DatabaseId = std::array<std::uint8_t, 16>;
+
+// The unit of retention.
+struct SlabId {
+  std::uint32_t shard = 0;
+  std::uint32_t retention_class = 0;  // index into the database's retention classes
+  std::uint32_t generation = 0;       // from 1
+
+  auto operator<=>(const SlabId&) const = default;
+};
+
+// What is known of a slab.
+struct SlabInfo {
+  SlabId id;
+  std::string retention_class;  // its topic filter
+  LayoutKind layout = LayoutKind::kSkipstream;
+  bool read_only = false;
+  std::int64_t created_at_us = 0;
+  std::optional<std::int64_t> sealed_at_us;
+  std::uint64_t messages = 0;  // written; one that was overwritten counts each time
+  std::uint64_t bytes = 0;     // of their topics and values
+  std::uint64_t streams = 0;
+  std::optional<std::int64_t> first_timestamp;  // smallest and largest of all written
+  std::optional<std::int64_t> last_timestamp;
+
+  bool operator==(const SlabInfo&) const = default;
+};
+
+// A set of topics of one structure in one slab; the unit of ordered reading.
+struct Stream {
+  DatabaseId database{};
+  SlabId slab;
+  std::uint32_t id = 0;         // within the slab, never zero
+  std::string retention_class;  // its topic filter
+  std::string structure;        // such as "metrics/+/cpu/+"
+
+  auto operator<=>(const Stream&) const = default;
+
+  // A stable, checksummed form; docs/format.md draws it.
+  std::string Encode() const;
+  static Result<Stream> Decode(std::string_view bytes);
+};
+
+// A place among the messages of one stream.
+struct Position {
+  // DO NOT CHANGE THESE VALUES: they are in saved iterators.
+  enum class Kind : std::uint8_t {
+    kAtTime = 1,        // before the first message at or after `timestamp`
+    kAfterMessage = 2,  // after the message (timestamp, serial, index)
+    kAfterKey = 3,      // after the key `words` (streams without time)
+  };
+  Kind kind = Kind::kAtTime;
+  std::int64_t timestamp = 0;
+  std::uint64_t serial = 0;  // of the commit
+  std::uint32_t index = 0;   // in the batch that was committed
+  std::string words;
+
+  auto operator<=>(const Position&) const = default;
+};
+
+// A position in a stream, with the filter and the end of what is wanted. Immutable by convention:
+// Database::Next returns a new one.
+struct Iterator {
+  DatabaseId database{};
+  SlabId slab;
+  std::uint32_t stream = 0;
+  std::string filter;
+  Position position;
+  std::optional<std::int64_t> end;  // exclusive
+
+  auto operator<=>(const Iterator&) const = default;
+
+  // A stable, checksummed form; docs/format.md draws it.
+  std::string Encode() const;
+  static Result<Iterator> Decode(std::string_view bytes);
+};
+
+}  // namespace topicdb

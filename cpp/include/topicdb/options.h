@@ -1,0 +1,77 @@
+// Schema of a database (fixed when it is created) and settings of a handle.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace topicdb {
+
+// What a commit survives. DO NOT CHANGE THESE VALUES: bindings and files use them.
+enum class Durability : std::uint8_t {
+  kNone = 1,  // closing the database
+  kOs = 2,    // kill -9 of the process: handed to the operating system
+  kDisk = 3,  // loss of power: fsynced
+};
+
+// How a slab encodes its messages. DO NOT CHANGE THESE VALUES: they are on disk.
+enum class LayoutKind : std::uint8_t {
+  kSkipstream = 1,
+};
+
+// Topics that share a retention; see Schema::retention.
+struct RetentionClass {
+  std::string filter;
+  std::int64_t age_us = 0;  // 0: keep for ever
+
+  bool operator==(const RetentionClass&) const = default;
+};
+
+// Fixed when the database is created.
+struct Schema {
+  // Each shard is a RocksDB of its own with one writer; a topic lives in crc32(topic) % shards.
+  std::uint32_t shards = 1;
+  LayoutKind layout = LayoutKind::kSkipstream;
+  // Width of a timestamp in keys: 8, or 0 for a pure map of topics (every timestamp is then 0).
+  std::uint32_t timestamp_bytes = 8;
+  // Hints: topic filters whose wildcards are levels known to vary.
+  std::vector<std::string> structures;
+  // Distinct words that a level may have before later ones share a wildcard, by depth; the last
+  // one repeats. The defaults are those of EMQX Durable Storage, whose learning this is.
+  std::vector<std::uint32_t> thresholds = {100, 10};
+  // The first filter that matches a topic decides its class. What none matches is in an implicit
+  // last class "#" that is kept for ever.
+  std::vector<RetentionClass> retention;
+
+  bool operator==(const Schema&) const = default;
+};
+
+inline constexpr std::uint32_t kShardsMax = 1024;
+
+// What the caller of Open wants of the schema. Absent: as stored, or the default at creation.
+struct SchemaRequest {
+  std::optional<std::uint32_t> shards;
+  std::optional<LayoutKind> layout;
+  std::optional<std::uint32_t> timestamp_bytes;
+  std::optional<std::vector<std::string>> structures;
+  std::optional<std::vector<std::uint32_t>> thresholds;
+  std::optional<std::vector<RetentionClass>> retention;
+};
+
+struct OpenOptions {
+  SchemaRequest schema;
+  bool read_only = false;
+  // Shards to open; absent: all. Other handles may open the others for writing.
+  std::optional<std::vector<std::uint32_t>> only_shards;
+  // Of commits that do not say.
+  Durability durability = Durability::kOs;
+  // Blocks of files kept decompressed in memory, shared by all shards.
+  std::size_t cache_bytes = std::size_t{32} << 20;
+  // Written messages kept in memory before they go to files, shared by all shards. Also bounds the
+  // log that opening (and every read-only open beside a writer) has to replay.
+  std::size_t write_buffer_bytes = std::size_t{32} << 20;
+};
+
+}  // namespace topicdb

@@ -1,0 +1,110 @@
+// Outcomes of everything that can fail in the world: Status and Result<T>.
+//
+// The core throws no exceptions. Programmer errors are asserts; "nothing more to read" is a value,
+// not an error. Both types are [[nodiscard]]: a failure that nobody looks at does not compile.
+#pragma once
+
+#include <cassert>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace topicdb {
+
+// Stable: bindings map each to one exception class. Zero is success and never an error.
+enum class Code {
+  kOk = 0,
+  kInvalidArgument = 1,  // an argument or option is wrong; nothing was changed
+  kTopic = 2,            // malformed topic or filter
+  kSchema = 3,           // schema malformed, in disagreement with the stored one, or too new
+  kNotFound = 4,         // no such database, slab or stream
+  kLocked = 5,           // another process or handle writes this shard
+  kReadOnly = 6,         // writing is not possible through this handle
+  kCorruption = 7,       // what is on disk is damaged or foreign
+  kStorage = 8,          // the file system failed: full, I/O error, permissions
+  kClosed = 9,           // the handle is closed
+  kForked = 10,          // the handle was inherited by a forked child
+  kInterrupted = 11,     // the caller asked to stop
+};
+
+// Cheap to move; the message says which path, topic or option and what to do.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Code code, std::string message) : code_(code), message_(std::move(message)) {
+    assert(code != Code::kOk);
+  }
+  static Status Ok() { return {}; }
+
+  bool ok() const { return code_ == Code::kOk; }
+  Code code() const { return code_; }
+  const std::string& message() const { return message_; }
+
+  // "<context>: <message>" with the same code; success stays success.
+  Status WithContext(const std::string& context) const;
+
+  // Says at the call that losing this status is intended, and can be searched for.
+  void IgnoreError() const {}
+
+ private:
+  Code code_ = Code::kOk;
+  std::string message_;
+};
+
+Status InvalidArgument(std::string message);
+Status TopicFault(std::string message);
+Status SchemaFault(std::string message);
+Status NotFound(std::string message);
+Status Locked(std::string message);
+Status ReadOnly(std::string message);
+Status Corruption(std::string message);
+Status StorageFault(std::string message);
+Status Closed(std::string message);
+Status Forked(std::string message);
+Status Interrupted();
+
+// A T, or the Status that says why there is none.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  // Implicit, so that functions can `return value;` and `return status;`.
+  Result(T value) : value_(std::move(value)) {}
+  Result(Status status) : status_(std::move(status)) { assert(!status_.ok()); }
+
+  bool ok() const { return value_.has_value(); }
+  const Status& status() const { return status_; }
+
+  // REQUIRES: ok()
+  T& value() & { return *value_; }
+  const T& value() const& { return *value_; }
+  T&& value() && { return std::move(*value_); }
+  T* operator->() { return &*value_; }
+  const T* operator->() const { return &*value_; }
+  T& operator*() & { return *value_; }
+  const T& operator*() const& { return *value_; }
+
+ private:
+  Status status_;
+  std::optional<T> value_;
+};
+
+}  // namespace topicdb
+
+#define TOPICDB_CONCAT_INNER(a, b) a##b
+#define TOPICDB_CONCAT(a, b) TOPICDB_CONCAT_INNER(a, b)
+
+// Leaves the function with the Status of `expression` if that is an error.
+#define TOPICDB_RETURN_IF_ERROR(expression)                     \
+  do {                                                          \
+    if (auto topicdb_status = (expression); !topicdb_status.ok()) \
+      return topicdb_status;                                    \
+  } while (false)
+
+// `TOPICDB_ASSIGN_OR_RETURN(auto x, F());` declares x, or leaves the function with F's error.
+#define TOPICDB_ASSIGN_OR_RETURN(declaration, expression) \
+  TOPICDB_ASSIGN_OR_RETURN_INNER(TOPICDB_CONCAT(topicdb_result_, __LINE__), declaration, expression)
+#define TOPICDB_ASSIGN_OR_RETURN_INNER(result, declaration, expression) \
+  auto result = (expression);                                           \
+  if (!result.ok())                                                     \
+    return result.status();                                             \
+  declaration = std::move(result).value()

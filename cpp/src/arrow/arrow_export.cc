@@ -1,0 +1,156 @@
+#include <array>
+#include <cerrno>
+
+#include "topicdb/arrow.h"
+
+// Ownership: each exported structure has a heap object as private_data that owns everything it
+// points to; release deletes it. Release callbacks may come from any thread and touch nothing else.
+namespace topicdb {
+
+namespace {
+
+constexpr std::size_t kColumns = 3;
+
+struct SchemaHolder {
+  std::array<ArrowSchema, kColumns> children{};
+  std::array<ArrowSchema*, kColumns> pointers{};
+};
+
+void ReleaseChildSchema(ArrowSchema* schema) { schema->release = nullptr; }
+
+void ReleaseSchema(ArrowSchema* schema) {
+  for (std::int64_t i = 0; i < schema->n_children; ++i) {
+    if (schema->children[i]->release != nullptr) schema->children[i]->release(schema->children[i]);
+  }
+  schema->release = nullptr;
+  delete static_cast<SchemaHolder*>(schema->private_data);
+}
+
+ArrowSchema LeafSchema(const char* format, const char* name) {
+  ArrowSchema schema{};
+  schema.format = format;
+  schema.name = name;
+  schema.release = &ReleaseChildSchema;
+  return schema;
+}
+
+// A child may be moved out of its parent and outlive it, so each keeps the batch by itself.
+struct ColumnHolder {
+  std::shared_ptr<const Batch> batch;
+  std::array<const void*, 3> buffers{};
+};
+
+struct BatchHolder {
+  std::array<ArrowArray, kColumns> children{};
+  std::array<ArrowArray*, kColumns> pointers{};
+  std::array<const void*, 1> buffers{};
+};
+
+void ReleaseColumn(ArrowArray* array) {
+  array->release = nullptr;
+  delete static_cast<ColumnHolder*>(array->private_data);
+}
+
+void ReleaseBatch(ArrowArray* array) {
+  for (std::int64_t i = 0; i < array->n_children; ++i) {
+    if (array->children[i]->release != nullptr) array->children[i]->release(array->children[i]);
+  }
+  array->release = nullptr;
+  delete static_cast<BatchHolder*>(array->private_data);
+}
+
+void FillColumn(const std::shared_ptr<const Batch>& batch, const void* first, const void* second,
+                ArrowArray* out) {
+  auto* holder = new ColumnHolder{batch, {nullptr, first, second}};
+  *out = {};
+  out->length = static_cast<std::int64_t>(batch->size());
+  out->n_buffers = second == nullptr ? 2 : 3;
+  out->buffers = holder->buffers.data();
+  out->release = &ReleaseColumn;
+  out->private_data = holder;
+}
+
+struct StreamHolder {
+  std::shared_ptr<Scan> scan;
+  PageLimits limits;
+  std::string last_error;
+};
+
+StreamHolder& HolderOf(ArrowArrayStream* stream) {
+  return *static_cast<StreamHolder*>(stream->private_data);
+}
+
+int StreamGetSchema(ArrowArrayStream*, ArrowSchema* out) {
+  ExportSchema(out);
+  return 0;
+}
+
+int StreamGetNext(ArrowArrayStream* stream, ArrowArray* out) {
+  StreamHolder& holder = HolderOf(stream);
+  auto batch = holder.scan->Next(holder.limits);
+  if (!batch.ok()) {
+    holder.last_error = batch.status().message();
+    return EIO;
+  }
+  if (*batch == nullptr) {
+    *out = {};  // a released array: the end
+  } else {
+    ExportBatch(std::move(*batch), out);
+  }
+  return 0;
+}
+
+const char* StreamGetLastError(ArrowArrayStream* stream) {
+  const std::string& error = HolderOf(stream).last_error;
+  return error.empty() ? nullptr : error.c_str();
+}
+
+void StreamRelease(ArrowArrayStream* stream) {
+  stream->release = nullptr;
+  delete &HolderOf(stream);
+}
+
+}  // namespace
+
+void ExportSchema(ArrowSchema* out) {
+  auto* holder = new SchemaHolder;
+  holder->children = {LeafSchema("u", "topic"), LeafSchema("tsu:UTC", "timestamp"),
+                      LeafSchema("z", "value")};
+  for (std::size_t i = 0; i < kColumns; ++i) holder->pointers[i] = &holder->children[i];
+  *out = {};
+  out->format = "+s";
+  out->name = "";
+  out->n_children = kColumns;
+  out->children = holder->pointers.data();
+  out->release = &ReleaseSchema;
+  out->private_data = holder;
+}
+
+void ExportBatch(std::shared_ptr<const Batch> batch, ArrowArray* out) {
+  auto* holder = new BatchHolder;
+  FillColumn(batch, batch->topic_offsets().data(), batch->topic_bytes().data(),
+             &holder->children[0]);
+  FillColumn(batch, batch->timestamps().data(), nullptr, &holder->children[1]);
+  FillColumn(batch, batch->value_offsets().data(), batch->value_bytes().data(),
+             &holder->children[2]);
+  for (std::size_t i = 0; i < kColumns; ++i) holder->pointers[i] = &holder->children[i];
+  *out = {};
+  out->length = static_cast<std::int64_t>(batch->size());
+  out->n_buffers = 1;
+  out->buffers = holder->buffers.data();
+  out->n_children = kColumns;
+  out->children = holder->pointers.data();
+  out->release = &ReleaseBatch;
+  out->private_data = holder;
+}
+
+void ExportStream(std::shared_ptr<Scan> scan, const PageLimits& limits, ArrowArrayStream* out) {
+  *out = {};
+  out->get_schema = &StreamGetSchema;
+  out->get_next = &StreamGetNext;
+  out->get_last_error = &StreamGetLastError;
+  out->release = &StreamRelease;
+  out->private_data = new StreamHolder{std::move(scan), limits, {}};
+}
+
+}  // namespace topicdb

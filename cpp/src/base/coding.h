@@ -1,0 +1,77 @@
+// Numbers and strings as bytes. Little-endian in records; big-endian in keys, so that the order of
+// the bytes is the order of the numbers. Varints are LEB128 as in protobuf.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace topicdb {
+
+template <typename Unsigned>
+void AppendLittle(std::string* out, Unsigned value) {
+  for (std::size_t i = 0; i < sizeof(Unsigned); ++i) {
+    out->push_back(static_cast<char>(value & 0xff));
+    value = static_cast<Unsigned>(value >> 8);
+  }
+}
+
+template <typename Unsigned>
+void AppendBig(std::string* out, Unsigned value) {
+  for (std::size_t i = sizeof(Unsigned); i-- > 0;) {
+    out->push_back(static_cast<char>((value >> (8 * i)) & 0xff));
+  }
+}
+
+// REQUIRES: bytes.size() >= sizeof(Unsigned)
+template <typename Unsigned>
+Unsigned ReadBig(std::string_view bytes) {
+  Unsigned value = 0;
+  for (std::size_t i = 0; i < sizeof(Unsigned); ++i) {
+    value = static_cast<Unsigned>((value << 8) | static_cast<unsigned char>(bytes[i]));
+  }
+  return value;
+}
+
+void AppendVarint(std::string* out, std::uint64_t value);
+// The length as a varint, then the bytes.
+void AppendPrefixed(std::string* out, std::string_view bytes);
+
+// Reads fields from the front of a byte string. A read past the end or of a malformed varint makes
+// it fail for good: later reads give zeros, so that a decoder may check ok() once at its end.
+class Decoder {
+ public:
+  explicit Decoder(std::string_view bytes) : rest_(bytes) {}
+
+  template <typename Unsigned>
+  Unsigned Little() {
+    const std::string_view bytes = Bytes(sizeof(Unsigned));
+    Unsigned value = 0;
+    for (std::size_t i = bytes.size(); i-- > 0;) {
+      value = static_cast<Unsigned>((value << 8) | static_cast<unsigned char>(bytes[i]));
+    }
+    return value;
+  }
+  template <typename Unsigned>
+  Unsigned Big() {
+    const std::string_view bytes = Bytes(sizeof(Unsigned));
+    return bytes.empty() ? Unsigned{0} : ReadBig<Unsigned>(bytes);
+  }
+  std::uint64_t Varint();
+  std::string_view Bytes(std::size_t size);
+  std::string_view Prefixed();
+
+  bool ok() const { return ok_; }
+  std::string_view rest() const { return rest_; }
+  // Everything was read, and all of it was well-formed.
+  bool Finished() const { return ok_ && rest_.empty(); }
+
+ private:
+  std::string_view Fail();
+
+  std::string_view rest_;
+  bool ok_ = true;
+};
+
+}  // namespace topicdb

@@ -1,0 +1,184 @@
+#include "base/files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <set>
+#include <system_error>
+
+#include "base/mutex.h"
+
+namespace topicdb {
+
+namespace {
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  ~FileDescriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+Status WriteAll(int fd, std::string_view content, const std::string& path) {
+  while (!content.empty()) {
+    const ssize_t written = write(fd, content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return ErrnoFault("writing", path, errno);
+    content.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return Status::Ok();
+}
+
+std::string ParentOf(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// Record locks do not exclude within a process, and closing any descriptor of the file drops them:
+// so a second FileLock must be refused before it opens the file.
+struct HeldLocks {
+  Mutex mutex;
+  std::set<std::string> keys TOPICDB_GUARDED_BY(mutex);
+};
+
+HeldLocks& GetHeldLocks() {
+  static auto* held = new HeldLocks;  // never destroyed: locks may be released at exit
+  return *held;
+}
+
+Result<std::string> FileKey(const std::string& path) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) return ErrnoFault("looking at", path, errno);
+  return std::to_string(info.st_dev) + ":" + std::to_string(info.st_ino);
+}
+
+Status CreateIfMissing(const std::string& path) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) == 0) return Status::Ok();
+  const FileDescriptor fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (fd.get() < 0 && errno != EEXIST) return ErrnoFault("creating", path, errno);
+  return Status::Ok();
+}
+
+struct flock WholeFile() {
+  struct flock request {};
+  request.l_type = F_WRLCK;
+  request.l_whence = SEEK_SET;
+  return request;
+}
+
+Status LockDescriptor(int fd, const std::string& path) {
+  struct flock request = WholeFile();
+  if (fcntl(fd, F_SETLK, &request) == 0) return Status::Ok();
+  if (errno != EACCES && errno != EAGAIN) return ErrnoFault("locking", path, errno);
+  request = WholeFile();
+  const bool known = fcntl(fd, F_GETLK, &request) == 0 && request.l_type != F_UNLCK;
+  const std::string holder = known ? "pid " + std::to_string(request.l_pid) : "another process";
+  return Locked(path + " is locked by " + holder);
+}
+
+}  // namespace
+
+Status ErrnoFault(const std::string& action, const std::string& path, int error_number) {
+  return StorageFault(action + " " + path + ": " +
+                      std::generic_category().message(error_number));
+}
+
+Result<std::string> ReadFile(const std::string& path, std::size_t bytes_max) {
+  const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) {
+    return errno == ENOENT ? NotFound(path + " does not exist") : ErrnoFault("opening", path, errno);
+  }
+  std::string content(bytes_max + 1, '\0');
+  std::size_t size = 0;
+  while (size < content.size()) {
+    const ssize_t count = read(fd.get(), content.data() + size, content.size() - size);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return ErrnoFault("reading", path, errno);
+    if (count == 0) break;
+    size += static_cast<std::size_t>(count);
+  }
+  if (size > bytes_max) return Corruption(path + " is larger than such a file can be");
+  content.resize(size);
+  return content;
+}
+
+Status WriteFileAtomically(const std::string& path, std::string_view content) {
+  const std::string temporary = path + ".tmp";
+  {
+    const FileDescriptor fd(
+        open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    if (fd.get() < 0) return ErrnoFault("creating", temporary, errno);
+    TOPICDB_RETURN_IF_ERROR(WriteAll(fd.get(), content, temporary));
+    if (fsync(fd.get()) != 0) return ErrnoFault("syncing", temporary, errno);
+  }
+  if (rename(temporary.c_str(), path.c_str()) != 0) return ErrnoFault("renaming to", path, errno);
+  return SyncDirectory(ParentOf(path));
+}
+
+Status RemoveFile(const std::string& path) {
+  if (unlink(path.c_str()) != 0) return ErrnoFault("removing", path, errno);
+  return SyncDirectory(ParentOf(path));
+}
+
+Status SyncDirectory(const std::string& path) {
+  const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() < 0) return ErrnoFault("opening", path, errno);
+  return fsync(fd.get()) == 0 ? Status::Ok() : ErrnoFault("syncing", path, errno);
+}
+
+Status MakeDirectory(const std::string& path) {
+  if (mkdir(path.c_str(), 0755) == 0) return SyncDirectory(ParentOf(path));
+  return errno == EEXIST ? Status::Ok() : ErrnoFault("creating directory", path, errno);
+}
+
+Result<std::vector<std::string>> ListDirectory(const std::string& path) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(path.c_str()), &closedir);
+  if (directory == nullptr) return ErrnoFault("listing", path, errno);
+  std::vector<std::string> names;
+  while (const dirent* entry = readdir(directory.get())) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<std::unique_ptr<FileLock>> FileLock::Acquire(const std::string& path) {
+  TOPICDB_RETURN_IF_ERROR(CreateIfMissing(path));
+  TOPICDB_ASSIGN_OR_RETURN(const std::string key, FileKey(path));
+  HeldLocks& held = GetHeldLocks();
+  const MutexLock lock(held.mutex);
+  if (held.keys.contains(key)) {
+    return Locked(path + " is locked by this process (pid " + std::to_string(getpid()) + ")");
+  }
+  FileDescriptor fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (fd.get() < 0) return ErrnoFault("opening", path, errno);
+  TOPICDB_RETURN_IF_ERROR(LockDescriptor(fd.get(), path));
+  held.keys.insert(key);
+  return std::unique_ptr<FileLock>(new FileLock(fd.release(), key));
+}
+
+FileLock::~FileLock() {
+  HeldLocks& held = GetHeldLocks();
+  const MutexLock lock(held.mutex);
+  close(fd_);
+  held.keys.erase(key_);
+}
+
+}  // namespace topicdb

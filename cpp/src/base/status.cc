@@ -1,0 +1,21 @@
+#include "topicdb/status.h"
+
+namespace topicdb {
+
+Status Status::WithContext(const std::string& context) const {
+  return ok() ? Status() : Status(code_, context + ": " + message_);
+}
+
+Status InvalidArgument(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
+Status TopicFault(std::string message) { return {Code::kTopic, std::move(message)}; }
+Status SchemaFault(std::string message) { return {Code::kSchema, std::move(message)}; }
+Status NotFound(std::string message) { return {Code::kNotFound, std::move(message)}; }
+Status Locked(std::string message) { return {Code::kLocked, std::move(message)}; }
+Status ReadOnly(std::string message) { return {Code::kReadOnly, std::move(message)}; }
+Status Corruption(std::string message) { return {Code::kCorruption, std::move(message)}; }
+Status StorageFault(std::string message) { return {Code::kStorage, std::move(message)}; }
+Status Closed(std::string message) { return {Code::kClosed, std::move(message)}; }
+Status Forked(std::string message) { return {Code::kForked, std::move(message)}; }
+Status Interrupted() { return {Code::kInterrupted, "interrupted by the caller"}; }
+
+}  // namespace topicdb

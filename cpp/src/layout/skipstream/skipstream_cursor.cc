@@ -1,0 +1,137 @@
+#include "layout/skipstream/skipstream_cursor.h"
+
+#include "rocks/rocks_compat.h"
+
+namespace topicdb::skipstream {
+
+std::string_view RowCursor::Run::Suffix() const {
+  const rocksdb::Slice key = iterator->key();
+  return std::string_view(key.data(), key.size()).substr(prefix.size());
+}
+
+void RowCursor::Run::Seek(std::string_view suffix, std::string* scratch) {
+  scratch->assign(prefix);
+  scratch->append(suffix);
+  iterator->Seek(*scratch);
+}
+
+void RowCursor::Run::AdvanceTo(std::string_view suffix, std::string* scratch) {
+  if (!Valid() || Suffix() >= suffix) return;
+  iterator->Next();  // neighbours are common, and a step is much cheaper than a seek
+  if (Valid() && Suffix() < suffix) Seek(suffix, scratch);
+}
+
+RowCursor::RowCursor(const RocksSource& source, std::uint32_t stream, RowFilter filter,
+                     const TimeRange& range, std::uint32_t timestamp_bytes,
+                     std::size_t varying_count)
+    : filter_(std::move(filter)), timestamp_bytes_(timestamp_bytes), varying_count_(varying_count) {
+  std::string prefix;
+  AppendDataPrefix(&prefix, stream);
+  data_ = OpenRun(source, std::move(prefix), range);
+  for (const RowFilter::Constraint& constraint : filter_.constraints()) {
+    prefix.clear();
+    AppendIndexPrefix(&prefix, stream, constraint.varying_index, constraint.word);
+    indexes_.push_back(OpenRun(source, std::move(prefix), range));
+  }
+}
+
+std::unique_ptr<RowCursor::Run> RowCursor::OpenRun(const RocksSource& source, std::string prefix,
+                                                   const TimeRange& range) const {
+  auto run = std::make_unique<Run>();
+  run->prefix = std::move(prefix);
+  run->lower = run->prefix;
+  run->upper = run->prefix;
+  AppendTime(&run->lower, range.start.value_or(0), timestamp_bytes_);
+  if (range.end.has_value() && timestamp_bytes_ != 0) {
+    AppendTime(&run->upper, *range.end, timestamp_bytes_);
+  } else {
+    run->upper.push_back('\xff');  // above any time (< 2^63) and any UTF-8
+  }
+  run->lower_slice = run->lower;
+  run->upper_slice = run->upper;
+  rocksdb::ReadOptions options;
+  options.snapshot = source.snapshot;
+  options.iterate_lower_bound = &run->lower_slice;
+  options.iterate_upper_bound = &run->upper_slice;
+  run->iterator.reset(source.db->NewIterator(options, source.family));
+  return run;
+}
+
+void RowCursor::Seek(std::string_view suffix) {
+  status_ = Status::Ok();
+  for (const auto& index : indexes_) index->Seek(suffix, &scratch_);
+  data_->Seek(suffix, &scratch_);
+  FindRow();
+}
+
+void RowCursor::Next() {
+  Run& leader = indexes_.empty() ? *data_ : *indexes_.front();
+  leader.iterator->Next();
+  FindRow();
+}
+
+void RowCursor::FindRow() {
+  valid_ = false;
+  while (true) {
+    if (!indexes_.empty()) {
+      if (!AlignIndexes()) return;
+      data_->AdvanceTo(target_, &scratch_);
+    }
+    const bool at_data = CheckRun(*data_);
+    if (!status_.ok()) return;
+    if (!indexes_.empty() && !(at_data && data_->Suffix() == target_)) {
+      Fail(Corruption("an index entry has no message"));
+      return;
+    }
+    if (!at_data) return;
+    ++examined_;
+    if (AcceptRow()) return;
+    if (!status_.ok()) return;
+    (indexes_.empty() ? *data_ : *indexes_.front()).iterator->Next();
+  }
+}
+
+bool RowCursor::AlignIndexes() {
+  if (!CheckRun(*indexes_.front())) return false;
+  target_ = indexes_.front()->Suffix();
+  for (std::size_t agreed = 1, i = 0; agreed < indexes_.size();) {
+    i = (i + 1) % indexes_.size();
+    Run& run = *indexes_[i];
+    run.AdvanceTo(target_, &scratch_);
+    if (!CheckRun(run)) return false;
+    if (run.Suffix() == target_) {
+      ++agreed;
+    } else {
+      target_ = run.Suffix();
+      agreed = 1;
+    }
+  }
+  return true;
+}
+
+bool RowCursor::AcceptRow() {
+  const rocksdb::Slice value = data_->iterator->value();
+  if (!DecodeSuffix(data_->Suffix(), timestamp_bytes_, &key_) ||
+      key_.words.size() != varying_count_) {
+    return Fail(Corruption("the key of a message is malformed"));
+  }
+  if (!DecodeValue({value.data(), value.size()}, &value_)) {
+    return Fail(Corruption("the header of a message is malformed"));
+  }
+  valid_ = filter_.Matches(key_.words);
+  return valid_;
+}
+
+bool RowCursor::CheckRun(const Run& run) {
+  if (run.Valid()) return true;
+  const rocksdb::Status status = run.iterator->status();
+  return status.ok() ? false : Fail(rocks::FromRocks(status, "reading messages"));
+}
+
+bool RowCursor::Fail(Status status) {
+  status_ = std::move(status);
+  valid_ = false;
+  return false;
+}
+
+}  // namespace topicdb::skipstream

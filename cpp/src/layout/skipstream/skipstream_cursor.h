@@ -1,0 +1,82 @@
+// Rows of one stream in the order of their keys, limited to those that a filter lets through.
+//
+// With words required at some varying levels, the index runs of those words are joined leap-frog:
+// every run is moved to the largest suffix that any of them stands at, until all agree; the data
+// key with that suffix is then the row. Hashes may collide, so the words are compared at last.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "layout/layout.h"
+#include "layout/skipstream/skipstream_keys.h"
+
+namespace topicdb::skipstream {
+
+class RowCursor {
+ public:
+  RowCursor(const RocksSource& source, std::uint32_t stream, RowFilter filter,
+            const TimeRange& range, std::uint32_t timestamp_bytes, std::size_t varying_count);
+
+  // Moves to the first row whose suffix is >= `suffix` (or the range's start, if that is later).
+  void Seek(std::string_view suffix);
+  void Next();
+
+  // False at the end and after an error; see status().
+  bool Valid() const { return valid_; }
+  const Status& status() const { return status_; }
+  // Rows looked at since the cursor was made.
+  std::size_t examined() const { return examined_; }
+
+  // REQUIRES: Valid(). They point into memory of this cursor until it moves.
+  const DecodedSuffix& key() const { return key_; }
+  const DecodedValue& value() const { return value_; }
+
+ private:
+  // One sorted run of keys with a common prefix.
+  struct Run {
+    std::string prefix;
+    std::string lower;  // bounds of the keys; RocksDB keeps slices of them
+    std::string upper;
+    rocksdb::Slice lower_slice;
+    rocksdb::Slice upper_slice;
+    std::unique_ptr<rocksdb::Iterator> iterator;
+
+    bool Valid() const { return iterator->Valid(); }
+    std::string_view Suffix() const;
+    void Seek(std::string_view suffix, std::string* scratch);
+    // To the first key with a suffix >= `suffix`, which is not behind. Tries one step first.
+    void AdvanceTo(std::string_view suffix, std::string* scratch);
+  };
+
+  std::unique_ptr<Run> OpenRun(const RocksSource& source, std::string prefix,
+                               const TimeRange& range) const;
+  // From where the runs stand to the next row that matches.
+  void FindRow();
+  // Moves the index runs to a common suffix; false at the end of any of them.
+  bool AlignIndexes();
+  // Whether the data run stands at a row that matches; ends the cursor on errors.
+  bool AcceptRow();
+  bool Fail(Status status);
+  // Whether the run stands at a key; sets status() if it stands at an error.
+  bool CheckRun(const Run& run);
+
+  const RowFilter filter_;
+  const std::uint32_t timestamp_bytes_;
+  const std::size_t varying_count_;
+  std::unique_ptr<Run> data_;
+  std::vector<std::unique_ptr<Run>> indexes_;  // one for each constraint of the filter
+  DecodedSuffix key_;
+  DecodedValue value_;
+  std::string scratch_;
+  std::string target_;
+  Status status_;
+  std::size_t examined_ = 0;
+  bool valid_ = false;
+};
+
+}  // namespace topicdb::skipstream

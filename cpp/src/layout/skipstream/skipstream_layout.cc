@@ -1,0 +1,53 @@
+#include "layout/skipstream/skipstream_layout.h"
+
+#include <array>
+
+#include "layout/skipstream/skipstream_keys.h"
+#include "layout/skipstream/skipstream_reader.h"
+
+namespace topicdb {
+
+std::unique_ptr<Layout> MakeLayout(LayoutKind kind, std::uint32_t timestamp_bytes) {
+  switch (kind) {
+    case LayoutKind::kSkipstream:
+      return std::make_unique<skipstream::SkipstreamLayout>(timestamp_bytes);
+  }
+  return nullptr;
+}
+
+namespace skipstream {
+
+rocksdb::Status SkipstreamLayout::Put(const PlacedMessage& message,
+                                      rocksdb::ColumnFamilyHandle* family,
+                                      rocksdb::WriteBatch* batch) const {
+  std::string suffix;
+  AppendTime(&suffix, message.timestamp, timestamp_bytes_);
+  AppendWords(&suffix, message.varying);
+
+  std::string prefix;
+  AppendDataPrefix(&prefix, message.stream);
+  std::string header;
+  AppendValueHeader(&header, message.serial, message.index);
+  const std::array<rocksdb::Slice, 2> key_parts{rocksdb::Slice(prefix), rocksdb::Slice(suffix)};
+  const std::array<rocksdb::Slice, 2> value_parts{
+      rocksdb::Slice(header), rocksdb::Slice(message.value.data(), message.value.size())};
+  rocksdb::Status status =
+      batch->Put(family, rocksdb::SliceParts(key_parts.data(), key_parts.size()),
+                 rocksdb::SliceParts(value_parts.data(), value_parts.size()));
+
+  for (std::size_t i = 0; i < message.varying.size() && status.ok(); ++i) {
+    prefix.clear();
+    AppendIndexPrefix(&prefix, message.stream, i, message.varying[i]);
+    prefix.append(suffix);
+    status = batch->Put(family, prefix, rocksdb::Slice());
+  }
+  return status;
+}
+
+std::unique_ptr<StreamReader> SkipstreamLayout::NewReader(const RocksSource& source,
+                                                          ReadRequest request) const {
+  return std::make_unique<SkipstreamReader>(source, std::move(request), timestamp_bytes_);
+}
+
+}  // namespace skipstream
+}  // namespace topicdb

@@ -1,0 +1,71 @@
+// Reads a stream in its promised order: by (timestamp, serial, index in the batch).
+//
+// Keys are sorted by (timestamp, words), so the rows of one timestamp are gathered and sorted. A
+// group that is too large for memory is read in several passes, each of which keeps the rows that
+// come next. Without timestamps (a map of topics) the order is that of the keys.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "layout/layout.h"
+#include "layout/skipstream/skipstream_cursor.h"
+
+namespace topicdb::skipstream {
+
+class SkipstreamReader : public StreamReader {
+ public:
+  SkipstreamReader(const RocksSource& source, ReadRequest request, std::uint32_t timestamp_bytes);
+
+  Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) override;
+  const Position& position() const override { return position_; }
+
+  // Bounds of a group in memory, for tests.
+  void SetGroupLimits(std::size_t rows_max, std::size_t bytes_max);
+
+ private:
+  using Rank = std::pair<std::uint64_t, std::uint32_t>;  // serial, index
+  struct GroupRow {
+    Rank rank;
+    std::size_t begin;  // in arena_: the topic, then the value
+    std::size_t topic_size;
+    std::size_t value_size;
+  };
+
+  Result<ReadOutcome> ReadByTime(const ReadLimits& limits, Batch* out);
+  Result<ReadOutcome> ReadByKey(const ReadLimits& limits, Batch* out);
+  void Start();
+  void SeekTime(std::int64_t timestamp);
+  // Takes rows of the next timestamp until it is complete; false if examined_max stopped it.
+  bool GatherGroup(std::size_t examined_end);
+  void GatherRow();
+  void ShrinkGroup();
+  // Appends sorted rows; false if a limit stopped it.
+  bool EmitGroup(const ReadLimits& limits, Batch* out);
+  static bool HasRoom(const ReadLimits& limits, const Batch& out, std::size_t topic_size,
+                      std::size_t value_size);
+
+  const std::uint32_t timestamp_bytes_;
+  const TimeRange range_;
+  const TopicBuilder topic_builder_;
+  RowCursor cursor_;
+  Position position_;
+  bool started_ = false;
+
+  std::size_t group_rows_max_;
+  std::size_t group_bytes_max_;
+  bool in_group_ = false;      // a group is being gathered or emitted
+  bool group_sorted_ = false;  // it is complete and being emitted
+  bool group_cut_ = false;     // rows above ceiling_ were left out: another pass follows
+  std::int64_t group_time_ = 0;
+  Rank ceiling_{};
+  std::size_t next_row_ = 0;
+  std::vector<GroupRow> group_;
+  std::string arena_;
+  std::string topic_;
+};
+
+}  // namespace topicdb::skipstream

@@ -1,0 +1,36 @@
+// The only files that may know which RocksDB this is: 9.x to 11.x differ in how a database opens.
+// Also the one mapping of RocksDB's statuses to ours.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <rocksdb/db.h>
+#include <rocksdb/version.h>
+
+#include "topicdb/status.h"
+
+#if ROCKSDB_MAJOR < 9
+#error "RocksDB >= 9 is needed: older ones end a scan early with status OK when a file is missing"
+#endif
+
+namespace topicdb::rocks {
+
+// "<context>: <what RocksDB says>", with the code that its class of error has here.
+Status FromRocks(const rocksdb::Status& status, const std::string& context);
+
+using Families = std::vector<rocksdb::ColumnFamilyDescriptor>;
+using FamilyHandles = std::vector<rocksdb::ColumnFamilyHandle*>;
+
+rocksdb::Status Open(const rocksdb::DBOptions& options, const std::string& path,
+                     const Families& families, FamilyHandles* handles,
+                     std::unique_ptr<rocksdb::DB>* db);
+rocksdb::Status OpenForReadOnly(const rocksdb::DBOptions& options, const std::string& path,
+                                const Families& families, FamilyHandles* handles,
+                                std::unique_ptr<rocksdb::DB>* db);
+
+// "9.10.0"
+std::string Version();
+
+}  // namespace topicdb::rocks

@@ -1,0 +1,79 @@
+#include "rocks/rocks_options.h"
+
+#include <rocksdb/advanced_cache.h>
+#include <rocksdb/env.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/table.h>
+
+namespace topicdb::rocks {
+
+namespace {
+
+// Read-only handles own no directory, so they write no log.
+class NullLogger : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  void Logv(const char*, va_list) override {}
+};
+
+}  // namespace
+
+SharedResources MakeSharedResources(std::size_t cache_bytes, std::size_t write_buffer_bytes) {
+  SharedResources resources;
+  resources.block_cache = rocksdb::NewLRUCache(cache_bytes);
+  resources.write_buffers = std::make_shared<rocksdb::WriteBufferManager>(write_buffer_bytes);
+  resources.write_buffer_bytes = write_buffer_bytes;
+  return resources;
+}
+
+std::size_t CacheBytesInUse(const SharedResources& resources) {
+  return resources.block_cache->GetUsage();
+}
+
+rocksdb::DBOptions MakeDbOptions(const SharedResources& resources, bool read_only) {
+  rocksdb::DBOptions options;
+  options.create_if_missing = !read_only;
+  options.paranoid_checks = true;
+  // Every file open at all times: a file that vanishes under a reader stays readable, and one that
+  // is missing is noticed when the shard opens.
+  options.max_open_files = -1;
+  // An incomplete record at the end of the log is a commit nobody was told of. Damage before that
+  // is an error: the default mode would drop what follows it without a word.
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  // Data and structures of a commit written without the log reach files together or not at all.
+  options.atomic_flush = true;
+  options.write_buffer_manager = resources.write_buffers;
+  options.max_total_wal_size = 2 * resources.write_buffer_bytes;
+  options.max_background_jobs = 2;
+  options.bytes_per_sync = 1 << 20;
+  // Logs and statistics of RocksDB itself: small, and no idle thread wakes for them.
+  options.stats_dump_period_sec = 0;
+  options.stats_persist_period_sec = 0;
+  options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
+  options.max_log_file_size = 1 << 20;
+  options.keep_log_file_num = 2;
+  options.max_manifest_file_size = 16 << 20;
+  options.recycle_log_file_num = 0;  // a recycled log cannot tell a torn tail from an old record
+  if (read_only) options.info_log = std::make_shared<NullLogger>();
+  return options;
+}
+
+rocksdb::ColumnFamilyOptions MakeFamilyOptions(const SharedResources& resources) {
+  rocksdb::ColumnFamilyOptions options;
+  options.write_buffer_size = resources.write_buffer_bytes;
+  options.level_compaction_dynamic_level_bytes = true;  // the default changed in 8.4
+  options.compression = rocksdb::kLZ4Compression;
+  options.bottommost_compression = rocksdb::kZSTD;
+
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = resources.block_cache;
+  table.format_version = 5;  // read by every RocksDB since 6.6; defaults went 5, 6, 7
+  table.checksum = rocksdb::kXXH3;
+  table.block_size = 16 << 10;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  table.optimize_filters_for_memory = true;
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  return options;
+}
+
+}  // namespace topicdb::rocks

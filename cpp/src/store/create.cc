@@ -1,0 +1,117 @@
+#include "store/create.h"
+
+#include <sys/stat.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "base/files.h"
+#include "store/shard.h"
+
+namespace topicdb {
+
+namespace {
+
+constexpr std::size_t kDescriptorBytesMax = std::size_t{64} << 20;
+constexpr std::size_t kCreationBufferBytes = std::size_t{1} << 20;
+constexpr std::chrono::milliseconds kLockPause(10);
+constexpr std::chrono::seconds kLockPatience(10);
+
+std::string DescriptorPath(const std::string& path) { return path + "/TOPICDB"; }
+// There while a database is being made: what lies beside it was never used.
+std::string MarkerPath(const std::string& path) { return path + "/CREATING"; }
+std::string CreationLockPath(const std::string& path) { return path + "/CREATING.lock"; }
+
+bool Exists(const std::string& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0;
+}
+
+Result<Descriptor> LoadDescriptor(const std::string& path) {
+  const std::string file = DescriptorPath(path);
+  TOPICDB_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(file, kDescriptorBytesMax));
+  return DecodeDescriptor(bytes, file);
+}
+
+// Whether a database may be made in the directory: it is empty, or an earlier try was cut short.
+Status CheckCreatable(const std::string& path) {
+  TOPICDB_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(path));
+  for (const std::string& name : names) {
+    if (name == "CREATING") return Status::Ok();
+    if (name != "CREATING.lock") {
+      return Corruption(path + " is no TopicDB database: it has no file TOPICDB, but '" + name +
+                        "'; choose an empty directory");
+    }
+  }
+  return Status::Ok();
+}
+
+Result<std::unique_ptr<FileLock>> LockCreation(const std::string& path) {
+  const auto deadline = std::chrono::steady_clock::now() + kLockPatience;
+  while (true) {
+    auto lock = FileLock::Acquire(CreationLockPath(path));
+    const bool busy = !lock.ok() && lock.status().code() == Code::kLocked;
+    if (!busy || std::chrono::steady_clock::now() >= deadline) return lock;
+    std::this_thread::sleep_for(kLockPause);
+  }
+}
+
+Status CreateShards(const std::string& path, const Descriptor& descriptor) {
+  std::error_code error;
+  std::filesystem::remove_all(path + "/shards", error);
+  if (error) return ErrnoFault("removing", path + "/shards", error.value());
+  TOPICDB_RETURN_IF_ERROR(MakeDirectory(path + "/shards"));
+  auto environment = std::make_shared<ShardEnvironment>();
+  environment->database_path = path;
+  environment->database = descriptor.id;
+  environment->schema = descriptor.schema;
+  TOPICDB_ASSIGN_OR_RETURN(environment->rules, RetentionRules::Make(descriptor.schema.retention));
+  environment->resources = rocks::MakeSharedResources(kCreationBufferBytes, kCreationBufferBytes);
+  for (std::uint32_t index = 0; index < descriptor.schema.shards; ++index) {
+    TOPICDB_ASSIGN_OR_RETURN(const auto shard, Shard::Open(environment, index, /*create=*/true));
+    TOPICDB_RETURN_IF_ERROR(shard->Close());
+  }
+  return SyncDirectory(path + "/shards");
+}
+
+Result<Descriptor> Create(const std::string& path, const OpenOptions& options) {
+  TOPICDB_ASSIGN_OR_RETURN(const Descriptor descriptor, MakeDescriptor(options.schema));
+  if (!Exists(path)) TOPICDB_RETURN_IF_ERROR(MakeDirectory(path));
+  TOPICDB_RETURN_IF_ERROR(CheckCreatable(path));
+  {
+    TOPICDB_ASSIGN_OR_RETURN(const auto lock, LockCreation(path));
+    if (Exists(DescriptorPath(path))) return LoadDescriptor(path);  // another was faster
+    TOPICDB_RETURN_IF_ERROR(CheckCreatable(path));
+    TOPICDB_RETURN_IF_ERROR(WriteFileAtomically(MarkerPath(path), ""));
+    TOPICDB_RETURN_IF_ERROR(CreateShards(path, descriptor));
+    TOPICDB_RETURN_IF_ERROR(
+        WriteFileAtomically(DescriptorPath(path), EncodeDescriptor(descriptor)));
+    TOPICDB_RETURN_IF_ERROR(RemoveFile(MarkerPath(path)));
+  }
+  return descriptor;
+}
+
+}  // namespace
+
+Result<Descriptor> FindOrCreateDatabase(const std::string& path, const OpenOptions& options) {
+  struct stat info {};
+  const bool exists = stat(path.c_str(), &info) == 0;
+  if (exists && !S_ISDIR(info.st_mode)) {
+    return Corruption(path + " is a file; a TopicDB database is a directory");
+  }
+  if (Exists(DescriptorPath(path))) {
+    TOPICDB_ASSIGN_OR_RETURN(const Descriptor descriptor, LoadDescriptor(path));
+    TOPICDB_RETURN_IF_ERROR(CheckAgreement(options.schema, descriptor.schema, path));
+    return descriptor;
+  }
+  if (options.read_only) {
+    if (exists) TOPICDB_RETURN_IF_ERROR(CheckCreatable(path));
+    return NotFound("there is no database at " + path + " (mode='r' does not create one)");
+  }
+  TOPICDB_ASSIGN_OR_RETURN(const Descriptor created, Create(path, options));
+  TOPICDB_RETURN_IF_ERROR(CheckAgreement(options.schema, created.schema, path));
+  return created;
+}
+
+}  // namespace topicdb

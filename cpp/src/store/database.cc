@@ -1,0 +1,289 @@
+#include "topicdb/database.h"
+
+#include <algorithm>
+
+#include "rocks/rocks_compat.h"
+#include "store/database_impl.h"
+#include "store/scan_impl.h"
+
+namespace topicdb {
+
+namespace {
+
+// An append is one write in memory before it is one on disk.
+constexpr std::size_t kAppendBytesMax = std::size_t{1} << 30;
+
+Status CheckMessage(const MessageView& message, std::uint32_t timestamp_bytes) {
+  TOPICDB_RETURN_IF_ERROR(CheckTopic(message.topic));
+  if (message.timestamp < 0 && message.timestamp != kAssignTimestamp) {
+    return InvalidArgument("timestamp " + std::to_string(message.timestamp) +
+                           " is outside 0 <= t < 2**63 microseconds");
+  }
+  if (timestamp_bytes == 0 && message.timestamp > 0) {
+    return InvalidArgument("timestamp " + std::to_string(message.timestamp) +
+                           ": a database with timestamp_bytes=0 knows no time but 0");
+  }
+  if (message.value.size() > kValueBytesMax) {
+    return InvalidArgument("the value has " + std::to_string(message.value.size()) +
+                           " bytes, at most " + std::to_string(kValueBytesMax) + " are allowed");
+  }
+  return Status::Ok();
+}
+
+// Checks all messages; the error names the row.
+Status CheckMessages(std::span<const MessageView> messages, std::uint32_t timestamp_bytes) {
+  std::size_t bytes = 0;
+  for (std::size_t row = 0; row < messages.size(); ++row) {
+    TOPICDB_RETURN_IF_ERROR(CheckMessage(messages[row], timestamp_bytes)
+                                .WithContext("row " + std::to_string(row)));
+    bytes += messages[row].topic.size() + messages[row].value.size();
+  }
+  if (bytes <= kAppendBytesMax) return Status::Ok();
+  return InvalidArgument("one append takes at most 1 GiB of topics and values, this has " +
+                         std::to_string(bytes) + " bytes: split it");
+}
+
+std::string Committed(const Receipt& receipt) {
+  std::string shards;
+  for (const auto& [shard, serial] : receipt.serials) {
+    shards += (shards.empty() ? "" : ", ") + std::to_string(shard);
+  }
+  return shards.empty() ? "" : "; the messages of shards [" + shards + "] are stored";
+}
+
+Status CheckIsHere(const DatabaseId& asked, const DatabaseImpl& impl, const char* what) {
+  if (asked == impl.environment().database) return Status::Ok();
+  return NotFound(std::string(what) + " belongs to another database than " +
+                  impl.environment().database_path);
+}
+
+Result<ShardMoment> FindMoment(const DatabaseImpl& impl, std::uint32_t index) {
+  for (ShardMoment& moment : impl.Moments()) {
+    if (moment.shard->index() == index) return std::move(moment);
+  }
+  return NotFound("shard " + std::to_string(index) + " is not open here");
+}
+
+// The slab of a stream or an iterator with the moment it is seen at.
+Result<StreamTarget> FindTarget(const DatabaseImpl& impl, const ShardMoment& moment,
+                                const SlabId& slab, std::uint32_t stream, const Filter& filter,
+                                bool* read_only) {
+  const RetentionRules& rules = impl.environment().rules;
+  const SlabView* found = moment.view->Find(slab);
+  if (found == nullptr || slab.retention_class >= rules.size()) {
+    const bool known = slab.retention_class < rules.size();
+    return NotFound(DescribeSlab(slab, known ? rules.FilterOf(slab.retention_class) : "?") +
+                    " is gone: it was dropped");
+  }
+  *read_only = found->read_only;
+  std::optional<Structure> structure = found->slab->StructureOf(stream);
+  if (!structure.has_value()) {
+    return NotFound("there is no stream " + std::to_string(stream) + " in " +
+                    DescribeSlab(slab, rules.FilterOf(slab.retention_class)));
+  }
+  std::optional<RowFilter> row_filter = RowFilter::Make(*structure, filter);
+  if (!row_filter.has_value()) {
+    return InvalidArgument("filter '" + filter.text() + "' matches no topic of the structure '" +
+                           structure->Text() + "'");
+  }
+  return StreamTarget{moment.view, found->slab, stream, std::move(*structure),
+                      std::move(*row_filter)};
+}
+
+}  // namespace
+
+// Leaves the enclosing function unless the handle is usable; keeps it so until the function ends.
+#define TOPICDB_ENTER(impl)                       \
+  TOPICDB_RETURN_IF_ERROR((impl)->CheckUsable()); \
+  const ReaderLock in_use((impl)->lifecycle());   \
+  TOPICDB_RETURN_IF_ERROR((impl)->CheckUsable())
+
+Database::Database(std::shared_ptr<DatabaseImpl> impl) : impl_(std::move(impl)) {}
+
+Database::~Database() {
+  if (impl_->fork_guard().Forked()) {
+    new std::shared_ptr<DatabaseImpl>(std::move(impl_));  // leave it alone
+  } else {
+    impl_->Close().IgnoreError();
+  }
+}
+
+Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
+                                                 const OpenOptions& options) {
+  TOPICDB_ASSIGN_OR_RETURN(auto impl, DatabaseImpl::Open(path, options));
+  return std::unique_ptr<Database>(new Database(std::move(impl)));
+}
+
+const std::string& Database::path() const { return impl_->environment().database_path; }
+const Schema& Database::schema() const { return impl_->environment().schema; }
+bool Database::closed() const { return impl_->closed(); }
+
+Result<Receipt> Database::Append(std::span<const MessageView> messages,
+                                 std::optional<Durability> durability) {
+  TOPICDB_ENTER(impl_);
+  const Schema& stored = schema();
+  if (impl_->environment().read_only) return ReadOnly(path() + " was opened with mode='r'");
+  TOPICDB_RETURN_IF_ERROR(CheckMessages(messages, stored.timestamp_bytes));
+  std::vector<std::vector<MessageView>> by_shard(stored.shards);
+  for (const MessageView& message : messages) {
+    by_shard[ShardOfTopic(message.topic, stored.shards)].push_back(message);
+  }
+  for (std::uint32_t index = 0; index < stored.shards; ++index) {
+    if (by_shard[index].empty()) continue;
+    TOPICDB_RETURN_IF_ERROR(impl_->FindShard(index).status().WithContext(
+        "topic '" + std::string(by_shard[index].front().topic) + "'"));
+  }
+  Receipt receipt;
+  receipt.count = messages.size();
+  receipt.durability = durability.value_or(impl_->default_durability());
+  for (const auto& shard : impl_->Shards()) {
+    const auto& part = by_shard[shard->index()];
+    if (part.empty()) continue;
+    Result<std::uint64_t> serial = shard->Commit(part, receipt.durability);
+    if (!serial.ok()) {
+      return Status(serial.status().code(), serial.status().message() + Committed(receipt));
+    }
+    receipt.serials.emplace_back(shard->index(), *serial);
+  }
+  return receipt;
+}
+
+Result<std::vector<Stream>> Database::Streams(const Filter& filter, const TimeRange& range) const {
+  TOPICDB_ENTER(impl_);
+  const ShardEnvironment& environment = impl_->environment();
+  const std::vector<ShardMoment> moments = impl_->Moments();
+  std::vector<Stream> streams;
+  for (const StreamTarget& target : PlanStreams(moments, filter, range, std::nullopt)) {
+    const SlabId& slab = target.slab->id();
+    streams.push_back({environment.database, slab, target.stream,
+                       environment.rules.FilterOf(slab.retention_class), target.structure.Text()});
+  }
+  return streams;
+}
+
+Result<Iterator> Database::NewIterator(const Stream& stream, const Filter& filter,
+                                       const TimeRange& range) const {
+  TOPICDB_ENTER(impl_);
+  TOPICDB_RETURN_IF_ERROR(CheckIsHere(stream.database, *impl_, "this stream"));
+  TOPICDB_ASSIGN_OR_RETURN(const ShardMoment moment, FindMoment(*impl_, stream.slab.shard));
+  bool read_only = false;
+  TOPICDB_RETURN_IF_ERROR(
+      FindTarget(*impl_, moment, stream.slab, stream.id, filter, &read_only).status());
+  Iterator iterator;
+  iterator.database = stream.database;
+  iterator.slab = stream.slab;
+  iterator.stream = stream.id;
+  iterator.filter = filter.text();
+  iterator.position.timestamp = range.start.value_or(0);
+  iterator.end = range.end;
+  return iterator;
+}
+
+Result<Page> Database::Next(const Iterator& iterator, const PageLimits& limits,
+                            const InterruptCheck& interrupted) const {
+  TOPICDB_ENTER(impl_);
+  TOPICDB_RETURN_IF_ERROR(CheckIsHere(iterator.database, *impl_, "this iterator"));
+  TOPICDB_ASSIGN_OR_RETURN(const Filter filter, Filter::Parse(iterator.filter));
+  TOPICDB_ASSIGN_OR_RETURN(const ShardMoment moment, FindMoment(*impl_, iterator.slab.shard));
+  bool read_only = false;
+  TOPICDB_ASSIGN_OR_RETURN(
+      const StreamTarget target,
+      FindTarget(*impl_, moment, iterator.slab, iterator.stream, filter, &read_only));
+  // The start of an iterator is its position; without time that is always the first message or a key.
+  TimeRange range{std::nullopt, iterator.end};
+  if (iterator.position.kind == Position::Kind::kAtTime) range.start = iterator.position.timestamp;
+  const auto reader = OpenReader(target, range, iterator.position);
+  auto batch = std::make_shared<Batch>();
+  ReadOutcome outcome = ReadOutcome::kMore;
+  while (batch->empty() && outcome == ReadOutcome::kMore) {
+    if (interrupted && interrupted()) return Interrupted();
+    TOPICDB_ASSIGN_OR_RETURN(
+        outcome, reader->Read({limits.rows_max, limits.bytes_max, kExaminedMax}, batch.get()));
+  }
+  Page page{iterator, nullptr, read_only && outcome == ReadOutcome::kExhausted};
+  page.iterator.position = reader->position();
+  page.batch = std::move(batch);
+  return page;
+}
+
+Result<std::unique_ptr<Scan>> Database::NewScan(const Filter& filter,
+                                                const ScanOptions& options) const {
+  TOPICDB_ENTER(impl_);
+  std::vector<ShardMoment> moments = impl_->Moments();
+  if (options.streams.has_value()) {
+    for (const Stream& stream : *options.streams) {
+      TOPICDB_RETURN_IF_ERROR(CheckIsHere(stream.database, *impl_, "a stream"));
+      TOPICDB_ASSIGN_OR_RETURN(const ShardMoment moment, FindMoment(*impl_, stream.slab.shard));
+      if (moment.view->Find(stream.slab) == nullptr) {
+        return NotFound(DescribeSlab(stream.slab, stream.retention_class) +
+                        " is gone: it was dropped");
+      }
+    }
+  }
+  std::vector<StreamTarget> targets =
+      PlanStreams(moments, filter, options.range, options.streams);
+  std::unique_ptr<MessageSource> source;
+  if (options.time_order) {
+    source = std::make_unique<MergedSource>(std::move(targets), options.range);
+  } else {
+    source = std::make_unique<SequentialSource>(std::move(targets), options.range);
+  }
+  return std::make_unique<Scan>(
+      std::make_shared<ScanImpl>(impl_, std::move(moments), std::move(source)));
+}
+
+Status Database::Rotate(const std::optional<std::string>& retention_class) {
+  TOPICDB_ENTER(impl_);
+  std::optional<std::uint32_t> index;
+  if (retention_class.has_value()) {
+    TOPICDB_ASSIGN_OR_RETURN(index, impl_->environment().rules.IndexOf(*retention_class));
+  }
+  for (const auto& shard : impl_->Shards()) TOPICDB_RETURN_IF_ERROR(shard->Rotate(index));
+  return Status::Ok();
+}
+
+Result<std::vector<SlabInfo>> Database::Slabs() const {
+  TOPICDB_ENTER(impl_);
+  std::vector<SlabInfo> slabs;
+  for (const ShardMoment& moment : impl_->Moments()) {
+    for (const SlabView& view : moment.view->slabs()) {
+      const std::uint32_t retention_class = view.slab->id().retention_class;
+      slabs.push_back(view.slab->Info(impl_->environment().rules.FilterOf(retention_class)));
+      slabs.back().read_only = view.read_only;
+      if (view.read_only) slabs.back().sealed_at_us = view.sealed_at_us;
+    }
+  }
+  return slabs;
+}
+
+Status Database::DropSlab(std::uint32_t shard, const std::string& retention_class,
+                          std::uint32_t generation) {
+  TOPICDB_ENTER(impl_);
+  TOPICDB_ASSIGN_OR_RETURN(const std::uint32_t index,
+                           impl_->environment().rules.IndexOf(retention_class));
+  TOPICDB_ASSIGN_OR_RETURN(const auto found, impl_->FindShard(shard));
+  return found->DropSlab(index, generation);
+}
+
+Result<Stats> Database::GetStats() const {
+  TOPICDB_ENTER(impl_);
+  Stats stats;
+  for (const auto& shard : impl_->Shards()) stats.shards.push_back(shard->Stats());
+  stats.cache_bytes = rocks::CacheBytesInUse(impl_->environment().resources);
+  return stats;
+}
+
+Status Database::Refresh() {
+  TOPICDB_ENTER(impl_);
+  return impl_->Refresh();
+}
+
+Status Database::Flush() {
+  TOPICDB_ENTER(impl_);
+  for (const auto& shard : impl_->Shards()) TOPICDB_RETURN_IF_ERROR(shard->Flush());
+  return Status::Ok();
+}
+
+Status Database::Close() { return impl_->Close(); }
+
+}  // namespace topicdb

@@ -1,0 +1,154 @@
+#include "store/database_impl.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "store/create.h"
+#include "store/scan_impl.h"
+
+namespace topicdb {
+
+namespace {
+
+Status CheckOptions(const OpenOptions& options) {
+  constexpr std::size_t kBytesMin = std::size_t{64} << 10;
+  if (options.write_buffer_bytes < kBytesMin) {
+    return InvalidArgument("write_buffer_bytes: at least 65536 are needed, got " +
+                           std::to_string(options.write_buffer_bytes));
+  }
+  return Status::Ok();
+}
+
+Status CheckOnlyShards(const std::optional<std::vector<std::uint32_t>>& only_shards,
+                       std::uint32_t shards) {
+  if (!only_shards.has_value()) return Status::Ok();
+  if (only_shards->empty()) return InvalidArgument("only_shards: at least one shard is needed");
+  std::set<std::uint32_t> seen;
+  for (const std::uint32_t index : *only_shards) {
+    if (index >= shards) {
+      return InvalidArgument("only_shards: there is no shard " + std::to_string(index) +
+                             ", the database has " + std::to_string(shards));
+    }
+    if (!seen.insert(index).second) {
+      return InvalidArgument("only_shards: shard " + std::to_string(index) + " is given twice");
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+DatabaseImpl::DatabaseImpl(std::shared_ptr<const ShardEnvironment> environment,
+                           const OpenOptions& options)
+    : environment_(std::move(environment)),
+      only_shards_(options.only_shards),
+      durability_(options.durability) {}
+
+Result<std::shared_ptr<DatabaseImpl>> DatabaseImpl::Open(const std::string& path,
+                                                         const OpenOptions& options) {
+  TOPICDB_RETURN_IF_ERROR(CheckOptions(options));
+  TOPICDB_ASSIGN_OR_RETURN(const Descriptor descriptor, FindOrCreateDatabase(path, options));
+  TOPICDB_RETURN_IF_ERROR(CheckOnlyShards(options.only_shards, descriptor.schema.shards));
+  auto environment = std::make_shared<ShardEnvironment>();
+  environment->database_path = path;
+  environment->database = descriptor.id;
+  environment->schema = descriptor.schema;
+  TOPICDB_ASSIGN_OR_RETURN(environment->rules, RetentionRules::Make(descriptor.schema.retention));
+  environment->resources =
+      rocks::MakeSharedResources(options.cache_bytes, options.write_buffer_bytes);
+  environment->read_only = options.read_only;
+  auto database = std::make_shared<DatabaseImpl>(std::move(environment), options);
+  TOPICDB_RETURN_IF_ERROR(database->OpenShards());
+  return database;
+}
+
+Status DatabaseImpl::OpenShards() {
+  std::vector<std::uint32_t> indexes(environment_->schema.shards);
+  std::iota(indexes.begin(), indexes.end(), 0);
+  if (only_shards_.has_value()) indexes = *only_shards_;
+  std::sort(indexes.begin(), indexes.end());
+  std::vector<std::shared_ptr<Shard>> shards;
+  for (const std::uint32_t index : indexes) {
+    TOPICDB_ASSIGN_OR_RETURN(auto shard, Shard::Open(environment_, index, /*create=*/false));
+    shards.push_back(std::move(shard));
+  }
+  const MutexLock lock(shards_mutex_);
+  shards_.swap(shards);
+  return Status::Ok();
+}
+
+Status DatabaseImpl::CheckUsable() const {
+  if (fork_guard_.Forked()) {
+    return Forked(environment_->database_path +
+                  " was opened before this process was forked: open it again in the child (or use "
+                  "the 'spawn' start method)");
+  }
+  return closing_.load() ? Closed(environment_->database_path + " is closed") : Status::Ok();
+}
+
+std::vector<std::shared_ptr<Shard>> DatabaseImpl::Shards() const {
+  const MutexLock lock(shards_mutex_);
+  return shards_;
+}
+
+Result<std::shared_ptr<Shard>> DatabaseImpl::FindShard(std::uint32_t index) const {
+  std::string open;
+  for (const auto& shard : Shards()) {
+    if (shard->index() == index) return shard;
+    open += (open.empty() ? "" : ", ") + std::to_string(shard->index());
+  }
+  return ReadOnly("shard " + std::to_string(index) + " is not open here (only_shards=[" + open +
+                  "])");
+}
+
+std::vector<ShardMoment> DatabaseImpl::Moments() const {
+  std::vector<ShardMoment> moments;
+  for (auto& shard : Shards()) {
+    auto view = shard->view();
+    moments.push_back({std::move(shard), std::move(view)});
+  }
+  return moments;
+}
+
+// Scans that run keep the shards they began with.
+Status DatabaseImpl::Refresh() {
+  return environment_->read_only ? OpenShards() : Status::Ok();
+}
+
+void DatabaseImpl::Register(ScanImpl* scan) {
+  const MutexLock lock(scans_mutex_);
+  scans_.insert(scan);
+}
+
+void DatabaseImpl::Unregister(ScanImpl* scan) {
+  const MutexLock lock(scans_mutex_);
+  scans_.erase(scan);
+}
+
+Status DatabaseImpl::Close() {
+  if (fork_guard_.Forked()) return CheckUsable();
+  if (closing_.exchange(true)) {
+    const WriterLock wait(lifecycle_);  // until the other Close is done
+    return Status::Ok();
+  }
+  const WriterLock alone(lifecycle_);
+  std::set<ScanImpl*> scans;
+  {
+    const MutexLock lock(scans_mutex_);
+    scans.swap(scans_);
+  }
+  for (ScanImpl* scan : scans) scan->Release();
+  std::vector<std::shared_ptr<Shard>> shards;
+  {
+    const MutexLock lock(shards_mutex_);
+    shards.swap(shards_);
+  }
+  Status status;
+  for (const auto& shard : shards) {
+    const Status closed = shard->Close();
+    if (status.ok()) status = closed;
+  }
+  return status;
+}
+
+}  // namespace topicdb

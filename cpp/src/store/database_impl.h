@@ -1,0 +1,68 @@
+// What a Database handle and the scans made from it share.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/fork_guard.h"
+#include "base/mutex.h"
+#include "store/shard.h"
+#include "store/stream_plan.h"
+#include "topicdb/database.h"
+
+namespace topicdb {
+
+// Lock rule: every call holds `lifecycle_` shared while it runs, Close holds it alone: so closing
+// waits for calls in flight, and what Close releases is in nobody's hands. Lock order: lifecycle_,
+// a scan's mutex, scans_mutex_, shards_mutex_, then the shard's.
+class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
+ public:
+  static Result<std::shared_ptr<DatabaseImpl>> Open(const std::string& path,
+                                                    const OpenOptions& options);
+  DatabaseImpl(std::shared_ptr<const ShardEnvironment> environment, const OpenOptions& options);
+
+  const ShardEnvironment& environment() const { return *environment_; }
+  Durability default_durability() const { return durability_; }
+  bool closed() const { return closing_.load(); }
+  const ForkGuard& fork_guard() const { return fork_guard_; }
+  SharedMutex& lifecycle() const { return lifecycle_; }
+
+  // To be asked before any lock is taken, and again with lifecycle() held.
+  Status CheckUsable() const;
+
+  // All of these: REQUIRES lifecycle() held shared and CheckUsable() passed since.
+  std::vector<std::shared_ptr<Shard>> Shards() const TOPICDB_EXCLUDES(shards_mutex_);
+  // kReadOnly if the shard is not open here.
+  Result<std::shared_ptr<Shard>> FindShard(std::uint32_t index) const;
+  std::vector<ShardMoment> Moments() const;
+  Status Refresh() TOPICDB_EXCLUDES(shards_mutex_);
+
+  // Scans are known here, so that Close can take from them what belongs to the shards.
+  void Register(ScanImpl* scan) TOPICDB_EXCLUDES(scans_mutex_);
+  void Unregister(ScanImpl* scan) TOPICDB_EXCLUDES(scans_mutex_);
+
+  Status Close() TOPICDB_EXCLUDES(lifecycle_);
+
+ private:
+  Status OpenShards() TOPICDB_EXCLUDES(shards_mutex_);
+
+  const ForkGuard fork_guard_;
+  const std::shared_ptr<const ShardEnvironment> environment_;
+  const std::optional<std::vector<std::uint32_t>> only_shards_;
+  const Durability durability_;
+  std::atomic<bool> closing_{false};
+  mutable SharedMutex lifecycle_;
+
+  mutable Mutex shards_mutex_;
+  std::vector<std::shared_ptr<Shard>> shards_ TOPICDB_GUARDED_BY(shards_mutex_);  // by index
+
+  Mutex scans_mutex_;
+  std::set<ScanImpl*> scans_ TOPICDB_GUARDED_BY(scans_mutex_);
+};
+
+}  // namespace topicdb

@@ -1,0 +1,169 @@
+#include "store/meta.h"
+
+#include <algorithm>
+
+#include "base/coding.h"
+
+namespace topicdb::meta {
+
+namespace {
+
+constexpr std::uint8_t kRecordVersion = 1;
+constexpr std::uint8_t kAllVaryFlag = 1;
+
+std::string Key(KeyKind kind) { return std::string(1, static_cast<char>(kind)); }
+
+std::string SlabScopedKey(KeyKind kind, const SlabId& slab) {
+  std::string key = Key(kind);
+  AppendBig<std::uint32_t>(&key, slab.retention_class);
+  AppendBig<std::uint32_t>(&key, slab.generation);
+  return key;
+}
+
+std::string NewRecord() { return std::string(1, static_cast<char>(kRecordVersion)); }
+
+Decoder OpenRecord(std::string_view bytes, bool* known) {
+  Decoder decoder(bytes);
+  *known = decoder.Little<std::uint8_t>() == kRecordVersion;
+  return decoder;
+}
+
+void AppendSigned(std::string* out, std::int64_t value) {
+  AppendLittle<std::uint64_t>(out, static_cast<std::uint64_t>(value));
+}
+
+std::int64_t ReadSigned(Decoder* decoder) {
+  return static_cast<std::int64_t>(decoder->Little<std::uint64_t>());
+}
+
+}  // namespace
+
+std::string IdentityKey() { return Key(KeyKind::kIdentity); }
+std::string CommitStateKey() { return Key(KeyKind::kCommitState); }
+std::string SlabKey(const SlabId& slab) { return SlabScopedKey(KeyKind::kSlab, slab); }
+std::string CountersKey(const SlabId& slab) { return SlabScopedKey(KeyKind::kCounters, slab); }
+std::string NodePrefix(const SlabId& slab) { return SlabScopedKey(KeyKind::kNode, slab); }
+std::string SlabPrefix() { return Key(KeyKind::kSlab); }
+
+std::string NodeKey(const SlabId& slab, NodeId node) {
+  std::string key = NodePrefix(slab);
+  AppendBig<std::uint32_t>(&key, node);
+  return key;
+}
+
+bool DecodeSlabKey(std::string_view key, SlabId* slab) {
+  Decoder decoder(key);
+  const bool is_slab = decoder.Little<std::uint8_t>() == static_cast<std::uint8_t>(KeyKind::kSlab);
+  slab->retention_class = decoder.Big<std::uint32_t>();
+  slab->generation = decoder.Big<std::uint32_t>();
+  return is_slab && decoder.Finished();
+}
+
+std::string FamilyName(const SlabId& slab) {
+  return "class" + std::to_string(slab.retention_class) + ".generation" +
+         std::to_string(slab.generation);
+}
+
+std::string Encode(const Identity& identity) {
+  std::string bytes = NewRecord();
+  bytes.append(identity.database.begin(), identity.database.end());
+  AppendLittle<std::uint32_t>(&bytes, identity.shard);
+  return bytes;
+}
+
+bool Decode(std::string_view bytes, Identity* identity) {
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  const std::string_view id = decoder.Bytes(identity->database.size());
+  std::copy(id.begin(), id.end(), identity->database.begin());
+  identity->shard = decoder.Little<std::uint32_t>();
+  return known && decoder.Finished();
+}
+
+std::string Encode(const CommitState& state) {
+  std::string bytes = NewRecord();
+  AppendLittle<std::uint64_t>(&bytes, state.serial);
+  AppendSigned(&bytes, state.clock_us);
+  AppendLittle<std::uint64_t>(&bytes, state.serial_limit);
+  return bytes;
+}
+
+bool Decode(std::string_view bytes, CommitState* state) {
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  state->serial = decoder.Little<std::uint64_t>();
+  state->clock_us = ReadSigned(&decoder);
+  state->serial_limit = decoder.Little<std::uint64_t>();
+  return known && decoder.Finished();
+}
+
+std::string Encode(const SlabRecord& record) {
+  std::string bytes = NewRecord();
+  AppendLittle<std::uint8_t>(&bytes, static_cast<std::uint8_t>(record.state));
+  AppendLittle<std::uint8_t>(&bytes, static_cast<std::uint8_t>(record.layout));
+  AppendLittle<std::uint8_t>(&bytes, record.timestamp_bytes);
+  AppendSigned(&bytes, record.created_at_us);
+  AppendSigned(&bytes, record.sealed_at_us);
+  return bytes;
+}
+
+bool Decode(std::string_view bytes, SlabRecord* record) {
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  const auto state = decoder.Little<std::uint8_t>();
+  const auto layout = decoder.Little<std::uint8_t>();
+  record->state = static_cast<SlabState>(state);
+  record->layout = static_cast<LayoutKind>(layout);
+  record->timestamp_bytes = decoder.Little<std::uint8_t>();
+  record->created_at_us = ReadSigned(&decoder);
+  record->sealed_at_us = ReadSigned(&decoder);
+  return known && decoder.Finished() && state >= 1 &&
+         state <= static_cast<std::uint8_t>(SlabState::kDropping) &&
+         layout == static_cast<std::uint8_t>(LayoutKind::kSkipstream) &&
+         (record->timestamp_bytes == 0 || record->timestamp_bytes == 8);
+}
+
+std::string Encode(const SlabCounters& counters) {
+  std::string bytes = NewRecord();
+  AppendLittle<std::uint64_t>(&bytes, counters.messages);
+  AppendLittle<std::uint64_t>(&bytes, counters.bytes);
+  AppendSigned(&bytes, counters.first_timestamp);
+  AppendSigned(&bytes, counters.last_timestamp);
+  return bytes;
+}
+
+bool Decode(std::string_view bytes, SlabCounters* counters) {
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  counters->messages = decoder.Little<std::uint64_t>();
+  counters->bytes = decoder.Little<std::uint64_t>();
+  counters->first_timestamp = ReadSigned(&decoder);
+  counters->last_timestamp = ReadSigned(&decoder);
+  return known && decoder.Finished();
+}
+
+std::string Encode(const NodeRecord& node) {
+  std::string bytes = NewRecord();
+  AppendLittle<std::uint32_t>(&bytes, node.parent);
+  AppendLittle<std::uint8_t>(&bytes, static_cast<std::uint8_t>(node.kind));
+  AppendLittle<std::uint8_t>(&bytes, node.all_vary ? kAllVaryFlag : 0);
+  bytes += node.label;
+  return bytes;
+}
+
+bool Decode(std::string_view key, std::string_view bytes, NodeRecord* node) {
+  if (key.size() != NodeKey(SlabId{}, 0).size()) return false;
+  node->id = ReadBig<std::uint32_t>(key.substr(key.size() - sizeof(std::uint32_t)));
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  node->parent = decoder.Little<std::uint32_t>();
+  const auto kind = decoder.Little<std::uint8_t>();
+  const auto flags = decoder.Little<std::uint8_t>();
+  node->kind = static_cast<NodeKind>(kind);
+  node->all_vary = flags == kAllVaryFlag;
+  node->label = decoder.rest();
+  return known && decoder.ok() && kind >= 1 && kind <= static_cast<std::uint8_t>(NodeKind::kEnd) &&
+         flags <= kAllVaryFlag;
+}
+
+}  // namespace topicdb::meta

@@ -1,0 +1,93 @@
+// Keys and records of a shard's default column family: everything about the shard but its messages.
+//
+//   1                                        identity: which shard of which database this is
+//   2                                        commit state: last serial and clock
+//   3 | class u32 BE | generation u32 BE     a slab
+//   4 | class u32 BE | generation u32 BE     its counters
+//   5 | class | generation | node u32 BE     a node of its structure trie
+//
+// Records begin with a version byte; numbers are little-endian. RocksDB checksums all of it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "structure/structure_trie.h"
+#include "topicdb/iterator.h"
+#include "topicdb/options.h"
+
+namespace topicdb::meta {
+
+// DO NOT CHANGE THESE VALUES: they are on disk. Zero is no key.
+enum class KeyKind : std::uint8_t {
+  kIdentity = 1,
+  kCommitState = 2,
+  kSlab = 3,
+  kCounters = 4,
+  kNode = 5,
+};
+
+std::string IdentityKey();
+std::string CommitStateKey();
+std::string SlabKey(const SlabId& slab);
+std::string CountersKey(const SlabId& slab);
+// All nodes of a slab begin with this.
+std::string NodePrefix(const SlabId& slab);
+std::string NodeKey(const SlabId& slab, NodeId node);
+// Every slab key begins with this.
+std::string SlabPrefix();
+// Class and generation of a key made by SlabKey; false if it is none.
+bool DecodeSlabKey(std::string_view key, SlabId* slab);
+
+// The column family that holds a slab's messages.
+std::string FamilyName(const SlabId& slab);
+
+struct Identity {
+  DatabaseId database{};
+  std::uint32_t shard = 0;
+  bool operator==(const Identity&) const = default;
+};
+std::string Encode(const Identity& identity);
+bool Decode(std::string_view bytes, Identity* identity);
+
+struct CommitState {
+  std::uint64_t serial = 0;    // of the last commit
+  std::int64_t clock_us = -1;  // last timestamp assigned
+  // Serials up to this one may have been used by commits that the log does not have
+  // (Durability::kNone); after a crash numbering goes on behind it.
+  std::uint64_t serial_limit = 0;
+};
+std::string Encode(const CommitState& state);
+bool Decode(std::string_view bytes, CommitState* state);
+
+// DO NOT CHANGE THESE VALUES: they are on disk.
+enum class SlabState : std::uint8_t {
+  kCurrent = 1,
+  kReadOnly = 2,
+  kDropping = 3,  // its column family goes at the next open, if it is still there
+};
+struct SlabRecord {
+  SlabState state = SlabState::kCurrent;
+  LayoutKind layout = LayoutKind::kSkipstream;
+  std::uint8_t timestamp_bytes = 8;
+  std::int64_t created_at_us = 0;
+  std::int64_t sealed_at_us = 0;  // 0 while current
+};
+std::string Encode(const SlabRecord& record);
+bool Decode(std::string_view bytes, SlabRecord* record);
+
+struct SlabCounters {
+  std::uint64_t messages = 0;
+  std::uint64_t bytes = 0;
+  std::int64_t first_timestamp = 0;  // of no meaning while messages is 0
+  std::int64_t last_timestamp = 0;
+};
+std::string Encode(const SlabCounters& counters);
+bool Decode(std::string_view bytes, SlabCounters* counters);
+
+std::string Encode(const NodeRecord& node);
+// `key` is the whole key, made by NodeKey.
+bool Decode(std::string_view key, std::string_view bytes, NodeRecord* node);
+
+}  // namespace topicdb::meta

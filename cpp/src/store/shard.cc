@@ -1,0 +1,263 @@
+#include "store/shard.h"
+
+#include <algorithm>
+
+#include <rocksdb/convenience.h>
+
+#include "base/clock.h"
+#include "rocks/rocks_compat.h"
+
+namespace topicdb {
+
+ShardView::~ShardView() {
+  if (snapshot_ != nullptr) db_->ReleaseSnapshot(snapshot_);
+}
+
+const SlabView* ShardView::Find(const SlabId& id) const {
+  const auto found = std::find_if(slabs_->begin(), slabs_->end(),
+                                  [&](const SlabView& view) { return view.slab->id() == id; });
+  return found == slabs_->end() ? nullptr : &*found;
+}
+
+Shard::Shard(std::shared_ptr<const ShardEnvironment> environment, std::uint32_t index)
+    : environment_(std::move(environment)), index_(index) {}
+
+Shard::~Shard() { Close().IgnoreError(); }
+
+std::string Shard::DirectoryOf(const std::string& database_path, std::uint32_t index) {
+  std::string number = std::to_string(index);
+  number.insert(0, 4 - std::min<std::size_t>(4, number.size()), '0');
+  return database_path + "/shards/" + number;
+}
+
+std::string Shard::Name() const {
+  return "shard " + std::to_string(index_) + " of " + environment_->database_path;
+}
+
+std::shared_ptr<const ShardView> Shard::view() const {
+  const MutexLock lock(view_mutex_);
+  return view_;
+}
+
+void Shard::Publish(std::shared_ptr<const std::vector<SlabView>> slabs) {
+  slabs_ = std::move(slabs);
+  current_.assign(environment_->rules.size(), {});
+  for (const SlabView& view : *slabs_) {
+    if (!view.read_only) current_[view.slab->id().retention_class] = view;
+  }
+  const rocksdb::Snapshot* snapshot = environment_->read_only ? nullptr : db_->GetSnapshot();
+  auto view = std::make_shared<const ShardView>(db_.get(), snapshot, slabs_);
+  const MutexLock lock(view_mutex_);
+  view_.swap(view);
+}
+
+const SlabView* Shard::CurrentSlab(std::uint32_t retention_class) const {
+  return &current_[retention_class];
+}
+
+Status Shard::CheckWritable() const {
+  if (environment_->read_only) {
+    return ReadOnly(environment_->database_path + " was opened with mode='r'");
+  }
+  return poison_;
+}
+
+Status Shard::Write(const rocksdb::WriteOptions& options, rocksdb::WriteBatch* batch) {
+  const Status status = rocks::FromRocks(db_->Write(options, batch), "writing " + Name());
+  if (!status.ok()) {
+    poison_ = StorageFault(Name() + " takes no more writes since one failed; close and reopen it (" +
+                           status.message() + ")");
+  }
+  return status;
+}
+
+Result<std::shared_ptr<Slab>> Shard::CreateSlab(const SlabId& id, const Slab* previous,
+                                                std::int64_t now_us, rocksdb::WriteBatch* batch) {
+  const Schema& schema = environment_->schema;
+  meta::SlabRecord record;
+  record.layout = schema.layout;
+  record.timestamp_bytes = static_cast<std::uint8_t>(schema.timestamp_bytes);
+  record.created_at_us = now_us;
+
+  StructureTrie trie(schema.thresholds);
+  StructureEdit edit(trie);
+  for (const std::string& hint : schema.structures) {
+    TOPICDB_ASSIGN_OR_RETURN(const Filter filter, Filter::Parse(hint));
+    edit.SeedHint(filter);
+  }
+  if (previous != nullptr) {
+    previous->TrieForCommit().ForEachStream([&](NodeId stream) {
+      const Structure structure = previous->TrieForCommit().StructureOf(stream);
+      if (structure.VaryingCount() > 0) edit.SeedStructure(structure);
+    });
+  }
+  const NodeRecord root{kRootNode, kNoNode, NodeKind::kWord, edit.root_all_vary(), {}};
+  rocksdb::Status status = batch->Put(meta::NodeKey(id, kRootNode), meta::Encode(root));
+  for (const NodeRecord& node : edit.nodes()) {
+    if (status.ok()) status = batch->Put(meta::NodeKey(id, node.id), meta::Encode(node));
+  }
+  if (status.ok()) status = batch->Put(meta::SlabKey(id), meta::Encode(record));
+  if (status.ok()) status = batch->Put(meta::CountersKey(id), meta::Encode(meta::SlabCounters{}));
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "preparing a generation of " + Name()));
+  trie.Apply(edit);
+
+  rocksdb::ColumnFamilyHandle* handle = nullptr;
+  status = db_->CreateColumnFamily(rocks::MakeFamilyOptions(environment_->resources),
+                                   meta::FamilyName(id), &handle);
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "creating a generation of " + Name()));
+  return std::make_shared<Slab>(id, record, std::make_unique<FamilyHandle>(db_.get(), handle),
+                                std::move(trie), meta::SlabCounters{});
+}
+
+Status Shard::Rotate(std::optional<std::uint32_t> retention_class) {
+  const MutexLock lock(commit_mutex_);
+  TOPICDB_RETURN_IF_ERROR(CheckWritable());
+  std::vector<std::uint32_t> classes;
+  for (std::uint32_t i = 0; i < environment_->rules.size(); ++i) {
+    if (!retention_class.has_value() || *retention_class == i) classes.push_back(i);
+  }
+  return RotateClasses(classes);
+}
+
+// A column family that was made here without its record being written is dropped at the next open.
+Status Shard::RotateClasses(std::span<const std::uint32_t> classes) {
+  const std::int64_t now_us = SystemClockUs();
+  rocksdb::WriteBatch batch;
+  auto slabs = slabs_ ? *slabs_ : std::vector<SlabView>();
+  for (const std::uint32_t retention_class : classes) {
+    SlabId id{index_, retention_class, 1};
+    const Slab* previous = nullptr;
+    for (SlabView& view : slabs) {
+      if (view.read_only || view.slab->id().retention_class != retention_class) continue;
+      previous = view.slab.get();
+      id.generation = previous->id().generation + 1;
+      view.read_only = true;
+      view.sealed_at_us = now_us;
+      meta::SlabRecord record = previous->record();
+      record.state = meta::SlabState::kReadOnly;
+      record.sealed_at_us = now_us;
+      TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
+          batch.Put(meta::SlabKey(previous->id()), meta::Encode(record)), "sealing " + Name()));
+    }
+    TOPICDB_ASSIGN_OR_RETURN(auto slab, CreateSlab(id, previous, now_us, &batch));
+    slabs.push_back({std::move(slab), false, 0});
+  }
+  rocksdb::WriteOptions options;
+  options.sync = true;
+  TOPICDB_RETURN_IF_ERROR(Write(options, &batch));
+  std::sort(slabs.begin(), slabs.end(),
+            [](const SlabView& a, const SlabView& b) { return a.slab->id() < b.slab->id(); });
+  Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)));
+  return Status::Ok();
+}
+
+Status Shard::DropSlab(std::uint32_t retention_class, std::uint32_t generation) {
+  const MutexLock lock(commit_mutex_);
+  TOPICDB_RETURN_IF_ERROR(CheckWritable());
+  const SlabId id{index_, retention_class, generation};
+  auto slabs = *slabs_;
+  const auto found = std::find_if(slabs.begin(), slabs.end(),
+                                  [&](const SlabView& view) { return view.slab->id() == id; });
+  const std::string what = "generation " + std::to_string(generation) + " of class '" +
+                           environment_->rules.FilterOf(retention_class) + "' in " + Name();
+  if (found == slabs.end()) return NotFound("there is no " + what);
+  if (!found->read_only) {
+    return InvalidArgument(what + " is the current one: rotate first, then drop it");
+  }
+  const std::shared_ptr<Slab> slab = found->slab;
+  slabs.erase(found);
+
+  meta::SlabRecord record = slab->record();
+  record.state = meta::SlabState::kDropping;
+  const std::string nodes = meta::NodePrefix(id);
+  rocksdb::WriteBatch batch;
+  rocksdb::Status status = batch.Put(meta::SlabKey(id), meta::Encode(record));
+  if (status.ok()) status = batch.Delete(meta::CountersKey(id));
+  if (status.ok()) {
+    status = batch.DeleteRange(default_family_->get(), nodes + std::string(4, '\0'),
+                               nodes + std::string(5, '\xff'));
+  }
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "dropping " + what));
+  rocksdb::WriteOptions options;
+  options.sync = true;
+  TOPICDB_RETURN_IF_ERROR(Write(options, &batch));
+  Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)));
+
+  TOPICDB_RETURN_IF_ERROR(
+      rocks::FromRocks(db_->DropColumnFamily(slab->family()), "dropping " + what));
+  rocksdb::WriteBatch last;
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(last.Delete(meta::SlabKey(id)), "dropping " + what));
+  return Write(rocksdb::WriteOptions(), &last);
+}
+
+Status Shard::Flush() {
+  if (environment_->read_only) return Status::Ok();
+  const MutexLock lock(commit_mutex_);
+  std::vector<rocksdb::ColumnFamilyHandle*> families{default_family_->get()};
+  for (const SlabView& view : *slabs_) families.push_back(view.slab->family());
+  return rocks::FromRocks(db_->Flush(rocksdb::FlushOptions(), families), "flushing " + Name());
+}
+
+ShardStats Shard::Stats() const {
+  const MutexLock lock(commit_mutex_);
+  ShardStats stats;
+  stats.shard = index_;
+  stats.serial = state_.serial;
+  stats.clock_us = std::max<std::int64_t>(state_.clock_us, 0);
+  for (const SlabView& view : *slabs_) {
+    const SlabInfo info = view.slab->Info({});
+    stats.messages += info.messages;
+    stats.bytes += info.bytes;
+    stats.streams += info.streams;
+    stats.structure_bytes += view.slab->structure_bytes();
+    ++stats.slabs;
+  }
+  const auto property = [&](const char* name) {
+    std::uint64_t value = 0;
+    return db_->GetAggregatedIntProperty(name, &value) ? value : 0;
+  };
+  stats.disk_bytes = property("rocksdb.live-sst-files-size");
+  stats.memory_bytes = property("rocksdb.cur-size-all-mem-tables") +
+                       property("rocksdb.estimate-table-readers-mem");
+  return stats;
+}
+
+// Says that every serial in use is known, so that numbering goes on without a gap.
+Status Shard::SaveCleanState() {
+  if (environment_->read_only || !poison_.ok() || state_.serial_limit == state_.serial) {
+    return Status::Ok();
+  }
+  state_.serial_limit = state_.serial;
+  rocksdb::WriteBatch batch;
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
+      batch.Put(meta::CommitStateKey(), meta::Encode(state_)), "closing " + Name()));
+  return Write(rocksdb::WriteOptions(), &batch);
+}
+
+Status Shard::Close() {
+  if (db_ == nullptr) return Status::Ok();
+  Status status;
+  const bool complete = view() != nullptr;  // Open succeeded
+  if (complete) {
+    const MutexLock lock(commit_mutex_);
+    status = SaveCleanState();
+  }
+  if (complete && status.ok()) status = Flush();
+  rocksdb::CancelAllBackgroundWork(db_.get(), /*wait=*/true);
+  {
+    const MutexLock lock(view_mutex_);
+    view_.reset();
+  }
+  {
+    const MutexLock lock(commit_mutex_);
+    slabs_.reset();
+    current_.clear();
+  }
+  default_family_.reset();
+  const Status closed = rocks::FromRocks(db_->Close(), "closing " + Name());
+  db_.reset();
+  lock_.reset();
+  return status.ok() ? closed : status;
+}
+
+}  // namespace topicdb

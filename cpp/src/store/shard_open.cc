@@ -1,0 +1,242 @@
+// Opening a shard: from column families and records on disk to slabs in memory.
+
+#include <sys/stat.h>
+
+#include <chrono>
+#include <map>
+#include <numeric>
+#include <thread>
+
+#include "base/clock.h"
+#include "rocks/rocks_compat.h"
+#include "store/shard.h"
+
+namespace topicdb {
+
+namespace {
+// A writer may remove files, or make and drop column families, while a reader opens.
+constexpr int kReadOnlyAttempts = 5;
+constexpr std::chrono::milliseconds kReadOnlyPause(20);
+}  // namespace
+
+class ShardOpener {
+ public:
+  ShardOpener(std::shared_ptr<const ShardEnvironment> environment, std::uint32_t index)
+      : environment_(std::move(environment)),
+        directory_(Shard::DirectoryOf(environment_->database_path, index)),
+        shard_(new Shard(environment_, index)) {}
+
+  // As Shard::Open. The shard closes itself if this fails.
+  Result<std::shared_ptr<Shard>> Run(bool create) {
+    if (!environment_->read_only) {
+      TOPICDB_ASSIGN_OR_RETURN(shard_->lock_, FileLock::Acquire(directory_ + ".lock"));
+    }
+    if (create) {
+      TOPICDB_RETURN_IF_ERROR(MakeDirectory(directory_));
+    } else {
+      TOPICDB_RETURN_IF_ERROR(CheckDirectory());
+    }
+    TOPICDB_RETURN_IF_ERROR(OpenRocks(create));
+    const MutexLock lock(shard_->commit_mutex_);
+    TOPICDB_RETURN_IF_ERROR(create ? WriteIdentity() : CheckIdentity());
+    TOPICDB_RETURN_IF_ERROR(LoadCommitState());
+    TOPICDB_RETURN_IF_ERROR(create ? CreateSlabs() : LoadSlabs());
+    return shard_;
+  }
+
+ private:
+  Status CheckDirectory() const {
+    struct stat info {};
+    if (stat((directory_ + "/CURRENT").c_str(), &info) == 0) return Status::Ok();
+    return Corruption(shard_->Name() + ": " + directory_ + " or its file CURRENT is missing");
+  }
+
+  Status OpenRocks(bool create) {
+    const rocksdb::DBOptions options =
+        rocks::MakeDbOptions(environment_->resources, environment_->read_only);
+    const rocksdb::ColumnFamilyOptions family_options =
+        rocks::MakeFamilyOptions(environment_->resources);
+    std::vector<std::string> names{rocksdb::kDefaultColumnFamilyName};
+    const std::string context = "opening " + shard_->Name();
+    if (!create) {
+      TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
+          rocksdb::DB::ListColumnFamilies(options, directory_, &names), context));
+    }
+    rocks::Families families;
+    for (const std::string& name : names) families.emplace_back(name, family_options);
+    rocks::FamilyHandles handles;
+    const rocksdb::Status status =
+        environment_->read_only
+            ? rocks::OpenForReadOnly(options, directory_, families, &handles, &shard_->db_)
+            : rocks::Open(options, directory_, families, &handles, &shard_->db_);
+    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, context));
+    for (rocksdb::ColumnFamilyHandle* handle : handles) {
+      auto owned = std::make_unique<FamilyHandle>(shard_->db_.get(), handle);
+      if (handle->GetName() == rocksdb::kDefaultColumnFamilyName) {
+        shard_->default_family_ = std::move(owned);
+      } else {
+        families_[handle->GetName()] = std::move(owned);
+      }
+    }
+    return Status::Ok();
+  }
+
+  meta::Identity ExpectedIdentity() const { return {environment_->database, shard_->index_}; }
+
+  Status WriteIdentity() TOPICDB_REQUIRES(shard_->commit_mutex_) {
+    rocksdb::WriteBatch batch;
+    rocksdb::Status status = batch.Put(meta::IdentityKey(), meta::Encode(ExpectedIdentity()));
+    if (status.ok()) status = batch.Put(meta::CommitStateKey(), meta::Encode(meta::CommitState{}));
+    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "creating " + shard_->Name()));
+    return shard_->Write(rocksdb::WriteOptions(), &batch);
+  }
+
+  Status Get(const std::string& key, const char* what, std::string* value) const {
+    const rocksdb::Status status = shard_->db_->Get(rocksdb::ReadOptions(), key, value);
+    if (status.IsNotFound()) return Damaged(std::string("it has no ") + what);
+    return rocks::FromRocks(status, std::string("reading ") + what + " of " + shard_->Name());
+  }
+
+  Status Damaged(const std::string& reason) const {
+    return Corruption(shard_->Name() + ": " + reason);
+  }
+
+  Status CheckIdentity() const {
+    std::string value;
+    TOPICDB_RETURN_IF_ERROR(Get(meta::IdentityKey(), "identity", &value));
+    meta::Identity identity;
+    if (!meta::Decode(value, &identity)) return Damaged("its identity is malformed");
+    if (identity == ExpectedIdentity()) return Status::Ok();
+    return Damaged(directory_ + " belongs to another database or shard");
+  }
+
+  Status LoadCommitState() TOPICDB_REQUIRES(shard_->commit_mutex_) {
+    std::string value;
+    TOPICDB_RETURN_IF_ERROR(Get(meta::CommitStateKey(), "commit state", &value));
+    meta::CommitState& state = shard_->state_;
+    if (!meta::Decode(value, &state)) return Damaged("its commit state is malformed");
+    if (!environment_->read_only) state.serial = std::max(state.serial, state.serial_limit);
+    return Status::Ok();
+  }
+
+  Status LoadSlabs() TOPICDB_REQUIRES(shard_->commit_mutex_) {
+    std::vector<SlabView> slabs;
+    std::vector<SlabId> dropping;
+    const std::string prefix = meta::SlabPrefix();
+    std::unique_ptr<rocksdb::Iterator> records(shard_->db_->NewIterator(rocksdb::ReadOptions()));
+    for (records->Seek(prefix); records->Valid() && records->key().starts_with(prefix);
+         records->Next()) {
+      SlabId id{shard_->index_, 0, 0};
+      meta::SlabRecord record;
+      if (!meta::DecodeSlabKey(records->key().ToStringView(), &id) ||
+          !meta::Decode(records->value().ToStringView(), &record) ||
+          id.retention_class >= environment_->rules.size()) {
+        return Damaged("the record of a generation is malformed");
+      }
+      if (record.state == meta::SlabState::kDropping) {
+        dropping.push_back(id);
+        continue;
+      }
+      TOPICDB_ASSIGN_OR_RETURN(auto slab, LoadSlab(id, record));
+      slabs.push_back({std::move(slab), record.state == meta::SlabState::kReadOnly,
+                       record.sealed_at_us});
+    }
+    TOPICDB_RETURN_IF_ERROR(
+        rocks::FromRocks(records->status(), "reading generations of " + shard_->Name()));
+    records.reset();
+    if (!environment_->read_only) TOPICDB_RETURN_IF_ERROR(FinishDrops(dropping));
+    families_.clear();
+    return PublishSlabs(std::move(slabs));
+  }
+
+  Result<std::shared_ptr<Slab>> LoadSlab(const SlabId& id, const meta::SlabRecord& record) {
+    const auto family = families_.find(meta::FamilyName(id));
+    if (family == families_.end()) {
+      return Damaged("the column family '" + meta::FamilyName(id) + "' is missing");
+    }
+    std::string value;
+    TOPICDB_RETURN_IF_ERROR(Get(meta::CountersKey(id), "counters of a generation", &value));
+    meta::SlabCounters counters;
+    if (!meta::Decode(value, &counters)) return Damaged("counters of a generation are malformed");
+    StructureTrie trie(environment_->schema.thresholds);
+    TOPICDB_RETURN_IF_ERROR(LoadTrie(id, &trie));
+    auto slab = std::make_shared<Slab>(id, record, std::move(family->second), std::move(trie),
+                                       counters);
+    families_.erase(family);
+    return slab;
+  }
+
+  Status LoadTrie(const SlabId& id, StructureTrie* trie) const {
+    const std::string prefix = meta::NodePrefix(id);
+    bool has_root = false;
+    const std::unique_ptr<rocksdb::Iterator> nodes(
+        shard_->db_->NewIterator(rocksdb::ReadOptions()));
+    for (nodes->Seek(prefix); nodes->Valid() && nodes->key().starts_with(prefix); nodes->Next()) {
+      NodeRecord node;
+      if (!meta::Decode(nodes->key().ToStringView(), nodes->value().ToStringView(), &node)) {
+        return Damaged("a structure node is malformed");
+      }
+      TOPICDB_RETURN_IF_ERROR(trie->Restore(node).WithContext(shard_->Name()));
+      has_root = true;
+    }
+    TOPICDB_RETURN_IF_ERROR(
+        rocks::FromRocks(nodes->status(), "reading structures of " + shard_->Name()));
+    return has_root ? Status::Ok() : Damaged("a generation has no structures");
+  }
+
+  // Drops what no record speaks of (a crash while making it) and what is marked as dropping.
+  Status FinishDrops(const std::vector<SlabId>& dropping)
+      TOPICDB_REQUIRES(shard_->commit_mutex_) {
+    for (const auto& [name, family] : families_) {
+      TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(shard_->db_->DropColumnFamily(family->get()),
+                                               "dropping a generation of " + shard_->Name()));
+    }
+    if (dropping.empty()) return Status::Ok();
+    rocksdb::WriteBatch batch;
+    for (const SlabId& id : dropping) {
+      TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(batch.Delete(meta::SlabKey(id)),
+                                               "dropping a generation of " + shard_->Name()));
+    }
+    return shard_->Write(rocksdb::WriteOptions(), &batch);
+  }
+
+  // The first generation of each class.
+  Status CreateSlabs() TOPICDB_REQUIRES(shard_->commit_mutex_) {
+    std::vector<std::uint32_t> classes(environment_->rules.size());
+    std::iota(classes.begin(), classes.end(), 0);
+    return shard_->RotateClasses(classes);
+  }
+
+  // Each class must have one current generation.
+  Status PublishSlabs(std::vector<SlabView> slabs) TOPICDB_REQUIRES(shard_->commit_mutex_) {
+    std::vector<int> current(environment_->rules.size());
+    for (const SlabView& view : slabs) {
+      if (!view.read_only) ++current[view.slab->id().retention_class];
+    }
+    for (std::size_t i = 0; i < current.size(); ++i) {
+      if (current[i] == 1) continue;
+      return Damaged("class '" + environment_->rules.FilterOf(static_cast<std::uint32_t>(i)) +
+                     "' has " + std::to_string(current[i]) + " current generations");
+    }
+    shard_->Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)));
+    return Status::Ok();
+  }
+
+  const std::shared_ptr<const ShardEnvironment> environment_;
+  const std::string directory_;
+  // Declared first of the two, so that handles are given back before the shard closes RocksDB.
+  const std::shared_ptr<Shard> shard_;
+  std::map<std::string, std::unique_ptr<FamilyHandle>> families_;
+};
+
+Result<std::shared_ptr<Shard>> Shard::Open(std::shared_ptr<const ShardEnvironment> environment,
+                                           std::uint32_t index, bool create) {
+  const int attempts = environment->read_only ? kReadOnlyAttempts : 1;
+  for (int attempt = 1;; ++attempt) {
+    Result<std::shared_ptr<Shard>> shard = ShardOpener(environment, index).Run(create);
+    if (shard.ok() || attempt >= attempts) return shard;
+    std::this_thread::sleep_for(kReadOnlyPause);
+  }
+}
+
+}  // namespace topicdb

@@ -1,0 +1,76 @@
+#include "store/slab.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace topicdb {
+
+Slab::Slab(const SlabId& id, const meta::SlabRecord& record, std::unique_ptr<FamilyHandle> family,
+           StructureTrie trie, const meta::SlabCounters& counters)
+    : id_(id),
+      record_(record),
+      family_(std::move(family)),
+      layout_(MakeLayout(record.layout, record.timestamp_bytes)),
+      trie_(std::move(trie)),
+      counters_(counters) {}
+
+void Slab::ApplyCommit(const StructureEdit& edit, const meta::SlabCounters& counters) {
+  const WriterLock lock(mutex_);
+  if (!edit.nodes().empty()) trie_.Apply(edit);
+  counters_ = counters;
+}
+
+bool Slab::MayHold(const TimeRange& range) const {
+  const ReaderLock lock(mutex_);
+  if (counters_.messages == 0) return false;
+  if (range.start.has_value() && counters_.last_timestamp < *range.start) return false;
+  return !range.end.has_value() || counters_.first_timestamp < *range.end;
+}
+
+std::vector<std::pair<Structure, NodeId>> Slab::Match(const Filter& filter) const {
+  std::vector<std::pair<std::string, std::pair<Structure, NodeId>>> found;
+  {
+    const ReaderLock lock(mutex_);
+    trie_.Match(filter, [&](NodeId stream) TOPICDB_NO_THREAD_SAFETY_ANALYSIS {
+      Structure structure = trie_.StructureOf(stream);
+      std::string text = structure.Text();
+      found.emplace_back(std::move(text), std::pair(std::move(structure), stream));
+    });
+  }
+  std::sort(found.begin(), found.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::pair<Structure, NodeId>> result;
+  result.reserve(found.size());
+  for (auto& item : found) result.push_back(std::move(item.second));
+  return result;
+}
+
+std::optional<Structure> Slab::StructureOf(NodeId stream) const {
+  const ReaderLock lock(mutex_);
+  if (!trie_.IsStream(stream)) return std::nullopt;
+  return trie_.StructureOf(stream);
+}
+
+SlabInfo Slab::Info(const std::string& retention_class) const {
+  SlabInfo info;
+  info.id = id_;
+  info.retention_class = retention_class;
+  info.layout = record_.layout;
+  info.created_at_us = record_.created_at_us;
+  const ReaderLock lock(mutex_);
+  info.messages = counters_.messages;
+  info.bytes = counters_.bytes;
+  info.streams = trie_.stream_count();
+  if (counters_.messages > 0) {
+    info.first_timestamp = counters_.first_timestamp;
+    info.last_timestamp = counters_.last_timestamp;
+  }
+  return info;
+}
+
+std::size_t Slab::structure_bytes() const {
+  const ReaderLock lock(mutex_);
+  return trie_.memory_bytes();
+}
+
+}  // namespace topicdb

@@ -1,0 +1,78 @@
+// A slab: one generation of one retention class in one shard. Its messages are in a column family
+// of its own; its structures are in memory and in the shard's default column family.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <rocksdb/db.h>
+
+#include "base/mutex.h"
+#include "layout/layout.h"
+#include "store/meta.h"
+#include "structure/structure_trie.h"
+#include "topicdb/database.h"
+
+namespace topicdb {
+
+// A column family handle that gives itself back. Must be gone before its database.
+class FamilyHandle {
+ public:
+  FamilyHandle(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle) : db_(db), handle_(handle) {}
+  ~FamilyHandle() { db_->DestroyColumnFamilyHandle(handle_).PermitUncheckedError(); }
+  FamilyHandle(const FamilyHandle&) = delete;
+  FamilyHandle& operator=(const FamilyHandle&) = delete;
+  rocksdb::ColumnFamilyHandle* get() const { return handle_; }
+
+ private:
+  rocksdb::DB* const db_;
+  rocksdb::ColumnFamilyHandle* const handle_;
+};
+
+// Lock rule: `mutex_` guards what changes. Only the thread that holds the shard's commit mutex
+// changes it, so that thread may read without `mutex_`; every other reads with it.
+class Slab {
+ public:
+  Slab(const SlabId& id, const meta::SlabRecord& record, std::unique_ptr<FamilyHandle> family,
+       StructureTrie trie, const meta::SlabCounters& counters);
+
+  const SlabId& id() const { return id_; }
+  const Layout& layout() const { return *layout_; }
+  std::uint32_t timestamp_bytes() const { return record_.timestamp_bytes; }
+  rocksdb::ColumnFamilyHandle* family() const { return family_->get(); }
+
+  // REQUIRES: the shard's commit mutex is held.
+  const StructureTrie& TrieForCommit() const TOPICDB_NO_THREAD_SAFETY_ANALYSIS { return trie_; }
+  const meta::SlabCounters& CountersForCommit() const TOPICDB_NO_THREAD_SAFETY_ANALYSIS {
+    return counters_;
+  }
+  const meta::SlabRecord& record() const { return record_; }
+  void ApplyCommit(const StructureEdit& edit, const meta::SlabCounters& counters)
+      TOPICDB_EXCLUDES(mutex_);
+
+  // Whether messages in `range` may be here.
+  bool MayHold(const TimeRange& range) const TOPICDB_EXCLUDES(mutex_);
+  // Streams that may hold matching topics, with their structures, ordered by structure.
+  std::vector<std::pair<Structure, NodeId>> Match(const Filter& filter) const
+      TOPICDB_EXCLUDES(mutex_);
+  // Absent if the id is no stream of this slab.
+  std::optional<Structure> StructureOf(NodeId stream) const TOPICDB_EXCLUDES(mutex_);
+  SlabInfo Info(const std::string& retention_class) const TOPICDB_EXCLUDES(mutex_);
+  std::size_t structure_bytes() const TOPICDB_EXCLUDES(mutex_);
+
+ private:
+  const SlabId id_;
+  const meta::SlabRecord record_;
+  const std::unique_ptr<FamilyHandle> family_;
+  const std::unique_ptr<Layout> layout_;
+
+  mutable SharedMutex mutex_;
+  StructureTrie trie_ TOPICDB_GUARDED_BY(mutex_);
+  meta::SlabCounters counters_ TOPICDB_GUARDED_BY(mutex_);
+};
+
+}  // namespace topicdb

@@ -1,0 +1,42 @@
+#include "store/stream_plan.h"
+
+#include <set>
+
+namespace topicdb {
+
+std::vector<StreamTarget> PlanStreams(const std::vector<ShardMoment>& moments, const Filter& filter,
+                                      const TimeRange& range,
+                                      const std::optional<std::vector<Stream>>& wanted) {
+  std::set<std::pair<SlabId, std::uint32_t>> chosen;
+  if (wanted.has_value()) {
+    for (const Stream& stream : *wanted) chosen.emplace(stream.slab, stream.id);
+  }
+  std::vector<StreamTarget> targets;
+  for (const ShardMoment& moment : moments) {
+    for (const SlabView& slab_view : moment.view->slabs()) {
+      const std::shared_ptr<Slab>& slab = slab_view.slab;
+      if (!slab->MayHold(range)) continue;
+      for (auto& [structure, stream] : slab->Match(filter)) {
+        if (wanted.has_value() && !chosen.contains({slab->id(), stream})) continue;
+        std::optional<RowFilter> row_filter = RowFilter::Make(structure, filter);
+        if (!row_filter.has_value()) continue;
+        targets.push_back(
+            {moment.view, slab, stream, std::move(structure), std::move(*row_filter)});
+      }
+    }
+  }
+  return targets;
+}
+
+std::unique_ptr<StreamReader> OpenReader(const StreamTarget& target, const TimeRange& range,
+                                         const Position& position) {
+  ReadRequest request{target.stream, target.structure, target.filter, range, position};
+  return target.slab->layout().NewReader(target.view->Source(*target.slab), std::move(request));
+}
+
+std::string DescribeSlab(const SlabId& slab, const std::string& retention_class) {
+  return "class '" + retention_class + "', generation " + std::to_string(slab.generation) +
+         " of shard " + std::to_string(slab.shard);
+}
+
+}  // namespace topicdb

@@ -1,0 +1,64 @@
+#include "structure/structure.h"
+
+namespace topicdb {
+
+using LevelKind = Filter::LevelKind;
+
+std::string Structure::Text() const {
+  std::string text;
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    if (i > 0) text += '/';
+    text += levels[i].kind == LevelKind::kPlus ? "+" : levels[i].word;
+  }
+  return text;
+}
+
+std::size_t Structure::VaryingCount() const {
+  std::size_t count = 0;
+  for (const auto& level : levels) count += level.kind == LevelKind::kPlus ? 1 : 0;
+  return count;
+}
+
+TopicBuilder::TopicBuilder(const Structure& structure) : pieces_(1) {
+  for (std::size_t i = 0; i < structure.levels.size(); ++i) {
+    if (i > 0) pieces_.back() += '/';
+    if (structure.levels[i].kind == LevelKind::kPlus) {
+      pieces_.emplace_back();
+    } else {
+      pieces_.back() += structure.levels[i].word;
+    }
+  }
+}
+
+std::optional<RowFilter> RowFilter::Make(const Structure& structure, const Filter& filter) {
+  const auto& wanted = filter.levels();
+  const auto& levels = structure.levels;
+  if (levels.size() < wanted.size()) return std::nullopt;
+  if (levels.size() > wanted.size() && !filter.ends_in_hash()) return std::nullopt;
+
+  RowFilter result;
+  std::size_t varying_index = 0;
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    const bool varies = levels[i].kind == LevelKind::kPlus;
+    if (i == 0 && filter.begins_with_wildcard()) {
+      if (varies) result.excludes_dollar_ = true;
+      if (!varies && IsDollarLevel(levels[0].word)) return std::nullopt;
+    }
+    if (i < wanted.size() && wanted[i].kind == LevelKind::kWord) {
+      if (!varies && levels[i].word != wanted[i].word) return std::nullopt;
+      if (varies) result.constraints_.push_back({varying_index, wanted[i].word});
+    }
+    if (varies) ++varying_index;
+  }
+  return result;
+}
+
+bool RowFilter::Matches(std::span<const std::string_view> words) const {
+  if (excludes_dollar_ && IsDollarLevel(words[0])) return false;
+  for (const Constraint& constraint : constraints_) {
+    if (words[constraint.varying_index] != constraint.word) return false;
+  }
+  return true;
+}
+
+}  // namespace topicdb

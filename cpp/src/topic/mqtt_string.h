@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string_view>
+
+#include "topicdb/status.h"
+
+namespace topicdb {
+
+// What MQTT asks of topics and filters alike (MQTT 5 sections 1.5.4 and 4.7.3). `what` begins the
+// error: "topic" or "filter".
+Status CheckMqttString(std::string_view text, std::string_view what);
+
+}  // namespace topicdb

@@ -1,0 +1,67 @@
+#include "topicdb/topic.h"
+
+#include "base/crc32.h"
+#include "topic/mqtt_string.h"
+
+namespace topicdb {
+
+namespace {
+
+// Length of the UTF-8 sequence at `bytes` (RFC 3629: shortest form, no surrogates), 0 if malformed.
+std::size_t Utf8SequenceLength(std::string_view bytes) {
+  const auto at = [&](std::size_t i) -> unsigned {
+    return i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0U;
+  };
+  const auto continuation = [&](std::size_t i) { return (at(i) & 0xc0U) == 0x80U; };
+  const unsigned lead = at(0);
+  if (lead < 0x80) return 1;
+  if (lead >= 0xc2 && lead <= 0xdf) return continuation(1) ? 2 : 0;
+  if (lead >= 0xe0 && lead <= 0xef) {
+    const unsigned low = lead == 0xe0 ? 0xa0 : 0x80;
+    const unsigned high = lead == 0xed ? 0x9f : 0xbf;
+    return at(1) >= low && at(1) <= high && continuation(2) ? 3 : 0;
+  }
+  if (lead >= 0xf0 && lead <= 0xf4) {
+    const unsigned low = lead == 0xf0 ? 0x90 : 0x80;
+    const unsigned high = lead == 0xf4 ? 0x8f : 0xbf;
+    return at(1) >= low && at(1) <= high && continuation(2) && continuation(3) ? 4 : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Status CheckMqttString(std::string_view text, std::string_view what) {
+  const auto fault = [&](const std::string& reason) {
+    constexpr std::size_t kShownBytesMax = 80;
+    std::string shown(text.substr(0, kShownBytesMax));
+    if (text.size() > kShownBytesMax) shown += "…";
+    return TopicFault(std::string(what) + " '" + shown + "': " + reason);
+  };
+  if (text.empty()) return fault("must have at least one character");
+  if (text.size() > kTopicBytesMax) {
+    return fault("has " + std::to_string(text.size()) + " bytes, at most 65535 are allowed");
+  }
+  for (std::size_t i = 0; i < text.size();) {
+    if (text[i] == '\0') return fault("contains a NUL character");
+    const std::size_t length = Utf8SequenceLength(text.substr(i));
+    if (length == 0) return fault("is no valid UTF-8 at byte " + std::to_string(i));
+    i += length;
+  }
+  return Status::Ok();
+}
+
+Status CheckTopic(std::string_view topic) {
+  TOPICDB_RETURN_IF_ERROR(CheckMqttString(topic, "topic"));
+  if (topic.find_first_of("+#") != std::string_view::npos) {
+    return TopicFault("topic '" + std::string(topic) +
+                      "': contains a wildcard ('+' or '#'); only filters may have them");
+  }
+  return Status::Ok();
+}
+
+std::uint32_t ShardOfTopic(std::string_view topic, std::uint32_t shards) {
+  return shards == 1 ? 0 : Crc32(topic) % shards;
+}
+
+}  // namespace topicdb

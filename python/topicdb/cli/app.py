@@ -1,0 +1,228 @@
+"""The commands: options in, one call, results out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import topicdb
+from topicdb import _core
+from topicdb.cli import output, report
+from topicdb.cli.errors import EXIT_INTERRUPTED, ErrorGroup
+from topicdb.cli.ingest import Counts, Source, Target
+from topicdb.cli.ingest import ingest as run_ingest
+from topicdb.cli.mapping import WHOLE_ROW, Mapping, TimeUnit, TopicTemplate
+from topicdb.cli.options import DurabilityChoice, OnError
+from topicdb.cli.records import Format, format_of
+
+app = typer.Typer(
+    cls=ErrorGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+PathArgument = Annotated[str, typer.Argument(metavar="PATH", help="Directory of the database.")]
+FilterArgument = Annotated[
+    str, typer.Argument(metavar="[FILTER]", help="Topic filter, such as 'metrics/+/cpu'.")
+]
+_TIME = "ISO 8601 with a zone, microseconds since 1970, or relative: -24h."
+StartOption = Annotated[str | None, typer.Option(help=f"First timestamp. {_TIME}")]
+EndOption = Annotated[str | None, typer.Option(help=f"Timestamp to stop before. {_TIME}")]
+
+
+def run() -> int:
+    """Runs the command line of this process. Returns or exits with the exit code."""
+    try:
+        app(prog_name="topicdb")
+    except KeyboardInterrupt:  # before or after a command ran
+        return EXIT_INTERRUPTED
+    return 0
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(
+            f"topicdb {topicdb.__version__} "
+            f"(format {_core.FORMAT_VERSION}, RocksDB {_core.ROCKSDB_VERSION})"
+        )
+        raise typer.Exit()
+
+
+@app.callback()
+def topicdb_command(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")] = False,
+) -> None:
+    """Stores, finds and shows MQTT messages in a TopicDB database.
+
+    Reading commands open the database read-only: they work while another process writes it.
+    Exit codes: 0 done, 1 error, 2 wrong usage, 3 another process has the lock, 130 interrupted.
+    """
+
+
+@app.command()
+def info(path: PathArgument) -> None:
+    """Show the schema, the slabs, counts, sizes and the time range."""
+    with topicdb.open(path, mode="r") as database:
+        report.print_info(database)
+
+
+@app.command()
+def ingest(
+    path: PathArgument,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Input file; - for stdin.")],
+    format: Annotated[
+        Format | None,
+        typer.Option(help="Of FILE; by default its extension tells, and stdin is json (lines)."),
+    ] = None,
+    topic: Annotated[
+        str, typer.Option(help="Column with the topic, or a template: 'site/{plant}/pump/{id}'.")
+    ] = "topic",
+    timestamp: Annotated[
+        str | None,
+        typer.Option(
+            help="Column with the time: ISO 8601 with a zone, or a number. "
+            "[default: timestamp] Where it is missing or empty, the time of the commit."
+        ),
+    ] = None,
+    time_unit: Annotated[TimeUnit, typer.Option(help="Unit of numbers.")] = TimeUnit.MICROSECONDS,
+    value: Annotated[
+        str, typer.Option(help="Column with the value; * for the rest of the record as JSON.")
+    ] = WHOLE_ROW,
+    encoding: Annotated[
+        str | None,
+        typer.Option(
+            help="Column that says base64 where the value is base64 text, as in scan --json."
+        ),
+    ] = None,
+    batch_rows: Annotated[
+        int, typer.Option(min=1, help="Messages in a batch: stored all or none.")
+    ] = 10_000,
+    durability: Annotated[
+        DurabilityChoice,
+        typer.Option(help="A batch survives: none (a close), os (kill -9), disk (a power cut)."),
+    ] = DurabilityChoice.OS,
+    on_error: Annotated[
+        OnError, typer.Option(help="At a line that makes no message: stop, or skip and count it.")
+    ] = OnError.STOP,
+    shards: Annotated[
+        int | None, typer.Option(help="Shards of a new database. [default: 1]")
+    ] = None,
+    structure: Annotated[
+        list[str] | None,
+        typer.Option(help="Structure hint of a new database: 'metrics/+/cpu/#'. May be repeated."),
+    ] = None,
+) -> None:
+    """Store messages from JSON lines or CSV. Creates the database if there is none."""
+    chosen_format = format or format_of(file)
+    if chosen_format is None:
+        raise typer.BadParameter(
+            f"{file}: the extension tells no format; give --format json or csv"
+        )
+    if encoding is not None and value == WHOLE_ROW:
+        raise typer.BadParameter("--encoding goes with --value COLUMN")
+    try:
+        template = TopicTemplate(topic)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--topic") from None
+    mapping = Mapping(template, timestamp, time_unit, value, encoding)
+    counts = run_ingest(
+        Source(file, chosen_format, mapping),
+        Target(path, durability.value, shards, structure or None),
+        batch_rows,
+        skip_bad=on_error is OnError.SKIP,
+    )
+    print(_ingest_summary(counts, path))
+
+
+def _ingest_summary(counts: Counts, path: str) -> str:
+    text = f"stored {counts.stored:,} messages in {path}"
+    if counts.assigned:
+        text += f", {counts.assigned:,} of them with the time of their commit"
+    if counts.skipped:
+        text += f"; skipped {counts.skipped:,} bad lines"
+    return text
+
+
+@app.command()
+def scan(
+    path: PathArgument,
+    filter: FilterArgument = "#",
+    start: StartOption = None,
+    end: EndOption = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Messages at most.")] = None,
+    order: Annotated[
+        output.Order,
+        typer.Option(help="stream: one stream after the other (fastest); time: by timestamp."),
+    ] = output.Order.STREAM,
+    json_lines: Annotated[
+        bool,
+        typer.Option("--json", help="JSON lines; values that are not UTF-8 as base64."),
+    ] = False,
+    to: Annotated[
+        Path | None, typer.Option(help="Write a Parquet file (.parquet) instead.")
+    ] = None,
+) -> None:
+    """Show the messages whose topic matches FILTER."""
+    if to is not None and json_lines:
+        raise typer.BadParameter("give --json or --to, not both")
+    if to is not None and to.suffix != ".parquet":
+        raise typer.BadParameter(f"{to}: the name must end with .parquet", param_hint="--to")
+    with topicdb.open(path, mode="r") as database:
+        found = database.scan(filter, start=_time(start), end=_time(end), order=order.value)
+        if to is not None:
+            print(f"wrote {output.write_parquet(found, to, limit):,} messages to {to}")
+        else:
+            line = output.json_line if json_lines else output.human_line
+            output.write_lines(found, line, limit)
+
+
+@app.command()
+def streams(
+    path: PathArgument,
+    filter: FilterArgument = "#",
+    start: StartOption = None,
+    end: EndOption = None,
+) -> None:
+    """List the streams that may hold messages for FILTER."""
+    with topicdb.open(path, mode="r") as database:
+        report.print_streams(database.streams(filter, start=_time(start), end=_time(end)))
+
+
+@app.command()
+def structures(path: PathArgument, filter: FilterArgument = "#") -> None:
+    """Show the learned topic structures that FILTER may find, as a tree."""
+    with topicdb.open(path, mode="r") as database:
+        found = database.structures(filter)
+        report.console().print(report.structure_tree(found, database.path))
+
+
+@app.command()
+def stats(
+    path: PathArgument,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Show counts, sizes and the state of each shard."""
+    with topicdb.open(path, mode="r") as database:
+        figures: dict[str, Any] = database.stats()
+        if as_json:
+            json.dump(figures, sys.stdout, ensure_ascii=False)
+            sys.stdout.write("\n")
+        else:
+            report.print_stats(figures)
+
+
+def _time(text: str | None) -> str | int | None:
+    """An option's time: digits are microseconds, anything else is for ``topicdb.time_us``."""
+    return int(text) if text is not None and text.isascii() and text.isdigit() else text

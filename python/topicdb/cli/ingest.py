@@ -1,0 +1,160 @@
+"""``topicdb ingest``: records in, batches of messages stored."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import BinaryIO, cast
+
+import topicdb
+from topicdb.cli.errors import UserError, message_of
+from topicdb.cli.lines import LineError, Lines
+from topicdb.cli.mapping import Mapping
+from topicdb.cli.progress import Meter
+from topicdb.cli.records import Format, Records, open_records
+from topicdb.database import Durability
+
+BATCH_BYTES_MAX = 64 << 20
+_NOTES_MAX = 10
+
+
+@dataclass(frozen=True)
+class Source:
+    """What to read. ``name`` is a path, or ``-`` for stdin."""
+
+    name: str
+    format: Format
+    mapping: Mapping
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where to store it. ``shards`` and ``structures`` matter when the database is created."""
+
+    path: str
+    durability: Durability
+    shards: int | None = None
+    structures: list[str] | None = None
+
+
+@dataclass
+class Counts:
+    """What has been done so far. ``last_line`` is the last one whose message is stored."""
+
+    stored: int = 0
+    assigned: int = 0
+    skipped: int = 0
+    last_line: int = 0
+
+    def so_far(self) -> str:
+        """How much of the input is stored, for an error message."""
+        if not self.stored:
+            return "nothing stored"
+        return f"{self.stored:,} messages stored before it, up to line {self.last_line:,}"
+
+
+def ingest(source: Source, target: Target, batch_rows: int, *, skip_bad: bool) -> Counts:
+    """Stores every record of ``source``; each batch whole or not at all.
+
+    A record that makes no message stops it with UserError (nothing of its batch is stored), or is
+    counted and passed over with ``skip_bad``.
+    """
+    with _input(source.name) as file:
+        lines = Lines(file)
+        records = open_records(lines, source.format)
+        if records.columns is not None:
+            source.mapping.check_columns(records.columns)
+        with (
+            topicdb.open(
+                target.path,
+                shards=target.shards,
+                structures=target.structures,
+                durability=target.durability,
+            ) as database,
+            Meter(lines.total_bytes) as meter,
+        ):
+            work = _Ingest(database, lines, meter, batch_rows)
+            work.run(records, source.mapping, skip_bad)
+    return work.counts
+
+
+@contextmanager
+def _input(name: str) -> Iterator[BinaryIO]:
+    if name == "-":
+        yield sys.stdin.buffer
+    else:
+        with open(name, "rb", buffering=0) as file:
+            yield cast(BinaryIO, file)
+
+
+class _Ingest:
+    """The batch being filled and what has been stored."""
+
+    def __init__(
+        self, database: topicdb.Database, lines: Lines, meter: Meter, batch_rows: int
+    ) -> None:
+        self._database = database
+        self._lines = lines
+        self._meter = meter
+        self._batch_rows = batch_rows
+        self._batch: list[tuple[str, int | None, bytes]] = []
+        self._batch_bytes = 0
+        self._batch_last_line = 0
+        self.counts = Counts()
+
+    def run(self, records: Records, mapping: Mapping, skip_bad: bool) -> None:
+        self._lines.on_idle = self._store
+        try:
+            while self._take(records, mapping, skip_bad):
+                pass
+            self._store()
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"interrupted; {self.counts.so_far()}") from None
+        except LineError as error:
+            raise UserError(f"{error}; {self.counts.so_far()}") from error
+        except (topicdb.Error, OSError) as error:
+            raise UserError(f"{message_of(error)}; {self.counts.so_far()}") from error
+
+    def _take(self, records: Records, mapping: Mapping, skip_bad: bool) -> bool:
+        """Adds one record to the batch. False at the end of the input."""
+        try:
+            line, fields = next(records)
+            try:
+                row = mapping.row(fields)
+            except ValueError as error:
+                raise LineError(line, message_of(error)) from error
+        except StopIteration:
+            return False
+        except LineError as error:
+            if not skip_bad:
+                raise
+            self._skip(error)
+            return True
+        self._add(line, row)
+        return True
+
+    def _add(self, line: int, row: tuple[str, int | None, bytes]) -> None:
+        self._batch.append(row)
+        self._batch_bytes += len(row[0]) + len(row[2])
+        self._batch_last_line = line
+        if len(self._batch) >= self._batch_rows or self._batch_bytes >= BATCH_BYTES_MAX:
+            self._store()
+
+    def _store(self) -> None:
+        if self._batch:
+            receipt = self._database.append(self._batch)
+            self.counts.stored += receipt.count
+            self.counts.assigned += sum(row[1] is None for row in self._batch)
+            self.counts.last_line = self._batch_last_line
+            self._batch = []
+            self._batch_bytes = 0
+        self._meter.update(self.counts.stored, self._lines.bytes_read)
+
+    def _skip(self, error: LineError) -> None:
+        self.counts.skipped += 1
+        if self.counts.skipped <= _NOTES_MAX:
+            self._meter.note(f"topicdb: skipped {error}")
+        if self.counts.skipped == _NOTES_MAX + 1:
+            self._meter.note("topicdb: further bad lines are only counted")

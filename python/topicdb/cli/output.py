@@ -1,0 +1,154 @@
+"""Messages out: lines for people, JSON lines, Parquet."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta, timezone
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import topicdb
+from topicdb import _core
+from topicdb.cli.errors import UserError
+from topicdb.cli.progress import Meter
+from topicdb.scan import BATCH_BYTES_MAX, BATCH_ROWS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_VALUE_CHARACTERS_MAX = 200
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_PARQUET_ROWS = 100_000
+_PARQUET_BYTES = 64 << 20
+
+
+class Order(str, Enum):
+    """Orders of ``topicdb scan``."""
+
+    STREAM = "stream"
+    TIME = "time"
+
+
+def time_text(timestamp: int) -> str:
+    """ISO 8601 in UTC with microseconds; the plain number after the year 9999."""
+    try:
+        moment = _EPOCH + timedelta(microseconds=timestamp)
+    except OverflowError:
+        return str(timestamp)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def printable(text: str) -> str:
+    """``text`` with control characters escaped: it cannot break the line or drive the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
+
+
+def value_text(value: bytes) -> str:
+    """A value for people: its text if it is UTF-8, else ``0x`` and hex; long ones are cut."""
+    cut = value[: 4 * _VALUE_CHARACTERS_MAX]
+    try:
+        text = printable(value.decode() if len(cut) == len(value) else _decode_start(cut))
+    except UnicodeDecodeError:
+        text = f"0x{cut.hex()}"
+    if len(cut) == len(value) and len(text) <= _VALUE_CHARACTERS_MAX:
+        return text
+    return f"{text[:_VALUE_CHARACTERS_MAX]}… ({len(value):,} bytes)"
+
+
+def _decode_start(cut: bytes) -> str:
+    """Decodes a cut value; its last character may have lost up to three bytes."""
+    try:
+        return cut.decode()
+    except UnicodeDecodeError as error:
+        if error.start < len(cut) - 3:
+            raise
+        return cut[: error.start].decode()
+
+
+def human_line(message: topicdb.Message) -> str:
+    """``time  topic  value``."""
+    topic, timestamp, value = message
+    return f"{time_text(timestamp)}  {printable(topic)}  {value_text(value)}"
+
+
+def json_line(message: topicdb.Message) -> str:
+    """A JSON object: topic, timestamp (µs), value; a value that is not UTF-8 as base64.
+
+    ``"encoding": "base64"`` says so then.
+    """
+    topic, timestamp, value = message
+    fields: dict[str, str | int] = {"topic": topic, "timestamp": timestamp}
+    try:
+        fields["value"] = value.decode()
+    except UnicodeDecodeError:
+        fields["value"] = base64.b64encode(value).decode("ascii")
+        fields["encoding"] = "base64"
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def write_lines(
+    scan: topicdb.Scan, line: Callable[[topicdb.Message], str], limit: int | None
+) -> None:
+    """Writes each message to stdout (UTF-8 whatever the locale), at most ``limit`` of them."""
+    output = sys.stdout.buffer
+    for batch, count in _limited(scan, limit, BATCH_ROWS, BATCH_BYTES_MAX):
+        messages = batch if count == len(batch) else batch.to_list()[:count]
+        output.write("".join(f"{line(message)}\n" for message in messages).encode())
+        output.flush()
+
+
+def write_parquet(scan: topicdb.Scan, path: Path, limit: int | None) -> int:
+    """Writes messages to a Parquet file batch by batch; ``path`` appears when it is complete.
+
+    Columns: topic, timestamp (µs, UTC), value. Returns their number.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ModuleNotFoundError:
+        raise UserError('--to needs pyarrow; run: pip install "topicdb[cli]"') from None
+    written = 0
+    schema = pa.schema(_core.arrow_schema())
+    with _replacing(path) as part, pq.ParquetWriter(part, schema, compression="zstd") as writer:
+        with Meter() as meter:
+            for batch, count in _limited(scan, limit, _PARQUET_ROWS, _PARQUET_BYTES):
+                rows: pa.RecordBatch = pa.record_batch(batch)
+                writer.write_batch(rows.slice(0, count))
+                written += count
+                meter.update(written)
+    return written
+
+
+def _limited(
+    scan: topicdb.Scan, limit: int | None, rows: int, bytes_max: int
+) -> Iterator[tuple[topicdb.Batch, int]]:
+    """Batches and how many rows of each to use."""
+    left = sys.maxsize if limit is None else limit
+    for batch in scan.batches(min(rows, left), bytes_max=bytes_max):
+        yield batch, min(len(batch), left)
+        left -= len(batch)
+        if left <= 0:
+            return
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A name beside ``path`` to write to; it takes the place of ``path`` unless writing failed."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield part
+        os.replace(part, path)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise

@@ -1,0 +1,46 @@
+"""Progress on stderr, when that is a terminal."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn
+from rich.text import Text
+
+
+class Meter:
+    """Shows bytes (of ``total_bytes``, if known) and messages while work goes on."""
+
+    def __init__(self, total_bytes: int | None = None) -> None:
+        console = Console(stderr=True, markup=False, highlight=False)
+        columns = (BarColumn(), DownloadColumn()) if total_bytes is not None else (SpinnerColumn(),)
+        self._progress = Progress(
+            *columns,
+            TextColumn("{task.fields[messages]:,} messages"),
+            console=console,
+            transient=True,
+            disable=not sys.stderr.isatty(),
+        )
+        self._task = self._progress.add_task("", total=total_bytes, messages=0)
+
+    def update(self, messages: int, bytes_done: int = 0) -> None:
+        """Sets the figures."""
+        self._progress.update(self._task, completed=bytes_done, messages=messages)
+
+    def note(self, text: str) -> None:
+        """A line on stderr, above the bar if one is shown."""
+        self._progress.console.print(Text(text), soft_wrap=True)
+
+    def __enter__(self) -> Meter:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._progress.stop()

@@ -1,0 +1,209 @@
+"""Tables and trees for people: ``info``, ``streams``, ``structures``, ``stats``."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Console
+from rich.filesize import decimal
+from rich.table import Table
+from rich.tree import Tree
+
+import topicdb
+from topicdb.cli.output import printable, time_text
+
+_WIDTH_OF_FILES = 10_000  # nothing is cut when the output is no terminal
+_EMPTY_LEVEL = "(empty level)"
+
+
+def console() -> Console:
+    """A console that shows topics as they are: no markup, no emoji codes."""
+    width = None if sys.stdout.isatty() else _WIDTH_OF_FILES
+    return Console(markup=False, emoji=False, highlight=False, width=width)
+
+
+def print_info(database: topicdb.Database) -> None:
+    """Schema, totals and slabs."""
+    slabs = database.slabs()
+    facts = {"path": database.path, **_schema_facts(database.schema), **_slab_totals(slabs)}
+    out = console()
+    out.print(_facts_table(facts))
+    out.print()
+    out.print(_slab_table(slabs))
+
+
+def print_streams(streams: Sequence[topicdb.Stream]) -> None:
+    """A row for each stream."""
+    table = _table("shard>", "class", "generation>", "stream>", "structure")
+    for stream in streams:
+        table.add_row(
+            str(stream.shard),
+            printable(stream.retention_class),
+            str(stream.generation),
+            str(stream.id),
+            printable(stream.structure),
+        )
+    console().print(table)
+
+
+def print_stats(stats: Mapping[str, Any]) -> None:
+    """Figures by name; nested ones as tables."""
+    out = console()
+    nested = {name: value for name, value in stats.items() if _is_rows(value)}
+    out.print(_facts_table({n: _figure(v) for n, v in stats.items() if n not in nested}))
+    for name, value in nested.items():
+        rows = list(value.values()) if isinstance(value, Mapping) else list(value)
+        keys = [f"{name}>", *value] if isinstance(value, Mapping) else None
+        out.print()
+        out.print(_rows_table(name, rows, keys))
+
+
+@dataclass
+class _Level:
+    """A node of the tree of structures: its levels so far joined, and the streams below it."""
+
+    name: str
+    streams: int = 0
+    own: int = 0
+    children: dict[str, _Level] = field(default_factory=dict)
+
+
+def structure_tree(structures: Mapping[str, Sequence[topicdb.Stream]], title: str) -> Tree:
+    """A tree of the levels of ``structures`` with the number of streams at and below each.
+
+    Levels that only lead to one other are joined (``metrics/+``): deep topics stay readable.
+    """
+    root = _Level(title)
+    for structure, streams in structures.items():
+        _insert(root, structure.split("/"), len(streams))
+    tree = Tree(_level_label(root))
+    pending = deque((tree, child) for child in root.children.values())
+    while pending:  # no recursion: a topic may have thousands of levels
+        parent, child = pending.popleft()
+        level = _joined(child)
+        branch = parent.add(_level_label(level))
+        pending.extend((branch, below) for below in level.children.values())
+    return tree
+
+
+def _insert(root: _Level, words: Sequence[str], streams: int) -> None:
+    level = root
+    level.streams += streams
+    for word in words:
+        level = level.children.setdefault(word, _Level(word))
+        level.streams += streams
+    level.own += streams
+
+
+def _joined(level: _Level) -> _Level:
+    name = level.name
+    while len(level.children) == 1 and not level.own:
+        (level,) = level.children.values()
+        name = f"{name}/{level.name}"
+    return _Level(name, level.streams, level.own, level.children)
+
+
+def _level_label(level: _Level) -> str:
+    """``metrics/+  3 streams``; says how many end here if others go on below."""
+    count = f"{level.streams:,} stream{'' if level.streams == 1 else 's'}"
+    here = f", {level.own:,} of them here" if level.own and level.children else ""
+    return f"{printable(level.name) or _EMPTY_LEVEL}  ({count}{here})"
+
+
+def _schema_facts(schema: Mapping[str, Any]) -> dict[str, str]:
+    return {str(name): _schema_value(value) for name, value in schema.items()}
+
+
+def _schema_value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {item}" for name, item in value.items()) or "-"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_schema_value(item) for item in value) or "-"
+    return printable(str(value))
+
+
+def _slab_totals(slabs: Sequence[topicdb.Slab]) -> dict[str, str]:
+    first = [slab.first_timestamp for slab in slabs if slab.first_timestamp is not None]
+    last = [slab.last_timestamp for slab in slabs if slab.last_timestamp is not None]
+    return {
+        "slabs": f"{len(slabs):,}",
+        "messages": f"{sum(slab.messages for slab in slabs):,}",
+        "size": decimal(sum(slab.bytes for slab in slabs)),
+        "streams": f"{sum(slab.streams for slab in slabs):,}",
+        "first message": _time_or_dash(min(first, default=None)),
+        "last message": _time_or_dash(max(last, default=None)),
+    }
+
+
+def _slab_table(slabs: Sequence[topicdb.Slab]) -> Table:
+    table = _table(
+        "shard>", "class", "generation>", "state", "messages>", "size>", "streams>", "first", "last"
+    )
+    for slab in slabs:
+        table.add_row(
+            str(slab.shard),
+            printable(slab.retention_class),
+            str(slab.generation),
+            "read-only" if slab.read_only else "current",
+            f"{slab.messages:,}",
+            decimal(slab.bytes),
+            f"{slab.streams:,}",
+            _time_or_dash(slab.first_timestamp),
+            _time_or_dash(slab.last_timestamp),
+        )
+    return table
+
+
+def _facts_table(facts: Mapping[str, str]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        table.add_row(name, value)
+    return table
+
+
+def _rows_table(name: str, rows: Sequence[Mapping[str, Any]], keys: Sequence[Any] | None) -> Table:
+    """``rows`` as a table whose first column holds the keys (or positions) of the rows."""
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    table = _table(f"{name}>", *(f"{column}>" for column in columns))
+    labels = list(range(len(rows))) if keys is None else list(keys)[1:]
+    for label, row in zip(labels, rows, strict=True):
+        table.add_row(str(label), *(_figure(row.get(column)) for column in columns))
+    return table
+
+
+def _table(*columns: str) -> Table:
+    """A plain table; a name that ends with ``>`` is a column of figures."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        figures = column.endswith(">")
+        table.add_column(
+            column.removesuffix(">"), justify="right" if figures else "left", overflow="fold"
+        )
+    return table
+
+
+def _is_rows(value: Any) -> bool:
+    items = value.values() if isinstance(value, Mapping) else value
+    return (
+        isinstance(value, (Mapping, list, tuple))
+        and len(value) > 0
+        and all(isinstance(item, Mapping) for item in items)
+    )
+
+
+def _figure(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return printable(str(value))
+
+
+def _time_or_dash(timestamp: int | None) -> str:
+    return "-" if timestamp is None else time_text(timestamp)

@@ -1,0 +1,76 @@
+"""Reading many messages: a lazy, repeatable query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator as _Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from topicdb import _core
+from topicdb._types import Message
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_ROWS = 10_000
+BATCH_BYTES_MAX = 8 << 20
+
+
+class Scan:
+    """Messages that match a filter in a time range; made by ``Database.scan``.
+
+    Nothing is read until it is iterated or converted, and each time is a new read that sees the
+    database as of that moment. Hands Arrow data to pyarrow, polars or DuckDB through
+    ``__arrow_c_stream__``.
+    """
+
+    def __init__(self, database: _core.Database, arguments: tuple[Any, ...]) -> None:
+        self._database = database
+        self._arguments = arguments
+
+    def __iter__(self) -> _Iterator[Message]:
+        """Each message in turn. Errors: ClosedError, CorruptionError, ForkedError."""
+        for batch in self.batches():
+            yield from batch
+
+    def batches(
+        self, rows: int = BATCH_ROWS, *, bytes_max: int = BATCH_BYTES_MAX
+    ) -> _Iterator[_core.Batch]:
+        """Batches of at most ``rows`` messages and about ``bytes_max`` bytes, none of them empty."""
+        if rows < 1 or bytes_max < 1:
+            raise ValueError(f"rows and bytes_max must be at least 1, got {rows} and {bytes_max}")
+        with self._opened() as scan:
+            while (batch := scan.next_batch(rows, bytes_max)) is not None:
+                if len(batch):
+                    yield batch
+
+    def to_list(self) -> list[Message]:
+        """All messages as a list."""
+        return [message for batch in self.batches() for message in batch.to_list()]
+
+    def count(self) -> int:
+        """How many messages there are (reads them all)."""
+        return sum(len(batch) for batch in self.batches())
+
+    def to_arrow(self) -> pa.Table:
+        """All messages as a pyarrow.Table with the columns topic, timestamp (µs, UTC) and value.
+
+        Needs the extra ``topicdb[arrow]``.
+        """
+        import pyarrow as pa
+
+        batches = [pa.record_batch(batch) for batch in self.batches(rows=100_000, bytes_max=64 << 20)]
+        return pa.Table.from_batches(batches, schema=pa.schema(_core.arrow_schema()))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The messages as an Arrow C stream (PyCapsule). Read lazily, so the database must stay open."""
+        scan = self._database.scan(*self._arguments)
+        return scan.arrow_stream(BATCH_ROWS, BATCH_BYTES_MAX)
+
+    @contextmanager
+    def _opened(self) -> _Iterator[_core.Scan]:
+        scan = self._database.scan(*self._arguments)
+        try:
+            yield scan
+        finally:
+            scan.close()

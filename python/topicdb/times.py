@@ -1,0 +1,99 @@
+"""Points in time as the API accepts them, turned into microseconds since the epoch."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import datetime, timedelta, timezone
+from typing import SupportsIndex, TypeAlias
+
+TimeLike: TypeAlias = "int | SupportsIndex | datetime | str"
+"""int µs since the epoch, an aware datetime, ISO 8601 text with a zone, or relative: ``"-24h"``."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MICROSECOND = timedelta(microseconds=1)
+_TIMESTAMP_END = 1 << 63
+
+_UNIT_US = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "m": 60 * 1_000_000,
+    "min": 60 * 1_000_000,
+    "h": 3_600 * 1_000_000,
+    "d": 86_400 * 1_000_000,
+    "w": 7 * 86_400 * 1_000_000,
+}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|min|m|h|d|w)")
+
+
+def now_us() -> int:
+    """The system clock in microseconds since the epoch."""
+    return time.time_ns() // 1_000
+
+
+def duration_us(text: str | timedelta, *, what: str = "duration") -> int:
+    """Microseconds of ``"90s"``, ``"24h"``, ``"365d"`` or a timedelta. ValueError names ``what``."""
+    if isinstance(text, timedelta):
+        result = text // _MICROSECOND
+    else:
+        match = _DURATION.fullmatch(text.strip()) if isinstance(text, str) else None
+        if match is None:
+            raise ValueError(
+                f"{what}: {text!r} is not a duration; write a number and one of "
+                "us, ms, s, m, h, d, w, such as '24h' or '7d'"
+            )
+        result = round(float(match[1]) * _UNIT_US[match[2]])
+    if result <= 0:
+        raise ValueError(f"{what}: {text!r} must be more than zero")
+    return result
+
+
+def time_us(value: TimeLike, *, what: str, now: int | None = None) -> int:
+    """``value`` as microseconds since the epoch.
+
+    Raises ValueError (naming ``what``, the argument) for a naive datetime, text without a zone, or a
+    time outside 0 <= t < 2**63; TypeError for any other type.
+    """
+    if isinstance(value, datetime):
+        result = _from_datetime(value, what)
+    elif isinstance(value, str):
+        result = _from_text(value, what, now)
+    elif isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(
+            f"{what}: expected int microseconds, an aware datetime or text, got {type(value).__name__}"
+        )
+    else:
+        result = value.__index__()
+    if not 0 <= result < _TIMESTAMP_END:
+        raise ValueError(f"{what}: {value!r} is outside 1970-01-01 .. 2**63 microseconds")
+    return result
+
+
+def optional_time_us(value: TimeLike | None, *, what: str, now: int | None = None) -> int | None:
+    """As ``time_us``; None stays None."""
+    return None if value is None else time_us(value, what=what, now=now)
+
+
+def _from_datetime(value: datetime, what: str) -> int:
+    if value.utcoffset() is None:
+        raise ValueError(
+            f"{what}: {value!r} has no time zone; use datetime(..., tzinfo=timezone.utc) or .astimezone()"
+        )
+    return (value - _EPOCH) // _MICROSECOND
+
+
+def _from_text(value: str, what: str, now: int | None) -> int:
+    text = value.strip()
+    if text == "now":
+        return now_us() if now is None else now
+    if text.startswith("-") and _DURATION.fullmatch(text[1:].strip()):
+        return max(0, (now_us() if now is None else now) - duration_us(text[1:], what=what))
+    try:
+        parsed = datetime.fromisoformat(text[:-1] + "+00:00" if text[-1:] in "Zz" else text)
+    except ValueError:
+        raise ValueError(
+            f"{what}: {value!r} is no time; write ISO 8601 with a zone ('2026-01-31T14:02:00Z') "
+            "or relative ('-24h')"
+        ) from None
+    return _from_datetime(parsed, what)

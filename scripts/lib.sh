@@ -1,0 +1,59 @@
+# shellcheck shell=bash
+# Shell helpers shared by the scripts. Source it from a script in this folder; it runs nothing itself.
+
+topicdb_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+topicdb_say() { printf '==> %s\n' "$*" >&2; }
+topicdb_fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+# Runs a command as root: directly if we are root, else through sudo.
+topicdb_as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"; return; fi
+  command -v sudo >/dev/null || topicdb_fail "not root and no sudo: run as root: $*"
+  sudo "$@"
+}
+
+# Where things that every clone may share are kept (RocksDB above all).
+topicdb_cache_dir() { printf '%s/topicdb' "${XDG_CACHE_HOME:-$HOME/.cache}"; }
+
+# topicdb_logged LOG COMMAND...: the output goes into LOG; the end of it is shown if the command
+# fails. A function stops at its first failing command.
+topicdb_logged() {
+  local log=$1 status=0; shift
+  mkdir -p "$(dirname "$log")"
+  set +e
+  (set -e; "$@") >"$log" 2>&1 </dev/null
+  status=$?
+  set -e
+  [ "$status" = 0 ] && return
+  tail -n 40 "$log" >&2
+  topicdb_fail "failed: $* (whole log: $log)"
+}
+
+# One hash over the names and contents of files and folders.
+topicdb_hash() {
+  (cd "$topicdb_root" &&
+    find "$@" -type f -not -path '*/__pycache__/*' -print0 | sort -z | xargs -0 sha256sum) |
+    sha256sum | cut -c1-16
+}
+
+# Seconds as "1 min 5 s".
+topicdb_minutes() {
+  if [ "$1" -lt 60 ]; then printf '%d s' "$1"; else printf '%d min %d s' $(($1 / 60)) $(($1 % 60)); fi
+}
+
+# topicdb_step TITLE COMMAND...: says what begins, and how long it took.
+topicdb_step() {
+  local title=$1 began=$SECONDS; shift
+  topicdb_say "$title"
+  "$@"
+  topicdb_say "$title: $(topicdb_minutes $((SECONDS - began)))"
+}
+
+# What CMake needs to find RocksDB, and ccache to recognise a file in another clone of this tree.
+topicdb_build_environment() {
+  local prefix
+  prefix=$("$topicdb_root/scripts/rocksdb.sh")
+  export CMAKE_PREFIX_PATH=$prefix${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH}
+  export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$topicdb_root}
+}

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Runs every static check over the tree and names those that failed. `lint.sh --fix` formats
+# instead.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+cd "$topicdb_root"
+
+bin=$PWD/.venv/bin
+mapfile -t cpp_files < <(find cpp bindings tests/cpp bench \( -name '*.cc' -o -name '*.h' \) | sort)
+python_trees=(python bench examples tests)
+
+if [ "${1:-}" = --fix ]; then
+  "$bin/clang-format" -i "${cpp_files[@]}"
+  "$bin/ruff" check --quiet --fix "${python_trees[@]}"
+  "$bin/ruff" format --quiet "${python_trees[@]}"
+  exit
+fi
+
+# Minutes of work, so it is not repeated over the same sources. The wheel's build folder has the
+# commands of the bindings too, and for the right Python.
+clang_tidy() {
+  local commands stamp=build/clang-tidy-passed sources
+  sources=$(topicdb_hash .clang-tidy cpp/include cpp/src bindings pyproject.toml)
+  [ "$(cat $stamp 2>/dev/null)" != "$sources" ] || return 0
+  commands=$(find build -maxdepth 2 -path 'build/cp*/compile_commands.json' -printf '%T@ %p\n' |
+    sort -n | tail -n 1 | cut -d' ' -f2)
+  printf '%s\n' "${cpp_files[@]}" | grep -E '^(cpp/src|bindings)/.*\.cc$' |
+    xargs -P "$(nproc)" -n 1 "$bin/clang-tidy" --quiet -p "$(dirname "$commands")" 2>&1 |
+    { grep -vE '^[0-9]+ warnings? (treated|generated)|^Suppressed|^Use -header-filter' || true; }
+  echo "$sources" >$stamp
+}
+
+stubtest() { (cd build && "$bin/stubtest" topicdb --allowlist ../tests/stubtest_allowlist.txt); }
+
+failed=()
+check() {
+  local name=$1; shift
+  # Not `if (set -e; ...)`: bash would ignore the -e there.
+  set +e
+  (set -e; topicdb_step "lint: $name" "$@")
+  local status=$?
+  set -e
+  [ "$status" = 0 ] || failed+=("$name")
+}
+
+check shellcheck "$bin/shellcheck" -x -P scripts scripts/*.sh .ci/run
+check clang-format "$bin/clang-format" --dry-run --Werror "${cpp_files[@]}"
+check "ruff check" "$bin/ruff" check --quiet "${python_trees[@]}"
+check "ruff format" "$bin/ruff" format --quiet --check --diff "${python_trees[@]}"
+check mypy "$bin/mypy" --strict "${python_trees[@]}"
+check stubtest stubtest
+check clang-tidy clang_tidy
+[ "${#failed[@]}" = 0 ] || topicdb_fail "lint: $(printf '%s; ' "${failed[@]}")'make format' mends the formats"
+topicdb_say "lint: all checks passed"

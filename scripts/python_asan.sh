@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Runs the Python tests on an extension built with AddressSanitizer and UndefinedBehaviorSanitizer.
+# RocksDB itself is not instrumented, nor is the JVM: its tests are left out.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+cd "$topicdb_root"
+
+site=build/asan-python
+stamp=$site/built
+flags="-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined"
+
+build_extension() {
+  rm -rf "$site"
+  .venv/bin/python -m pip install --no-deps --no-build-isolation --target "$site" . \
+    -Cbuild-dir=build/asan-wheel -Ccmake.build-type=Debug -Cinstall.strip=false \
+    -Ccmake.define.CMAKE_CXX_FLAGS="$flags"
+  echo "$sources" >"$stamp"
+}
+
+scripts/setup.sh test arrow,spark,cli
+sources=$(topicdb_hash CMakeLists.txt cmake cpp/CMakeLists.txt cpp/include cpp/src bindings python \
+  pyproject.toml scripts/python_asan.sh)
+if [ "$(cat "$stamp" 2>/dev/null)" != "$sources" ]; then
+  topicdb_build_environment
+  topicdb_step "Python extension under ASan and UBSan: building (some minutes the first time)" \
+    topicdb_logged build/logs/python-asan.log build_extension
+fi
+
+# Python itself is not instrumented, so the runtime must be there before it. Leaks: the interpreter
+# frees little at its end. PYTHONMALLOC: its own allocator would hide an overrun of a bytes object.
+export PYTHONPATH=$PWD/$site PYTHONMALLOC=malloc
+export ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1
+LD_PRELOAD="$(c++ -print-file-name=libasan.so) $(c++ -print-file-name=libstdc++.so)"
+export LD_PRELOAD
+topicdb_say "Python tests under ASan and UBSan"
+[ $# != 0 ] || set -- --timeout 900
+exec .venv/bin/python -m pytest -m "not spark and not slow and not crash and not bench and not wheel" "$@"

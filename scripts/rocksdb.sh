@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Builds the RocksDB that TopicDB links, once per machine, and prints its prefix.
+#
+# Debian 12's own librocksdb (7.8.3) is not used: with a file removed under a reader its
+# iterator ends early with status OK. This takes Debian 13's source package of the same
+# project, checks its SHA-256, builds the static library alone, and keeps it in the
+# user's cache by version and flags, so that another clone finds it there.
+# `rocksdb.sh --fetch-only DIR` fetches and unpacks the source, and builds nothing.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+version=9.10.0
+package=rocksdb=$version-1
+tarball=rocksdb_$version.orig.tar.gz
+sha256=fdccab16133c9d927a183c2648bcea8d956fb41eb1df2aacaa73eb0b95e43724
+flags=(
+  -DCMAKE_BUILD_TYPE=Release -DCMAKE_POSITION_INDEPENDENT_CODE=ON
+  -DCMAKE_CXX_FLAGS=-fvisibility=hidden   # no RocksDB symbol leaves our module
+  -DROCKSDB_BUILD_SHARED=OFF -DPORTABLE=1 -DUSE_RTTI=1 -DFAIL_ON_WARNINGS=OFF
+  -DWITH_ZSTD=ON -DWITH_LZ4=ON -DWITH_SNAPPY=OFF -DWITH_ZLIB=OFF -DWITH_BZ2=OFF
+  -DWITH_GFLAGS=OFF -DWITH_LIBURING=OFF -DWITH_TESTS=OFF -DWITH_ALL_TESTS=OFF
+  -DWITH_TOOLS=OFF -DWITH_CORE_TOOLS=OFF -DWITH_BENCHMARK_TOOLS=OFF -DWITH_TRACE_TOOLS=OFF
+)
+key=$(printf '%s\n' "$sha256" "${flags[@]}" "$(c++ -dumpfullversion)" | sha256sum | cut -c1-12)
+prefix=$(topicdb_cache_dir)/rocksdb-$version-$key
+
+# Where this machine gets its Debian packages from: no mirror is written down here.
+debian_mirror() {
+  # shellcheck disable=SC2016 # apt expands them
+  apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
+    awk '$2 ~ /^(bookworm|trixie|stable|oldstable)$/ {print $1; exit}'
+}
+
+fetch_source() {
+  local dir=$1 mirror
+  mirror=$(debian_mirror)
+  [ -n "$mirror" ] || topicdb_fail "no Debian mirror in the apt sources of this machine"
+  mkdir -p "$dir/apt/lists/partial" "$dir/apt/cache/archives/partial"
+  echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main" \
+    >"$dir/apt/sources.list"
+  local apt=(apt-get -qq -o "Dir::Etc::SourceList=$dir/apt/sources.list" -o Dir::Etc::SourceParts=-
+    -o "Dir::State::Lists=$dir/apt/lists" -o "Dir::Cache=$dir/apt/cache" -o "APT::Sandbox::User=$(id -un)")
+  cd "$dir"
+  "${apt[@]}" update
+  "${apt[@]}" source --tar-only "$package"
+  echo "$sha256  $tarball" | sha256sum --check --quiet ||
+    topicdb_fail "$tarball does not have the expected SHA-256"
+  mkdir src
+  tar -xf "$tarball" -C src --strip-components=1
+}
+
+compile() {
+  local dir=$1
+  cmake -S "$dir/src" -B "$dir/build" -GNinja "${flags[@]}" \
+    -DCMAKE_INSTALL_PREFIX="$dir/prefix" -DCMAKE_INSTALL_LIBDIR=lib
+  cmake --build "$dir/build" --target install
+}
+
+build() {
+  local work=$cache/rocksdb-build # the lock makes it ours; what a killed build left is in the way
+  rm -rf "$work"
+  mkdir "$work"
+  topicdb_say "RocksDB $version: fetching the source, then compiling it, once per machine" \
+    "(about 12 minutes on two cores; progress: tail -f $cache/rocksdb-build.log)"
+  topicdb_logged "$cache/rocksdb-fetch.log" fetch_source "$work"
+  topicdb_logged "$cache/rocksdb-build.log" compile "$work"
+  mv "$work/prefix" "$prefix" # one rename: nobody ever sees half a prefix
+  rm -rf "$work"
+}
+
+[ "${1:-}" != --fetch-only ] || { mkdir -p "$2" && fetch_source "$2" && exit; }
+cache=$(topicdb_cache_dir)
+mkdir -p "$cache"
+exec 9>"$cache/rocksdb.lock"
+flock 9
+[ -e "$prefix/lib/librocksdb.a" ] || build
+echo "$prefix"

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Installs the system packages that the build, the tests and Spark need, where they are missing.
+# Elsewhere than on Debian and its kin it only checks for the tools and names what to install.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+packages=(
+  build-essential cmake ninja-build ccache
+  libzstd-dev liblz4-dev libdeflate-dev libxxhash-dev libgtest-dev libbenchmark-dev
+  dpkg-dev ca-certificates debian-archive-keyring # RocksDB's source package
+)
+
+# What the Python we shall use lacks to make virtual environments and extensions.
+python_packages() {
+  local python version
+  python=$("$topicdb_root/scripts/python.sh" 2>/dev/null) ||
+    { printf '%s\n' python3 python3-venv python3-dev; return; }
+  "$python" -c 'import ensurepip, os, sysconfig
+header = os.path.join(sysconfig.get_path("include"), "Python.h")
+raise SystemExit(not os.path.exists(header))' 2>/dev/null && return
+  version=$("$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
+  printf '%s\n' "$version-venv" "$version-dev"
+}
+
+java_packages() {
+  command -v java >/dev/null || [ -x "${JAVA_HOME:-/nonexistent}/bin/java" ] || echo default-jre-headless
+}
+
+missing() {
+  local package
+  for package in "$@"; do
+    dpkg-query --show --showformat '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed ||
+      echo "$package"
+  done
+}
+
+install_packages() {
+  local -x DEBIAN_FRONTEND=noninteractive
+  topicdb_as_root apt-get -q update
+  topicdb_as_root apt-get -q -y --no-install-recommends install "$@"
+}
+
+if ! command -v apt-get >/dev/null; then
+  for tool in c++ cmake ninja java; do
+    command -v "$tool" >/dev/null || topicdb_fail "no $tool and no apt-get: install what ${packages[*]} are here"
+  done
+  exit
+fi
+mapfile -t -O "${#packages[@]}" packages < <(python_packages; java_packages)
+mapfile -t absent < <(missing "${packages[@]}")
+[ "${#absent[@]}" != 0 ] || exit 0
+topicdb_step "System packages: ${absent[*]}" \
+  topicdb_logged "$(topicdb_cache_dir)/system.log" install_packages "${absent[@]}"

@@ -1,0 +1,1 @@
+"""A plain-Python reference model of the database, for the tests to compare with."""

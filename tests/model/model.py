@@ -1,0 +1,286 @@
+"""The whole database as its user sees it, in plain Python: what every operation must give.
+
+Streams are compared by ``StreamRef``. The model is told the serials of each commit and the
+timestamps that the database assigned; everything else it works out itself.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from model.structures import StreamKey, Structures
+from model.topics import matches, may_match
+
+CATCH_ALL = "#"
+FIRST_GENERATION = 1
+
+ResolvedRow: TypeAlias = tuple[str, int, bytes]
+Row: TypeAlias = "tuple[str, int | None, bytes]"
+OrderKey: TypeAlias = tuple[Any, ...]
+SlabId: TypeAlias = tuple[int, str, int]
+"""(shard, retention class, generation)"""
+
+
+def shard_of(topic: str, shards: int) -> int:
+    """The shard that holds ``topic``."""
+    return zlib.crc32(topic.encode()) % shards
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A stored message with the serial of its commit and its place in that batch."""
+
+    topic: str
+    timestamp: int
+    value: bytes
+    serial: int
+    position: int
+
+    @property
+    def message(self) -> ResolvedRow:
+        return self.topic, self.timestamp, self.value
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRef:
+    """A stream of the database."""
+
+    slab: SlabId
+    key: StreamKey
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A position in a stream: after ``after``, or at the start."""
+
+    stream: StreamRef
+    filter: str
+    start: int
+    end: int | None
+    after: OrderKey | None = None
+
+
+@dataclass(slots=True)
+class Slab:
+    """One generation of a retention class in a shard.
+
+    ``written`` counts messages and their bytes; one that was overwritten counts each time.
+    """
+
+    structures: Structures
+    read_only: bool = False
+    written: int = 0
+    written_bytes: int = 0
+    first_timestamp: int | None = None
+    last_timestamp: int | None = None
+    entries: dict[tuple[str, int], Entry] = field(default_factory=dict)
+    stream_of: dict[str, StreamKey] = field(default_factory=dict)
+
+    def write(self, entry: Entry) -> None:
+        assert not self.read_only
+        key = self.structures.learn(entry.topic)
+        assert self.stream_of.setdefault(entry.topic, key) == key, "a topic changed its stream"
+        self.entries[entry.topic, entry.timestamp] = entry
+        self.written += 1
+        self.written_bytes += len(entry.topic.encode()) + len(entry.value)
+        first, last = self.first_timestamp, self.last_timestamp
+        self.first_timestamp = entry.timestamp if first is None else min(first, entry.timestamp)
+        self.last_timestamp = entry.timestamp if last is None else max(last, entry.timestamp)
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What a database is created with."""
+
+    shards: int = 1
+    thresholds: tuple[int, ...] = (100, 10)
+    structures: tuple[str, ...] = ()
+    retention: tuple[str, ...] = ()
+    timestamp_bytes: int = 8
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Retention classes in the order they are tried."""
+        return self.retention if CATCH_ALL in self.retention else (*self.retention, CATCH_ALL)
+
+    def class_of(self, topic: str) -> str:
+        """The first class whose filter matches; the catch-all takes ``$`` topics as well."""
+        return next(c for c in self.classes if c == CATCH_ALL or matches(c, topic))
+
+
+class Model:
+    """The reference database."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.serials: dict[int, int] = {}
+        self.assigned_last: dict[int, int] = {}
+        self.slabs: dict[SlabId, Slab] = {}
+        for shard in range(schema.shards):
+            for name in schema.classes:
+                self.slabs[shard, name, FIRST_GENERATION] = Slab(self._fresh_structures())
+
+    # Writing
+
+    def append(self, rows: Sequence[ResolvedRow], serials: Mapping[int, int]) -> None:
+        """Applies a batch that the database acknowledged with ``serials``."""
+        touched = {self.shard_of(topic) for topic, _, _ in rows}
+        assert set(serials) == touched, "a receipt names the shards that were written"
+        for shard, serial in serials.items():
+            assert serial > self.serials.get(shard, -1), "serials increase"
+            self.serials[shard] = serial
+        for position, (topic, timestamp, value) in enumerate(rows):
+            shard = self.shard_of(topic)
+            entry = Entry(topic, timestamp, value, serials[shard], position)
+            self.slabs[self.current(shard, self.schema.class_of(topic))].write(entry)
+
+    def assign(self, topic: str, timestamp: int, before: int, after: int) -> None:
+        """Checks a timestamp that the database assigned between two readings of the clock."""
+        shard = self.shard_of(topic)
+        last = self.assigned_last.get(shard, -1)
+        assert timestamp > last, "assigned timestamps increase within a shard"
+        assert timestamp >= before, "an assigned timestamp is never before now"
+        assert timestamp <= after or timestamp == last + 1, "an assigned timestamp is max(last+1, now)"
+        self.assigned_last[shard] = timestamp
+
+    def rotate(self, retention_class: str | None = None) -> None:
+        """Starts a new generation; it inherits what was learned to vary."""
+        for shard in range(self.schema.shards):
+            for name in self.schema.classes:
+                if retention_class in (None, name):
+                    self._rotate(shard, name)
+
+    def drop(self, slab: SlabId) -> None:
+        """Forgets a read-only slab."""
+        assert self.slabs[slab].read_only
+        del self.slabs[slab]
+
+    # Reading
+
+    def shard_of(self, topic: str) -> int:
+        return shard_of(topic, self.schema.shards)
+
+    def current(self, shard: int, retention_class: str) -> SlabId:
+        """The slab that new messages go to."""
+        return max(s for s in self.slabs if s[:2] == (shard, retention_class))
+
+    def stream_entries(self, stream: StreamRef) -> list[Entry]:
+        """Everything in one stream, in order."""
+        slab = self.slabs.get(stream.slab)
+        if slab is None:
+            return []
+        found = [e for e in slab.entries.values() if slab.stream_of[e.topic] == stream.key]
+        return sorted(found, key=lambda entry: self.order_key(stream.key, entry))
+
+    def order_key(self, key: StreamKey, entry: Entry) -> OrderKey:
+        """Place of ``entry`` in its stream."""
+        if self.schema.timestamp_bytes == 0:
+            return tuple(word.encode() for word in key.varying(entry.topic))
+        return entry.timestamp, entry.serial, entry.position
+
+    def scan(
+        self, filter: str = "#", start: int = 0, end: int | None = None
+    ) -> dict[SlabId, list[Entry]]:
+        """Matching messages by slab, unordered; slabs without any are left out."""
+        found = {
+            slab_id: [e for e in slab.entries.values() if is_wanted(e, filter, start, end)]
+            for slab_id, slab in sorted(self.slabs.items())
+        }
+        return {slab_id: entries for slab_id, entries in found.items() if entries}
+
+    def remaining(self, cursor: Cursor) -> list[Entry]:
+        """What reading on from ``cursor`` must still give, in order."""
+        key = cursor.stream.key
+        return [
+            entry
+            for entry in self.stream_entries(cursor.stream)
+            if is_wanted(entry, cursor.filter, cursor.start, cursor.end)
+            and (cursor.after is None or self.order_key(key, entry) > cursor.after)
+        ]
+
+    def advance(self, cursor: Cursor, last: Entry) -> Cursor:
+        """``cursor`` after ``last`` has been read."""
+        return replace(cursor, after=self.order_key(cursor.stream.key, last))
+
+    def streams(self) -> Iterator[StreamRef]:
+        """Every stream of every slab."""
+        for slab_id, slab in self.slabs.items():
+            for key in slab.structures.streams():
+                yield StreamRef(slab_id, key)
+
+    def expected_structures(self, filter: str = "#") -> dict[str, set[SlabId]]:
+        """What ``Database.structures(filter)`` must show: the slabs that hold each structure."""
+        found: dict[str, set[SlabId]] = {}
+        for stream in self.streams():
+            key = stream.key
+            if may_match(filter, list(key.levels)):
+                found.setdefault(key.structure, set()).add(stream.slab)
+        return found
+
+    def count(self) -> int:
+        """Messages stored."""
+        return sum(len(slab.entries) for slab in self.slabs.values())
+
+    def topics(self) -> set[str]:
+        """Topics of all messages stored."""
+        return {topic for slab in self.slabs.values() for topic, _ in slab.entries}
+
+    def _rotate(self, shard: int, name: str) -> None:
+        slab_id = self.current(shard, name)
+        older = self.slabs[slab_id]
+        older.read_only = True
+        newer = Slab(self._fresh_structures())
+        newer.structures.inherit(older.structures)
+        self.slabs[shard, name, slab_id[2] + 1] = newer
+
+    def _fresh_structures(self) -> Structures:
+        return Structures(self.schema.thresholds, self.schema.structures)
+
+
+def is_wanted(entry: Entry, filter: str, start: int, end: int | None) -> bool:
+    """Whether a scan for ``filter`` in [start, end) finds ``entry``."""
+    in_time = entry.timestamp >= start and (end is None or entry.timestamp < end)
+    return in_time and matches(filter, entry.topic)
+
+
+def check_scan(
+    model: Model, got: Sequence[Any], filter: str, start: int, end: int | None, order: str
+) -> None:
+    """Checks the messages of a scan: all that match and no others, in an order that is promised."""
+    expected = model.scan(filter, start, end)
+    messages = [tuple(message) for message in got]
+    wanted = [entry.message for entries in expected.values() for entry in entries]
+    assert sorted(messages) == sorted(wanted)
+    if order == "time":
+        timestamps = [timestamp for _, timestamp, _ in messages]
+        assert timestamps == sorted(timestamps)
+        return
+    chains: dict[tuple[int, str], list[ResolvedRow]] = {}
+    for message in messages:
+        shard_and_class = model.shard_of(message[0]), model.schema.class_of(message[0])
+        chains.setdefault(shard_and_class, []).append(message)
+    for slab_id, entries in expected.items():  # sorted: an older generation comes first
+        chain = chains[slab_id[:2]]
+        check_slab_order(model, slab_id, entries, chain[: len(entries)])
+        del chain[: len(entries)]
+
+
+def check_slab_order(
+    model: Model, slab_id: SlabId, entries: Iterable[Entry], got: Sequence[ResolvedRow]
+) -> None:
+    """Checks that ``got`` holds exactly ``entries``, those of each stream in its order."""
+    stream_of = model.slabs[slab_id].stream_of
+    wanted: dict[StreamKey, list[Entry]] = {}
+    for entry in entries:
+        wanted.setdefault(stream_of[entry.topic], []).append(entry)
+    by_stream: dict[StreamKey, list[ResolvedRow]] = {}
+    for message in got:
+        assert message[0] in stream_of, "an older generation is read to its end first"
+        by_stream.setdefault(stream_of[message[0]], []).append(message)
+    assert set(by_stream) == set(wanted), "an older generation is read to its end first"
+    for key, stream_entries in wanted.items():
+        in_order = sorted(stream_entries, key=lambda e, key=key: model.order_key(key, e))
+        assert by_stream[key] == [entry.message for entry in in_order], key.structure

@@ -1,0 +1,63 @@
+"""Settings and fixtures shared by the tests of the Python package."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TESTS))  # for tests/model
+
+import topicdb  # noqa: E402
+
+# A slow machine is no failure, and opening a database for every example takes a while.
+_SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
+settings.register_profile(
+    "ci",
+    max_examples=60,
+    stateful_step_count=25,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=_SLOW_IS_FINE,
+)
+settings.register_profile(
+    "nightly",
+    max_examples=2_000,
+    stateful_step_count=60,
+    deadline=None,
+    derandomize=False,
+    database=None,
+    print_blob=True,
+    suppress_health_check=_SLOW_IS_FINE,
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "crash: the longer runs of killing a writer (minutes)")
+
+
+@pytest.fixture
+def db_path(tmp_path: Path) -> Path:
+    """Where a test may create its database; nothing is there yet."""
+    return tmp_path / "test.db"
+
+
+@pytest.fixture
+def db(db_path: Path) -> Iterator[topicdb.Database]:
+    """An empty database with the default schema."""
+    with topicdb.open(db_path) as database:
+        yield database
+
+
+@pytest.fixture
+def sharded_db(db_path: Path) -> Iterator[topicdb.Database]:
+    """An empty database with three shards."""
+    with topicdb.open(db_path, shards=3) as database:
+        yield database

@@ -1,0 +1,76 @@
+"""Hypothesis strategies for topics, filters, times and schemas.
+
+Most words come from a small vocabulary, so that topics share levels and thresholds are reached;
+the rest is any text that MQTT allows.
+"""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from model.model import Schema
+from model.topics import is_filter
+
+_WORDS = ["a", "b", "c", "d", "e", "", "$a", "$", "é", "\x01", "long" * 60]
+_TOPICS_AT_THE_LIMIT = [
+    "x" * 65_535,
+    "$" + "y" * 65_534,
+    "a/" + "é" * 32_766 + "z",
+    "/".join(["deep"] * 200),
+    "/".join(f"{i}" for i in range(200)),
+    "/" * 199,
+    "/",
+    "//",
+    "$",
+    "$/",
+    "a//b/",
+]
+TIMESTAMP_MAX = 2**63 - 1
+
+any_level = st.text(
+    st.characters(exclude_characters="\0/+#", exclude_categories=["Cs"]), max_size=6
+)
+word = st.one_of(st.sampled_from(_WORDS[:5]), st.sampled_from(_WORDS), any_level)
+common_topic = st.lists(word, min_size=1, max_size=4).map("/".join).filter(bool)
+topic = st.integers(0, 24).flatmap(
+    lambda n: st.sampled_from(_TOPICS_AT_THE_LIMIT) if n == 0 else common_topic
+)
+
+timestamp = st.one_of(
+    st.integers(0, 4),
+    st.sampled_from([0, 1, TIMESTAMP_MAX - 1, TIMESTAMP_MAX, 1_700_000_000_000_000]),
+    st.integers(0, TIMESTAMP_MAX),
+)
+payload = st.one_of(st.binary(max_size=8), st.just(b"\0" * 300))
+
+
+def filters(topics: list[str]) -> st.SearchStrategy[str]:
+    """Filters: made from one of ``topics`` by putting in wildcards, or from loose words."""
+    return _filter_texts(topics).filter(is_filter)
+
+
+@st.composite
+def _filter_texts(draw: st.DrawFn, topics: list[str]) -> str:
+    source = draw(st.sampled_from(topics)) if topics and draw(st.booleans()) else draw(topic)
+    levels = source.split("/")
+    if len(levels) > 6:  # a wildcard at each of 200 levels needs few draws
+        stride = draw(st.integers(1, len(levels)))
+        levels = ["+" if i % stride == stride - 1 else w for i, w in enumerate(levels)]
+    else:
+        levels = [draw(st.sampled_from([w, w, "+"])) for w in levels]
+    if draw(st.booleans()):
+        levels = [*levels[: draw(st.integers(0, len(levels)))], "#"]
+    return "/".join(levels) or "+"
+
+
+schemas = st.builds(
+    Schema,
+    shards=st.integers(1, 3),
+    thresholds=st.sampled_from([(2, 1), (0,), (1,), (100, 10), (3, 2, 0), (1, 0, 2)]),
+    structures=st.sampled_from(
+        [(), (), ("a/+/b",), ("a/#", "$a/+"), ("#",), ("+/b", "+/+/#", "$a/#"), ("a/b/+", "a/+/b")]
+    ),
+    retention=st.sampled_from(
+        [(), (), ("a/#",), ("a/#", "+/b/#"), ("$a/#", "#"), ("b/+", "a/#", "#"), ("+/#",), ("#",)]
+    ),
+    timestamp_bytes=st.sampled_from([8, 8, 8, 0]),
+)

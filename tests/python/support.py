@@ -1,0 +1,154 @@
+"""What several test files need: child processes, and topics for a wanted shard."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from model.model import shard_of
+
+# Long enough for a loaded machine; a child that takes longer hangs.
+CHILD_TIMEOUT_S = 120
+
+
+def topic_in_shard(shard: int, shards: int, prefix: str = "topic") -> str:
+    """A topic that lives in ``shard``."""
+    return next(t for t in (f"{prefix}/{i}" for i in range(10_000)) if shard_of(t, shards) == shard)
+
+
+def run_child(code: str, *arguments: object) -> str:
+    """Runs Python code to its end in a process of its own and gives what it printed.
+
+    AssertionError with what it wrote to stderr if it failed.
+    """
+    result = subprocess.run(
+        _command(code, arguments), capture_output=True, text=True, timeout=CHILD_TIMEOUT_S
+    )
+    assert result.returncode == 0, f"child exited with {result.returncode}:\n{result.stderr}"
+    return result.stdout
+
+
+class Child:
+    """A Python process to talk with, line by line; killed at the end if it still runs."""
+
+    def __init__(self, code: str, *arguments: object) -> None:
+        self._process = subprocess.Popen(
+            _command(code, arguments),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def read_line(self) -> str:
+        """The next line it prints, without its newline; empty at the end."""
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().rstrip("\n")
+
+    def expect(self, line: str) -> None:
+        """Waits for a line and checks it; on another one shows what the child had to say."""
+        got = self.read_line()
+        if got != line:
+            self.kill()
+            assert self._process.stderr is not None
+            raise AssertionError(f"expected {line!r}, got {got!r}:\n{self._process.stderr.read()}")
+
+    def send(self, line: str = "") -> None:
+        """Writes a line to its stdin."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+    def interrupt(self) -> None:
+        """What Ctrl-C does."""
+        self._process.send_signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """kill -9, and waits until it is gone."""
+        self._process.kill()
+        self._process.wait()
+
+    def finish(self) -> tuple[int, str, str]:
+        """Waits for its end: exit code, the rest of stdout, stderr."""
+        out, err = self._process.communicate(timeout=CHILD_TIMEOUT_S)
+        return self._process.returncode, out, err
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.kill()
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            assert pipe is not None
+            try:
+                pipe.close()
+            except BrokenPipeError:  # what was still buffered for a process that is gone
+                pass
+
+
+def fork_and_run(check: Any) -> str:
+    """Runs ``check()`` in a forked child of this very process; gives the text that it returned.
+
+    AssertionError if the child was killed or raised.
+    """
+    read_end, write_end = os.pipe()
+    with warnings.catch_warnings():
+        # Python 3.12 warns of forking beside threads. RocksDB has some; that is what is tested.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:  # in the child: never returns into pytest
+        code = 1
+        try:
+            os.close(read_end)
+            os.write(write_end, str(check()).encode())
+            code = 0
+        except BaseException as error:
+            os.write(write_end, f"{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(code)
+    os.close(write_end)
+    with os.fdopen(read_end) as pipe:
+        text = pipe.read()
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, f"the forked child ended with status {status}: {text}"
+    return text
+
+
+@contextmanager
+def nothing_written(database: Any) -> Iterator[None]:
+    """Checks that the block changes neither what is stored nor the serials."""
+    before = (database.scan("#").to_list(), [s["serial"] for s in database.stats()["shards"]])
+    slabs = database.slabs()
+    structures = database.structures()
+    yield
+    after = (database.scan("#").to_list(), [s["serial"] for s in database.stats()["shards"]])
+    assert after == before
+    assert database.slabs() == slabs
+    assert database.structures() == structures
+
+
+def _command(code: str, arguments: tuple[object, ...]) -> list[str]:
+    source = textwrap.dedent(code)
+    return [sys.executable, "-W", "error", "-u", "-c", source, *map(_text, arguments)]
+
+
+def _text(argument: object) -> str:
+    return os.fspath(argument) if isinstance(argument, Path) else str(argument)

@@ -1,0 +1,327 @@
+"""Every operation of the database against the reference model, in random order.
+
+``HYPOTHESIS_PROFILE=nightly`` looks much longer, at other examples each time.
+"""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import topicdb
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    precondition,
+    rule,
+)
+from model.model import Cursor, Model, Row, Schema, SlabId, StreamRef, check_scan
+from model.structures import StreamKey
+from strategies import filters, payload, schemas, timestamp, topic
+
+try:
+    import pyarrow as pa
+except ImportError:
+    pa = None
+
+rows_strategy = st.lists(st.tuples(topic, st.none() | timestamp, payload), max_size=8)
+bad_rows = st.sampled_from(
+    [
+        ("", 1, b""),
+        ("a/+", 1, b""),
+        ("a/\0", 1, b""),
+        ("\ud800", 1, b""),
+        ("x" * 65_536, 1, b""),
+        ("a", -1, b""),
+        ("a", 2**63, b""),
+        ("a", 1.5, b""),
+        ("a", 1, "text"),
+        ("a", 1),
+        None,
+    ]
+)
+
+
+class DatabaseMachine(RuleBasedStateMachine):
+    """One database, a reader of it, and saved iterators."""
+
+    saved: Bundle[tuple[bytes, Cursor]] = Bundle("saved")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = Path(tempfile.mkdtemp(prefix="topicdb-test-"))
+        self.values_made = 0
+        self.reader: topicdb.Database | None = None
+
+    @initialize(schema=schemas)
+    def create(self, schema: Schema) -> None:
+        self.model = Model(schema)
+        self.reader_model = self.model
+        self.schema_options: dict[str, Any] = {
+            "shards": schema.shards,
+            "thresholds": schema.thresholds,
+            "structures": schema.structures,
+            "retention": dict.fromkeys(schema.retention),
+            "timestamp_bytes": schema.timestamp_bytes,
+        }
+        self.db = self._open(**self.schema_options)
+
+    # Writing
+
+    @rule(rows=rows_strategy)
+    def append(self, rows: list[Row]) -> None:
+        self._append(rows, self.db.append)
+
+    @precondition(lambda self: pa is not None)
+    @rule(rows=rows_strategy, large=st.booleans(), ints=st.booleans(), cut=st.integers(0, 8))
+    def append_arrow(self, rows: list[Row], large: bool, ints: bool, cut: int) -> None:
+        def store(prepared: list[Row]) -> topicdb.Receipt:
+            table = _arrow_table(prepared, large=large, ints=ints)
+            return self.db.append(pa.concat_tables([table[:cut], table[cut:]]))
+
+        self._append(rows, store)
+
+    @rule(rows=rows_strategy, bad=bad_rows, place=st.integers(0, 8))
+    def append_with_a_bad_row(self, rows: list[Any], bad: Any, place: int) -> None:
+        with pytest.raises((ValueError, TypeError)):
+            self.db.append([*rows[:place], bad, *rows[place:]])
+
+    @rule(data=st.data())
+    def rotate(self, data: st.DataObject) -> None:
+        name = data.draw(st.none() | st.sampled_from(self.model.schema.classes))
+        self.db.rotate(name)
+        self.model.rotate(name)
+
+    @rule(data=st.data())
+    def drop_slab(self, data: st.DataObject) -> None:
+        slab = data.draw(st.sampled_from(self.db.slabs()))
+        if not slab.read_only:
+            with pytest.raises(ValueError):
+                self.db.drop_slab(slab)
+            return
+        self.db.drop_slab(slab)
+        self.model.drop(_slab_id(slab))
+        with pytest.raises(topicdb.NotFoundError):
+            self.db.drop_slab(slab)
+
+    @rule(with_schema=st.booleans())
+    def reopen(self, with_schema: bool) -> None:
+        self.db.close()
+        self.db = self._open(**(self.schema_options if with_schema else {}))
+
+    @rule()
+    def flush(self) -> None:
+        self.db.flush()
+
+    # Reading
+
+    @rule(data=st.data(), start=st.none() | timestamp, end=st.none() | timestamp)
+    def scan(self, data: st.DataObject, start: int | None, end: int | None) -> None:
+        filter = self._draw_filter(data, self.model)
+        order = data.draw(st.sampled_from(["stream", "time"]))
+        rows = data.draw(st.integers(1, 10))
+        batches = list(self.db.scan(filter, start=start, end=end, order=order).batches(rows=rows))
+        assert all(0 < len(batch) <= rows for batch in batches)
+        got = [message for batch in batches for message in batch]
+        check_scan(self.model, got, filter, start or 0, end, order)
+
+    @rule(data=st.data(), start=st.none() | timestamp, end=st.none() | timestamp)
+    def streams(self, data: st.DataObject, start: int | None, end: int | None) -> None:
+        filter = self._draw_filter(data, self.model)
+        found = self.db.streams(filter, start=start, end=end)
+        refs = [self._ref(stream) for stream in found]
+        assert refs == sorted(set(refs), key=self._stream_order)
+        structures = self.model.expected_structures(filter)
+        assert all(ref.slab in structures[ref.key.structure] for ref in refs)
+        held = {
+            StreamRef(slab_id, self.model.slabs[slab_id].stream_of[entry.topic])
+            for slab_id, entries in self.model.scan(filter, start or 0, end).items()
+            for entry in entries
+        }
+        assert held <= set(refs)
+
+    @rule(data=st.data())
+    def structures(self, data: st.DataObject) -> None:
+        self._check_structures(self._draw_filter(data, self.model))
+
+    @rule(target=saved, data=st.data(), start=st.none() | timestamp, end=st.none() | timestamp)
+    def iterator(self, data: st.DataObject, start: int | None, end: int | None) -> Any:
+        filter = self._draw_filter(data, self.model)
+        found = self.db.streams(filter)
+        if not found:
+            return multiple()
+        stream = data.draw(st.sampled_from(found))
+        assert topicdb.Stream.from_bytes(bytes(stream)) == stream
+        iterator = self.db.iterator(stream, filter, start=start, end=end)
+        cursor = Cursor(self._ref(stream), filter, start or 0, end)
+        return bytes(iterator), cursor
+
+    @rule(target=saved, item=consumes(saved), rows=st.integers(1, 5))
+    def next(self, item: tuple[bytes, Cursor], rows: int) -> Any:
+        data, cursor = item
+        iterator = topicdb.Iterator.from_bytes(data)
+        assert bytes(iterator) == data
+        slab = self.model.slabs.get(cursor.stream.slab)
+        if slab is None:
+            with pytest.raises(topicdb.NotFoundError):
+                self.db.next(iterator, rows)
+            return multiple()
+        page = self.db.next(iterator, rows)
+        expected = self.model.remaining(cursor)
+        assert list(page.batch) == [entry.message for entry in expected[:rows]]
+        if page.end_of_stream:
+            assert slab.read_only and len(expected) <= rows
+        elif not expected:
+            assert not slab.read_only
+        if expected:
+            cursor = self.model.advance(cursor, expected[:rows][-1])
+        return bytes(page.iterator), cursor
+
+    # A second, read-only handle
+
+    @rule()
+    def refresh_reader(self) -> None:
+        if self.reader is None:
+            self.reader = self._open(mode="r")
+        else:
+            self.reader.refresh()
+        self.reader_model = copy.deepcopy(self.model)
+
+    @precondition(lambda self: self.reader is not None)
+    @rule(data=st.data())
+    def scan_reader(self, data: st.DataObject) -> None:
+        assert self.reader is not None
+        filter = self._draw_filter(data, self.reader_model)
+        check_scan(self.reader_model, self.reader.scan(filter).to_list(), filter, 0, None, "stream")
+        _check_slabs(self.reader, self.reader_model)
+
+    @precondition(lambda self: self.reader is not None)
+    @rule()
+    def close_reader(self) -> None:
+        assert self.reader is not None
+        self.reader.close()
+        self.reader = None
+
+    @invariant()
+    def slabs_agree(self) -> None:
+        _check_slabs(self.db, self.model)
+
+    def teardown(self) -> None:
+        try:
+            if hasattr(self, "db"):
+                self._check_everything()
+        finally:
+            for handle in (self.reader, getattr(self, "db", None)):
+                if handle is not None:
+                    handle.close()
+            shutil.rmtree(self.directory)
+
+    def _check_everything(self) -> None:
+        for filter in ["#", *sorted({f"{w}/#" for w in self._dollar_words()})]:
+            check_scan(self.model, self.db.scan(filter).to_list(), filter, 0, None, "stream")
+            self._check_structures(filter)
+
+    def _dollar_words(self) -> set[str]:
+        return {t.split("/")[0] for t in self.model.topics() if t.startswith("$")}
+
+    def _open(self, **options: Any) -> topicdb.Database:
+        return topicdb.open(self.directory / "test.db", cache_bytes=1 << 20, **options)
+
+    def _append(self, rows: list[Row], store: Callable[[list[Row]], topicdb.Receipt]) -> None:
+        prepared = [self._prepare(row) for row in rows]
+        before = time.time_ns() // 1_000
+        receipt = store(prepared)
+        after = time.time_ns() // 1_000
+        assert (receipt.count, receipt.durability) == (len(rows), "os")
+        resolved = [(t, self._assigned(t, when, v, before, after), v) for t, when, v in prepared]
+        self.model.append(resolved, receipt.serials)
+
+    def _prepare(self, row: Row) -> Row:
+        """A row that this database takes; with a value of its own if its time is to be assigned."""
+        topic, when, value = row
+        if self.model.schema.timestamp_bytes == 0:
+            return topic, None if when is None else 0, value
+        if when is None:
+            self.values_made += 1
+            value = b"assigned %d" % self.values_made
+        return topic, when, value
+
+    def _assigned(self, topic: str, when: int | None, value: bytes, before: int, after: int) -> int:
+        """The timestamp of a row, read back where the database chose it."""
+        if when is not None or self.model.schema.timestamp_bytes == 0:
+            return when or 0
+        [when] = [m.timestamp for m in self.db.scan(topic) if m.value == value]
+        self.model.assign(topic, when, before, after)
+        return when
+
+    def _draw_filter(self, data: st.DataObject, model: Model) -> str:
+        return data.draw(filters(sorted(model.topics())), label="filter")
+
+    def _check_structures(self, filter: str) -> None:
+        got = {
+            structure: {(s.shard, s.retention_class, s.generation) for s in streams}
+            for structure, streams in self.db.structures(filter).items()
+        }
+        assert got == self.model.expected_structures(filter)
+
+    def _ref(self, stream: topicdb.Stream) -> StreamRef:
+        """The model's name of a stream; it must be one that the model has as well."""
+        slab_id = (stream.shard, stream.retention_class, stream.generation)
+        key = StreamKey(tuple(stream.structure.split("/")))
+        assert key in self.model.slabs[slab_id].structures.streams()
+        return StreamRef(slab_id, key)
+
+    def _stream_order(self, ref: StreamRef) -> tuple[int, int, int, bytes]:
+        shard, retention_class, generation = ref.slab
+        place = self.model.schema.classes.index(retention_class)
+        return shard, place, generation, ref.key.structure.encode()
+
+
+def _check_slabs(db: topicdb.Database, model: Model) -> None:
+    """Compares ids, state and counts of all slabs."""
+    got = {
+        _slab_id(s): (s.read_only, s.messages, s.bytes, s.streams, s.first_timestamp, s.last_timestamp)
+        for s in db.slabs()
+    }
+    assert got == {
+        slab_id: (
+            slab.read_only,
+            slab.written,
+            slab.written_bytes,
+            len(slab.structures.streams()),
+            slab.first_timestamp,
+            slab.last_timestamp,
+        )
+        for slab_id, slab in model.slabs.items()
+    }
+
+
+def _slab_id(slab: topicdb.Slab) -> SlabId:
+    return slab.shard, slab.retention_class, slab.generation
+
+
+def _arrow_table(rows: list[Row], *, large: bool, ints: bool) -> Any:
+    topics, timestamps, values = zip(*rows, strict=True) if rows else ((), (), ())
+    schema = pa.schema(
+        [
+            ("topic", pa.large_string() if large else pa.string()),
+            ("timestamp", pa.int64() if ints else pa.timestamp("us", tz="UTC")),
+            ("value", pa.large_binary() if large else pa.binary()),
+        ]
+    )
+    columns = [pa.array(c, f.type) for c, f in zip((topics, timestamps, values), schema, strict=True)]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+TestDatabase = DatabaseMachine.TestCase

@@ -1,0 +1,121 @@
+"""Points in time as the API takes them."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import numpy as np
+import pytest
+from topicdb import Database
+from topicdb.times import duration_us, time_us
+
+US = 1_000_000
+MOMENT_US = 1_769_868_120 * US  # 2026-01-31T14:02:00Z
+BERLIN = timezone(timedelta(hours=1))
+
+SAME_MOMENT = {
+    "int": MOMENT_US,
+    "numpy": np.int64(MOMENT_US),
+    "aware": datetime(2026, 1, 31, 14, 2, tzinfo=timezone.utc),
+    "other_zone": datetime(2026, 1, 31, 15, 2, tzinfo=BERLIN),
+    "text": "2026-01-31T14:02:00Z",
+    "text_lower_z": "2026-01-31T14:02:00z",
+    "text_offset": "2026-01-31T15:02:00+01:00",
+    "text_spaces": "  2026-01-31 14:02:00+00:00 ",
+    "text_fraction": "2026-01-31T14:02:00.000000+00:00",
+}
+WRONG_VALUES = {
+    "naive": datetime(2026, 1, 31, 14, 2),
+    "naive_text": "2026-01-31T14:02:00",
+    "date_text": "2026-01-31",
+    "no_time": "yesterday",
+    "empty": "",
+    "negative": -1,
+    "huge": 2**63,
+    "far_too_huge": 2**200,
+    "before_1970": datetime(1969, 12, 31, 23, 59, 59, tzinfo=timezone.utc),
+    "forward": "+24h",
+    "no_unit": "-24",
+    "zero": "-0h",
+}
+WRONG_TYPES = {"float": 1.5, "bool": True, "bytes": b"2026-01-31T14:02:00Z", "list": [1]}
+
+
+@pytest.mark.parametrize("when", SAME_MOMENT.values(), ids=SAME_MOMENT)
+def test_every_form_of_a_moment(db: Database, when: Any) -> None:
+    db.append([("before", MOMENT_US - 1, b""), ("it", when, b""), ("after", MOMENT_US + 1, b"")])
+    assert [m.timestamp for m in db.scan("it")] == [MOMENT_US]
+    assert {m.topic for m in db.scan(start=when)} == {"it", "after"}
+    assert {m.topic for m in db.scan(end=when)} == {"before"}
+    assert db.streams("it", start=when)
+    [stream] = db.streams("it")
+    assert len(db.next(db.iterator(stream, "it", start=when)).batch) == 1
+    assert len(db.next(db.iterator(stream, "it", end=when)).batch) == 0
+
+
+@pytest.mark.parametrize("wrong", WRONG_VALUES.values(), ids=WRONG_VALUES)
+def test_no_time_is_a_value_error(db: Database, wrong: Any) -> None:
+    with pytest.raises(ValueError, match="start"):
+        db.scan(start=wrong)
+    with pytest.raises(ValueError, match="end"):
+        db.streams(end=wrong)
+    with pytest.raises(ValueError, match=r"row 1\b"):
+        db.append([("a", 1, b""), ("a", wrong, b"")])
+    assert db.scan().to_list() == []
+
+
+@pytest.mark.parametrize("wrong", WRONG_TYPES.values(), ids=WRONG_TYPES)
+def test_another_type_is_a_type_error(db: Database, wrong: Any) -> None:
+    with pytest.raises(TypeError, match="start"):
+        db.scan(start=wrong)
+    with pytest.raises(TypeError, match=r"row 1\b"):
+        db.append([("a", 1, b""), ("a", wrong, b"")])
+    assert db.scan().to_list() == []
+
+
+def test_the_first_and_the_last_moment(db: Database) -> None:
+    db.append([("a", 0, b""), ("a", 2**63 - 1, b"")])
+    assert [m.timestamp for m in db.scan("a", start=0)] == [0, 2**63 - 1]
+    assert db.scan("a", start=2**63 - 1).count() == 1
+
+
+def test_relative_times_count_back_from_now(db: Database) -> None:
+    hour_us = 3_600 * US
+    now = time.time_ns() // 1_000
+    db.append([("old", now - 2 * hour_us, b""), ("new", now, b"")])
+    assert [m.topic for m in db.scan("#", start="-1h")] == ["new"]
+    assert [m.topic for m in db.scan("#", end="-1h")] == ["old"]
+    assert [m.topic for m in db.scan("#", start="-3h", end="-1h")] == ["old"]
+    assert db.scan(start="-100000w").count() == 2, "before 1970 means from the start"
+
+
+def test_relative_times_use_one_clock_reading() -> None:
+    assert time_us("-1h", what="t", now=7_200 * US) == 3_600 * US
+    assert time_us("now", what="t", now=5) == 5
+    assert time_us("-1h", what="t", now=5) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1us", 1),
+        ("2ms", 2_000),
+        ("90s", 90 * US),
+        ("5m", 300 * US),
+        ("5min", 300 * US),
+        ("1.5h", 5_400 * US),
+        ("7d", 604_800 * US),
+        (" 1 w ", 604_800 * US),
+        (timedelta(days=1), 86_400 * US),
+    ],
+)
+def test_durations(text: str | timedelta, expected: int) -> None:
+    assert duration_us(text) == expected
+
+
+@pytest.mark.parametrize("wrong", ["", "h", "1", "-1h", "1y", "1h30m", "0s", timedelta(0), 5, None])
+def test_no_duration_is_a_value_error(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="age"):
+        duration_us(wrong, what="age")
