@@ -96,7 +96,11 @@ void RegisterErrors(py::module_& module) {
 void Raise(const Status& status) {
   // A signal handler has raised already, and its exception is the one to show.
   if (!(status.code() == Code::kInterrupted && PyErr_Occurred() != nullptr)) {
-    PyErr_SetString(ClassOf(status.code()), status.message().c_str());
+    // Messages may quote what is no UTF-8.
+    const std::string& text = status.message();
+    const py::object message = py::reinterpret_steal<py::object>(
+        PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+    if (message) PyErr_SetObject(ClassOf(status.code()), message.ptr());
   }
   throw py::error_already_set();
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "errors.h"
+
 namespace topicdb::python {
 
 namespace py = pybind11;
@@ -21,19 +23,21 @@ PyObject* time_us = nullptr;
 
 std::string TypeName(py::handle object) { return Py_TYPE(object.ptr())->tp_name; }
 
-// The error that is set, with the row's number before its text.
-[[noreturn]] void RethrowWithRow(std::size_t number) {
-  py::error_already_set error;
-  BadRow(error.type().ptr(), number, py::str(error.value()).cast<std::string>());
+Status NoUtf8(const std::string& what) {
+  return TopicFault(what + " has lone surrogates, so it is no valid UTF-8");
+}
+
+// Calls time_us(object, what="row N: timestamp"); its errors are its own.
+py::object ConvertTime(py::handle object, std::size_t number) {
+  const std::string what = "row " + std::to_string(number) + ": timestamp";
+  return py::reinterpret_borrow<py::object>(time_us)(object, py::arg("what") = what);
 }
 
 std::int64_t TimestampOf(py::handle object, std::size_t number) {
   if (object.is_none()) return kAssignTimestamp;
   py::object converted = py::reinterpret_borrow<py::object>(object);
   if (!PyLong_CheckExact(object.ptr())) {
-    PyObject* result = PyObject_CallFunction(time_us, "O", object.ptr());
-    if (result == nullptr) RethrowWithRow(number);
-    converted = py::reinterpret_steal<py::object>(result);
+    converted = ConvertTime(object, number);
   }
   int overflow = 0;
   const long long value = PyLong_AsLongLongAndOverflow(converted.ptr(), &overflow);
@@ -70,6 +74,14 @@ void Configure(py::type type, py::function converter) {
   time_us = converter.release().ptr();
 }
 
+std::string TopicText(const py::str& text, const char* what) {
+  Py_ssize_t size = 0;
+  const char* bytes = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
+  if (bytes != nullptr) return {bytes, static_cast<std::size_t>(size)};
+  PyErr_Clear();
+  Raise(NoUtf8(what));
+}
+
 RowCopies::RowCopies(const py::iterable& rows) {
   std::size_t number = 0;
   for (const py::handle row : rows) Add(row, number++);
@@ -93,7 +105,10 @@ void RowCopies::Add(py::handle row, std::size_t number) {
   }
   Py_ssize_t size = 0;
   const char* topic = PyUnicode_AsUTF8AndSize(items.topic.ptr(), &size);
-  if (topic == nullptr) RethrowWithRow(number);  // lone surrogates
+  if (topic == nullptr) {
+    PyErr_Clear();
+    Raise(NoUtf8("row " + std::to_string(number) + ": topic"));
+  }
   message.topic = Keep(topic, static_cast<std::size_t>(size));
   message.timestamp = TimestampOf(items.timestamp, number);
   if (PyBytes_Check(items.value.ptr())) {

@@ -15,11 +15,14 @@ namespace topicdb::python {
 // times that are no ints into ints.
 void Configure(pybind11::type message_type, pybind11::function time_us);
 
+// A topic or filter as UTF-8. TopicError for text with lone surrogates. `what` begins the error.
+std::string TopicText(const pybind11::str& text, const char* what);
+
 // Copies of rows given by Python: nothing here refers to a Python object, so the GIL may go, and no
 // other thread can change the bytes while they are checksummed and written.
 class RowCopies {
  public:
-  // TypeError, ValueError with the row's number. REQUIRES: the GIL
+  // TypeError, ValueError, TopicError with the row's number. REQUIRES: the GIL
   explicit RowCopies(const pybind11::iterable& rows);
   const std::vector<MessageView>& messages() const { return messages_; }
 

@@ -15,6 +15,8 @@ void RegisterPosition(pybind11::module_& module);
 void RegisterScan(pybind11::module_& module);
 void RegisterDatabase(pybind11::module_& module);
 
+// TopicError if it is none.
+Filter ParseFilter(const pybind11::str& text);
 // A topicdb.Batch.
 pybind11::object WrapBatch(std::shared_ptr<const Batch> batch);
 

@@ -2,6 +2,8 @@
 #include "messages.h"
 #include "register.h"
 
+#include <limits>
+
 // Every bound method: arguments are taken with the GIL, then it is released around the call to the
 // core (which may wait for disk or for another thread), then the result is converted.
 namespace topicdb::python {
@@ -41,29 +43,49 @@ LayoutKind ParseLayout(const std::string& text) {
 }
 
 using OptionalText = std::optional<std::string>;
+using OptionalNumber = std::optional<std::int64_t>;
 using OptionalTime = std::optional<std::int64_t>;
+using Numbers = std::vector<std::int64_t>;
 using Retention = std::vector<std::pair<std::string, std::int64_t>>;
 
+// The core's numbers have no sign; Python's do. `fault` makes the error of the option.
+std::uint32_t Unsigned(std::int64_t value, const char* option, Status (*fault)(std::string)) {
+  if (value >= 0 && value <= std::numeric_limits<std::uint32_t>::max()) {
+    return static_cast<std::uint32_t>(value);
+  }
+  Raise(fault(std::string(option) + ": " + std::to_string(value) + " is out of range"));
+}
+
+std::vector<std::uint32_t> AllUnsigned(const Numbers& values, const char* option,
+                                       Status (*fault)(std::string)) {
+  std::vector<std::uint32_t> result;
+  for (const std::int64_t value : values) result.push_back(Unsigned(value, option, fault));
+  return result;
+}
+
 std::unique_ptr<Database> Open(const std::string& path, bool read_only,
-                               std::optional<std::vector<std::uint32_t>> only_shards,
+                               const std::optional<Numbers>& only_shards,
                                const std::string& durability, std::size_t cache_bytes,
-                               std::size_t write_buffer_bytes, std::optional<std::uint32_t> shards,
-                               const OptionalText& layout,
-                               std::optional<std::uint32_t> timestamp_bytes,
+                               std::size_t write_buffer_bytes, OptionalNumber shards,
+                               const OptionalText& layout, OptionalNumber timestamp_bytes,
                                std::optional<std::vector<std::string>> structures,
-                               std::optional<std::vector<std::uint32_t>> thresholds,
+                               const std::optional<Numbers>& thresholds,
                                const std::optional<Retention>& retention) {
   OpenOptions options;
   options.read_only = read_only;
-  options.only_shards = std::move(only_shards);
+  if (only_shards) {
+    options.only_shards = AllUnsigned(*only_shards, "only_shards", &InvalidArgument);
+  }
   options.durability = ParseDurability(durability);
   options.cache_bytes = cache_bytes;
   options.write_buffer_bytes = write_buffer_bytes;
-  options.schema.shards = shards;
+  if (shards) options.schema.shards = Unsigned(*shards, "shards", &SchemaFault);
   if (layout.has_value()) options.schema.layout = ParseLayout(*layout);
-  options.schema.timestamp_bytes = timestamp_bytes;
+  if (timestamp_bytes) {
+    options.schema.timestamp_bytes = Unsigned(*timestamp_bytes, "timestamp_bytes", &SchemaFault);
+  }
   options.schema.structures = std::move(structures);
-  options.schema.thresholds = std::move(thresholds);
+  if (thresholds) options.schema.thresholds = AllUnsigned(*thresholds, "thresholds", &SchemaFault);
   if (retention.has_value()) {
     auto& classes = options.schema.retention.emplace();
     for (const auto& [filter, age_us] : *retention) classes.push_back({filter, age_us});
@@ -108,22 +130,22 @@ py::tuple AppendArrow(Database& self, const py::object& source, const OptionalTe
   return Append(self, copies.messages(), durability);
 }
 
-py::object NewScan(const Database& self, const std::string& filter, OptionalTime start,
+py::object NewScan(const Database& self, const py::str& filter, OptionalTime start,
                    OptionalTime end, bool time_order, std::optional<std::vector<Stream>> streams) {
-  const Filter parsed = Unwrap(Filter::Parse(filter));
+  const Filter parsed = ParseFilter(filter);
   const ScanOptions options{{start, end}, time_order, std::move(streams)};
   return WrapScan(Unwrap(WithoutGil([&] { return self.NewScan(parsed, options); })));
 }
 
-std::vector<Stream> Streams(const Database& self, const std::string& filter, OptionalTime start,
+std::vector<Stream> Streams(const Database& self, const py::str& filter, OptionalTime start,
                             OptionalTime end) {
-  const Filter parsed = Unwrap(Filter::Parse(filter));
+  const Filter parsed = ParseFilter(filter);
   return Unwrap(WithoutGil([&] { return self.Streams(parsed, {start, end}); }));
 }
 
-Iterator NewIterator(const Database& self, const Stream& stream, const std::string& filter,
+Iterator NewIterator(const Database& self, const Stream& stream, const py::str& filter,
                      OptionalTime start, OptionalTime end) {
-  const Filter parsed = Unwrap(Filter::Parse(filter));
+  const Filter parsed = ParseFilter(filter);
   return Unwrap(WithoutGil([&] { return self.NewIterator(stream, parsed, {start, end}); }));
 }
 

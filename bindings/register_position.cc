@@ -22,11 +22,10 @@ void DefineAsValue(py::class_<Value>& type) {
            })
       .def("__hash__",
            [](const Value& self) { return std::hash<std::string>()(self.Encode()); })
-      .def("__reduce__", [](const py::object& self) {
-        const auto& value = self.cast<const Value&>();
-        return py::make_tuple(py::type::of(self).attr("from_bytes"),
-                              py::make_tuple(py::bytes(value.Encode())));
-      });
+      .def(py::pickle([](const Value& self) { return py::bytes(self.Encode()); },
+                      [](const py::bytes& data) {
+                        return Unwrap(Value::Decode(std::string_view(data)));
+                      }));
   type.attr("__module__") = "topicdb";
 }
 

@@ -8,27 +8,35 @@ namespace py = pybind11;
 
 namespace {
 
-std::uint32_t ShardOf(const std::string& topic, std::uint32_t shards) {
-  if (shards == 0) throw py::value_error("shards must be at least 1");
-  Check(CheckTopic(topic));
-  return ShardOfTopic(topic, shards);
+std::string ValidTopic(const py::str& topic) {
+  std::string text = TopicText(topic, "topic");
+  Check(CheckTopic(text));
+  return text;
 }
 
-bool TopicMatches(const std::string& filter, const std::string& topic) {
-  const Filter parsed = Unwrap(Filter::Parse(filter));
-  Check(CheckTopic(topic));
-  return parsed.Matches(topic);
+std::uint32_t ShardOf(const py::str& topic, std::int64_t shards) {
+  if (shards < 1 || shards > kShardsMax) {
+    throw py::value_error("shards: expected 1 to " + std::to_string(kShardsMax) + ", got " +
+                          std::to_string(shards));
+  }
+  return ShardOfTopic(ValidTopic(topic), static_cast<std::uint32_t>(shards));
+}
+
+bool TopicMatches(const py::str& filter, const py::str& topic) {
+  return ParseFilter(filter).Matches(ValidTopic(topic));
 }
 
 }  // namespace
 
+Filter ParseFilter(const py::str& text) { return Unwrap(Filter::Parse(TopicText(text, "filter"))); }
+
 void RegisterTopic(py::module_& module) {
   module.def("configure", &Configure, py::arg("message_type"), py::arg("time_us"), py::pos_only());
   module.def(
-      "check_topic", [](const std::string& topic) { Check(CheckTopic(topic)); }, py::arg("topic"),
+      "check_topic", [](const py::str& topic) { ValidTopic(topic); }, py::arg("topic"),
       py::pos_only(), "Raises TopicError unless the topic is valid.");
   module.def(
-      "check_filter", [](const std::string& filter) { Check(Filter::Parse(filter).status()); },
+      "check_filter", [](const py::str& filter) { ParseFilter(filter); },
       py::arg("filter"), py::pos_only(), "Raises TopicError unless the topic filter is valid.");
   module.def("topic_matches", &TopicMatches, py::arg("filter"), py::arg("topic"),
              "Whether a topic matches a topic filter, by the rules of MQTT 5.");

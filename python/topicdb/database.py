@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 from topicdb import _core
 from topicdb._core import Iterator, Slab, Stream
@@ -20,14 +20,12 @@ Row: TypeAlias = "tuple[str, TimeLike | None, BytesLike]"
 KEEP_FOREVER = 0
 
 
-@runtime_checkable
 class ArrowStream(Protocol):
     """Anything with an Arrow C stream: pyarrow.Table, RecordBatchReader, polars.DataFrame, …"""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
-@runtime_checkable
 class ArrowArray(Protocol):
     """Anything with an Arrow C array: pyarrow.RecordBatch, topicdb.Batch, …"""
 
@@ -134,9 +132,10 @@ class Database:
         Raises TopicError, ValueError or TypeError for a bad row, naming it; nothing is written then.
         ReadOnlyError, ClosedError, ForkedError, StorageError (what happened on disk).
         """
-        if isinstance(messages, (ArrowStream, ArrowArray)):
+        # Not isinstance: for a protocol that costs more than a small append.
+        if hasattr(messages, "__arrow_c_stream__") or hasattr(messages, "__arrow_c_array__"):
             return Receipt(*self._core.append_arrow(messages, durability))
-        return Receipt(*self._core.append_rows(messages, durability))
+        return Receipt(*self._core.append_rows(cast("Iterable[Row]", messages), durability))
 
     def scan(
         self,

@@ -49,7 +49,7 @@ def duration_us(text: str | timedelta, *, what: str = "duration") -> int:
     return result
 
 
-def time_us(value: TimeLike, *, what: str, now: int | None = None) -> int:
+def time_us(value: TimeLike, *, what: str = "timestamp", now: int | None = None) -> int:
     """``value`` as microseconds since the epoch.
 
     Raises ValueError (naming ``what``, the argument) for a naive datetime, text without a zone, or a

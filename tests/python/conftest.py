@@ -39,8 +39,14 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "crash: the longer runs of killing a writer (minutes)")
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out the long runs unless they are asked for with ``-m crash``."""
+    if "crash" in config.option.markexpr:
+        return
+    skip = pytest.mark.skip(reason="takes minutes: ask for it with -m crash")
+    for item in items:
+        if "crash" in item.keywords:
+            item.add_marker(skip)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import textwrap
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -25,13 +25,17 @@ def topic_in_shard(shard: int, shards: int, prefix: str = "topic") -> str:
     return next(t for t in (f"{prefix}/{i}" for i in range(10_000)) if shard_of(t, shards) == shard)
 
 
-def run_child(code: str, *arguments: object) -> str:
+def run_child(code: str, *arguments: object, directory: Path | None = None) -> str:
     """Runs Python code to its end in a process of its own and gives what it printed.
 
     AssertionError with what it wrote to stderr if it failed.
     """
     result = subprocess.run(
-        _command(code, arguments), capture_output=True, text=True, timeout=CHILD_TIMEOUT_S
+        _command(code, arguments),
+        capture_output=True,
+        text=True,
+        timeout=CHILD_TIMEOUT_S,
+        cwd=directory,
     )
     assert result.returncode == 0, f"child exited with {result.returncode}:\n{result.stderr}"
     return result.stdout
@@ -104,10 +108,12 @@ class Child:
                 pass
 
 
-def fork_and_run(check: Any) -> str:
+def fork_and_run(
+    check: Callable[[], object], meanwhile: Callable[[], object] = lambda: None
+) -> str:
     """Runs ``check()`` in a forked child of this very process; gives the text that it returned.
 
-    AssertionError if the child was killed or raised.
+    ``meanwhile()`` runs in the parent once the child is there. AssertionError if the child was killed or raised.
     """
     read_end, write_end = os.pipe()
     with warnings.catch_warnings():
@@ -125,6 +131,7 @@ def fork_and_run(check: Any) -> str:
         finally:
             os._exit(code)
     os.close(write_end)
+    meanwhile()
     with os.fdopen(read_end) as pipe:
         text = pipe.read()
     _, status = os.waitpid(pid, 0)

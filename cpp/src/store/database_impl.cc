@@ -10,7 +10,11 @@ namespace topicdb {
 
 namespace {
 
-Status CheckOptions(const OpenOptions& options) {
+Status CheckOptions(const std::string& path, const OpenOptions& options) {
+  if (path.empty() || path.find('\0') != std::string::npos) {
+    return InvalidArgument("path: expected a path without NUL characters, got '" +
+                           path.substr(0, path.find('\0')) + "'");
+  }
   constexpr std::size_t kBytesMin = std::size_t{64} << 10;
   if (options.write_buffer_bytes < kBytesMin) {
     return InvalidArgument("write_buffer_bytes: at least 65536 are needed, got " +
@@ -46,7 +50,7 @@ DatabaseImpl::DatabaseImpl(std::shared_ptr<const ShardEnvironment> environment,
 
 Result<std::shared_ptr<DatabaseImpl>> DatabaseImpl::Open(const std::string& path,
                                                          const OpenOptions& options) {
-  TOPICDB_RETURN_IF_ERROR(CheckOptions(options));
+  TOPICDB_RETURN_IF_ERROR(CheckOptions(path, options));
   TOPICDB_ASSIGN_OR_RETURN(const Descriptor descriptor, FindOrCreateDatabase(path, options));
   TOPICDB_RETURN_IF_ERROR(CheckOnlyShards(options.only_shards, descriptor.schema.shards));
   auto environment = std::make_shared<ShardEnvironment>();

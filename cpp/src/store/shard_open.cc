@@ -7,7 +7,7 @@
 #include <numeric>
 #include <thread>
 
-#include "base/clock.h"
+#include "base/fork_guard.h"
 #include "rocks/rocks_compat.h"
 #include "store/shard.h"
 
@@ -17,6 +17,16 @@ namespace {
 // A writer may remove files, or make and drop column families, while a reader opens.
 constexpr int kReadOnlyAttempts = 5;
 constexpr std::chrono::milliseconds kReadOnlyPause(20);
+
+// RocksDB's background threads belong to the process and are made once, by the first writer. A
+// forked child has none, and its first flush would wait for them for ever.
+Status CheckMayWrite() {
+  static const ForkGuard first_writer;
+  if (!first_writer.Forked()) return Status::Ok();
+  return Forked(
+      "this process was forked from one that has written with TopicDB, so it cannot write; use the "
+      "'spawn' start method, or fork before the first open");
+}
 }  // namespace
 
 class ShardOpener {
@@ -29,6 +39,7 @@ class ShardOpener {
   // As Shard::Open. The shard closes itself if this fails.
   Result<std::shared_ptr<Shard>> Run(bool create) {
     if (!environment_->read_only) {
+      TOPICDB_RETURN_IF_ERROR(CheckMayWrite());
       TOPICDB_ASSIGN_OR_RETURN(shard_->lock_, FileLock::Acquire(directory_ + ".lock"));
     }
     if (create) {

@@ -1,0 +1,146 @@
+"""kill -9 of a writing process: what it acknowledged is there, and nothing in part.
+
+``TOPICDB_CRASH_ROUNDS`` sets how often the writer is killed (default 50).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import topicdb
+from model.model import shard_of
+from support import Child
+
+SHARDS = 2
+ROUNDS = int(os.environ.get("TOPICDB_CRASH_ROUNDS", "50"))
+ROUNDS_PER_DATABASE = 5
+ACKNOWLEDGED_MAX = 30
+
+# Every batch brings topics that were never there, so that something is learned all the time.
+WRITER = """
+    import sys, topicdb
+    path, first, rows, rotate = sys.argv[1], *map(int, sys.argv[2:5])
+    print("opening")
+    db = topicdb.open(path, shards=2, thresholds=[4, 2], retention={"alarm/#": None})
+    batch = first
+    while True:
+        # The number of the batch is in every topic, time and value.
+        messages = [(f"{'alarm' if i % 5 == 0 else 'm'}/{batch}/{i}", batch, b"%d" % batch)
+                    for i in range(rows)]
+        messages.append((f"clock/{batch % 2}", None, b"%d" % batch))
+        db.append(messages, durability="os")
+        print(batch)
+        batch += 1
+        if rotate and batch % 7 == 0:
+            db.rotate()
+"""
+
+
+def topics_of(batch: int, rows: int) -> list[str]:
+    return [f"{'alarm' if i % 5 == 0 else 'm'}/{batch}/{i}" for i in range(rows)]
+
+
+class Rounds:
+    """Kills one writer after another, and looks at what is left."""
+
+    def __init__(self, directory: Path, *, rows: int, rotate: bool, seed: int) -> None:
+        self.directory = directory
+        self.rows = rows
+        self.rotate = rotate
+        self.random = random.Random(seed)
+        self.start_database(0)
+
+    def start_database(self, number: int) -> None:
+        self.path = self.directory / f"{number}.db"
+        self.next_batch = 0
+        self.acknowledged: set[int] = set()
+
+    def run(self, rounds: int) -> None:
+        for number in range(rounds):
+            if number % ROUNDS_PER_DATABASE == 0:
+                self.start_database(number)
+            self.write_and_kill()
+            self.check()
+
+    def write_and_kill(self) -> None:
+        wanted = self.random.randint(1, ACKNOWLEDGED_MAX)
+        with Child(WRITER, self.path, self.next_batch, self.rows, int(self.rotate)) as child:
+            child.expect("opening")
+            for batch in range(self.next_batch, self.next_batch + wanted):
+                child.expect(str(batch))
+                self.acknowledged.add(batch)
+            child.kill()
+            _, rest, _ = child.finish()
+            # The last line may be torn; a whole one was acknowledged before the kill.
+            self.acknowledged |= {int(line) for line in rest.splitlines(keepends=True) if line[-1] == "\n"}
+
+    def check(self) -> None:
+        with topicdb.open(self.path) as db:
+            stored = Counter(int(m.value) for m in db.scan("#"))
+            assert self.acknowledged <= set(stored), "what was acknowledged is there"
+            found = {m.topic: m.timestamp for m in db.scan("#")}
+            for batch in stored:
+                self.check_batch(batch, found)
+            self.check_filters(db, set(stored))
+            self.check_clock(db)
+            self.next_batch = max(stored) + 1
+
+    def check_batch(self, batch: int, found: dict[str, int]) -> None:
+        """In each shard all of a batch or nothing of it; all of it where it was acknowledged."""
+        by_shard: dict[int, list[bool]] = {shard: [] for shard in range(SHARDS)}
+        for topic in topics_of(batch, self.rows):
+            by_shard[shard_of(topic, SHARDS)].append(found.get(topic) == batch)
+        for shard, present in by_shard.items():
+            assert all(present) or not any(present), f"batch {batch} is in part in shard {shard}"
+            assert all(present) or batch not in self.acknowledged, f"batch {batch} in shard {shard}"
+
+    def check_filters(self, db: topicdb.Database, stored: set[int]) -> None:
+        """Every filter finds what was acknowledged, whatever was learned."""
+        for batch in self.random.sample(sorted(self.acknowledged), 3 if len(self.acknowledged) > 3 else 1):
+            assert db.scan(f"+/{batch}/#").count() == self.rows
+            assert db.scan(topics_of(batch, self.rows)[-1]).count() == 1
+        per_last_level = Counter(m.timestamp for m in db.scan("m/+/1"))
+        assert set(per_last_level.values()) == {1}
+        assert self.acknowledged <= set(per_last_level) <= stored
+
+    def check_clock(self, db: topicdb.Database) -> None:
+        """Assigned times and serials go on where they were."""
+        timestamps = [m.timestamp for m in db.scan("clock/+")]
+        last = max(timestamps)
+        assert len(set(timestamps)) == len(timestamps)
+        serials = {s["shard"]: s["serial"] for s in db.stats()["shards"]}
+        number = b"%d" % min(self.acknowledged)
+        receipt = db.append([(f"clock/{i}", None, number) for i in range(2)])
+        assert all(serial > serials[shard] for shard, serial in receipt.serials.items())
+        in_shard_of_last = [m.timestamp for m in db.scan("clock/+") if m.timestamp > last]
+        assert in_shard_of_last
+
+
+@pytest.mark.parametrize("rotate", [False, True], ids=["appending", "rotating"])
+def test_a_killed_writer_loses_nothing_it_acknowledged(tmp_path: Path, rotate: bool) -> None:
+    Rounds(tmp_path, rows=12, rotate=rotate, seed=20 + rotate).run((ROUNDS + rotate) // 2)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("rotate", [False, True], ids=["appending", "rotating"])
+def test_a_killed_writer_of_large_batches(tmp_path: Path, rotate: bool) -> None:
+    Rounds(tmp_path, rows=3_000, rotate=rotate, seed=40 + rotate).run(ROUNDS * 2)
+
+
+def test_killed_while_it_creates_the_database(tmp_path: Path) -> None:
+    chance = random.Random(60)
+    for number in range(10):
+        path = tmp_path / f"{number}.db"
+        with Child(WRITER, path, 0, 5, 0) as child:
+            child.expect("opening")
+            for _ in range(chance.randint(0, 300_000)):
+                pass
+            child.kill()
+        with topicdb.open(path, shards=2, thresholds=[4, 2], retention={"alarm/#": None}) as db:
+            count = db.scan("#").count()
+            db.append([("a", 1, b"")])
+            assert db.scan("#").count() == count + 1
