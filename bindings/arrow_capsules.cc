@@ -31,7 +31,8 @@ template <typename Structure>
 Structure* PointerOf(const py::handle& capsule, const char* name) {
   auto* structure = static_cast<Structure*>(PyCapsule_GetPointer(capsule.ptr(), name));
   if (structure == nullptr) throw py::error_already_set();
-  if (structure->release == nullptr) throw py::value_error("this Arrow object was released already");
+  if (structure->release == nullptr)
+    throw py::value_error("this Arrow object was released already");
   return structure;
 }
 

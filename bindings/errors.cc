@@ -72,22 +72,22 @@ void RegisterErrors(py::module_& module) {
   const auto both = [&](PyObject* builtin) {
     return py::make_tuple(py::handle(error), py::handle(builtin));
   };
-  classes.topic = Define(module, "TopicError", "A malformed topic or topic filter.",
-                         both(PyExc_ValueError));
-  classes.schema = Define(module, "SchemaError",
-                          "A schema that is malformed, too new, or not the stored one.",
-                          both(PyExc_ValueError));
+  classes.topic =
+      Define(module, "TopicError", "A malformed topic or topic filter.", both(PyExc_ValueError));
+  classes.schema =
+      Define(module, "SchemaError", "A schema that is malformed, too new, or not the stored one.",
+             both(PyExc_ValueError));
   classes.not_found = Define(module, "NotFoundError", "There is no such database, slab or stream.",
                              both(PyExc_KeyError));
   ShowAsSentence(classes.not_found);
   classes.locked = Define(module, "LockedError", "Another process or handle writes this shard.",
                           both(PyExc_OSError));
-  classes.read_only = Define(module, "ReadOnlyError", "This handle cannot write there.",
-                             both(PyExc_OSError));
+  classes.read_only =
+      Define(module, "ReadOnlyError", "This handle cannot write there.", both(PyExc_OSError));
   classes.corruption = Define(module, "CorruptionError", "What is on disk is damaged or foreign.",
                               both(PyExc_OSError));
-  classes.storage = Define(module, "StorageError", "The file system failed: full, I/O, permissions.",
-                           both(PyExc_OSError));
+  classes.storage = Define(module, "StorageError",
+                           "The file system failed: full, I/O, permissions.", both(PyExc_OSError));
   classes.closed = Define(module, "ClosedError", "The handle is closed.", both(PyExc_RuntimeError));
   classes.forked = Define(module, "ForkedError", "The handle was inherited by a forked process.",
                           both(PyExc_RuntimeError));

@@ -63,7 +63,8 @@ RowItems ItemsOf(py::handle row, std::size_t number) {
            "expected a tuple (topic, timestamp, value), got " + TypeName(row));
   }
   PyObject** items = PySequence_Fast_ITEMS(row.ptr());
-  return {py::reinterpret_borrow<py::object>(items[0]), py::reinterpret_borrow<py::object>(items[1]),
+  return {py::reinterpret_borrow<py::object>(items[0]),
+          py::reinterpret_borrow<py::object>(items[1]),
           py::reinterpret_borrow<py::object>(items[2])};
 }
 
@@ -123,7 +124,8 @@ void RowCopies::Add(py::handle row, std::size_t number) {
              "value: expected bytes, bytearray or a contiguous memoryview, got " +
                  TypeName(items.value) + " (text: encode it first)");
     }
-    message.value = Keep(static_cast<const char*>(buffer.buf), static_cast<std::size_t>(buffer.len));
+    message.value =
+        Keep(static_cast<const char*>(buffer.buf), static_cast<std::size_t>(buffer.len));
     PyBuffer_Release(&buffer);
   }
   messages_.push_back(message);
@@ -137,8 +139,8 @@ py::object MessageAt(const Batch& batch, std::size_t row) {
   PyObject* tuple = message_type->tp_alloc(message_type, 3);
   if (tuple == nullptr) throw py::error_already_set();
   const py::object result = py::reinterpret_steal<py::object>(tuple);
-  PyTuple_SET_ITEM(tuple, 0, PyUnicode_DecodeUTF8(topic.data(), static_cast<Py_ssize_t>(topic.size()),
-                                                  nullptr));
+  PyTuple_SET_ITEM(
+      tuple, 0, PyUnicode_DecodeUTF8(topic.data(), static_cast<Py_ssize_t>(topic.size()), nullptr));
   PyTuple_SET_ITEM(tuple, 1, PyLong_FromLongLong(batch.timestamp(row)));
   PyTuple_SET_ITEM(tuple, 2,
                    PyBytes_FromStringAndSize(value.data(), static_cast<Py_ssize_t>(value.size())));

@@ -97,8 +97,8 @@ py::dict SchemaOf(const Database& self) {
   const Schema& schema = self.schema();
   py::dict retention;
   for (const RetentionClass& item : schema.retention) {
-    retention[py::str(item.filter)] = item.age_us == 0 ? py::object(py::none())
-                                                       : py::object(py::int_(item.age_us));
+    retention[py::str(item.filter)] =
+        item.age_us == 0 ? py::object(py::none()) : py::object(py::int_(item.age_us));
   }
   py::dict result;
   result["shards"] = schema.shards;
@@ -151,8 +151,8 @@ Iterator NewIterator(const Database& self, const Stream& stream, const py::str& 
 
 py::tuple Next(const Database& self, const Iterator& iterator, std::size_t rows_max,
                std::size_t bytes_max) {
-  Page page = Unwrap(WithoutGil(
-      [&] { return self.Next(iterator, {rows_max, bytes_max}, &PythonInterrupts); }));
+  Page page = Unwrap(
+      WithoutGil([&] { return self.Next(iterator, {rows_max, bytes_max}, &PythonInterrupts); }));
   return py::make_tuple(std::move(page.iterator), WrapBatch(std::move(page.batch)),
                         page.end_of_stream);
 }

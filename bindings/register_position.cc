@@ -15,17 +15,16 @@ void DefineAsValue(py::class_<Value>& type) {
       .def_static(
           "from_bytes",
           [](const py::bytes& data) { return Unwrap(Value::Decode(std::string_view(data))); },
-          py::arg("data"), py::pos_only(), "What bytes() of one gave. CorruptionError if it is not.")
+          py::arg("data"), py::pos_only(),
+          "What bytes() of one gave. CorruptionError if it is not.")
       .def("__eq__",
            [](const Value& self, const py::object& other) {
              return py::isinstance<Value>(other) && self == other.cast<const Value&>();
            })
-      .def("__hash__",
-           [](const Value& self) { return std::hash<std::string>()(self.Encode()); })
-      .def(py::pickle([](const Value& self) { return py::bytes(self.Encode()); },
-                      [](const py::bytes& data) {
-                        return Unwrap(Value::Decode(std::string_view(data)));
-                      }));
+      .def("__hash__", [](const Value& self) { return std::hash<std::string>()(self.Encode()); })
+      .def(py::pickle(
+          [](const Value& self) { return py::bytes(self.Encode()); },
+          [](const py::bytes& data) { return Unwrap(Value::Decode(std::string_view(data))); }));
   type.attr("__module__") = "topicdb";
 }
 
@@ -84,8 +83,8 @@ void RegisterPosition(py::module_& module) {
            })
       .def("__hash__",
            [](const SlabInfo& self) {
-             return py::hash(py::make_tuple(self.id.shard, self.id.retention_class,
-                                            self.id.generation));
+             return py::hash(
+                 py::make_tuple(self.id.shard, self.id.retention_class, self.id.generation));
            })
       .def("__repr__", [](const SlabInfo& self) {
         return "<topicdb.Slab shard=" + std::to_string(self.id.shard) + " retention_class='" +

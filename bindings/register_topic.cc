@@ -1,7 +1,6 @@
 #include "messages.h"
 #include "register.h"
 
-
 namespace topicdb::python {
 
 namespace py = pybind11;
@@ -36,8 +35,8 @@ void RegisterTopic(py::module_& module) {
       "check_topic", [](const py::str& topic) { ValidTopic(topic); }, py::arg("topic"),
       py::pos_only(), "Raises TopicError unless the topic is valid.");
   module.def(
-      "check_filter", [](const py::str& filter) { ParseFilter(filter); },
-      py::arg("filter"), py::pos_only(), "Raises TopicError unless the topic filter is valid.");
+      "check_filter", [](const py::str& filter) { ParseFilter(filter); }, py::arg("filter"),
+      py::pos_only(), "Raises TopicError unless the topic filter is valid.");
   module.def("topic_matches", &TopicMatches, py::arg("filter"), py::arg("topic"),
              "Whether a topic matches a topic filter, by the rules of MQTT 5.");
   module.def("shard_of", &ShardOf, py::arg("topic"), py::arg("shards"),

@@ -47,10 +47,10 @@ struct ScanOptions {
 
 struct ShardStats {
   std::uint32_t shard = 0;
-  std::uint64_t serial = 0;           // of the last commit
-  std::int64_t clock_us = 0;          // last timestamp that was assigned
-  std::uint64_t messages = 0;         // as SlabInfo
-  std::uint64_t bytes = 0;            // as SlabInfo
+  std::uint64_t serial = 0;    // of the last commit
+  std::int64_t clock_us = 0;   // last timestamp that was assigned
+  std::uint64_t messages = 0;  // as SlabInfo
+  std::uint64_t bytes = 0;     // as SlabInfo
   std::uint64_t streams = 0;
   std::uint64_t slabs = 0;
   std::uint64_t disk_bytes = 0;       // files of live data
@@ -95,7 +95,8 @@ class Database {
  public:
   // Opens the database in directory `path`; creates it unless options.read_only.
   // kNotFound, kCorruption, kSchema, kLocked, kInvalidArgument, kStorage.
-  static Result<std::unique_ptr<Database>> Open(const std::string& path, const OpenOptions& options);
+  static Result<std::unique_ptr<Database>> Open(const std::string& path,
+                                                const OpenOptions& options);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
@@ -125,7 +126,8 @@ class Database {
   Status Rotate(const std::optional<std::string>& retention_class);
   Result<std::vector<SlabInfo>> Slabs() const;
   // kInvalidArgument for a current generation, kNotFound if there is no such slab.
-  Status DropSlab(std::uint32_t shard, const std::string& retention_class, std::uint32_t generation);
+  Status DropSlab(std::uint32_t shard, const std::string& retention_class,
+                  std::uint32_t generation);
   Result<Stats> GetStats() const;
 
   // Read-only handles see what was written since; others are up to date anyway.

@@ -94,10 +94,9 @@ class [[nodiscard]] Result {
 #define TOPICDB_CONCAT(a, b) TOPICDB_CONCAT_INNER(a, b)
 
 // Leaves the function with the Status of `expression` if that is an error.
-#define TOPICDB_RETURN_IF_ERROR(expression)                     \
-  do {                                                          \
-    if (auto topicdb_status = (expression); !topicdb_status.ok()) \
-      return topicdb_status;                                    \
+#define TOPICDB_RETURN_IF_ERROR(expression)                                              \
+  do {                                                                                   \
+    if (auto topicdb_status = (expression); !topicdb_status.ok()) return topicdb_status; \
   } while (false)
 
 // `TOPICDB_ASSIGN_OR_RETURN(auto x, F());` declares x, or leaves the function with F's error.
@@ -105,6 +104,5 @@ class [[nodiscard]] Result {
   TOPICDB_ASSIGN_OR_RETURN_INNER(TOPICDB_CONCAT(topicdb_result_, __LINE__), declaration, expression)
 #define TOPICDB_ASSIGN_OR_RETURN_INNER(result, declaration, expression) \
   auto result = (expression);                                           \
-  if (!result.ok())                                                     \
-    return result.status();                                             \
+  if (!result.ok()) return result.status();                             \
   declaration = std::move(result).value()

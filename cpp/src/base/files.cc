@@ -62,13 +62,13 @@ HeldLocks& GetHeldLocks() {
 }
 
 Result<std::string> FileKey(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   if (stat(path.c_str(), &info) != 0) return ErrnoFault("looking at", path, errno);
   return std::to_string(info.st_dev) + ":" + std::to_string(info.st_ino);
 }
 
 Status CreateIfMissing(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   if (stat(path.c_str(), &info) == 0) return Status::Ok();
   const FileDescriptor fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (fd.get() < 0 && errno != EEXIST) return ErrnoFault("creating", path, errno);
@@ -76,7 +76,7 @@ Status CreateIfMissing(const std::string& path) {
 }
 
 struct flock WholeFile() {
-  struct flock request {};
+  struct flock request{};
   request.l_type = F_WRLCK;
   request.l_whence = SEEK_SET;
   return request;
@@ -95,14 +95,14 @@ Status LockDescriptor(int fd, const std::string& path) {
 }  // namespace
 
 Status ErrnoFault(const std::string& action, const std::string& path, int error_number) {
-  return StorageFault(action + " " + path + ": " +
-                      std::generic_category().message(error_number));
+  return StorageFault(action + " " + path + ": " + std::generic_category().message(error_number));
 }
 
 Result<std::string> ReadFile(const std::string& path, std::size_t bytes_max) {
   const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (fd.get() < 0) {
-    return errno == ENOENT ? NotFound(path + " does not exist") : ErrnoFault("opening", path, errno);
+    return errno == ENOENT ? NotFound(path + " does not exist")
+                           : ErrnoFault("opening", path, errno);
   }
   std::string content(bytes_max + 1, '\0');
   std::size_t size = 0;

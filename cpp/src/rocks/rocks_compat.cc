@@ -39,9 +39,8 @@ Status FromRocks(const rocksdb::Status& status, const std::string& context) {
 rocksdb::Status Open(const rocksdb::DBOptions& options, const std::string& path,
                      const Families& families, FamilyHandles* handles,
                      std::unique_ptr<rocksdb::DB>* db) {
-  return OpenInto(db, [&](auto* out) {
-    return rocksdb::DB::Open(options, path, families, handles, out);
-  });
+  return OpenInto(
+      db, [&](auto* out) { return rocksdb::DB::Open(options, path, families, handles, out); });
 }
 
 rocksdb::Status OpenForReadOnly(const rocksdb::DBOptions& options, const std::string& path,

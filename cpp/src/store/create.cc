@@ -24,7 +24,7 @@ std::string MarkerPath(const std::string& path) { return path + "/CREATING"; }
 std::string CreationLockPath(const std::string& path) { return path + "/CREATING.lock"; }
 
 bool Exists(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   return stat(path.c_str(), &info) == 0;
 }
 
@@ -95,7 +95,7 @@ Result<Descriptor> Create(const std::string& path, const OpenOptions& options) {
 }  // namespace
 
 Result<Descriptor> FindOrCreateDatabase(const std::string& path, const OpenOptions& options) {
-  struct stat info {};
+  struct stat info{};
   const bool exists = stat(path.c_str(), &info) == 0;
   if (exists && !S_ISDIR(info.st_mode)) {
     return Corruption(path + " is a file; a TopicDB database is a directory");

@@ -34,8 +34,8 @@ Status CheckMessage(const MessageView& message, std::uint32_t timestamp_bytes) {
 Status CheckMessages(std::span<const MessageView> messages, std::uint32_t timestamp_bytes) {
   std::size_t bytes = 0;
   for (std::size_t row = 0; row < messages.size(); ++row) {
-    TOPICDB_RETURN_IF_ERROR(CheckMessage(messages[row], timestamp_bytes)
-                                .WithContext("row " + std::to_string(row)));
+    TOPICDB_RETURN_IF_ERROR(
+        CheckMessage(messages[row], timestamp_bytes).WithContext("row " + std::to_string(row)));
     bytes += messages[row].topic.size() + messages[row].value.size();
   }
   if (bytes <= kAppendBytesMax) return Status::Ok();
@@ -189,7 +189,8 @@ Result<Page> Database::Next(const Iterator& iterator, const PageLimits& limits,
   TOPICDB_ASSIGN_OR_RETURN(
       const StreamTarget target,
       FindTarget(*impl_, moment, iterator.slab, iterator.stream, filter, &read_only));
-  // The start of an iterator is its position; without time that is always the first message or a key.
+  // The start of an iterator is its position; without time that is always the first message or a
+  // key.
   TimeRange range{std::nullopt, iterator.end};
   if (iterator.position.kind == Position::Kind::kAtTime) range.start = iterator.position.timestamp;
   const auto reader = OpenReader(target, range, iterator.position);
@@ -220,8 +221,7 @@ Result<std::unique_ptr<Scan>> Database::NewScan(const Filter& filter,
       }
     }
   }
-  std::vector<StreamTarget> targets =
-      PlanStreams(moments, filter, options.range, options.streams);
+  std::vector<StreamTarget> targets = PlanStreams(moments, filter, options.range, options.streams);
   std::unique_ptr<MessageSource> source;
   if (options.time_order) {
     source = std::make_unique<MergedSource>(std::move(targets), options.range);

@@ -115,9 +115,7 @@ std::vector<ShardMoment> DatabaseImpl::Moments() const {
 }
 
 // Scans that run keep the shards they began with.
-Status DatabaseImpl::Refresh() {
-  return environment_->read_only ? OpenShards() : Status::Ok();
-}
+Status DatabaseImpl::Refresh() { return environment_->read_only ? OpenShards() : Status::Ok(); }
 
 void DatabaseImpl::Register(ScanImpl* scan) {
   const MutexLock lock(scans_mutex_);

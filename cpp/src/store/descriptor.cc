@@ -141,8 +141,7 @@ std::string ShowRetention(const std::vector<RetentionClass>& classes) {
 std::string EncodeDescriptor(const Descriptor& descriptor) {
   const Schema& schema = descriptor.schema;
   std::string body;
-  AppendField(&body, kId,
-              std::string(descriptor.id.begin(), descriptor.id.end()));
+  AppendField(&body, kId, std::string(descriptor.id.begin(), descriptor.id.end()));
   AppendNumberField(&body, kCreatedAt, static_cast<std::uint64_t>(descriptor.created_at_us));
   AppendNumberField(&body, kShards, schema.shards);
   AppendNumberField(&body, kLayout, static_cast<std::uint64_t>(schema.layout));

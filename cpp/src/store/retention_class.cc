@@ -8,7 +8,8 @@ Result<RetentionRules> RetentionRules::Make(const std::vector<RetentionClass>& c
     Result<Filter> filter = Filter::Parse(given.filter);
     if (!filter.ok()) return SchemaFault("retention: " + filter.status().message());
     if (!rules.filters_.empty() && rules.filters_.back().text() == "#") {
-      return SchemaFault("retention: '" + given.filter + "' can match nothing after '#'; put '#' last");
+      return SchemaFault("retention: '" + given.filter +
+                         "' can match nothing after '#'; put '#' last");
     }
     for (const Filter& earlier : rules.filters_) {
       if (earlier.text() == given.filter) {

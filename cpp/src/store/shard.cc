@@ -65,8 +65,9 @@ Status Shard::CheckWritable() const {
 Status Shard::Write(const rocksdb::WriteOptions& options, rocksdb::WriteBatch* batch) {
   const Status status = rocks::FromRocks(db_->Write(options, batch), "writing " + Name());
   if (!status.ok()) {
-    poison_ = StorageFault(Name() + " takes no more writes since one failed; close and reopen it (" +
-                           status.message() + ")");
+    poison_ =
+        StorageFault(Name() + " takes no more writes since one failed; close and reopen it (" +
+                     status.message() + ")");
   }
   return status;
 }
@@ -217,8 +218,8 @@ ShardStats Shard::Stats() const {
     return db_->GetAggregatedIntProperty(name, &value) ? value : 0;
   };
   stats.disk_bytes = property("rocksdb.live-sst-files-size");
-  stats.memory_bytes = property("rocksdb.cur-size-all-mem-tables") +
-                       property("rocksdb.estimate-table-readers-mem");
+  stats.memory_bytes =
+      property("rocksdb.cur-size-all-mem-tables") + property("rocksdb.estimate-table-readers-mem");
   return stats;
 }
 
@@ -229,8 +230,8 @@ Status Shard::SaveCleanState() {
   }
   state_.serial_limit = state_.serial;
   rocksdb::WriteBatch batch;
-  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
-      batch.Put(meta::CommitStateKey(), meta::Encode(state_)), "closing " + Name()));
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(batch.Put(meta::CommitStateKey(), meta::Encode(state_)),
+                                           "closing " + Name()));
   return Write(rocksdb::WriteOptions(), &batch);
 }
 

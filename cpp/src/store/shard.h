@@ -108,8 +108,8 @@ class Shard {
       TOPICDB_REQUIRES(commit_mutex_);
   Status RotateClasses(std::span<const std::uint32_t> classes) TOPICDB_REQUIRES(commit_mutex_);
   const SlabView* CurrentSlab(std::uint32_t retention_class) const TOPICDB_REQUIRES(commit_mutex_);
-  void Publish(std::shared_ptr<const std::vector<SlabView>> slabs)
-      TOPICDB_REQUIRES(commit_mutex_) TOPICDB_EXCLUDES(view_mutex_);
+  void Publish(std::shared_ptr<const std::vector<SlabView>> slabs) TOPICDB_REQUIRES(commit_mutex_)
+      TOPICDB_EXCLUDES(view_mutex_);
   Status SaveCleanState() TOPICDB_REQUIRES(commit_mutex_);
 
   const std::shared_ptr<const ShardEnvironment> environment_;

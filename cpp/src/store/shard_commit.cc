@@ -29,8 +29,7 @@ class CommitBuilder {
     const std::int64_t timestamp = TimestampOf(message, target.slab->timestamp_bytes());
     const NodeId stream = target.edit.Resolve(message.topic, &varying_);
     Count(&target.counters, timestamp, message.topic.size() + message.value.size());
-    const PlacedMessage placed{stream,        varying_, timestamp,
-                               state_.serial, index_++, message.value};
+    const PlacedMessage placed{stream, varying_, timestamp, state_.serial, index_++, message.value};
     return rocks::FromRocks(target.slab->layout().Put(placed, target.slab->family(), &batch_),
                             "preparing a commit to " + shard_.Name());
   }
@@ -91,8 +90,7 @@ class CommitBuilder {
 
   static void Count(meta::SlabCounters* counters, std::int64_t timestamp, std::size_t bytes) {
     const bool first = counters->messages == 0;
-    counters->first_timestamp =
-        first ? timestamp : std::min(counters->first_timestamp, timestamp);
+    counters->first_timestamp = first ? timestamp : std::min(counters->first_timestamp, timestamp);
     counters->last_timestamp = first ? timestamp : std::max(counters->last_timestamp, timestamp);
     ++counters->messages;
     counters->bytes += bytes;

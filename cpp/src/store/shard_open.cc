@@ -57,7 +57,7 @@ class ShardOpener {
 
  private:
   Status CheckDirectory() const {
-    struct stat info {};
+    struct stat info{};
     if (stat((directory_ + "/CURRENT").c_str(), &info) == 0) return Status::Ok();
     return Corruption(shard_->Name() + ": " + directory_ + " or its file CURRENT is missing");
   }
@@ -70,8 +70,8 @@ class ShardOpener {
     std::vector<std::string> names{rocksdb::kDefaultColumnFamilyName};
     const std::string context = "opening " + shard_->Name();
     if (!create) {
-      TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
-          rocksdb::DB::ListColumnFamilies(options, directory_, &names), context));
+      TOPICDB_RETURN_IF_ERROR(
+          rocks::FromRocks(rocksdb::DB::ListColumnFamilies(options, directory_, &names), context));
     }
     rocks::Families families;
     for (const std::string& name : names) families.emplace_back(name, family_options);
@@ -149,8 +149,8 @@ class ShardOpener {
         continue;
       }
       TOPICDB_ASSIGN_OR_RETURN(auto slab, LoadSlab(id, record));
-      slabs.push_back({std::move(slab), record.state == meta::SlabState::kReadOnly,
-                       record.sealed_at_us});
+      slabs.push_back(
+          {std::move(slab), record.state == meta::SlabState::kReadOnly, record.sealed_at_us});
     }
     TOPICDB_RETURN_IF_ERROR(
         rocks::FromRocks(records->status(), "reading generations of " + shard_->Name()));
@@ -171,8 +171,8 @@ class ShardOpener {
     if (!meta::Decode(value, &counters)) return Damaged("counters of a generation are malformed");
     StructureTrie trie(environment_->schema.thresholds);
     TOPICDB_RETURN_IF_ERROR(LoadTrie(id, &trie));
-    auto slab = std::make_shared<Slab>(id, record, std::move(family->second), std::move(trie),
-                                       counters);
+    auto slab =
+        std::make_shared<Slab>(id, record, std::move(family->second), std::move(trie), counters);
     families_.erase(family);
     return slab;
   }
@@ -196,8 +196,7 @@ class ShardOpener {
   }
 
   // Drops what no record speaks of (a crash while making it) and what is marked as dropping.
-  Status FinishDrops(const std::vector<SlabId>& dropping)
-      TOPICDB_REQUIRES(shard_->commit_mutex_) {
+  Status FinishDrops(const std::vector<SlabId>& dropping) TOPICDB_REQUIRES(shard_->commit_mutex_) {
     for (const auto& [name, family] : families_) {
       TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(shard_->db_->DropColumnFamily(family->get()),
                                                "dropping a generation of " + shard_->Name()));

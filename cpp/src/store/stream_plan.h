@@ -26,7 +26,8 @@ struct ShardMoment {
 };
 
 // Streams that may hold messages, ordered by slab and structure; within one class an older
-// generation thus comes before a newer one. `wanted`: only these (of the same database); absent: all.
+// generation thus comes before a newer one. `wanted`: only these (of the same database); absent:
+// all.
 std::vector<StreamTarget> PlanStreams(const std::vector<ShardMoment>& moments, const Filter& filter,
                                       const TimeRange& range,
                                       const std::optional<std::vector<Stream>>& wanted);

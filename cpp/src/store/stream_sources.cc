@@ -81,10 +81,10 @@ Result<ReadOutcome> MergedSource::Read(const ReadLimits& limits, Batch* out) {
     Cursor& cursor = cursors_[index];
     const MessageView message = cursor.page.message(cursor.row);
     const bool has_room =
-        out->empty() || (out->size() < limits.rows_max &&
-                         out->bytes() + message.topic.size() + message.value.size() <=
-                             limits.bytes_max &&
-                         out->Fits(message.topic.size(), message.value.size()));
+        out->empty() ||
+        (out->size() < limits.rows_max &&
+         out->bytes() + message.topic.size() + message.value.size() <= limits.bytes_max &&
+         out->Fits(message.topic.size(), message.value.size()));
     if (!has_room) return ReadOutcome::kMore;
     heap_.pop();
     out->Append(message);

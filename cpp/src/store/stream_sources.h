@@ -47,7 +47,7 @@ class MergedSource : public MessageSource {
     Position position;
     Batch page;
     std::size_t row = 0;
-    bool exhausted = false;  // nothing behind the page
+    bool exhausted = false;                // nothing behind the page
     std::unique_ptr<StreamReader> reader;  // kept while it looks for the page's first message
   };
   struct HeapItem {

@@ -86,7 +86,7 @@ class StructureTrie {
 
   struct Node {
     NodeId parent = kNoNode;
-    NodeId first_child = kNoNode;   // of the words; they are linked by next_sibling
+    NodeId first_child = kNoNode;  // of the words; they are linked by next_sibling
     NodeId next_sibling = kNoNode;
     NodeId plus_child = kNoNode;
     NodeId end_child = kNoNode;
@@ -106,9 +106,9 @@ class StructureTrie {
   void GrowTable();
 
   std::vector<std::uint32_t> thresholds_;
-  std::vector<Node> nodes_;     // by id; [0] is no node
+  std::vector<Node> nodes_;  // by id; [0] is no node
   std::string labels_;
-  std::vector<NodeId> table_;   // open addressing: word nodes by (parent, word); a power of two
+  std::vector<NodeId> table_;  // open addressing: word nodes by (parent, word); a power of two
   std::size_t word_count_ = 0;
   std::size_t stream_count_ = 0;
 };

@@ -133,8 +133,7 @@ void SkipstreamReader::GatherRow() {
   const std::size_t topic_size = arena_.size() - begin;
   arena_.append(value.value);
   group_.push_back({rank, begin, topic_size, value.value.size()});
-  if (group_.size() > 1 &&
-      (group_.size() > group_rows_max_ || arena_.size() > group_bytes_max_)) {
+  if (group_.size() > 1 && (group_.size() > group_rows_max_ || arena_.size() > group_bytes_max_)) {
     ShrinkGroup();
   }
 }
