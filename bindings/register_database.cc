@@ -195,7 +195,8 @@ py::dict StatsOf(const Database& self) {
 }  // namespace
 
 void RegisterDatabase(py::module_& module) {
-  module.attr("FORMAT_VERSION") = 1;
+  module.attr("FORMAT_VERSION") = kFormatVersion;
+  module.attr("ROCKSDB_VERSION") = RocksDbVersion();
   py::class_<Database>(module, "Database", "An open database.",
                        py::release_gil_before_calling_cpp_dtor())
       .def_static("open", &Open, py::arg("path"), py::kw_only(), py::arg("read_only"),
@@ -229,6 +230,12 @@ void RegisterDatabase(py::module_& module) {
             Check(WithoutGil([&] { return self.DropSlab(shard, retention_class, generation); }));
           },
           py::arg("shard"), py::arg("retention_class"), py::arg("generation"))
+      .def(
+          "expire",
+          [](Database& self, std::int64_t now_us) {
+            return Unwrap(WithoutGil([&] { return self.Expire(now_us); }));
+          },
+          py::arg("now_us"))
       .def("stats", &StatsOf)
       .def("refresh", [](Database& self) { Check(WithoutGil([&] { return self.Refresh(); })); })
       .def("flush", [](Database& self) { Check(WithoutGil([&] { return self.Flush(); })); })

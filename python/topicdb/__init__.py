@@ -1,10 +1,10 @@
 """TopicDB: embedded, durable storage and replay of MQTT messages.
 
-    >>> import topicdb
-    >>> with topicdb.open("fleet.db") as db:                              # doctest: +SKIP
-    ...     db.append([("metrics/h1/cpu", None, b"42")])
-    ...     for message in db.scan("metrics/+/cpu", start="-24h"):
-    ...         print(message.topic, message.timestamp, message.value)
+>>> import topicdb
+>>> with topicdb.open("fleet.db") as db:                              # doctest: +SKIP
+...     db.append([("metrics/h1/cpu", None, b"42")])
+...     for message in db.scan("metrics/+/cpu", start="-24h"):
+...         print(message.topic, message.timestamp, message.value)
 """
 
 from topicdb import _core

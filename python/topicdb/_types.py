@@ -25,7 +25,8 @@ class Receipt:
     """What an append reached.
 
     ``serials`` maps each shard that was written to the serial of its commit, ``count`` is the
-    number of messages, ``durability`` the level that was reached: ``"none"``, ``"os"`` or ``"disk"``.
+    number of messages, ``durability`` the level that was reached: ``"none"``, ``"os"`` or
+    ``"disk"``.
     """
 
     serials: dict[int, int]

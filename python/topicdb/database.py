@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from typing import Any, Literal, Protocol, TypeAlias
 
 from topicdb import _core
 from topicdb._core import Iterator, Slab, Stream
@@ -29,7 +29,9 @@ class ArrowStream(Protocol):
 class ArrowArray(Protocol):
     """Anything with an Arrow C array: pyarrow.RecordBatch, topicdb.Batch, …"""
 
-    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+    def __arrow_c_array__(
+        self, requested_schema: object | None = None
+    ) -> tuple[object, object]: ...
 
 
 def open(
@@ -59,7 +61,8 @@ def open(
         thresholds: distinct words a level may have before it is taken to vary, by depth; the last
             one repeats (default ``[100, 10]``).
         retention: topic filter to age (``"7d"``, a timedelta, or None for "keep"). The first filter
-            that matches a topic decides its retention class; what none matches is kept.
+            that matches a topic decides its retention class; what none matches is kept. Nothing
+            goes by itself: call ``rotate`` and ``expire`` on a schedule.
     Settings of this handle:
         durability: the default of ``append``. ``"none"`` survives close, ``"os"`` ``kill -9``,
             ``"disk"`` a power cut.
@@ -67,8 +70,8 @@ def open(
         cache_bytes, write_buffer_bytes: memory for reads, and for writes before they go to files.
 
     Raises:
-        NotFoundError: ``mode="r"`` and nothing is there. CorruptionError: something else is there, or
-        it is damaged. SchemaError: the arguments disagree with what is stored, are malformed, or a
+        NotFoundError: ``mode="r"`` and nothing is there. CorruptionError: something else is there,
+        or it is damaged. SchemaError: the arguments disagree with what is stored, are malformed, or a
         newer TopicDB wrote it. LockedError: another process (its pid is named) writes it.
 
     The handle may be used from many threads, not in a forked child. Close it, or use ``with``.
@@ -126,16 +129,16 @@ class Database:
 
         ``messages``: (topic, timestamp, value) tuples, or Arrow data with the columns ``topic``
         (string), ``timestamp`` (timestamp with any unit and a zone, or int64 µs; may be null) and
-        ``value`` (binary or string). A timestamp of None is assigned at commit: unique and increasing
-        within a shard. Values are bytes-like.
+        ``value`` (binary or string); without a timestamp column all are None. A timestamp of None
+        is assigned at commit: unique and increasing within a shard. Values are bytes-like.
 
-        Raises TopicError, ValueError or TypeError for a bad row, naming it; nothing is written then.
-        ReadOnlyError, ClosedError, ForkedError, StorageError (what happened on disk).
+        Raises TopicError, ValueError or TypeError for a bad row, naming it; then nothing is
+        written. ReadOnlyError, ClosedError, ForkedError, StorageError (what happened on disk).
         """
         # Not isinstance: for a protocol that costs more than a small append.
         if hasattr(messages, "__arrow_c_stream__") or hasattr(messages, "__arrow_c_array__"):
             return Receipt(*self._core.append_arrow(messages, durability))
-        return Receipt(*self._core.append_rows(cast("Iterable[Row]", messages), durability))
+        return Receipt(*self._core.append_rows(messages, durability))
 
     def scan(
         self,
@@ -148,8 +151,8 @@ class Database:
     ) -> Scan:
         """Messages whose topic matches ``filter``, ``start`` <= timestamp < ``end``.
 
-        ``order="stream"`` (fastest) reads one stream after the other, each by time, an older generation
-        before a newer one. ``order="time"`` merges all of them by timestamp.
+        ``order="stream"`` (fastest) reads one stream after the other, each by time, an older
+        generation before a newer one. ``order="time"`` merges all of them by timestamp.
         ``streams`` limits it to some of ``Database.streams``.
         """
         if order not in ("stream", "time"):
@@ -161,7 +164,7 @@ class Database:
     def streams(
         self, filter: str = "#", *, start: TimeLike | None = None, end: TimeLike | None = None
     ) -> list[Stream]:
-        """Streams that may hold matching messages, ordered by shard, class, generation and structure."""
+        """Streams that may hold matching messages, by shard, class, generation and structure."""
         return self._core.streams(filter, *_time_range(start, end))
 
     def iterator(
@@ -172,7 +175,7 @@ class Database:
         start: TimeLike | None = None,
         end: TimeLike | None = None,
     ) -> Iterator:
-        """A position at the first message of ``stream`` at or after ``start``. Store it with ``bytes()``."""
+        """A position at the first message of ``stream`` from ``start`` on; ``bytes()`` stores it."""
         return self._core.iterator(stream, filter, *_time_range(start, end))
 
     def next(self, iterator: Iterator, rows: int = 1_000) -> Page:
@@ -185,7 +188,10 @@ class Database:
         return Page(*self._core.next(iterator, rows, BATCH_BYTES_MAX))
 
     def rotate(self, retention_class: str | None = None) -> None:
-        """Starts a new generation in every shard (of one retention class, or of all); the old is read-only."""
+        """Starts a new generation in every shard, of one retention class or of all.
+
+        What was the current generation is read-only from then on.
+        """
         self._core.rotate(retention_class)
 
     def slabs(self) -> list[Slab]:
@@ -193,8 +199,16 @@ class Database:
         return self._core.slabs()
 
     def drop_slab(self, slab: Slab) -> None:
-        """Deletes a read-only slab at once. ValueError for the current one, NotFoundError if it is gone."""
+        """Deletes a read-only slab at once. ValueError: it is the current one. NotFoundError."""
         self._core.drop_slab(slab.shard, slab.retention_class, slab.generation)
+
+    def expire(self, now: TimeLike | None = None) -> list[Slab]:
+        """Drops what its retention class keeps no longer; returns the slabs that went.
+
+        A slab goes when it was sealed (by ``rotate``) longer ago than the age of its class. So a
+        message outlives that age by at most the time between two rotations and two calls.
+        """
+        return self._core.expire(now_us() if now is None else time_us(now, what="now"))
 
     def structures(self, filter: str = "#") -> dict[str, list[Stream]]:
         """Learned topic structures that ``filter`` may find, each with its streams."""
@@ -208,7 +222,7 @@ class Database:
         return self._core.stats()
 
     def refresh(self) -> None:
-        """In a read-only handle: sees what the writer has written since. Elsewhere it does nothing."""
+        """In a read-only handle: sees what was written since. Elsewhere it does nothing."""
         self._core.refresh()
 
     def flush(self) -> None:
@@ -216,7 +230,7 @@ class Database:
         self._core.flush()
 
     def close(self) -> None:
-        """Waits for calls in flight, writes what is unwritten, releases the locks. May be repeated."""
+        """Waits for calls in flight, flushes, releases the locks. May be repeated."""
         self._core.close()
 
     @property
@@ -226,7 +240,7 @@ class Database:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The schema as stored: shards, layout, timestamp_bytes, structures, thresholds, retention."""
+        """The schema as stored: the options of ``open`` that are part of it."""
         return self._core.schema
 
     @property
@@ -250,11 +264,13 @@ class Database:
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "a Database cannot be pickled: send its path and open it there (in Spark, inside the task)"
+            "a Database cannot be pickled: send its path and open it there (in Spark: in the task)"
         )
 
 
 def _time_range(start: TimeLike | None, end: TimeLike | None) -> tuple[int | None, int | None]:
     """Both bounds against one clock reading."""
     now = now_us()
-    return optional_time_us(start, what="start", now=now), optional_time_us(end, what="end", now=now)
+    return optional_time_us(start, what="start", now=now), optional_time_us(
+        end, what="end", now=now
+    )

@@ -36,7 +36,7 @@ class Scan:
     def batches(
         self, rows: int = BATCH_ROWS, *, bytes_max: int = BATCH_BYTES_MAX
     ) -> _Iterator[_core.Batch]:
-        """Batches of at most ``rows`` messages and about ``bytes_max`` bytes, none of them empty."""
+        """Batches of at most ``rows`` messages and about ``bytes_max`` bytes; none is empty."""
         if rows < 1 or bytes_max < 1:
             raise ValueError(f"rows and bytes_max must be at least 1, got {rows} and {bytes_max}")
         with self._opened() as scan:
@@ -59,11 +59,13 @@ class Scan:
         """
         import pyarrow as pa
 
-        batches = [pa.record_batch(batch) for batch in self.batches(rows=100_000, bytes_max=64 << 20)]
+        batches = [
+            pa.record_batch(batch) for batch in self.batches(rows=100_000, bytes_max=64 << 20)
+        ]
         return pa.Table.from_batches(batches, schema=pa.schema(_core.arrow_schema()))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The messages as an Arrow C stream (PyCapsule). Read lazily, so the database must stay open."""
+        """The messages as an Arrow C stream, read lazily: the database must stay open."""
         scan = self._database.scan(*self._arguments)
         return scan.arrow_stream(BATCH_ROWS, BATCH_BYTES_MAX)
 

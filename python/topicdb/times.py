@@ -33,7 +33,7 @@ def now_us() -> int:
 
 
 def duration_us(text: str | timedelta, *, what: str = "duration") -> int:
-    """Microseconds of ``"90s"``, ``"24h"``, ``"365d"`` or a timedelta. ValueError names ``what``."""
+    """Microseconds of ``"90s"``, ``"24h"``, ``"365d"`` or a timedelta; a ValueError names ``what``."""
     if isinstance(text, timedelta):
         result = text // _MICROSECOND
     else:
@@ -52,8 +52,8 @@ def duration_us(text: str | timedelta, *, what: str = "duration") -> int:
 def time_us(value: TimeLike, *, what: str = "timestamp", now: int | None = None) -> int:
     """``value`` as microseconds since the epoch.
 
-    Raises ValueError (naming ``what``, the argument) for a naive datetime, text without a zone, or a
-    time outside 0 <= t < 2**63; TypeError for any other type.
+    Raises ValueError (naming ``what``, the argument) for a naive datetime, text without a zone,
+    or a time outside 0 <= t < 2**63; TypeError for any other type.
     """
     if isinstance(value, datetime):
         result = _from_datetime(value, what)
@@ -61,7 +61,8 @@ def time_us(value: TimeLike, *, what: str = "timestamp", now: int | None = None)
         result = _from_text(value, what, now)
     elif isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(
-            f"{what}: expected int microseconds, an aware datetime or text, got {type(value).__name__}"
+            f"{what}: expected int microseconds, an aware datetime or text, "
+            f"got {type(value).__name__}"
         )
     else:
         result = value.__index__()
@@ -78,7 +79,8 @@ def optional_time_us(value: TimeLike | None, *, what: str, now: int | None = Non
 def _from_datetime(value: datetime, what: str) -> int:
     if value.utcoffset() is None:
         raise ValueError(
-            f"{what}: {value!r} has no time zone; use datetime(..., tzinfo=timezone.utc) or .astimezone()"
+            f"{what}: {value!r} has no time zone; "
+            "use datetime(..., tzinfo=timezone.utc) or .astimezone()"
         )
     return (value - _EPOCH) // _MICROSECOND
 

@@ -19,8 +19,8 @@ import topicdb  # noqa: E402
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile(
     "ci",
-    max_examples=60,
-    stateful_step_count=25,
+    max_examples=50,
+    stateful_step_count=30,
     deadline=None,
     derandomize=True,
     database=None,

@@ -89,6 +89,9 @@ class Scan {
   std::shared_ptr<ScanImpl> impl_;
 };
 
+// Version of the RocksDB that is linked, such as "9.10.0".
+std::string RocksDbVersion();
+
 // Thread-safe. Every method but path() and schema() returns kClosed after Close and kForked in a
 // forked child. Destroying it closes it; in a forked child it is left alone instead.
 class Database {
@@ -128,6 +131,8 @@ class Database {
   // kInvalidArgument for a current generation, kNotFound if there is no such slab.
   Status DropSlab(std::uint32_t shard, const std::string& retention_class,
                   std::uint32_t generation);
+  // Drops the slabs that were sealed longer ago than their class keeps messages; which ones.
+  Result<std::vector<SlabInfo>> Expire(std::int64_t now_us);
   Result<Stats> GetStats() const;
 
   // Read-only handles see what was written since; others are up to date anyway.

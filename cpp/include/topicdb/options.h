@@ -9,6 +9,9 @@
 
 namespace topicdb {
 
+// Of everything on disk; docs/format.md describes it. A reader refuses a larger number.
+inline constexpr std::uint16_t kFormatVersion = 1;
+
 // What a commit survives. DO NOT CHANGE THESE VALUES: bindings and files use them.
 enum class Durability : std::uint8_t {
   kNone = 1,  // closing the database

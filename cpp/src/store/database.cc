@@ -98,6 +98,8 @@ Result<StreamTarget> FindTarget(const DatabaseImpl& impl, const ShardMoment& mom
   const ReaderLock in_use((impl)->lifecycle());   \
   TOPICDB_RETURN_IF_ERROR((impl)->CheckUsable())
 
+std::string RocksDbVersion() { return rocks::Version(); }
+
 Database::Database(std::shared_ptr<DatabaseImpl> impl) : impl_(std::move(impl)) {}
 
 Database::~Database() {
@@ -263,6 +265,20 @@ Status Database::DropSlab(std::uint32_t shard, const std::string& retention_clas
                            impl_->environment().rules.IndexOf(retention_class));
   TOPICDB_ASSIGN_OR_RETURN(const auto found, impl_->FindShard(shard));
   return found->DropSlab(index, generation);
+}
+
+Result<std::vector<SlabInfo>> Database::Expire(std::int64_t now_us) {
+  TOPICDB_ASSIGN_OR_RETURN(const std::vector<SlabInfo> slabs, Slabs());
+  std::vector<SlabInfo> expired;
+  for (const SlabInfo& slab : slabs) {
+    const std::uint32_t index = slab.id.retention_class;
+    const bool configured = index < schema().retention.size();
+    const std::int64_t age_us = configured ? schema().retention[index].age_us : 0;
+    if (age_us == 0 || !slab.sealed_at_us || *slab.sealed_at_us + age_us > now_us) continue;
+    TOPICDB_RETURN_IF_ERROR(DropSlab(slab.id.shard, slab.retention_class, slab.id.generation));
+    expired.push_back(slab);
+  }
+  return expired;
 }
 
 Result<Stats> Database::GetStats() const {

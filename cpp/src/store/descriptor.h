@@ -10,9 +10,6 @@
 
 namespace topicdb {
 
-// Of everything on disk; docs/format.md describes it. A reader refuses a larger number.
-inline constexpr std::uint16_t kFormatVersion = 1;
-
 struct Descriptor {
   DatabaseId id{};
   std::int64_t created_at_us = 0;

@@ -134,6 +134,8 @@ class StructureEdit {
   bool root_all_vary() const { return root_all_vary_; }
 
  private:
+  friend class StructureTrie;  // Apply checks that the base is still the one it was made for
+
   // What the edit adds to a node, old or new.
   struct Delta {
     NodeId plus_child = kNoNode;

@@ -29,6 +29,7 @@ RowCursor::RowCursor(const RocksSource& source, std::uint32_t stream, RowFilter 
   AppendDataPrefix(&prefix, stream);
   data_ = OpenRun(source, std::move(prefix), range);
   for (const RowFilter::Constraint& constraint : filter_.constraints()) {
+    if (constraint.varying_index >= kIndexedLevelsMax) continue;
     prefix.clear();
     AppendIndexPrefix(&prefix, stream, constraint.varying_index, constraint.word);
     indexes_.push_back(OpenRun(source, std::move(prefix), range));

@@ -69,7 +69,7 @@ class RowCursor {
   const std::uint32_t timestamp_bytes_;
   const std::size_t varying_count_;
   std::unique_ptr<Run> data_;
-  std::vector<std::unique_ptr<Run>> indexes_;  // one for each constraint of the filter
+  std::vector<std::unique_ptr<Run>> indexes_;  // one for each constraint that has an index
   DecodedSuffix key_;
   DecodedValue value_;
   std::string scratch_;

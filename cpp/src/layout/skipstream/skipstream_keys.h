@@ -23,9 +23,12 @@ namespace topicdb::skipstream {
 
 inline constexpr std::uint8_t kValueVersion = 1;
 inline constexpr std::uint16_t kDataLevel = 0;
+// Varying levels behind this many have no index entry: their words are only compared. Each entry
+// repeats all words, so a topic of thousands of levels would otherwise grow with their square.
+inline constexpr std::size_t kIndexedLevelsMax = 64;
 
 void AppendDataPrefix(std::string* out, std::uint32_t stream);
-// varying_index: from 0. REQUIRES: < 65,535
+// varying_index: from 0. REQUIRES: < kIndexedLevelsMax
 void AppendIndexPrefix(std::string* out, std::uint32_t stream, std::size_t varying_index,
                        std::string_view word);
 void AppendTime(std::string* out, std::int64_t timestamp, std::uint32_t timestamp_bytes);

@@ -1,5 +1,6 @@
 #include "layout/skipstream/skipstream_layout.h"
 
+#include <algorithm>
 #include <array>
 
 #include "layout/skipstream/skipstream_keys.h"
@@ -35,7 +36,8 @@ rocksdb::Status SkipstreamLayout::Put(const PlacedMessage& message,
       batch->Put(family, rocksdb::SliceParts(key_parts.data(), key_parts.size()),
                  rocksdb::SliceParts(value_parts.data(), value_parts.size()));
 
-  for (std::size_t i = 0; i < message.varying.size() && status.ok(); ++i) {
+  const std::size_t indexed = std::min(message.varying.size(), kIndexedLevelsMax);
+  for (std::size_t i = 0; i < indexed && status.ok(); ++i) {
     prefix.clear();
     AppendIndexPrefix(&prefix, message.stream, i, message.varying[i]);
     prefix.append(suffix);

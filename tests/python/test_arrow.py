@@ -1,0 +1,342 @@
+"""Arrow in and out, by the C data interface."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+import topicdb
+from support import run_child
+from topicdb import ClosedError, Database
+
+pa = pytest.importorskip("pyarrow")
+
+ROWS = [("a/b", 5, b"one"), ("a/c", 1_700_000_000_000_000, b""), ("é/😀", 0, b"\x00\xff")]
+SCHEMA = pa.schema(
+    [
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("timestamp", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("value", pa.binary(), nullable=False),
+    ]
+)
+
+
+def table(
+    topic: Any = None, timestamp: Any = None, value: Any = None, rows: Any = None
+) -> Any:
+    """ROWS as a table, with columns of the types given."""
+    topics, timestamps, values = zip(*(rows or ROWS), strict=True)
+    return pa.table(
+        {
+            "topic": pa.array(topics, topic or pa.string()),
+            "timestamp": pa.array(timestamps, timestamp or pa.timestamp("us", tz="UTC")),
+            "value": pa.array(values, value or pa.binary()),
+        }
+    )
+
+
+def stored(db: Database) -> list[Any]:
+    return sorted(db.scan("#"))
+
+
+# In
+
+SOURCES = {
+    "table": table(),
+    "record_batch": table().to_batches()[0],
+    "int64": table(timestamp=pa.int64()),
+    "large": table(topic=pa.large_string(), value=pa.large_binary()),
+    "chunked": pa.concat_tables([table(rows=ROWS[:1]), table(rows=ROWS[1:])]),
+    "empty_chunks": pa.concat_tables([table()[:0], table(), table()[:0]]),
+    "other_zone": table(timestamp=pa.timestamp("us", tz="Europe/Berlin")),
+    "reordered": table().select(["value", "topic", "timestamp"]),
+    "sliced_table": pa.concat_tables([table(), table()])[2:5],
+}
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_arrow_is_appended_like_rows(db: Database, source: Any) -> None:
+    receipt = db.append(source)
+    assert receipt.count == 3
+    assert stored(db) == sorted(ROWS)
+
+
+def test_slices_with_offsets(db: Database) -> None:
+    rows = [(f"t/{i}", i, b"%d" % i) for i in range(100)]
+    for kinds in ((pa.string(), pa.binary()), (pa.large_string(), pa.large_binary())):
+        whole = table(rows=rows, topic=kinds[0], value=kinds[1]).to_batches()[0]
+        for begin, length in ((0, 10), (7, 13), (50, 50), (99, 1), (100, 0)):
+            part = whole.slice(begin, length)
+            assert db.append(part).count == length
+            assert db.append(pa.Table.from_batches([part])).count == length
+    assert stored(db) == sorted({*rows[0:10], *rows[7:20], *rows[50:100]})
+
+
+def test_a_reader_is_taken_batch_by_batch(db: Database) -> None:
+    taken = []
+
+    def batches() -> Iterator[Any]:
+        for i in range(20):
+            taken.append(i)
+            yield table(rows=[(f"t/{i}", i, b"")]).to_batches()[0]
+
+    reader = pa.RecordBatchReader.from_batches(table().schema, batches())
+    assert db.append(reader).count == 20
+    assert taken == list(range(20))
+    assert db.scan("t/+").count() == 20
+
+
+@pytest.mark.parametrize(
+    ("unit", "per_us"), [("s", 1e-6), ("ms", 1e-3), ("us", 1), ("ns", 1_000)]
+)
+def test_timestamp_units(db: Database, unit: str, per_us: float) -> None:
+    moment_us = 1_700_000_000_000_000
+    db.append(table(rows=[("a", round(moment_us * per_us), b"")], timestamp=pa.timestamp(unit, "UTC")))
+    assert [m.timestamp for m in db.scan()] == [moment_us]
+
+
+def test_nanoseconds_are_cut_off(db: Database) -> None:
+    db.append(table(rows=[("a", 1_999, b"")], timestamp=pa.timestamp("ns", "UTC")))
+    assert [m.timestamp for m in db.scan()] == [1]
+
+
+def test_a_null_timestamp_is_assigned(db: Database) -> None:
+    db.append(table(rows=[("a", None, b"1"), ("b", 7, b"2"), ("c", None, b"3")]))
+    by_topic = {m.topic: m.timestamp for m in db.scan()}
+    assert by_topic["b"] == 7
+    assert 1_700_000_000_000_000 < by_topic["a"] < by_topic["c"]
+
+
+def test_a_missing_timestamp_column_is_assigned(db: Database) -> None:
+    db.append(table().drop_columns(["timestamp"]))
+    assert all(m.timestamp > 1_700_000_000_000_000 for m in db.scan())
+
+
+def test_text_values_are_stored_as_utf8(db: Database) -> None:
+    data = pa.table({"topic": ["a"], "timestamp": pa.array([1], pa.int64()), "value": ["é"]})
+    db.append(data)
+    assert [m.value for m in db.scan()] == ["é".encode()]
+
+
+def test_an_empty_table_writes_nothing(db: Database) -> None:
+    receipt = db.append(SCHEMA.empty_table())
+    assert (receipt.count, receipt.serials) == (0, {})
+    assert db.scan().to_list() == []
+
+
+UNSUPPORTED = {
+    "dictionary_topic": table(topic=pa.dictionary(pa.int32(), pa.string())),
+    "string_view": table(topic=pa.string_view()),
+    "binary_view": table(value=pa.binary_view()),
+    "fixed_size": pa.table({"topic": ["a"], "timestamp": [1], "value": pa.array([b"x"], pa.binary(1))}),
+    "dictionary_timestamp": table(timestamp=pa.int64()).set_column(
+        1, "timestamp", pa.array([1, 2, 1]).dictionary_encode()
+    ),
+}
+
+
+@pytest.mark.parametrize("source", UNSUPPORTED.values(), ids=UNSUPPORTED)
+def test_other_encodings_are_refused_by_name(db: Database, source: Any) -> None:
+    with pytest.raises(ValueError, match="column '(topic|timestamp|value)': expected"):
+        db.append(source)
+    assert db.scan().to_list() == []
+
+
+def test_a_stream_can_be_taken_once(db: Database) -> None:
+    class Once:
+        capsule = table().__arrow_c_stream__()
+
+        def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+            return self.capsule
+
+    assert db.append(Once()).count == 3
+    assert db.append(Once()).count == 0, "it has been read to its end"
+
+
+def moved_stream_of(db: Database) -> object:
+    """A stream capsule of ours that pyarrow has taken over already."""
+    capsule = db.scan().__arrow_c_stream__()
+    pa.RecordBatchReader._import_from_c_capsule(capsule).close()
+    return capsule
+
+
+def test_a_released_object_is_refused(db: Database) -> None:
+    class Moved:
+        def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+            return moved_stream_of(db)
+
+    with pytest.raises(ValueError, match="released"):
+        db.append(Moved())
+
+
+@pytest.mark.parametrize("capsule", [None, 5, "stream"])
+def test_what_is_no_capsule_is_a_type_error(db: Database, capsule: Any) -> None:
+    class Wrong:
+        def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+            return capsule
+
+    with pytest.raises((TypeError, ValueError)):
+        db.append(Wrong())
+
+
+# Out
+
+
+def test_the_schema_is_exact(db: Database) -> None:
+    assert db.scan().to_arrow().schema == SCHEMA
+    db.append(ROWS)
+    assert db.scan().to_arrow().schema == SCHEMA
+    assert pa.RecordBatchReader.from_stream(db.scan()).schema == SCHEMA
+    [batch, *_] = db.scan("a/b").batches()
+    assert pa.schema(batch) == SCHEMA
+    assert pa.record_batch(batch).schema == SCHEMA
+
+
+def test_a_table_holds_what_was_stored(db: Database) -> None:
+    db.append(ROWS)
+    result = db.scan("#").to_arrow()
+    result.validate(full=True)
+    assert result.num_rows == 3
+    rows = {row["topic"]: (row["timestamp"], row["value"]) for row in result.to_pylist()}
+    assert rows["a/c"] == (datetime(2023, 11, 14, 22, 13, 20, tzinfo=timezone.utc), b"")
+    assert rows["é/😀"] == (datetime(1970, 1, 1, tzinfo=timezone.utc), b"\x00\xff")
+
+
+def test_every_way_out_gives_the_same(db: Database) -> None:
+    db.append([(f"t/{i}", i, b"v" * i) for i in range(300)])
+    scan = db.scan("t/#")
+    expected = pa.table(
+        {"topic": [m.topic for m in scan], "timestamp": [m.timestamp for m in scan],
+         "value": [m.value for m in scan]}
+    ).cast(SCHEMA)
+    assert scan.to_arrow() == expected
+    assert pa.table(scan) == expected
+    assert pa.Table.from_batches([pa.record_batch(b) for b in scan.batches(rows=7)]) == expected
+    with pa.RecordBatchReader.from_stream(scan) as reader:
+        assert reader.read_all() == expected
+
+
+def test_one_database_into_another(db: Database, tmp_path: Path) -> None:
+    db.append(ROWS)
+    with topicdb.open(tmp_path / "copy.db", shards=2) as other:
+        assert other.append(db.scan("#")).count == 3
+        assert stored(other) == stored(db)
+        assert db.append(db.scan("#")).count == 3
+        assert stored(other) == stored(db)
+
+
+def test_a_batch_is_handed_over_as_often_as_wanted(db: Database) -> None:
+    db.append(ROWS)
+    [batch] = db.scan("a/b").batches()
+    first, second = pa.record_batch(batch), pa.record_batch(batch)
+    assert first == second
+    schema_capsule, array_capsule = batch.__arrow_c_array__()
+    assert pa.RecordBatch._import_from_c_capsule(schema_capsule, array_capsule) == first
+    with pytest.raises(ValueError, match="released"):
+        pa.RecordBatch._import_from_c_capsule(schema_capsule, array_capsule)
+
+
+def test_capsules_that_nobody_takes_are_freed(db: Database) -> None:
+    db.append(ROWS)
+    [batch] = db.scan("a/b").batches()
+    for _ in range(100):
+        batch.__arrow_c_array__()
+        batch.__arrow_c_schema__()
+        db.scan().__arrow_c_stream__()
+    db.close()  # none of those streams holds it open
+
+
+def test_arrow_data_outlives_the_database_and_the_batch(db_path: Path) -> None:
+    db = topicdb.open(db_path)
+    db.append([(f"t/{i}", i, b"%d" % i) for i in range(1_000)])
+    everything = db.scan("#").to_arrow()
+    batches = list(db.scan("#").batches(rows=100))
+    records = [pa.record_batch(batch) for batch in batches]
+    db.close()
+    del db, batches
+    gc.collect()
+    assert sum(record.num_rows for record in records) == everything.num_rows == 1_000
+    assert {v.as_py() for record in records for v in record["value"]} == {
+        b"%d" % i for i in range(1_000)
+    }
+
+
+def test_a_stream_is_read_lazily(db: Database) -> None:
+    db.append([("a", i, b"x") for i in range(25_000)])
+    reader = pa.RecordBatchReader.from_stream(db.scan("a"))
+    assert reader.read_next_batch().num_rows == 10_000
+    db.append([("a", i, b"x") for i in range(25_000, 30_000)])
+    assert sum(batch.num_rows for batch in reader) == 15_000, "the moment it was made"
+    reader.close()
+
+
+def test_a_stream_fails_when_the_database_is_closed(db_path: Path) -> None:
+    db = topicdb.open(db_path)
+    db.append([("a", i, b"x") for i in range(25_000)])
+    reader = pa.RecordBatchReader.from_stream(db.scan("a"))
+    kept = reader.read_next_batch()
+    db.close()
+    with pytest.raises(Exception, match="closed"):
+        reader.read_next_batch()
+    assert kept.num_rows == 10_000
+    reader.close()
+    with pytest.raises(ClosedError):
+        db.scan("a").__arrow_c_stream__()
+
+
+def test_a_stream_keeps_the_database_alive(db_path: Path) -> None:
+    db = topicdb.open(db_path)
+    db.append([("a", i, b"x") for i in range(25_000)])
+    reader = pa.RecordBatchReader.from_stream(db.scan("a"))
+    reader.read_next_batch()
+    reader.close()
+    del reader
+    db.close()
+    topicdb.open(db_path).close()
+
+
+# Without pyarrow
+
+NO_EXTRAS = """
+    import importlib.abc, sys
+
+    class Blocker(importlib.abc.MetaPathFinder):
+        names = ("pyarrow", "pyspark", "typer", "rich", "pandas", "paho")
+
+        def find_spec(self, name, path=None, target=None):
+            if name.split(".")[0] in self.names:
+                raise ModuleNotFoundError(f"{name} is not installed", name=name)
+
+    sys.meta_path.insert(0, Blocker())
+    import topicdb
+
+    with topicdb.open(sys.argv[1]) as db:
+        db.append([("a/b", 1, b"x"), ("a/c", None, b"y")])
+        assert db.scan("a/+").count() == 2
+        [batch] = db.scan("a/b").batches()
+        assert db.append(batch).count == 1
+        assert db.append(db.scan("#")).count == 2
+        assert batch.timestamps.tolist() == [1]
+        assert batch.__arrow_c_array__() and db.scan().__arrow_c_stream__()
+        try:
+            db.scan().to_arrow()
+        except ModuleNotFoundError as error:
+            print(error)
+"""
+
+
+def test_it_works_without_the_extras(db_path: Path) -> None:
+    assert "pyarrow" in run_child(NO_EXTRAS, db_path)
+
+
+def test_importing_loads_no_extra() -> None:
+    code = """
+        import sys, topicdb
+        extras = {"pyarrow", "pyspark", "typer", "rich", "pandas", "paho", "matplotlib"}
+        print(sorted(extras & set(sys.modules)))
+    """
+    assert run_child(code) == "[]\n"
