@@ -71,8 +71,8 @@ def open(
 
     Raises:
         NotFoundError: ``mode="r"`` and nothing is there. CorruptionError: something else is there,
-        or it is damaged. SchemaError: the arguments disagree with what is stored, are malformed, or a
-        newer TopicDB wrote it. LockedError: another process (its pid is named) writes it.
+        or it is damaged. SchemaError: the arguments disagree with what is stored, are malformed, or
+        a newer TopicDB wrote it. LockedError: another process (its pid is named) writes it.
 
     The handle may be used from many threads, not in a forked child. Close it, or use ``with``.
     """
@@ -175,7 +175,7 @@ class Database:
         start: TimeLike | None = None,
         end: TimeLike | None = None,
     ) -> Iterator:
-        """A position at the first message of ``stream`` from ``start`` on; ``bytes()`` stores it."""
+        """Position at the first message of ``stream`` from ``start`` on. Store its ``bytes()``."""
         return self._core.iterator(stream, filter, *_time_range(start, end))
 
     def next(self, iterator: Iterator, rows: int = 1_000) -> Page:

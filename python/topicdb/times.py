@@ -33,7 +33,7 @@ def now_us() -> int:
 
 
 def duration_us(text: str | timedelta, *, what: str = "duration") -> int:
-    """Microseconds of ``"90s"``, ``"24h"``, ``"365d"`` or a timedelta; a ValueError names ``what``."""
+    """Microseconds of ``"90s"``, ````"365d"`` or a timedelta. ValueErrors name ``what``."""
     if isinstance(text, timedelta):
         result = text // _MICROSECOND
     else:
