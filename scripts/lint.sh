@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$topicdb_root"
 
 bin=$PWD/.venv/bin
-mapfile -t cpp_files < <(find cpp bindings tests/cpp bench \( -name '*.cc' -o -name '*.h' \) | sort)
+mapfile -t cpp_files < <(find cpp bindings tests bench \( -name '*.cc' -o -name '*.h' \) | sort)
 python_trees=(python bench examples tests)
 
 if [ "${1:-}" = --fix ]; then
@@ -30,7 +30,11 @@ clang_tidy() {
   echo "$sources" >$stamp
 }
 
-stubtest() { (cd build && "$bin/stubtest" topicdb --allowlist ../tests/stubtest_allowlist.txt); }
+# The extension is what has a stub. From build/, so that the installed package is found, not the source.
+stubtest() {
+  cd build
+  "$bin/stubtest" topicdb._core --mypy-config-file ../pyproject.toml --allowlist ../tests/stubtest_allowlist.txt
+}
 
 failed=()
 check() {

@@ -108,12 +108,10 @@ class Child:
                 pass
 
 
-def fork_and_run(
-    check: Callable[[], object], meanwhile: Callable[[], object] = lambda: None
-) -> str:
+def fork_and_run(check: Callable[[], object]) -> str:
     """Runs ``check()`` in a forked child of this very process; gives the text that it returned.
 
-    ``meanwhile()`` runs in the parent once the child is there. AssertionError if the child was killed or raised.
+    AssertionError if the child was killed or raised.
     """
     read_end, write_end = os.pipe()
     with warnings.catch_warnings():
@@ -131,7 +129,6 @@ def fork_and_run(
         finally:
             os._exit(code)
     os.close(write_end)
-    meanwhile()
     with os.fdopen(read_end) as pipe:
         text = pipe.read()
     _, status = os.waitpid(pid, 0)

@@ -197,6 +197,19 @@ def test_200_levels_with_a_wildcard_at_each_place(db_path: Path) -> None:
             assert db.scan("/".join([*levels[:place], "#"])).count() == 2
 
 
+def test_200_varying_levels_with_a_word_at_each_place(db_path: Path) -> None:
+    """One topic for each place, which differs from all others there."""
+    levels = ["x"] * 200
+    names = ["/".join([*levels[:place], f"y{place}", *levels[place + 1 :]]) for place in range(200)]
+    with topicdb.open(db_path, thresholds=[0]) as db:
+        db.append([(name, 1, b"") for name in names])
+        for place in (0, 1, 62, 63, 64, 65, 66, 100, 198, 199):
+            filter = "/".join([*["+"] * place, f"y{place}", *["+"] * (199 - place)])
+            assert [m.topic for m in db.scan(filter)] == [names[place]]
+            filter = "/".join([*["+"] * place, "x", "#"])
+            assert db.scan(filter).count() == 199
+
+
 def test_dollar_levels_inside_a_learned_level_are_found(db_path: Path) -> None:
     with topicdb.open(db_path, thresholds=[1]) as db:
         db.append([("devices/a", 1, b""), ("devices/$dev1", 2, b""), ("$x/$y", 3, b"")])

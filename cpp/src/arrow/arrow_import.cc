@@ -17,7 +17,7 @@ std::string_view BytesAt(const ArrowArray& array, std::size_t row) {
   const auto* offsets = static_cast<const Offset*>(array.buffers[1]);
   const auto begin = static_cast<std::size_t>(offsets[row]);
   const auto size = static_cast<std::size_t>(offsets[row + 1]) - begin;
-  if (size == 0) return std::string_view("", 0);
+  if (size == 0) return "";
   return {static_cast<const char*>(array.buffers[2]) + begin, size};
 }
 

@@ -1,0 +1,212 @@
+"""Writing: rows are shuffled by shard, and each task writes one shard alone.
+
+At least once: a task that Spark runs again appends its rows again. In the layout ``skipstream`` a
+message with the same topic and timestamp replaces the earlier one, so with given timestamps the
+result is the same; rows without a timestamp are stored twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+import topicdb
+from topicdb.database import Durability
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+    from pyspark.sql import DataFrame
+
+LOCK_PATIENCE_S = 10.0
+"""How long a task waits for a shard: a killed task's process may hold it for some seconds."""
+_FIRST_PAUSE_S = 0.05
+_LAST_PAUSE_S = 1.0
+APPEND_ROWS = 10_000
+_RESULT_SCHEMA = pa.schema(
+    [("shard", pa.int32()), ("messages", pa.int64()), ("serial", pa.int64())]
+)
+_RESULT_DDL = "shard int, messages bigint, serial bigint"
+_TIMESTAMP_TYPES = ("timestamp", "bigint")
+_VALUE_TYPES = ("binary", "string")
+
+
+@dataclass(frozen=True, slots=True)
+class ShardWritten:
+    """What one task wrote: its shard, how many messages, the serial of its last commit."""
+
+    shard: int
+    messages: int
+    serial: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """What a job wrote: the number of messages and the last serial of each shard."""
+
+    messages: int
+    serials: dict[int, int]
+
+
+class PartitionWriter:
+    """Appends to one shard; a context manager for use inside a task.
+
+    Opens the shard for itself (``only_shards``), waiting up to 10 s for its lock, and closes it at
+    the end, also after a failure. LockedError if another process keeps it.
+    """
+
+    def __init__(self, path: str, shard: int, *, durability: Durability = "os") -> None:
+        self._path = path
+        self._durability = durability
+        self.written = ShardWritten(shard, 0, 0)
+
+    def __enter__(self) -> PartitionWriter:
+        self._database = _open_shard(self._path, self.written.shard, self._durability)
+        return self
+
+    def append(self, messages: Any) -> None:
+        """As ``topicdb.Database.append``; errors say which rows of the partition they mean."""
+        done = self.written
+        try:
+            receipt = self._database.append(messages)
+        except ValueError as error:
+            raise type(error)(
+                f"shard {done.shard}, rows from {done.messages} of its partition: {error}"
+            ) from None
+        serial = receipt.serials.get(done.shard, done.serial)
+        self.written = ShardWritten(done.shard, done.messages + receipt.count, serial)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._database.close()
+
+
+def write_partition(
+    messages: Iterable[Any], path: str, shard: int, *, durability: Durability = "os"
+) -> Iterator[ShardWritten]:
+    """Writes one partition, for ``mapPartitions``: yields one ``ShardWritten``, or none if empty.
+
+    ``messages``: (topic, µs, value) tuples, or Arrow record batches with these columns. All of them
+    must belong to ``shard``; ReadOnlyError names a topic that does not.
+    """
+    batches = _in_batches(iter(messages))
+    first = next(batches, None)
+    if first is None:
+        return
+    with PartitionWriter(path, shard, durability=durability) as writer:
+        writer.append(first)
+        for batch in batches:
+            writer.append(batch)
+    yield writer.written
+
+
+def write_dataframe(
+    dataframe: DataFrame, path: str, *, durability: Durability = "os"
+) -> WriteResult:
+    """Runs a job that stores the rows of a DataFrame in the database at ``path``.
+
+    Columns: ``topic`` string; ``timestamp`` timestamp or bigint µs, null where TopicDB shall assign
+    it; ``value`` binary or string. The database must exist, and no process may be writing it.
+    ValueError names a wrong column before any job starts; NotFoundError, LockedError.
+    """
+    from pyspark.sql import functions as F  # noqa: N812 - the name Spark users know
+
+    _check_columns(dataframe)
+    shards = _shards_of(path)
+    rows = dataframe.select("topic", "timestamp", F.col("value").cast("binary").alias("value"))
+    shard = F.expr(f"cast(pmod(crc32(cast(topic as binary)), {shards}) as int)")
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        for done in write_partition(batches, path, context.partitionId(), durability=durability):
+            yield pa.RecordBatch.from_pylist([_as_row(done)], schema=_RESULT_SCHEMA)
+
+    written = rows.repartitionById(shards, shard).mapInArrow(write, _RESULT_DDL).collect()
+    return _total(ShardWritten(row.shard, row.messages, row.serial) for row in written)
+
+
+def write_rdd(
+    rdd: RDD[tuple[str, int | None, bytes]], path: str, *, durability: Durability = "os"
+) -> WriteResult:
+    """As ``write_dataframe`` for an RDD of (topic, µs or None, value)."""
+    shards = _shards_of(path)
+
+    def write(shard: int, rows: Iterable[Any]) -> Iterator[ShardWritten]:
+        return write_partition((row for _, row in rows), path, shard, durability=durability)
+
+    keyed = rdd.map(lambda row: (topicdb.shard_of(row[0], shards), row))
+    return _total(
+        keyed.partitionBy(shards, lambda shard: shard).mapPartitionsWithIndex(write).collect()
+    )
+
+
+def _check_columns(dataframe: DataFrame) -> None:
+    types = dict(dataframe.dtypes)
+    wanted = {"topic": ("string",), "timestamp": _TIMESTAMP_TYPES, "value": _VALUE_TYPES}
+    for column, allowed in wanted.items():
+        if column not in types:
+            raise ValueError(f"column {column!r} is missing; the DataFrame has {list(types)}")
+        if types[column] not in allowed:
+            raise ValueError(
+                f"column {column!r}: expected {' or '.join(allowed)}, got {types[column]}"
+            )
+    for column in types:
+        if column not in wanted:
+            raise ValueError(f"column {column!r} is unknown: expected topic, timestamp and value")
+
+
+def _shards_of(path: str) -> int:
+    with topicdb.open(path, mode="r") as database:
+        shards: int = database.schema["shards"]
+    return shards
+
+
+def _open_shard(path: str, shard: int, durability: Durability) -> topicdb.Database:
+    deadline = time.monotonic() + LOCK_PATIENCE_S
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        try:
+            return topicdb.open(path, only_shards=[shard], durability=durability)
+        except topicdb.LockedError:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LAST_PAUSE_S)
+
+
+def _in_batches(messages: Iterator[Any]) -> Iterator[Any]:
+    """Record batches as they are (without empty ones), tuples in lists of APPEND_ROWS."""
+    rows: list[Any] = []
+    for message in messages:
+        if isinstance(message, pa.RecordBatch):
+            if message.num_rows:
+                yield message
+            continue
+        rows.append(message)
+        if len(rows) == APPEND_ROWS:
+            yield rows
+            rows = []
+    if rows:
+        yield rows
+
+
+def _as_row(written: ShardWritten) -> dict[str, int]:
+    return {"shard": written.shard, "messages": written.messages, "serial": written.serial}
+
+
+def _total(parts: Iterable[ShardWritten]) -> WriteResult:
+    done = list(parts)
+    return WriteResult(
+        sum(part.messages for part in done), {part.shard: part.serial for part in done}
+    )

@@ -1,0 +1,116 @@
+"""Databases written by released versions open and hold what they held.
+
+tests/data/make_golden.py wrote them; the manifest beside them says what is in them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import topicdb
+from topicdb import Database
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+VERSIONS = ["v1"]
+
+
+def manifest_of(version: str) -> dict[str, Any]:
+    path = DATA / version / "manifest.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["databases"]
+    return found
+
+
+GOLDEN = [(version, name) for version in VERSIONS for name in ("messages", "map", "killed")]
+
+
+@pytest.fixture(params=GOLDEN, ids="/".join)
+def golden(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, dict[str, Any]]:
+    """A copy of a golden database, and what the manifest says of it."""
+    version, name = request.param
+    path = tmp_path / f"{name}.db"
+    with zipfile.ZipFile(DATA / version / f"{name}.zip") as archive:
+        archive.extractall(path)
+    return path, manifest_of(version)[name]
+
+
+@pytest.fixture(params=["r", "rw"])
+def opened(
+    request: pytest.FixtureRequest, golden: tuple[Path, dict[str, Any]]
+) -> Iterator[tuple[Database, dict[str, Any]]]:
+    path, expected = golden
+    with topicdb.open(path, mode=request.param) as db:
+        yield db, expected
+
+
+def test_the_schema(opened: tuple[Database, dict[str, Any]]) -> None:
+    db, expected = opened
+    assert db.schema == expected["schema"]
+
+
+def test_the_slabs(opened: tuple[Database, dict[str, Any]]) -> None:
+    db, expected = opened
+    found = [
+        {
+            "slab": [slab.shard, slab.retention_class, slab.generation],
+            "read_only": slab.read_only,
+            "messages": slab.messages,
+        }
+        for slab in db.slabs()
+    ]
+    assert sorted(found, key=lambda item: item["slab"]) == expected["slabs"]
+
+
+def test_scans(opened: tuple[Database, dict[str, Any]]) -> None:
+    db, expected = opened
+    assert any(expected["scans"].values())
+    for filter, messages in expected["scans"].items():
+        assert sorted(plain(db.scan(filter))) == messages, filter
+
+
+def test_streams_and_their_order(opened: tuple[Database, dict[str, Any]]) -> None:
+    db, expected = opened
+    for item in expected["streams"]:
+        stream = topicdb.Stream.from_bytes(decoded(item["stream"]))
+        assert [stream.shard, stream.retention_class, stream.generation] == item["slab"]
+        assert stream.structure == item["structure"]
+        assert stream in db.streams(stream.structure)
+        scanned = db.scan(stream.structure, streams=[stream])
+        assert plain(scanned) == item["messages"]
+
+
+def test_saved_iterators_go_on(opened: tuple[Database, dict[str, Any]]) -> None:
+    db, expected = opened
+    for item in expected["streams"]:
+        iterator = topicdb.Iterator.from_bytes(decoded(item["iterator"]))
+        assert bytes(iterator) == decoded(item["iterator"])
+        page = db.next(iterator)
+        assert plain(page.batch) == item["messages"][item["read"] :]
+
+
+def test_it_can_be_written_on(golden: tuple[Path, dict[str, Any]]) -> None:
+    path, expected = golden
+    before = len(expected["scans"]["#"])
+    with topicdb.open(path) as db:
+        serials = {shard["shard"]: shard["serial"] for shard in db.stats()["shards"]}
+        receipt = db.append([(f"written/later/{i}", 0, b"") for i in range(20)])
+        assert all(serial > serials[shard] for shard, serial in receipt.serials.items())
+        db.rotate()
+        db.append([("written/later/1", 0, b"")])
+    with topicdb.open(path, mode="r") as db:
+        assert db.scan("written/later/+").count() == 21
+        assert db.scan("#").count() == before + 21
+
+
+def plain(messages: Any) -> list[list[Any]]:
+    """Messages as the manifest writes them."""
+    return [[m.topic, m.timestamp, base64.b64encode(m.value).decode()] for m in messages]
+
+
+def decoded(data: str) -> bytes:
+    return base64.b64decode(data)
