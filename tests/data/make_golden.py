@@ -19,8 +19,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import topicdb  # noqa: E402
-from model.model import Model, Schema  # noqa: E402
+import topicdb
+from model.model import Model, Schema
 
 # Not part of the format, and it names directories of the machine.
 LEFT_OUT = ("LOG", "LOG.old.*")
@@ -62,15 +62,24 @@ def write_messages(writer: Writer) -> None:
     kinds = ("temp", "wind", "rain")
     for batch in range(6):
         writer.append(
-            [(f"site/{i}/{kinds[i % 3]}", 1_000 * batch + i, b"%d.%d" % (batch, i)) for i in range(12)]
+            [
+                (f"site/{i}/{kinds[i % 3]}", 1_000 * batch + i, b"%d.%d" % (batch, i))
+                for i in range(12)
+            ]
         )
         writer.append([(f"alarm/{batch}", batch, b"on"), (f"$SYS/{batch}/up", batch, b"1")])
         if batch == 2:
             writer.db.flush()
             writer.rotate()
-    writer.append([("site/3/temp", 5_003, b"overwritten"), ("hint/a/x/1/2", 7, b""), ("hint/b/x", 7, b"")])
-    writer.append([("é/😀", 2**63 - 1, b"last"), ("é/\x01", 0, b"first"), ("//", 5, bytes(range(256)))])
-    writer.append([("deep/" + "/".join(map(str, range(100))), 5, b"deep"), ("x" * 65_535, 5, b"long")])
+    writer.append(
+        [("site/3/temp", 5_003, b"overwritten"), ("hint/a/x/1/2", 7, b""), ("hint/b/x", 7, b"")]
+    )
+    writer.append(
+        [("é/😀", 2**63 - 1, b"last"), ("é/\x01", 0, b"first"), ("//", 5, bytes(range(256)))]
+    )
+    writer.append(
+        [("deep/" + "/".join(map(str, range(100))), 5, b"deep"), ("x" * 65_535, 5, b"long")]
+    )
     writer.rotate("alarm/#")
     writer.append([("alarm/new", 9, b"off")])
 
@@ -103,7 +112,8 @@ def expectations(writer: Writer) -> dict[str, Any]:
         [stream] = [
             s
             for s in found
-            if ((s.shard, s.retention_class, s.generation), s.structure) == (ref.slab, ref.key.structure)
+            if ((s.shard, s.retention_class, s.generation), s.structure)
+            == (ref.slab, ref.key.structure)
         ]
         entries = model.stream_entries(ref)
         filter = "/".join(ref.key.levels)

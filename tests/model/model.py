@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from model.structures import StreamKey, Structures
@@ -143,7 +144,9 @@ class Model:
         last = self.assigned_last.get(shard, -1)
         assert timestamp > last, "assigned timestamps increase within a shard"
         assert timestamp >= before, "an assigned timestamp is never before now"
-        assert timestamp <= after or timestamp == last + 1, "an assigned timestamp is max(last+1, now)"
+        assert timestamp <= after or timestamp == last + 1, (
+            "an assigned timestamp is max(last+1, now)"
+        )
         self.assigned_last[shard] = timestamp
 
     def rotate(self, retention_class: str | None = None) -> None:
@@ -173,7 +176,7 @@ class Model:
         if slab is None:
             return []
         found = [e for e in slab.entries.values() if slab.stream_of[e.topic] == stream.key]
-        return sorted(found, key=lambda entry: self.order_key(stream.key, entry))
+        return sorted(found, key=partial(self.order_key, stream.key))
 
     def order_key(self, key: StreamKey, entry: Entry) -> OrderKey:
         """Place of ``entry`` in its stream."""
@@ -282,5 +285,5 @@ def check_slab_order(
         by_stream.setdefault(stream_of[message[0]], []).append(message)
     assert set(by_stream) == set(wanted), "an older generation is read to its end first"
     for key, stream_entries in wanted.items():
-        in_order = sorted(stream_entries, key=lambda e, key=key: model.order_key(key, e))
+        in_order = sorted(stream_entries, key=partial(model.order_key, key))
         assert by_stream[key] == [entry.message for entry in in_order], key.structure

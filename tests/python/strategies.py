@@ -44,6 +44,15 @@ timestamp = st.one_of(
 payload = st.one_of(st.binary(max_size=4), st.binary(max_size=4), st.just(b"v" * 99))
 
 
+@st.composite
+def fleets(draw: st.DrawFn) -> list[tuple[str, int, bytes]]:
+    """Messages of like topics, such as "a/17/b": they reach thresholds and share timestamps."""
+    first = draw(st.sampled_from(["a", "b", "c", "$a", "", "a/b"]))
+    last = draw(st.sampled_from(["", "/b", "/c/d", "/$a"]))
+    begin, count, step = draw(st.integers(0, 20)), draw(st.integers(1, 30)), draw(st.integers(1, 4))
+    return [(f"{first}/{i}{last}", i // step, b"%d" % i) for i in range(begin, begin + count)]
+
+
 def filters(topics: list[str]) -> st.SearchStrategy[str]:
     """Filters: made from one of ``topics`` by putting in wildcards, or from loose words."""
     return _filter_texts(topics).filter(is_filter)
@@ -51,7 +60,9 @@ def filters(topics: list[str]) -> st.SearchStrategy[str]:
 
 @st.composite
 def _filter_texts(draw: st.DrawFn, topics: list[str]) -> str:
-    source = draw(st.sampled_from(topics)) if topics and draw(st.integers(0, 4)) else draw(topic)
+    source = draw(topic)
+    if topics and draw(st.integers(0, 4)) > 0:
+        source = draw(st.sampled_from(topics))
     levels = source.split("/")
     if len(levels) > 6:  # a wildcard at each of 200 levels needs few draws
         stride = draw(st.integers(1, len(levels)))
@@ -71,7 +82,15 @@ schemas = st.builds(
         [(), (), ("a/+/b",), ("a/#", "$a/+"), ("#",), ("+/b", "+/+/#", "$a/#"), ("a/b/+", "a/+/b")]
     ),
     retention=st.sampled_from(
-        [(), (), ("a/#",), ("a/#", "+/b/#"), ("$a/#", "#"), ("b/+", "a/#", "#"), ("+/#",), ("#",)]
+        [
+            ("$a/#", "#"),
+            (),
+            ("a/#",),
+            ("b/+", "a/#", "#"),
+            ("+/#", "$a/+"),
+            ("a/#", "+/b/#"),
+            ("#",),
+        ]
     ),
     timestamp_bytes=st.sampled_from([8, 8, 8, 0]),
 )

@@ -9,7 +9,7 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -102,10 +102,8 @@ class Child:
         self.kill()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             assert pipe is not None
-            try:
+            with suppress(BrokenPipeError):  # what was still buffered for a process that is gone
                 pipe.close()
-            except BrokenPipeError:  # what was still buffered for a process that is gone
-                pass
 
 
 def fork_and_run(check: Callable[[], object]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,7 +56,8 @@ def test_an_empty_append_writes_nothing(db: Database) -> None:
 
 
 def test_append_takes_any_iterable_and_any_bytes(db: Database) -> None:
-    values = [b"bytes", bytearray(b"bytearray"), memoryview(b"memoryview"), np.frombuffer(b"np", "u1")]
+    array = np.frombuffer(b"np", "u1")
+    values: list[Any] = [b"bytes", bytearray(b"bytearray"), memoryview(b"memoryview"), array]
     db.append(("a", t, value) for t, value in enumerate(values))
     assert [m.value for m in db.scan()] == [b"bytes", b"bytearray", b"memoryview", b"np"]
 

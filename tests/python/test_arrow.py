@@ -25,9 +25,7 @@ SCHEMA = pa.schema(
 )
 
 
-def table(
-    topic: Any = None, timestamp: Any = None, value: Any = None, rows: Any = None
-) -> Any:
+def table(topic: Any = None, timestamp: Any = None, value: Any = None, rows: Any = None) -> Any:
     """ROWS as a table, with columns of the types given."""
     topics, timestamps, values = zip(*(rows or ROWS), strict=True)
     return pa.table(
@@ -90,12 +88,12 @@ def test_a_reader_is_taken_batch_by_batch(db: Database) -> None:
     assert db.scan("t/+").count() == 20
 
 
-@pytest.mark.parametrize(
-    ("unit", "per_us"), [("s", 1e-6), ("ms", 1e-3), ("us", 1), ("ns", 1_000)]
-)
+@pytest.mark.parametrize(("unit", "per_us"), [("s", 1e-6), ("ms", 1e-3), ("us", 1), ("ns", 1_000)])
 def test_timestamp_units(db: Database, unit: str, per_us: float) -> None:
     moment_us = 1_700_000_000_000_000
-    db.append(table(rows=[("a", round(moment_us * per_us), b"")], timestamp=pa.timestamp(unit, "UTC")))
+    db.append(
+        table(rows=[("a", round(moment_us * per_us), b"")], timestamp=pa.timestamp(unit, "UTC"))
+    )
     assert [m.timestamp for m in db.scan()] == [moment_us]
 
 
@@ -132,7 +130,9 @@ UNSUPPORTED = {
     "dictionary_topic": table(topic=pa.dictionary(pa.int32(), pa.string())),
     "string_view": table(topic=pa.string_view()),
     "binary_view": table(value=pa.binary_view()),
-    "fixed_size": pa.table({"topic": ["a"], "timestamp": [1], "value": pa.array([b"x"], pa.binary(1))}),
+    "fixed_size": pa.table(
+        {"topic": ["a"], "timestamp": [1], "value": pa.array([b"x"], pa.binary(1))}
+    ),
     "dictionary_timestamp": table(timestamp=pa.int64()).set_column(
         1, "timestamp", pa.array([1, 2, 1]).dictionary_encode()
     ),
@@ -141,7 +141,7 @@ UNSUPPORTED = {
 
 @pytest.mark.parametrize("source", UNSUPPORTED.values(), ids=UNSUPPORTED)
 def test_other_encodings_are_refused_by_name(db: Database, source: Any) -> None:
-    with pytest.raises(ValueError, match="column '(topic|timestamp|value)': expected"):
+    with pytest.raises(ValueError, match=r"column '(topic|timestamp|value)': expected"):
         db.append(source)
     assert db.scan().to_list() == []
 
@@ -210,8 +210,11 @@ def test_every_way_out_gives_the_same(db: Database) -> None:
     db.append([(f"t/{i}", i, b"v" * i) for i in range(300)])
     scan = db.scan("t/#")
     expected = pa.table(
-        {"topic": [m.topic for m in scan], "timestamp": [m.timestamp for m in scan],
-         "value": [m.value for m in scan]}
+        {
+            "topic": [m.topic for m in scan],
+            "timestamp": [m.timestamp for m in scan],
+            "value": [m.value for m in scan],
+        }
     ).cast(SCHEMA)
     assert scan.to_arrow() == expected
     assert pa.table(scan) == expected

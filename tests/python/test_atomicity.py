@@ -31,7 +31,7 @@ WRITER = """
 
 
 def check_whole_batches(messages: Sequence[topicdb.Message]) -> int:
-    """Checks that each shard shows the first so many batches, each whole; gives the least number."""
+    """Checks that each shard shows whole batches, the first so many; gives the least number."""
     counts: dict[int, Counter[int]] = {shard: Counter() for shard in range(SHARDS)}
     for message in messages:
         counts[shard_of(message.topic, SHARDS)][message.timestamp] += 1

@@ -76,7 +76,9 @@ class Rounds:
             child.kill()
             _, rest, _ = child.finish()
             # The last line may be torn; a whole one was acknowledged before the kill.
-            self.acknowledged |= {int(line) for line in rest.splitlines(keepends=True) if line[-1] == "\n"}
+            self.acknowledged |= {
+                int(line) for line in rest.splitlines(keepends=True) if line[-1] == "\n"
+            }
 
     def check(self) -> None:
         with topicdb.open(self.path) as db:

@@ -193,7 +193,9 @@ def test_damaged_bytes_are_refused(db_path: Path, kind: str) -> None:
     with open_one_stream(db_path) as db:
         db.append(numbered(5))
         [stream] = db.streams("t/+")
-        data = bytes(stream if kind == "stream" else db.next(db.iterator(stream, "t/+"), 2).iterator)
+        data = bytes(
+            stream if kind == "stream" else db.next(db.iterator(stream, "t/+"), 2).iterator
+        )
     restore = Stream.from_bytes if kind == "stream" else Iterator.from_bytes
     damaged = [data[:length] for length in range(len(data))] + [data + b"\0", data + data]
     for place in range(len(data)):
@@ -220,7 +222,10 @@ def test_a_page_has_at_least_one_row(db: Database, rows: int) -> None:
 
 def test_pages_of_one_row_read_everything_once(db_path: Path) -> None:
     with open_one_stream(db_path) as db:
-        db.append([("t/x", 1, b"%d" % i) for i in range(3)] + [(f"t/{i}", 1, b"%d" % i) for i in range(20)])
+        db.append(
+            [("t/x", 1, b"%d" % i) for i in range(3)]
+            + [(f"t/{i}", 1, b"%d" % i) for i in range(20)]
+        )
         [stream] = db.streams("t/+")
         iterator, seen = db.iterator(stream, "t/+"), []
         while len((page := db.next(iterator, 1)).batch):

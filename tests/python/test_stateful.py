@@ -30,7 +30,7 @@ from hypothesis.stateful import (
 from model.model import Cursor, Model, Row, Schema, SlabId, StreamRef, check_scan
 from model.structures import StreamKey
 from model.topics import is_filter
-from strategies import filters, payload, schemas, timestamp, topic
+from strategies import filters, fleets, payload, schemas, timestamp, topic
 
 try:
     import pyarrow as pa
@@ -88,6 +88,10 @@ class DatabaseMachine(RuleBasedStateMachine):
     def append(self, rows: list[Row]) -> None:
         self._append(rows, self.db.append)
 
+    @rule(rows=fleets())
+    def append_fleet(self, rows: list[Row]) -> None:
+        self._append(rows, self.db.append)
+
     @precondition(lambda self: pa is not None)
     @rule(rows=rows_strategy, large=st.booleans(), ints=st.booleans(), cut=st.integers(0, 20))
     def append_arrow(self, rows: list[Row], large: bool, ints: bool, cut: int) -> None:
@@ -130,7 +134,7 @@ class DatabaseMachine(RuleBasedStateMachine):
     @rule(data=st.data(), start=st.none() | timestamp, end=st.none() | timestamp)
     def scan(self, data: st.DataObject, start: int | None, end: int | None) -> None:
         filter = self._draw_filter(data, self.model)
-        order = data.draw(st.sampled_from(["stream", "time"]))
+        order: Any = data.draw(st.sampled_from(["stream", "time"]))
         rows = data.draw(st.integers(1, 10))
         batches = list(self.db.scan(filter, start=start, end=end, order=order).batches(rows=rows))
         assert all(0 < len(batch) <= rows for batch in batches)
@@ -198,7 +202,10 @@ class DatabaseMachine(RuleBasedStateMachine):
         """Reads streams to their end, page by page, restoring the iterator each time."""
         filter = self._draw_filter(data, self.model)
         for stream in self.db.streams(filter)[:5]:
-            item = (bytes(self.db.iterator(stream, filter)), Cursor(self._ref(stream), filter, 0, None))
+            item = (
+                bytes(self.db.iterator(stream, filter)),
+                Cursor(self._ref(stream), filter, 0, None),
+            )
             while self.model.remaining(item[1]):
                 item = self.next_page(item, rows)
 
@@ -303,7 +310,14 @@ class DatabaseMachine(RuleBasedStateMachine):
 def _check_slabs(db: topicdb.Database, model: Model) -> None:
     """Compares ids, state and counts of all slabs."""
     got = {
-        _slab_id(s): (s.read_only, s.messages, s.bytes, s.streams, s.first_timestamp, s.last_timestamp)
+        _slab_id(s): (
+            s.read_only,
+            s.messages,
+            s.bytes,
+            s.streams,
+            s.first_timestamp,
+            s.last_timestamp,
+        )
         for s in db.slabs()
     }
     assert got == {
@@ -332,7 +346,9 @@ def _arrow_table(rows: list[Row], *, large: bool, ints: bool) -> Any:
             ("value", pa.large_binary() if large else pa.binary()),
         ]
     )
-    columns = [pa.array(c, f.type) for c, f in zip((topics, timestamps, values), schema, strict=True)]
+    columns = [
+        pa.array(c, f.type) for c, f in zip((topics, timestamps, values), schema, strict=True)
+    ]
     return pa.Table.from_arrays(columns, schema=schema)
 
 

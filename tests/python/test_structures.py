@@ -38,7 +38,16 @@ def test_exactly_the_threshold_stays_without_a_wildcard(db_path: Path) -> None:
 def test_the_last_threshold_repeats(db_path: Path) -> None:
     with topicdb.open(db_path, thresholds=[2, 1]) as db:
         db.append([(f"{a}/{b}/{c}", 1, b"") for a in "xy" for b in "12" for c in "34"])
-        assert learned(db) == ["x/+/+", "x/+/3", "x/1/+", "x/1/3", "y/+/+", "y/+/3", "y/1/+", "y/1/3"]
+        assert learned(db) == [
+            "x/+/+",
+            "x/+/3",
+            "x/1/+",
+            "x/1/3",
+            "y/+/+",
+            "y/+/3",
+            "y/1/+",
+            "y/1/3",
+        ]
 
 
 def test_what_is_learned_is_the_same_in_one_batch_and_in_many(tmp_path: Path) -> None:
@@ -81,7 +90,9 @@ def test_a_new_generation_inherits_what_varies(db_path: Path) -> None:
 
 
 def test_streams_come_by_shard_class_generation_and_structure(db_path: Path) -> None:
-    with topicdb.open(db_path, shards=2, thresholds=[3], retention={"b/#": "1h", "a/#": "2h"}) as db:
+    with topicdb.open(
+        db_path, shards=2, thresholds=[3], retention={"b/#": "1h", "a/#": "2h"}
+    ) as db:
         for _ in range(2):
             db.append([(f"{root}/{i}", 1, b"") for root in "abc" for i in range(9)])
             db.rotate()
@@ -91,8 +102,11 @@ def test_streams_come_by_shard_class_generation_and_structure(db_path: Path) -> 
             for s in db.streams()
         ]
         assert keys == sorted(keys)
-        assert len(set(keys)) == len(keys) == len({(s.shard, s.retention_class, s.generation, s.id)
-                                                   for s in db.streams()})
+        assert (
+            len(set(keys))
+            == len(keys)
+            == len({(s.shard, s.retention_class, s.generation, s.id) for s in db.streams()})
+        )
 
 
 def test_structures_show_what_a_filter_may_find(db_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,11 @@ from topicdb import Database, TopicError
 
 MATCHING = [
     # filter, topics that match, topics that do not
-    ("sport/tennis/+", ["sport/tennis/p1", "sport/tennis/"], ["sport/tennis/p1/rank", "sport/tennis"]),
+    (
+        "sport/tennis/+",
+        ["sport/tennis/p1", "sport/tennis/"],
+        ["sport/tennis/p1/rank", "sport/tennis"],
+    ),
     ("sport/#", ["sport", "sport/", "sport/a", "sport/a/b/c"], ["sports", "a/sport"]),
     ("sport/+", ["sport/", "sport/a"], ["sport", "sport/a/"]),
     ("+", ["finance", "é"], ["/finance", "a/b", "$finance"]),
@@ -108,10 +113,11 @@ def test_matching_agrees_with_the_model(data: st.DataObject) -> None:
 
 @given(st.text(st.characters(), max_size=6) | st.text("a/+#$\0", max_size=6))
 def test_what_is_valid_agrees_with_the_model(text: str) -> None:
-    for is_valid, check in (
+    checks: list[tuple[bool, Callable[[], bool]]] = [
         (is_filter(text), lambda: topicdb.topic_matches(text, "a")),
         (is_topic(text), lambda: topicdb.topic_matches("a", text)),
-    ):
+    ]
+    for is_valid, check in checks:
         if is_valid:
             check()
         else:

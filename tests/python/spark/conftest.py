@@ -1,0 +1,53 @@
+"""One Spark for all tests of this folder."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import topicdb
+from pyspark.sql import SparkSession
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.spark)
+            # pyspark asks pandas and its own JVM bridge for things they are about to remove.
+            item.add_marker(pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark"))
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        session = (
+            SparkSession.builder.master("local[2]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.sql.session.timeZone", "America/New_York")  # not UTC: nothing may shift
+            .config("spark.sql.shuffle.partitions", "3")
+            .getOrCreate()
+        )
+    session.sparkContext.setLogLevel("OFF")  # failing tasks are part of the tests
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """An empty database of three shards."""
+    place = str(tmp_path / "spark.db")
+    topicdb.open(place, shards=3, structures=["m/+/cpu"]).close()
+    return place

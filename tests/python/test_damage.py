@@ -1,0 +1,144 @@
+"""Damage on disk: a named error or the right data, never wrong data and never silence."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import topicdb
+from topicdb import CorruptionError, SchemaError
+
+STORED: dict[str, Any] = {
+    "shards": 2,
+    "timestamp_bytes": 8,
+    "structures": ["a/+"],
+    "thresholds": [5, 1],
+    "retention": {"a/#": "1h", "#": None},
+}
+
+
+def descriptor(path: Path) -> Path:
+    """The file that makes a directory a database; docs/format.md draws it."""
+    return path / "TOPICDB"
+
+
+def test_a_newer_format_is_refused(db_path: Path) -> None:
+    topicdb.open(db_path).close()
+    data = bytearray(descriptor(db_path).read_bytes())
+    assert struct.unpack_from("<H", data, 8) == (1,)
+    struct.pack_into("<H", data, 8, 2)
+    struct.pack_into("<I", data, 16, zlib.crc32(data[:16] + data[20:]))
+    descriptor(db_path).write_bytes(data)
+    for mode in ("r", "rw"):
+        with pytest.raises(SchemaError, match=r"format 2.*newer"):
+            topicdb.open(db_path, mode=mode)
+
+
+def test_every_flipped_bit_of_the_descriptor_is_found(db_path: Path) -> None:
+    topicdb.open(db_path, **STORED).close()
+    data = descriptor(db_path).read_bytes()
+    for place in range(len(data)):
+        flipped = data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1 :]
+        descriptor(db_path).write_bytes(flipped)
+        with pytest.raises(CorruptionError, match="TOPICDB"):
+            topicdb.open(db_path, mode="r")
+    descriptor(db_path).write_bytes(data)
+    topicdb.open(db_path).close()
+
+
+def test_a_cut_or_longer_descriptor_is_found(db_path: Path) -> None:
+    topicdb.open(db_path).close()
+    data = descriptor(db_path).read_bytes()
+    for wrong in (*(data[:length] for length in range(len(data))), data + b"\0", data * 2):
+        descriptor(db_path).write_bytes(wrong)
+        with pytest.raises(CorruptionError, match="TOPICDB"):
+            topicdb.open(db_path)
+
+
+def test_a_missing_descriptor_is_found(db_path: Path) -> None:
+    topicdb.open(db_path).close()
+    descriptor(db_path).unlink()
+    with pytest.raises(CorruptionError):
+        topicdb.open(db_path)
+
+
+def shard_directories(path: Path) -> list[Path]:
+    return sorted(p.parent for p in path.rglob("CURRENT"))
+
+
+def test_a_missing_shard_is_found(db_path: Path) -> None:
+    with topicdb.open(db_path, shards=2) as db:
+        db.append([(f"t/{i}", 1, b"") for i in range(20)])
+    moved = shard_directories(db_path)[1]
+    moved.rename(db_path.parent / "elsewhere")
+    for mode in ("r", "rw"):
+        with pytest.raises(CorruptionError, match="shard"):
+            topicdb.open(db_path, mode=mode)
+    with topicdb.open(db_path, only_shards=[0]) as db:
+        assert db.scan().count() > 0, "what is undamaged stays readable"
+
+
+def test_exchanged_shards_are_found(db_path: Path) -> None:
+    topicdb.open(db_path, shards=2).close()
+    first, second = shard_directories(db_path)
+    first.rename(db_path / "x")
+    second.rename(first)
+    (db_path / "x").rename(second)
+    with pytest.raises(CorruptionError, match="another"):
+        topicdb.open(db_path)
+
+
+def test_a_shard_of_another_database_is_found(tmp_path: Path) -> None:
+    for name in ("one.db", "two.db"):
+        topicdb.open(tmp_path / name).close()
+    [one] = shard_directories(tmp_path / "one.db")
+    [two] = shard_directories(tmp_path / "two.db")
+    one.rename(tmp_path / "old")
+    two.rename(one)
+    with pytest.raises(CorruptionError, match="another"):
+        topicdb.open(tmp_path / "one.db")
+
+
+def fill_tables(path: Path) -> list[Path]:
+    """A database whose messages lie in table files; gives those files."""
+    with topicdb.open(path) as db:
+        db.append([(f"t/{i % 7}", i, b"%08d" % i * 10) for i in range(5_000)])
+        db.flush()
+    tables = sorted(path.rglob("*.sst"))
+    assert tables
+    return tables
+
+
+def read_all(path: Path) -> list[Any]:
+    with topicdb.open(path, mode="r") as db:
+        return db.scan().to_list()
+
+
+def test_a_missing_table_file_is_found(db_path: Path) -> None:
+    for table in fill_tables(db_path):
+        data = table.read_bytes()
+        table.unlink()
+        with pytest.raises(CorruptionError):
+            read_all(db_path)
+        table.write_bytes(data)
+    assert len(read_all(db_path)) == 5_000
+
+
+def test_flipped_bits_in_table_files_never_give_wrong_data(db_path: Path) -> None:
+    tables = fill_tables(db_path)
+    expected = read_all(db_path)
+    for table in tables:
+        data = table.read_bytes()
+        found = 0
+        for place in range(0, len(data), max(1, len(data) // 12)):
+            table.write_bytes(data[:place] + bytes([data[place] ^ 0x10]) + data[place + 1 :])
+            try:
+                assert read_all(db_path) == expected
+            except CorruptionError:
+                found += 1
+        table.write_bytes(data)
+        assert found > 0
+    assert read_all(db_path) == expected
