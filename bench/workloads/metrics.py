@@ -21,8 +21,9 @@ def topic(number: int) -> str:
 def make(rows: int, seed: int) -> Columns:
     random = Random(seed, "metrics")
     names = [topic(visit_order(number, TOPICS)) for number in range(min(rows, TOPICS))]
-    user, system, freq, temp, irq = (random.integers(below, rows) for below in (
-        10_000, 3_000, 4_000_000, 700, 50_000))
+    user, system, freq, temp, irq = (
+        random.integers(below, rows) for below in (10_000, 3_000, 4_000_000, 700, 50_000)
+    )
     values = [
         pad(
             f'{{"user_pct":{u / 100:.2f},"system_pct":{s / 100:.2f},"freq_khz":{f},'

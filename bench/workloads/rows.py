@@ -41,9 +41,7 @@ class Workload:
     @cached_property
     def rows(self) -> list[Row]:
         columns = self.columns
-        return list(
-            zip(columns.topics, columns.timestamps.tolist(), columns.values, strict=True)
-        )
+        return list(zip(columns.topics, columns.timestamps.tolist(), columns.values, strict=True))
 
     @cached_property
     def table(self) -> pa.Table:
@@ -89,9 +87,7 @@ def digest(rows: Iterable[Row]) -> str:
 def table_rows(table: pa.Table) -> list[Row]:
     """The messages of an Arrow table with the columns topic, timestamp (µs) and value."""
     times = table["timestamp"].cast(pa.int64()).to_pylist()
-    return list(
-        zip(table["topic"].to_pylist(), times, table["value"].to_pylist(), strict=True)
-    )
+    return list(zip(table["topic"].to_pylist(), times, table["value"].to_pylist(), strict=True))
 
 
 class Random:

@@ -19,7 +19,7 @@ import topicdb  # noqa: E402
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile(
     "ci",
-    max_examples=120,
+    max_examples=80,
     stateful_step_count=30,
     deadline=None,
     derandomize=True,

@@ -7,6 +7,7 @@ the rest is any text that MQTT allows.
 from __future__ import annotations
 
 from hypothesis import strategies as st
+
 from model.model import Schema
 from model.topics import is_filter
 

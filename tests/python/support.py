@@ -86,9 +86,12 @@ class Child:
         self._process.wait()
 
     def finish(self) -> tuple[int, str, str]:
-        """Waits for its end: exit code, the rest of stdout, stderr."""
-        out, err = self._process.communicate(timeout=CHILD_TIMEOUT_S)
-        return self._process.returncode, out, err
+        """Waits for its end: exit code, what it printed that nobody has read, stderr."""
+        # Not communicate(): that would lose what readline() has read ahead.
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        out, err = self._process.stdout.read(), self._process.stderr.read()
+        return self._process.wait(CHILD_TIMEOUT_S), out, err
 
     def __enter__(self) -> Child:
         return self

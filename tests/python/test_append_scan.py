@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import topicdb
 from support import topic_in_shard
+
+import topicdb
 from topicdb import Database, Message
 
 T0 = 1_700_000_000_000_000
@@ -248,6 +249,25 @@ def test_a_catch_all_class_takes_dollar_topics_too(db_path: Path) -> None:
     with topicdb.open(db_path, retention={"+/x": "1h", "#": "7d"}) as db:
         db.append([("$SYS/x", 1, b""), ("a/x", 1, b"")])
         assert {s.retention_class: s.messages for s in db.slabs()} == {"+/x": 1, "#": 1}
+
+
+def test_expire_drops_what_its_class_keeps_no_longer(db_path: Path) -> None:
+    hour_us = 3_600 * 1_000_000
+    with topicdb.open(db_path, retention={"short/#": "1h", "long/#": "2h"}) as db:
+        db.append([("short/1", 1, b""), ("long/1", 1, b""), ("kept", 1, b"")])
+        db.rotate()
+        db.append([("short/1", 2, b"")])
+        sealed = max(slab.sealed_at or 0 for slab in db.slabs())
+        assert db.expire() == []
+        gone = db.expire(sealed + hour_us + 1)
+        assert [(s.retention_class, s.generation) for s in gone] == [("short/#", 1)]
+        assert sorted(m[:2] for m in db.scan()) == [("kept", 1), ("long/1", 1), ("short/1", 2)]
+        gone = db.expire(sealed + 1_000_000 * hour_us)
+        assert [(s.retention_class, s.generation) for s in gone] == [("long/#", 1)]
+        assert sorted(m[:2] for m in db.scan()) == [("kept", 1), ("short/1", 2)]
+        assert db.expire(sealed + 1_000_000 * hour_us) == []
+        with pytest.raises(ValueError, match="now"):
+            db.expire(-1)
 
 
 def test_slabs_have_times_sizes_and_counts(db: Database) -> None:

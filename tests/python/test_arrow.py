@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import topicdb
 from support import run_child
+
+import topicdb
 from topicdb import ClosedError, Database
 
 pa = pytest.importorskip("pyarrow")

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from support import CHILD_TIMEOUT_S, Child
+
 import topicdb
 from model.model import shard_of
-from support import CHILD_TIMEOUT_S, Child
 
 SHARDS = 2
 ROWS = 40

@@ -11,9 +11,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from support import Child
+
 import topicdb
 from model.model import shard_of
-from support import Child
 
 SHARDS = 2
 ROUNDS = int(os.environ.get("TOPICDB_CRASH_ROUNDS", "50"))

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 import topicdb
-from topicdb import CorruptionError, SchemaError
+from topicdb import CorruptionError, NotFoundError, SchemaError
 
 STORED: dict[str, Any] = {
     "shards": 2,
@@ -63,6 +64,28 @@ def test_a_missing_descriptor_is_found(db_path: Path) -> None:
     descriptor(db_path).unlink()
     with pytest.raises(CorruptionError):
         topicdb.open(db_path)
+
+
+CUT_SHORT = {
+    "lock": ["CREATING.lock"],
+    "marker_begun": ["CREATING.lock", "CREATING.tmp"],
+    "marker": ["CREATING", "CREATING.lock"],
+    "shards": ["CREATING", "CREATING.lock", "shards/0000.lock", "shards/0000/CURRENT"],
+    "descriptor_begun": ["CREATING", "CREATING.lock", "TOPICDB.tmp", "shards/0000/CURRENT"],
+}
+
+
+@pytest.mark.parametrize("files", CUT_SHORT.values(), ids=CUT_SHORT)
+def test_a_creation_that_was_cut_short_is_started_anew(db_path: Path, files: list[str]) -> None:
+    for name in files:
+        (db_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (db_path / name).write_bytes(b"")
+    with pytest.raises(NotFoundError):
+        topicdb.open(db_path, mode="r")
+    with topicdb.open(db_path, shards=2) as db:
+        db.append([("a", 1, b"")])
+    with topicdb.open(db_path, mode="r") as db:
+        assert db.scan().count() == 1
 
 
 def shard_directories(path: Path) -> list[Path]:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 import topicdb
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flights.py"

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import topicdb
 from support import nothing_written
+
+import topicdb
 from topicdb import (
     ClosedError,
     CorruptionError,
@@ -334,7 +335,7 @@ def test_unknown_retention_class_and_slab(db: Database) -> None:
 
 
 def test_readers_do_not_write(db_path: Path) -> None:
-    with topicdb.open(db_path) as db:
+    with topicdb.open(db_path, retention={"#": "1h"}) as db:
         db.append([("a", 1, b"")])
         db.rotate()
     with topicdb.open(db_path, mode="r") as reader:
@@ -343,6 +344,7 @@ def test_readers_do_not_write(db_path: Path) -> None:
             lambda: reader.append(pa.table(ARROW_GOOD)),
             lambda: reader.rotate(),
             lambda: reader.drop_slab(reader.slabs()[0]),
+            lambda: reader.expire(2**62),
         ):
             with pytest.raises(ReadOnlyError, match=r"mode='r'"):
                 write()

@@ -6,6 +6,7 @@ import pickle
 from pathlib import Path
 
 import pytest
+
 import topicdb
 from topicdb import Database, Iterator, Stream
 

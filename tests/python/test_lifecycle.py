@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import topicdb
 from support import CHILD_TIMEOUT_S, run_child
+
+import topicdb
 from topicdb import ClosedError, Database
 
 ROWS = [(f"t/{i % 50}", i, b"%d" % i) for i in range(5_000)]
@@ -35,6 +36,7 @@ def uses_of(db: Database) -> dict[str, Callable[[], Any]]:
         "rotate": db.rotate,
         "slabs": db.slabs,
         "drop_slab": lambda: db.drop_slab(slab),
+        "expire": db.expire,
         "structures": db.structures,
         "stats": db.stats,
         "refresh": db.refresh,

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import topicdb
 from support import Child, fork_and_run, topic_in_shard
+
+import topicdb
 from topicdb import Database, ForkedError, LockedError, ReadOnlyError
 
 # Opens the database with the options given as a Python expression, then does what it is told.
@@ -62,6 +63,7 @@ class TestFork:
                 "rotate": lambda: db.rotate(),
                 "slabs": lambda: db.slabs(),
                 "drop_slab": lambda: db.drop_slab(slab),
+                "expire": lambda: db.expire(),
                 "stats": lambda: db.stats(),
                 "flush": lambda: db.flush(),
                 "close": lambda: db.close(),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import topicdb
 from support import Child
+
+import topicdb
 
 ROWS = 200_000
 

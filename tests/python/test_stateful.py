@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import topicdb
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -27,10 +26,12 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
+from strategies import filters, fleets, payload, schemas, timestamp, topic
+
+import topicdb
 from model.model import Cursor, Model, Row, Schema, SlabId, StreamRef, check_scan
 from model.structures import StreamKey
 from model.topics import is_filter
-from strategies import filters, fleets, payload, schemas, timestamp, topic
 
 try:
     import pyarrow as pa

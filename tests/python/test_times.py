@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from topicdb import Database
 from topicdb.times import duration_us, time_us
 

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import topicdb
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import filters, topic
+
+import topicdb
 from model.model import shard_of
 from model.topics import is_filter, is_topic, matches
-from strategies import filters, topic
 from topicdb import Database, TopicError
 
 MATCHING = [

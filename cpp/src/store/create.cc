@@ -39,7 +39,7 @@ Status CheckCreatable(const std::string& path) {
   TOPICDB_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(path));
   for (const std::string& name : names) {
     if (name == "CREATING") return Status::Ok();
-    if (name != "CREATING.lock") {
+    if (name != "CREATING.lock" && name != "CREATING.tmp") {
       return Corruption(path + " is no TopicDB database: it has no file TOPICDB, but '" + name +
                         "'; choose an empty directory");
     }

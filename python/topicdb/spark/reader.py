@@ -174,7 +174,8 @@ def _cut(
     """Slices of equal length; the outermost keep the caller's bounds, so that nothing falls out."""
     first = item.first if start is None else max(start, item.first)
     last = item.last if end is None else min(end, item.last)
+    if last <= first:  # the caller's range only touches the slab's
+        return iter([Split(path, filter, start, end, (item.stream,))])
     inner = sorted({first + (last - first) * i // slices for i in range(1, slices)} - {first})
     bounds = [start, *(bound for bound in inner if bound > (start or 0)), end]
-    for low, high in pairwise(bounds):
-        yield Split(path, filter, low, high, (item.stream,))
+    return (Split(path, filter, low, high, (item.stream,)) for low, high in pairwise(bounds))

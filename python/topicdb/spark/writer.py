@@ -73,10 +73,9 @@ class PartitionWriter:
         done = self.written
         try:
             receipt = self._database.append(messages)
-        except ValueError as error:
-            raise type(error)(
-                f"shard {done.shard}, rows from {done.messages} of its partition: {error}"
-            ) from None
+        except (ValueError, TypeError) as error:
+            where = f"shard {done.shard}, rows from {done.messages} of its partition"
+            raise _named(error)(f"{where}: {error}") from None
         serial = receipt.serials.get(done.shard, done.serial)
         self.written = ShardWritten(done.shard, done.messages + receipt.count, serial)
 
@@ -151,6 +150,11 @@ def write_rdd(
     )
 
 
+def _named(error: Exception) -> type[Exception]:
+    """The class to raise again with more text: UnicodeError's children take no single text."""
+    return ValueError if isinstance(error, UnicodeError) else type(error)
+
+
 def _check_columns(dataframe: DataFrame) -> None:
     types = dict(dataframe.dtypes)
     wanted = {"topic": ("string",), "timestamp": _TIMESTAMP_TYPES, "value": _VALUE_TYPES}
@@ -190,6 +194,9 @@ def _in_batches(messages: Iterator[Any]) -> Iterator[Any]:
     rows: list[Any] = []
     for message in messages:
         if isinstance(message, pa.RecordBatch):
+            if rows:  # in the order given
+                yield rows
+                rows = []
             if message.num_rows:
                 yield message
             continue

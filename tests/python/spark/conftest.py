@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import topicdb
 from pyspark.sql import SparkSession
+
+import topicdb
 
 HERE = Path(__file__).parent
 

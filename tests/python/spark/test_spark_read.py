@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
+
 import topicdb
 import topicdb.spark
-from pyspark.sql import SparkSession
 
 WRITE = """
 import itertools, sys, topicdb
@@ -60,6 +61,20 @@ def test_a_large_stream_is_cut_by_time(path: str) -> None:
     sizes = [sum(batch.num_rows for batch in topicdb.spark.read_split(s)) for s in splits]
     assert sum(sizes) == 10_000
     assert max(sizes) <= 2_001
+
+
+@pytest.mark.parametrize(("start", "end"), [(None, 1_000), (1_999, None), (1_000, 1_001)])
+def test_a_range_at_the_edge_of_a_slab_stays_in_it(
+    path: str, start: int | None, end: int | None
+) -> None:
+    with topicdb.open(path) as db:
+        db.append([("m/h1/cpu", i, b"") for i in range(1_000, 2_000)])
+        wanted = db.scan(start=start, end=end).count()
+    splits = topicdb.spark.plan(path, start=start, end=end, tasks=5)
+    assert len(rows_of(splits)) == wanted
+    for split in splits:
+        assert start is None or (split.start is not None and split.start >= start)
+        assert end is None or (split.end is not None and split.end <= end)
 
 
 def test_tiny_streams_share_a_task(filled: str) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame, SparkSession
+
 import topicdb
 import topicdb.spark
-from pyspark.sql import DataFrame, SparkSession
 from topicdb.spark import writer
 
 ROWS = 5_000
@@ -126,6 +127,31 @@ def test_a_bad_row_names_its_row_and_frees_the_shard(spark: SparkSession, path: 
     with pytest.raises(Exception, match=r"shard \d, rows from \d+ of its partition: row \d+"):
         topicdb.spark.write_dataframe(bad, path)
     topicdb.open(path).close()
+
+
+def test_a_null_topic_is_refused(spark: SparkSession, path: str) -> None:
+    frame = spark.sql("select cast(null as string) as topic, 1L as timestamp, 'x' as value")
+    with pytest.raises(Exception, match=r"shard \d, rows from 0 of its partition: row 0"):
+        topicdb.spark.write_dataframe(frame, path)
+    assert stored(path) == []
+    topicdb.open(path).close()
+
+
+@pytest.mark.parametrize(
+    "bad", [("a/b", "no time", b""), ("a/b", 1.5, b""), ("a/b", 1, 2), ("a/\ud800", 1, b"")]
+)
+def test_a_bad_tuple_names_shard_and_row(path: str, bad: tuple[Any, ...]) -> None:
+    shard = topicdb.shard_of("a/b", 3)
+    with pytest.raises((ValueError, TypeError), match=rf"shard {shard}, rows from 0 of .*row 1"):
+        list(topicdb.spark.write_partition([("a/b", 1, b""), bad], path, shard))
+    assert stored(path) == []
+
+
+def test_tuples_before_a_batch_are_written_before_it(path: str) -> None:
+    newer = pa.record_batch({"topic": ["a/b"], "timestamp": [1], "value": [b"new"]})
+    shard = topicdb.shard_of("a/b", 3)
+    list(topicdb.spark.write_partition([("a/b", 1, b"old"), newer], path, shard))
+    assert [message.value for message in stored(path)] == [b"new"]
 
 
 def batches(topic: str) -> Iterator[Any]:

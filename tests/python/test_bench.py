@@ -1,0 +1,76 @@
+"""The benchmarks at their small size: the same messages everywhere, and every row is printed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import topicdb
+
+BENCH = Path(__file__).resolve().parents[2] / "bench"
+sys.path.insert(0, str(BENCH))
+
+import workloads  # noqa: E402
+from workloads.fleet import FILTER  # noqa: E402
+
+pytestmark = pytest.mark.bench
+ROWS = 1000
+DIGESTS = {
+    "flights": "b6c9ce6ee92effbe",
+    "metrics": "cc1ea5a787ba4b93",
+    "fleet": "fa0044072f05f418",
+    "plant": "c71c19d981da70df",
+}
+
+
+@pytest.mark.parametrize("name", workloads.MAKERS)
+def test_a_workload_is_the_same_everywhere(name: str) -> None:
+    load = workloads.make(name, ROWS)
+    assert load.digest == DIGESTS[name]
+    assert sum(len(batch) for batch in load.batches(300)) == ROWS
+    assert sum(table.num_rows for table in load.tables(300)) == ROWS
+
+
+def test_another_seed_gives_other_messages() -> None:
+    assert workloads.make("plant", 100, seed=1).digest != workloads.make("plant", 100).digest
+
+
+def test_the_shapes_are_those_the_workloads_promise() -> None:
+    fleet = workloads.make("fleet", ROWS).columns
+    assert {topic.count("/") + 1 for topic in fleet.topics} == {19}
+    assert any(topicdb.topic_matches(FILTER, topic) for topic in fleet.topics)
+    assert set(map(len, fleet.values)) == {300}
+    assert set(map(len, workloads.make("metrics", ROWS).columns.values)) == {200}
+    plant = {topic.count("/") + 1 for topic in workloads.make("plant", ROWS).columns.topics}
+    assert (min(plant), max(plant)) == (3, 11)
+
+
+def test_the_digest_sees_rows_and_not_their_order() -> None:
+    rows = workloads.make("metrics", 10).rows
+    assert workloads.digest(rows) == workloads.digest(reversed(rows))
+    assert workloads.digest(rows) != workloads.digest(rows[1:])
+
+
+def test_the_report_compares_every_peer(tmp_path: Path) -> None:
+    """The report itself refuses to go on when two sides have read different messages."""
+    result = tmp_path / "result.json"
+    command = [sys.executable, str(BENCH / "python" / "report.py"), "--size", "small"]
+    done = subprocess.run(
+        [*command, "--rounds", "1", "--json", str(result)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    printed = {line.split(" ", 1)[0] for line in done.stdout.splitlines()}
+    assert printed >= {f"P{number}" for number in range(1, 9)}
+    digests = json.loads(result.read_text())["digests"]
+    for peer in ("TopicDB", "rocksdict", "LMDB", "SQLite", "DuckDB"):
+        assert digests[f"P1 metrics {peer}"] == digests["metrics"]
+        assert digests[f"P2 fleet {peer}"] == digests["fleet"]
+        assert digests[f"P4 metrics {peer}"] == digests["metrics"]
+    assert digests["P5 fleet TopicDB"] == digests["P5 fleet DuckDB"]
