@@ -1,47 +1,30 @@
-"""Reading and writing a TopicDB database from Spark tasks.
+"""Spark: functions that write and read a TopicDB database inside tasks.
 
-Needs the extra ``topicdb[spark]`` on the driver and on every executor; the database must be a
-directory that all of them see.
-
-    >>> import topicdb.spark
-    >>> topicdb.spark.write_dataframe(df, "fleet.db", shards=4)                # doctest: +SKIP
-    >>> topicdb.spark.read_dataframe(spark, "fleet.db", "metrics/+/cpu")       # doctest: +SKIP
-
-For ``mapPartitions``, ``foreachPartition`` and ``mapInArrow``: ``partition_writer`` and ``plan``
-run on the driver; what they give is small, can be pickled, and opens the database only inside a task.
+Importing this needs pyarrow; pyspark is imported by the functions that get a Spark object. Nothing
+of RocksDB is opened on behalf of a worker before it has been forked: each task opens what it needs
+and closes it before it ends.
 """
 
-from topicdb.spark.plan import Split, plan
-from topicdb.spark.read import (
-    ARROW_SCHEMA,
-    SCHEMA,
-    read_dataframe,
-    read_partition,
-    read_rdd,
-    read_rows,
-)
-from topicdb.spark.write import (
+from topicdb.spark.reader import Split, plan, read_dataframe, read_rdd, read_split
+from topicdb.spark.writer import (
     PartitionWriter,
-    ShardReceipt,
-    partition_writer,
-    shard_column,
+    ShardWritten,
+    WriteResult,
     write_dataframe,
+    write_partition,
     write_rdd,
 )
 
 __all__ = [
-    "ARROW_SCHEMA",
-    "SCHEMA",
     "PartitionWriter",
-    "ShardReceipt",
+    "ShardWritten",
     "Split",
-    "partition_writer",
+    "WriteResult",
     "plan",
     "read_dataframe",
-    "read_partition",
     "read_rdd",
-    "read_rows",
-    "shard_column",
+    "read_split",
     "write_dataframe",
+    "write_partition",
     "write_rdd",
 ]

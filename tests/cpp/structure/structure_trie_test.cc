@@ -82,7 +82,7 @@ TEST(StructureTrie, AnEditThatIsThrownAwayLeavesNothing) {
 }
 
 TEST(StructureTrie, MatchFindsWhatMayHoldTheTopic) {
-  Learner learner({1});
+  Learner learner({100, 1});
   for (const char* topic : {"a/b", "a/c", "a/c/d", "$s/x", "a"}) learner.Learn(topic);
   EXPECT_EQ(learner.Match("a/c"), (std::set<std::string>{"a/+"}));
   EXPECT_EQ(learner.Match("a/b"), (std::set<std::string>{"a/b", "a/+"}));

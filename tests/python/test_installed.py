@@ -1,0 +1,21 @@
+"""What is tested is what a user installs."""
+
+from importlib.metadata import files, version
+from pathlib import Path
+
+import topicdb
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def test_the_tests_import_the_installed_wheel() -> None:
+    assert not Path(topicdb.__file__).is_relative_to(REPOSITORY / "python")
+    assert Path(topicdb._core.__file__).parent == Path(topicdb.__file__).parent
+    assert version("topicdb") == topicdb.__version__
+
+
+def test_the_wheel_holds_the_typed_package_and_the_licences() -> None:
+    names = {str(name) for name in files("topicdb") or []}
+    assert {"topicdb/py.typed", "topicdb/_core.pyi", "topicdb/cli/__init__.py"} <= names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert not [name for name in names if name.endswith((".cc", ".h", ".a"))]
