@@ -62,8 +62,8 @@ class TopicTemplate:
             column, literal, stray = match.groups()
             if stray is not None:
                 raise ValueError(
-                    f"{text!r}: {stray!r} at position {match.start() + 1} belongs to no {{column}}; "
-                    "write {{ or }} for the character itself"
+                    f"{text!r}: {stray!r} at position {match.start() + 1} belongs to no "
+                    "{column}; write {{ or }} for the character itself"
                 )
             if column is not None:
                 self._parts.append((column, True))

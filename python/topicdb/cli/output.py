@@ -119,13 +119,16 @@ def write_parquet(scan: topicdb.Scan, path: Path, limit: int | None) -> int:
         raise UserError('--to needs pyarrow; run: pip install "topicdb[cli]"') from None
     written = 0
     schema = pa.schema(_core.arrow_schema())
-    with _replacing(path) as part, pq.ParquetWriter(part, schema, compression="zstd") as writer:
-        with Meter() as meter:
-            for batch, count in _limited(scan, limit, _PARQUET_ROWS, _PARQUET_BYTES):
-                rows: pa.RecordBatch = pa.record_batch(batch)
-                writer.write_batch(rows.slice(0, count))
-                written += count
-                meter.update(written)
+    with (
+        _replacing(path) as part,
+        pq.ParquetWriter(part, schema, compression="zstd") as writer,
+        Meter() as meter,
+    ):
+        for batch, count in _limited(scan, limit, _PARQUET_ROWS, _PARQUET_BYTES):
+            rows: pa.RecordBatch = pa.record_batch(batch)
+            writer.write_batch(rows.slice(0, count))
+            written += count
+            meter.update(written)
     return written
 
 

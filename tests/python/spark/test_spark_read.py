@@ -87,7 +87,7 @@ def test_a_dataframe_has_the_messages(spark: SparkSession, filled: str) -> None:
     assert frame.dtypes == [("topic", "string"), ("timestamp", "timestamp"), ("value", "binary")]
     total = frame.selectExpr(
         "count(*)", "sum(unix_micros(timestamp))", "sum(cast(cast(value as string) as bigint))"
-    ).first()
+    ).collect()[0]
     assert tuple(total) == (3_000, sum(range(3_000)), sum(range(3_000)))
 
 

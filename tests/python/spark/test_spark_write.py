@@ -93,7 +93,9 @@ def test_an_empty_dataframe_writes_nothing(spark: SparkSession, path: str) -> No
 
 
 def test_an_rdd_of_tuples(spark: SparkSession, path: str) -> None:
-    rows = spark.sparkContext.parallelize([tuple(message) for message in expected(500)], 4)
+    rows = spark.sparkContext.parallelize(
+        [(m.topic, m.timestamp, m.value) for m in expected(500)], 4
+    )
     assert topicdb.spark.write_rdd(rows, path).messages == 500
     assert stored(path) == expected(500)
 
@@ -188,7 +190,7 @@ def test_a_held_shard_is_waited_for(path: str, monkeypatch: pytest.MonkeyPatch) 
             holder.communicate("\n")
 
     with monkeypatch.context() as patch:
-        patch.setattr(writer.time, "sleep", release_at_second_pause)
+        patch.setattr("topicdb.spark.writer.time.sleep", release_at_second_pause)
         [written] = topicdb.spark.write_partition(batches("a/b"), path, shard)
     assert written.messages == 3
     assert len(pauses) == 2
