@@ -33,7 +33,7 @@ clang_tidy() {
 # The extension is what has a stub. From build/, so that the installed package is found, not the source.
 stubtest() {
   cd build
-  "$bin/stubtest" topicdb._core --mypy-config-file ../pyproject.toml --mypy-config-file ../pyproject.toml --allowlist ../tests/stubtest_allowlist.txt
+  "$bin/stubtest" topicdb._core --mypy-config-file ../pyproject.toml --allowlist ../tests/stubtest_allowlist.txt
 }
 
 failed=()
