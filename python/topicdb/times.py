@@ -98,4 +98,8 @@ def _from_text(value: str, what: str, now: int | None) -> int:
             f"{what}: {value!r} is no time; write ISO 8601 with a zone ('2026-01-31T14:02:00Z') "
             "or relative ('-24h')"
         ) from None
+    if parsed.utcoffset() is None:
+        raise ValueError(
+            f"{what}: {value!r} has no time zone; end it with Z or +02:00, for example"
+        )
     return _from_datetime(parsed, what)

@@ -91,7 +91,8 @@ class Structures:
         node = self._root
         for level in levels:
             if level == "#":
-                node.varies_below = True
+                for _, below in _walk(node):
+                    below.varies_below = True
                 break
             if level == ANY:
                 node = node.wildcard or self._add_wildcard(node)

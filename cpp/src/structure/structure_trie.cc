@@ -214,6 +214,7 @@ NodeId StructureEdit::Add(NodeId parent, NodeKind kind, std::string_view label) 
 
 NodeId StructureEdit::AddWord(NodeId parent, std::string_view word) {
   const NodeId id = Add(parent, NodeKind::kWord, word);
+  records_.back().all_vary = AllVary(parent);
   words_.emplace(WordKey{parent, std::string(word)}, id);
   ++deltas_[parent].word_children;
   return id;
@@ -272,6 +273,8 @@ void StructureEdit::SeedHint(const Filter& hint) {
   } else if (node > base_last_) {
     records_[node - base_last_ - 1].all_vary = true;
   }
+  // Paths of earlier hints below it, too: the order of hints does not matter. Parents come first.
+  for (NodeRecord& record : records_) record.all_vary = record.all_vary || AllVary(record.parent);
 }
 
 void StructureEdit::SeedStructure(const Structure& structure) {

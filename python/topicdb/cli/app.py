@@ -27,10 +27,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-PathArgument = Annotated[str, typer.Argument(metavar="PATH", help="Directory of the database.")]
-FilterArgument = Annotated[
-    str, typer.Argument(metavar="[FILTER]", help="Topic filter, such as 'metrics/+/cpu'.")
-]
+PathArgument = Annotated[str, typer.Argument(help="Directory of the database.")]
+FilterArgument = Annotated[str, typer.Argument(help="Topic filter, such as 'metrics/+/cpu'.")]
 _TIME = "ISO 8601 with a zone, microseconds since 1970, or relative: -24h."
 StartOption = Annotated[str | None, typer.Option(help=f"First timestamp. {_TIME}")]
 EndOption = Annotated[str | None, typer.Option(help=f"Timestamp to stop before. {_TIME}")]
@@ -81,7 +79,7 @@ def info(path: PathArgument) -> None:
 @app.command()
 def ingest(
     path: PathArgument,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Input file; - for stdin.")],
+    file: Annotated[str, typer.Argument(help="Input file; - for stdin.")],
     format: Annotated[
         Format | None,
         typer.Option(help="Of FILE; by default its extension tells, and stdin is json (lines)."),
@@ -92,8 +90,8 @@ def ingest(
     timestamp: Annotated[
         str | None,
         typer.Option(
-            help="Column with the time: ISO 8601 with a zone, or a number. "
-            "[default: timestamp] Where it is missing or empty, the time of the commit."
+            help="Column with the time: ISO 8601 with a zone, or a number; by default timestamp. "
+            "Where it is missing or empty, the time of the commit."
         ),
     ] = None,
     time_unit: Annotated[TimeUnit, typer.Option(help="Unit of numbers.")] = TimeUnit.MICROSECONDS,
@@ -116,9 +114,7 @@ def ingest(
     on_error: Annotated[
         OnError, typer.Option(help="At a line that makes no message: stop, or skip and count it.")
     ] = OnError.STOP,
-    shards: Annotated[
-        int | None, typer.Option(help="Shards of a new database. [default: 1]")
-    ] = None,
+    shards: Annotated[int | None, typer.Option(help="Shards of a new database (else 1).")] = None,
     structure: Annotated[
         list[str] | None,
         typer.Option(help="Structure hint of a new database: 'metrics/+/cpu/#'. May be repeated."),

@@ -15,8 +15,10 @@ from rich.tree import Tree
 
 import topicdb
 from topicdb.cli.output import printable, time_text
+from topicdb.database import KEEP_FOREVER
 
 _WIDTH_OF_FILES = 10_000  # nothing is cut when the output is no terminal
+_AGE_UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("s", 1_000_000), ("us", 1))
 _EMPTY_LEVEL = "(empty level)"
 
 
@@ -30,6 +32,7 @@ def print_info(database: topicdb.Database) -> None:
     """Schema, totals and slabs."""
     slabs = database.slabs()
     facts = {"path": database.path, **_schema_facts(database.schema), **_slab_totals(slabs)}
+    facts["on disk"] = decimal(database.stats()["disk_bytes"])
     out = console()
     out.print(_facts_table(facts))
     out.print()
@@ -51,15 +54,17 @@ def print_streams(streams: Sequence[topicdb.Stream]) -> None:
 
 
 def print_stats(stats: Mapping[str, Any]) -> None:
-    """Figures by name; nested ones as tables."""
+    """Totals, and a row for each shard."""
+    shards: list[Mapping[str, Any]] = stats["shards"]
+    totals = {name: _figure(name, value) for name, value in stats.items() if name != "shards"}
+    columns = list(shards[0]) if shards else []
+    table = _table(*(f"{column}>" for column in columns))
+    for shard in shards:
+        table.add_row(*(_figure(column, shard[column]) for column in columns))
     out = console()
-    nested = {name: value for name, value in stats.items() if _is_rows(value)}
-    out.print(_facts_table({n: _figure(v) for n, v in stats.items() if n not in nested}))
-    for name, value in nested.items():
-        rows = list(value.values()) if isinstance(value, Mapping) else list(value)
-        keys = [f"{name}>", *value] if isinstance(value, Mapping) else None
-        out.print()
-        out.print(_rows_table(name, rows, keys))
+    out.print(_facts_table(totals))
+    out.print()
+    out.print(table)
 
 
 @dataclass
@@ -119,11 +124,19 @@ def _schema_facts(schema: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _schema_value(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name}: {item}" for name, item in value.items()) or "-"
+    if isinstance(value, Mapping):  # retention: filter to µs
+        return ", ".join(f"{printable(name)}: {_age(age)}" for name, age in value.items()) or "-"
     if isinstance(value, (list, tuple)):
         return ", ".join(_schema_value(item) for item in value) or "-"
     return printable(str(value))
+
+
+def _age(microseconds: int) -> str:
+    if microseconds == KEEP_FOREVER:
+        return "kept"
+    return next(
+        f"{microseconds // size}{unit}" for unit, size in _AGE_UNITS if microseconds % size == 0
+    )
 
 
 def _slab_totals(slabs: Sequence[topicdb.Slab]) -> dict[str, str]:
@@ -132,7 +145,7 @@ def _slab_totals(slabs: Sequence[topicdb.Slab]) -> dict[str, str]:
     return {
         "slabs": f"{len(slabs):,}",
         "messages": f"{sum(slab.messages for slab in slabs):,}",
-        "size": decimal(sum(slab.bytes for slab in slabs)),
+        "topics and values": decimal(sum(slab.bytes for slab in slabs)),
         "streams": f"{sum(slab.streams for slab in slabs):,}",
         "first message": _time_or_dash(min(first, default=None)),
         "last message": _time_or_dash(max(last, default=None)),
@@ -141,7 +154,15 @@ def _slab_totals(slabs: Sequence[topicdb.Slab]) -> dict[str, str]:
 
 def _slab_table(slabs: Sequence[topicdb.Slab]) -> Table:
     table = _table(
-        "shard>", "class", "generation>", "state", "messages>", "size>", "streams>", "first", "last"
+        "shard>",
+        "class",
+        "generation>",
+        "state",
+        "messages>",
+        "bytes>",
+        "streams>",
+        "first",
+        "last",
     )
     for slab in slabs:
         table.add_row(
@@ -150,7 +171,7 @@ def _slab_table(slabs: Sequence[topicdb.Slab]) -> Table:
             str(slab.generation),
             "read-only" if slab.read_only else "current",
             f"{slab.messages:,}",
-            decimal(slab.bytes),
+            f"{slab.bytes:,}",
             f"{slab.streams:,}",
             _time_or_dash(slab.first_timestamp),
             _time_or_dash(slab.last_timestamp),
@@ -167,16 +188,6 @@ def _facts_table(facts: Mapping[str, str]) -> Table:
     return table
 
 
-def _rows_table(name: str, rows: Sequence[Mapping[str, Any]], keys: Sequence[Any] | None) -> Table:
-    """``rows`` as a table whose first column holds the keys (or positions) of the rows."""
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    table = _table(f"{name}>", *(f"{column}>" for column in columns))
-    labels = list(range(len(rows))) if keys is None else list(keys)[1:]
-    for label, row in zip(labels, rows, strict=True):
-        table.add_row(str(label), *(_figure(row.get(column)) for column in columns))
-    return table
-
-
 def _table(*columns: str) -> Table:
     """A plain table; a name that ends with ``>`` is a column of figures."""
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -188,21 +199,10 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _is_rows(value: Any) -> bool:
-    items = value.values() if isinstance(value, Mapping) else value
-    return (
-        isinstance(value, (Mapping, list, tuple))
-        and len(value) > 0
-        and all(isinstance(item, Mapping) for item in items)
-    )
-
-
-def _figure(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    return printable(str(value))
+def _figure(name: str, value: int) -> str:
+    if name == "clock":  # the last assigned timestamp, 0 before there is one
+        return time_text(value) if value else "-"
+    return f"{value:,}"
 
 
 def _time_or_dash(timestamp: int | None) -> str:

@@ -68,6 +68,19 @@ TEST(StructureTrie, HintsSeedWildcards) {
   EXPECT_EQ(learner.StructureFor("deep/a/b/c"), "deep/+/+/+");
 }
 
+TEST(StructureTrie, TheOrderOfHintsDoesNotMatter) {
+  const std::vector<std::vector<const char*>> orders = {{"a/+/c", "a/b/d", "a/#"},
+                                                        {"a/#", "a/b/d", "a/+/c"}};
+  for (const auto& hints : orders) {
+    Learner learner({100});
+    StructureEdit edit(learner.trie_);
+    for (const char* hint : hints) edit.SeedHint(Filter::Parse(hint).value());
+    learner.trie_.Apply(edit);
+    EXPECT_EQ(learner.StructureFor("a/x/y"), "a/+/+");
+    EXPECT_EQ(learner.StructureFor("a/b/y"), "a/b/+");
+  }
+}
+
 TEST(StructureTrie, AnEditThatIsThrownAwayLeavesNothing) {
   Learner learner({1});
   learner.Learn("a/b");
