@@ -64,7 +64,7 @@ def step(title: str) -> Iterator[None]:
 
 @contextmanager
 def errors_to(log: Path) -> Iterator[None]:
-    """Sends stderr to a file, also that of processes started meanwhile, for as long as they live."""
+    """Sends stderr to a file: that of a process started meanwhile for as long as it lives."""
     console_fd = os.dup(2)
     try:
         with log.open("wb") as file:
@@ -331,9 +331,9 @@ def main() -> int:
     shutil.rmtree(arguments.output, ignore_errors=True)
     arguments.output.mkdir(parents=True)
     began = time.monotonic()
-    with step("Starting Spark"):
-        with errors_to(arguments.output / "spark.log"):  # the JVM's start-up lines are no news
-            spark = start_spark()
+    # Start-up lines of the JVM are no news; they are in the log.
+    with step("Starting Spark"), errors_to(arguments.output / "spark.log"):
+        spark = start_spark()
     try:
         right = run(spark, 1 if arguments.small else 12, arguments.output)
     finally:

@@ -63,6 +63,9 @@ rocksdb::ColumnFamilyOptions MakeFamilyOptions(const SharedResources& resources)
   rocksdb::ColumnFamilyOptions options;
   options.write_buffer_size = resources.write_buffer_bytes;
   options.level_compaction_dynamic_level_bytes = true;  // the default changed in 8.4
+  // Each commit releases a snapshot; without a delay that makes RocksDB rewrite files of the last
+  // level at once, only to leave out sequence numbers.
+  options.bottommost_file_compaction_delay = 24 * 60 * 60;
   options.compression = rocksdb::kLZ4Compression;
   options.bottommost_compression = rocksdb::kZSTD;
 
