@@ -53,7 +53,7 @@ rocksdb::DBOptions MakeDbOptions(const SharedResources& resources, bool read_onl
   options.max_log_file_size = 1 << 20;
   options.keep_log_file_num = 2;
   options.max_manifest_file_size = 16 << 20;
-  options.db_host_id.clear();  // or every table file names the machine that wrote it
+  options.db_host_id.clear();        // or every table file names the machine that wrote it
   options.recycle_log_file_num = 0;  // a recycled log cannot tell a torn tail from an old record
   if (read_only) options.info_log = std::make_shared<NullLogger>();
   return options;
