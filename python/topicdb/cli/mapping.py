@@ -19,6 +19,7 @@ from topicdb.times import time_us
 WHOLE_ROW = "*"
 TIMESTAMP_COLUMN = "timestamp"
 
+_encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 _TEMPLATE_PART = re.compile(r"\{\{|\}\}|\{([^{}]+)\}|([^{}]+)|(.)")
 _NUMBER = re.compile(r"[+-]?\d{1,40}(\.\d{1,40})?")
 
@@ -49,7 +50,7 @@ class TopicTemplate:
     def __init__(self, text: str) -> None:
         if not text:
             raise ValueError("the topic must be a column or a template such as 'site/{id}'")
-        self._column = None if "/" in text or "{" in text else text
+        self._column = None if set(text) & set("/{}") else text
         self._parts: list[tuple[str, bool]] = []  # (text or column, whether it is a column)
         if self._column is None:
             self._parse(text)
@@ -152,13 +153,16 @@ def timestamp_us(value: Any, unit: TimeUnit, column: str) -> int | None:
             )
         if not _NUMBER.fullmatch(text):
             return time_us(text, what=what)
-        number = Decimal(text)
+        number: Decimal | int = Decimal(text)
+    elif type(value) is int and unit is TimeUnit.MICROSECONDS:
+        number = value  # the usual case, without the cost of a Decimal
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         number = Decimal(str(value))
     else:
         raise ValueError(f"{what}: expected a number or text, got {_json(value).decode()[:80]}")
     try:
-        return time_us(int(number * _MICROSECONDS[unit]), what=what)
+        exact = number if isinstance(number, int) else int(number * _MICROSECONDS[unit])
+        return time_us(exact, what=what)
     except ValueError:
         raise ValueError(
             f"{what}: {value} {unit.value} is outside 1970-01-01 .. 2**63 microseconds; "
@@ -182,7 +186,7 @@ def _word(fields: Fields, column: str) -> str:
 
 
 def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    return _encode_json(value).encode()
 
 
 def _from_base64(value: Any, column: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -63,6 +64,7 @@ def plan(
     """
     if tasks < 1:
         raise ValueError(f"tasks must be at least 1, got {tasks}")
+    path = os.path.abspath(path)  # tasks may run in another directory
     start_us = optional_time_us(start, what="start")
     end_us = optional_time_us(end, what="end")
     with topicdb.open(path, mode="r") as database:

@@ -7,6 +7,7 @@ result is the same; rows without a timestamp are stored twice.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -119,6 +120,7 @@ def write_dataframe(
     from pyspark.sql import functions as F  # noqa: N812 - the name Spark users know
 
     _check_columns(dataframe)
+    path = os.path.abspath(path)  # tasks may run in another directory
     shards = _shards_of(path)
     rows = dataframe.select("topic", "timestamp", F.col("value").cast("binary").alias("value"))
     shard = F.expr(f"cast(pmod(crc32(cast(topic as binary)), {shards}) as int)")
@@ -139,6 +141,7 @@ def write_rdd(
     rdd: RDD[tuple[str, int | None, bytes]], path: str, *, durability: Durability = "os"
 ) -> WriteResult:
     """As ``write_dataframe`` for an RDD of (topic, µs or None, value)."""
+    path = os.path.abspath(path)  # tasks may run in another directory
     shards = _shards_of(path)
 
     def write(shard: int, rows: Iterable[Any]) -> Iterator[ShardWritten]:
@@ -171,7 +174,7 @@ def _check_columns(dataframe: DataFrame) -> None:
 
 
 def _shards_of(path: str) -> int:
-    with topicdb.open(path, mode="r") as database:
+    with topicdb.open(path, mode="r", only_shards=[0]) as database:  # the schema is in no shard
         shards: int = database.schema["shards"]
     return shards
 

@@ -1,0 +1,110 @@
+"""Runs of the installed command ``topicdb`` for its tests, and what they store."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, TypeAlias
+from unittest import mock
+
+import pytest
+from support import CHILD_TIMEOUT_S
+
+import topicdb
+
+COMMAND = str(Path(sys.executable).with_name("topicdb"))
+
+
+Result: TypeAlias = "subprocess.CompletedProcess[str]"
+
+
+def run(*arguments: object, stdin: str | bytes = b"") -> Result:
+    """Runs the command to its end, as users do: in a process of its own."""
+    result = subprocess.run(
+        [COMMAND, *map(str, arguments)],
+        input=stdin.encode() if isinstance(stdin, str) else stdin,
+        capture_output=True,
+        timeout=CHILD_TIMEOUT_S,
+    )
+    return subprocess.CompletedProcess(
+        result.args, result.returncode, result.stdout.decode(), result.stderr.decode()
+    )
+
+
+def run_here(*arguments: object, stdin: str | bytes = b"") -> Result:
+    """The same in this process: no interpreter to start, for tests with many cases."""
+    from topicdb.cli.app import app
+
+    data = stdin.encode() if isinstance(stdin, str) else stdin
+    words = [str(argument) for argument in arguments]
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
+        file.buffer.write(data)
+        file.seek(0)
+        with (
+            mock.patch("sys.stdin", file),
+            redirect_stdout(out),
+            redirect_stderr(err),
+            pytest.raises(SystemExit) as exit,
+        ):
+            app(words, prog_name="topicdb")
+    assert isinstance(exit.value.code, int)
+    texts = (stream.buffer.getvalue().decode() for stream in flushed(out, err))
+    return subprocess.CompletedProcess(words, exit.value.code, *texts)
+
+
+def flushed(*streams: io.TextIOWrapper) -> Iterator[Any]:
+    for stream in streams:
+        stream.flush()
+        yield stream
+
+
+def output_of(*arguments: object, stdin: str | bytes = b"") -> str:
+    """What a run printed that went well and said nothing on stderr."""
+    result = run(*arguments, stdin=stdin)
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout
+
+
+def error_of(*arguments: object, stdin: str | bytes = b"") -> str:
+    """The error of a run in this process that failed with code 1."""
+    return error_in(run_here(*arguments, stdin=stdin))
+
+
+def error_in(result: Result, code: int = 1) -> str:
+    """The one line on stderr of a run that failed with ``code`` and printed nothing."""
+    assert (result.returncode, result.stdout) == (code, ""), result.stderr
+    prefix = "topicdb: error: "
+    assert result.stderr.startswith(prefix)
+    assert result.stderr.count("\n") == 1, "one line, no traceback"
+    return result.stderr.removeprefix(prefix).rstrip("\n")
+
+
+@contextmanager
+def started(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A run to talk with; killed at the end if it still goes."""
+    with subprocess.Popen(
+        [COMMAND, *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def json_lines(records: Iterable[dict[str, Any]]) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def stored(path: Path, filter: str = "#") -> list[topicdb.Message]:
+    with topicdb.open(path, mode="r") as database:
+        return database.scan(filter, order="time").to_list()
