@@ -143,31 +143,38 @@ def timestamp_us(value: Any, unit: TimeUnit, column: str) -> int | None:
     what = f"column {column!r}"
     if value is None or value == "":
         return None
-    if isinstance(value, str):
-        text = value.strip()
-        if not text[:1].isdigit() and not _NUMBER.fullmatch(text):
-            # "now" and "-24h" mean something in a query; in data they would be guesses.
-            raise ValueError(
-                f"{what}: {value!r} is no time; expected a number or ISO 8601 with a zone, "
-                "such as '2026-01-31T14:02:00Z'"
-            )
-        if not _NUMBER.fullmatch(text):
-            return time_us(text, what=what)
-        number: Decimal | int = Decimal(text)
-    elif type(value) is int and unit is TimeUnit.MICROSECONDS:
-        number = value  # the usual case, without the cost of a Decimal
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        number = Decimal(str(value))
+    if type(value) is int and unit is TimeUnit.MICROSECONDS:
+        result = value  # the usual case, without the cost of a Decimal
     else:
-        raise ValueError(f"{what}: expected a number or text, got {_json(value).decode()[:80]}")
+        number = _number(value, what)
+        if number is None:
+            return time_us(value, what=what)
+        result = int(number * _MICROSECONDS[unit])
     try:
-        exact = number if isinstance(number, int) else int(number * _MICROSECONDS[unit])
-        return time_us(exact, what=what)
+        return time_us(result, what=what)
     except ValueError:
         raise ValueError(
             f"{what}: {value} {unit.value} is outside 1970-01-01 .. 2**63 microseconds; "
             "choose the unit with --time-unit"
         ) from None
+
+
+def _number(value: Any, what: str) -> Decimal | None:
+    """A time given as a number or the text of one; None for text that can be ISO 8601."""
+    if isinstance(value, str):
+        text = value.strip()
+        if _NUMBER.fullmatch(text):
+            return Decimal(text)
+        if text[:1].isdigit():
+            return None
+        # "now" and "-24h" mean something in a query; in data they would be guesses.
+        raise ValueError(
+            f"{what}: {value!r} is no time; expected a number or ISO 8601 with a zone, "
+            "such as '2026-01-31T14:02:00Z'"
+        )
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return Decimal(str(value))
+    raise ValueError(f"{what}: expected a number or text, got {_json(value).decode()[:80]}")
 
 
 def _word(fields: Fields, column: str) -> str:
