@@ -1,0 +1,114 @@
+#include "store/meta.h"
+
+#include <gtest/gtest.h>
+
+namespace topicdb::meta {
+namespace {
+
+constexpr SlabId kSlab{3, 0x01020304, 0x05060708};
+
+// Each shorter prefix, each longer string and another version are refused.
+template <typename Record>
+void ExpectOnlyWholeRecords(const std::string& bytes) {
+  Record record;
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(Decode(bytes.substr(0, size), &record)) << size;
+  }
+  EXPECT_FALSE(Decode(bytes + '\0', &record));
+  EXPECT_FALSE(Decode('\2' + bytes.substr(1), &record));
+}
+
+TEST(Meta, KeysAreTheBytesThatTheFormatDraws) {
+  EXPECT_EQ(IdentityKey(), "\1");
+  EXPECT_EQ(CommitStateKey(), "\2");
+  EXPECT_EQ(SlabKey(kSlab), "\3\1\2\3\4\5\6\7\10");
+  EXPECT_EQ(CountersKey(kSlab), "\4\1\2\3\4\5\6\7\10");
+  EXPECT_EQ(NodeKey(kSlab, 0x090a0b0c), "\5\1\2\3\4\5\6\7\10\x09\x0a\x0b\x0c");
+  EXPECT_TRUE(NodeKey(kSlab, 9).starts_with(NodePrefix(kSlab)));
+  EXPECT_TRUE(SlabKey(kSlab).starts_with(SlabPrefix()));
+}
+
+TEST(Meta, SlabKeysAreReadBackAndOthersRefused) {
+  SlabId slab{3, 0, 0};
+  ASSERT_TRUE(DecodeSlabKey(SlabKey(kSlab), &slab));
+  EXPECT_EQ(slab, kSlab);
+  EXPECT_FALSE(DecodeSlabKey(CountersKey(kSlab), &slab));
+  EXPECT_FALSE(DecodeSlabKey(SlabKey(kSlab) + "x", &slab));
+  EXPECT_FALSE(DecodeSlabKey(SlabKey(kSlab).substr(0, 8), &slab));
+}
+
+TEST(Meta, FamiliesHaveDifferentNames) {
+  EXPECT_NE(FamilyName({0, 1, 11}), FamilyName({0, 11, 1}));
+  EXPECT_EQ(FamilyName({0, 1, 2}), FamilyName({9, 1, 2}));  // each shard has its own RocksDB
+}
+
+TEST(Meta, IdentityRoundTrips) {
+  Identity identity;
+  identity.database.fill(0xa5);
+  identity.shard = 1023;
+  Identity decoded;
+  ASSERT_TRUE(Decode(Encode(identity), &decoded));
+  EXPECT_EQ(decoded, identity);
+  ExpectOnlyWholeRecords<Identity>(Encode(identity));
+}
+
+TEST(Meta, CommitStateRoundTrips) {
+  const CommitState state{1ULL << 50, -1, 1ULL << 51};
+  CommitState decoded;
+  ASSERT_TRUE(Decode(Encode(state), &decoded));
+  EXPECT_EQ(decoded.serial, state.serial);
+  EXPECT_EQ(decoded.clock_us, state.clock_us);
+  EXPECT_EQ(decoded.serial_limit, state.serial_limit);
+  ExpectOnlyWholeRecords<CommitState>(Encode(state));
+}
+
+TEST(Meta, SlabRecordsRoundTripAndUnknownKindsAreRefused) {
+  const SlabRecord record{SlabState::kReadOnly, LayoutKind::kSkipstream, 0, 5, 6};
+  const std::string bytes = Encode(record);
+  SlabRecord decoded;
+  ASSERT_TRUE(Decode(bytes, &decoded));
+  EXPECT_EQ(decoded.state, record.state);
+  EXPECT_EQ(decoded.layout, record.layout);
+  EXPECT_EQ(decoded.timestamp_bytes, record.timestamp_bytes);
+  EXPECT_EQ(decoded.created_at_us, record.created_at_us);
+  EXPECT_EQ(decoded.sealed_at_us, record.sealed_at_us);
+  ExpectOnlyWholeRecords<SlabRecord>(bytes);
+  for (std::size_t field = 1; field <= 2; ++field) {  // state, layout
+    for (const char unknown : {'\0', '\x7f'}) {
+      std::string changed = bytes;
+      changed[field] = unknown;
+      EXPECT_FALSE(Decode(changed, &decoded)) << field;
+    }
+  }
+}
+
+TEST(Meta, CountersRoundTrip) {
+  const SlabCounters counters{7, 1ULL << 60, 3, INT64_MAX};
+  SlabCounters decoded;
+  ASSERT_TRUE(Decode(Encode(counters), &decoded));
+  EXPECT_EQ(decoded.messages, counters.messages);
+  EXPECT_EQ(decoded.bytes, counters.bytes);
+  EXPECT_EQ(decoded.first_timestamp, counters.first_timestamp);
+  EXPECT_EQ(decoded.last_timestamp, counters.last_timestamp);
+  ExpectOnlyWholeRecords<SlabCounters>(Encode(counters));
+}
+
+TEST(Meta, NodesRoundTripAndUnknownKindsAreRefused) {
+  const NodeRecord node{9, 4, NodeKind::kWord, true, std::string("w\0rd", 4)};
+  const std::string key = NodeKey(kSlab, node.id);
+  const std::string bytes = Encode(node);
+  NodeRecord decoded;
+  ASSERT_TRUE(Decode(key, bytes, &decoded));
+  EXPECT_EQ(decoded.id, node.id);
+  EXPECT_EQ(decoded.parent, node.parent);
+  EXPECT_EQ(decoded.kind, node.kind);
+  EXPECT_EQ(decoded.all_vary, node.all_vary);
+  EXPECT_EQ(decoded.label, node.label);
+  EXPECT_FALSE(Decode(key, "", &decoded));
+  EXPECT_FALSE(Decode(key, '\2' + bytes.substr(1), &decoded));
+  EXPECT_FALSE(Decode(key.substr(0, key.size() - 1), bytes, &decoded));
+  EXPECT_FALSE(Decode(key + "x", bytes, &decoded));
+}
+
+}  // namespace
+}  // namespace topicdb::meta
