@@ -110,6 +110,11 @@ class BareShard {
     ASSERT_TRUE(db_->Put({}, handle, "key", "value").ok());
   }
 
+  bool HasRecord(const SlabId& slab) {
+    std::string bytes;
+    return db_->Get({}, meta::SlabKey(slab), &bytes).ok();
+  }
+
   void MarkAsDropping(const SlabId& slab) {
     std::string bytes;
     meta::SlabRecord record;
@@ -157,6 +162,8 @@ TEST(ShardOpen, ADropThatWasCutShortIsFinished) {
   }
   EXPECT_EQ(Topics(*OpenOk(path)), std::vector<std::string>{"b"});
   EXPECT_EQ(BareShard::FamilyNames(path).size(), 2U);
+  EXPECT_FALSE(BareShard(path).HasRecord({0, 0, 1}));
+  EXPECT_TRUE(BareShard(path).HasRecord({0, 0, 2}));
 }
 
 }  // namespace
