@@ -83,6 +83,9 @@ TEST(SkipstreamKeys, ValuesRoundTripAndMalformedOnesAreRefused) {
       EXPECT_FALSE(DecodeValue(bytes, &decoded));
     }
   }
+  DecodedValue decoded;
+  EXPECT_FALSE(DecodeValue("\1\1\x80\x80\x80\x80\x10", &decoded));  // an index of 2^32
+  EXPECT_TRUE(DecodeValue("\1\1\xff\xff\xff\xff\x0f", &decoded));
 }
 
 }  // namespace

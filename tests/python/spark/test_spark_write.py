@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -189,8 +191,10 @@ def test_a_held_shard_is_waited_for(path: str, monkeypatch: pytest.MonkeyPatch) 
         if len(pauses) == 2:
             holder.communicate("\n")
 
+    # Its own name `time`, not the module: Spark's threads sleep too.
+    clock = SimpleNamespace(sleep=release_at_second_pause, monotonic=time.monotonic)
     with monkeypatch.context() as patch:
-        patch.setattr("topicdb.spark.writer.time.sleep", release_at_second_pause)
+        patch.setattr(writer, "time", clock)
         [written] = topicdb.spark.write_partition(batches("a/b"), path, shard)
     assert written.messages == 3
     assert len(pauses) == 2
