@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,10 @@ TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS))  # for tests/model
 
 import topicdb  # noqa: E402
+
+# A job in the background of a shell ignores Ctrl-C, and so would every process that the tests start
+# and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A slow machine is no failure, and opening a database for every example takes a while.
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
