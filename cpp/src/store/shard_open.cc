@@ -15,8 +15,20 @@ namespace topicdb {
 
 namespace {
 // A writer may remove files, or make and drop column families, while a reader opens.
-constexpr int kReadOnlyAttempts = 5;
-constexpr std::chrono::milliseconds kReadOnlyPause(20);
+constexpr int kReadOnlyAttempts = 100;
+constexpr int kReadOnlyAttemptsUnchanged = 5;
+constexpr std::chrono::milliseconds kReadOnlyPause(10);
+constexpr std::size_t kCurrentBytesMax = 4'096;
+
+// Names the state of the shard's manifest; empty if there is none.
+std::string ManifestState(const std::string& directory) {
+  Result<std::string> current = ReadFile(directory + "/CURRENT", kCurrentBytesMax);
+  if (!current.ok()) return {};
+  const std::string name = current->substr(0, current->find('\n'));
+  struct stat info{};
+  if (stat((directory + "/" + name).c_str(), &info) != 0) return {};
+  return name + " " + std::to_string(info.st_size);
+}
 
 // RocksDB's background threads belong to the process and are made once, by the first writer. A
 // forked child has none, and its first flush would wait for them for ever.
@@ -241,10 +253,21 @@ class ShardOpener {
 
 Result<std::shared_ptr<Shard>> Shard::Open(std::shared_ptr<const ShardEnvironment> environment,
                                            std::uint32_t index, bool create) {
-  const int attempts = environment->read_only ? kReadOnlyAttempts : 1;
+  if (!environment->read_only) return ShardOpener(environment, index).Run(create);
+  // RocksDB reads the manifest first and the log after it. What a writer moved from its log to a
+  // table file in between would be in neither, without an error; but the manifest has changed then.
+  const std::string directory = DirectoryOf(environment->database_path, index);
   for (int attempt = 1;; ++attempt) {
+    const std::string before = ManifestState(directory);
     Result<std::shared_ptr<Shard>> shard = ShardOpener(environment, index).Run(create);
-    if (shard.ok() || attempt >= attempts) return shard;
+    const bool changed = ManifestState(directory) != before;
+    if (shard.ok() && !changed) return shard;
+    const bool futile = !changed && attempt >= kReadOnlyAttemptsUnchanged;
+    if (futile || attempt >= kReadOnlyAttempts) {
+      if (!shard.ok()) return shard;
+      return StorageFault(shard.value()->Name() +
+                          " is being changed too fast to be opened for reading; try again");
+    }
     std::this_thread::sleep_for(kReadOnlyPause);
   }
 }

@@ -220,6 +220,32 @@ TEST(Database, ThreadsAppendScanAndRotateTogether) {
   EXPECT_EQ(Values(*database, "#").size(), 800U);
 }
 
+// A flush moves messages from the log to a file while the reader looks at the one, then the other.
+TEST(Database, AReaderThatOpensDuringFlushesMissesNothing) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  std::atomic<std::size_t> acknowledged{0};
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    for (int i = 0; !stop; ++i) {
+      AppendOk(*database, {{"a", i, "x"}});
+      ++acknowledged;
+      std::this_thread::sleep_for(std::chrono::milliseconds(i % 40));  // at any moment of an open
+      EXPECT_TRUE(database->Flush().ok());
+    }
+  });
+  OpenOptions options;
+  options.read_only = true;
+  for (int round = 0; round < 60; ++round) {
+    const std::size_t expected = acknowledged;
+    const auto reader = Database::Open(directory / "db", options);
+    if (!reader.ok()) continue;  // it says so
+    EXPECT_GE(Values(**reader, "a").size(), expected);
+  }
+  stop = true;
+  writer.join();
+}
+
 TEST(Database, ClosingWaitsForCallsAndEndsScans) {
   const TestDirectory directory;
   auto database = OpenOk(directory / "db");
