@@ -1,6 +1,6 @@
 """Measures TopicDB beside its peers and prints one table: what `make bench` runs.
 
-python bench/python/report.py --size small|normal [--seed N] [--json FILE]
+python bench/python/report.py --size small|normal [--seed N] [--json FILE] [--readme FILE]
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import sqlite3
 
 import workloads
+from figures import micros_short, replace_figures
 from measure import ROUNDS, Timing, interleaved, once
 from stores import STORES, DuckDb, Store, TopicDb, disk_bytes
 from workloads import Workload, digest, fleet
@@ -65,6 +66,9 @@ class Report:
                 f"{what}, {name}",
                 measured,
                 "; ".join(filter(None, (ratio, note))),
+                group=what,
+                side=name,
+                short=micros_short(micros) if name == TopicDb.name else f"{timing.cpu / ours:.2f} ×",
                 cpu_s=timing.cpu_s,
                 wall_s=timing.wall_s,
                 rows=rows,
@@ -83,6 +87,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=workloads.SEED)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--readme", type=Path, metavar="FILE", help="replace the figures in it")
     options = parser.parse_args(arguments)
     facts = machine_facts(options)
     print_facts(facts)
@@ -100,6 +105,8 @@ def main(arguments: list[str] | None = None) -> None:
     if options.json:
         document = {"facts": facts, "digests": report.digests, "results": report.results}
         options.json.write_text(json.dumps(document, indent=2) + "\n")
+    if options.readme:
+        replace_figures(options.readme, facts, report.results)
 
 
 def measure_all(report: Report, loads: dict[str, Workload], directory: Path, rounds: int) -> None:
@@ -257,6 +264,9 @@ def disk(report: Report, load: Workload, directory: Path) -> None:
             f"disk by raw bytes, {load.name}, {kind.name}",
             f"{used / load.raw_bytes:.3f}",
             f"{used} of {load.raw_bytes} bytes",
+            group=f"disk by raw bytes, {load.name}",
+            side=kind.name,
+            short=f"{used / load.raw_bytes:.2f}",
             disk_bytes=used,
             raw_bytes=load.raw_bytes,
         )

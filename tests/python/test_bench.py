@@ -58,9 +58,11 @@ def test_the_digest_sees_rows_and_not_their_order() -> None:
 def test_the_report_compares_every_peer(tmp_path: Path) -> None:
     """The report itself refuses to go on when two sides have read different messages."""
     result = tmp_path / "result.json"
+    readme = tmp_path / "README.md"
+    readme.write_text("before\n<!-- figures -->\nold\n<!-- /figures -->\nafter\n")
     command = [sys.executable, str(BENCH / "python" / "report.py"), "--size", "small"]
     done = subprocess.run(
-        [*command, "--rounds", "1", "--json", str(result)],
+        [*command, "--rounds", "1", "--json", str(result), "--readme", str(readme)],
         capture_output=True,
         text=True,
         timeout=120,
@@ -74,3 +76,7 @@ def test_the_report_compares_every_peer(tmp_path: Path) -> None:
         assert digests[f"P2 fleet {peer}"] == digests["fleet"]
         assert digests[f"P4 metrics {peer}"] == digests["metrics"]
     assert digests["P5 fleet TopicDB"] == digests["P5 fleet DuckDB"]
+    before, *table, after = readme.read_text().splitlines()
+    assert (before, after) == ("before", "after")
+    assert "old" not in table
+    assert any(line.startswith("| P1 append tuples, metrics | ") for line in table)

@@ -1,0 +1,51 @@
+"""The short table of figures in the README, from the rows of the report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+BEGIN, END = "<!-- figures -->\n", "<!-- /figures -->"
+
+
+def micros_short(micros: float) -> str:
+    return f"{micros:.2f} µs"
+
+
+def replace_figures(readme: Path, facts: dict[str, Any], results: list[dict[str, Any]]) -> None:
+    """Puts the table between the two marks of the file."""
+    text = readme.read_text()
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"{readme}: there is no place between {BEGIN.strip()!r} and {END!r}")
+    readme.write_text(before + begin + table(facts, results) + end + after)
+
+
+def table(facts: dict[str, Any], results: list[dict[str, Any]]) -> str:
+    """Groups as rows, sides as columns; what has no side is left out."""
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    sides: dict[str, None] = {}  # an ordered set
+    for result in results:
+        if "side" in result:
+            rows.setdefault((result["part"], result["group"]), {})[result["side"]] = result["short"]
+            sides[result["side"]] = None
+    lines = [
+        _line(["", *sides]),
+        _line(["---", *["---:"] * len(sides)]),
+        *(
+            _line([f"{part} {group}", *(cells.get(side, "") for side in sides)])
+            for (part, group), cells in rows.items()
+        ),
+    ]
+    return (
+        "\n"
+        + "\n".join(lines)
+        + f"\n\n{facts['rows']:,} messages, {facts['cpus']} cores; medians of {facts['rounds']}. "
+        "TopicDB: CPU time a message;\nothers: how many times as fast TopicDB is. "
+        "P7: bytes on disk by raw bytes.\n"
+    )
+
+
+def _line(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
