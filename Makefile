@@ -45,6 +45,10 @@ crash: ## kill -9 a writing process again and again: TOPICDB_CRASH_ROUNDS times 
 bench: ## measure, and print the table
 	@scripts/bench.sh $(ARGS)
 
+.PHONY: bench-commit
+bench-commit: ## measure commits, transactions and latencies beside SQLite and RocksDB
+	@scripts/bench_commit.sh $(ARGS)
+
 .PHONY: lint
 lint: ## every static check: formats, clang-tidy, ruff, mypy, stubtest, shellcheck
 	@scripts/setup.sh test arrow,spark,cli && scripts/setup.sh lint && scripts/lint.sh

@@ -1,5 +1,7 @@
 #include "errors.h"
 
+#include <pybind11/stl.h>
+
 namespace topicdb::python {
 
 namespace py = pybind11;
@@ -17,6 +19,9 @@ struct Classes {
   PyObject* storage = nullptr;
   PyObject* closed = nullptr;
   PyObject* forked = nullptr;
+  PyObject* conflict = nullptr;
+  PyObject* precondition = nullptr;
+  PyObject* quota = nullptr;
 };
 
 Classes classes;
@@ -55,6 +60,12 @@ PyObject* ClassOf(Code code) {
       return classes.closed;
     case Code::kForked:
       return classes.forked;
+    case Code::kConflict:
+      return classes.conflict;
+    case Code::kPrecondition:
+      return classes.precondition;
+    case Code::kQuota:
+      return classes.quota;
     case Code::kInvalidArgument:
       return PyExc_ValueError;
     case Code::kInterrupted:
@@ -91,6 +102,63 @@ void RegisterErrors(py::module_& module) {
   classes.closed = Define(module, "ClosedError", "The handle is closed.", both(PyExc_RuntimeError));
   classes.forked = Define(module, "ForkedError", "The handle was inherited by a forked process.",
                           both(PyExc_RuntimeError));
+  classes.quota = Define(module, "QuotaError", "The database is as large as its quota allows.",
+                         both(PyExc_OSError));
+  classes.conflict = Define(
+      module, "ConflictError",
+      "A transaction lost against another commit; nothing was applied, a retry may succeed.\n\n"
+      "conflicts: list of (filter, start, end, serial): what was read, deleted or required, and "
+      "the\n"
+      "commit that changed it (0: too long ago to know).",
+      both(PyExc_RuntimeError));
+  py::setattr(classes.conflict, "conflicts", py::tuple());
+  classes.precondition =
+      Define(module, "PreconditionError",
+             "What a transaction requires is not so; nothing was applied, a retry cannot help.\n\n"
+             "failures: list of (topic, timestamp, expected, found); None stands for no message.",
+             both(PyExc_RuntimeError));
+  py::setattr(classes.precondition, "failures", py::tuple());
+}
+
+namespace {
+
+py::object BytesOrNone(const std::optional<std::string>& value) {
+  return value.has_value() ? py::object(py::bytes(*value)) : py::object(py::none());
+}
+
+py::list ConflictsOf(const CommitFault& fault) {
+  py::list items;
+  for (const ConflictItem& item : fault.conflicts) {
+    items.append(py::make_tuple(item.filter, item.range.start, item.range.end, item.serial));
+  }
+  return items;
+}
+
+py::list FailuresOf(const CommitFault& fault) {
+  py::list items;
+  for (const PreconditionItem& item : fault.preconditions) {
+    items.append(py::make_tuple(item.topic, item.timestamp, BytesOrNone(item.expected),
+                                BytesOrNone(item.found)));
+  }
+  return items;
+}
+
+}  // namespace
+
+void RaiseCommitFault(const Status& status, const CommitFault& fault) {
+  const py::object error = ExceptionOf(status);
+  if (status.code() == Code::kConflict) py::setattr(error, "conflicts", ConflictsOf(fault));
+  if (status.code() == Code::kPrecondition) py::setattr(error, "failures", FailuresOf(fault));
+  PyErr_SetObject(py::type::handle_of(error).ptr(), error.ptr());
+  throw py::error_already_set();
+}
+
+py::object ExceptionOf(const Status& status) {
+  try {
+    Raise(status);
+  } catch (const py::error_already_set& error) {
+    return error.value();
+  }
 }
 
 void Raise(const Status& status) {

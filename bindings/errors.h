@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "topicdb/status.h"
+#include "topicdb/transaction.h"
 
 namespace topicdb::python {
 
@@ -13,6 +14,11 @@ void RegisterErrors(pybind11::module_& module);
 
 // Throws what becomes the Python exception of the status' code. REQUIRES: the GIL, !status.ok()
 [[noreturn]] void Raise(const Status& status);
+
+// As Raise, with what is known of a failed transaction as attributes.
+[[noreturn]] void RaiseCommitFault(const Status& status, const CommitFault& fault);
+// What Raise would throw. REQUIRES: the GIL, !status.ok()
+pybind11::object ExceptionOf(const Status& status);
 
 inline void Check(const Status& status) {
   if (!status.ok()) Raise(status);

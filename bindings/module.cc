@@ -8,5 +8,6 @@ PYBIND11_MODULE(_core, module) {
   python::RegisterBatch(module);
   python::RegisterPosition(module);
   python::RegisterScan(module);
+  python::RegisterTransaction(module);
   python::RegisterDatabase(module);
 }

@@ -13,6 +13,7 @@ void RegisterTopic(pybind11::module_& module);
 void RegisterBatch(pybind11::module_& module);
 void RegisterPosition(pybind11::module_& module);
 void RegisterScan(pybind11::module_& module);
+void RegisterTransaction(pybind11::module_& module);
 void RegisterDatabase(pybind11::module_& module);
 
 // TopicError if it is none.
@@ -22,6 +23,9 @@ pybind11::object WrapBatch(std::shared_ptr<const Batch> batch);
 
 // A topicdb._core.Scan.
 pybind11::object WrapScan(std::unique_ptr<Scan> scan);
+
+// ({shard: serial}, count, durability)
+pybind11::tuple ReceiptTuple(const Receipt& receipt);
 
 // Whether Python wants a long read to stop (Ctrl-C). Takes the GIL.
 bool PythonInterrupts();

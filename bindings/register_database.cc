@@ -1,7 +1,10 @@
 #include "arrow_capsules.h"
+#include "completions.h"
 #include "messages.h"
 #include "register.h"
 
+#include <algorithm>
+#include <array>
 #include <limits>
 
 // Every bound method: arguments are taken with the GIL, then it is released around the call to the
@@ -63,6 +66,22 @@ std::vector<std::uint32_t> AllUnsigned(const Numbers& values, const char* option
   return result;
 }
 
+// flush_interval, idle_flush_interval, conflict_window (µs), max_pending, max_pending_bytes
+using CommitNumbers = std::array<std::int64_t, 5>;
+
+CommitOptions ParseCommit(const CommitNumbers& numbers) {
+  CommitOptions options;
+  options.flush_interval = std::chrono::microseconds(numbers[0]);
+  options.idle_flush_interval = std::chrono::microseconds(numbers[1]);
+  options.conflict_window = std::chrono::microseconds(numbers[2]);
+  const auto size = [](std::int64_t value) {
+    return static_cast<std::size_t>(std::max<std::int64_t>(value, 0));  // the core refuses 0
+  };
+  options.pending_max = size(numbers[3]);
+  options.pending_bytes_max = size(numbers[4]);
+  return options;
+}
+
 std::unique_ptr<Database> Open(const std::string& path, bool read_only,
                                const std::optional<Numbers>& only_shards,
                                const std::string& durability, std::size_t cache_bytes,
@@ -70,8 +89,12 @@ std::unique_ptr<Database> Open(const std::string& path, bool read_only,
                                const OptionalText& layout, OptionalNumber timestamp_bytes,
                                std::optional<std::vector<std::string>> structures,
                                const std::optional<Numbers>& thresholds,
-                               const std::optional<Retention>& retention) {
+                               const std::optional<Retention>& retention,
+                               const CommitNumbers& commit, std::int64_t quota_bytes) {
   OpenOptions options;
+  if (quota_bytes < 0) throw py::value_error("quota_bytes: a size cannot be negative");
+  options.quota_bytes = static_cast<std::uint64_t>(quota_bytes);
+  options.commit = ParseCommit(commit);
   options.read_only = read_only;
   if (only_shards) {
     options.only_shards = AllUnsigned(*only_shards, "only_shards", &InvalidArgument);
@@ -110,14 +133,68 @@ py::dict SchemaOf(const Database& self) {
   return result;
 }
 
+std::optional<Durability> ParseOptional(const OptionalText& durability) {
+  if (!durability.has_value()) return std::nullopt;
+  return ParseDurability(*durability);
+}
+
 py::tuple Append(Database& self, const std::vector<MessageView>& messages,
                  const OptionalText& durability) {
-  std::optional<Durability> wanted;
-  if (durability.has_value()) wanted = ParseDurability(*durability);
-  const Receipt receipt = Unwrap(WithoutGil([&] { return self.Append(messages, wanted); }));
-  py::dict serials;
-  for (const auto& [shard, serial] : receipt.serials) serials[py::int_(shard)] = serial;
-  return py::make_tuple(serials, receipt.count, NameOf(receipt.durability));
+  const auto wanted = ParseOptional(durability);
+  return ReceiptTuple(Unwrap(WithoutGil([&] { return self.Append(messages, wanted); })));
+}
+
+// Queues copies of the messages; the outcome comes out of `completions` with `token`.
+template <typename Copies>
+void AppendAsync(Database& self, std::shared_ptr<const Copies> copies,
+                 const OptionalText& durability, std::shared_ptr<Completions> completions,
+                 std::uint64_t token) {
+  const auto wanted = ParseOptional(durability);
+  auto done = [completions = std::move(completions), token](Result<Receipt> outcome) {
+    completions->Add(token, std::move(outcome));
+  };
+  Check(WithoutGil(
+      [&] { return self.AppendAsync(copies->messages(), copies, wanted, std::move(done)); }));
+}
+
+void AppendRowsAsync(Database& self, const py::iterable& rows, const OptionalText& durability,
+                     std::shared_ptr<Completions> completions, std::uint64_t token) {
+  AppendAsync(self, std::make_shared<const RowCopies>(rows), durability, std::move(completions),
+              token);
+}
+
+void AppendArrowAsync(Database& self, const py::object& source, const OptionalText& durability,
+                      std::shared_ptr<Completions> completions, std::uint64_t token) {
+  AppendAsync(self, std::make_shared<const ArrowCopies>(source), durability, std::move(completions),
+              token);
+}
+
+py::list TakeCompletions(Completions& self) {
+  const std::vector<Completions::Item> items = WithoutGil([&] { return self.Take(); });
+  py::list result;
+  for (const Completions::Item& item : items) {
+    result.append(py::make_tuple(item.token, item.outcome.ok()
+                                                 ? py::object(ReceiptTuple(item.outcome.value()))
+                                                 : ExceptionOf(item.outcome.status())));
+  }
+  return result;
+}
+
+py::tuple Delete(Database& self, const py::str& filter, OptionalTime start, OptionalTime end,
+                 const OptionalText& durability) {
+  const Filter parsed = ParseFilter(filter);
+  const auto wanted = ParseOptional(durability);
+  return ReceiptTuple(
+      Unwrap(WithoutGil([&] { return self.Delete(parsed, {start, end}, wanted); })));
+}
+
+std::unique_ptr<Transaction> Begin(Database& self, std::int64_t shard, OptionalNumber generation,
+                                   const OptionalText& durability) {
+  TransactionOptions options;
+  options.shard = Unsigned(shard, "shard", &InvalidArgument);
+  if (generation) options.generation = Unsigned(*generation, "generation", &InvalidArgument);
+  options.durability = ParseOptional(durability);
+  return Unwrap(WithoutGil([&] { return self.Begin(options); }));
 }
 
 py::tuple AppendRows(Database& self, const py::iterable& rows, const OptionalText& durability) {
@@ -194,7 +271,19 @@ py::dict StatsOf(const Database& self) {
 
 }  // namespace
 
+py::tuple ReceiptTuple(const Receipt& receipt) {
+  py::dict serials;
+  for (const auto& [shard, serial] : receipt.serials) serials[py::int_(shard)] = serial;
+  return py::make_tuple(serials, receipt.count, NameOf(receipt.durability));
+}
+
 void RegisterDatabase(py::module_& module) {
+  py::class_<Completions, std::shared_ptr<Completions>>(module, "Completions",
+                                                        "Outcomes of asynchronous appends.")
+      .def(py::init<>())
+      .def("take", &TakeCompletions)
+      .def("close", &Completions::Close);
+
   module.attr("FORMAT_VERSION") = kFormatVersion;
   module.attr("ROCKSDB_VERSION") = RocksDbVersion();
   py::class_<Database>(module, "Database", "An open database.",
@@ -203,12 +292,19 @@ void RegisterDatabase(py::module_& module) {
                   py::arg("only_shards"), py::arg("durability"), py::arg("cache_bytes"),
                   py::arg("write_buffer_bytes"), py::arg("shards"), py::arg("layout"),
                   py::arg("timestamp_bytes"), py::arg("structures"), py::arg("thresholds"),
-                  py::arg("retention"))
+                  py::arg("retention"), py::arg("commit"), py::arg("quota_bytes"))
       .def_property_readonly("path", &Database::path)
       .def_property_readonly("schema", &SchemaOf)
       .def_property_readonly("closed", &Database::closed)
       .def("append_rows", &AppendRows, py::arg("rows"), py::arg("durability"))
       .def("append_arrow", &AppendArrow, py::arg("stream"), py::arg("durability"))
+      .def("append_rows_async", &AppendRowsAsync, py::arg("rows"), py::arg("durability"),
+           py::arg("completions"), py::arg("token"))
+      .def("append_arrow_async", &AppendArrowAsync, py::arg("stream"), py::arg("durability"),
+           py::arg("completions"), py::arg("token"))
+      .def("delete", &Delete, py::arg("filter"), py::arg("start"), py::arg("end"),
+           py::arg("durability"))
+      .def("begin", &Begin, py::arg("shard"), py::arg("generation"), py::arg("durability"))
       .def("scan", &NewScan, py::arg("filter"), py::arg("start"), py::arg("end"),
            py::arg("time_order"), py::arg("streams"))
       .def("streams", &Streams, py::arg("filter"), py::arg("start"), py::arg("end"))

@@ -6,7 +6,7 @@ set -euo pipefail
 
 packages=(
   build-essential cmake ninja-build ccache
-  libzstd-dev liblz4-dev libdeflate-dev libxxhash-dev libgtest-dev libbenchmark-dev
+  libzstd-dev liblz4-dev libdeflate-dev libxxhash-dev libgtest-dev libbenchmark-dev libsqlite3-dev
   dpkg-dev ca-certificates debian-archive-keyring # RocksDB's source package
 )
 

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import sqlite3
 
 import workloads
-from figures import micros_short, replace_figures
+from figures import replace_figures, short
 from measure import ROUNDS, Timing, interleaved, once
 from stores import STORES, DuckDb, Store, TopicDb, disk_bytes
 from workloads import Workload, digest, fleet
@@ -68,7 +68,7 @@ class Report:
                 "; ".join(filter(None, (ratio, note))),
                 group=what,
                 side=name,
-                short=micros_short(micros) if name == TopicDb.name else f"{timing.cpu / ours:.2f} ×",
+                short=short(micros, timing.cpu / ours, ours=name == TopicDb.name),
                 cpu_s=timing.cpu_s,
                 wall_s=timing.wall_s,
                 rows=rows,

@@ -11,12 +11,15 @@ from topicdb import _core
 from topicdb._core import (
     Batch,
     ClosedError,
+    ConflictError,
     CorruptionError,
     Error,
     ForkedError,
     Iterator,
     LockedError,
     NotFoundError,
+    PreconditionError,
+    QuotaError,
     ReadOnlyError,
     SchemaError,
     Slab,
@@ -28,25 +31,32 @@ from topicdb._core import (
 )
 from topicdb._types import Message, Page, Receipt
 from topicdb.database import Database, open
+from topicdb.map import Map
 from topicdb.scan import Scan
 from topicdb.times import time_us
+from topicdb.transaction import SERIAL, Transaction
 
 _core.configure(Message, time_us)
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "SERIAL",
     "Batch",
     "ClosedError",
+    "ConflictError",
     "CorruptionError",
     "Database",
     "Error",
     "ForkedError",
     "Iterator",
     "LockedError",
+    "Map",
     "Message",
     "NotFoundError",
     "Page",
+    "PreconditionError",
+    "QuotaError",
     "ReadOnlyError",
     "Receipt",
     "Scan",
@@ -55,6 +65,7 @@ __all__ = [
     "StorageError",
     "Stream",
     "TopicError",
+    "Transaction",
     "open",
     "shard_of",
     "topic_matches",

@@ -26,6 +26,13 @@ class CorruptionError(Error, OSError): ...
 class StorageError(Error, OSError): ...
 class ClosedError(Error, RuntimeError): ...
 class ForkedError(Error, RuntimeError): ...
+class QuotaError(Error, OSError): ...
+
+class ConflictError(Error, RuntimeError):
+    conflicts: Sequence[tuple[str, int | None, int | None, int]]
+
+class PreconditionError(Error, RuntimeError):
+    failures: Sequence[tuple[str, int, bytes | None, bytes | None]]
 
 def configure(message_type: type[Message], time_us: Callable[..., int], /) -> None:
     """Tells the extension which tuple type to build and what converts times that are no ints."""
@@ -135,6 +142,33 @@ class Scan:
     def close(self) -> None: ...
 
 @final
+class Transaction:
+    def write(
+        self, topic: str, timestamp: int | None, value: object | None, reserved: bool = False
+    ) -> None:
+        """value None: the serial of the commit, 8 bytes big-endian."""
+    def delete(
+        self, filter: str, start: int | None, end: int | None, reserved: bool = False
+    ) -> None: ...
+    def get(self, topic: str, timestamp: int) -> bytes | None: ...
+    def scan(self, filter: str, start: int | None, end: int | None) -> Scan: ...
+    def require(self, topic: str, timestamp: int, value: object | None) -> None:
+        """value None: there must be no message."""
+    def commit(self) -> tuple[dict[int, int], int, str]: ...
+    def rollback(self) -> None: ...
+    @property
+    def open(self) -> bool: ...
+    @property
+    def shard(self) -> int: ...
+
+@final
+class Completions:
+    def __init__(self) -> None: ...
+    def take(self) -> list[tuple[int, tuple[dict[int, int], int, str] | BaseException]]:
+        """Waits for outcomes of (token, receipt or error); empty when closed."""
+    def close(self) -> None: ...
+
+@final
 class Database:
     @staticmethod
     def open(
@@ -151,6 +185,8 @@ class Database:
         structures: Sequence[str] | None,
         thresholds: Sequence[int] | None,
         retention: Sequence[tuple[str, int]] | None,
+        commit: tuple[int, int, int, int, int],
+        quota_bytes: int,
     ) -> Database: ...
     @property
     def path(self) -> str: ...
@@ -164,6 +200,16 @@ class Database:
     def append_arrow(
         self, stream: object, durability: str | None
     ) -> tuple[dict[int, int], int, str]: ...
+    def append_rows_async(
+        self, rows: Iterable[Any], durability: str | None, completions: Completions, token: int
+    ) -> None: ...
+    def append_arrow_async(
+        self, stream: object, durability: str | None, completions: Completions, token: int
+    ) -> None: ...
+    def delete(
+        self, filter: str, start: int | None, end: int | None, durability: str | None
+    ) -> tuple[dict[int, int], int, str]: ...
+    def begin(self, shard: int, generation: int | None, durability: str | None) -> Transaction: ...
     def scan(
         self,
         filter: str,

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, overload
 
 from topicdb import _core
 from topicdb._core import Iterator, Slab, Stream
 from topicdb._types import Page, Receipt
+from topicdb.completions import Completer
+from topicdb.map import RAW, Codec, Map
 from topicdb.scan import BATCH_BYTES_MAX, Scan
 from topicdb.times import TimeLike, duration_us, now_us, optional_time_us, time_us
+from topicdb.transaction import Transaction, transact
 
+Result = TypeVar("Result")
+Value = TypeVar("Value")
 Durability: TypeAlias = Literal["none", "os", "disk"]
 BytesLike: TypeAlias = "bytes | bytearray | memoryview"
 Row: TypeAlias = "tuple[str, TimeLike | None, BytesLike]"
 KEEP_FOREVER = 0
+NO_QUOTA = 0
 
 
 class ArrowStream(Protocol):
@@ -48,6 +57,12 @@ def open(
     only_shards: Sequence[int] | None = None,
     cache_bytes: int = 32 << 20,
     write_buffer_bytes: int = 32 << 20,
+    flush_interval: str | timedelta = "10ms",
+    idle_flush_interval: str | timedelta = "1ms",
+    max_pending: int = 10_000,
+    max_pending_bytes: int = 64 << 20,
+    conflict_window: str | timedelta = "5s",
+    quota_bytes: int | None = None,
 ) -> Database:
     """Opens the database at ``path``, or creates it there (``mode="rw"``) with the given schema.
 
@@ -68,6 +83,12 @@ def open(
             ``"disk"`` a power cut.
         only_shards: open these shards only; other processes may write the others.
         cache_bytes, write_buffer_bytes: memory for reads, and for writes before they go to files.
+        flush_interval, idle_flush_interval: asynchronous appends gather until the oldest has waited
+            for the first, or none came for the second. Others are written at once.
+        max_pending, max_pending_bytes: commits that may wait in a shard; who brings more waits.
+        conflict_window: a transaction that writes must not be open for longer.
+        quota_bytes: while the open shards have so many bytes on disk (measured once a second),
+            what adds data raises QuotaError; deletes pass. None: no limit.
 
     Raises:
         NotFoundError: ``mode="r"`` and nothing is there. CorruptionError: something else is there,
@@ -91,8 +112,24 @@ def open(
         structures=structures,
         thresholds=thresholds,
         retention=_retention_classes(retention),
+        commit=(
+            duration_us(flush_interval, what="flush_interval"),
+            duration_us(idle_flush_interval, what="idle_flush_interval"),
+            duration_us(conflict_window, what="conflict_window"),
+            max_pending,
+            max_pending_bytes,
+        ),
+        quota_bytes=_quota(quota_bytes),
     )
     return Database(core)
+
+
+def _quota(quota_bytes: int | None) -> int:
+    if quota_bytes is None:
+        return NO_QUOTA
+    if quota_bytes < 1:
+        raise ValueError(f"quota_bytes: expected at least 1, or None, got {quota_bytes}")
+    return quota_bytes
 
 
 def _retention_classes(
@@ -118,6 +155,8 @@ class Database:
 
     def __init__(self, core: _core.Database) -> None:
         self._core = core
+        self._completer = Completer(core)
+        self._completer.retire_with(self)
 
     def append(
         self,
@@ -139,6 +178,135 @@ class Database:
         if hasattr(messages, "__arrow_c_stream__") or hasattr(messages, "__arrow_c_array__"):
             return Receipt(*self._core.append_arrow(messages, durability))
         return Receipt(*self._core.append_rows(messages, durability))
+
+    def append_async(
+        self,
+        messages: Iterable[Row] | ArrowStream | ArrowArray,
+        *,
+        durability: Durability | None = None,
+    ) -> Future[Receipt]:
+        """As ``append``, but returns once the messages are copied and queued.
+
+        They gather with other appends of a few milliseconds (``flush_interval``), so that many
+        small ones cost little. Appends of one thread are stored in their order. Bad rows raise
+        here; what happens later is in the future, which cannot be cancelled. While ``max_pending``
+        appends wait, it waits too. ``close`` finishes what is queued.
+        """
+        if hasattr(messages, "__arrow_c_stream__") or hasattr(messages, "__arrow_c_array__"):
+            return self._completer.start(
+                partial(self._core.append_arrow_async, messages, durability)
+            )
+        return self._completer.start(partial(self._core.append_rows_async, messages, durability))
+
+    async def append_await(
+        self,
+        messages: Iterable[Row] | ArrowStream | ArrowArray,
+        *,
+        durability: Durability | None = None,
+    ) -> Receipt:
+        """As ``append``, for asyncio. A task that is cancelled does not take its messages back."""
+        return await asyncio.wrap_future(self.append_async(messages, durability=durability))
+
+    def delete(
+        self,
+        filter: str,
+        *,
+        start: TimeLike | None = None,
+        end: TimeLike | None = None,
+        durability: Durability | None = None,
+    ) -> Receipt:
+        """Removes what matches in ``start`` <= timestamp < ``end``, from all generations.
+
+        In each shard it is one commit: readers see all of it or nothing. Any number of messages is
+        removed in bounded memory, and ``count`` of the receipt says how many. The disk space comes
+        back as files are compacted; ``drop_slab`` is faster where it will do.
+        """
+        return Receipt(*self._core.delete(filter, *_time_range(start, end), durability))
+
+    def transaction(
+        self,
+        *,
+        key: str | None = None,
+        shard: int | None = None,
+        generation: int | None = None,
+        durability: Durability | None = None,
+    ) -> Transaction:
+        """Begins a transaction on the shard of ``key``, or on ``shard``. Use it in ``with``.
+
+        ``generation``: reads, deletes and writes only there; otherwise it reads and deletes in all
+        and writes to the current one. Raises ValueError for a shard that is not there,
+        NotFoundError for such a generation, ReadOnlyError if the shard is not open for writing.
+
+        >>> with db.transaction(key="client-7") as tx:              # doctest: +SKIP
+        ...     n = int(tx.get("sessions/client-7/visits") or 0)
+        ...     tx.write("sessions/client-7/visits", 0, str(n + 1).encode())
+        """
+        return Transaction(self._core.begin(self._shard(key, shard), generation, durability))
+
+    def transact(
+        self,
+        function: Callable[[Transaction], Result],
+        *,
+        key: str | None = None,
+        shard: int | None = None,
+        generation: int | None = None,
+        durability: Durability | None = None,
+        retries: int = 10,
+    ) -> Result:
+        """Runs ``function(tx)`` in a transaction and returns its result.
+
+        After a ConflictError it is run again, at most ``retries`` times, with a growing random
+        pause; so it should change nothing but the transaction (see ``Transaction.on_commit``).
+        """
+        return transact(
+            self,
+            function,
+            key=key,
+            shard=shard,
+            generation=generation,
+            durability=durability,
+            retries=retries,
+        )
+
+    @overload
+    def map(
+        self, name: str, *, takeover: bool = False, durability: Durability | None = None
+    ) -> Map[bytes]: ...
+    @overload
+    def map(
+        self,
+        name: str,
+        *,
+        codec: tuple[Callable[[Value], bytes], Callable[[bytes], Value]],
+        takeover: bool = False,
+        durability: Durability | None = None,
+    ) -> Map[Value]: ...
+    def map(
+        self,
+        name: str,
+        *,
+        codec: tuple[Callable[[Any], bytes], Callable[[bytes], Any]] = RAW,
+        takeover: bool = False,
+        durability: Durability | None = None,
+    ) -> Map[Any]:
+        """Opens the persistent map ``name``, a dict of str to bytes; makes it if need be.
+
+        ``codec``: (encode, decode) between values and bytes. ConflictError: the map has an owner
+        that has not closed it; ``takeover=True`` takes it from there. See ``Map``.
+        """
+        opened: Map[Any] = Map(self._core, name, Codec(*codec), durability)
+        opened._open(takeover=takeover)
+        return opened
+
+    def _shard(self, key: str | None, shard: int | None) -> int:
+        shards: int = self._core.schema["shards"]
+        if key is not None and shard is not None:
+            raise ValueError("a transaction takes key= or shard=, not both")
+        if key is not None:
+            return _core.shard_of(key, shards)
+        if shard is None and shards > 1:
+            raise ValueError(f"key= or shard= is needed: the database has {shards} shards")
+        return shard or 0
 
     def scan(
         self,
@@ -230,8 +398,11 @@ class Database:
         self._core.flush()
 
     def close(self) -> None:
-        """Waits for calls in flight, flushes, releases the locks. May be repeated."""
-        self._core.close()
+        """Waits for calls in flight, flushes, releases the locks. May be repeated.
+
+        Running scans, transactions and maps end; queued appends are finished before.
+        """
+        self._completer.close_database()
 
     @property
     def path(self) -> str:

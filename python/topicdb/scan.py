@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator as _Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from topicdb import _core
 from topicdb._types import Message
@@ -16,6 +16,13 @@ BATCH_ROWS = 10_000
 BATCH_BYTES_MAX = 8 << 20
 
 
+class _Scannable(Protocol):
+    """A core database or transaction."""
+
+    @property
+    def scan(self) -> Any: ...
+
+
 class Scan:
     """Messages that match a filter in a time range; made by ``Database.scan``.
 
@@ -24,7 +31,7 @@ class Scan:
     ``__arrow_c_stream__``.
     """
 
-    def __init__(self, database: _core.Database, arguments: tuple[Any, ...]) -> None:
+    def __init__(self, database: _Scannable, arguments: tuple[Any, ...]) -> None:
         self._database = database
         self._arguments = arguments
 
@@ -71,7 +78,7 @@ class Scan:
 
     @contextmanager
     def _opened(self) -> _Iterator[_core.Scan]:
-        scan = self._database.scan(*self._arguments)
+        scan: _core.Scan = self._database.scan(*self._arguments)
         try:
             yield scan
         finally:

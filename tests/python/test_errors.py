@@ -13,12 +13,15 @@ from support import nothing_written
 import topicdb
 from topicdb import (
     ClosedError,
+    ConflictError,
     CorruptionError,
     Database,
     Error,
     ForkedError,
     LockedError,
     NotFoundError,
+    PreconditionError,
+    QuotaError,
     ReadOnlyError,
     SchemaError,
     StorageError,
@@ -37,6 +40,9 @@ BUILT_IN = {
     StorageError: OSError,
     ClosedError: RuntimeError,
     ForkedError: RuntimeError,
+    ConflictError: RuntimeError,
+    PreconditionError: RuntimeError,
+    QuotaError: OSError,
 }
 BAD_ROWS: dict[str, tuple[Any, type[Exception]]] = {
     "no_tuple": (5, TypeError),
@@ -342,6 +348,10 @@ def test_readers_do_not_write(db_path: Path) -> None:
         for write in (
             lambda: reader.append([("a", 2, b"")]),
             lambda: reader.append(pa.table(ARROW_GOOD)),
+            lambda: reader.append_async([("a", 2, b"")]),
+            lambda: reader.delete("#"),
+            lambda: reader.transaction(),
+            lambda: reader.map("m"),
             lambda: reader.rotate(),
             lambda: reader.drop_slab(reader.slabs()[0]),
             lambda: reader.expire(2**62),

@@ -21,11 +21,25 @@ namespace topicdb {
 
 class DatabaseImpl;
 class ScanImpl;
+class Transaction;
+struct TransactionOptions;
 
 // start <= timestamp < end; an absent bound is none.
 struct TimeRange {
   std::optional<std::int64_t> start;
   std::optional<std::int64_t> end;
+
+  bool operator==(const TimeRange&) const = default;
+};
+
+inline bool Contains(const TimeRange& range, std::int64_t timestamp) {
+  return timestamp >= range.start.value_or(0) && (!range.end.has_value() || timestamp < *range.end);
+}
+
+// Messages of a filter in a time range.
+struct KeyRange {
+  Filter filter;
+  TimeRange range;
 };
 
 // How much one read may return. At least one message comes back however large it is.
@@ -113,6 +127,21 @@ class Database {
   // fails after another succeeded, the message says which ones hold the messages.
   Result<Receipt> Append(std::span<const MessageView> messages,
                          std::optional<Durability> durability = std::nullopt);
+
+  // As Append, but returns once the messages are queued; they gather with others (CommitOptions).
+  // `done` is called from another thread, or from this one if `messages` is empty, and must not
+  // block or throw. What `owner` keeps alive, the messages are part of. An error returned here
+  // means that nothing was queued and `done` is not called. Waits while a queue is full.
+  Status AppendAsync(std::span<const MessageView> messages, std::shared_ptr<const void> owner,
+                     std::optional<Durability> durability,
+                     std::function<void(Result<Receipt>)> done);
+  // Removes what matches in the open shards, in each of them as one commit; however much it is, in
+  // steps of bounded memory that readers do not see. The receipt counts the messages removed.
+  // kInvalidArgument for a range that ends before it starts.
+  Result<Receipt> Delete(const Filter& filter, const TimeRange& range,
+                         std::optional<Durability> durability = std::nullopt);
+  // kInvalidArgument for a shard that is not there, kNotFound for such a generation, kReadOnly.
+  Result<std::unique_ptr<Transaction>> Begin(const TransactionOptions& options);
 
   // Streams that may hold messages that match, ordered by slab and structure.
   Result<std::vector<Stream>> Streams(const Filter& filter, const TimeRange& range) const;

@@ -1,6 +1,7 @@
 // Schema of a database (fixed when it is created) and settings of a handle.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -63,6 +64,21 @@ struct SchemaRequest {
   std::optional<std::vector<RetentionClass>> retention;
 };
 
+// How commits of one shard are gathered.
+struct CommitOptions {
+  // An asynchronous commit waits at most so long for others to share its write, and less when none
+  // came for the second of these.
+  std::chrono::microseconds flush_interval{10'000};
+  std::chrono::microseconds idle_flush_interval{1'000};
+  // Commits, and bytes of their messages, that may wait; who brings more waits himself.
+  std::size_t pending_max = 10'000;
+  std::size_t pending_bytes_max = std::size_t{64} << 20;
+  // What was committed is remembered so long for the transactions that are open, and at most so
+  // many messages of it. A transaction that was open for longer fails.
+  std::chrono::microseconds conflict_window{5'000'000};
+  std::size_t conflict_entries_max = 1'000'000;
+};
+
 struct OpenOptions {
   SchemaRequest schema;
   bool read_only = false;
@@ -75,6 +91,10 @@ struct OpenOptions {
   // Written messages kept in memory before they go to files, shared by all shards. Also bounds the
   // log that opening (and every read-only open beside a writer) has to replay.
   std::size_t write_buffer_bytes = std::size_t{32} << 20;
+  CommitOptions commit;
+  // Appends and writes fail with kQuota while the open shards have at least so many bytes on disk
+  // (measured once a second, estimated in between); 0: no limit.
+  std::uint64_t quota_bytes = 0;
 };
 
 }  // namespace topicdb

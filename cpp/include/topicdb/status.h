@@ -25,6 +25,10 @@ enum class Code {
   kClosed = 9,           // the handle is closed
   kForked = 10,          // the handle was inherited by a forked child
   kInterrupted = 11,     // the caller asked to stop
+  kConflict = 12,        // a transaction lost against another commit; nothing was applied, and
+                         // running it again may succeed
+  kPrecondition = 13,    // what a transaction requires is not so; running it again cannot help
+  kQuota = 14,           // the database is as large as its quota allows; deletes still pass
 };
 
 // Cheap to move; the message says which path, topic or option and what to do.
@@ -62,6 +66,9 @@ Status StorageFault(std::string message);
 Status Closed(std::string message);
 Status Forked(std::string message);
 Status Interrupted();
+Status Conflict(std::string message);
+Status PreconditionFault(std::string message);
+Status QuotaFault(std::string message);
 
 // A T, or the Status that says why there is none.
 template <typename T>

@@ -14,6 +14,10 @@ namespace topicdb {
 // MQTT 5 section 4.7.3: a topic has 1 to 65,535 bytes.
 inline constexpr std::size_t kTopicBytesMax = 65'535;
 
+// Topics that begin so are TopicDB's own: maps are kept there.
+inline constexpr std::string_view kReservedPrefix = "$topicdb/";
+inline bool IsReservedTopic(std::string_view topic) { return topic.starts_with(kReservedPrefix); }
+
 // Whether `topic` is a valid topic name: 1 to 65,535 bytes of UTF-8 without NUL, '+' and '#'.
 // kTopic with the reason if it is not.
 Status CheckTopic(std::string_view topic);
@@ -55,12 +59,16 @@ class Filter {
 
   // Whether a valid topic matches, by the rules of MQTT 5 section 4.7.
   bool Matches(std::string_view topic) const;
+  // Whether there can be a topic that both match.
+  bool Intersects(const Filter& other) const;
 
   const std::string& text() const { return text_; }
   // Levels without the final '#'.
   const std::vector<Level>& levels() const { return levels_; }
   // Whether it ends in '#': any number of further levels, none included.
   bool ends_in_hash() const { return ends_in_hash_; }
+  // Whether it has no wildcard, and so is the topic that it matches.
+  bool is_topic() const;
   // Whether its first level is '+' or '#', so that topics beginning with '$' do not match.
   bool begins_with_wildcard() const;
 

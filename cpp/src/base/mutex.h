@@ -2,6 +2,8 @@
 // libstdc++). `make lint` runs the analysis; other compilers see plain classes.
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <mutex>
 #include <shared_mutex>
 
@@ -32,6 +34,7 @@ class TOPICDB_CAPABILITY("mutex") Mutex {
   void Unlock() TOPICDB_RELEASE() { mutex_.unlock(); }
 
  private:
+  friend class CondVar;
   std::mutex mutex_;
 };
 
@@ -55,6 +58,27 @@ class TOPICDB_SCOPED_CAPABILITY MutexLock {
 
  private:
   Mutex& mutex_;
+};
+
+// Waits may end without a notice, so they belong in a loop that asks for what is waited for.
+class CondVar {
+ public:
+  void Wait(Mutex& mutex) TOPICDB_REQUIRES(mutex) {
+    std::unique_lock<std::mutex> held(mutex.mutex_, std::adopt_lock);
+    condition_.wait(held);
+    held.release();
+  }
+  void WaitUntil(Mutex& mutex, std::chrono::steady_clock::time_point deadline)
+      TOPICDB_REQUIRES(mutex) {
+    std::unique_lock<std::mutex> held(mutex.mutex_, std::adopt_lock);
+    condition_.wait_until(held, deadline);
+    held.release();
+  }
+  void NotifyOne() { condition_.notify_one(); }
+  void NotifyAll() { condition_.notify_all(); }
+
+ private:
+  std::condition_variable condition_;
 };
 
 class TOPICDB_SCOPED_CAPABILITY WriterLock {

@@ -17,5 +17,8 @@ Status StorageFault(std::string message) { return {Code::kStorage, std::move(mes
 Status Closed(std::string message) { return {Code::kClosed, std::move(message)}; }
 Status Forked(std::string message) { return {Code::kForked, std::move(message)}; }
 Status Interrupted() { return {Code::kInterrupted, "interrupted by the caller"}; }
+Status Conflict(std::string message) { return {Code::kConflict, std::move(message)}; }
+Status PreconditionFault(std::string message) { return {Code::kPrecondition, std::move(message)}; }
+Status QuotaFault(std::string message) { return {Code::kQuota, std::move(message)}; }
 
 }  // namespace topicdb

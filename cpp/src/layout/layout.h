@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include <rocksdb/db.h>
 #include <rocksdb/write_batch.h>
@@ -28,6 +31,14 @@ struct PlacedMessage {
   std::string_view value;
 };
 
+// Messages of a stream that are deleted, though they may still be stored: those that match and were
+// written by the commit `serial` or an earlier one.
+struct RowMask {
+  RowFilter filter;
+  TimeRange range;
+  std::uint64_t serial;
+};
+
 // What to read of one stream.
 struct ReadRequest {
   std::uint32_t stream;
@@ -35,6 +46,14 @@ struct ReadRequest {
   RowFilter filter;
   TimeRange range;
   Position position;
+  std::vector<RowMask> masks = {};
+  std::uint64_t serial_max = std::numeric_limits<std::uint64_t>::max();  // of what is returned
+};
+
+// A message as it is found by its key.
+struct StoredMessage {
+  std::uint64_t serial = 0;
+  std::string value;
 };
 
 struct ReadLimits {
@@ -80,6 +99,13 @@ class Layout {
   // Adds a message, with its index entries, to a commit.
   virtual rocksdb::Status Put(const PlacedMessage& message, rocksdb::ColumnFamilyHandle* family,
                               rocksdb::WriteBatch* batch) const = 0;
+  // Removes a message that is stored, with its index entries; only its stream, words and time are
+  // looked at.
+  virtual rocksdb::Status Delete(const PlacedMessage& message, rocksdb::ColumnFamilyHandle* family,
+                                 rocksdb::WriteBatch* batch) const = 0;
+  // The message at this place, masks aside; absent if there is none. kCorruption.
+  virtual Result<std::optional<StoredMessage>> Get(const RocksSource& source,
+                                                   const PlacedMessage& message) const = 0;
   virtual std::unique_ptr<StreamReader> NewReader(const RocksSource& source,
                                                   ReadRequest request) const = 0;
 };

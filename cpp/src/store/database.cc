@@ -10,47 +10,6 @@ namespace topicdb {
 
 namespace {
 
-// An append is one write in memory before it is one on disk.
-constexpr std::size_t kAppendBytesMax = std::size_t{1} << 30;
-
-Status CheckMessage(const MessageView& message, std::uint32_t timestamp_bytes) {
-  TOPICDB_RETURN_IF_ERROR(CheckTopic(message.topic));
-  if (message.timestamp < 0 && message.timestamp != kAssignTimestamp) {
-    return InvalidArgument("timestamp " + std::to_string(message.timestamp) +
-                           " is outside 0 <= t < 2**63 microseconds");
-  }
-  if (timestamp_bytes == 0 && message.timestamp > 0) {
-    return InvalidArgument("timestamp " + std::to_string(message.timestamp) +
-                           ": a database with timestamp_bytes=0 knows no time but 0");
-  }
-  if (message.value.size() > kValueBytesMax) {
-    return InvalidArgument("the value has " + std::to_string(message.value.size()) +
-                           " bytes, at most " + std::to_string(kValueBytesMax) + " are allowed");
-  }
-  return Status::Ok();
-}
-
-// Checks all messages; the error names the row.
-Status CheckMessages(std::span<const MessageView> messages, std::uint32_t timestamp_bytes) {
-  std::size_t bytes = 0;
-  for (std::size_t row = 0; row < messages.size(); ++row) {
-    TOPICDB_RETURN_IF_ERROR(
-        CheckMessage(messages[row], timestamp_bytes).WithContext("row " + std::to_string(row)));
-    bytes += messages[row].topic.size() + messages[row].value.size();
-  }
-  if (bytes <= kAppendBytesMax) return Status::Ok();
-  return InvalidArgument("one append takes at most 1 GiB of topics and values, this has " +
-                         std::to_string(bytes) + " bytes: split it");
-}
-
-std::string Committed(const Receipt& receipt) {
-  std::string shards;
-  for (const auto& [shard, serial] : receipt.serials) {
-    shards += (shards.empty() ? "" : ", ") + std::to_string(shard);
-  }
-  return shards.empty() ? "" : "; the messages of shards [" + shards + "] are stored";
-}
-
 Status CheckIsHere(const DatabaseId& asked, const DatabaseImpl& impl, const char* what) {
   if (asked == impl.environment().database) return Status::Ok();
   return NotFound(std::string(what) + " belongs to another database than " +
@@ -70,8 +29,8 @@ Result<StreamTarget> FindTarget(const DatabaseImpl& impl, const ShardMoment& mom
                                 bool* read_only) {
   const RetentionRules& rules = impl.environment().rules;
   const SlabView* found = moment.view->Find(slab);
-  if (found == nullptr || slab.retention_class >= rules.size()) {
-    const bool known = slab.retention_class < rules.size();
+  if (found == nullptr || slab.retention_class > rules.reserved()) {
+    const bool known = slab.retention_class <= rules.reserved();
     return NotFound(DescribeSlab(slab, known ? rules.FilterOf(slab.retention_class) : "?") +
                     " is gone: it was dropped");
   }
@@ -91,12 +50,6 @@ Result<StreamTarget> FindTarget(const DatabaseImpl& impl, const ShardMoment& mom
 }
 
 }  // namespace
-
-// Leaves the enclosing function unless the handle is usable; keeps it so until the function ends.
-#define TOPICDB_ENTER(impl)                       \
-  TOPICDB_RETURN_IF_ERROR((impl)->CheckUsable()); \
-  const ReaderLock in_use((impl)->lifecycle());   \
-  TOPICDB_RETURN_IF_ERROR((impl)->CheckUsable())
 
 std::string RocksDbVersion() { return rocks::Version(); }
 
@@ -119,36 +72,6 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
 const std::string& Database::path() const { return impl_->environment().database_path; }
 const Schema& Database::schema() const { return impl_->environment().schema; }
 bool Database::closed() const { return impl_->closed(); }
-
-Result<Receipt> Database::Append(std::span<const MessageView> messages,
-                                 std::optional<Durability> durability) {
-  TOPICDB_ENTER(impl_);
-  const Schema& stored = schema();
-  if (impl_->environment().read_only) return ReadOnly(path() + " was opened with mode='r'");
-  TOPICDB_RETURN_IF_ERROR(CheckMessages(messages, stored.timestamp_bytes));
-  std::vector<std::vector<MessageView>> by_shard(stored.shards);
-  for (const MessageView& message : messages) {
-    by_shard[ShardOfTopic(message.topic, stored.shards)].push_back(message);
-  }
-  for (std::uint32_t index = 0; index < stored.shards; ++index) {
-    if (by_shard[index].empty()) continue;
-    TOPICDB_RETURN_IF_ERROR(impl_->FindShard(index).status().WithContext(
-        "topic '" + std::string(by_shard[index].front().topic) + "'"));
-  }
-  Receipt receipt;
-  receipt.count = messages.size();
-  receipt.durability = durability.value_or(impl_->default_durability());
-  for (const auto& shard : impl_->Shards()) {
-    const auto& part = by_shard[shard->index()];
-    if (part.empty()) continue;
-    Result<std::uint64_t> serial = shard->Commit(part, receipt.durability);
-    if (!serial.ok()) {
-      return Status(serial.status().code(), serial.status().message() + Committed(receipt));
-    }
-    receipt.serials.emplace_back(shard->index(), *serial);
-  }
-  return receipt;
-}
 
 Result<std::vector<Stream>> Database::Streams(const Filter& filter, const TimeRange& range) const {
   TOPICDB_ENTER(impl_);

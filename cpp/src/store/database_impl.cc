@@ -20,7 +20,17 @@ Status CheckOptions(const std::string& path, const OpenOptions& options) {
     return InvalidArgument("write_buffer_bytes: at least 65536 are needed, got " +
                            std::to_string(options.write_buffer_bytes));
   }
-  return Status::Ok();
+  const CommitOptions& commit = options.commit;
+  const auto positive = [](const char* name, auto value) {
+    return value > 0 ? Status::Ok()
+                     : InvalidArgument(std::string(name) + ": at least 1 is needed, got " +
+                                       std::to_string(value));
+  };
+  TOPICDB_RETURN_IF_ERROR(positive("flush_interval", commit.flush_interval.count()));
+  TOPICDB_RETURN_IF_ERROR(positive("idle_flush_interval", commit.idle_flush_interval.count()));
+  TOPICDB_RETURN_IF_ERROR(positive("max_pending", commit.pending_max));
+  TOPICDB_RETURN_IF_ERROR(positive("max_pending_bytes", commit.pending_bytes_max));
+  return positive("conflict_window", commit.conflict_window.count());
 }
 
 Status CheckOnlyShards(const std::optional<std::vector<std::uint32_t>>& only_shards,
@@ -46,7 +56,8 @@ DatabaseImpl::DatabaseImpl(std::shared_ptr<const ShardEnvironment> environment,
                            const OpenOptions& options)
     : environment_(std::move(environment)),
       only_shards_(options.only_shards),
-      durability_(options.durability) {}
+      durability_(options.durability),
+      quota_bytes_(options.quota_bytes) {}
 
 Result<std::shared_ptr<DatabaseImpl>> DatabaseImpl::Open(const std::string& path,
                                                          const OpenOptions& options) {
@@ -60,6 +71,7 @@ Result<std::shared_ptr<DatabaseImpl>> DatabaseImpl::Open(const std::string& path
   TOPICDB_ASSIGN_OR_RETURN(environment->rules, RetentionRules::Make(descriptor.schema.retention));
   environment->resources =
       rocks::MakeSharedResources(options.cache_bytes, options.write_buffer_bytes);
+  environment->commit = options.commit;
   environment->read_only = options.read_only;
   auto database = std::make_shared<DatabaseImpl>(std::move(environment), options);
   TOPICDB_RETURN_IF_ERROR(database->OpenShards());
@@ -117,14 +129,29 @@ std::vector<ShardMoment> DatabaseImpl::Moments() const {
 // Scans that run keep the shards they began with.
 Status DatabaseImpl::Refresh() { return environment_->read_only ? OpenShards() : Status::Ok(); }
 
-void DatabaseImpl::Register(ScanImpl* scan) {
-  const MutexLock lock(scans_mutex_);
-  scans_.insert(scan);
+Status DatabaseImpl::CheckMayWrite() const {
+  if (!environment_->read_only) return Status::Ok();
+  return ReadOnly(environment_->database_path + " was opened with mode='r'");
 }
 
-void DatabaseImpl::Unregister(ScanImpl* scan) {
-  const MutexLock lock(scans_mutex_);
-  scans_.erase(scan);
+Status DatabaseImpl::CheckQuota() const {
+  if (quota_bytes_ == 0) return Status::Ok();
+  std::uint64_t used = 0;
+  for (const auto& shard : Shards()) used += shard->DiskBytes();
+  if (used < quota_bytes_) return Status::Ok();
+  return QuotaFault(environment_->database_path + " has " + std::to_string(used) +
+                    " bytes, its quota is " + std::to_string(quota_bytes_) +
+                    ": delete or drop something, or raise quota_bytes");
+}
+
+void DatabaseImpl::Register(ViewHolder* holder) {
+  const MutexLock lock(holders_mutex_);
+  holders_.insert(holder);
+}
+
+void DatabaseImpl::Unregister(ViewHolder* holder) {
+  const MutexLock lock(holders_mutex_);
+  holders_.erase(holder);
 }
 
 Status DatabaseImpl::Close() {
@@ -134,12 +161,12 @@ Status DatabaseImpl::Close() {
     return Status::Ok();
   }
   const WriterLock alone(lifecycle_);
-  std::set<ScanImpl*> scans;
+  std::set<ViewHolder*> holders;
   {
-    const MutexLock lock(scans_mutex_);
-    scans.swap(scans_);
+    const MutexLock lock(holders_mutex_);
+    holders.swap(holders_);
   }
-  for (ScanImpl* scan : scans) scan->Release();
+  for (ViewHolder* holder : holders) holder->Release();
   std::vector<std::shared_ptr<Shard>> shards;
   {
     const MutexLock lock(shards_mutex_);

@@ -17,9 +17,24 @@
 
 namespace topicdb {
 
+// What holds views of shards and must give them back before the shards close.
+class ViewHolder {
+ public:
+  ViewHolder() = default;
+  virtual ~ViewHolder() = default;
+  ViewHolder(const ViewHolder&) = delete;
+  ViewHolder& operator=(const ViewHolder&) = delete;
+  // REQUIRES: the database's lifecycle() is held, shared or alone.
+  virtual void Release() = 0;
+};
+
+// kTopic, kInvalidArgument: what no message, or no delete, can be.
+Status CheckMessage(const MessageView& message, std::uint32_t timestamp_bytes, TopicUse use);
+Status CheckDelete(const Filter& filter, const TimeRange& range, TopicUse use);
+
 // Lock rule: every call holds `lifecycle_` shared while it runs, Close holds it alone: so closing
 // waits for calls in flight, and what Close releases is in nobody's hands. Lock order: lifecycle_,
-// a scan's mutex, scans_mutex_, shards_mutex_, then the shard's.
+// the mutex of a scan or transaction, holders_mutex_, shards_mutex_, then the shard's.
 class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
  public:
   static Result<std::shared_ptr<DatabaseImpl>> Open(const std::string& path,
@@ -42,9 +57,15 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   std::vector<ShardMoment> Moments() const;
   Status Refresh() TOPICDB_EXCLUDES(shards_mutex_);
 
-  // Scans are known here, so that Close can take from them what belongs to the shards.
-  void Register(ScanImpl* scan) TOPICDB_EXCLUDES(scans_mutex_);
-  void Unregister(ScanImpl* scan) TOPICDB_EXCLUDES(scans_mutex_);
+  // kReadOnly
+  Status CheckMayWrite() const;
+  // kQuota if the open shards have reached it.
+  Status CheckQuota() const;
+
+  // Scans and transactions are known here, so that Close can take from them what belongs to the
+  // shards.
+  void Register(ViewHolder* holder) TOPICDB_EXCLUDES(holders_mutex_);
+  void Unregister(ViewHolder* holder) TOPICDB_EXCLUDES(holders_mutex_);
 
   Status Close() TOPICDB_EXCLUDES(lifecycle_);
 
@@ -55,14 +76,21 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   const std::shared_ptr<const ShardEnvironment> environment_;
   const std::optional<std::vector<std::uint32_t>> only_shards_;
   const Durability durability_;
+  const std::uint64_t quota_bytes_;
   std::atomic<bool> closing_{false};
   mutable SharedMutex lifecycle_;
 
   mutable Mutex shards_mutex_;
   std::vector<std::shared_ptr<Shard>> shards_ TOPICDB_GUARDED_BY(shards_mutex_);  // by index
 
-  Mutex scans_mutex_;
-  std::set<ScanImpl*> scans_ TOPICDB_GUARDED_BY(scans_mutex_);
+  Mutex holders_mutex_;
+  std::set<ViewHolder*> holders_ TOPICDB_GUARDED_BY(holders_mutex_);
 };
+
+// Leaves the enclosing function unless the handle is usable; keeps it so until the function ends.
+#define TOPICDB_ENTER(impl)                       \
+  TOPICDB_RETURN_IF_ERROR((impl)->CheckUsable()); \
+  const ReaderLock in_use((impl)->lifecycle());   \
+  TOPICDB_RETURN_IF_ERROR((impl)->CheckUsable())
 
 }  // namespace topicdb

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::uint8_t kRecordVersion = 1;
 constexpr std::uint8_t kAllVaryFlag = 1;
+constexpr std::int64_t kNoEnd = -1;
 
 std::string Key(KeyKind kind) { return std::string(1, static_cast<char>(kind)); }
 
@@ -164,6 +165,42 @@ bool Decode(std::string_view key, std::string_view bytes, NodeRecord* node) {
   node->label = decoder.rest();
   return known && decoder.ok() && kind >= 1 && kind <= static_cast<std::uint8_t>(NodeKind::kEnd) &&
          flags <= kAllVaryFlag;
+}
+
+std::string DeletePrefix() { return Key(KeyKind::kDelete); }
+
+std::string DeleteKey(std::uint64_t serial, std::uint32_t index) {
+  std::string key = DeletePrefix();
+  AppendBig<std::uint64_t>(&key, serial);
+  AppendBig<std::uint32_t>(&key, index);
+  return key;
+}
+
+std::string Encode(const DeleteRecord& record) {
+  std::string bytes = NewRecord();
+  AppendLittle<std::uint32_t>(&bytes, record.generation);
+  const TimeRange& range = record.keys.range;
+  AppendSigned(&bytes, range.start.value_or(0));
+  AppendSigned(&bytes, range.end.value_or(kNoEnd));
+  bytes += record.keys.filter.text();
+  return bytes;
+}
+
+bool Decode(std::string_view key, std::string_view bytes, DeleteRecord* record) {
+  if (key.size() != DeleteKey(0, 0).size()) return false;
+  record->serial = ReadBig<std::uint64_t>(key.substr(1));
+  record->index = ReadBig<std::uint32_t>(key.substr(1 + sizeof(std::uint64_t)));
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  record->generation = decoder.Little<std::uint32_t>();
+  const std::int64_t start = ReadSigned(&decoder);
+  const std::int64_t end = ReadSigned(&decoder);
+  Result<Filter> filter = Filter::Parse(decoder.rest());
+  if (!known || !decoder.ok() || start < 0 || end < kNoEnd || !filter.ok()) return false;
+  record->keys.filter = std::move(filter).value();
+  record->keys.range.start = start;
+  record->keys.range.end = end == kNoEnd ? std::nullopt : std::optional(end);
+  return true;
 }
 
 }  // namespace topicdb::meta

@@ -5,6 +5,7 @@
 //   3 | class u32 BE | generation u32 BE     a slab
 //   4 | class u32 BE | generation u32 BE     its counters
 //   5 | class | generation | node u32 BE     a node of its structure trie
+//   6 | serial u64 BE | index u32 BE         a delete that is not finished
 //
 // Records begin with a version byte; numbers are little-endian. RocksDB checksums all of it.
 #pragma once
@@ -14,6 +15,7 @@
 #include <string_view>
 
 #include "structure/structure_trie.h"
+#include "topicdb/database.h"
 #include "topicdb/iterator.h"
 #include "topicdb/options.h"
 
@@ -26,6 +28,7 @@ enum class KeyKind : std::uint8_t {
   kSlab = 3,
   kCounters = 4,
   kNode = 5,
+  kDelete = 6,
 };
 
 std::string IdentityKey();
@@ -39,6 +42,11 @@ std::string NodeKey(const SlabId& slab, NodeId node);
 std::string SlabPrefix();
 // Class and generation of a key made by SlabKey; false if it is none.
 bool DecodeSlabKey(std::string_view key, SlabId* slab);
+
+// Deletes of one commit are counted from 0.
+std::string DeleteKey(std::uint64_t serial, std::uint32_t index);
+// Every delete key begins with this.
+std::string DeletePrefix();
 
 // The column family that holds a slab's messages.
 std::string FamilyName(const SlabId& slab);
@@ -89,5 +97,17 @@ bool Decode(std::string_view bytes, SlabCounters* counters);
 std::string Encode(const NodeRecord& node);
 // `key` is the whole key, made by NodeKey.
 bool Decode(std::string_view key, std::string_view bytes, NodeRecord* node);
+
+// A delete that was committed, though not all of its messages are gone: those that match and were
+// written by the commit `serial` or an earlier one are hidden from readers.
+struct DeleteRecord {
+  std::uint64_t serial = 0;
+  std::uint32_t index = 0;
+  KeyRange keys;
+  std::uint32_t generation = 0;  // only this one; 0: any
+};
+std::string Encode(const DeleteRecord& record);
+// `key` is the whole key, made by DeleteKey.
+bool Decode(std::string_view key, std::string_view bytes, DeleteRecord* record);
 
 }  // namespace topicdb::meta

@@ -29,6 +29,7 @@ Result<RetentionRules> RetentionRules::Make(const std::vector<RetentionClass>& c
 }
 
 std::uint32_t RetentionRules::ClassOf(std::string_view topic) const {
+  if (IsReservedTopic(topic)) return reserved();
   const std::uint32_t last = size() - 1;
   for (std::uint32_t i = 0; i < last; ++i) {
     if (filters_[i].Matches(topic)) return i;

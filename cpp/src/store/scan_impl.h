@@ -13,20 +13,18 @@ namespace topicdb {
 // Rows that a read looks at before it asks whether to stop: some 50 ms.
 inline constexpr std::size_t kExaminedMax = 100'000;
 
-class ScanImpl {
+class ScanImpl : public ViewHolder {
  public:
   ScanImpl(std::shared_ptr<DatabaseImpl> database, std::vector<ShardMoment> moments,
            std::unique_ptr<MessageSource> source);
-  ~ScanImpl();
-  ScanImpl(const ScanImpl&) = delete;
-  ScanImpl& operator=(const ScanImpl&) = delete;
+  ~ScanImpl() override;
 
   Result<std::shared_ptr<const Batch>> Next(const PageLimits& limits,
                                             const InterruptCheck& interrupted)
       TOPICDB_EXCLUDES(mutex_);
   void Close() TOPICDB_EXCLUDES(mutex_);
   // REQUIRES: the database's lifecycle() is held, shared or alone.
-  void Release() TOPICDB_EXCLUDES(mutex_);
+  void Release() override TOPICDB_EXCLUDES(mutex_);
   bool Forked() const { return database_->fork_guard().Forked(); }
 
  private:

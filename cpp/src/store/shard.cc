@@ -1,6 +1,7 @@
 #include "store/shard.h"
 
 #include <algorithm>
+#include <array>
 
 #include <rocksdb/convenience.h>
 
@@ -20,7 +21,10 @@ const SlabView* ShardView::Find(const SlabId& id) const {
 }
 
 Shard::Shard(std::shared_ptr<const ShardEnvironment> environment, std::uint32_t index)
-    : environment_(std::move(environment)), index_(index) {}
+    : environment_(std::move(environment)),
+      index_(index),
+      memory_(environment_->commit.conflict_entries_max),
+      queue_(this, environment_->commit) {}
 
 Shard::~Shard() { Close().IgnoreError(); }
 
@@ -39,16 +43,19 @@ std::shared_ptr<const ShardView> Shard::view() const {
   return view_;
 }
 
-void Shard::Publish(std::shared_ptr<const std::vector<SlabView>> slabs) {
+bool Shard::Publish(SlabViews slabs, DeleteRecords deletes) {
   slabs_ = std::move(slabs);
-  current_.assign(environment_->rules.size(), {});
+  deletes_ = std::move(deletes);
+  current_.assign(environment_->rules.size() + 1, {});
   for (const SlabView& view : *slabs_) {
     if (!view.read_only) current_[view.slab->id().retention_class] = view;
   }
   const rocksdb::Snapshot* snapshot = environment_->read_only ? nullptr : db_->GetSnapshot();
-  auto view = std::make_shared<const ShardView>(db_.get(), snapshot, slabs_);
+  auto view =
+      std::make_shared<const ShardView>(db_.get(), snapshot, slabs_, deletes_, state_.serial);
   const MutexLock lock(view_mutex_);
   view_.swap(view);
+  return open_transactions_ > 0;
 }
 
 const SlabView* Shard::CurrentSlab(std::uint32_t retention_class) const {
@@ -64,12 +71,14 @@ Status Shard::CheckWritable() const {
 
 Status Shard::Write(const rocksdb::WriteOptions& options, rocksdb::WriteBatch* batch) {
   const Status status = rocks::FromRocks(db_->Write(options, batch), "writing " + Name());
-  if (!status.ok()) {
-    poison_ =
-        StorageFault(Name() + " takes no more writes since one failed; close and reopen it (" +
-                     status.message() + ")");
-  }
+  if (!status.ok()) Poison(status);
   return status;
+}
+
+void Shard::Poison(const Status& status) {
+  if (!poison_.ok()) return;
+  poison_ = StorageFault(Name() + " takes no more writes since one failed; close and reopen it (" +
+                         status.message() + ")");
 }
 
 Result<std::shared_ptr<Slab>> Shard::CreateSlab(const SlabId& id, const Slab* previous,
@@ -77,12 +86,14 @@ Result<std::shared_ptr<Slab>> Shard::CreateSlab(const SlabId& id, const Slab* pr
   const Schema& schema = environment_->schema;
   meta::SlabRecord record;
   record.layout = schema.layout;
-  record.timestamp_bytes = static_cast<std::uint8_t>(schema.timestamp_bytes);
+  const bool reserved = id.retention_class == environment_->rules.reserved();
+  record.timestamp_bytes = reserved ? 0 : static_cast<std::uint8_t>(schema.timestamp_bytes);
   record.created_at_us = now_us;
 
   StructureTrie trie(schema.thresholds);
   StructureEdit edit(trie);
-  for (const std::string& hint : schema.structures) {
+  static const std::vector<std::string> kReservedHints{"$topicdb/map/+/+", "$topicdb/owner/+"};
+  for (const std::string& hint : reserved ? kReservedHints : schema.structures) {
     TOPICDB_ASSIGN_OR_RETURN(const Filter filter, Filter::Parse(hint));
     edit.SeedHint(filter);
   }
@@ -120,6 +131,14 @@ Status Shard::Rotate(std::optional<std::uint32_t> retention_class) {
   return RotateClasses(classes);
 }
 
+Status Shard::EnsureReservedSlab() {
+  const MutexLock lock(commit_mutex_);
+  TOPICDB_RETURN_IF_ERROR(CheckWritable());
+  const std::uint32_t reserved = environment_->rules.reserved();
+  if (CurrentSlab(reserved)->slab != nullptr) return Status::Ok();
+  return RotateClasses(std::array{reserved});
+}
+
 // A column family that was made here without its record being written is dropped at the next open.
 Status Shard::RotateClasses(std::span<const std::uint32_t> classes) {
   const std::int64_t now_us = SystemClockUs();
@@ -148,7 +167,7 @@ Status Shard::RotateClasses(std::span<const std::uint32_t> classes) {
   TOPICDB_RETURN_IF_ERROR(Write(options, &batch));
   std::sort(slabs.begin(), slabs.end(),
             [](const SlabView& a, const SlabView& b) { return a.slab->id() < b.slab->id(); });
-  Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)));
+  Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)), deletes_);
   return Status::Ok();
 }
 
@@ -170,9 +189,14 @@ Status Shard::DropSlab(std::uint32_t retention_class, std::uint32_t generation) 
 
   meta::SlabRecord record = slab->record();
   record.state = meta::SlabState::kDropping;
+  // A commit of its own: transactions that began before it may have read what is gone now.
+  if (state_.serial == state_.serial_limit) TOPICDB_RETURN_IF_ERROR(ReserveSerials());
+  meta::CommitState after = state_;
+  ++after.serial;
   const std::string nodes = meta::NodePrefix(id);
   rocksdb::WriteBatch batch;
   rocksdb::Status status = batch.Put(meta::SlabKey(id), meta::Encode(record));
+  if (status.ok()) status = batch.Put(meta::CommitStateKey(), meta::Encode(after));
   if (status.ok()) status = batch.Delete(meta::CountersKey(id));
   if (status.ok()) {
     status = batch.DeleteRange(default_family_->get(), nodes + std::string(4, '\0'),
@@ -182,7 +206,9 @@ Status Shard::DropSlab(std::uint32_t retention_class, std::uint32_t generation) 
   rocksdb::WriteOptions options;
   options.sync = true;
   TOPICDB_RETURN_IF_ERROR(Write(options, &batch));
-  Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)));
+  state_ = after;
+  Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)), deletes_);
+  memory_.Clear(state_.serial);
 
   TOPICDB_RETURN_IF_ERROR(
       rocks::FromRocks(db_->DropColumnFamily(slab->family()), "dropping " + what));
@@ -235,8 +261,27 @@ Status Shard::SaveCleanState() {
   return Write(rocksdb::WriteOptions(), &batch);
 }
 
+std::uint64_t Shard::DiskBytes() const {
+  constexpr std::int64_t kMeasureEveryUs = 1'000'000;
+  const std::int64_t now_us = std::chrono::duration_cast<std::chrono::microseconds>(
+                                  std::chrono::steady_clock::now().time_since_epoch())
+                                  .count();
+  std::int64_t measured_at = disk_measured_at_us_.load();
+  if ((measured_at == 0 || now_us - measured_at > kMeasureEveryUs) &&
+      disk_measured_at_us_.compare_exchange_strong(measured_at, now_us)) {
+    std::uint64_t files = 0;
+    std::uint64_t memory = 0;  // about what the log has
+    db_->GetAggregatedIntProperty("rocksdb.live-sst-files-size", &files);
+    db_->GetAggregatedIntProperty("rocksdb.cur-size-all-mem-tables", &memory);
+    disk_written_bytes_ = 0;
+    disk_measured_bytes_ = files + memory;
+  }
+  return disk_measured_bytes_ + disk_written_bytes_;
+}
+
 Status Shard::Close() {
   if (db_ == nullptr) return Status::Ok();
+  queue_.Close();
   Status status;
   const bool complete = view() != nullptr;  // Open succeeded
   if (complete) {

@@ -1,7 +1,10 @@
 // A shard: one RocksDB with one writer. Commits messages to its current slabs and hands out views.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,13 +15,18 @@
 
 #include "base/files.h"
 #include "base/mutex.h"
+#include "commit/commit_queue.h"
+#include "commit/conflict_memory.h"
 #include "rocks/rocks_options.h"
 #include "store/meta.h"
 #include "store/retention_class.h"
+#include "store/shard_commit.h"
 #include "store/slab.h"
 #include "topicdb/database.h"
 
 namespace topicdb {
+
+class CommitBuilder;
 
 // What the shards of one open database have in common. Immutable.
 struct ShardEnvironment {
@@ -27,6 +35,7 @@ struct ShardEnvironment {
   Schema schema;
   RetentionRules rules;
   rocks::SharedResources resources;
+  CommitOptions commit;
   bool read_only = false;
 };
 
@@ -37,20 +46,33 @@ struct SlabView {
   std::int64_t sealed_at_us = 0;
 };
 
+using SlabViews = std::shared_ptr<const std::vector<SlabView>>;
+using DeleteRecords = std::shared_ptr<const std::vector<meta::DeleteRecord>>;
+
 // A moment of a shard between two commits: the snapshot holds whole commits, and the tries of the
 // slabs hold at least the structures of those. Must be gone before the shard closes.
 class ShardView {
  public:
-  ShardView(rocksdb::DB* db, const rocksdb::Snapshot* snapshot,
-            std::shared_ptr<const std::vector<SlabView>> slabs)
-      : db_(db), snapshot_(snapshot), slabs_(std::move(slabs)) {}
+  ShardView(rocksdb::DB* db, const rocksdb::Snapshot* snapshot, SlabViews slabs,
+            DeleteRecords deletes, std::uint64_t serial)
+      : db_(db),
+        snapshot_(snapshot),
+        slabs_(std::move(slabs)),
+        deletes_(std::move(deletes)),
+        serial_(serial) {}
   ~ShardView();
   ShardView(const ShardView&) = delete;
   ShardView& operator=(const ShardView&) = delete;
 
   // Ordered by class and generation.
   const std::vector<SlabView>& slabs() const { return *slabs_; }
-  const std::shared_ptr<const std::vector<SlabView>>& shared_slabs() const { return slabs_; }
+  const SlabViews& shared_slabs() const { return slabs_; }
+  // Deletes whose messages may still be stored.
+  const std::vector<meta::DeleteRecord>& deletes() const { return *deletes_; }
+  // Of the last commit that it holds.
+  std::uint64_t serial() const { return serial_; }
+  rocksdb::DB* db() const { return db_; }
+  const rocksdb::Snapshot* snapshot() const { return snapshot_; }
   RocksSource Source(const Slab& slab) const { return {db_, snapshot_, slab.family()}; }
   // nullptr if there is none.
   const SlabView* Find(const SlabId& id) const;
@@ -58,32 +80,48 @@ class ShardView {
  private:
   rocksdb::DB* const db_;
   const rocksdb::Snapshot* const snapshot_;  // null in a read-only shard: it never changes
-  const std::shared_ptr<const std::vector<SlabView>> slabs_;
+  const SlabViews slabs_;
+  const DeleteRecords deletes_;
+  const std::uint64_t serial_;
 };
 
-// Thread-safe. Lock order: commit_mutex_, then a slab's mutex or view_mutex_.
-class Shard {
+// Thread-safe. Lock order: commit_mutex_, then a slab's mutex or view_mutex_. The locks of the
+// commit queue are never held while commit_mutex_ is taken.
+class Shard : private CommitSink {
  public:
   // Creates the shard if `create`, which needs its directory to be absent. kLocked, kCorruption.
   static Result<std::shared_ptr<Shard>> Open(std::shared_ptr<const ShardEnvironment> environment,
                                              std::uint32_t index, bool create);
-  ~Shard();
-  Shard(const Shard&) = delete;
-  Shard& operator=(const Shard&) = delete;
+  ~Shard() override;
 
   std::uint32_t index() const { return index_; }
+  // "shard 2 of fleet.db", for messages.
+  std::string Name() const;
   std::shared_ptr<const ShardView> view() const TOPICDB_EXCLUDES(view_mutex_);
 
-  // Writes valid messages of this shard as one commit; its serial. A failure to write poisons the
-  // shard: nothing more is written until it is opened again.
-  Result<std::uint64_t> Commit(std::span<const MessageView> messages, Durability durability)
+  // Commits, and waits until that is as durable as asked; the outcome is in `commit`. A failure to
+  // write or to fsync poisons the shard: nothing more is written until it is opened again.
+  void Commit(ShardCommit* commit) TOPICDB_EXCLUDES(commit_mutex_);
+  // As Commit, but returns at once; `done` is called from another thread.
+  void CommitAsync(std::unique_ptr<ShardCommit> commit, std::function<void()> done)
       TOPICDB_EXCLUDES(commit_mutex_);
-  // Of one class, or of all.
+  // The moment at which a transaction begins. What is committed from then on is remembered, until
+  // EndTransaction and at most for the conflict window.
+  std::shared_ptr<const ShardView> BeginTransaction() TOPICDB_EXCLUDES(view_mutex_);
+  void EndTransaction() TOPICDB_EXCLUDES(view_mutex_);
+  // Removes what committed deletes have hidden, in steps that let other commits through.
+  Status FinishDeletes() TOPICDB_EXCLUDES(commit_mutex_);
+
+  // Makes the slab of the reserved class if there is none.
+  Status EnsureReservedSlab() TOPICDB_EXCLUDES(commit_mutex_);
+  // Of one class, or of all that users see.
   Status Rotate(std::optional<std::uint32_t> retention_class) TOPICDB_EXCLUDES(commit_mutex_);
   Status DropSlab(std::uint32_t retention_class, std::uint32_t generation)
       TOPICDB_EXCLUDES(commit_mutex_);
   Status Flush();
   ShardStats Stats() const TOPICDB_EXCLUDES(commit_mutex_);
+  // Bytes of its files and of the log; measured at most once a second, estimated in between.
+  std::uint64_t DiskBytes() const;
 
   // Flushes, closes RocksDB, releases the lock. No call may be under way, no view held elsewhere.
   Status Close() TOPICDB_EXCLUDES(commit_mutex_, view_mutex_);
@@ -93,14 +131,32 @@ class Shard {
  private:
   friend class ShardOpener;
   friend class CommitBuilder;
+  friend class DeleteExpander;
 
   Shard(std::shared_ptr<const ShardEnvironment> environment, std::uint32_t index);
 
-  std::string Name() const;
+  // CommitSink
+  void CommitGroup(std::span<QueuedCommit* const> group) override TOPICDB_EXCLUDES(commit_mutex_);
+  Status SyncLog() override TOPICDB_EXCLUDES(commit_mutex_);
+
   Status CheckWritable() const TOPICDB_REQUIRES(commit_mutex_);
+  void Poison(const Status& status) TOPICDB_REQUIRES(commit_mutex_);
   // Writes with the log; a failure poisons the shard.
   Status Write(const rocksdb::WriteOptions& options, rocksdb::WriteBatch* batch)
       TOPICDB_REQUIRES(commit_mutex_);
+  // Writes what the builder has gathered for `commits`, makes it visible, and sets their outcome.
+  void WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> commits)
+      TOPICDB_REQUIRES(commit_mutex_);
+  // Whether the transaction may be applied: conflicts, preconditions, generation.
+  Status CheckTransaction(ShardCommit* commit) const TOPICDB_REQUIRES(commit_mutex_);
+  Status CheckConflicts(ShardCommit* commit) const TOPICDB_REQUIRES(commit_mutex_);
+  Status CheckRequirements(ShardCommit* commit) const TOPICDB_REQUIRES(commit_mutex_);
+  Status CheckGeneration(const ShardCommit& commit) const TOPICDB_REQUIRES(commit_mutex_);
+  // Lets open transactions know of commits that are now visible.
+  void Remember(const CommitBuilder& builder, std::span<ShardCommit* const> commits)
+      TOPICDB_REQUIRES(commit_mutex_);
+  // One step of FinishDeletes: false when nothing was left to remove.
+  Result<bool> RemoveHidden(const meta::DeleteRecord& record) TOPICDB_EXCLUDES(commit_mutex_);
   // Makes the slab's column family and adds its records to `batch`. Structures that vary are taken
   // over from `previous` if there is one.
   Result<std::shared_ptr<Slab>> CreateSlab(const SlabId& id, const Slab* previous,
@@ -108,8 +164,12 @@ class Shard {
       TOPICDB_REQUIRES(commit_mutex_);
   Status RotateClasses(std::span<const std::uint32_t> classes) TOPICDB_REQUIRES(commit_mutex_);
   const SlabView* CurrentSlab(std::uint32_t retention_class) const TOPICDB_REQUIRES(commit_mutex_);
-  void Publish(std::shared_ptr<const std::vector<SlabView>> slabs) TOPICDB_REQUIRES(commit_mutex_)
+  // Makes what is committed, with these slabs and unfinished deletes, the view of new readers.
+  // Whether a transaction is open that began before.
+  bool Publish(SlabViews slabs, DeleteRecords deletes) TOPICDB_REQUIRES(commit_mutex_)
       TOPICDB_EXCLUDES(view_mutex_);
+  // Reserves serials beyond those in use, with an fsync, so that none is ever used twice.
+  Status ReserveSerials() TOPICDB_REQUIRES(commit_mutex_);
   Status SaveCleanState() TOPICDB_REQUIRES(commit_mutex_);
 
   const std::shared_ptr<const ShardEnvironment> environment_;
@@ -123,11 +183,24 @@ class Shard {
   mutable Mutex commit_mutex_;
   meta::CommitState state_ TOPICDB_GUARDED_BY(commit_mutex_);
   Status poison_ TOPICDB_GUARDED_BY(commit_mutex_);
-  std::shared_ptr<const std::vector<SlabView>> slabs_ TOPICDB_GUARDED_BY(commit_mutex_);
+  SlabViews slabs_ TOPICDB_GUARDED_BY(commit_mutex_);
+  // Messages that unfinished deletes have removed so far, by the serial of their record.
+  std::map<std::uint64_t, std::uint64_t> removed_ TOPICDB_GUARDED_BY(commit_mutex_);
+  DeleteRecords deletes_ TOPICDB_GUARDED_BY(commit_mutex_) =
+      std::make_shared<const std::vector<meta::DeleteRecord>>();
   std::vector<SlabView> current_ TOPICDB_GUARDED_BY(commit_mutex_);  // by class
+  ConflictMemory memory_ TOPICDB_GUARDED_BY(commit_mutex_);
+  std::chrono::steady_clock::time_point memory_aged_at_ TOPICDB_GUARDED_BY(commit_mutex_);
 
   mutable Mutex view_mutex_;
   std::shared_ptr<const ShardView> view_ TOPICDB_GUARDED_BY(view_mutex_);
+  std::uint64_t open_transactions_ TOPICDB_GUARDED_BY(view_mutex_) = 0;
+
+  mutable std::atomic<std::int64_t> disk_measured_at_us_{0};
+  mutable std::atomic<std::uint64_t> disk_measured_bytes_{0};
+  mutable std::atomic<std::uint64_t> disk_written_bytes_{0};  // since then
+
+  CommitQueue queue_;  // last: its thread ends before anything else goes
 };
 
 }  // namespace topicdb

@@ -1,126 +1,293 @@
-// One commit of one shard: data, index entries, new structures, counters, serial and clock in a
-// single WriteBatch, so that no crash can separate them.
+// What a shard does with a group of commits.
 
 #include <algorithm>
-#include <map>
 
-#include "base/clock.h"
+#include "commit/key_range.h"
 #include "rocks/rocks_compat.h"
+#include "store/commit_builder.h"
+#include "store/delete_expander.h"
+#include "store/point_lookup.h"
 #include "store/shard.h"
 
 namespace topicdb {
 
 namespace {
-// How far ahead serials are reserved for commits that the log will not have.
+
+// Serials that one fsync reserves.
 constexpr std::uint64_t kSerialReserve = 65'536;
+// Messages that one step of a large delete removes, with other commits in between.
+constexpr std::size_t kDeleteStep = 10'000;
+
+// What a commit does depends on what is stored before it.
+bool LooksAtStorage(const ShardCommit& commit) {
+  const TransactionOps* ops = commit.transaction;
+  return ops != nullptr && (ops->start_serial.has_value() || ops->generation.has_value() ||
+                            !ops->deletes.empty() || !ops->requirements.empty());
+}
+
 }  // namespace
 
-class CommitBuilder {
- public:
-  CommitBuilder(const Shard& shard, const meta::CommitState& before)
-      : shard_(shard), state_(before), now_us_(SystemClockUs()) {
-    ++state_.serial;
-  }
+void Shard::Commit(ShardCommit* commit) {
+  queue_.Run(commit);
+  if (!commit->hides || !commit->status.ok()) return;
+  commit->status = FinishDeletes();
+  const MutexLock lock(commit_mutex_);
+  const auto removed = removed_.extract(commit->serial - 1);
+  if (!removed.empty()) commit->deleted += removed.mapped();
+}
 
-  Status Add(const MessageView& message) TOPICDB_REQUIRES(shard_.commit_mutex_) {
-    const RetentionRules& rules = shard_.environment_->rules;
-    const std::uint32_t retention_class = rules.size() == 1 ? 0 : rules.ClassOf(message.topic);
-    Target& target = TargetOf(retention_class);
-    const std::int64_t timestamp = TimestampOf(message, target.slab->timestamp_bytes());
-    const NodeId stream = target.edit.Resolve(message.topic, &varying_);
-    Count(&target.counters, timestamp, message.topic.size() + message.value.size());
-    const PlacedMessage placed{stream, varying_, timestamp, state_.serial, index_++, message.value};
-    return rocks::FromRocks(target.slab->layout().Put(placed, target.slab->family(), &batch_),
-                            "preparing a commit to " + shard_.Name());
-  }
+void Shard::CommitAsync(std::unique_ptr<ShardCommit> commit, std::function<void()> done) {
+  queue_.Submit(std::move(commit), std::move(done));
+}
 
-  // Adds everything but the messages. `logged`: whether the commit has to be in the log.
-  Status Finish(Durability durability, bool* logged) {
-    bool learned = false;
-    rocksdb::Status status;
-    for (auto& [retention_class, target] : targets_) {
-      const SlabId& id = target.slab->id();
-      for (const NodeRecord& node : target.edit.nodes()) {
-        learned = true;
-        if (status.ok()) status = batch_.Put(meta::NodeKey(id, node.id), meta::Encode(node));
-      }
-      if (status.ok()) status = batch_.Put(meta::CountersKey(id), meta::Encode(target.counters));
-    }
-    // Later, logged commits may rely on structures learned here: those are always logged.
-    *logged = durability != Durability::kNone || learned || state_.serial > state_.serial_limit;
-    if (durability == Durability::kNone && state_.serial > state_.serial_limit) {
-      state_.serial_limit = state_.serial + kSerialReserve;
-    }
-    state_.serial_limit = std::max(state_.serial_limit, state_.serial);
-    if (status.ok()) status = batch_.Put(meta::CommitStateKey(), meta::Encode(state_));
-    return rocks::FromRocks(status, "preparing a commit to " + shard_.Name());
-  }
-
-  void Apply() {
-    for (auto& [retention_class, target] : targets_) {
-      target.slab->ApplyCommit(target.edit, target.counters);
-    }
-  }
-
-  rocksdb::WriteBatch* batch() { return &batch_; }
-  const meta::CommitState& state() const { return state_; }
-
- private:
-  // What the commit does to the current slab of one class.
-  struct Target {
-    std::shared_ptr<Slab> slab;
-    StructureEdit edit;
-    meta::SlabCounters counters;
+void Shard::CommitGroup(std::span<QueuedCommit* const> group) {
+  const MutexLock lock(commit_mutex_);
+  std::vector<ShardCommit*> built;
+  auto builder = std::make_unique<CommitBuilder>(*this, state_);
+  const auto write_built = [&]() TOPICDB_REQUIRES(commit_mutex_) {
+    WriteBuilt(builder.get(), built);
+    built.clear();
+    builder = std::make_unique<CommitBuilder>(*this, state_);
   };
-
-  Target& TargetOf(std::uint32_t retention_class) TOPICDB_REQUIRES(shard_.commit_mutex_) {
-    const auto found = targets_.find(retention_class);
-    if (found != targets_.end()) return found->second;
-    const std::shared_ptr<Slab>& slab = shard_.CurrentSlab(retention_class)->slab;
-    Target target{slab, StructureEdit(slab->TrieForCommit()), slab->CountersForCommit()};
-    return targets_.emplace(retention_class, std::move(target)).first->second;
+  Status usable = CheckWritable();
+  if (usable.ok() && state_.serial + group.size() > state_.serial_limit) {
+    usable = ReserveSerials();
+    builder = std::make_unique<CommitBuilder>(*this, state_);
   }
-
-  std::int64_t TimestampOf(const MessageView& message, std::uint32_t timestamp_bytes) {
-    if (message.timestamp != kAssignTimestamp) return message.timestamp;
-    if (timestamp_bytes == 0) return 0;
-    state_.clock_us = std::max(state_.clock_us + 1, now_us_);
-    return state_.clock_us;
+  for (QueuedCommit* queued : group) {
+    auto* commit = static_cast<ShardCommit*>(queued);
+    commit->status = usable;
+    if (LooksAtStorage(*commit)) {
+      write_built();
+      usable = CheckWritable();
+      commit->status = usable.ok() ? CheckTransaction(commit) : usable;
+    }
+    if (!commit->status.ok()) continue;
+    built.push_back(commit);
+    commit->status = builder->Add(commit);
+    if (commit->status.ok()) continue;
+    // Nothing of the batch can be trusted: none of it is written.
+    for (ShardCommit* other : built) {
+      other->status = commit->status;
+      other->written = false;
+    }
+    built.clear();
+    builder = std::make_unique<CommitBuilder>(*this, state_);
   }
+  write_built();
+}
 
-  static void Count(meta::SlabCounters* counters, std::int64_t timestamp, std::size_t bytes) {
-    const bool first = counters->messages == 0;
-    counters->first_timestamp = first ? timestamp : std::min(counters->first_timestamp, timestamp);
-    counters->last_timestamp = first ? timestamp : std::max(counters->last_timestamp, timestamp);
-    ++counters->messages;
-    counters->bytes += bytes;
+void Shard::WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> commits) {
+  if (builder->empty()) return;
+  bool logged = true;
+  Status status = builder->Finish(&logged);
+  if (status.ok()) {
+    rocksdb::WriteOptions options;
+    options.disableWAL = !logged;
+    status = Write(options, builder->batch());
+    if (!status.ok()) {
+      status = Status(status.code(),
+                      status.message() + ": whether this commit is stored is seen after reopening");
+    }
   }
+  if (!status.ok()) {
+    for (ShardCommit* commit : commits) {
+      commit->status = status;
+      commit->written = false;
+    }
+    return;
+  }
+  builder->Apply();
+  state_ = builder->state();
+  disk_written_bytes_ += builder->batch()->GetDataSize();
+  DeleteRecords deletes = deletes_;
+  if (!builder->deletes().empty()) {
+    auto more = *deletes_;
+    more.insert(more.end(), builder->deletes().begin(), builder->deletes().end());
+    deletes = std::make_shared<const std::vector<meta::DeleteRecord>>(std::move(more));
+  }
+  if (Publish(slabs_, std::move(deletes))) {
+    Remember(*builder, commits);
+  } else {
+    memory_.Clear(state_.serial);
+  }
+}
 
-  const Shard& shard_;
-  meta::CommitState state_;
-  const std::int64_t now_us_;
-  std::uint32_t index_ = 0;
-  std::map<std::uint32_t, Target> targets_;  // by class
-  std::vector<std::string_view> varying_;
-  rocksdb::WriteBatch batch_;
-};
+void Shard::Remember(const CommitBuilder& builder, std::span<ShardCommit* const> commits) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - memory_aged_at_ > environment_->commit.conflict_window) {
+    memory_.Age();
+    memory_aged_at_ = now;
+  }
+  auto assigned = builder.assigned().begin();
+  for (const ShardCommit* commit : commits) {
+    if (commit->transaction != nullptr && (commit->deleted > 0 || commit->hides)) {
+      for (const KeyRange& keys : commit->transaction->deletes) {
+        memory_.RecordDelete(keys, commit->serial);
+      }
+    }
+    for (const MessageView& message : commit->messages) {
+      const bool is_assigned = message.timestamp == kAssignTimestamp;
+      memory_.RecordWrite(message.topic, is_assigned ? *assigned : message.timestamp,
+                          commit->serial);
+      if (is_assigned) ++assigned;
+    }
+  }
+}
 
-Result<std::uint64_t> Shard::Commit(std::span<const MessageView> messages, Durability durability) {
+Status Shard::CheckTransaction(ShardCommit* commit) const {
+  TOPICDB_RETURN_IF_ERROR(CheckGeneration(*commit));
+  TOPICDB_RETURN_IF_ERROR(CheckConflicts(commit));
+  return CheckRequirements(commit);
+}
+
+Status Shard::CheckGeneration(const ShardCommit& commit) const {
+  const std::optional<std::uint32_t>& generation = commit.transaction->generation;
+  if (!generation.has_value()) return Status::Ok();
+  for (const MessageView& message : commit.messages) {
+    const std::uint32_t retention_class = environment_->rules.ClassOf(message.topic);
+    const std::shared_ptr<Slab>& slab = CurrentSlab(retention_class)->slab;
+    const std::uint32_t current = slab == nullptr ? 0 : slab->id().generation;
+    if (current == *generation) continue;
+    return ReadOnly("generation " + std::to_string(*generation) + " of class '" +
+                    environment_->rules.FilterOf(retention_class) + "' in " + Name() +
+                    " takes no messages: the current one is " + std::to_string(current));
+  }
+  return Status::Ok();
+}
+
+Status Shard::CheckConflicts(ShardCommit* commit) const {
+  const TransactionOps& ops = *commit->transaction;
+  if (!ops.start_serial.has_value()) return Status::Ok();
+  const auto open_for = std::chrono::steady_clock::now() - ops.begun;
+  const bool changes = !commit->messages.empty() || !ops.deletes.empty();
+  if (!changes && ops.requirements.empty()) return Status::Ok();  // one moment's reads are in order
+  if (open_for > environment_->commit.conflict_window || memory_.Forgot(*ops.start_serial)) {
+    commit->fault.conflicts.push_back({"#", {}, 0});
+    const auto ms = [](auto time) {
+      return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
+    };
+    return Conflict(
+        "it is no longer known what changed since the transaction began: it was open for " +
+        ms(open_for) + " ms (conflict_window is " + ms(environment_->commit.conflict_window) +
+        " ms, conflict_entries_max " + std::to_string(environment_->commit.conflict_entries_max) +
+        "), or a generation was dropped; nothing was applied: run it again");
+  }
+  std::string text;
+  const auto check = [&](const KeyRange& keys) TOPICDB_REQUIRES(commit_mutex_) {
+    const std::uint64_t serial = memory_.FindChange(keys, *ops.start_serial);
+    if (serial == 0) return;
+    commit->fault.conflicts.push_back({keys.filter.text(), keys.range, serial});
+    if (text.empty()) text = Describe(keys) + " was changed by commit " + std::to_string(serial);
+  };
+  for (const KeyRange& keys : ops.reads) check(keys);
+  for (const KeyRange& keys : ops.deletes) check(keys);
+  for (const Requirement& requirement : ops.requirements) {
+    TOPICDB_ASSIGN_OR_RETURN(Filter topic, Filter::Parse(requirement.topic));
+    check({std::move(topic), Instant(requirement.timestamp)});
+  }
+  if (text.empty()) return Status::Ok();
+  return Conflict(text + " since the transaction began; nothing was applied: run it again");
+}
+
+Status Shard::CheckRequirements(ShardCommit* commit) const {
+  const TransactionOps& ops = *commit->transaction;
+  for (const Requirement& requirement : ops.requirements) {
+    const PointLookup lookup{*slabs_,
+                             *deletes_,
+                             db_.get(),
+                             nullptr,
+                             environment_->rules.ClassOf(requirement.topic),
+                             ops.generation};
+    TOPICDB_ASSIGN_OR_RETURN(auto found, lookup.Find(requirement.topic, requirement.timestamp));
+    std::optional<std::string> value;
+    if (found.has_value()) value = std::move(found->value);
+    if (value == requirement.value) continue;
+    commit->fault.preconditions.push_back(
+        {requirement.topic, requirement.timestamp, requirement.value, std::move(value)});
+  }
+  if (commit->fault.preconditions.empty()) return Status::Ok();
+  const PreconditionItem& first = commit->fault.preconditions.front();
+  const auto show = [](const std::optional<std::string>& value) {
+    return value.has_value() ? "a message of " + std::to_string(value->size()) + " bytes"
+                             : std::string("none");
+  };
+  return PreconditionFault("topic '" + first.topic + "' at " + std::to_string(first.timestamp) +
+                           ": expected " + show(first.expected) + ", found " + show(first.found) +
+                           (first.expected && first.found ? " with another value" : "") +
+                           "; nothing was applied");
+}
+
+Status Shard::ReserveSerials() {
+  meta::CommitState reserved = state_;
+  reserved.serial_limit = state_.serial + kSerialReserve;
+  rocksdb::WriteBatch batch;
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
+      batch.Put(meta::CommitStateKey(), meta::Encode(reserved)), "reserving serials of " + Name()));
+  rocksdb::WriteOptions options;
+  options.sync = true;
+  TOPICDB_RETURN_IF_ERROR(Write(options, &batch));
+  state_ = reserved;
+  return Status::Ok();
+}
+
+Status Shard::SyncLog() {
+  const Status status = rocks::FromRocks(db_->SyncWAL(), "fsyncing the log of " + Name());
+  if (status.ok()) return status;
+  const MutexLock lock(commit_mutex_);
+  Poison(status);
+  return StorageFault(status.message() +
+                      ": the commit is visible, but may be gone after a loss of power");
+}
+
+std::shared_ptr<const ShardView> Shard::BeginTransaction() {
+  const MutexLock lock(view_mutex_);
+  ++open_transactions_;
+  return view_;
+}
+
+void Shard::EndTransaction() {
+  const MutexLock lock(view_mutex_);
+  --open_transactions_;
+}
+
+Status Shard::FinishDeletes() {
+  while (true) {
+    DeleteRecords deletes;
+    {
+      const MutexLock lock(commit_mutex_);
+      deletes = deletes_;
+    }
+    if (deletes->empty()) return Status::Ok();
+    for (bool more = true; more;) {
+      TOPICDB_ASSIGN_OR_RETURN(more, RemoveHidden(deletes->front()));
+    }
+  }
+}
+
+Result<bool> Shard::RemoveHidden(const meta::DeleteRecord& record) {
   const MutexLock lock(commit_mutex_);
   TOPICDB_RETURN_IF_ERROR(CheckWritable());
-  CommitBuilder builder(*this, state_);
-  for (const MessageView& message : messages) TOPICDB_RETURN_IF_ERROR(builder.Add(message));
-  bool logged = true;
-  TOPICDB_RETURN_IF_ERROR(builder.Finish(durability, &logged));
-
-  rocksdb::WriteOptions options;
-  options.sync = durability == Durability::kDisk;
-  options.disableWAL = !logged;
-  TOPICDB_RETURN_IF_ERROR(Write(options, builder.batch()));
-  builder.Apply();
-  state_ = builder.state();
-  Publish(slabs_);
-  return state_.serial;
+  const auto is_it = [&](const meta::DeleteRecord& other) {
+    return other.serial == record.serial && other.index == record.index;
+  };
+  // Another thread may have finished it.
+  if (std::none_of(deletes_->begin(), deletes_->end(), is_it)) return false;
+  rocksdb::WriteBatch batch;
+  DeleteExpander expander(*this, &batch, kDeleteStep);
+  TOPICDB_ASSIGN_OR_RETURN(const bool complete, expander.Remove(record, /*masked=*/false));
+  if (complete) {
+    TOPICDB_RETURN_IF_ERROR(
+        rocks::FromRocks(batch.Delete(meta::DeleteKey(record.serial, record.index)),
+                         "finishing a delete in " + Name()));
+  }
+  TOPICDB_RETURN_IF_ERROR(Write(rocksdb::WriteOptions(), &batch));
+  removed_[record.serial] += expander.removed();
+  if (!complete) return true;
+  auto rest = *deletes_;
+  std::erase_if(rest, is_it);
+  Publish(slabs_, std::make_shared<const std::vector<meta::DeleteRecord>>(std::move(rest)));
+  return false;
 }
 
 }  // namespace topicdb

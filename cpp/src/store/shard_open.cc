@@ -60,14 +60,20 @@ class ShardOpener {
       TOPICDB_RETURN_IF_ERROR(CheckDirectory());
     }
     TOPICDB_RETURN_IF_ERROR(OpenRocks(create));
-    const MutexLock lock(shard_->commit_mutex_);
-    TOPICDB_RETURN_IF_ERROR(create ? WriteIdentity() : CheckIdentity());
-    TOPICDB_RETURN_IF_ERROR(LoadCommitState());
-    TOPICDB_RETURN_IF_ERROR(create ? CreateSlabs() : LoadSlabs());
+    TOPICDB_RETURN_IF_ERROR(Load(create));
+    if (!environment_->read_only) TOPICDB_RETURN_IF_ERROR(shard_->FinishDeletes());
     return shard_;
   }
 
  private:
+  Status Load(bool create) {
+    const MutexLock lock(shard_->commit_mutex_);
+    TOPICDB_RETURN_IF_ERROR(create ? WriteIdentity() : CheckIdentity());
+    TOPICDB_RETURN_IF_ERROR(LoadCommitState());
+    TOPICDB_RETURN_IF_ERROR(LoadDeletes());
+    return create ? CreateSlabs() : LoadSlabs();
+  }
+
   Status CheckDirectory() const {
     struct stat info{};
     if (stat((directory_ + "/CURRENT").c_str(), &info) == 0) return Status::Ok();
@@ -142,6 +148,23 @@ class ShardOpener {
     return Status::Ok();
   }
 
+  Status LoadDeletes() TOPICDB_REQUIRES(shard_->commit_mutex_) {
+    std::vector<meta::DeleteRecord> deletes;
+    const std::string prefix = meta::DeletePrefix();
+    const std::unique_ptr<rocksdb::Iterator> records(
+        shard_->db_->NewIterator(rocksdb::ReadOptions()));
+    for (records->Seek(prefix); records->Valid() && records->key().starts_with(prefix);
+         records->Next()) {
+      meta::DeleteRecord record;
+      if (!meta::Decode(records->key().ToStringView(), records->value().ToStringView(), &record)) {
+        return Damaged("the record of a delete is malformed");
+      }
+      deletes.push_back(std::move(record));
+    }
+    shard_->deletes_ = std::make_shared<const std::vector<meta::DeleteRecord>>(std::move(deletes));
+    return rocks::FromRocks(records->status(), "reading deletes of " + shard_->Name());
+  }
+
   Status LoadSlabs() TOPICDB_REQUIRES(shard_->commit_mutex_) {
     std::vector<SlabView> slabs;
     std::vector<SlabId> dropping;
@@ -153,7 +176,7 @@ class ShardOpener {
       meta::SlabRecord record;
       if (!meta::DecodeSlabKey(records->key().ToStringView(), &id) ||
           !meta::Decode(records->value().ToStringView(), &record) ||
-          id.retention_class >= environment_->rules.size()) {
+          id.retention_class > environment_->rules.reserved()) {
         return Damaged("the record of a generation is malformed");
       }
       if (record.state == meta::SlabState::kDropping) {
@@ -231,16 +254,18 @@ class ShardOpener {
 
   // Each class must have one current generation.
   Status PublishSlabs(std::vector<SlabView> slabs) TOPICDB_REQUIRES(shard_->commit_mutex_) {
-    std::vector<int> current(environment_->rules.size());
+    std::vector<int> current(environment_->rules.size() + 1);
     for (const SlabView& view : slabs) {
       if (!view.read_only) ++current[view.slab->id().retention_class];
     }
     for (std::size_t i = 0; i < current.size(); ++i) {
-      if (current[i] == 1) continue;
+      const bool may_lack = i == environment_->rules.reserved() && current[i] == 0;
+      if (current[i] == 1 || may_lack) continue;
       return Damaged("class '" + environment_->rules.FilterOf(static_cast<std::uint32_t>(i)) +
                      "' has " + std::to_string(current[i]) + " current generations");
     }
-    shard_->Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)));
+    shard_->Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)),
+                    shard_->deletes_);
     return Status::Ok();
   }
 

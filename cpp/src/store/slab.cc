@@ -45,6 +45,11 @@ std::vector<std::pair<Structure, NodeId>> Slab::Match(const Filter& filter) cons
   return result;
 }
 
+NodeId Slab::FindStream(std::string_view topic, std::vector<std::string_view>* varying) const {
+  const ReaderLock lock(mutex_);
+  return trie_.Find(topic, varying);
+}
+
 std::optional<Structure> Slab::StructureOf(NodeId stream) const {
   const ReaderLock lock(mutex_);
   if (!trie_.IsStream(stream)) return std::nullopt;

@@ -59,6 +59,9 @@ class Slab {
   // Streams that may hold matching topics, with their structures, ordered by structure.
   std::vector<std::pair<Structure, NodeId>> Match(const Filter& filter) const
       TOPICDB_EXCLUDES(mutex_);
+  // The stream of a topic and its words at the levels that vary; kNoNode if there is none.
+  NodeId FindStream(std::string_view topic, std::vector<std::string_view>* varying) const
+      TOPICDB_EXCLUDES(mutex_);
   // Absent if the id is no stream of this slab.
   std::optional<Structure> StructureOf(NodeId stream) const TOPICDB_EXCLUDES(mutex_);
   SlabInfo Info(const std::string& retention_class) const TOPICDB_EXCLUDES(mutex_);

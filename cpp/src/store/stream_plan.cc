@@ -28,9 +28,23 @@ std::vector<StreamTarget> PlanStreams(const std::vector<ShardMoment>& moments, c
   return targets;
 }
 
+std::vector<RowMask> MasksOf(const std::vector<meta::DeleteRecord>& deletes, const SlabId& slab,
+                             const Structure& structure) {
+  std::vector<RowMask> masks;
+  for (const meta::DeleteRecord& record : deletes) {
+    if (record.generation != 0 && record.generation != slab.generation) continue;
+    std::optional<RowFilter> filter = RowFilter::Make(structure, record.keys.filter);
+    if (filter.has_value()) {
+      masks.push_back({std::move(*filter), record.keys.range, record.serial});
+    }
+  }
+  return masks;
+}
+
 std::unique_ptr<StreamReader> OpenReader(const StreamTarget& target, const TimeRange& range,
                                          const Position& position) {
-  ReadRequest request{target.stream, target.structure, target.filter, range, position};
+  ReadRequest request{target.stream, target.structure, target.filter, range, position, {}};
+  request.masks = MasksOf(target.view->deletes(), target.slab->id(), target.structure);
   return target.slab->layout().NewReader(target.view->Source(*target.slab), std::move(request));
 }
 

@@ -32,6 +32,10 @@ std::vector<StreamTarget> PlanStreams(const std::vector<ShardMoment>& moments, c
                                       const TimeRange& range,
                                       const std::optional<std::vector<Stream>>& wanted);
 
+// The deletes that concern messages of one structure in one slab.
+std::vector<RowMask> MasksOf(const std::vector<meta::DeleteRecord>& deletes, const SlabId& slab,
+                             const Structure& structure);
+
 // A reader of a target from a position on.
 std::unique_ptr<StreamReader> OpenReader(const StreamTarget& target, const TimeRange& range,
                                          const Position& position);

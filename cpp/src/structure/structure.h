@@ -20,6 +20,11 @@ struct Structure {
   std::size_t VaryingCount() const;
 };
 
+// The words of a topic at the levels that vary; they point into `topic`.
+// REQUIRES: the topic has this structure
+void VaryingWords(const Structure& structure, std::string_view topic,
+                  std::vector<std::string_view>* out);
+
 // Puts topics together again from the words at the varying levels of one structure.
 class TopicBuilder {
  public:

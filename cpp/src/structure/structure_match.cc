@@ -19,6 +19,15 @@ std::size_t Structure::VaryingCount() const {
   return count;
 }
 
+void VaryingWords(const Structure& structure, std::string_view topic,
+                  std::vector<std::string_view>* out) {
+  out->clear();
+  std::size_t depth = 0;
+  ForEachLevel(topic, [&](std::string_view word) {
+    if (structure.levels[depth++].kind == LevelKind::kPlus) out->push_back(word);
+  });
+}
+
 TopicBuilder::TopicBuilder(const Structure& structure) : pieces_(1) {
   for (std::size_t i = 0; i < structure.levels.size(); ++i) {
     if (i > 0) pieces_.back() += '/';

@@ -115,6 +115,18 @@ bool StructureTrie::IsStream(NodeId id) const {
   return id < nodes_.size() && nodes_[id].kind == NodeKind::kEnd;
 }
 
+NodeId StructureTrie::Find(std::string_view topic, std::vector<std::string_view>* varying) const {
+  varying->clear();
+  NodeId node = kRootNode;
+  ForEachLevel(topic, [&](std::string_view level) {
+    if (node == kNoNode) return;
+    const NodeId word = FindWord(node, level);
+    if (word == kNoNode) varying->push_back(level);
+    node = word != kNoNode ? word : nodes_[node].plus_child;
+  });
+  return nodes_[node].end_child;  // that of no node is no node
+}
+
 Structure StructureTrie::StructureOf(NodeId stream) const {
   assert(IsStream(stream));
   Structure structure;

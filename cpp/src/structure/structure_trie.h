@@ -63,6 +63,9 @@ class StructureTrie {
 
   // Calls visit(stream) for each stream that may hold topics matching the filter.
   void Match(const Filter& filter, const std::function<void(NodeId)>& visit) const;
+  // The stream that holds the topic, kNoNode if there is none yet. Fills `varying` as
+  // StructureEdit::Resolve does.
+  NodeId Find(std::string_view topic, std::vector<std::string_view>* varying) const;
   // Calls visit(stream) for every stream, by id.
   template <typename Visit>
   void ForEachStream(Visit visit) const {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "topic/mqtt_string.h"
 #include "topicdb/topic.h"
 
@@ -29,6 +31,12 @@ Result<Filter> Filter::Parse(std::string_view text) {
   return filter;
 }
 
+bool Filter::is_topic() const {
+  return !ends_in_hash_ && std::all_of(levels_.begin(), levels_.end(), [](const Level& level) {
+    return level.kind == LevelKind::kWord;
+  });
+}
+
 bool Filter::begins_with_wildcard() const {
   return levels_.empty() || levels_.front().kind == LevelKind::kPlus;
 }
@@ -47,6 +55,22 @@ bool Filter::Matches(std::string_view topic) const {
     ++depth;
   });
   return matches && depth >= levels_.size();  // "a/#" matches its parent "a" too
+}
+
+bool Filter::Intersects(const Filter& other) const {
+  const auto keeps_out = [](const Filter& wild, const Filter& named) {
+    return wild.begins_with_wildcard() && !named.begins_with_wildcard() &&
+           IsDollarLevel(named.levels_.front().word);
+  };
+  if (keeps_out(*this, other) || keeps_out(other, *this)) return false;
+  const std::size_t common = std::min(levels_.size(), other.levels_.size());
+  for (std::size_t i = 0; i < common; ++i) {
+    const bool both_words =
+        levels_[i].kind == LevelKind::kWord && other.levels_[i].kind == LevelKind::kWord;
+    if (both_words && levels_[i].word != other.levels_[i].word) return false;
+  }
+  return (levels_.size() <= common || other.ends_in_hash_) &&
+         (other.levels_.size() <= common || ends_in_hash_);
 }
 
 }  // namespace topicdb

@@ -45,11 +45,12 @@ class SkipstreamReaderTest : public testing::Test {
                                               std::move(request), 8);
   }
 
-  static std::vector<std::string> ReadAll(SkipstreamReader& reader, std::size_t rows_max) {
+  static std::vector<std::string> ReadAll(SkipstreamReader& reader, std::size_t rows_max,
+                                          std::size_t examined_max = 1000) {
     std::vector<std::string> values;
     while (true) {
       Batch batch;
-      const auto outcome = reader.Read({rows_max, 1 << 20, 1000}, &batch);
+      const auto outcome = reader.Read({rows_max, 1 << 20, examined_max}, &batch);
       EXPECT_TRUE(outcome.ok()) << outcome.status().message();
       for (std::size_t row = 0; row < batch.size(); ++row) values.emplace_back(batch.value(row));
       if (!outcome.ok() || *outcome == ReadOutcome::kExhausted) return values;
@@ -102,6 +103,8 @@ TEST_F(SkipstreamReaderTest, TheIndexJoinFindsWhatAScanFinds) {
   ASSERT_FALSE(expected.empty());
   EXPECT_EQ(ReadAll(*Reader("3/4"), 3), expected);
   EXPECT_TRUE(ReadAll(*Reader("3/no"), 3).empty());
+  const std::size_t no_limit = std::numeric_limits<std::size_t>::max();
+  EXPECT_EQ(ReadAll(*Reader("3/4"), 3, no_limit), expected);
 }
 
 TEST_F(SkipstreamReaderTest, DamageIsCorruption) {

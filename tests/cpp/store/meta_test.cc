@@ -110,5 +110,27 @@ TEST(Meta, NodesRoundTripAndUnknownKindsAreRefused) {
   EXPECT_FALSE(Decode(key + "x", bytes, &decoded));
 }
 
+TEST(Meta, DeletesComeBack) {
+  for (const std::optional<std::int64_t> end : {std::optional<std::int64_t>(7), {}}) {
+    const DeleteRecord record{12, 3, {Filter::Parse("a/+/#").value(), {5, end}}, 9};
+    const std::string key = DeleteKey(record.serial, record.index);
+    EXPECT_TRUE(key.starts_with(DeletePrefix()));
+    DeleteRecord read;
+    ASSERT_TRUE(Decode(key, Encode(record), &read));
+    EXPECT_EQ(read.serial, 12U);
+    EXPECT_EQ(read.index, 3U);
+    EXPECT_EQ(read.generation, 9U);
+    EXPECT_EQ(read.keys.filter.text(), "a/+/#");
+    EXPECT_TRUE(read.keys.range == record.keys.range);
+    const std::string bytes = Encode(record);
+    for (std::size_t size = 0; size < bytes.size() - 5; ++size) {
+      EXPECT_FALSE(Decode(key, bytes.substr(0, size), &read)) << size;
+    }
+    EXPECT_FALSE(Decode(key + "x", bytes, &read));
+    EXPECT_FALSE(Decode(key, bytes + "/more", &read)) << "no filter";
+    EXPECT_FALSE(Decode(key, "\x02" + bytes.substr(1), &read)) << "another version";
+  }
+}
+
 }  // namespace
 }  // namespace topicdb::meta

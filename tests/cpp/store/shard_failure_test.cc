@@ -115,6 +115,26 @@ class BareShard {
     return db_->Get({}, meta::SlabKey(slab), &bytes).ok();
   }
 
+  // As if a crash had cut a large delete short.
+  void PutDelete(const meta::DeleteRecord& record) {
+    ASSERT_TRUE(
+        db_->Put({}, meta::DeleteKey(record.serial, record.index), meta::Encode(record)).ok());
+  }
+
+  bool HasDelete(const meta::DeleteRecord& record) {
+    std::string bytes;
+    return db_->Get({}, meta::DeleteKey(record.serial, record.index), &bytes).ok();
+  }
+
+  int CountKeys() {
+    int count = 0;
+    for (auto* handle : handles_) {
+      const std::unique_ptr<rocksdb::Iterator> keys(db_->NewIterator({}, handle));
+      for (keys->SeekToFirst(); keys->Valid(); keys->Next()) ++count;
+    }
+    return count;
+  }
+
   void MarkAsDropping(const SlabId& slab) {
     std::string bytes;
     meta::SlabRecord record;
@@ -146,6 +166,38 @@ TEST(ShardOpen, WhatARotationLeftThatWasCutShortIsDropped) {
   }
   EXPECT_EQ(BareShard::FamilyNames(path).size(), 3U);
   EXPECT_EQ(Topics(*OpenOk(path)), std::vector<std::string>{"a"});
+}
+
+TEST(ShardOpen, ADeleteThatWasCutShortHidesItsMessagesAndIsFinished) {
+  const TestDirectory directory;
+  const std::string path = directory / "db";
+  OpenOptions options;
+  options.schema.structures = {{"a/+"}};
+  {
+    const auto database = Database::Open(path, options).value();
+    ASSERT_TRUE(AppendOne(*database, "a/1", "x").ok());  // serial 1
+    ASSERT_TRUE(AppendOne(*database, "b", "x").ok());
+    ASSERT_TRUE(AppendOne(*database, "a/2", "later").ok());  // serial 3: after the delete
+  }
+  const meta::DeleteRecord record{2, 0, {Filter::Parse("a/#").value(), {0, std::nullopt}}, 0};
+  int keys = 0;
+  {
+    BareShard shard(path);
+    shard.PutDelete(record);
+    keys = shard.CountKeys();
+  }
+  const std::vector<std::string> left{"a/2", "b"};
+  {
+    OpenOptions reading;
+    reading.read_only = true;
+    const auto reader = Database::Open(path, reading).value();
+    EXPECT_EQ(Topics(*reader), left) << "hidden, though it is stored";
+  }
+  EXPECT_EQ(BareShard(path).CountKeys(), keys);
+  EXPECT_EQ(Topics(*OpenOk(path)), left);
+  BareShard shard(path);
+  EXPECT_FALSE(shard.HasDelete(record));
+  EXPECT_EQ(shard.CountKeys(), keys - 3) << "the record, the message, its index entry";
 }
 
 TEST(ShardOpen, ADropThatWasCutShortIsFinished) {

@@ -1,5 +1,7 @@
 #include "layout/skipstream/skipstream_cursor.h"
 
+#include <algorithm>
+
 #include "rocks/rocks_compat.h"
 
 namespace topicdb::skipstream {
@@ -21,18 +23,21 @@ void RowCursor::Run::AdvanceTo(std::string_view suffix, std::string* scratch) {
   if (Valid() && Suffix() < suffix) Seek(suffix, scratch);
 }
 
-RowCursor::RowCursor(const RocksSource& source, std::uint32_t stream, RowFilter filter,
-                     const TimeRange& range, std::uint32_t timestamp_bytes,
-                     std::size_t varying_count)
-    : filter_(std::move(filter)), timestamp_bytes_(timestamp_bytes), varying_count_(varying_count) {
+RowCursor::RowCursor(const RocksSource& source, const ReadRequest& request,
+                     std::uint32_t timestamp_bytes)
+    : filter_(request.filter),
+      timestamp_bytes_(timestamp_bytes),
+      varying_count_(request.structure.VaryingCount()),
+      masks_(request.masks),
+      serial_max_(request.serial_max) {
   std::string prefix;
-  AppendDataPrefix(&prefix, stream);
-  data_ = OpenRun(source, std::move(prefix), range);
+  AppendDataPrefix(&prefix, request.stream);
+  data_ = OpenRun(source, std::move(prefix), request.range);
   for (const RowFilter::Constraint& constraint : filter_.constraints()) {
     if (constraint.varying_index >= kIndexedLevelsMax) continue;
     prefix.clear();
-    AppendIndexPrefix(&prefix, stream, constraint.varying_index, constraint.word);
-    indexes_.push_back(OpenRun(source, std::move(prefix), range));
+    AppendIndexPrefix(&prefix, request.stream, constraint.varying_index, constraint.word);
+    indexes_.push_back(OpenRun(source, std::move(prefix), request.range));
   }
 }
 
@@ -119,8 +124,15 @@ bool RowCursor::AcceptRow() {
   if (!DecodeValue({value.data(), value.size()}, &value_)) {
     return Fail(Corruption("the header of a message is malformed"));
   }
-  valid_ = filter_.Matches(key_.words);
+  valid_ = filter_.Matches(key_.words) && value_.serial <= serial_max_ && !IsDeleted();
   return valid_;
+}
+
+bool RowCursor::IsDeleted() const {
+  return std::any_of(masks_.begin(), masks_.end(), [&](const RowMask& mask) {
+    return value_.serial <= mask.serial && Contains(mask.range, key_.timestamp) &&
+           mask.filter.Matches(key_.words);
+  });
 }
 
 bool RowCursor::CheckRun(const Run& run) {

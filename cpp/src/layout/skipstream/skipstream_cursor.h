@@ -19,8 +19,8 @@ namespace topicdb::skipstream {
 
 class RowCursor {
  public:
-  RowCursor(const RocksSource& source, std::uint32_t stream, RowFilter filter,
-            const TimeRange& range, std::uint32_t timestamp_bytes, std::size_t varying_count);
+  // Uses of the request: stream, structure, filter, range, masks, serial_max.
+  RowCursor(const RocksSource& source, const ReadRequest& request, std::uint32_t timestamp_bytes);
 
   // Moves to the first row whose suffix is >= `suffix` (or the range's start, if that is later).
   void Seek(std::string_view suffix);
@@ -61,6 +61,7 @@ class RowCursor {
   bool AlignIndexes();
   // Whether the data run stands at a row that matches; ends the cursor on errors.
   bool AcceptRow();
+  bool IsDeleted() const;
   bool Fail(Status status);
   // Whether the run stands at a key; sets status() if it stands at an error.
   bool CheckRun(const Run& run);
@@ -68,6 +69,8 @@ class RowCursor {
   const RowFilter filter_;
   const std::uint32_t timestamp_bytes_;
   const std::size_t varying_count_;
+  const std::vector<RowMask> masks_;
+  const std::uint64_t serial_max_;
   std::unique_ptr<Run> data_;
   std::vector<std::unique_ptr<Run>> indexes_;  // one for each constraint that has an index
   DecodedSuffix key_;

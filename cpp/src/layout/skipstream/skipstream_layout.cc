@@ -5,6 +5,7 @@
 
 #include "layout/skipstream/skipstream_keys.h"
 #include "layout/skipstream/skipstream_reader.h"
+#include "rocks/rocks_compat.h"
 
 namespace topicdb {
 
@@ -44,6 +45,43 @@ rocksdb::Status SkipstreamLayout::Put(const PlacedMessage& message,
     status = batch->Put(family, prefix, rocksdb::Slice());
   }
   return status;
+}
+
+rocksdb::Status SkipstreamLayout::Delete(const PlacedMessage& message,
+                                         rocksdb::ColumnFamilyHandle* family,
+                                         rocksdb::WriteBatch* batch) const {
+  std::string suffix;
+  AppendTime(&suffix, message.timestamp, timestamp_bytes_);
+  AppendWords(&suffix, message.varying);
+  std::string key;
+  AppendDataPrefix(&key, message.stream);
+  rocksdb::Status status = batch->Delete(family, key + suffix);
+  const std::size_t indexed = std::min(message.varying.size(), kIndexedLevelsMax);
+  for (std::size_t i = 0; i < indexed && status.ok(); ++i) {
+    key.clear();
+    AppendIndexPrefix(&key, message.stream, i, message.varying[i]);
+    status = batch->Delete(family, key + suffix);
+  }
+  return status;
+}
+
+Result<std::optional<StoredMessage>> SkipstreamLayout::Get(const RocksSource& source,
+                                                           const PlacedMessage& message) const {
+  std::string key;
+  AppendDataPrefix(&key, message.stream);
+  AppendTime(&key, message.timestamp, timestamp_bytes_);
+  AppendWords(&key, message.varying);
+  rocksdb::ReadOptions options;
+  options.snapshot = source.snapshot;
+  rocksdb::PinnableSlice bytes;
+  const rocksdb::Status status = source.db->Get(options, source.family, key, &bytes);
+  if (status.IsNotFound()) return std::optional<StoredMessage>();
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "reading a message"));
+  DecodedValue decoded;
+  if (!DecodeValue(bytes.ToStringView(), &decoded)) {
+    return Corruption("the header of a message is malformed");
+  }
+  return std::optional<StoredMessage>({decoded.serial, std::string(decoded.value)});
 }
 
 std::unique_ptr<StreamReader> SkipstreamLayout::NewReader(const RocksSource& source,

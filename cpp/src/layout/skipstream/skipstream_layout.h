@@ -15,6 +15,10 @@ class SkipstreamLayout : public Layout {
 
   rocksdb::Status Put(const PlacedMessage& message, rocksdb::ColumnFamilyHandle* family,
                       rocksdb::WriteBatch* batch) const override;
+  rocksdb::Status Delete(const PlacedMessage& message, rocksdb::ColumnFamilyHandle* family,
+                         rocksdb::WriteBatch* batch) const override;
+  Result<std::optional<StoredMessage>> Get(const RocksSource& source,
+                                           const PlacedMessage& message) const override;
   std::unique_ptr<StreamReader> NewReader(const RocksSource& source,
                                           ReadRequest request) const override;
 

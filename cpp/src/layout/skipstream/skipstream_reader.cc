@@ -18,6 +18,10 @@ bool IsEmptyRange(const TimeRange& range, std::uint32_t timestamp_bytes) {
   return range.end.has_value() && start >= end;
 }
 
+std::size_t EndOf(std::size_t begin, std::size_t count) {
+  return begin + std::min(count, std::numeric_limits<std::size_t>::max() - begin);
+}
+
 }  // namespace
 
 SkipstreamReader::SkipstreamReader(const RocksSource& source, ReadRequest request,
@@ -25,8 +29,7 @@ SkipstreamReader::SkipstreamReader(const RocksSource& source, ReadRequest reques
     : timestamp_bytes_(timestamp_bytes),
       range_(request.range),
       topic_builder_(request.structure),
-      cursor_(source, request.stream, std::move(request.filter), request.range, timestamp_bytes,
-              request.structure.VaryingCount()),
+      cursor_(source, request, timestamp_bytes),
       position_(std::move(request.position)),
       group_rows_max_(kGroupRowsMax),
       group_bytes_max_(kGroupBytesMax) {}
@@ -68,7 +71,7 @@ bool SkipstreamReader::HasRoom(const ReadLimits& limits, const Batch& out, std::
 }
 
 Result<ReadOutcome> SkipstreamReader::ReadByKey(const ReadLimits& limits, Batch* out) {
-  const std::size_t examined_end = cursor_.examined() + limits.examined_max;
+  const std::size_t examined_end = EndOf(cursor_.examined(), limits.examined_max);
   for (; cursor_.Valid(); cursor_.Next()) {
     const DecodedSuffix& key = cursor_.key();
     topic_.clear();
@@ -86,7 +89,7 @@ Result<ReadOutcome> SkipstreamReader::ReadByKey(const ReadLimits& limits, Batch*
 }
 
 Result<ReadOutcome> SkipstreamReader::ReadByTime(const ReadLimits& limits, Batch* out) {
-  const std::size_t examined_end = cursor_.examined() + limits.examined_max;
+  const std::size_t examined_end = EndOf(cursor_.examined(), limits.examined_max);
   while (true) {
     if (!group_sorted_) {
       const bool complete = GatherGroup(examined_end);

@@ -1,0 +1,106 @@
+#include "messages.h"
+#include "register.h"
+
+#include "topicdb/transaction.h"
+
+namespace topicdb::python {
+
+namespace py = pybind11;
+
+namespace {
+
+using OptionalTime = std::optional<std::int64_t>;
+
+// A copy: another thread may change a bytearray while it is written.
+std::string BytesOf(const py::object& value) {
+  const py::object view = py::reinterpret_steal<py::object>(PyMemoryView_FromObject(value.ptr()));
+  if (!view) {
+    PyErr_Clear();
+    throw py::type_error(std::string("value: expected bytes-like, got ") +
+                         Py_TYPE(value.ptr())->tp_name);
+  }
+  const py::object bytes = py::reinterpret_steal<py::object>(PyBytes_FromObject(view.ptr()));
+  if (!bytes) throw py::error_already_set();
+  return bytes.cast<std::string>();
+}
+
+TopicUse UseOf(bool reserved) { return reserved ? TopicUse::kReserved : TopicUse::kPublic; }
+
+void Write(Transaction& self, const py::str& topic, OptionalTime timestamp, const py::object& value,
+           bool reserved) {
+  const std::string text = TopicText(topic, "topic");
+  const std::int64_t time = timestamp.value_or(kAssignTimestamp);
+  if (value.is_none()) {
+    Check(self.WriteSerial(text, time, UseOf(reserved)));
+  } else {
+    const std::string bytes = BytesOf(value);
+    Check(self.Write({text, time, bytes}, UseOf(reserved)));
+  }
+}
+
+py::object Get(Transaction& self, const py::str& topic, std::int64_t timestamp) {
+  const std::string text = TopicText(topic, "topic");
+  Result<std::optional<std::string>> found = [&] {
+    const py::gil_scoped_release release;
+    return self.Get(text, timestamp);
+  }();
+  const std::optional<std::string> value = Unwrap(std::move(found));
+  return value.has_value() ? py::object(py::bytes(*value)) : py::object(py::none());
+}
+
+py::object NewScan(Transaction& self, const py::str& filter, OptionalTime start, OptionalTime end) {
+  const Filter parsed = ParseFilter(filter);
+  Result<std::unique_ptr<Scan>> scan = [&] {
+    const py::gil_scoped_release release;
+    return self.NewScan(parsed, {start, end});
+  }();
+  return WrapScan(Unwrap(std::move(scan)));
+}
+
+void Require(Transaction& self, const py::str& topic, std::int64_t timestamp,
+             const py::object& value) {
+  const std::string text = TopicText(topic, "topic");
+  if (value.is_none()) {
+    Check(self.RequireAbsent(text, timestamp));
+  } else {
+    Check(self.Require(text, timestamp, BytesOf(value)));
+  }
+}
+
+py::tuple Commit(Transaction& self) {
+  const Result<Receipt> receipt = [&] {
+    const py::gil_scoped_release release;
+    return self.Commit();
+  }();
+  if (!receipt.ok()) RaiseCommitFault(receipt.status(), self.fault());
+  return ReceiptTuple(receipt.value());
+}
+
+}  // namespace
+
+void RegisterTransaction(py::module_& module) {
+  py::class_<Transaction>(module, "Transaction", "A running transaction.",
+                          py::release_gil_before_calling_cpp_dtor())
+      .def("write", &Write, py::arg("topic"), py::arg("timestamp"), py::arg("value").none(true),
+           py::arg("reserved") = false)
+      .def(
+          "delete",
+          [](Transaction& self, const py::str& filter, OptionalTime start, OptionalTime end,
+             bool reserved) {
+            Check(self.Delete(ParseFilter(filter), {start, end}, UseOf(reserved)));
+          },
+          py::arg("filter"), py::arg("start"), py::arg("end"), py::arg("reserved") = false)
+      .def("get", &Get, py::arg("topic"), py::arg("timestamp"))
+      .def("scan", &NewScan, py::arg("filter"), py::arg("start"), py::arg("end"))
+      .def("require", &Require, py::arg("topic"), py::arg("timestamp"), py::arg("value").none(true))
+      .def("commit", &Commit)
+      .def("rollback",
+           [](Transaction& self) {
+             const py::gil_scoped_release release;  // may wait for a call in flight
+             self.Rollback();
+           })
+      .def_property_readonly("open", &Transaction::open)
+      .def_property_readonly("shard", &Transaction::shard);
+}
+
+}  // namespace topicdb::python

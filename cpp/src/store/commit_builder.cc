@@ -1,0 +1,122 @@
+#include "store/commit_builder.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/coding.h"
+#include "rocks/rocks_compat.h"
+#include "store/delete_expander.h"
+
+namespace topicdb {
+
+namespace {
+
+// A delete of more messages than this is committed as a record, and carried out in steps.
+constexpr std::size_t kDirectDeletesMax = 10'000;
+
+void Count(meta::SlabCounters* counters, std::int64_t timestamp, std::size_t bytes) {
+  const bool first = counters->messages == 0;
+  counters->first_timestamp = first ? timestamp : std::min(counters->first_timestamp, timestamp);
+  counters->last_timestamp = first ? timestamp : std::max(counters->last_timestamp, timestamp);
+  ++counters->messages;
+  counters->bytes += bytes;
+}
+
+}  // namespace
+
+CommitBuilder::CommitBuilder(const Shard& shard, const meta::CommitState& before)
+    : shard_(shard), first_serial_(before.serial), state_(before), now_us_(SystemClockUs()) {}
+
+Status CommitBuilder::Add(ShardCommit* commit) {
+  const TransactionOps* ops = commit->transaction;
+  if (commit->messages.empty() && (ops == nullptr || ops->deletes.empty())) return Status::Ok();
+  commit->serial = ++state_.serial;
+  commit->written = true;
+  durability_ = std::max(durability_, commit->durability);
+  if (ops != nullptr) TOPICDB_RETURN_IF_ERROR(AddDeletes(commit));
+  std::string serial_value;
+  AppendBig<std::uint64_t>(&serial_value, commit->serial);
+  for (std::uint32_t index = 0; index < commit->messages.size(); ++index) {
+    MessageView message = commit->messages[index];
+    if (ops != nullptr && !ops->is_serial.empty() && ops->is_serial[index]) {
+      message.value = serial_value;
+    }
+    TOPICDB_RETURN_IF_ERROR(AddMessage(message, index));
+  }
+  return Status::Ok();
+}
+
+Status CommitBuilder::AddDeletes(ShardCommit* commit) {
+  DeleteExpander expander(shard_, &batch_, kDirectDeletesMax);
+  std::uint32_t records = 0;
+  for (const KeyRange& keys : commit->transaction->deletes) {
+    // What this commit writes itself comes after its deletes.
+    meta::DeleteRecord record{state_.serial - 1, records, keys,
+                              commit->transaction->generation.value_or(0)};
+    TOPICDB_ASSIGN_OR_RETURN(const bool complete, expander.Remove(record, /*masked=*/true));
+    if (complete) continue;
+    ++records;
+    commit->hides = true;
+    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
+        batch_.Put(meta::DeleteKey(record.serial, record.index), meta::Encode(record)),
+        "preparing a delete in " + shard_.Name()));
+    deletes_.push_back(std::move(record));
+  }
+  commit->deleted = expander.removed();
+  return Status::Ok();
+}
+
+Status CommitBuilder::AddMessage(const MessageView& message, std::uint32_t index) {
+  const std::uint32_t retention_class = shard_.environment_->rules.ClassOf(message.topic);
+  Target& target = TargetOf(retention_class);
+  const std::int64_t timestamp = TimestampOf(message, target.slab->timestamp_bytes());
+  const NodeId stream = target.edit.Resolve(message.topic, &varying_);
+  Count(&target.counters, timestamp, message.topic.size() + message.value.size());
+  const PlacedMessage placed{stream, varying_, timestamp, state_.serial, index, message.value};
+  return rocks::FromRocks(target.slab->layout().Put(placed, target.slab->family(), &batch_),
+                          "preparing a commit to " + shard_.Name());
+}
+
+Status CommitBuilder::Finish(bool* logged) {
+  bool learned = false;
+  rocksdb::Status status;
+  for (auto& [retention_class, target] : targets_) {
+    const SlabId& id = target.slab->id();
+    for (const NodeRecord& node : target.edit.nodes()) {
+      learned = true;
+      if (status.ok()) status = batch_.Put(meta::NodeKey(id, node.id), meta::Encode(node));
+    }
+    if (status.ok()) status = batch_.Put(meta::CountersKey(id), meta::Encode(target.counters));
+  }
+  // Later, logged commits may rely on structures learned here: those are always logged.
+  *logged = durability_ != Durability::kNone || learned;
+  if (status.ok()) status = batch_.Put(meta::CommitStateKey(), meta::Encode(state_));
+  return rocks::FromRocks(status, "preparing a commit to " + shard_.Name());
+}
+
+void CommitBuilder::Apply() {
+  for (auto& [retention_class, target] : targets_) {
+    target.slab->ApplyCommit(target.edit, target.counters);
+  }
+}
+
+CommitBuilder::Target& CommitBuilder::TargetOf(std::uint32_t retention_class) {
+  const auto found = targets_.find(retention_class);
+  if (found != targets_.end()) return found->second;
+  const std::shared_ptr<Slab>& slab = shard_.CurrentSlab(retention_class)->slab;
+  Target target{slab, StructureEdit(slab->TrieForCommit()), slab->CountersForCommit()};
+  return targets_.emplace(retention_class, std::move(target)).first->second;
+}
+
+std::int64_t CommitBuilder::TimestampOf(const MessageView& message, std::uint32_t timestamp_bytes) {
+  if (message.timestamp != kAssignTimestamp) return message.timestamp;
+  if (timestamp_bytes == 0) {
+    assigned_.push_back(0);
+  } else {
+    state_.clock_us = std::max(state_.clock_us + 1, now_us_);
+    assigned_.push_back(state_.clock_us);
+  }
+  return assigned_.back();
+}
+
+}  // namespace topicdb

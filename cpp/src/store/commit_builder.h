@@ -1,0 +1,68 @@
+// One RocksDB batch of commits: data, index entries, new structures, counters, serial and clock
+// together, so that no crash can separate them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <rocksdb/write_batch.h>
+
+#include "store/shard.h"
+
+namespace topicdb {
+
+// Lives while the shard's commit mutex is held.
+class CommitBuilder {
+ public:
+  CommitBuilder(const Shard& shard, const meta::CommitState& before);
+  CommitBuilder(const CommitBuilder&) = delete;
+  CommitBuilder& operator=(const CommitBuilder&) = delete;
+
+  // Adds the deletes of a commit, then its messages, and gives it a serial. After a failure the
+  // builder is of no more use.
+  Status Add(ShardCommit* commit) TOPICDB_REQUIRES(shard_.commit_mutex_);
+  bool empty() const { return state_.serial == first_serial_; }
+
+  // Adds everything but the messages. `logged`: whether the batch has to be in the log.
+  Status Finish(bool* logged);
+  // To be called when the batch is written.
+  void Apply();
+
+  rocksdb::WriteBatch* batch() { return &batch_; }
+  const meta::CommitState& state() const { return state_; }
+  // Deletes that are too large to be carried out in the batch; it has their records.
+  const std::vector<meta::DeleteRecord>& deletes() const { return deletes_; }
+  // Timestamps that were assigned, in the order of their messages.
+  const std::vector<std::int64_t>& assigned() const { return assigned_; }
+
+ private:
+  // What the commits do to the current slab of one class.
+  struct Target {
+    std::shared_ptr<Slab> slab;
+    StructureEdit edit;
+    meta::SlabCounters counters;
+  };
+
+  Status AddDeletes(ShardCommit* commit) TOPICDB_REQUIRES(shard_.commit_mutex_);
+  Status AddMessage(const MessageView& message, std::uint32_t index)
+      TOPICDB_REQUIRES(shard_.commit_mutex_);
+  Target& TargetOf(std::uint32_t retention_class) TOPICDB_REQUIRES(shard_.commit_mutex_);
+  std::int64_t TimestampOf(const MessageView& message, std::uint32_t timestamp_bytes);
+
+  const Shard& shard_;
+  const std::uint64_t first_serial_;
+  meta::CommitState state_;
+  const std::int64_t now_us_;
+  Durability durability_ = Durability::kNone;  // the highest that is asked for
+  std::map<std::uint32_t, Target> targets_;    // by class
+  std::vector<meta::DeleteRecord> deletes_;
+  std::vector<std::int64_t> assigned_;
+  std::vector<std::string_view> varying_;
+  rocksdb::WriteBatch batch_;
+};
+
+}  // namespace topicdb

@@ -1,0 +1,232 @@
+// What changes a database: appends, deletes, transactions.
+
+#include <atomic>
+
+#include "store/database_impl.h"
+#include "store/transaction_impl.h"
+#include "topicdb/database.h"
+
+namespace topicdb {
+
+namespace {
+
+// An append is one write in memory before it is one on disk.
+constexpr std::size_t kAppendBytesMax = std::size_t{1} << 30;
+
+// Checks all messages; the error names the row.
+Status CheckMessages(std::span<const MessageView> messages, std::uint32_t timestamp_bytes) {
+  std::size_t bytes = 0;
+  for (std::size_t row = 0; row < messages.size(); ++row) {
+    TOPICDB_RETURN_IF_ERROR(CheckMessage(messages[row], timestamp_bytes, TopicUse::kPublic)
+                                .WithContext("row " + std::to_string(row)));
+    bytes += messages[row].topic.size() + messages[row].value.size();
+  }
+  if (bytes <= kAppendBytesMax) return Status::Ok();
+  return InvalidArgument("one append takes at most 1 GiB of topics and values, this has " +
+                         std::to_string(bytes) + " bytes: split it");
+}
+
+// The messages of one shard.
+struct Part {
+  std::shared_ptr<Shard> shard;
+  std::vector<MessageView> messages;
+  std::size_t bytes = 0;
+};
+
+// By shard; kReadOnly names a topic whose shard is not open here.
+Result<std::vector<Part>> SplitByShard(const DatabaseImpl& impl,
+                                       std::span<const MessageView> messages) {
+  const std::uint32_t shards = impl.environment().schema.shards;
+  std::vector<Part> by_shard(shards);
+  for (const MessageView& message : messages) {
+    Part& part = by_shard[ShardOfTopic(message.topic, shards)];
+    part.messages.push_back(message);
+    part.bytes += sizeof(MessageView) + message.topic.size() + message.value.size();
+  }
+  std::vector<Part> parts;
+  for (std::uint32_t index = 0; index < shards; ++index) {
+    Part& part = by_shard[index];
+    if (part.messages.empty()) continue;
+    Result<std::shared_ptr<Shard>> shard = impl.FindShard(index);
+    TOPICDB_RETURN_IF_ERROR(
+        shard.status().WithContext("topic '" + std::string(part.messages.front().topic) + "'"));
+    part.shard = std::move(*shard);
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+Result<std::vector<Part>> PrepareAppend(const DatabaseImpl& impl,
+                                        std::span<const MessageView> messages) {
+  TOPICDB_RETURN_IF_ERROR(impl.CheckMayWrite());
+  TOPICDB_RETURN_IF_ERROR(CheckMessages(messages, impl.environment().schema.timestamp_bytes));
+  TOPICDB_ASSIGN_OR_RETURN(std::vector<Part> parts, SplitByShard(impl, messages));
+  if (!messages.empty()) TOPICDB_RETURN_IF_ERROR(impl.CheckQuota());
+  return parts;
+}
+
+// The failure of one shard, which says where the rest was stored.
+Status WithStored(const Status& status, const Receipt& receipt) {
+  std::string shards;
+  for (const auto& [shard, serial] : receipt.serials) {
+    shards += (shards.empty() ? "" : ", ") + std::to_string(shard);
+  }
+  if (shards.empty()) return status;
+  return Status(status.code(),
+                status.message() + "; the messages of shards [" + shards + "] are stored");
+}
+
+Status CheckGeneration(const Shard& shard, std::optional<std::uint32_t> generation) {
+  if (!generation.has_value()) return Status::Ok();
+  const auto view = shard.view();
+  for (const SlabView& slab : view->slabs()) {
+    if (slab.slab->id().generation == *generation) return Status::Ok();
+  }
+  return NotFound("there is no generation " + std::to_string(*generation) + " in " + shard.Name());
+}
+
+// An append on its way through the queues of its shards; the last of them calls `done`.
+struct AsyncAppend {
+  std::shared_ptr<const void> owner;
+  std::vector<Part> parts;
+  std::vector<std::uint64_t> serials;  // by part
+  std::vector<Status> statuses;
+  std::atomic<std::size_t> waiting{0};
+  Receipt receipt;
+  std::function<void(Result<Receipt>)> done;
+
+  void Finish() {
+    if (waiting.fetch_sub(1) != 1) return;
+    Status status;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (statuses[i].ok()) {
+        receipt.serials.emplace_back(parts[i].shard->index(), serials[i]);
+      } else if (status.ok()) {
+        status = statuses[i];
+      }
+    }
+    if (status.ok()) {
+      done(std::move(receipt));
+    } else {
+      done(WithStored(status, receipt));
+    }
+  }
+};
+
+}  // namespace
+
+Status CheckMessage(const MessageView& message, std::uint32_t timestamp_bytes, TopicUse use) {
+  TOPICDB_RETURN_IF_ERROR(CheckTopic(message.topic));
+  if (use == TopicUse::kPublic && IsReservedTopic(message.topic)) {
+    return TopicFault("topic '" + std::string(message.topic) +
+                      "': topics under $topicdb/ are TopicDB's own");
+  }
+  if (message.timestamp < 0 && message.timestamp != kAssignTimestamp) {
+    return InvalidArgument("timestamp " + std::to_string(message.timestamp) +
+                           " is outside 0 <= t < 2**63 microseconds");
+  }
+  if (timestamp_bytes == 0 && message.timestamp > 0) {
+    return InvalidArgument("timestamp " + std::to_string(message.timestamp) +
+                           ": a database with timestamp_bytes=0 knows no time but 0");
+  }
+  if (message.value.size() > kValueBytesMax) {
+    return InvalidArgument("the value has " + std::to_string(message.value.size()) +
+                           " bytes, at most " + std::to_string(kValueBytesMax) + " are allowed");
+  }
+  return Status::Ok();
+}
+
+Status CheckDelete(const Filter& filter, const TimeRange& range, TopicUse use) {
+  if (use == TopicUse::kPublic && filter.text().starts_with(kReservedPrefix)) {
+    return TopicFault("filter '" + filter.text() + "': topics under $topicdb/ are TopicDB's own");
+  }
+  if (!range.end.has_value() || range.start.value_or(0) <= *range.end) return Status::Ok();
+  return InvalidArgument("the range to delete ends at " + std::to_string(*range.end) +
+                         ", before it starts at " + std::to_string(range.start.value_or(0)));
+}
+
+Result<Receipt> Database::Append(std::span<const MessageView> messages,
+                                 std::optional<Durability> durability) {
+  TOPICDB_ENTER(impl_);
+  TOPICDB_ASSIGN_OR_RETURN(const std::vector<Part> parts, PrepareAppend(*impl_, messages));
+  Receipt receipt;
+  receipt.count = messages.size();
+  receipt.durability = durability.value_or(impl_->default_durability());
+  for (const Part& part : parts) {
+    ShardCommit commit;
+    commit.durability = receipt.durability;
+    commit.bytes = part.bytes;
+    commit.messages = part.messages;
+    part.shard->Commit(&commit);
+    if (!commit.status.ok()) return WithStored(commit.status, receipt);
+    receipt.serials.emplace_back(part.shard->index(), commit.serial);
+  }
+  return receipt;
+}
+
+Status Database::AppendAsync(std::span<const MessageView> messages,
+                             std::shared_ptr<const void> owner,
+                             std::optional<Durability> durability,
+                             std::function<void(Result<Receipt>)> done) {
+  TOPICDB_ENTER(impl_);
+  auto append = std::make_shared<AsyncAppend>();
+  TOPICDB_ASSIGN_OR_RETURN(append->parts, PrepareAppend(*impl_, messages));
+  append->owner = std::move(owner);
+  append->receipt.count = messages.size();
+  append->receipt.durability = durability.value_or(impl_->default_durability());
+  append->done = std::move(done);
+  append->serials.resize(append->parts.size());
+  append->statuses.resize(append->parts.size());
+  append->waiting = append->parts.size() + 1;
+  for (std::size_t i = 0; i < append->parts.size(); ++i) {
+    auto commit = std::make_unique<ShardCommit>();
+    commit->durability = append->receipt.durability;
+    commit->bytes = append->parts[i].bytes;
+    commit->messages = append->parts[i].messages;
+    ShardCommit* const running = commit.get();
+    append->parts[i].shard->CommitAsync(std::move(commit), [append, running, i] {
+      append->serials[i] = running->serial;
+      append->statuses[i] = running->status;
+      append->Finish();
+    });
+  }
+  append->Finish();
+  return Status::Ok();
+}
+
+Result<Receipt> Database::Delete(const Filter& filter, const TimeRange& range,
+                                 std::optional<Durability> durability) {
+  TOPICDB_ENTER(impl_);
+  TOPICDB_RETURN_IF_ERROR(impl_->CheckMayWrite());
+  TOPICDB_RETURN_IF_ERROR(CheckDelete(filter, range, TopicUse::kPublic));
+  Receipt receipt;
+  receipt.durability = durability.value_or(impl_->default_durability());
+  for (const auto& shard : impl_->Shards()) {
+    TransactionOps ops;
+    ops.deletes.push_back({filter, range});
+    ShardCommit commit;
+    commit.durability = receipt.durability;
+    commit.transaction = &ops;
+    shard->Commit(&commit);
+    if (!commit.status.ok()) return WithStored(commit.status, receipt);
+    receipt.serials.emplace_back(shard->index(), commit.serial);
+    receipt.count += commit.deleted;
+  }
+  return receipt;
+}
+
+Result<std::unique_ptr<Transaction>> Database::Begin(const TransactionOptions& options) {
+  TOPICDB_ENTER(impl_);
+  TOPICDB_RETURN_IF_ERROR(impl_->CheckMayWrite());
+  const std::uint32_t shards = schema().shards;
+  if (options.shard >= shards) {
+    return InvalidArgument("there is no shard " + std::to_string(options.shard) +
+                           ", the database has " + std::to_string(shards));
+  }
+  TOPICDB_ASSIGN_OR_RETURN(auto shard, impl_->FindShard(options.shard));
+  TOPICDB_RETURN_IF_ERROR(CheckGeneration(*shard, options.generation));
+  return std::make_unique<Transaction>(
+      std::make_shared<TransactionImpl>(impl_, std::move(shard), options));
+}
+
+}  // namespace topicdb

@@ -1,0 +1,46 @@
+// What callers hand to a shard: messages to append, and what a transaction does beside.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "commit/commit_queue.h"
+#include "topicdb/message.h"
+#include "topicdb/transaction.h"
+
+namespace topicdb {
+
+// A message that must be stored, or absent, for a transaction to be applied.
+struct Requirement {
+  std::string topic;
+  std::int64_t timestamp = 0;
+  std::optional<std::string> value;  // absent: there must be no such message
+};
+
+// The part of a commit that looks at what is stored. Deletes come before the messages.
+struct TransactionOps {
+  // Of the view that it has read; absent: nothing can conflict with it.
+  std::optional<std::uint64_t> start_serial;
+  std::chrono::steady_clock::time_point begun;
+  std::optional<std::uint32_t> generation;  // what it reads, deletes and writes; absent: any
+  std::vector<KeyRange> reads;
+  std::vector<KeyRange> deletes;
+  std::vector<Requirement> requirements;
+  std::vector<bool> is_serial;  // by message: its value is the serial; empty: none is
+};
+
+struct ShardCommit : QueuedCommit {
+  std::span<const MessageView> messages;  // valid, and of topics that live in this shard
+  TransactionOps* transaction = nullptr;  // optional, borrowed
+  // Outcome
+  std::uint64_t serial = 0;
+  std::uint64_t deleted = 0;  // messages that were removed
+  bool hides = false;         // deletes remain to be finished: Shard::FinishDeletes
+  CommitFault fault;
+};
+
+}  // namespace topicdb

@@ -1,0 +1,222 @@
+"""Persistent maps: a dict whose changes are committed to the database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, MutableMapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
+from urllib.parse import unquote
+
+from topicdb import _core
+from topicdb._types import Receipt
+from topicdb.transaction import Transaction
+
+if TYPE_CHECKING:
+    from topicdb.database import Durability
+
+Value = TypeVar("Value")
+
+_GONE: Any = object()
+_ESCAPES = str.maketrans({c: f"%{ord(c):02X}" for c in "%/+#\0"})
+
+
+class Codec(NamedTuple, Generic[Value]):
+    """How the values of a map become bytes, and back."""
+
+    encode: Callable[[Value], bytes]
+    decode: Callable[[bytes], Value]
+
+
+def _to_bytes(value: Any) -> bytes:
+    return bytes(memoryview(value))
+
+
+RAW: Codec[bytes] = Codec(_to_bytes, bytes)
+
+
+class Map(MutableMapping[str, Value]):
+    """A dict of str to bytes (or what a codec makes of them) that lasts; made by ``Database.map``.
+
+    It is read into memory when it is opened. Changes are seen here at once and stored by
+    ``commit``, which writes the keys that were changed and nothing else, in one transaction.
+    Values are immutable: to change one, assign it anew.
+
+    A map has one owner. Each commit checks that this object still is; after another one took it
+    over, it raises ConflictError and stores nothing. ``close`` (or the end of ``with``, which
+    commits before) gives it up. Not thread-safe.
+    """
+
+    def __init__(
+        self, core: _core.Database, name: str, codec: Codec[Value], durability: Durability | None
+    ) -> None:
+        escaped = name.translate(_ESCAPES)
+        _core.check_topic(f"$topicdb/map/{escaped}/")
+        self._core = core
+        self._name = name
+        self._codec = codec
+        self._durability = durability
+        self._shard = _core.shard_of(f"$topicdb/map/{escaped}", core.schema["shards"])
+        self._prefix = f"$topicdb/map/{escaped}/"
+        self._guard = f"$topicdb/owner/{escaped}"
+        self._owner: bytes | None = None  # what the guard says while the map is ours
+        self._values: dict[str, Value] = {}
+        self._changed: set[str] = set()
+
+    def _begin(self) -> _core.Transaction:
+        return self._core.begin(self._shard, None, self._durability)
+
+    def _open(self, *, takeover: bool) -> None:
+        """Takes the map, and reads it, in one transaction."""
+        transaction = self._begin()
+        try:
+            if not takeover and transaction.get(self._guard, 0) is not None:
+                raise _core.ConflictError(
+                    f"map {self._name!r} has an owner that has not closed it: another handle, or a "
+                    "process that was killed; takeover=True takes it"
+                )
+            self._values = self._read(transaction)
+            transaction.write(self._guard, 0, None, reserved=True)
+            serials, _, _ = transaction.commit()
+        finally:
+            transaction.rollback()
+        self._owner = serials[self._shard].to_bytes(8, "big")
+
+    def _read(self, transaction: _core.Transaction) -> dict[str, Value]:
+        scan = transaction.scan(f"{self._prefix}+", None, None)
+        values: dict[str, Value] = {}
+        while (batch := scan.next_batch(10_000, 8 << 20)) is not None:
+            for topic, _, value in batch:
+                values[unquote(topic[len(self._prefix) :])] = self._codec.decode(value)
+        return dict(sorted(values.items()))
+
+    @property
+    def name(self) -> str:
+        """The name it was opened with."""
+        return self._name
+
+    @property
+    def changed(self) -> frozenset[str]:
+        """Keys that were set or deleted since the last commit."""
+        return frozenset(self._changed)
+
+    def __getitem__(self, key: str) -> Value:
+        return self._values[key]
+
+    def __setitem__(self, key: str, value: Value) -> None:
+        self._check_owned()
+        if not isinstance(key, str):
+            raise TypeError(f"key: expected str, got {type(key).__name__}")
+        _core.check_topic(self._topic_of(key))
+        self._codec.encode(value)  # what cannot be stored is refused here
+        self._values[key] = value
+        self._changed.add(key)
+
+    def __delitem__(self, key: str) -> None:
+        self._check_owned()
+        del self._values[key]
+        self._changed.add(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def commit(self, transaction: Transaction | None = None) -> Receipt | None:
+        """Stores the changed keys. None if there are none.
+
+        With a ``transaction`` (of this map's shard: ``db.transaction(shard=map.shard)``) they are
+        part of it: stored when that commits (PreconditionError if another one owns the map by
+        then), and changed still if it does not. Raises ConflictError when another one owns the map
+        by now; this object is of no more use then.
+        """
+        self._check_owned()
+        if transaction is not None:
+            if transaction.shard != self._shard:
+                raise ValueError(
+                    f"map {self._name!r} is in shard {self._shard}, the transaction in shard "
+                    f"{transaction.shard}: begin it with shard=map.shard"
+                )
+            self._write(transaction._core)
+            pending = {key: self._values.get(key, _GONE) for key in self._changed}
+            transaction.on_commit(lambda: self._forget_changes(pending))
+            return None
+        if not self._changed:
+            return None
+        own = self._begin()
+        try:
+            self._write(own)
+            receipt = Receipt(*own.commit())
+        except (_core.PreconditionError, _core.ConflictError):
+            self._owner = None
+            raise self._lost() from None
+        finally:
+            own.rollback()
+        self._changed.clear()
+        return receipt
+
+    def _forget_changes(self, stored: dict[str, object]) -> None:
+        """Keys that have got another value since are still to be stored."""
+        for key, value in stored.items():
+            if self._values.get(key, _GONE) is value:
+                self._changed.discard(key)
+
+    @property
+    def shard(self) -> int:
+        """Where it is stored."""
+        return self._shard
+
+    def close(self) -> None:
+        """Gives the map up without storing what was not committed. May be repeated."""
+        if self._owner is None:
+            return
+        owner, self._owner = self._owner, None
+        transaction = self._begin()
+        try:
+            transaction.require(self._guard, 0, owner)
+            transaction.delete(self._guard, 0, 1, reserved=True)
+            transaction.commit()
+        except (_core.PreconditionError, _core.ConflictError):
+            pass  # it is another's by now
+        finally:
+            transaction.rollback()
+
+    def _write(self, transaction: _core.Transaction) -> None:
+        transaction.require(self._guard, 0, self._owner)
+        for key in sorted(self._changed):
+            if key in self._values:
+                encoded = self._codec.encode(self._values[key])
+                transaction.write(self._topic_of(key), 0, encoded, reserved=True)
+            else:
+                transaction.delete(self._topic_of(key), 0, 1, reserved=True)
+
+    def _topic_of(self, key: str) -> str:
+        return self._prefix + key.translate(_ESCAPES)
+
+    def _check_owned(self) -> None:
+        if self._owner is None:
+            raise self._lost()
+
+    def _lost(self) -> _core.Error:
+        return _core.ConflictError(
+            f"map {self._name!r} is not this object's any more: it was closed or taken over"
+        )
+
+    def __enter__(self) -> Map[Value]:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> Literal[False]:
+        try:
+            if kind is None and (self._owner is not None or self._changed):
+                self.commit()
+        finally:
+            self.close()
+        return False
+
+    def __repr__(self) -> str:
+        return f"<topicdb.Map {self._name!r} of {len(self)} keys>"

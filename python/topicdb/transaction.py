@@ -1,0 +1,202 @@
+"""Transactions: several reads, writes and deletes in one shard, as if nothing else happened."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, final
+
+from topicdb import _core
+from topicdb._types import Receipt
+from topicdb.scan import Scan
+from topicdb.times import TimeLike, now_us, optional_time_us, time_us
+
+if TYPE_CHECKING:
+    from topicdb.database import BytesLike, Database
+
+_logger = logging.getLogger(__name__)
+Result = TypeVar("Result")
+BACKOFF_FIRST_S = 0.001
+BACKOFF_MAX_S = 0.1
+
+
+@final
+class SerialType:
+    """The type of ``topicdb.SERIAL``."""
+
+    def __repr__(self) -> str:
+        return "topicdb.SERIAL"
+
+
+SERIAL: Final = SerialType()
+"""As a value in ``Transaction.write``: the serial of the commit, 8 bytes, big-endian."""
+
+
+class Transaction:
+    """A running transaction on one shard; made by ``Database.transaction``.
+
+    Reads see the shard as it was when the transaction began, with its own writes and deletes. What
+    is assigned at commit (a timestamp of None, ``SERIAL``) is not seen before. A delete takes
+    earlier writes of the same transaction that match.
+
+    Nothing is stored before the commit, which applies everything or nothing. If anything that was
+    read, deleted or required was changed by another commit meanwhile, it is ConflictError; so it is
+    when the transaction was open for longer than ``conflict_window`` and has written something.
+    Writes that nothing read overwrite each other: the last commit wins.
+
+    Every method raises ClosedError once it is over. May be used from several threads, one call at
+    a time.
+    """
+
+    def __init__(self, core: _core.Transaction) -> None:
+        self._core = core
+        self._receipt: Receipt | None = None
+        self._on_commit: list[Callable[[], object]] = []
+
+    def write(self, topic: str, timestamp: TimeLike | None, value: BytesLike | SerialType) -> None:
+        """Stores a message at commit; the same topic and timestamp are replaced.
+
+        It is stored in the shard of this transaction, whatever its topic is. A timestamp of None is
+        assigned at commit. Raises TopicError, ValueError, TypeError for what no message can be.
+        """
+        if value is None:
+            raise TypeError("value: expected bytes-like or topicdb.SERIAL, got None")
+        self._core.write(
+            topic,
+            optional_time_us(timestamp, what="timestamp"),
+            None if value is SERIAL else value,
+        )
+
+    def delete(
+        self, filter: str, start: TimeLike | None = None, end: TimeLike | None = None
+    ) -> None:
+        """Removes, at commit, what matches in ``start`` <= timestamp < ``end``."""
+        now = now_us()
+        self._core.delete(
+            filter,
+            optional_time_us(start, what="start", now=now),
+            optional_time_us(end, what="end", now=now),
+        )
+
+    def get(self, topic: str, timestamp: TimeLike = 0) -> bytes | None:
+        """The value of one message, or None; of the newest generation if several have it."""
+        return self._core.get(topic, time_us(timestamp))
+
+    def scan(
+        self, filter: str = "#", *, start: TimeLike | None = None, end: TimeLike | None = None
+    ) -> Scan:
+        """Matching messages of this shard by timestamp, ``start`` <= timestamp < ``end``."""
+        _core.check_filter(filter)
+        now = now_us()
+        bounds = (
+            optional_time_us(start, what="start", now=now),
+            optional_time_us(end, what="end", now=now),
+        )
+        return Scan(self._core, (filter, *bounds))
+
+    def require(self, topic: str, timestamp: TimeLike, value: BytesLike) -> None:
+        """Lets the commit fail (PreconditionError) unless this very message is stored before it."""
+        if value is None:
+            raise TypeError("value: expected bytes-like, got None; see require_absent")
+        self._core.require(topic, time_us(timestamp), value)
+
+    def require_absent(self, topic: str, timestamp: TimeLike) -> None:
+        """Lets the commit fail (PreconditionError) if there is such a message before it."""
+        self._core.require(topic, time_us(timestamp), None)
+
+    def on_commit(self, function: Callable[[], object]) -> None:
+        """Calls ``function`` after the commit has succeeded, in the order of registration.
+
+        An error of it is raised by the commit, after the others have run; what is committed stays.
+        """
+        if not callable(function):
+            raise TypeError(f"on_commit: expected a function, got {type(function).__name__}")
+        self._on_commit.append(function)
+
+    def commit(self) -> Receipt:
+        """Applies everything or nothing. The end of ``with`` calls it.
+
+        Raises ConflictError (running it again may succeed; ``conflicts`` lists what was changed),
+        PreconditionError (it cannot; ``failures`` lists what was expected and found), QuotaError,
+        ReadOnlyError (a generation that takes no messages), StorageError.
+        """
+        self._receipt = Receipt(*self._core.commit())
+        functions, self._on_commit = self._on_commit, []
+        first_error: BaseException | None = None
+        for function in functions:
+            try:
+                function()
+            except BaseException as error:  # raised below
+                if first_error is None:
+                    first_error = error
+                else:
+                    _logger.exception("a function given to on_commit failed")
+        if first_error is not None:
+            raise first_error
+        return self._receipt
+
+    def rollback(self) -> None:
+        """Forgets everything. May be repeated; the end of ``with`` calls it after an error."""
+        self._core.rollback()
+
+    @property
+    def open(self) -> bool:
+        """Whether it is neither committed nor rolled back."""
+        return self._core.open
+
+    @property
+    def shard(self) -> int:
+        """Where it reads and writes."""
+        return self._core.shard
+
+    @property
+    def receipt(self) -> Receipt | None:
+        """What the commit reached; ``serials`` is empty if there was nothing to write."""
+        return self._receipt
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> Literal[False]:
+        if kind is None and self._core.open:
+            self.commit()
+        self._core.rollback()
+        return False
+
+    def __repr__(self) -> str:
+        return f"<topicdb.Transaction {'open' if self.open else 'over'}>"
+
+
+def transact(
+    database: Database,
+    function: Callable[[Transaction], Result],
+    *,
+    key: str | None,
+    shard: int | None,
+    generation: int | None,
+    durability: Literal["none", "os", "disk"] | None,
+    retries: int,
+) -> Result:
+    """See ``Database.transact``."""
+    if retries < 0:
+        raise ValueError(f"retries: {retries} is negative")
+    for attempt in range(retries + 1):
+        transaction = database.transaction(
+            key=key, shard=shard, generation=generation, durability=durability
+        )
+        try:
+            with transaction:
+                return function(transaction)
+        except _core.ConflictError:
+            if attempt == retries:
+                raise
+        time.sleep(random.uniform(0, min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2**attempt)))
+    raise AssertionError("unreachable")

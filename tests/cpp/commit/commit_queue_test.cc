@@ -1,0 +1,250 @@
+#include "commit/commit_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <set>
+
+namespace topicdb {
+namespace {
+
+using std::chrono::milliseconds;
+
+struct NumberedCommit : QueuedCommit {
+  int number = 0;
+};
+
+// Notes what it is given. `Block` makes the next step wait, as a slow disk would.
+class RecordingSink : public CommitSink {
+ public:
+  void CommitGroup(std::span<QueuedCommit* const> group) override {
+    const MutexLock lock(mutex_);
+    EXPECT_FALSE(committing_);
+    committing_ = true;
+    while (blocked_) changed_.Wait(mutex_);
+    groups_.emplace_back();
+    for (QueuedCommit* commit : group) {
+      const int number = static_cast<NumberedCommit*>(commit)->number;
+      groups_.back().push_back(number);
+      if (number < 0) commit->status = StorageFault("refused");
+      commit->written = number >= 0;
+    }
+    committing_ = false;
+  }
+  Status SyncLog() override {
+    {
+      const MutexLock lock(mutex_);
+      EXPECT_FALSE(syncing_);
+      syncing_ = true;
+      while (sync_blocked_) changed_.Wait(mutex_);
+    }
+    std::this_thread::sleep_for(sync_time_);
+    const MutexLock lock(mutex_);
+    syncing_ = false;
+    ++syncs_;
+    return sync_fault_;
+  }
+
+  void Block(bool blocked) {
+    const MutexLock lock(mutex_);
+    blocked_ = blocked;
+    changed_.NotifyAll();
+  }
+  void BlockSync(bool blocked) {
+    const MutexLock lock(mutex_);
+    sync_blocked_ = blocked;
+    changed_.NotifyAll();
+  }
+  void FailSyncs() {
+    const MutexLock lock(mutex_);
+    sync_fault_ = StorageFault("the disk is gone");
+  }
+  std::vector<std::vector<int>> groups() {
+    const MutexLock lock(mutex_);
+    return groups_;
+  }
+  int syncs() {
+    const MutexLock lock(mutex_);
+    return syncs_;
+  }
+  void WaitUntilCommitting() {
+    while (true) {
+      {
+        const MutexLock lock(mutex_);
+        if (committing_) return;
+      }
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+  }
+
+  milliseconds sync_time_{0};  // set before use
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<std::vector<int>> groups_ TOPICDB_GUARDED_BY(mutex_);
+  int syncs_ TOPICDB_GUARDED_BY(mutex_) = 0;
+  bool committing_ TOPICDB_GUARDED_BY(mutex_) = false;
+  bool syncing_ TOPICDB_GUARDED_BY(mutex_) = false;
+  bool blocked_ TOPICDB_GUARDED_BY(mutex_) = false;
+  bool sync_blocked_ TOPICDB_GUARDED_BY(mutex_) = false;
+  Status sync_fault_ TOPICDB_GUARDED_BY(mutex_);
+};
+
+Status RunOne(CommitQueue& queue, int number, Durability durability = Durability::kOs,
+              std::size_t bytes = 1) {
+  NumberedCommit commit;
+  commit.number = number;
+  commit.durability = durability;
+  commit.bytes = bytes;
+  queue.Run(&commit);
+  return commit.status;
+}
+
+void SubmitOne(CommitQueue& queue, int number, std::function<void()> done,
+               Durability durability = Durability::kOs) {
+  auto commit = std::make_unique<NumberedCommit>();
+  commit->number = number;
+  commit->durability = durability;
+  commit->bytes = 1;
+  queue.Submit(std::move(commit), std::move(done));
+}
+
+TEST(CommitQueue, ALoneCallerIsServedAtOnceAndFailuresAreItsOwn) {
+  RecordingSink sink;
+  CommitQueue queue(&sink, {});
+  EXPECT_TRUE(RunOne(queue, 1).ok());
+  EXPECT_EQ(RunOne(queue, -2).code(), Code::kStorage);
+  EXPECT_TRUE(RunOne(queue, 3, Durability::kDisk).ok());
+  EXPECT_EQ(sink.groups(), (std::vector<std::vector<int>>{{1}, {-2}, {3}}));
+  EXPECT_EQ(sink.syncs(), 1);
+}
+
+TEST(CommitQueue, WhatComesDuringAWriteIsOneGroup) {
+  RecordingSink sink;
+  CommitQueue queue(&sink, {});
+  sink.Block(true);
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] { EXPECT_TRUE(RunOne(queue, 0).ok()); });
+  sink.WaitUntilCommitting();
+  for (int i = 1; i < 8; ++i) {
+    threads.emplace_back([&, i] { EXPECT_TRUE(RunOne(queue, i).ok()); });
+  }
+  std::this_thread::sleep_for(milliseconds(50));
+  sink.Block(false);
+  for (std::thread& thread : threads) thread.join();
+  std::set<int> seen;
+  for (const auto& group : sink.groups()) seen.insert(group.begin(), group.end());
+  EXPECT_EQ(seen.size(), 8U);
+  EXPECT_LE(sink.groups().size(), 8U);
+  EXPECT_EQ(sink.groups().front(), std::vector<int>{0});
+}
+
+TEST(CommitQueue, CommitsThatAskForLessDoNotWaitForAnFsync) {
+  RecordingSink sink;
+  CommitQueue queue(&sink, {});
+  sink.BlockSync(true);
+  auto durable =
+      std::async(std::launch::async, [&] { return RunOne(queue, 1, Durability::kDisk); });
+  while (sink.groups().empty()) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_TRUE(RunOne(queue, 2, Durability::kOs).ok());
+  EXPECT_EQ(durable.wait_for(milliseconds(0)), std::future_status::timeout);
+  sink.BlockSync(false);
+  EXPECT_TRUE(durable.get().ok());
+}
+
+TEST(CommitQueue, DurableCommitsShareFsyncs) {
+  constexpr int kThreads = 8;
+  constexpr int kRounds = 20;
+  RecordingSink sink;
+  sink.sync_time_ = milliseconds(5);
+  CommitQueue queue(&sink, {});
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < kRounds; ++i) EXPECT_TRUE(RunOne(queue, i, Durability::kDisk).ok());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LT(sink.syncs(), kThreads * kRounds / 2);
+}
+
+TEST(CommitQueue, AFailedFsyncFailsAllThatWaitForItAndAllAfterIt) {
+  RecordingSink sink;
+  CommitQueue queue(&sink, {});
+  EXPECT_TRUE(RunOne(queue, 1, Durability::kDisk).ok());
+  sink.FailSyncs();
+  EXPECT_EQ(RunOne(queue, 2, Durability::kDisk).code(), Code::kStorage);
+  EXPECT_EQ(RunOne(queue, 3, Durability::kDisk).code(), Code::kStorage);
+  EXPECT_EQ(sink.syncs(), 2);  // not asked again
+}
+
+TEST(CommitQueue, SubmittedCommitsGatherAndClosingFinishesThem) {
+  RecordingSink sink;
+  CommitOptions options;
+  options.flush_interval = options.idle_flush_interval = std::chrono::hours(1);
+  std::atomic<int> done{0};
+  {
+    CommitQueue queue(&sink, options);
+    for (int i = 0; i < 5; ++i) SubmitOne(queue, i, [&] { ++done; }, Durability::kDisk);
+    EXPECT_TRUE(sink.groups().empty());
+    queue.Close();
+    EXPECT_EQ(done, 5);
+  }
+  EXPECT_EQ(sink.groups(), (std::vector<std::vector<int>>{{0, 1, 2, 3, 4}}));
+  EXPECT_EQ(sink.syncs(), 1);
+}
+
+TEST(CommitQueue, ASynchronousCallerTakesAlongWhatWasSubmitted) {
+  RecordingSink sink;
+  CommitOptions options;
+  options.flush_interval = options.idle_flush_interval = std::chrono::hours(1);
+  CommitQueue queue(&sink, options);
+  std::promise<void> done;
+  SubmitOne(queue, 1, [&] { done.set_value(); });
+  EXPECT_TRUE(RunOne(queue, 2).ok());
+  done.get_future().get();
+  EXPECT_EQ(sink.groups(), (std::vector<std::vector<int>>{{1, 2}}));
+}
+
+TEST(CommitQueue, IdleAndFullQueuesAreWrittenWithoutACaller) {
+  RecordingSink sink;
+  CommitOptions options;
+  options.flush_interval = std::chrono::hours(1);
+  options.idle_flush_interval = milliseconds(5);
+  std::promise<void> idle;
+  CommitQueue idle_queue(&sink, options);
+  SubmitOne(idle_queue, 1, [&] { idle.set_value(); });
+  idle.get_future().get();
+
+  options.idle_flush_interval = std::chrono::hours(1);
+  options.pending_max = 3;
+  std::promise<void> full;
+  CommitQueue full_queue(&sink, options);
+  for (int i = 2; i < 4; ++i) SubmitOne(full_queue, i, [] {});
+  SubmitOne(full_queue, 4, [&] { full.set_value(); });
+  full.get_future().get();
+  EXPECT_EQ(sink.groups(), (std::vector<std::vector<int>>{{1}, {2, 3, 4}}));
+}
+
+TEST(CommitQueue, AFullQueueHoldsItsCallersBack) {
+  RecordingSink sink;
+  CommitOptions options;
+  options.pending_bytes_max = 100;
+  CommitQueue queue(&sink, options);
+  sink.Block(true);
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] { EXPECT_TRUE(RunOne(queue, 0, Durability::kOs, 80).ok()); });
+  sink.WaitUntilCommitting();
+  for (int i = 1; i < 6; ++i) {
+    threads.emplace_back([&, i] { EXPECT_TRUE(RunOne(queue, i, Durability::kOs, 80).ok()); });
+  }
+  std::this_thread::sleep_for(milliseconds(30));
+  sink.Block(false);
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& group : sink.groups()) EXPECT_EQ(group.size(), 1U);  // 80 + 80 > 100
+}
+
+}  // namespace
+}  // namespace topicdb

@@ -1,0 +1,178 @@
+"""What transactions must give: the commits one after another, in plain Python.
+
+A history is in order if every transaction could have run alone at the moment of its commit. The
+model knows what each commit touched, so it can say of every other whether it had to fail.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from model.topics import matches
+
+Key: TypeAlias = tuple[str, int]
+"""(topic, timestamp)"""
+Generation: TypeAlias = "dict[Key, tuple[int, bytes]]"
+"""Messages with a number that rises with each write."""
+Range: TypeAlias = "tuple[str, int, int | None]"
+"""(filter, start, end)"""
+
+
+def in_range(key: Key, keys: Range) -> bool:
+    """Whether a message is meant."""
+    filter, start, end = keys
+    return start <= key[1] and (end is None or key[1] < end) and matches(filter, key[0])
+
+
+@dataclass
+class State:
+    """Messages of a shard, by generation; the last is the current one."""
+
+    generations: list[Generation] = field(default_factory=lambda: [{}])
+    writes: int = 0
+
+    def write(self, key: Key, value: bytes) -> None:
+        self.writes += 1
+        self.generations[-1][key] = (self.writes, value)
+
+    def delete(self, keys: Range) -> set[Key]:
+        """Takes them from all generations; says which."""
+        gone = {key for g in self.generations for key in g if in_range(key, keys)}
+        for generation in self.generations:
+            for key in gone:
+                generation.pop(key, None)
+        return gone
+
+    def get(self, key: Key) -> bytes | None:
+        for generation in reversed(self.generations):
+            if key in generation:
+                return generation[key][1]
+        return None
+
+    def scan(self, keys: Range) -> list[tuple[str, int, bytes]]:
+        """By timestamp and topic; of equal ones the last written is the last."""
+        found = [
+            (key[1], key[0], number, value)
+            for generation in self.generations
+            for key, (number, value) in generation.items()
+            if in_range(key, keys)
+        ]
+        return [(topic, timestamp, value) for timestamp, topic, _, value in sorted(found)]
+
+
+@dataclass
+class Client:
+    """A transaction that is open."""
+
+    start: int
+    view: State
+    reads: list[Range] = field(default_factory=list)
+    requirements: list[tuple[Key, bytes | None]] = field(default_factory=list)
+    operations: list[tuple[Key, bytes] | Range] = field(default_factory=list)
+
+    def write(self, key: Key, value: bytes) -> None:
+        """Its own write hides those of all generations from it."""
+        for generation in self.view.generations:
+            generation.pop(key, None)
+        self.view.write(key, value)
+        self.operations.append((key, value))
+
+    def delete(self, keys: Range) -> None:
+        self.view.delete(keys)
+        self.operations.append(keys)
+
+    def reads_own(self, key: Key) -> bool:
+        """Whether the value of this key is known without a look at what is committed."""
+        for operation in reversed(self.operations):
+            if operation[0] == key:
+                return True
+            if len(operation) == 3 and in_range(key, operation):
+                return False
+        return False
+
+    @property
+    def deletes(self) -> Iterator[Range]:
+        return (o for o in self.operations if len(o) == 3)
+
+    @property
+    def changes(self) -> bool:
+        return bool(self.operations)
+
+
+def looked_at(client: Client) -> list[Range]:
+    """What it read, deletes and requires."""
+    required = [(key[0], key[1], key[1] + 1) for key, _ in client.requirements]
+    return [*client.reads, *client.deletes, *required]
+
+
+def overlap(one: Range, other: Range) -> bool:
+    """Whether there may be a message in both."""
+    ends = [keys[2] for keys in (one, other) if keys[2] is not None]
+    in_time = max(one[1], other[1]) < min(ends, default=2**63)
+    return in_time and intersect(one[0].split("/"), other[0].split("/"))
+
+
+def intersect(one: list[str], other: list[str]) -> bool:
+    """Whether some topic matches both filters, the rule of $ aside."""
+    if one[:1] == ["#"] or other[:1] == ["#"]:
+        return True
+    if not one or not other:
+        return [*one, *other] in ([], ["#"])
+    same = one[0] == other[0] or "+" in (one[0], other[0])
+    return same and intersect(one[1:], other[1:])
+
+
+class SerialModel:
+    """What is committed, and what each commit touched."""
+
+    def __init__(self) -> None:
+        self.state = State()
+        self.commits: list[set[Key]] = []
+        self.deletes: list[list[Range]] = []
+        self.dropped_at = 0
+
+    def begin(self) -> Client:
+        return Client(len(self.commits), copy.deepcopy(self.state))
+
+    def apply(self, operations: list[tuple[Key, bytes] | Range]) -> None:
+        """One commit: deletes that follow a write take it, which is what order means."""
+        touched: set[Key] = set()
+        deletes = [operation for operation in operations if len(operation) == 3]
+        for operation in operations:
+            if len(operation) == 3:
+                touched |= self.state.delete(operation)
+            else:
+                self.state.write(*operation)
+                touched.add(operation[0])
+        self.commits.append(touched)
+        self.deletes.append(deletes)
+
+    def rotate(self) -> None:
+        self.state.generations.append({})
+
+    def drop_oldest(self) -> None:
+        del self.state.generations[0]
+        self.commits.append(set())
+        self.deletes.append([])
+        self.dropped_at = len(self.commits)
+
+    def must_fail(self, client: Client) -> bool:
+        """Whether something it looked at, deletes or requires was changed since it began."""
+        if not client.changes and not client.requirements:
+            return False
+        if self.dropped_at > client.start:
+            return True
+        newer = set().union(*self.commits[client.start :])
+        return any(in_range(key, keys) for key in newer for keys in looked_at(client))
+
+    def may_fail(self, client: Client) -> bool:
+        """Whether it looked where a newer commit deleted: that is remembered as a range."""
+        newer = [keys for deletes in self.deletes[client.start :] for keys in deletes]
+        return any(overlap(keys, other) for keys in newer for other in looked_at(client))
+
+    def unmet(self, client: Client) -> list[Key]:
+        """Requirements that are not so now."""
+        return [key for key, value in client.requirements if self.state.get(key) != value]

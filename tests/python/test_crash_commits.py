@@ -1,0 +1,154 @@
+"""kill -9 of a process with concurrent writers, transactions, deletes and maps.
+
+``TOPICDB_CRASH_ROUNDS`` sets how often the writer is killed (default 50; the long run is 200).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import Child
+
+import topicdb
+
+ROUNDS = int(os.environ.get("TOPICDB_CRASH_ROUNDS", "50"))
+THREADS = 4
+
+# Each thread has a name for each commit and prints it, with the serial, when it is acknowledged.
+# A commit is a pair of messages, so that half of it would be seen.
+WRITER = """
+    import sys, threading, topicdb
+    path, round_number = sys.argv[1], int(sys.argv[2])
+    print("opening")
+    db = topicdb.open(path, thresholds=[3, 2])
+    lock = threading.Lock()
+
+    def acknowledge(kind, number, i, receipt):
+        with lock:
+            print(kind, number, i, receipt.serials[0])
+
+    def pair(kind, number, i):
+        value = b"%d" % i
+        return [(f"{kind}/{round_number}/{number}/{i}/{side}", i, value) for side in "lr"]
+
+    def append(number):
+        i = 0
+        while True:
+            acknowledge("append", number, i, db.append(pair("append", number, i),
+                        durability=("os", "disk")[i % 2]))
+            i += 1
+
+    def append_async(number):
+        i = 0
+        while True:
+            futures = [(i + k, db.append_async(pair("async", number, i + k))) for k in range(5)]
+            for k, future in futures:
+                acknowledge("async", number, k, future.result())
+            i += 5
+
+    def transact(number):
+        i = 0
+        def step(tx):
+            last = tx.get("counter", 0)
+            tx.write("counter", 0, b"%d" % (int(last or 0) + 1))
+            for row in pair("tx", number, i):
+                tx.write(*row)
+            tx.write(f"serial/{round_number}/{number}/{i}", 0, topicdb.SERIAL)
+            return tx
+        while True:
+            acknowledge("tx", number, i, db.transact(step, retries=1000).receipt)
+            i += 1
+
+    def delete(number):
+        i = 0
+        while True:
+            db.append(pair("deleted", number, i))
+            with db.transaction() as tx:
+                tx.delete(f"deleted/{round_number}/{number}/{i}/#")
+                tx.write(f"gone/{round_number}/{number}/{i}", 0, b"")
+            acknowledge("delete", number, i, tx.receipt)
+            if i % 10 == 9:
+                db.rotate()
+            i += 1
+
+    for number, work in enumerate((append, append_async, transact, delete)):
+        threading.Thread(target=work, args=(number,), daemon=True).start()
+    threading.Event().wait()
+"""
+
+
+class Rounds:
+    """Kills one writer after another, and looks at what is left."""
+
+    def __init__(self, path: Path, seed: int) -> None:
+        self.path = path
+        self.random = random.Random(seed)
+        self.serials: dict[int, tuple[str, ...]] = {}
+        self.counter = 0
+
+    def run(self, rounds: int) -> None:
+        for number in range(rounds):
+            acknowledged = self.write_and_kill(number)
+            self.check(number, acknowledged)
+
+    def write_and_kill(self, number: int) -> list[tuple[str, ...]]:
+        wanted = self.random.randint(1, 150)
+        with Child(WRITER, self.path, number) as child:
+            child.expect("opening")
+            lines = [child.read_line() for _ in range(wanted)]
+            child.kill()
+            _, rest, _ = child.finish()
+        lines += [line[:-1] for line in rest.splitlines(keepends=True) if line[-1] == "\n"]
+        return [tuple(line.split()) for line in lines]
+
+    def check(self, number: int, acknowledged: list[tuple[str, ...]]) -> None:
+        for kind, thread, i, serial in acknowledged:
+            name = (str(number), kind, thread, i)
+            assert self.serials.setdefault(int(serial), name) == name, "a serial was used twice"
+        with topicdb.open(self.path) as db:
+            stored = set(self.stored_pairs(db, number))
+            for kind, thread, i, serial in acknowledged:
+                if kind == "delete":
+                    assert db.scan(f"deleted/{number}/{thread}/{i}/#").count() == 0
+                    assert db.scan(f"gone/{number}/{thread}/{i}").count() == 1
+                else:
+                    assert (kind, thread, i) in stored, "what was acknowledged is there"
+                if kind == "tx":
+                    (message,) = db.scan(f"serial/{number}/{thread}/{i}")
+                    assert int.from_bytes(message.value, "big") == int(serial)
+            self.check_transactions(db, stored, number)
+            assert db.stats()["shards"][0]["serial"] >= max(self.serials)
+
+    def stored_pairs(self, db: topicdb.Database, number: int) -> Iterator[tuple[str, ...]]:
+        """Commits of the round that are stored; none of them half."""
+        sides: dict[tuple[str, ...], set[str]] = {}
+        for message in db.scan(f"+/{number}/+/+/+"):
+            kind, _, thread, i, side = message.topic.split("/")
+            sides.setdefault((kind, thread, i), set()).add(side)
+        for name, found in sides.items():
+            assert found == {"l", "r"}, f"half of {name}"
+            yield name
+
+    def check_transactions(
+        self, db: topicdb.Database, stored: set[tuple[str, ...]], number: int
+    ) -> None:
+        """The counter, the pairs and the serials of transactions are of the same commits."""
+        of_round = sum(1 for kind, _, _ in stored if kind == "tx")
+        newest = [m.value for m in db.scan("counter")][-1:] or [b"0"]
+        self.counter += of_round
+        assert int(newest[0]) == self.counter
+        assert db.scan(f"serial/{number}/+/+").count() == of_round
+
+
+def test_concurrent_writers_that_are_killed_lose_nothing(tmp_path: Path) -> None:
+    Rounds(tmp_path / "db", seed=80).run(max(1, ROUNDS // 5))
+
+
+@pytest.mark.crash
+def test_concurrent_writers_are_killed_for_long(tmp_path: Path) -> None:
+    for number in range(10):
+        Rounds(tmp_path / f"{number}.db", seed=90 + number).run(max(1, ROUNDS // 10))
