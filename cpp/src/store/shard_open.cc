@@ -15,7 +15,7 @@ namespace topicdb {
 
 namespace {
 // A writer may remove files, or make and drop column families, while a reader opens.
-constexpr int kReadOnlyAttempts = 100;
+constexpr std::chrono::seconds kReadOnlyPatience(10);
 constexpr int kReadOnlyAttemptsUnchanged = 5;
 constexpr std::chrono::milliseconds kReadOnlyPause(10);
 constexpr std::size_t kCurrentBytesMax = 4'096;
@@ -282,13 +282,14 @@ Result<std::shared_ptr<Shard>> Shard::Open(std::shared_ptr<const ShardEnvironmen
   // RocksDB reads the manifest first and the log after it. What a writer moved from its log to a
   // table file in between would be in neither, without an error; but the manifest has changed then.
   const std::string directory = DirectoryOf(environment->database_path, index);
+  const auto deadline = std::chrono::steady_clock::now() + kReadOnlyPatience;
   for (int attempt = 1;; ++attempt) {
     const std::string before = ManifestState(directory);
     Result<std::shared_ptr<Shard>> shard = ShardOpener(environment, index).Run(create);
     const bool changed = ManifestState(directory) != before;
     if (shard.ok() && !changed) return shard;
     const bool futile = !changed && attempt >= kReadOnlyAttemptsUnchanged;
-    if (futile || attempt >= kReadOnlyAttempts) {
+    if (futile || std::chrono::steady_clock::now() > deadline) {
       if (!shard.ok()) return shard;
       return StorageFault(shard.value()->Name() +
                           " is being changed too fast to be opened for reading; try again");
