@@ -6,9 +6,26 @@
 namespace topicdb {
 
 namespace {
+
 // A group is one RocksDB batch in memory; a larger commit is a group of its own.
 constexpr std::size_t kGroupBytesMax = std::size_t{8} << 20;
+
+bool WantsSync(const QueuedCommit& commit) { return commit.durability == Durability::kDisk; }
+
+// Whether it is written, and waits for an fsync.
+bool NeedsSync(const QueuedCommit& commit) {
+  return commit.status.ok() && commit.written && WantsSync(commit);
+}
+
+// Whether it is as well written after the fsync that is running.
+bool CanWait(const QueuedCommit& commit) { return WantsSync(commit) && !commit.is_urgent; }
+
 }  // namespace
+
+const std::shared_ptr<Waiter>& Waiter::OfThread() {
+  thread_local const std::shared_ptr<Waiter> waiter = std::make_shared<Waiter>();
+  return waiter;
+}
 
 CommitQueue::CommitQueue(CommitSink* sink, const CommitOptions& options)
     : sink_(sink), options_(options) {}
@@ -22,27 +39,81 @@ bool CommitQueue::HasRoom(const QueuedCommit& commit) const {
 }
 
 void CommitQueue::Enqueue(QueuedCommit* commit) {
+  commit->queued_ = true;
   pending_.push_back(commit);
   pending_bytes_ += commit->bytes;
+  if (gathering_ && pending_.size() >= gather_target_) gathered_.NotifyOne();
+}
+
+bool CommitQueue::MayLead(const QueuedCommit& commit) const {
+  return !leading_ && !(CanWait(commit) && (syncing_ || gathering_));
 }
 
 void CommitQueue::Run(QueuedCommit* commit) {
-  {
-    const MutexLock lock(mutex_);
-    for (bool queued = false; !commit->committed_;) {
-      if (!queued && HasRoom(*commit)) {
-        Enqueue(commit);
-        queued = true;
-      }
-      if (leading_) {
-        changed_.Wait(mutex_);
-      } else {
-        Lead();
-      }
+  commit->waiter_ = Waiter::OfThread();
+  Wakes wakes;
+  while (!commit->over_.load(std::memory_order_acquire)) {
+    Next next = Next::kOver;
+    {
+      const MutexLock lock(mutex_);
+      next = Step(commit, &wakes);
+    }
+    WakeAll(wakes);
+    wakes.clear();
+    if (next == Next::kOver) return;
+    if (next == Next::kWait) commit->waiter_->Wait();
+  }
+}
+
+CommitQueue::Next CommitQueue::Step(QueuedCommit* commit, Wakes* wakes) {
+  if (commit->over_.load(std::memory_order_relaxed)) return Next::kOver;
+  commit->waiter_->Arm();
+  if (!commit->queued_) {
+    if (HasRoom(*commit)) {
+      Enqueue(commit);
+    } else if (leading_) {
+      WaitForRoom(commit->waiter_);
+      return Next::kWait;
+    } else {
+      Lead(nullptr, wakes);
+      return Next::kStep;
     }
   }
-  if (!commit->status.ok() || !commit->written || commit->durability != Durability::kDisk) return;
-  commit->status = SyncUpTo(commit->group_);
+  if (!commit->committed_) {
+    if (!MayLead(*commit)) return Next::kWait;
+    if (CanWait(*commit)) Gather(*commit);
+    if (!commit->committed_ && !leading_) {
+      Lead(commit, wakes);
+    } else {
+      WakeNext(commit, wakes);
+    }
+    return Next::kStep;
+  }
+  if (syncing_) return Next::kWait;
+  Sync(wakes);
+  return Next::kStep;
+}
+
+void CommitQueue::WakeAll(const Wakes& wakes) {
+  for (const auto& waiter : wakes) waiter->Wake();
+}
+
+void CommitQueue::WaitForRoom(const std::shared_ptr<Waiter>& waiter) {
+  room_waiters_.push_back(waiter);
+}
+
+// Callers that were just served come back at once, but a little too late for the next fsync: they
+// would share every second one with each other, and the others would run with one commit each.
+void CommitQueue::Gather(const QueuedCommit& leader) {
+  gather_target_ = std::max(last_width_, previous_width_);
+  if (pending_.size() >= gather_target_) return;
+  const auto deadline =
+      Clock::now() + std::min<Clock::duration>(last_sync_time_ / 2, options_.flush_interval);
+  gathering_ = true;
+  while (!leader.committed_ && pending_.size() < gather_target_ && Clock::now() < deadline) {
+    gathered_.WaitUntil(mutex_, deadline);
+  }
+  gathering_ = false;
 }
 
 std::vector<QueuedCommit*> CommitQueue::TakeGroup() {
@@ -60,91 +131,119 @@ std::vector<QueuedCommit*> CommitQueue::TakeGroup() {
   return group;
 }
 
-void CommitQueue::Lead() {
+void CommitQueue::Lead(const QueuedCommit* leader, Wakes* wakes) {
   assert(!leading_);
   leading_ = true;
   const std::vector<QueuedCommit*> group = TakeGroup();
-  const std::uint64_t number = ++groups_;
+  wakes->insert(wakes->end(), room_waiters_.begin(), room_waiters_.end());
+  room_waiters_.clear();
   mutex_.Unlock();
   sink_->CommitGroup(group);
-  written_groups_.store(number, std::memory_order_release);
   mutex_.Lock();
-  for (QueuedCommit* commit : group) {
-    commit->group_ = number;
-    commit->committed_ = true;
-    if (commit->done_) written_.emplace_back(commit);
-  }
+  ++written_groups_;
   leading_ = false;
-  changed_.NotifyAll();
-  if (!written_.empty()) flusher_wake_.NotifyOne();
-}
-
-Status CommitQueue::SyncUpTo(std::uint64_t group) {
-  const MutexLock lock(sync_mutex_);
-  ++arrivals_;
-  arrived_.NotifyOne();
-  while (synced_groups_ < group && sync_fault_.ok()) {
-    if (syncing_) {
-      synced_.Wait(sync_mutex_);
-      continue;
-    }
-    syncing_ = true;
-    GatherForSync();
-    previous_width_ = last_width_;
-    last_width_ = arrivals_;
-    arrivals_ = 0;
-    const std::uint64_t covered = written_groups_.load(std::memory_order_acquire);
-    sync_mutex_.Unlock();
-    const auto began = Clock::now();
-    Status status = sink_->SyncLog();
-    const auto took = Clock::now() - began;
-    sync_mutex_.Lock();
-    last_sync_time_ = took;
-    if (status.ok()) {
-      synced_groups_ = covered;
-    } else {
-      sync_fault_ = std::move(status);
-    }
-    syncing_ = false;
-    synced_.NotifyAll();
+  // Last, for it may be gone then.
+  bool leader_syncs = false;
+  for (QueuedCommit* commit : group) {
+    if (commit == leader) leader_syncs = NeedsSync(*commit) && sync_fault_.ok();
+    Serve(commit, wakes);
   }
-  return synced_groups_ >= group ? Status::Ok() : sync_fault_;
+  WakeNext(leader_syncs ? leader : nullptr, wakes);
 }
 
-// Callers that were just served come back at once, but a little too late for the next fsync: they
-// would share every second one with each other, and the others would run with one commit each.
-void CommitQueue::GatherForSync() {
-  const std::size_t expected = std::max(last_width_, previous_width_);
-  const auto deadline =
-      Clock::now() + std::min<Clock::duration>(last_sync_time_ / 2, options_.flush_interval);
-  while (arrivals_ < expected && Clock::now() < deadline) arrived_.WaitUntil(sync_mutex_, deadline);
+void CommitQueue::Serve(QueuedCommit* commit, Wakes* wakes) {
+  commit->group_ = written_groups_;
+  commit->committed_ = true;
+  if (NeedsSync(*commit) && !sync_fault_.ok()) commit->status = sync_fault_;
+  if (commit->done_) {
+    written_.emplace_back(commit);
+  } else if (NeedsSync(*commit)) {
+    sync_waiters_.push_back(commit);
+  } else {
+    wakes->push_back(commit->waiter_);
+    commit->over_.store(true, std::memory_order_release);
+  }
+}
+
+void CommitQueue::WakeNext(const QueuedCommit* awake, Wakes* wakes) {
+  if (!written_.empty() || submitted_ > 0) flusher_wake_.NotifyOne();
+  const bool syncs_itself = awake != nullptr && awake->committed_ && !awake->over_ && !syncing_;
+  if (!syncing_ && !syncs_itself) {
+    if (!sync_waiters_.empty()) {
+      wakes->push_back(sync_waiters_.front()->waiter_);
+    } else if (flusher_sync_group_ > 0) {
+      flusher_wake_.NotifyOne();
+    }
+  }
+  if (leading_ || pending_.size() == submitted_) return;
+  for (QueuedCommit* commit : pending_) {
+    const bool waits_for_sync = syncs_itself && CanWait(*commit);  // it is about to begin
+    if (commit->done_ || waits_for_sync || !MayLead(*commit)) continue;
+    wakes->push_back(commit->waiter_);
+    return;
+  }
+}
+
+void CommitQueue::Sync(Wakes* wakes) {
+  assert(!syncing_);
+  syncing_ = true;
+  const std::uint64_t covered = written_groups_;
+  mutex_.Unlock();
+  const auto began = Clock::now();
+  Status status = sink_->SyncLog();
+  const auto took = Clock::now() - began;
+  mutex_.Lock();
+  syncing_ = false;
+  last_sync_time_ = took;
+  if (status.ok()) {
+    synced_groups_ = covered;
+  } else {
+    sync_fault_ = std::move(status);
+  }
+  const auto rest = std::partition(
+      sync_waiters_.begin(), sync_waiters_.end(),
+      [&](const QueuedCommit* commit) { return sync_fault_.ok() && commit->group_ > covered; });
+  previous_width_ = last_width_;
+  last_width_ = static_cast<std::size_t>(sync_waiters_.end() - rest);
+  for (auto served = rest; served != sync_waiters_.end(); ++served) {
+    if ((*served)->group_ > synced_groups_) (*served)->status = sync_fault_;
+    wakes->push_back((*served)->waiter_);
+    (*served)->over_.store(true, std::memory_order_release);
+  }
+  sync_waiters_.erase(rest, sync_waiters_.end());
+  if (flusher_sync_group_ > 0) flusher_wake_.NotifyOne();
+  WakeNext(nullptr, wakes);
 }
 
 void CommitQueue::Submit(std::unique_ptr<QueuedCommit> commit, std::function<void()> done) {
   commit->done_ = std::move(done);
+  const auto waiter = Waiter::OfThread();
   const MutexLock lock(mutex_);
   if (!flusher_.joinable()) flusher_ = std::thread([this] { FlushSubmitted(); });
-  for (++waiting_for_room_; !HasRoom(*commit);) {
+  while (!HasRoom(*commit)) {
+    waiter->Arm();
+    WaitForRoom(waiter);
     flusher_wake_.NotifyOne();
-    changed_.Wait(mutex_);
+    mutex_.Unlock();
+    waiter->Wait();
+    mutex_.Lock();
   }
-  --waiting_for_room_;
   last_submitted_ = Clock::now();
   if (submitted_++ == 0) {
     first_submitted_ = last_submitted_;
     flusher_wake_.NotifyOne();
   }
   Enqueue(commit.release());
-  if (pending_.size() >= options_.pending_max ||
-      pending_bytes_ >= std::min(options_.pending_bytes_max, kGroupBytesMax)) {
-    flusher_wake_.NotifyOne();
-  }
+  if (IsFull()) flusher_wake_.NotifyOne();
+}
+
+bool CommitQueue::IsFull() const {
+  return !room_waiters_.empty() || pending_.size() >= options_.pending_max ||
+         pending_bytes_ >= std::min(options_.pending_bytes_max, kGroupBytesMax);
 }
 
 CommitQueue::Clock::time_point CommitQueue::FlushTime() const {
-  const bool full = waiting_for_room_ > 0 || pending_.size() >= options_.pending_max ||
-                    pending_bytes_ >= std::min(options_.pending_bytes_max, kGroupBytesMax);
-  if (closing_ || full) return Clock::time_point::min();
+  if (closing_ || IsFull()) return Clock::time_point::min();
   return std::min(first_submitted_ + options_.flush_interval,
                   last_submitted_ + options_.idle_flush_interval);
 }
@@ -155,30 +254,52 @@ void CommitQueue::FlushSubmitted() {
     if (!written_.empty()) {
       std::vector<std::unique_ptr<QueuedCommit>> commits;
       commits.swap(written_);
-      mutex_.Unlock();
       Finish(std::move(commits));
-      mutex_.Lock();
     } else if (submitted_ == 0 && closing_) {
       return;
-    } else if (submitted_ == 0) {
+    } else if (submitted_ == 0 || leading_) {
       flusher_wake_.Wait(mutex_);
-    } else if (leading_) {
-      changed_.Wait(mutex_);
     } else if (Clock::now() < FlushTime()) {
       flusher_wake_.WaitUntil(mutex_, FlushTime());
     } else {
-      Lead();
+      Wakes wakes;
+      Lead(nullptr, &wakes);
+      mutex_.Unlock();
+      WakeAll(wakes);
+      mutex_.Lock();
     }
   }
 }
 
 void CommitQueue::Finish(std::vector<std::unique_ptr<QueuedCommit>> commits) {
+  std::uint64_t group = 0;  // the last that is to be fsynced
   for (const auto& commit : commits) {
-    if (commit->status.ok() && commit->written && commit->durability == Durability::kDisk) {
-      commit->status = SyncUpTo(commit->group_);
-    }
+    if (NeedsSync(*commit)) group = std::max(group, commit->group_);
+  }
+  const Status synced = SyncSubmitted(group);
+  mutex_.Unlock();
+  for (const auto& commit : commits) {
+    if (NeedsSync(*commit)) commit->status = synced;
     commit->done_();
   }
+  mutex_.Lock();
+}
+
+Status CommitQueue::SyncSubmitted(std::uint64_t group) {
+  while (synced_groups_ < group && sync_fault_.ok()) {
+    flusher_sync_group_ = group;
+    if (syncing_) {
+      flusher_wake_.Wait(mutex_);
+      continue;
+    }
+    Wakes wakes;
+    Sync(&wakes);
+    mutex_.Unlock();
+    WakeAll(wakes);
+    mutex_.Lock();
+  }
+  flusher_sync_group_ = 0;
+  return synced_groups_ >= group ? Status::Ok() : sync_fault_;
 }
 
 void CommitQueue::Close() {

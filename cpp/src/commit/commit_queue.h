@@ -1,9 +1,12 @@
 // Group commit: many callers, one of whom writes for all that wait.
 //
 // A caller that finds nobody writing becomes the leader: it takes what waits, hands it to the sink
-// as one group, and wakes the others. So commits gather by themselves while one is being written,
-// and a lone caller waits for nothing. Fsync is a second step with a leader of its own, after the
-// group is written: commits that ask for it share one, and those that do not never wait for it.
+// as one group, and wakes those that are served and one that leads next. So commits gather by
+// themselves while one is being written, and a lone caller waits for nothing.
+//
+// Fsync is a second step, after the group is written, with a leader of its own. While one runs,
+// commits that ask for the next wait unwritten and become one group after it; those that ask for
+// none are written meanwhile (and take the others along), and never wait for an fsync.
 //
 // Asynchronous commits gather until none came for `idle_flush_interval`, the oldest has waited for
 // `flush_interval`, or there are `pending_max`; a thread of the queue, started by the first of
@@ -27,6 +30,26 @@
 
 namespace topicdb {
 
+// Puts one thread to sleep, and wakes it. It belongs to its thread and is shared with who is about
+// to wake it, so that a wake-up that comes late finds it still there.
+class Waiter {
+ public:
+  // That of the calling thread.
+  static const std::shared_ptr<Waiter>& OfThread();
+
+  // To be called where the condition is checked, under its lock: a Wake from then on ends the Wait.
+  void Arm() { signal_.store(0, std::memory_order_relaxed); }
+  // May end without a cause.
+  void Wait() { signal_.wait(0, std::memory_order_acquire); }
+  void Wake() {
+    signal_.store(1, std::memory_order_release);
+    signal_.notify_one();
+  }
+
+ private:
+  std::atomic<std::uint32_t> signal_{0};
+};
+
 // What a caller hands in; the sink knows more of it.
 struct QueuedCommit {
   QueuedCommit() = default;
@@ -36,6 +59,8 @@ struct QueuedCommit {
 
   Durability durability = Durability::kOs;
   std::size_t bytes = 0;  // memory that it holds while it waits
+  // Written at once though it wants an fsync and one is running: others wait for its effects.
+  bool is_urgent = false;
 
   // Set by the sink: the outcome, and whether anything was written.
   Status status;
@@ -43,9 +68,14 @@ struct QueuedCommit {
 
  private:
   friend class CommitQueue;
-  bool committed_ = false;      // guarded by the queue's mutex
-  std::uint64_t group_ = 0;     // in which it was written
-  std::function<void()> done_;  // of an asynchronous one
+  // Guarded by the queue's mutex.
+  bool queued_ = false;
+  bool committed_ = false;
+  std::uint64_t group_ = 0;         // in which it was written
+  std::function<void()> done_;      // of an asynchronous one
+  std::shared_ptr<Waiter> waiter_;  // of the caller of another one
+  // The outcome is known; who sets it touches the commit no more.
+  std::atomic<bool> over_{false};
 };
 
 class CommitSink {
@@ -62,7 +92,7 @@ class CommitSink {
   virtual Status SyncLog() = 0;
 };
 
-// Thread-safe. Lock order: mutex_ and sync_mutex_ are never held together, nor while the sink runs.
+// Thread-safe. mutex_ is never held while the sink runs.
 class CommitQueue {
  public:
   CommitQueue(CommitSink* sink, const CommitOptions& options);
@@ -72,62 +102,77 @@ class CommitQueue {
 
   // Returns when the commit has failed, or is written and as durable as it asks. Waits while the
   // queue is full.
-  void Run(QueuedCommit* commit) TOPICDB_EXCLUDES(mutex_, sync_mutex_);
+  void Run(QueuedCommit* commit) TOPICDB_EXCLUDES(mutex_);
   // Takes the commit and returns; calls `done` from a thread of the queue when it is over. Waits
   // while the queue is full.
   void Submit(std::unique_ptr<QueuedCommit> commit, std::function<void()> done)
-      TOPICDB_EXCLUDES(mutex_, sync_mutex_);
+      TOPICDB_EXCLUDES(mutex_);
   // Finishes what was submitted. No call may be under way or follow. May be repeated.
-  void Close() TOPICDB_EXCLUDES(mutex_, sync_mutex_);
+  void Close() TOPICDB_EXCLUDES(mutex_);
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  bool HasRoom(const QueuedCommit& commit) const TOPICDB_REQUIRES(mutex_);
-  void Enqueue(QueuedCommit* commit) TOPICDB_REQUIRES(mutex_);
-  // Writes one group for all. REQUIRES: !leading_
-  void Lead() TOPICDB_REQUIRES(mutex_);
-  std::vector<QueuedCommit*> TakeGroup() TOPICDB_REQUIRES(mutex_);
-  Status SyncUpTo(std::uint64_t group) TOPICDB_EXCLUDES(mutex_, sync_mutex_);
-  // Gives commits that are on their way the time to join the fsync that is about to begin.
-  void GatherForSync() TOPICDB_REQUIRES(sync_mutex_);
+  // Threads to wake once the mutex is free, or they would only wait for it.
+  using Wakes = std::vector<std::shared_ptr<Waiter>>;
+  enum class Next { kOver, kStep, kWait };
 
-  void FlushSubmitted() TOPICDB_EXCLUDES(mutex_, sync_mutex_);  // the thread
+  // Does one thing for the commit of a caller, and says how it goes on.
+  Next Step(QueuedCommit* commit, Wakes* wakes) TOPICDB_REQUIRES(mutex_);
+  bool HasRoom(const QueuedCommit& commit) const TOPICDB_REQUIRES(mutex_);
+  void WaitForRoom(const std::shared_ptr<Waiter>& waiter) TOPICDB_REQUIRES(mutex_);
+  void Enqueue(QueuedCommit* commit) TOPICDB_REQUIRES(mutex_);
+  // Whether its caller is to write a group now.
+  bool MayLead(const QueuedCommit& commit) const TOPICDB_REQUIRES(mutex_);
+  // Gives commits that are on their way the time to join the fsync that is about to come.
+  void Gather(const QueuedCommit& leader) TOPICDB_REQUIRES(mutex_);
+  // Writes one group for all. `leader` needs no wake-up; may be null. REQUIRES: !leading_
+  void Lead(const QueuedCommit* leader, Wakes* wakes) TOPICDB_REQUIRES(mutex_);
+  std::vector<QueuedCommit*> TakeGroup() TOPICDB_REQUIRES(mutex_);
+  // Notes that a commit is written, and whether that was all.
+  void Serve(QueuedCommit* commit, Wakes* wakes) TOPICDB_REQUIRES(mutex_);
+  // Wakes one caller for each step that somebody has to take; `awake` takes its own.
+  void WakeNext(const QueuedCommit* awake, Wakes* wakes) TOPICDB_REQUIRES(mutex_);
+  // Fsyncs for all whose groups are written. REQUIRES: !syncing_
+  void Sync(Wakes* wakes) TOPICDB_REQUIRES(mutex_);
+  static void WakeAll(const Wakes& wakes);
+
+  void FlushSubmitted() TOPICDB_EXCLUDES(mutex_);  // the thread
   // When what was submitted is to be written.
   Clock::time_point FlushTime() const TOPICDB_REQUIRES(mutex_);
-  void Finish(std::vector<std::unique_ptr<QueuedCommit>> commits)
-      TOPICDB_EXCLUDES(mutex_, sync_mutex_);
+  bool IsFull() const TOPICDB_REQUIRES(mutex_);
+  void Finish(std::vector<std::unique_ptr<QueuedCommit>> commits) TOPICDB_REQUIRES(mutex_);
+  Status SyncSubmitted(std::uint64_t group) TOPICDB_REQUIRES(mutex_);
 
   CommitSink* const sink_;
   const CommitOptions options_;
 
   Mutex mutex_;
-  CondVar changed_;  // a group is written: there is room, or a leader is wanted
   std::deque<QueuedCommit*> pending_ TOPICDB_GUARDED_BY(mutex_);
   std::size_t pending_bytes_ TOPICDB_GUARDED_BY(mutex_) = 0;
+  std::size_t submitted_ TOPICDB_GUARDED_BY(mutex_) = 0;  // of pending_
+  Wakes room_waiters_ TOPICDB_GUARDED_BY(mutex_);
   bool leading_ TOPICDB_GUARDED_BY(mutex_) = false;
-  std::uint64_t groups_ TOPICDB_GUARDED_BY(mutex_) = 0;
-  std::atomic<std::uint64_t> written_groups_{0};
+  std::uint64_t written_groups_ TOPICDB_GUARDED_BY(mutex_) = 0;
+
+  bool syncing_ TOPICDB_GUARDED_BY(mutex_) = false;
+  Status sync_fault_ TOPICDB_GUARDED_BY(mutex_);
+  std::uint64_t synced_groups_ TOPICDB_GUARDED_BY(mutex_) = 0;
+  std::vector<QueuedCommit*> sync_waiters_ TOPICDB_GUARDED_BY(mutex_);  // written, of callers
+  std::uint64_t flusher_sync_group_ TOPICDB_GUARDED_BY(mutex_) = 0;     // that it waits for, or 0
+  bool gathering_ TOPICDB_GUARDED_BY(mutex_) = false;
+  CondVar gathered_;
+  std::size_t gather_target_ TOPICDB_GUARDED_BY(mutex_) = 0;
+  std::size_t last_width_ TOPICDB_GUARDED_BY(mutex_) = 0;  // commits that shared an fsync
+  std::size_t previous_width_ TOPICDB_GUARDED_BY(mutex_) = 0;
+  Clock::duration last_sync_time_ TOPICDB_GUARDED_BY(mutex_){};
 
   CondVar flusher_wake_;
   std::thread flusher_ TOPICDB_GUARDED_BY(mutex_);
   bool closing_ TOPICDB_GUARDED_BY(mutex_) = false;
-  std::size_t submitted_ TOPICDB_GUARDED_BY(mutex_) = 0;  // of pending_
-  std::size_t waiting_for_room_ TOPICDB_GUARDED_BY(mutex_) = 0;
   Clock::time_point first_submitted_ TOPICDB_GUARDED_BY(mutex_);
   Clock::time_point last_submitted_ TOPICDB_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<QueuedCommit>> written_ TOPICDB_GUARDED_BY(mutex_);
-
-  Mutex sync_mutex_;
-  CondVar synced_;   // an fsync is over
-  CondVar arrived_;  // one more commit wants to be in the next
-  bool syncing_ TOPICDB_GUARDED_BY(sync_mutex_) = false;
-  Status sync_fault_ TOPICDB_GUARDED_BY(sync_mutex_);
-  std::uint64_t synced_groups_ TOPICDB_GUARDED_BY(sync_mutex_) = 0;
-  std::size_t arrivals_ TOPICDB_GUARDED_BY(sync_mutex_) = 0;    // since the last fsync began
-  std::size_t last_width_ TOPICDB_GUARDED_BY(sync_mutex_) = 0;  // commits that shared an fsync
-  std::size_t previous_width_ TOPICDB_GUARDED_BY(sync_mutex_) = 0;
-  Clock::duration last_sync_time_ TOPICDB_GUARDED_BY(sync_mutex_){};
 };
 
 }  // namespace topicdb

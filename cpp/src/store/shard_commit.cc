@@ -28,6 +28,8 @@ bool LooksAtStorage(const ShardCommit& commit) {
 }  // namespace
 
 void Shard::Commit(ShardCommit* commit) {
+  // Transactions that begin meanwhile should see it, instead of conflicting with it later.
+  commit->is_urgent = LooksAtStorage(*commit);
   queue_.Run(commit);
   if (!commit->hides || !commit->status.ok()) return;
   commit->status = FinishDeletes();
@@ -232,7 +234,7 @@ Status Shard::ReserveSerials() {
 }
 
 Status Shard::SyncLog() {
-  const Status status = rocks::FromRocks(db_->SyncWAL(), "fsyncing the log of " + Name());
+  Status status = rocks::FromRocks(db_->SyncWAL(), "fsyncing the log of " + Name());
   if (status.ok()) return status;
   const MutexLock lock(commit_mutex_);
   Poison(status);

@@ -70,8 +70,9 @@ std::vector<const TransactionWrites::Write*> TransactionWrites::FindAll(
   for (const Write& write : writes_) {
     if (IsSeen(write) && Touches(keys, write)) found.push_back(&write);
   }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const Write* a, const Write* b) { return a->timestamp < b->timestamp; });
+  std::sort(found.begin(), found.end(), [](const Write* a, const Write* b) {
+    return std::pair(a->timestamp, a) < std::pair(b->timestamp, b);  // as written, if at one time
+  });
   return found;
 }
 

@@ -180,6 +180,77 @@ TEST(CommitQueue, AFailedFsyncFailsAllThatWaitForItAndAllAfterIt) {
   EXPECT_EQ(sink.syncs(), 2);  // not asked again
 }
 
+TEST(CommitQueue, CommitsThatComeDuringAnFsyncAreOneGroupAfterIt) {
+  RecordingSink sink;
+  CommitQueue queue(&sink, {});
+  sink.BlockSync(true);
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] { EXPECT_TRUE(RunOne(queue, 0, Durability::kDisk).ok()); });
+  while (sink.groups().empty()) std::this_thread::sleep_for(milliseconds(1));
+  for (int i = 1; i < 6; ++i) {
+    threads.emplace_back([&, i] { EXPECT_TRUE(RunOne(queue, i, Durability::kDisk).ok()); });
+  }
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_EQ(sink.groups().size(), 1U);
+  sink.BlockSync(false);
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_EQ(sink.groups().size(), 2U);
+  EXPECT_EQ(sink.groups()[1].size(), 5U);
+  EXPECT_EQ(sink.syncs(), 2);
+}
+
+// Nobody may be left asleep, whatever comes together.
+TEST(CommitQueue, CallersOfAllKindsAreAllServed) {
+  constexpr int kThreads = 8;
+  constexpr int kCommits = 300;
+  RecordingSink sink;
+  CommitOptions options;
+  options.flush_interval = std::chrono::microseconds(200);
+  options.idle_flush_interval = std::chrono::microseconds(50);
+  options.pending_max = 3;  // so that there is no room now and then
+  std::atomic<int> done{0};
+  {
+    CommitQueue queue(&sink, options);
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < kThreads; ++thread) {
+      threads.emplace_back([&, thread] {
+        for (int i = 0; i < kCommits; ++i) {
+          const auto durability = (i + thread) % 3 == 0 ? Durability::kDisk : Durability::kOs;
+          if ((i / 7 + thread) % 4 == 0) {
+            SubmitOne(queue, i, [&] { ++done; }, durability);
+          } else if (RunOne(queue, i % 50 == 49 ? -1 : i, durability).ok() == (i % 50 != 49)) {
+            ++done;
+          }
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  EXPECT_EQ(done, kThreads * kCommits);
+}
+
+TEST(CommitQueue, AnFsyncThatFailsLeavesNobodyAsleep) {
+  RecordingSink sink;
+  CommitQueue queue(&sink, {});
+  sink.BlockSync(true);
+  std::vector<std::thread> threads;
+  std::atomic<int> failed{0};
+  for (int i = 0; i < 6; ++i) {
+    threads.emplace_back([&, i] {
+      if (!RunOne(queue, i, Durability::kDisk).ok()) ++failed;
+    });
+  }
+  std::promise<void> submitted;
+  SubmitOne(queue, 6, [&] { submitted.set_value(); }, Durability::kDisk);
+  std::this_thread::sleep_for(milliseconds(30));
+  sink.FailSyncs();
+  sink.BlockSync(false);
+  for (std::thread& thread : threads) thread.join();
+  submitted.get_future().get();
+  EXPECT_EQ(failed, 6);
+  EXPECT_TRUE(RunOne(queue, 7, Durability::kOs).ok());
+}
+
 TEST(CommitQueue, SubmittedCommitsGatherAndClosingFinishesThem) {
   RecordingSink sink;
   CommitOptions options;
