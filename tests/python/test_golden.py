@@ -105,6 +105,29 @@ def test_it_can_be_written_on(golden: tuple[Path, dict[str, Any]]) -> None:
         assert db.scan("#").count() == before + 21
 
 
+@pytest.mark.parametrize("mode", ["r", "rw"])
+def test_commits_deletes_and_maps(tmp_path: Path, mode: Any) -> None:
+    """What make_golden_commits.py wrote; its delete was cut short."""
+    path = tmp_path / "commits.db"
+    with zipfile.ZipFile(DATA / "v1" / "commits.zip") as archive:
+        archive.extractall(path)
+    left = [(f"cut/{i % 5}/short", i, b"") for i in range(11_990, 12_000)]
+    with topicdb.open(path, mode=mode) as db:
+        assert [tuple(m) for m in db.scan("cut/#", order="time")] == left
+        assert db.scan("cut/3/short").count() == 2
+        assert [tuple(m) for m in db.scan("other")] == [("other", 7, b"tx")]
+        assert db.scan("gone").count() == 0
+        (serial,) = db.scan("serial")
+        assert 0 < int.from_bytes(serial.value, "big") < db.stats()["shards"][0]["serial"]
+    with topicdb.open(path) as db:
+        with db.map("closed/a b") as one:
+            assert dict(one) == {"k": b"v", "\u00e9/%+#": b"\x00\xff", "": b"empty key"}
+        with pytest.raises(topicdb.ConflictError):
+            db.map("owned")
+        assert dict(db.map("owned", takeover=True)) == {"n": b"1"}
+        assert [tuple(m) for m in db.scan("cut/#", order="time")] == left
+
+
 def plain(messages: Any) -> list[list[Any]]:
     """Messages as the manifest writes them."""
     return [[m.topic, m.timestamp, base64.b64encode(m.value).decode()] for m in messages]
