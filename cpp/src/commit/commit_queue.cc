@@ -200,9 +200,10 @@ void CommitQueue::Sync(Wakes* wakes) {
   } else {
     sync_fault_ = std::move(status);
   }
-  const auto rest = std::partition(
-      sync_waiters_.begin(), sync_waiters_.end(),
-      [&](const QueuedCommit* commit) { return sync_fault_.ok() && commit->group_ > covered; });
+  const std::uint64_t over = sync_fault_.ok() ? covered : written_groups_;
+  const auto rest =
+      std::partition(sync_waiters_.begin(), sync_waiters_.end(),
+                     [over](const QueuedCommit* commit) { return commit->group_ > over; });
   previous_width_ = last_width_;
   last_width_ = static_cast<std::size_t>(sync_waiters_.end() - rest);
   for (auto served = rest; served != sync_waiters_.end(); ++served) {
@@ -217,7 +218,7 @@ void CommitQueue::Sync(Wakes* wakes) {
 
 void CommitQueue::Submit(std::unique_ptr<QueuedCommit> commit, std::function<void()> done) {
   commit->done_ = std::move(done);
-  const auto waiter = Waiter::OfThread();
+  const std::shared_ptr<Waiter>& waiter = Waiter::OfThread();
   const MutexLock lock(mutex_);
   if (!flusher_.joinable()) flusher_ = std::thread([this] { FlushSubmitted(); });
   while (!HasRoom(*commit)) {
