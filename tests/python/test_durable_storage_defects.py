@@ -231,6 +231,9 @@ def test_serial_data_and_clock_are_one_step(tmp_path: Path) -> None:
             child.expect("open")
             acknowledged = [int(child.read_line()) for _ in range(5 + round_number)]
             child.kill()
+        with topicdb.open(path, mode="r") as reader:
+            clock = reader.stats()["shards"][0]["clock"]
+            assert clock == max(m.timestamp for m in reader.scan("serial"))
         with topicdb.open(path) as db:
             rows = [(int.from_bytes(m.value, "big"), m.timestamp) for m in db.scan("serial")]
             assert set(acknowledged) <= {serial for serial, _ in rows}
