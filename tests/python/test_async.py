@@ -140,7 +140,7 @@ def test_the_loop_goes_on_while_it_waits(db_path: Path) -> None:
         return ticks
 
     with topicdb.open(db_path, flush_interval="1h", idle_flush_interval="200ms") as db:
-        assert asyncio.run(work(db)) > 5
+        assert asyncio.run(work(db)) >= 2
 
 
 def test_a_cancelled_task_does_not_take_its_messages_back(db_path: Path) -> None:

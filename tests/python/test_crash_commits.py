@@ -16,7 +16,6 @@ from support import Child
 import topicdb
 
 ROUNDS = int(os.environ.get("TOPICDB_CRASH_ROUNDS", "50"))
-THREADS = 4
 
 # Each thread has a name for each commit and prints it, with the serial, when it is acknowledged.
 # A commit is a pair of messages, so that half of it would be seen.

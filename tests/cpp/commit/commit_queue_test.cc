@@ -187,10 +187,15 @@ TEST(CommitQueue, CommitsThatComeDuringAnFsyncAreOneGroupAfterIt) {
   std::vector<std::thread> threads;
   threads.emplace_back([&] { EXPECT_TRUE(RunOne(queue, 0, Durability::kDisk).ok()); });
   while (sink.groups().empty()) std::this_thread::sleep_for(milliseconds(1));
+  std::atomic<int> started{0};
   for (int i = 1; i < 6; ++i) {
-    threads.emplace_back([&, i] { EXPECT_TRUE(RunOne(queue, i, Durability::kDisk).ok()); });
+    threads.emplace_back([&, i] {
+      ++started;
+      EXPECT_TRUE(RunOne(queue, i, Durability::kDisk).ok());
+    });
   }
-  std::this_thread::sleep_for(milliseconds(50));
+  while (started < 5) std::this_thread::sleep_for(milliseconds(1));
+  std::this_thread::sleep_for(milliseconds(100));
   EXPECT_EQ(sink.groups().size(), 1U);
   sink.BlockSync(false);
   for (std::thread& thread : threads) thread.join();
