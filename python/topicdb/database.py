@@ -17,7 +17,7 @@ from topicdb._types import Page, Receipt
 from topicdb.completions import Completer
 from topicdb.map import RAW, Codec, Map
 from topicdb.scan import BATCH_BYTES_MAX, Scan
-from topicdb.times import TimeLike, duration_us, now_us, optional_time_us, time_us
+from topicdb.times import TimeLike, duration_us, now_us, time_range_us, time_us
 from topicdb.transaction import Transaction, transact
 
 Result = TypeVar("Result")
@@ -221,7 +221,7 @@ class Database:
         removed in bounded memory, and ``count`` of the receipt says how many. The disk space comes
         back as files are compacted; ``drop_slab`` is faster where it will do.
         """
-        return Receipt(*self._core.delete(filter, *_time_range(start, end), durability))
+        return Receipt(*self._core.delete(filter, *time_range_us(start, end), durability))
 
     def transaction(
         self,
@@ -258,15 +258,10 @@ class Database:
         After a ConflictError it is run again, at most ``retries`` times, with a growing random
         pause; so it should change nothing but the transaction (see ``Transaction.on_commit``).
         """
-        return transact(
-            self,
-            function,
-            key=key,
-            shard=shard,
-            generation=generation,
-            durability=durability,
-            retries=retries,
+        begin = partial(
+            self.transaction, key=key, shard=shard, generation=generation, durability=durability
         )
+        return transact(begin, function, retries=retries)
 
     @overload
     def map(
@@ -326,14 +321,14 @@ class Database:
         if order not in ("stream", "time"):
             raise ValueError(f"order: expected 'stream' or 'time', got {order!r}")
         _core.check_filter(filter)
-        start_us, end_us = _time_range(start, end)
+        start_us, end_us = time_range_us(start, end)
         return Scan(self._core, (filter, start_us, end_us, order == "time", streams))
 
     def streams(
         self, filter: str = "#", *, start: TimeLike | None = None, end: TimeLike | None = None
     ) -> list[Stream]:
         """Streams that may hold matching messages, by shard, class, generation and structure."""
-        return self._core.streams(filter, *_time_range(start, end))
+        return self._core.streams(filter, *time_range_us(start, end))
 
     def iterator(
         self,
@@ -344,7 +339,7 @@ class Database:
         end: TimeLike | None = None,
     ) -> Iterator:
         """Position at the first message of ``stream`` from ``start`` on. Store its ``bytes()``."""
-        return self._core.iterator(stream, filter, *_time_range(start, end))
+        return self._core.iterator(stream, filter, *time_range_us(start, end))
 
     def next(self, iterator: Iterator, rows: int = 1_000) -> Page:
         """Up to ``rows`` messages from ``iterator`` on, and the iterator to go on with.
@@ -437,11 +432,3 @@ class Database:
         raise TypeError(
             "a Database cannot be pickled: send its path and open it there (in Spark: in the task)"
         )
-
-
-def _time_range(start: TimeLike | None, end: TimeLike | None) -> tuple[int | None, int | None]:
-    """Both bounds against one clock reading."""
-    now = now_us()
-    return optional_time_us(start, what="start", now=now), optional_time_us(
-        end, what="end", now=now
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import unquote
@@ -62,13 +63,18 @@ class Map(MutableMapping[str, Value]):
         self._values: dict[str, Value] = {}
         self._changed: set[str] = set()
 
-    def _begin(self) -> _core.Transaction:
-        return self._core.begin(self._shard, None, self._durability)
+    @contextmanager
+    def _begun(self) -> Iterator[_core.Transaction]:
+        """A transaction that is rolled back at the end unless it was committed."""
+        transaction = self._core.begin(self._shard, None, self._durability)
+        try:
+            yield transaction
+        finally:
+            transaction.rollback()
 
     def _open(self, *, takeover: bool) -> None:
         """Takes the map, and reads it, in one transaction."""
-        transaction = self._begin()
-        try:
+        with self._begun() as transaction:
             if not takeover and transaction.get(self._guard, 0) is not None:
                 raise _core.ConflictError(
                     f"map {self._name!r} has an owner that has not closed it: another handle, or a "
@@ -77,8 +83,6 @@ class Map(MutableMapping[str, Value]):
             self._values = self._read(transaction)
             transaction.write(self._guard, 0, None, reserved=True)
             serials, _, _ = transaction.commit()
-        finally:
-            transaction.rollback()
         self._owner = serials[self._shard].to_bytes(8, "big")
 
     def _read(self, transaction: _core.Transaction) -> dict[str, Value]:
@@ -143,15 +147,13 @@ class Map(MutableMapping[str, Value]):
             return None
         if not self._changed:
             return None
-        own = self._begin()
         try:
-            self._write(own)
-            receipt = Receipt(*own.commit())
+            with self._begun() as own:
+                self._write(own)
+                receipt = Receipt(*own.commit())
         except (_core.PreconditionError, _core.ConflictError):
             self._owner = None
             raise self._lost() from None
-        finally:
-            own.rollback()
         self._changed.clear()
         return receipt
 
@@ -171,15 +173,11 @@ class Map(MutableMapping[str, Value]):
         if self._owner is None:
             return
         owner, self._owner = self._owner, None
-        transaction = self._begin()
-        try:
+        # What fails says that it is another's by now.
+        with suppress(_core.PreconditionError, _core.ConflictError), self._begun() as transaction:
             transaction.require(self._guard, 0, owner)
             transaction.delete(self._guard, 0, 1, reserved=True)
             transaction.commit()
-        except (_core.PreconditionError, _core.ConflictError):
-            pass  # it is another's by now
-        finally:
-            transaction.rollback()
 
     def _write(self, transaction: _core.Transaction) -> None:
         transaction.require(self._guard, 0, self._owner)

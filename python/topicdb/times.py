@@ -76,6 +76,15 @@ def optional_time_us(value: TimeLike | None, *, what: str, now: int | None = Non
     return None if value is None else time_us(value, what=what, now=now)
 
 
+def time_range_us(start: TimeLike | None, end: TimeLike | None) -> tuple[int | None, int | None]:
+    """Both bounds of a range against one reading of the clock."""
+    now = now_us()
+    return (
+        optional_time_us(start, what="start", now=now),
+        optional_time_us(end, what="end", now=now),
+    )
+
+
 def _from_datetime(value: datetime, what: str) -> int:
     if value.utcoffset() is None:
         raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import random
 import time
@@ -12,10 +13,10 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar, final
 from topicdb import _core
 from topicdb._types import Receipt
 from topicdb.scan import Scan
-from topicdb.times import TimeLike, now_us, optional_time_us, time_us
+from topicdb.times import TimeLike, optional_time_us, time_range_us, time_us
 
 if TYPE_CHECKING:
-    from topicdb.database import BytesLike, Database
+    from topicdb.database import BytesLike
 
 _logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -74,12 +75,7 @@ class Transaction:
         self, filter: str, start: TimeLike | None = None, end: TimeLike | None = None
     ) -> None:
         """Removes, at commit, what matches in ``start`` <= timestamp < ``end``."""
-        now = now_us()
-        self._core.delete(
-            filter,
-            optional_time_us(start, what="start", now=now),
-            optional_time_us(end, what="end", now=now),
-        )
+        self._core.delete(filter, *time_range_us(start, end))
 
     def get(self, topic: str, timestamp: TimeLike = 0) -> bytes | None:
         """The value of one message, or None; of the newest generation if several have it."""
@@ -90,12 +86,7 @@ class Transaction:
     ) -> Scan:
         """Matching messages of this shard by timestamp, ``start`` <= timestamp < ``end``."""
         _core.check_filter(filter)
-        now = now_us()
-        bounds = (
-            optional_time_us(start, what="start", now=now),
-            optional_time_us(end, what="end", now=now),
-        )
-        return Scan(self._core, (filter, *bounds))
+        return Scan(self._core, (filter, *time_range_us(start, end)))
 
     def require(self, topic: str, timestamp: TimeLike, value: BytesLike) -> None:
         """Lets the commit fail (PreconditionError) unless this very message is stored before it."""
@@ -176,24 +167,14 @@ class Transaction:
 
 
 def transact(
-    database: Database,
-    function: Callable[[Transaction], Result],
-    *,
-    key: str | None,
-    shard: int | None,
-    generation: int | None,
-    durability: Literal["none", "os", "disk"] | None,
-    retries: int,
+    begin: Callable[[], Transaction], function: Callable[[Transaction], Result], *, retries: int
 ) -> Result:
     """See ``Database.transact``."""
     if retries < 0:
         raise ValueError(f"retries: {retries} is negative")
-    for attempt in range(retries + 1):
-        transaction = database.transaction(
-            key=key, shard=shard, generation=generation, durability=durability
-        )
+    for attempt in itertools.count():
         try:
-            with transaction:
+            with begin() as transaction:
                 return function(transaction)
         except _core.ConflictError:
             if attempt == retries:

@@ -18,7 +18,7 @@ Result<bool> DeleteExpander::Remove(const meta::DeleteRecord& record, bool maske
   }
   for (const SlabView& view : *shard_.slabs_) {
     const Slab& slab = *view.slab;
-    if (record.generation != 0 && slab.id().generation != record.generation) continue;
+    if (!record.Covers(slab.id())) continue;
     if (!slab.MayHold(record.keys.range)) continue;
     for (auto& [structure, stream] : slab.Match(record.keys.filter)) {
       std::optional<RowFilter> filter = RowFilter::Make(structure, record.keys.filter);
@@ -41,7 +41,7 @@ Status DeleteExpander::RemovePoint(const meta::DeleteRecord& record, bool masked
   std::vector<std::string_view> varying;
   for (const SlabView& view : *shard_.slabs_) {
     const Slab& slab = *view.slab;
-    if (record.generation != 0 && slab.id().generation != record.generation) continue;
+    if (!record.Covers(slab.id())) continue;
     if (slab.timestamp_bytes() == 0 && timestamp != 0) continue;
     const NodeId stream = slab.FindStream(topic, &varying);
     if (stream == kNoNode) continue;

@@ -105,6 +105,9 @@ struct DeleteRecord {
   std::uint32_t index = 0;
   KeyRange keys;
   std::uint32_t generation = 0;  // only this one; 0: any
+
+  // Whether it is about messages of this slab.
+  bool Covers(const SlabId& slab) const { return generation == 0 || generation == slab.generation; }
 };
 std::string Encode(const DeleteRecord& record);
 // `key` is the whole key, made by DeleteKey.

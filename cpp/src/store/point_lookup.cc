@@ -8,8 +8,7 @@ bool IsHidden(const std::vector<meta::DeleteRecord>& deletes, const SlabId& slab
               std::string_view topic, std::int64_t timestamp, std::uint64_t serial) {
   return std::any_of(deletes.begin(), deletes.end(), [&](const meta::DeleteRecord& record) {
     return serial <= record.serial && Contains(record.keys.range, timestamp) &&
-           (record.generation == 0 || record.generation == slab.generation) &&
-           record.keys.filter.Matches(topic);
+           record.Covers(slab) && record.keys.filter.Matches(topic);
   });
 }
 

@@ -239,14 +239,15 @@ ShardStats Shard::Stats() const {
     stats.structure_bytes += view.slab->structure_bytes();
     ++stats.slabs;
   }
-  const auto property = [&](const char* name) {
-    std::uint64_t value = 0;
-    return db_->GetAggregatedIntProperty(name, &value) ? value : 0;
-  };
-  stats.disk_bytes = property("rocksdb.live-sst-files-size");
+  stats.disk_bytes = Property("rocksdb.live-sst-files-size");
   stats.memory_bytes =
-      property("rocksdb.cur-size-all-mem-tables") + property("rocksdb.estimate-table-readers-mem");
+      Property("rocksdb.cur-size-all-mem-tables") + Property("rocksdb.estimate-table-readers-mem");
   return stats;
+}
+
+std::uint64_t Shard::Property(const char* name) const {
+  std::uint64_t value = 0;
+  return db_->GetAggregatedIntProperty(name, &value) ? value : 0;
 }
 
 // Says that every serial in use is known, so that numbering goes on without a gap.
@@ -269,10 +270,8 @@ std::uint64_t Shard::DiskBytes() const {
   std::int64_t measured_at = disk_measured_at_us_.load();
   if ((measured_at == 0 || now_us - measured_at > kMeasureEveryUs) &&
       disk_measured_at_us_.compare_exchange_strong(measured_at, now_us)) {
-    std::uint64_t files = 0;
-    std::uint64_t memory = 0;  // about what the log has
-    db_->GetAggregatedIntProperty("rocksdb.live-sst-files-size", &files);
-    db_->GetAggregatedIntProperty("rocksdb.cur-size-all-mem-tables", &memory);
+    const std::uint64_t files = Property("rocksdb.live-sst-files-size");
+    const std::uint64_t memory = Property("rocksdb.cur-size-all-mem-tables");  // about the log's
     disk_written_bytes_ = 0;
     disk_measured_bytes_ = files + memory;
   }

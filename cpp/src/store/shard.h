@@ -139,6 +139,8 @@ class Shard : private CommitSink {
   void CommitGroup(std::span<QueuedCommit* const> group) override TOPICDB_EXCLUDES(commit_mutex_);
   Status SyncLog() override TOPICDB_EXCLUDES(commit_mutex_);
 
+  // A number that RocksDB keeps, over all families; 0 if it does not know it.
+  std::uint64_t Property(const char* name) const;
   Status CheckWritable() const TOPICDB_REQUIRES(commit_mutex_);
   void Poison(const Status& status) TOPICDB_REQUIRES(commit_mutex_);
   // Writes with the log; a failure poisons the shard.

@@ -32,7 +32,7 @@ std::vector<RowMask> MasksOf(const std::vector<meta::DeleteRecord>& deletes, con
                              const Structure& structure) {
   std::vector<RowMask> masks;
   for (const meta::DeleteRecord& record : deletes) {
-    if (record.generation != 0 && record.generation != slab.generation) continue;
+    if (!record.Covers(slab)) continue;
     std::optional<RowFilter> filter = RowFilter::Make(structure, record.keys.filter);
     if (filter.has_value()) {
       masks.push_back({std::move(*filter), record.keys.range, record.serial});

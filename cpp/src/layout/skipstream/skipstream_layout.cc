@@ -19,6 +19,27 @@ std::unique_ptr<Layout> MakeLayout(LayoutKind kind, std::uint32_t timestamp_byte
 
 namespace skipstream {
 
+namespace {
+
+// Calls visit(key) for each index entry of a message until a status is not OK. What is put must be
+// what is deleted.
+template <typename Visit>
+rocksdb::Status ForEachIndexKey(const PlacedMessage& message, std::string_view suffix,
+                                Visit visit) {
+  const std::size_t indexed = std::min(message.varying.size(), kIndexedLevelsMax);
+  rocksdb::Status status;
+  std::string key;
+  for (std::size_t i = 0; i < indexed && status.ok(); ++i) {
+    key.clear();
+    AppendIndexPrefix(&key, message.stream, i, message.varying[i]);
+    key.append(suffix);
+    status = visit(key);
+  }
+  return status;
+}
+
+}  // namespace
+
 rocksdb::Status SkipstreamLayout::Put(const PlacedMessage& message,
                                       rocksdb::ColumnFamilyHandle* family,
                                       rocksdb::WriteBatch* batch) const {
@@ -37,14 +58,10 @@ rocksdb::Status SkipstreamLayout::Put(const PlacedMessage& message,
       batch->Put(family, rocksdb::SliceParts(key_parts.data(), key_parts.size()),
                  rocksdb::SliceParts(value_parts.data(), value_parts.size()));
 
-  const std::size_t indexed = std::min(message.varying.size(), kIndexedLevelsMax);
-  for (std::size_t i = 0; i < indexed && status.ok(); ++i) {
-    prefix.clear();
-    AppendIndexPrefix(&prefix, message.stream, i, message.varying[i]);
-    prefix.append(suffix);
-    status = batch->Put(family, prefix, rocksdb::Slice());
-  }
-  return status;
+  if (!status.ok()) return status;
+  return ForEachIndexKey(message, suffix, [&](const std::string& key) {
+    return batch->Put(family, key, rocksdb::Slice());
+  });
 }
 
 rocksdb::Status SkipstreamLayout::Delete(const PlacedMessage& message,
@@ -56,13 +73,10 @@ rocksdb::Status SkipstreamLayout::Delete(const PlacedMessage& message,
   std::string key;
   AppendDataPrefix(&key, message.stream);
   rocksdb::Status status = batch->Delete(family, key + suffix);
-  const std::size_t indexed = std::min(message.varying.size(), kIndexedLevelsMax);
-  for (std::size_t i = 0; i < indexed && status.ok(); ++i) {
-    key.clear();
-    AppendIndexPrefix(&key, message.stream, i, message.varying[i]);
-    status = batch->Delete(family, key + suffix);
-  }
-  return status;
+  if (!status.ok()) return status;
+  return ForEachIndexKey(message, suffix, [&](const std::string& index_key) {
+    return batch->Delete(family, index_key);
+  });
 }
 
 Result<std::optional<StoredMessage>> SkipstreamLayout::Get(const RocksSource& source,
