@@ -41,8 +41,9 @@ const char* NameOf(Durability durability) {
 }
 
 LayoutKind ParseLayout(const std::string& text) {
+  if (text == "columnar") return LayoutKind::kColumnar;
   if (text == "skipstream") return LayoutKind::kSkipstream;
-  Raise(SchemaFault("layout: expected 'skipstream', got '" + text + "'"));
+  Raise(SchemaFault("layout: expected 'columnar' or 'skipstream', got '" + text + "'"));
 }
 
 using OptionalText = std::optional<std::string>;
@@ -125,7 +126,7 @@ py::dict SchemaOf(const Database& self) {
   }
   py::dict result;
   result["shards"] = schema.shards;
-  result["layout"] = "skipstream";
+  result["layout"] = NameOf(schema.layout);
   result["timestamp_bytes"] = schema.timestamp_bytes;
   result["structures"] = schema.structures;
   result["thresholds"] = schema.thresholds;

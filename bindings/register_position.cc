@@ -68,7 +68,7 @@ void RegisterPosition(py::module_& module) {
   slab.def_property_readonly("shard", [](const SlabInfo& self) { return self.id.shard; })
       .def_readonly("retention_class", &SlabInfo::retention_class)
       .def_property_readonly("generation", [](const SlabInfo& self) { return self.id.generation; })
-      .def_property_readonly("layout", [](const SlabInfo&) { return "skipstream"; })
+      .def_property_readonly("layout", [](const SlabInfo& self) { return NameOf(self.layout); })
       .def_readonly("read_only", &SlabInfo::read_only)
       .def_readonly("created_at", &SlabInfo::created_at_us)
       .def_readonly("sealed_at", &SlabInfo::sealed_at_us)

@@ -1,5 +1,5 @@
-# topicdb::deflate (CRC-32) and topicdb::xxhash (XXH3, used header-only). Debian's packages bring no
-# CMake files, vcpkg's do: both are found by header and library.
+# topicdb::deflate (CRC-32), topicdb::xxhash (XXH3, used header-only) and topicdb::zstd (sealed
+# blocks). Debian's packages bring no CMake files, vcpkg's do: all are found by header and library.
 find_path(TOPICDB_DEFLATE_INCLUDE libdeflate.h REQUIRED)
 find_library(TOPICDB_DEFLATE_LIBRARY NAMES deflate libdeflate REQUIRED)
 add_library(topicdb_deflate INTERFACE)
@@ -12,3 +12,10 @@ add_library(topicdb_xxhash INTERFACE)
 add_library(topicdb::xxhash ALIAS topicdb_xxhash)
 target_include_directories(topicdb_xxhash SYSTEM INTERFACE "${TOPICDB_XXHASH_INCLUDE}")
 target_compile_definitions(topicdb_xxhash INTERFACE XXH_INLINE_ALL)
+
+find_path(TOPICDB_ZSTD_INCLUDE zstd.h REQUIRED)
+find_library(TOPICDB_ZSTD_LIBRARY NAMES zstd REQUIRED)
+add_library(topicdb_zstd INTERFACE)
+add_library(topicdb::zstd ALIAS topicdb_zstd)
+target_include_directories(topicdb_zstd SYSTEM INTERFACE "${TOPICDB_ZSTD_INCLUDE}")
+target_link_libraries(topicdb_zstd INTERFACE "${TOPICDB_ZSTD_LIBRARY}")

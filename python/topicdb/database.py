@@ -48,7 +48,7 @@ def open(
     *,
     mode: Literal["rw", "r"] = "rw",
     shards: int | None = None,
-    layout: Literal["skipstream"] | None = None,
+    layout: Literal["columnar", "skipstream"] | None = None,
     timestamp_bytes: Literal[0, 8] | None = None,
     structures: Sequence[str] | None = None,
     thresholds: Sequence[int] | None = None,
@@ -70,7 +70,8 @@ def open(
 
     Schema (``None``: as stored, or the default for a new database):
         shards: number of shards, 1 to 1,024 (default 1). One process writes a shard.
-        layout: ``"skipstream"``.
+        layout: ``"columnar"`` (the default: for messages, which are all kept) or ``"skipstream"``
+            (for state: the same topic and timestamp overwrites).
         timestamp_bytes: 8, or 0 for a pure map of topics (every timestamp is then 0).
         structures: hints, such as ``["metrics/+/cpu/#"]``: levels known to vary.
         thresholds: distinct words a level may have before it is taken to vary, by depth; the last

@@ -77,14 +77,17 @@ class Slab:
     written_bytes: int = 0
     first_timestamp: int | None = None
     last_timestamp: int | None = None
-    entries: dict[tuple[str, int], Entry] = field(default_factory=dict)
+    keeps_all: bool = False
+    """Whether messages with equal topic and timestamp are all kept (layout columnar)."""
+    entries: dict[tuple[Any, ...], Entry] = field(default_factory=dict)
     stream_of: dict[str, StreamKey] = field(default_factory=dict)
 
     def write(self, entry: Entry) -> None:
         assert not self.read_only
         key = self.structures.learn(entry.topic)
         assert self.stream_of.setdefault(entry.topic, key) == key, "a topic changed its stream"
-        self.entries[entry.topic, entry.timestamp] = entry
+        place = (entry.serial, entry.position) if self.keeps_all else ()
+        self.entries[entry.topic, entry.timestamp, *place] = entry
         self.written += 1
         self.written_bytes += len(entry.topic.encode()) + len(entry.value)
         first, last = self.first_timestamp, self.last_timestamp
@@ -101,6 +104,7 @@ class Schema:
     structures: tuple[str, ...] = ()
     retention: tuple[str, ...] = ()
     timestamp_bytes: int = 8
+    layout: str = "columnar"
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -122,7 +126,7 @@ class Model:
         self.slabs: dict[SlabId, Slab] = {}
         for shard in range(schema.shards):
             for name in schema.classes:
-                self.slabs[shard, name, FIRST_GENERATION] = Slab(self._fresh_structures())
+                self.slabs[shard, name, FIRST_GENERATION] = self._fresh_slab()
 
     # Writing
 
@@ -229,18 +233,19 @@ class Model:
 
     def topics(self) -> set[str]:
         """Topics of all messages stored."""
-        return {topic for slab in self.slabs.values() for topic, _ in slab.entries}
+        return {entry.topic for slab in self.slabs.values() for entry in slab.entries.values()}
 
     def _rotate(self, shard: int, name: str) -> None:
         slab_id = self.current(shard, name)
         older = self.slabs[slab_id]
         older.read_only = True
-        newer = Slab(self._fresh_structures())
+        newer = self._fresh_slab()
         newer.structures.inherit(older.structures)
         self.slabs[shard, name, slab_id[2] + 1] = newer
 
-    def _fresh_structures(self) -> Structures:
-        return Structures(self.schema.thresholds, self.schema.structures)
+    def _fresh_slab(self) -> Slab:
+        structures = Structures(self.schema.thresholds, self.schema.structures)
+        return Slab(structures, keeps_all=self.schema.layout == "columnar")
 
 
 def is_wanted(entry: Entry, filter: str, start: int, end: int | None) -> bool:

@@ -75,8 +75,12 @@ def _filter_texts(draw: st.DrawFn, topics: list[str]) -> str:
     return "/".join(levels) or "+"
 
 
+layouts = st.sampled_from([("columnar", 8), ("columnar", 8), ("skipstream", 8), ("skipstream", 0)])
+"""(layout, timestamp_bytes)"""
+
 schemas = st.builds(
-    Schema,
+    lambda layout, **rest: Schema(layout=layout[0], timestamp_bytes=layout[1], **rest),
+    layout=layouts,
     shards=st.integers(1, 3),
     thresholds=st.sampled_from([(2, 1), (0,), (1,), (100, 10), (3, 2, 0), (1, 0, 2)]),
     structures=st.sampled_from(
@@ -93,5 +97,4 @@ schemas = st.builds(
             ("#",),
         ]
     ),
-    timestamp_bytes=st.sampled_from([8, 8, 8, 0]),
 )

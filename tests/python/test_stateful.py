@@ -80,6 +80,7 @@ class DatabaseMachine(RuleBasedStateMachine):
             "structures": schema.structures,
             "retention": dict.fromkeys(schema.retention),
             "timestamp_bytes": schema.timestamp_bytes,
+            "layout": schema.layout,
         }
         self.db = self._open(**self.schema_options)
 

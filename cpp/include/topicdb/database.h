@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -34,6 +35,12 @@ struct TimeRange {
 
 inline bool Contains(const TimeRange& range, std::int64_t timestamp) {
   return timestamp >= range.start.value_or(0) && (!range.end.has_value() || timestamp < *range.end);
+}
+
+// One moment.
+inline TimeRange Instant(std::int64_t timestamp) {
+  const bool last = timestamp == std::numeric_limits<std::int64_t>::max();
+  return {timestamp, last ? std::nullopt : std::optional(timestamp + 1)};
 }
 
 // Messages of a filter in a time range.

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,7 +35,8 @@ struct Receipt {
 };
 
 // Messages as columns, laid out so that Arrow arrays can point into them: n + 1 offsets of 32 bits
-// and one run of bytes for each variable-length column.
+// and one run of bytes for each variable-length column. Values may lie in memory that the batch only
+// keeps alive; their offsets then need not begin at 0.
 //
 // Filled by one thread, then only read (from any thread). Bytes of a column never exceed 2^31 - 1:
 // who fills it asks Fits() first.
@@ -43,46 +46,63 @@ class Batch {
 
   std::size_t size() const { return timestamps_.size(); }
   bool empty() const { return timestamps_.empty(); }
-  std::size_t bytes() const { return topic_bytes_.size() + value_bytes_.size() + 16 * size(); }
+  std::size_t bytes() const { return topic_bytes_.size() + values_size() + 16 * size(); }
 
   // REQUIRES: row < size()
   std::string_view topic(std::size_t row) const { return Slice(topic_bytes_, topic_offsets_, row); }
   std::int64_t timestamp(std::size_t row) const { return timestamps_[row]; }
-  std::string_view value(std::size_t row) const { return Slice(value_bytes_, value_offsets_, row); }
+  std::string_view value(std::size_t row) const {
+    return Slice(value_bytes(), value_offsets(), row);
+  }
   MessageView message(std::size_t row) const { return {topic(row), timestamp(row), value(row)}; }
 
-  const std::vector<std::int32_t>& topic_offsets() const { return topic_offsets_; }
-  const std::string& topic_bytes() const { return topic_bytes_; }
-  const std::vector<std::int64_t>& timestamps() const { return timestamps_; }
-  const std::vector<std::int32_t>& value_offsets() const { return value_offsets_; }
-  const std::string& value_bytes() const { return value_bytes_; }
+  std::span<const std::int32_t> topic_offsets() const { return topic_offsets_; }
+  std::string_view topic_bytes() const { return topic_bytes_; }
+  std::span<const std::int64_t> timestamps() const { return timestamps_; }
+  std::span<const std::int32_t> value_offsets() const {
+    return owner_ == nullptr ? std::span<const std::int32_t>(value_offsets_) : borrowed_offsets_;
+  }
+  // What value_offsets() count in.
+  std::string_view value_bytes() const {
+    return owner_ == nullptr ? std::string_view(value_bytes_) : borrowed_bytes_;
+  }
 
   // Whether one more message of these sizes keeps every column within kColumnBytesMax.
   bool Fits(std::size_t topic_bytes, std::size_t value_bytes) const {
     return topic_bytes_.size() + topic_bytes <= kColumnBytesMax &&
-           value_bytes_.size() + value_bytes <= kColumnBytesMax;
+           values_size() + value_bytes <= kColumnBytesMax;
   }
 
   // REQUIRES: Fits(message.topic.size(), message.value.size())
   void Append(const MessageView& message);
 
-  // The parts of a topic are appended one by one: AppendTopicBytes*, then FinishRow.
-  void AppendTopicBytes(std::string_view bytes) { topic_bytes_.append(bytes); }
-  void FinishRow(std::int64_t timestamp, std::string_view value);
+  // Fills an empty batch without a copy of the values: AppendKey for each message, then this once
+  // with the n + 1 offsets of their values in `bytes`. `owner` keeps both alive.
+  void AppendKey(std::string_view topic, std::int64_t timestamp);
+  void BorrowValues(std::shared_ptr<const void> owner, std::span<const std::int32_t> offsets,
+                    std::string_view bytes);
 
  private:
-  static std::string_view Slice(const std::string& bytes, const std::vector<std::int32_t>& offsets,
+  static std::string_view Slice(std::string_view bytes, std::span<const std::int32_t> offsets,
                                 std::size_t row) {
     const auto begin = static_cast<std::size_t>(offsets[row]);
     const auto end = static_cast<std::size_t>(offsets[row + 1]);
-    return std::string_view(bytes).substr(begin, end - begin);
+    return bytes.substr(begin, end - begin);
   }
+  std::size_t values_size() const {
+    return static_cast<std::size_t>(value_offsets().back() - value_offsets().front());
+  }
+  void CopyBorrowed();
 
   std::vector<std::int32_t> topic_offsets_{0};
   std::string topic_bytes_;
   std::vector<std::int64_t> timestamps_;
   std::vector<std::int32_t> value_offsets_{0};
   std::string value_bytes_;
+
+  std::shared_ptr<const void> owner_;  // null: the values are the batch's own
+  std::span<const std::int32_t> borrowed_offsets_;
+  std::string_view borrowed_bytes_;
 };
 
 }  // namespace topicdb

@@ -22,8 +22,12 @@ enum class Durability : std::uint8_t {
 
 // How a slab encodes its messages. DO NOT CHANGE THESE VALUES: they are on disk.
 enum class LayoutKind : std::uint8_t {
-  kSkipstream = 1,
+  kSkipstream = 1,  // a key a message; the same topic and timestamp overwrites. For state
+  kColumnar = 2,    // blocks of columns; append-only. For messages
 };
+
+// "columnar" or "skipstream".
+const char* NameOf(LayoutKind layout);
 
 // Topics that share a retention; see Schema::retention.
 struct RetentionClass {
@@ -37,7 +41,7 @@ struct RetentionClass {
 struct Schema {
   // Each shard is a RocksDB of its own with one writer; a topic lives in crc32(topic) % shards.
   std::uint32_t shards = 1;
-  LayoutKind layout = LayoutKind::kSkipstream;
+  LayoutKind layout = LayoutKind::kColumnar;
   // Width of a timestamp in keys: 8, or 0 for a pure map of topics (every timestamp is then 0).
   std::uint32_t timestamp_bytes = 8;
   // Hints: topic filters whose wildcards are levels known to vary.

@@ -17,11 +17,6 @@ bool Intersects(const TimeRange& a, const TimeRange& b) {
   return Contains(a, start) && Contains(b, start);
 }
 
-TimeRange Instant(std::int64_t timestamp) {
-  const bool last = timestamp == std::numeric_limits<std::int64_t>::max();
-  return {timestamp, last ? std::nullopt : std::optional(timestamp + 1)};
-}
-
 bool IsPoint(const KeyRange& keys) {
   const std::int64_t start = keys.range.start.value_or(0);
   return keys.filter.is_topic() && keys.range.end.has_value() && *keys.range.end - 1 == start;

@@ -11,8 +11,6 @@ namespace topicdb {
 // "'a/+' from 5 to 9", for messages.
 std::string Describe(const KeyRange& keys);
 bool Intersects(const TimeRange& a, const TimeRange& b);
-// One moment.
-TimeRange Instant(std::int64_t timestamp);
 // Whether it is one topic at one moment, so that it can be looked up.
 bool IsPoint(const KeyRange& keys);
 

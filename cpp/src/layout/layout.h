@@ -2,6 +2,7 @@
 // one is a new one beside it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -21,36 +22,67 @@
 
 namespace topicdb {
 
+// Where a writer noted a topic in the page that it builds, so that it need not look for it again.
+struct TopicMark {
+  std::uint64_t page = 0;  // unique in the process
+  std::uint32_t topic = 0;
+};
+
 // A message whose place is decided.
 struct PlacedMessage {
   std::uint32_t stream;
-  std::span<const std::string_view> varying;  // words at the varying levels of the structure
+  std::string_view topic;
+  std::span<const std::string_view> varying;  // words at the varying levels of the structure;
+                                              // empty if !Layout::needs_words()
   std::int64_t timestamp;
   std::uint64_t serial;  // of the commit
   std::uint32_t index;   // in the batch that is committed
   std::string_view value;
+  TopicMark* mark = nullptr;  // of the topic, if it is kept from message to message
 };
 
-// Messages of a stream that are deleted, though they may still be stored: those that match and were
-// written by the commit `serial` or an earlier one.
+// Messages that are deleted, though they may still be stored: those that match and were written by
+// the commit `serial` or an earlier one.
 struct RowMask {
-  RowFilter filter;
+  Filter filter;
   TimeRange range;
   std::uint64_t serial;
+
+  bool Hides(std::string_view topic, std::int64_t timestamp, std::uint64_t of_serial) const {
+    return of_serial <= serial && Contains(range, timestamp) && filter.Matches(topic);
+  }
 };
 
-// What to read of one stream.
+// What a read did, for `explain` and the totals of a slab. Blocks are those of the columnar layout.
+struct ReadCounters {
+  std::uint64_t blocks = 0;  // considered
+  std::uint64_t blocks_skipped_by_time = 0;
+  std::uint64_t blocks_skipped_by_stream = 0;
+  std::uint64_t blocks_skipped_by_word = 0;
+  std::uint64_t pages = 0;  // of the blocks that are left
+  std::uint64_t pages_skipped_by_time = 0;
+  std::uint64_t pages_skipped_by_topic = 0;
+  std::uint64_t pages_read = 0;
+  std::uint64_t bytes_read = 0;  // of pages, as they are stored
+  std::uint64_t rows_examined = 0;
+  std::uint64_t rows_matched = 0;
+};
+
+// What to read: streams of one slab, merged in the order of a stream.
 struct ReadRequest {
-  std::uint32_t stream;
-  Structure structure;
-  RowFilter filter;
+  // Sorted; absent: all. Skipstream reads one.
+  std::optional<std::vector<std::uint32_t>> streams;
+  Structure structure;  // of the only stream; used if Layout::reads_one_stream()
+  Filter filter;
   TimeRange range;
   Position position;
   std::vector<RowMask> masks = {};
   std::uint64_t serial_max = std::numeric_limits<std::uint64_t>::max();  // of what is returned
+  // Decoded messages in memory; more is possible while messages are larger than this.
+  std::size_t memory_bytes_max = std::size_t{96} << 20;
 };
 
-// A message as it is found by its key.
+// A message as it is found by its topic and timestamp.
 struct StoredMessage {
   std::uint64_t serial = 0;
   std::string value;
@@ -67,7 +99,7 @@ enum class ReadOutcome {
   kExhausted,  // everything there is was read
 };
 
-// One pass over a stream. Not thread-safe. Must be gone before the shard closes.
+// One pass over a request. Not thread-safe. Must be gone before the shard closes.
 class StreamReader {
  public:
   StreamReader() = default;
@@ -79,13 +111,64 @@ class StreamReader {
   virtual Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) = 0;
   // Behind the last message that was appended.
   virtual const Position& position() const = 0;
+  virtual ReadCounters counters() const = 0;
 };
 
-// Where to read: a database, a moment (null: now), a column family.
+// The column families of a slab. The second is for what a layout writes in the order of its keys;
+// null if it has none.
+struct SlabFamilies {
+  rocksdb::ColumnFamilyHandle* main;
+  rocksdb::ColumnFamilyHandle* sealed;
+};
+
+// Where to read: a database, a moment (null: now), column families.
 struct RocksSource {
   rocksdb::DB* db;
   const rocksdb::Snapshot* snapshot;
-  rocksdb::ColumnFamilyHandle* family;
+  SlabFamilies families;
+};
+
+// What a slab keeps in memory for its layout. Thread-safe.
+struct LayoutState {
+  std::atomic<std::uint64_t> next_block{1};
+  std::atomic<std::uint64_t> fresh_blocks{0};
+  std::atomic<std::uint64_t> fresh_bytes{0};
+};
+
+// Adds the messages of one RocksDB batch to it. Not thread-safe.
+class SlabWriter {
+ public:
+  SlabWriter() = default;
+  virtual ~SlabWriter() = default;
+  SlabWriter(const SlabWriter&) = delete;
+  SlabWriter& operator=(const SlabWriter&) = delete;
+
+  // In the order of commits. Copies what it needs.
+  virtual rocksdb::Status Add(const PlacedMessage& message) = 0;
+  // Adds what is left to the batch.
+  virtual rocksdb::Status Finish() = 0;
+  // To be called when the batch is written.
+  virtual void Apply() = 0;
+};
+
+// Adds removals of stored messages to one RocksDB batch. Not thread-safe.
+class SlabRemover {
+ public:
+  SlabRemover() = default;
+  virtual ~SlabRemover() = default;
+  SlabRemover(const SlabRemover&) = delete;
+  SlabRemover& operator=(const SlabRemover&) = delete;
+
+  // Removes what the request finds, at most `rows_max` messages; adds how many to `removed`. False
+  // if some remain.
+  virtual Result<bool> Remove(const ReadRequest& request, std::size_t rows_max,
+                              std::size_t* removed) = 0;
+  // Removes what is stored at this place, as far as it was written by commit `serial_max` or an
+  // earlier one and is not masked.
+  virtual Status RemovePoint(const PlacedMessage& place, const std::vector<RowMask>& masks,
+                             std::uint64_t serial_max, std::size_t* removed) = 0;
+  // Adds what is left to the batch.
+  virtual Status Finish() = 0;
 };
 
 // Stateless; may be used from many threads.
@@ -96,16 +179,27 @@ class Layout {
   Layout(const Layout&) = delete;
   Layout& operator=(const Layout&) = delete;
 
-  // Adds a message, with its index entries, to a commit.
-  virtual rocksdb::Status Put(const PlacedMessage& message, rocksdb::ColumnFamilyHandle* family,
-                              rocksdb::WriteBatch* batch) const = 0;
-  // Removes a message that is stored, with its index entries; only its stream, words and time are
-  // looked at.
-  virtual rocksdb::Status Delete(const PlacedMessage& message, rocksdb::ColumnFamilyHandle* family,
-                                 rocksdb::WriteBatch* batch) const = 0;
-  // The message at this place, masks aside; absent if there is none. kCorruption.
+  // A message replaces an earlier one with the same topic and timestamp; or both are kept.
+  virtual bool overwrites() const = 0;
+  // PlacedMessage::varying is wanted.
+  virtual bool needs_words() const = 0;
+  // A read takes one stream; or any number at once.
+  virtual bool reads_one_stream() const = 0;
+  // Has blocks that are sealed in the background.
+  virtual bool seals() const = 0;
+
+  // Fills the state of a slab that is opened, and removes what a crash has left unfinished, unless
+  // `read_only`. kCorruption.
+  virtual Status Restore(const RocksSource& source, bool read_only, LayoutState* state) const = 0;
+  virtual std::unique_ptr<SlabWriter> NewWriter(const SlabFamilies& families, LayoutState* state,
+                                                rocksdb::WriteBatch* batch) const = 0;
+  virtual std::unique_ptr<SlabRemover> NewRemover(const RocksSource& source,
+                                                  rocksdb::WriteBatch* batch) const = 0;
+  // The message of this stream, topic and time that is not masked; the newest if several are kept.
+  // kCorruption.
   virtual Result<std::optional<StoredMessage>> Get(const RocksSource& source,
-                                                   const PlacedMessage& message) const = 0;
+                                                   const PlacedMessage& place,
+                                                   const std::vector<RowMask>& masks) const = 0;
   virtual std::unique_ptr<StreamReader> NewReader(const RocksSource& source,
                                                   ReadRequest request) const = 0;
 };

@@ -59,15 +59,17 @@ rocksdb::DBOptions MakeDbOptions(const SharedResources& resources, bool read_onl
   return options;
 }
 
-rocksdb::ColumnFamilyOptions MakeFamilyOptions(const SharedResources& resources) {
+rocksdb::ColumnFamilyOptions MakeFamilyOptions(const SharedResources& resources, FamilyUse use) {
   rocksdb::ColumnFamilyOptions options;
   options.write_buffer_size = resources.write_buffer_bytes;
   options.level_compaction_dynamic_level_bytes = true;  // the default changed in 8.4
   // Each commit releases a snapshot; without a delay that makes RocksDB rewrite files of the last
   // level at once, only to leave out sequence numbers.
   options.bottommost_file_compaction_delay = 24 * 60 * 60;
-  options.compression = rocksdb::kLZ4Compression;
-  options.bottommost_compression = rocksdb::kZSTD;
+  // Pages are compressed already; fresh blocks are gone before it would pay.
+  const bool compresses = use == FamilyUse::kKeys;
+  options.compression = compresses ? rocksdb::kLZ4Compression : rocksdb::kNoCompression;
+  options.bottommost_compression = compresses ? rocksdb::kZSTD : rocksdb::kNoCompression;
 
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = resources.block_cache;
@@ -76,6 +78,8 @@ rocksdb::ColumnFamilyOptions MakeFamilyOptions(const SharedResources& resources)
   table.block_size = 16 << 10;
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   table.optimize_filters_for_memory = true;
+  // A page is an entry of a table's index: those must not take memory that grows with the data.
+  table.cache_index_and_filter_blocks = use == FamilyUse::kPages;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   return options;
 }

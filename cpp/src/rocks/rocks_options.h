@@ -21,6 +21,12 @@ struct SharedResources {
 SharedResources MakeSharedResources(std::size_t cache_bytes, std::size_t write_buffer_bytes);
 std::size_t CacheBytesInUse(const SharedResources& resources);
 rocksdb::DBOptions MakeDbOptions(const SharedResources& resources, bool read_only);
-rocksdb::ColumnFamilyOptions MakeFamilyOptions(const SharedResources& resources);
+// What a column family is for.
+enum class FamilyUse {
+  kKeys,    // many small keys
+  kBlocks,  // fresh blocks, soon removed, and small records about blocks
+  kPages,   // compressed already, in the order of their keys
+};
+rocksdb::ColumnFamilyOptions MakeFamilyOptions(const SharedResources& resources, FamilyUse use);
 
 }  // namespace topicdb::rocks

@@ -24,8 +24,17 @@ void Count(meta::SlabCounters* counters, std::int64_t timestamp, std::size_t byt
 
 }  // namespace
 
-CommitBuilder::CommitBuilder(const Shard& shard, const meta::CommitState& before)
-    : shard_(shard), first_serial_(before.serial), state_(before), now_us_(SystemClockUs()) {}
+CommitBuilder::CommitBuilder(const Shard& shard, const meta::CommitState& before,
+                             TopicCache* topics)
+    : shard_(shard),
+      first_serial_(before.serial),
+      state_(before),
+      now_us_(SystemClockUs()),
+      topics_(topics) {}
+
+CommitBuilder::~CommitBuilder() {
+  if (!applied_ && !targets_.empty()) topics_->Clear();
+}
 
 Status CommitBuilder::Add(ShardCommit* commit) {
   const TransactionOps* ops = commit->transaction;
@@ -62,25 +71,48 @@ Status CommitBuilder::AddDeletes(ShardCommit* commit) {
         "preparing a delete in " + shard_.Name()));
     deletes_.push_back(std::move(record));
   }
+  TOPICDB_RETURN_IF_ERROR(expander.Finish());
   commit->deleted = expander.removed();
   return Status::Ok();
 }
 
 Status CommitBuilder::AddMessage(const MessageView& message, std::uint32_t index) {
-  const std::uint32_t retention_class = shard_.environment_->rules.ClassOf(message.topic);
+  std::uint32_t retention_class = 0;
+  PlacedMessage placed = Place(message, &retention_class);
   Target& target = TargetOf(retention_class);
-  const std::int64_t timestamp = TimestampOf(message, target.slab->timestamp_bytes());
-  const NodeId stream = target.edit.Resolve(message.topic, &varying_);
-  Count(&target.counters, timestamp, message.topic.size() + message.value.size());
-  const PlacedMessage placed{stream, varying_, timestamp, state_.serial, index, message.value};
-  return rocks::FromRocks(target.slab->layout().Put(placed, target.slab->family(), &batch_),
-                          "preparing a commit to " + shard_.Name());
+  placed.timestamp = TimestampOf(message, target.slab->timestamp_bytes());
+  placed.index = index;
+  Count(&target.counters, placed.timestamp, message.topic.size() + message.value.size());
+  const rocksdb::Status status = target.writer->Add(placed);
+  if (status.ok()) return Status::Ok();
+  return rocks::FromRocks(status, "preparing a commit to " + shard_.Name());
+}
+
+PlacedMessage CommitBuilder::Place(const MessageView& message, std::uint32_t* retention_class) {
+  const std::uint64_t hash = TopicCache::HashOf(message.topic);
+  TopicCache::Topic* topic = topics_->Find(message.topic, hash);
+  PlacedMessage placed{0, message.topic, {}, 0, state_.serial, 0, message.value};
+  if (topic == nullptr) {
+    *retention_class = shard_.environment_->rules.ClassOf(message.topic);
+    Target& target = TargetOf(*retention_class);
+    placed.stream = target.edit.Resolve(message.topic, &varying_);
+    if (target.slab->layout().needs_words()) {
+      placed.varying = varying_;
+      return placed;
+    }
+    topic = topics_->Add(message.topic, hash, *retention_class, placed.stream);
+  }
+  *retention_class = topic->retention_class;
+  placed.stream = topic->stream;
+  placed.mark = &topic->mark;
+  return placed;
 }
 
 Status CommitBuilder::Finish(bool* logged) {
   bool learned = false;
   rocksdb::Status status;
   for (auto& [retention_class, target] : targets_) {
+    if (status.ok()) status = target.writer->Finish();
     const SlabId& id = target.slab->id();
     for (const NodeRecord& node : target.edit.nodes()) {
       learned = true;
@@ -95,7 +127,9 @@ Status CommitBuilder::Finish(bool* logged) {
 }
 
 void CommitBuilder::Apply() {
+  applied_ = true;
   for (auto& [retention_class, target] : targets_) {
+    target.writer->Apply();
     target.slab->ApplyCommit(target.edit, target.counters);
   }
 }
@@ -104,7 +138,9 @@ CommitBuilder::Target& CommitBuilder::TargetOf(std::uint32_t retention_class) {
   const auto found = targets_.find(retention_class);
   if (found != targets_.end()) return found->second;
   const std::shared_ptr<Slab>& slab = shard_.CurrentSlab(retention_class)->slab;
-  Target target{slab, StructureEdit(slab->TrieForCommit()), slab->CountersForCommit()};
+  Target target{
+      slab, StructureEdit(slab->TrieForCommit()), slab->CountersForCommit(),
+      slab->layout().NewWriter(slab->families(), slab->layout_state(), &batch_)};
   return targets_.emplace(retention_class, std::move(target)).first->second;
 }
 

@@ -18,7 +18,9 @@ namespace topicdb {
 // Lives while the shard's commit mutex is held.
 class CommitBuilder {
  public:
-  CommitBuilder(const Shard& shard, const meta::CommitState& before);
+  // topics: those of the shard; cleared if what is built here is not applied.
+  CommitBuilder(const Shard& shard, const meta::CommitState& before, TopicCache* topics);
+  ~CommitBuilder();
   CommitBuilder(const CommitBuilder&) = delete;
   CommitBuilder& operator=(const CommitBuilder&) = delete;
 
@@ -45,10 +47,14 @@ class CommitBuilder {
     std::shared_ptr<Slab> slab;
     StructureEdit edit;
     meta::SlabCounters counters;
+    std::unique_ptr<SlabWriter> writer;
   };
 
   Status AddDeletes(ShardCommit* commit) TOPICDB_REQUIRES(shard_.commit_mutex_);
   Status AddMessage(const MessageView& message, std::uint32_t index)
+      TOPICDB_REQUIRES(shard_.commit_mutex_);
+  // The place of a message but for its time; its class is in `retention_class`.
+  PlacedMessage Place(const MessageView& message, std::uint32_t* retention_class)
       TOPICDB_REQUIRES(shard_.commit_mutex_);
   Target& TargetOf(std::uint32_t retention_class) TOPICDB_REQUIRES(shard_.commit_mutex_);
   std::int64_t TimestampOf(const MessageView& message, std::uint32_t timestamp_bytes);
@@ -62,6 +68,8 @@ class CommitBuilder {
   std::vector<meta::DeleteRecord> deletes_;
   std::vector<std::int64_t> assigned_;
   std::vector<std::string_view> varying_;
+  TopicCache* const topics_;
+  bool applied_ = false;
   rocksdb::WriteBatch batch_;
 };
 

@@ -40,13 +40,12 @@ Result<StreamTarget> FindTarget(const DatabaseImpl& impl, const ShardMoment& mom
     return NotFound("there is no stream " + std::to_string(stream) + " in " +
                     DescribeSlab(slab, rules.FilterOf(slab.retention_class)));
   }
-  std::optional<RowFilter> row_filter = RowFilter::Make(*structure, filter);
-  if (!row_filter.has_value()) {
+  if (!RowFilter::Make(*structure, filter).has_value()) {
     return InvalidArgument("filter '" + filter.text() + "' matches no topic of the structure '" +
                            structure->Text() + "'");
   }
-  return StreamTarget{moment.view, found->slab, stream, std::move(*structure),
-                      std::move(*row_filter)};
+  return StreamTarget{moment.view, found->slab,
+                      StreamSet{std::vector<std::uint32_t>{stream}, std::move(*structure)}, filter};
 }
 
 }  // namespace
@@ -78,10 +77,16 @@ Result<std::vector<Stream>> Database::Streams(const Filter& filter, const TimeRa
   const ShardEnvironment& environment = impl_->environment();
   const std::vector<ShardMoment> moments = impl_->Moments();
   std::vector<Stream> streams;
-  for (const StreamTarget& target : PlanStreams(moments, filter, range, std::nullopt)) {
-    const SlabId& slab = target.slab->id();
-    streams.push_back({environment.database, slab, target.stream,
-                       environment.rules.FilterOf(slab.retention_class), target.structure.Text()});
+  for (const ShardMoment& moment : moments) {
+    for (const SlabView& view : moment.view->slabs()) {
+      if (!view.slab->MayHold(range)) continue;
+      const SlabId& slab = view.slab->id();
+      for (const auto& [structure, stream] : view.slab->Match(filter)) {
+        if (!RowFilter::Make(structure, filter).has_value()) continue;
+        streams.push_back({environment.database, slab, stream,
+                           environment.rules.FilterOf(slab.retention_class), structure.Text()});
+      }
+    }
   }
   return streams;
 }

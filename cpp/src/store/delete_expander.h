@@ -1,7 +1,9 @@
-// From "everything that matches" to the keys of stored messages.
+// From "everything that matches" to the stored messages.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <vector>
 
 #include <rocksdb/write_batch.h>
@@ -22,18 +24,21 @@ class DeleteExpander {
   // unfinished delete hides is not looked at.
   Result<bool> Remove(const meta::DeleteRecord& record, bool masked)
       TOPICDB_REQUIRES(shard_.commit_mutex_);
+  // Adds what is left to the batch.
+  Status Finish();
 
   std::size_t removed() const { return removed_; }
 
  private:
-  Status RemovePoint(const meta::DeleteRecord& record, bool masked)
-      TOPICDB_REQUIRES(shard_.commit_mutex_);
-  Result<bool> RemoveFromStream(const Slab& slab, const ReadRequest& request);
+  Status RemovePoint(const Slab& slab, const meta::DeleteRecord& record,
+                     const std::vector<RowMask>& masks) TOPICDB_REQUIRES(shard_.commit_mutex_);
+  SlabRemover& RemoverOf(const Slab& slab);
 
   const Shard& shard_;
   rocksdb::WriteBatch* const batch_;
   const std::size_t removed_max_;
   std::size_t removed_ = 0;
+  std::map<SlabId, std::unique_ptr<SlabRemover>> removers_;
 };
 
 }  // namespace topicdb

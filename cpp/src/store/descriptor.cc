@@ -96,10 +96,15 @@ Status CheckSchema(const Schema& schema) {
     return SchemaFault("shards: expected 1 to " + std::to_string(kShardsMax) + ", got " +
                        std::to_string(schema.shards));
   }
-  if (schema.layout != LayoutKind::kSkipstream) return SchemaFault("layout: unknown layout");
+  if (schema.layout != LayoutKind::kSkipstream && schema.layout != LayoutKind::kColumnar) {
+    return SchemaFault("layout: unknown layout");
+  }
   if (schema.timestamp_bytes != 0 && schema.timestamp_bytes != 8) {
     return SchemaFault("timestamp_bytes: expected 0 or 8, got " +
                        std::to_string(schema.timestamp_bytes));
+  }
+  if (schema.timestamp_bytes == 0 && schema.layout != LayoutKind::kSkipstream) {
+    return SchemaFault("timestamp_bytes: 0 needs layout 'skipstream'");
   }
   if (schema.thresholds.empty()) return SchemaFault("thresholds: at least one number is needed");
   for (const std::string& hint : schema.structures) {
@@ -201,8 +206,9 @@ Result<Descriptor> MakeDescriptor(const SchemaRequest& request) {
   Descriptor descriptor;
   Schema& schema = descriptor.schema;
   schema.shards = request.shards.value_or(schema.shards);
-  schema.layout = request.layout.value_or(schema.layout);
   schema.timestamp_bytes = request.timestamp_bytes.value_or(schema.timestamp_bytes);
+  if (schema.timestamp_bytes == 0) schema.layout = LayoutKind::kSkipstream;  // a map needs it
+  schema.layout = request.layout.value_or(schema.layout);
   schema.structures = request.structures.value_or(schema.structures);
   schema.thresholds = request.thresholds.value_or(schema.thresholds);
   schema.retention = request.retention.value_or(schema.retention);
@@ -214,13 +220,28 @@ Result<Descriptor> MakeDescriptor(const SchemaRequest& request) {
   return descriptor;
 }
 
+const char* NameOf(LayoutKind layout) {
+  return layout == LayoutKind::kColumnar ? "columnar" : "skipstream";
+}
+
+namespace {
+
+std::string Quoted(LayoutKind layout) {
+  std::string text = "'";
+  text.append(NameOf(layout)).append("'");
+  return text;
+}
+
+}  // namespace
+
 Status CheckAgreement(const SchemaRequest& request, const Schema& stored, const std::string& path) {
   if (request.shards && *request.shards != stored.shards) {
     return Disagreement(path, "shards", std::to_string(*request.shards),
                         std::to_string(stored.shards));
   }
   if (request.layout && *request.layout != stored.layout) {
-    return Disagreement(path, "layout", "another layout", "'skipstream'");
+    return Disagreement(path, "layout", Quoted(*request.layout),
+                        Quoted(stored.layout));
   }
   if (request.timestamp_bytes && *request.timestamp_bytes != stored.timestamp_bytes) {
     return Disagreement(path, "timestamp_bytes", std::to_string(*request.timestamp_bytes),

@@ -8,6 +8,9 @@ namespace topicdb::meta {
 
 namespace {
 
+constexpr std::string_view kBlocksSuffix = ".blocks";
+constexpr std::string_view kPagesSuffix = ".pages";
+
 constexpr std::uint8_t kRecordVersion = 1;
 constexpr std::uint8_t kAllVaryFlag = 1;
 constexpr std::int64_t kNoEnd = -1;
@@ -65,6 +68,18 @@ std::string FamilyName(const SlabId& slab) {
          std::to_string(slab.generation);
 }
 
+std::string BlocksFamilyName(const SlabId& slab) {
+  return FamilyName(slab) + std::string(kBlocksSuffix);
+}
+
+std::string PagesFamilyName(const SlabId& slab) {
+  return FamilyName(slab) + std::string(kPagesSuffix);
+}
+
+bool IsBlocksFamily(std::string_view name) { return name.ends_with(kBlocksSuffix); }
+
+bool IsPagesFamily(std::string_view name) { return name.ends_with(kPagesSuffix); }
+
 std::string Encode(const Identity& identity) {
   std::string bytes = NewRecord();
   bytes.append(identity.database.begin(), identity.database.end());
@@ -120,7 +135,8 @@ bool Decode(std::string_view bytes, SlabRecord* record) {
   record->sealed_at_us = ReadSigned(&decoder);
   return known && decoder.Finished() && state >= 1 &&
          state <= static_cast<std::uint8_t>(SlabState::kDropping) &&
-         layout == static_cast<std::uint8_t>(LayoutKind::kSkipstream) &&
+         (layout == static_cast<std::uint8_t>(LayoutKind::kSkipstream) ||
+          layout == static_cast<std::uint8_t>(LayoutKind::kColumnar)) &&
          (record->timestamp_bytes == 0 || record->timestamp_bytes == 8);
 }
 

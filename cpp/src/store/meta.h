@@ -48,8 +48,13 @@ std::string DeleteKey(std::uint64_t serial, std::uint32_t index);
 // Every delete key begins with this.
 std::string DeletePrefix();
 
-// The column family that holds a slab's messages.
+// The column families that hold a slab's messages: the one of skipstream, and the two of columnar.
 std::string FamilyName(const SlabId& slab);
+std::string BlocksFamilyName(const SlabId& slab);
+std::string PagesFamilyName(const SlabId& slab);
+// What a name made by one of these is.
+bool IsBlocksFamily(std::string_view name);
+bool IsPagesFamily(std::string_view name);
 
 struct Identity {
   DatabaseId database{};

@@ -1,16 +1,8 @@
 #include "store/point_lookup.h"
 
-#include <algorithm>
+#include "store/stream_plan.h"
 
 namespace topicdb {
-
-bool IsHidden(const std::vector<meta::DeleteRecord>& deletes, const SlabId& slab,
-              std::string_view topic, std::int64_t timestamp, std::uint64_t serial) {
-  return std::any_of(deletes.begin(), deletes.end(), [&](const meta::DeleteRecord& record) {
-    return serial <= record.serial && Contains(record.keys.range, timestamp) &&
-           record.Covers(slab) && record.keys.filter.Matches(topic);
-  });
-}
 
 Result<std::optional<StoredMessage>> PointLookup::Find(std::string_view topic,
                                                        std::int64_t timestamp) const {
@@ -22,11 +14,11 @@ Result<std::optional<StoredMessage>> PointLookup::Find(std::string_view topic,
     if (slab.timestamp_bytes() == 0 && timestamp != 0) continue;
     const NodeId stream = slab.FindStream(topic, &varying);
     if (stream == kNoNode) continue;
-    const PlacedMessage place{stream, varying, timestamp, 0, 0, {}};
-    TOPICDB_ASSIGN_OR_RETURN(auto found, slab.layout().Get({db, snapshot, slab.family()}, place));
-    if (found.has_value() && !IsHidden(deletes, slab.id(), topic, timestamp, found->serial)) {
-      return found;
-    }
+    const PlacedMessage place{stream, topic, varying, timestamp, 0, 0, {}};
+    TOPICDB_ASSIGN_OR_RETURN(
+        auto found, slab.layout().Get({db, snapshot, slab.families()}, place,
+                                      MasksOf(deletes, slab.id())));
+    if (found.has_value()) return found;
   }
   return std::optional<StoredMessage>();
 }

@@ -10,10 +10,6 @@
 
 namespace topicdb {
 
-// Whether an unfinished delete hides a message of this slab.
-bool IsHidden(const std::vector<meta::DeleteRecord>& deletes, const SlabId& slab,
-              std::string_view topic, std::int64_t timestamp, std::uint64_t serial);
-
 struct PointLookup {
   const std::vector<SlabView>& slabs;
   const std::vector<meta::DeleteRecord>& deletes;
@@ -22,7 +18,7 @@ struct PointLookup {
   std::uint32_t retention_class;      // of the topic
   std::optional<std::uint32_t> generation;
 
-  // That of the newest generation, if several have it.
+  // That of the newest generation, if several have it, and there the newest.
   Result<std::optional<StoredMessage>> Find(std::string_view topic, std::int64_t timestamp) const;
 };
 

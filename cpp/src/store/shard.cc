@@ -10,6 +10,24 @@
 
 namespace topicdb {
 
+namespace {
+
+// Of all shards of a database.
+constexpr std::size_t kTopicCacheBytes = std::size_t{32} << 20;
+
+std::vector<rocksdb::ColumnFamilyHandle*> FamiliesOf(const Slab& slab) {
+  const SlabFamilies families = slab.families();
+  if (families.sealed == nullptr) return {families.main};
+  return {families.main, families.sealed};
+}
+
+}  // namespace
+
+rocks::FamilyUse FamilyUseOf(std::string_view name) {
+  if (meta::IsBlocksFamily(name)) return rocks::FamilyUse::kBlocks;
+  return meta::IsPagesFamily(name) ? rocks::FamilyUse::kPages : rocks::FamilyUse::kKeys;
+}
+
 ShardView::~ShardView() {
   if (snapshot_ != nullptr) db_->ReleaseSnapshot(snapshot_);
 }
@@ -20,9 +38,16 @@ const SlabView* ShardView::Find(const SlabId& id) const {
   return found == slabs_->end() ? nullptr : &*found;
 }
 
+std::string ShardView::Describe(const SlabId& id) const {
+  return "class '" + environment_->rules.FilterOf(id.retention_class) + "', generation " +
+         std::to_string(id.generation) + " of shard " + std::to_string(id.shard) + " of " +
+         environment_->database_path;
+}
+
 Shard::Shard(std::shared_ptr<const ShardEnvironment> environment, std::uint32_t index)
     : environment_(std::move(environment)),
       index_(index),
+      topics_(kTopicCacheBytes / std::max<std::size_t>(environment_->schema.shards, 1)),
       memory_(environment_->commit.conflict_entries_max),
       queue_(this, environment_->commit) {}
 
@@ -52,7 +77,8 @@ bool Shard::Publish(SlabViews slabs, DeleteRecords deletes) {
   }
   const rocksdb::Snapshot* snapshot = environment_->read_only ? nullptr : db_->GetSnapshot();
   auto view =
-      std::make_shared<const ShardView>(db_.get(), snapshot, slabs_, deletes_, state_.serial);
+      std::make_shared<const ShardView>(environment_, db_.get(), snapshot, slabs_, deletes_,
+                                        state_.serial);
   const MutexLock lock(view_mutex_);
   view_.swap(view);
   return open_transactions_ > 0;
@@ -85,8 +111,8 @@ Result<std::shared_ptr<Slab>> Shard::CreateSlab(const SlabId& id, const Slab* pr
                                                 std::int64_t now_us, rocksdb::WriteBatch* batch) {
   const Schema& schema = environment_->schema;
   meta::SlabRecord record;
-  record.layout = schema.layout;
   const bool reserved = id.retention_class == environment_->rules.reserved();
+  record.layout = reserved ? LayoutKind::kSkipstream : schema.layout;
   record.timestamp_bytes = reserved ? 0 : static_cast<std::uint8_t>(schema.timestamp_bytes);
   record.created_at_us = now_us;
 
@@ -113,12 +139,24 @@ Result<std::shared_ptr<Slab>> Shard::CreateSlab(const SlabId& id, const Slab* pr
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "preparing a generation of " + Name()));
   trie.Apply(edit);
 
+  const bool columnar = record.layout == LayoutKind::kColumnar;
+  std::unique_ptr<FamilyHandle> pages;
+  if (columnar) {
+    TOPICDB_ASSIGN_OR_RETURN(pages, CreateFamily(meta::PagesFamilyName(id)));
+  }
+  TOPICDB_ASSIGN_OR_RETURN(
+      auto family, CreateFamily(columnar ? meta::BlocksFamilyName(id) : meta::FamilyName(id)));
+  return std::make_shared<Slab>(id, record, std::move(family), std::move(pages), std::move(trie),
+                                meta::SlabCounters{});
+}
+
+Result<std::unique_ptr<FamilyHandle>> Shard::CreateFamily(const std::string& name) {
   rocksdb::ColumnFamilyHandle* handle = nullptr;
-  status = db_->CreateColumnFamily(rocks::MakeFamilyOptions(environment_->resources),
-                                   meta::FamilyName(id), &handle);
-  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "creating a generation of " + Name()));
-  return std::make_shared<Slab>(id, record, std::make_unique<FamilyHandle>(db_.get(), handle),
-                                std::move(trie), meta::SlabCounters{});
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
+      db_->CreateColumnFamily(
+          rocks::MakeFamilyOptions(environment_->resources, FamilyUseOf(name)), name, &handle),
+      "creating a generation of " + Name()));
+  return std::make_unique<FamilyHandle>(db_.get(), handle);
 }
 
 Status Shard::Rotate(std::optional<std::uint32_t> retention_class) {
@@ -167,6 +205,7 @@ Status Shard::RotateClasses(std::span<const std::uint32_t> classes) {
   TOPICDB_RETURN_IF_ERROR(Write(options, &batch));
   std::sort(slabs.begin(), slabs.end(),
             [](const SlabView& a, const SlabView& b) { return a.slab->id() < b.slab->id(); });
+  topics_.Clear();
   Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)), deletes_);
   return Status::Ok();
 }
@@ -211,7 +250,7 @@ Status Shard::DropSlab(std::uint32_t retention_class, std::uint32_t generation) 
   memory_.Clear(state_.serial);
 
   TOPICDB_RETURN_IF_ERROR(
-      rocks::FromRocks(db_->DropColumnFamily(slab->family()), "dropping " + what));
+      rocks::FromRocks(db_->DropColumnFamilies(FamiliesOf(*slab)), "dropping " + what));
   rocksdb::WriteBatch last;
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(last.Delete(meta::SlabKey(id)), "dropping " + what));
   return Write(rocksdb::WriteOptions(), &last);
@@ -221,7 +260,9 @@ Status Shard::Flush() {
   if (environment_->read_only) return Status::Ok();
   const MutexLock lock(commit_mutex_);
   std::vector<rocksdb::ColumnFamilyHandle*> families{default_family_->get()};
-  for (const SlabView& view : *slabs_) families.push_back(view.slab->family());
+  for (const SlabView& view : *slabs_) {
+    for (rocksdb::ColumnFamilyHandle* family : FamiliesOf(*view.slab)) families.push_back(family);
+  }
   return rocks::FromRocks(db_->Flush(rocksdb::FlushOptions(), families), "flushing " + Name());
 }
 

@@ -22,11 +22,15 @@
 #include "store/retention_class.h"
 #include "store/shard_commit.h"
 #include "store/slab.h"
+#include "store/topic_cache.h"
 #include "topicdb/database.h"
 
 namespace topicdb {
 
 class CommitBuilder;
+
+// What is in a column family of this name.
+rocks::FamilyUse FamilyUseOf(std::string_view name);
 
 // What the shards of one open database have in common. Immutable.
 struct ShardEnvironment {
@@ -53,9 +57,11 @@ using DeleteRecords = std::shared_ptr<const std::vector<meta::DeleteRecord>>;
 // slabs hold at least the structures of those. Must be gone before the shard closes.
 class ShardView {
  public:
-  ShardView(rocksdb::DB* db, const rocksdb::Snapshot* snapshot, SlabViews slabs,
-            DeleteRecords deletes, std::uint64_t serial)
-      : db_(db),
+  ShardView(std::shared_ptr<const ShardEnvironment> environment, rocksdb::DB* db,
+            const rocksdb::Snapshot* snapshot, SlabViews slabs, DeleteRecords deletes,
+            std::uint64_t serial)
+      : environment_(std::move(environment)),
+        db_(db),
         snapshot_(snapshot),
         slabs_(std::move(slabs)),
         deletes_(std::move(deletes)),
@@ -73,11 +79,15 @@ class ShardView {
   std::uint64_t serial() const { return serial_; }
   rocksdb::DB* db() const { return db_; }
   const rocksdb::Snapshot* snapshot() const { return snapshot_; }
-  RocksSource Source(const Slab& slab) const { return {db_, snapshot_, slab.family()}; }
+  RocksSource Source(const Slab& slab) const { return {db_, snapshot_, slab.families()}; }
   // nullptr if there is none.
   const SlabView* Find(const SlabId& id) const;
 
+  // "class '#', generation 3 of shard 0 of fleet.db", for messages.
+  std::string Describe(const SlabId& id) const;
+
  private:
+  const std::shared_ptr<const ShardEnvironment> environment_;
   rocksdb::DB* const db_;
   const rocksdb::Snapshot* const snapshot_;  // null in a read-only shard: it never changes
   const SlabViews slabs_;
@@ -159,7 +169,10 @@ class Shard : private CommitSink {
       TOPICDB_REQUIRES(commit_mutex_);
   // One step of FinishDeletes: false when nothing was left to remove.
   Result<bool> RemoveHidden(const meta::DeleteRecord& record) TOPICDB_EXCLUDES(commit_mutex_);
-  // Makes the slab's column family and adds its records to `batch`. Structures that vary are taken
+  // A column family that is empty.
+  Result<std::unique_ptr<FamilyHandle>> CreateFamily(const std::string& name)
+      TOPICDB_REQUIRES(commit_mutex_);
+  // Makes the slab's column families and adds its records to `batch`. Structures that vary are taken
   // over from `previous` if there is one.
   Result<std::shared_ptr<Slab>> CreateSlab(const SlabId& id, const Slab* previous,
                                            std::int64_t now_us, rocksdb::WriteBatch* batch)
@@ -191,6 +204,7 @@ class Shard : private CommitSink {
   DeleteRecords deletes_ TOPICDB_GUARDED_BY(commit_mutex_) =
       std::make_shared<const std::vector<meta::DeleteRecord>>();
   std::vector<SlabView> current_ TOPICDB_GUARDED_BY(commit_mutex_);  // by class
+  TopicCache topics_ TOPICDB_GUARDED_BY(commit_mutex_);
   ConflictMemory memory_ TOPICDB_GUARDED_BY(commit_mutex_);
   std::chrono::steady_clock::time_point memory_aged_at_ TOPICDB_GUARDED_BY(commit_mutex_);
 

@@ -45,16 +45,16 @@ void Shard::CommitAsync(std::unique_ptr<ShardCommit> commit, std::function<void(
 void Shard::CommitGroup(std::span<QueuedCommit* const> group) {
   const MutexLock lock(commit_mutex_);
   std::vector<ShardCommit*> built;
-  auto builder = std::make_unique<CommitBuilder>(*this, state_);
+  auto builder = std::make_unique<CommitBuilder>(*this, state_, &topics_);
   const auto write_built = [&]() TOPICDB_REQUIRES(commit_mutex_) {
     WriteBuilt(builder.get(), built);
     built.clear();
-    builder = std::make_unique<CommitBuilder>(*this, state_);
+    builder = std::make_unique<CommitBuilder>(*this, state_, &topics_);
   };
   Status usable = CheckWritable();
   if (usable.ok() && state_.serial + group.size() > state_.serial_limit) {
     usable = ReserveSerials();
-    builder = std::make_unique<CommitBuilder>(*this, state_);
+    builder = std::make_unique<CommitBuilder>(*this, state_, &topics_);
   }
   for (QueuedCommit* queued : group) {
     auto* commit = static_cast<ShardCommit*>(queued);
@@ -74,7 +74,7 @@ void Shard::CommitGroup(std::span<QueuedCommit* const> group) {
       other->written = false;
     }
     built.clear();
-    builder = std::make_unique<CommitBuilder>(*this, state_);
+    builder = std::make_unique<CommitBuilder>(*this, state_, &topics_);
   }
   write_built();
 }
@@ -278,6 +278,7 @@ Result<bool> Shard::RemoveHidden(const meta::DeleteRecord& record) {
   rocksdb::WriteBatch batch;
   DeleteExpander expander(*this, &batch, kDeleteStep);
   TOPICDB_ASSIGN_OR_RETURN(const bool complete, expander.Remove(record, /*masked=*/false));
+  TOPICDB_RETURN_IF_ERROR(expander.Finish());
   if (complete) {
     TOPICDB_RETURN_IF_ERROR(
         rocks::FromRocks(batch.Delete(meta::DeleteKey(record.serial, record.index)),

@@ -83,8 +83,6 @@ class ShardOpener {
   Status OpenRocks(bool create) {
     const rocksdb::DBOptions options =
         rocks::MakeDbOptions(environment_->resources, environment_->read_only);
-    const rocksdb::ColumnFamilyOptions family_options =
-        rocks::MakeFamilyOptions(environment_->resources);
     std::vector<std::string> names{rocksdb::kDefaultColumnFamilyName};
     const std::string context = "opening " + shard_->Name();
     if (!create) {
@@ -92,7 +90,10 @@ class ShardOpener {
           rocks::FromRocks(rocksdb::DB::ListColumnFamilies(options, directory_, &names), context));
     }
     rocks::Families families;
-    for (const std::string& name : names) families.emplace_back(name, family_options);
+    for (const std::string& name : names) {
+      families.emplace_back(name,
+                            rocks::MakeFamilyOptions(environment_->resources, FamilyUseOf(name)));
+    }
     rocks::FamilyHandles handles;
     const rocksdb::Status status =
         environment_->read_only
@@ -196,20 +197,32 @@ class ShardOpener {
   }
 
   Result<std::shared_ptr<Slab>> LoadSlab(const SlabId& id, const meta::SlabRecord& record) {
-    const auto family = families_.find(meta::FamilyName(id));
-    if (family == families_.end()) {
-      return Damaged("the column family '" + meta::FamilyName(id) + "' is missing");
-    }
+    const bool columnar = record.layout == LayoutKind::kColumnar;
+    std::unique_ptr<FamilyHandle> pages;
+    if (columnar) {
+    TOPICDB_ASSIGN_OR_RETURN(pages, TakeFamily(meta::PagesFamilyName(id)));
+  }
+    TOPICDB_ASSIGN_OR_RETURN(
+        auto family, TakeFamily(columnar ? meta::BlocksFamilyName(id) : meta::FamilyName(id)));
     std::string value;
     TOPICDB_RETURN_IF_ERROR(Get(meta::CountersKey(id), "counters of a generation", &value));
     meta::SlabCounters counters;
     if (!meta::Decode(value, &counters)) return Damaged("counters of a generation are malformed");
     StructureTrie trie(environment_->schema.thresholds);
     TOPICDB_RETURN_IF_ERROR(LoadTrie(id, &trie));
-    auto slab =
-        std::make_shared<Slab>(id, record, std::move(family->second), std::move(trie), counters);
-    families_.erase(family);
+    auto slab = std::make_shared<Slab>(id, record, std::move(family), std::move(pages),
+                                       std::move(trie), counters);
+    TOPICDB_RETURN_IF_ERROR(slab->layout()
+                                .Restore({shard_->db_.get(), nullptr, slab->families()},
+                                         environment_->read_only, slab->layout_state())
+                                .WithContext(shard_->Name()));
     return slab;
+  }
+
+  Result<std::unique_ptr<FamilyHandle>> TakeFamily(const std::string& name) {
+    auto family = families_.extract(name);
+    if (family.empty()) return Damaged("the column family '" + name + "' is missing");
+    return std::move(family.mapped());
   }
 
   Status LoadTrie(const SlabId& id, StructureTrie* trie) const {

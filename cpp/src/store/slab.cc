@@ -6,10 +6,12 @@
 namespace topicdb {
 
 Slab::Slab(const SlabId& id, const meta::SlabRecord& record, std::unique_ptr<FamilyHandle> family,
-           StructureTrie trie, const meta::SlabCounters& counters)
+           std::unique_ptr<FamilyHandle> pages, StructureTrie trie,
+           const meta::SlabCounters& counters)
     : id_(id),
       record_(record),
       family_(std::move(family)),
+      pages_(std::move(pages)),
       layout_(MakeLayout(record.layout, record.timestamp_bytes)),
       trie_(std::move(trie)),
       counters_(counters) {}
@@ -25,6 +27,11 @@ bool Slab::MayHold(const TimeRange& range) const {
   if (counters_.messages == 0) return false;
   if (range.start.has_value() && counters_.last_timestamp < *range.start) return false;
   return !range.end.has_value() || counters_.first_timestamp < *range.end;
+}
+
+std::int64_t Slab::FirstTimestamp() const {
+  const ReaderLock lock(mutex_);
+  return counters_.first_timestamp;
 }
 
 std::vector<std::pair<Structure, NodeId>> Slab::Match(const Filter& filter) const {
@@ -43,6 +50,16 @@ std::vector<std::pair<Structure, NodeId>> Slab::Match(const Filter& filter) cons
   result.reserve(found.size());
   for (auto& item : found) result.push_back(std::move(item.second));
   return result;
+}
+
+std::vector<NodeId> Slab::MatchIds(const Filter& filter) const {
+  std::vector<NodeId> streams;
+  {
+    const ReaderLock lock(mutex_);
+    trie_.Match(filter, [&](NodeId stream) { streams.push_back(stream); });
+  }
+  std::sort(streams.begin(), streams.end());
+  return streams;
 }
 
 NodeId Slab::FindStream(std::string_view topic, std::vector<std::string_view>* varying) const {

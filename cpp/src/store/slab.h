@@ -37,13 +37,17 @@ class FamilyHandle {
 // changes it, so that thread may read without `mutex_`; every other reads with it.
 class Slab {
  public:
+  // pages: null for layouts that have one family.
   Slab(const SlabId& id, const meta::SlabRecord& record, std::unique_ptr<FamilyHandle> family,
-       StructureTrie trie, const meta::SlabCounters& counters);
+       std::unique_ptr<FamilyHandle> pages, StructureTrie trie, const meta::SlabCounters& counters);
 
   const SlabId& id() const { return id_; }
   const Layout& layout() const { return *layout_; }
   std::uint32_t timestamp_bytes() const { return record_.timestamp_bytes; }
-  rocksdb::ColumnFamilyHandle* family() const { return family_->get(); }
+  SlabFamilies families() const {
+    return {family_->get(), pages_ == nullptr ? nullptr : pages_->get()};
+  }
+  LayoutState* layout_state() const { return &layout_state_; }
 
   // REQUIRES: the shard's commit mutex is held.
   const StructureTrie& TrieForCommit() const TOPICDB_NO_THREAD_SAFETY_ANALYSIS { return trie_; }
@@ -56,9 +60,13 @@ class Slab {
 
   // Whether messages in `range` may be here.
   bool MayHold(const TimeRange& range) const TOPICDB_EXCLUDES(mutex_);
+  // No message is older.
+  std::int64_t FirstTimestamp() const TOPICDB_EXCLUDES(mutex_);
   // Streams that may hold matching topics, with their structures, ordered by structure.
   std::vector<std::pair<Structure, NodeId>> Match(const Filter& filter) const
       TOPICDB_EXCLUDES(mutex_);
+  // The same, without structures, sorted by number.
+  std::vector<NodeId> MatchIds(const Filter& filter) const TOPICDB_EXCLUDES(mutex_);
   // The stream of a topic and its words at the levels that vary; kNoNode if there is none.
   NodeId FindStream(std::string_view topic, std::vector<std::string_view>* varying) const
       TOPICDB_EXCLUDES(mutex_);
@@ -71,7 +79,9 @@ class Slab {
   const SlabId id_;
   const meta::SlabRecord record_;
   const std::unique_ptr<FamilyHandle> family_;
+  const std::unique_ptr<FamilyHandle> pages_;
   const std::unique_ptr<Layout> layout_;
+  mutable LayoutState layout_state_;
 
   mutable SharedMutex mutex_;
   StructureTrie trie_ TOPICDB_GUARDED_BY(mutex_);

@@ -1,51 +1,93 @@
 #include "store/stream_plan.h"
 
-#include <set>
+#include <algorithm>
+#include <map>
 
 namespace topicdb {
+
+namespace {
+
+// Says of what a failed read was.
+class NamedReader : public StreamReader {
+ public:
+  NamedReader(std::string name, std::unique_ptr<StreamReader> reader)
+      : name_(std::move(name)), reader_(std::move(reader)) {}
+
+  Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) override {
+    auto outcome = reader_->Read(limits, out);
+    if (outcome.ok()) return outcome;
+    return outcome.status().WithContext(name_);
+  }
+  const Position& position() const override { return reader_->position(); }
+  ReadCounters counters() const override { return reader_->counters(); }
+
+ private:
+  const std::string name_;
+  const std::unique_ptr<StreamReader> reader_;
+};
+
+}  // namespace
+
+std::vector<StreamSet> SelectStreams(const Slab& slab, const Filter& filter,
+                                     const std::optional<std::set<std::uint32_t>>& wanted) {
+  std::vector<StreamSet> sets;
+  if (slab.layout().reads_one_stream()) {
+    for (auto& [structure, stream] : slab.Match(filter)) {
+      if (wanted.has_value() && !wanted->contains(stream)) continue;
+      if (!RowFilter::Make(structure, filter).has_value()) continue;
+      sets.push_back({std::vector<std::uint32_t>{stream}, std::move(structure)});
+    }
+    return sets;
+  }
+  if (!wanted.has_value() && filter.text() == "#") return {StreamSet{}};
+  std::vector<std::uint32_t> streams = slab.MatchIds(filter);
+  if (wanted.has_value()) {
+    std::erase_if(streams, [&](std::uint32_t stream) { return !wanted->contains(stream); });
+  }
+  if (!streams.empty()) sets.push_back({std::move(streams), {}});
+  return sets;
+}
 
 std::vector<StreamTarget> PlanStreams(const std::vector<ShardMoment>& moments, const Filter& filter,
                                       const TimeRange& range,
                                       const std::optional<std::vector<Stream>>& wanted) {
-  std::set<std::pair<SlabId, std::uint32_t>> chosen;
+  std::map<SlabId, std::set<std::uint32_t>> chosen;
   if (wanted.has_value()) {
-    for (const Stream& stream : *wanted) chosen.emplace(stream.slab, stream.id);
+    for (const Stream& stream : *wanted) chosen[stream.slab].insert(stream.id);
   }
   std::vector<StreamTarget> targets;
   for (const ShardMoment& moment : moments) {
     for (const SlabView& slab_view : moment.view->slabs()) {
       const std::shared_ptr<Slab>& slab = slab_view.slab;
       if (!slab->MayHold(range)) continue;
-      for (auto& [structure, stream] : slab->Match(filter)) {
-        if (wanted.has_value() && !chosen.contains({slab->id(), stream})) continue;
-        std::optional<RowFilter> row_filter = RowFilter::Make(structure, filter);
-        if (!row_filter.has_value()) continue;
-        targets.push_back(
-            {moment.view, slab, stream, std::move(structure), std::move(*row_filter)});
+      std::optional<std::set<std::uint32_t>> streams;
+      if (wanted.has_value()) streams = chosen[slab->id()];
+      for (StreamSet& set : SelectStreams(*slab, filter, streams)) {
+        targets.push_back({moment.view, slab, std::move(set), filter});
       }
     }
   }
   return targets;
 }
 
-std::vector<RowMask> MasksOf(const std::vector<meta::DeleteRecord>& deletes, const SlabId& slab,
-                             const Structure& structure) {
+std::vector<RowMask> MasksOf(const std::vector<meta::DeleteRecord>& deletes, const SlabId& slab) {
   std::vector<RowMask> masks;
   for (const meta::DeleteRecord& record : deletes) {
     if (!record.Covers(slab)) continue;
-    std::optional<RowFilter> filter = RowFilter::Make(structure, record.keys.filter);
-    if (filter.has_value()) {
-      masks.push_back({std::move(*filter), record.keys.range, record.serial});
-    }
+    masks.push_back({record.keys.filter, record.keys.range, record.serial});
   }
   return masks;
 }
 
 std::unique_ptr<StreamReader> OpenReader(const StreamTarget& target, const TimeRange& range,
-                                         const Position& position) {
-  ReadRequest request{target.stream, target.structure, target.filter, range, position, {}};
-  request.masks = MasksOf(target.view->deletes(), target.slab->id(), target.structure);
-  return target.slab->layout().NewReader(target.view->Source(*target.slab), std::move(request));
+                                         const Position& position, std::size_t memory_bytes_max) {
+  const Slab& slab = *target.slab;
+  ReadRequest request{target.set.streams, target.set.structure, target.filter, range, position, {}};
+  request.masks = MasksOf(target.view->deletes(), slab.id());
+  request.memory_bytes_max = memory_bytes_max;
+  return std::make_unique<NamedReader>(
+      target.view->Describe(slab.id()),
+      slab.layout().NewReader(target.view->Source(slab), std::move(request)));
 }
 
 std::string DescribeSlab(const SlabId& slab, const std::string& retention_class) {

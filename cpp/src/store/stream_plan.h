@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "store/shard.h"
@@ -10,13 +11,18 @@
 
 namespace topicdb {
 
-// A stream to read, held together with the moment at which it is read.
+// Streams of one slab that are read together; see ReadRequest.
+struct StreamSet {
+  std::optional<std::vector<std::uint32_t>> streams;
+  Structure structure;
+};
+
+// Streams to read, held together with the moment at which they are read.
 struct StreamTarget {
   std::shared_ptr<const ShardView> view;
   std::shared_ptr<Slab> slab;
-  std::uint32_t stream = 0;
-  Structure structure;
-  RowFilter filter;
+  StreamSet set;
+  Filter filter;
 };
 
 // What one shard contributes to a read. The shard is first, so that it outlives the view.
@@ -25,6 +31,11 @@ struct ShardMoment {
   std::shared_ptr<const ShardView> view;
 };
 
+// The streams of a slab that may hold matching topics: one a set, by structure, or all in one, as its
+// layout reads them. `wanted`: only these.
+std::vector<StreamSet> SelectStreams(const Slab& slab, const Filter& filter,
+                                     const std::optional<std::set<std::uint32_t>>& wanted);
+
 // Streams that may hold messages, ordered by slab and structure; within one class an older
 // generation thus comes before a newer one. `wanted`: only these (of the same database); absent:
 // all.
@@ -32,13 +43,16 @@ std::vector<StreamTarget> PlanStreams(const std::vector<ShardMoment>& moments, c
                                       const TimeRange& range,
                                       const std::optional<std::vector<Stream>>& wanted);
 
-// The deletes that concern messages of one structure in one slab.
-std::vector<RowMask> MasksOf(const std::vector<meta::DeleteRecord>& deletes, const SlabId& slab,
-                             const Structure& structure);
+// The deletes that concern messages of one slab.
+std::vector<RowMask> MasksOf(const std::vector<meta::DeleteRecord>& deletes, const SlabId& slab);
 
-// A reader of a target from a position on.
+// What reads of one call may take in memory together.
+inline constexpr std::size_t kReadMemoryBytes = std::size_t{96} << 20;
+
+// A reader of a target from a position on. Its errors name the slab.
 std::unique_ptr<StreamReader> OpenReader(const StreamTarget& target, const TimeRange& range,
-                                         const Position& position);
+                                         const Position& position,
+                                         std::size_t memory_bytes_max = kReadMemoryBytes);
 
 // "class '#', generation 3 of shard 0", for messages.
 std::string DescribeSlab(const SlabId& slab, const std::string& retention_class);

@@ -12,6 +12,7 @@ constexpr std::size_t kMergeBytes = std::size_t{32} << 20;
 constexpr std::size_t kPageRowsMin = 8;
 constexpr std::size_t kPageRowsMax = 4'096;
 constexpr std::size_t kPageBytesMin = std::size_t{4} << 10;
+constexpr std::size_t kReaderBytesMin = std::size_t{12} << 20;
 
 Position StartOf(const TimeRange& range) {
   return {Position::Kind::kAtTime, range.start.value_or(0), 0, 0, {}};
@@ -43,9 +44,12 @@ MergedSource::MergedSource(std::vector<StreamTarget> targets, const TimeRange& r
       page_rows_(std::clamp(kMergeRows / std::max<std::size_t>(targets_.size(), 1), kPageRowsMin,
                             kPageRowsMax)),
       page_bytes_(
-          std::max(kMergeBytes / std::max<std::size_t>(targets_.size(), 1), kPageBytesMin)) {
+          std::max(kMergeBytes / std::max<std::size_t>(targets_.size(), 1), kPageBytesMin)),
+      memory_bytes_(std::max(kReadMemoryBytes / std::max<std::size_t>(targets_.size(), 1),
+                             kReaderBytesMin)) {
   for (const StreamTarget& target : targets_) {
-    to_refill_.push_back(cursors_.size());
+    const std::int64_t first = target.slab->FirstTimestamp();
+    heap_.push({std::max(first, range.start.value_or(0)), cursors_.size()});
     cursors_.push_back({&target, StartOf(range), {}, 0, false, nullptr});
   }
 }
@@ -56,14 +60,16 @@ Result<ReadOutcome> MergedSource::Refill(std::size_t index, const ReadLimits& li
   cursor.row = 0;
   if (cursor.exhausted) return ReadOutcome::kExhausted;
   if (cursor.reader == nullptr) {
-    cursor.reader = OpenReader(*cursor.target, range_, cursor.position);
+    cursor.reader = OpenReader(*cursor.target, range_, cursor.position, memory_bytes_);
   }
   TOPICDB_ASSIGN_OR_RETURN(
       const ReadOutcome outcome,
       cursor.reader->Read({page_rows_, page_bytes_, limits.examined_max}, &cursor.page));
   if (cursor.page.empty() && outcome == ReadOutcome::kMore) return ReadOutcome::kMore;
   cursor.position = cursor.reader->position();
-  cursor.reader.reset();
+  if (outcome == ReadOutcome::kExhausted || cursor.target->slab->layout().reads_one_stream()) {
+    cursor.reader.reset();
+  }
   cursor.exhausted = outcome == ReadOutcome::kExhausted;
   if (!cursor.page.empty()) heap_.push({cursor.page.timestamp(0), index});
   return ReadOutcome::kExhausted;
@@ -79,6 +85,12 @@ Result<ReadOutcome> MergedSource::Read(const ReadLimits& limits, Batch* out) {
     if (heap_.empty()) return ReadOutcome::kExhausted;
     const std::size_t index = heap_.top().cursor;
     Cursor& cursor = cursors_[index];
+    if (!cursor.opened) {
+      cursor.opened = true;
+      heap_.pop();
+      to_refill_.push_back(index);
+      continue;
+    }
     const MessageView message = cursor.page.message(cursor.row);
     const bool has_room =
         out->empty() ||

@@ -35,7 +35,8 @@ class SequentialSource : public MessageSource {
 };
 
 // All streams at once by timestamp; equal ones in the order of the plan. Holds one small page of
-// each stream and no open RocksDB iterator between pages, so that thousands of streams are cheap.
+// each target, from the first message on that its slab can have; and no open RocksDB iterator of
+// targets of one stream between pages, so that thousands of them are cheap.
 class MergedSource : public MessageSource {
  public:
   MergedSource(std::vector<StreamTarget> targets, const TimeRange& range);
@@ -48,7 +49,9 @@ class MergedSource : public MessageSource {
     Batch page;
     std::size_t row = 0;
     bool exhausted = false;                // nothing behind the page
-    std::unique_ptr<StreamReader> reader;  // kept while it looks for the page's first message
+    std::unique_ptr<StreamReader> reader;  // kept while it looks for the page's first message, and
+                                           // to the end if it reads many streams
+    bool opened = false;
   };
   struct HeapItem {
     std::int64_t timestamp;
@@ -67,6 +70,7 @@ class MergedSource : public MessageSource {
   const TimeRange range_;
   const std::size_t page_rows_;
   const std::size_t page_bytes_;
+  const std::size_t memory_bytes_;
   std::vector<Cursor> cursors_;
   std::vector<std::size_t> to_refill_;
   std::priority_queue<HeapItem> heap_;

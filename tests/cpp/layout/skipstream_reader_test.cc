@@ -30,18 +30,20 @@ class SkipstreamReaderTest : public testing::Test {
            std::uint64_t serial, const std::string& value) {
     const std::vector<std::string_view> words{first, second};
     rocksdb::WriteBatch batch;
-    ASSERT_TRUE(layout_.Put({kStream, words, time, serial, 0, value}, family(), &batch).ok());
+    const auto writer = layout_.NewWriter({family(), nullptr}, nullptr, &batch);
+    ASSERT_TRUE(writer->Add({kStream, {}, words, time, serial, 0, value}).ok());
+    ASSERT_TRUE(writer->Finish().ok());
     ASSERT_TRUE(db_->Write({}, &batch).ok());
   }
 
   std::unique_ptr<SkipstreamReader> Reader(const std::string& filter, Position position = {}) {
     const Structure structure{{{Filter::LevelKind::kPlus, ""}, {Filter::LevelKind::kPlus, ""}}};
-    ReadRequest request{kStream,
+    ReadRequest request{std::vector<std::uint32_t>{kStream},
                         structure,
-                        *RowFilter::Make(structure, Filter::Parse(filter).value()),
+                        Filter::Parse(filter).value(),
                         {},
                         std::move(position)};
-    return std::make_unique<SkipstreamReader>(RocksSource{db_.get(), nullptr, family()},
+    return std::make_unique<SkipstreamReader>(RocksSource{db_.get(), nullptr, {family(), nullptr}},
                                               std::move(request), 8);
   }
 

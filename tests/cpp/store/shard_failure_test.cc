@@ -7,6 +7,7 @@
 
 #include "rocks/rocks_compat.h"
 #include "rocks/rocks_options.h"
+#include "store/shard.h"
 #include "store/meta.h"
 #include "test_directory.h"
 #include "topicdb/database.h"
@@ -85,7 +86,7 @@ class BareShard {
         resources_(rocks::MakeSharedResources(1 << 20, 1 << 20)) {
     rocks::Families families;
     for (const std::string& name : FamilyNames(database_path)) {
-      families.emplace_back(name, rocks::MakeFamilyOptions(resources_));
+      families.emplace_back(name, rocks::MakeFamilyOptions(resources_, FamilyUseOf(name)));
     }
     const auto options = rocks::MakeDbOptions(resources_, false);
     EXPECT_TRUE(rocks::Open(options, path_, families, &handles_, &db_).ok());
@@ -105,7 +106,7 @@ class BareShard {
 
   void CreateFamily(const std::string& name) {
     rocksdb::ColumnFamilyHandle* handle = nullptr;
-    ASSERT_TRUE(db_->CreateColumnFamily(rocks::MakeFamilyOptions(resources_), name, &handle).ok());
+    ASSERT_TRUE(db_->CreateColumnFamily(rocks::MakeFamilyOptions(resources_, FamilyUseOf(name)), name, &handle).ok());
     handles_.push_back(handle);
     ASSERT_TRUE(db_->Put({}, handle, "key", "value").ok());
   }

@@ -25,18 +25,23 @@ void RowCursor::Run::AdvanceTo(std::string_view suffix, std::string* scratch) {
 
 RowCursor::RowCursor(const RocksSource& source, const ReadRequest& request,
                      std::uint32_t timestamp_bytes)
-    : filter_(request.filter),
+    : row_filter_(RowFilter::Make(request.structure, request.filter)),
       timestamp_bytes_(timestamp_bytes),
       varying_count_(request.structure.VaryingCount()),
-      masks_(request.masks),
       serial_max_(request.serial_max) {
+  for (const RowMask& mask : request.masks) {
+    std::optional<RowFilter> filter = RowFilter::Make(request.structure, mask.filter);
+    if (filter.has_value()) masks_.push_back({std::move(*filter), mask.range, mask.serial});
+  }
+  if (!row_filter_.has_value()) return;  // no topic of the stream matches
+  const std::uint32_t stream = request.streams->front();
   std::string prefix;
-  AppendDataPrefix(&prefix, request.stream);
+  AppendDataPrefix(&prefix, stream);
   data_ = OpenRun(source, std::move(prefix), request.range);
-  for (const RowFilter::Constraint& constraint : filter_.constraints()) {
+  for (const RowFilter::Constraint& constraint : row_filter_->constraints()) {
     if (constraint.varying_index >= kIndexedLevelsMax) continue;
     prefix.clear();
-    AppendIndexPrefix(&prefix, request.stream, constraint.varying_index, constraint.word);
+    AppendIndexPrefix(&prefix, stream, constraint.varying_index, constraint.word);
     indexes_.push_back(OpenRun(source, std::move(prefix), request.range));
   }
 }
@@ -59,12 +64,13 @@ std::unique_ptr<RowCursor::Run> RowCursor::OpenRun(const RocksSource& source, st
   options.snapshot = source.snapshot;
   options.iterate_lower_bound = &run->lower_slice;
   options.iterate_upper_bound = &run->upper_slice;
-  run->iterator.reset(source.db->NewIterator(options, source.family));
+  run->iterator.reset(source.db->NewIterator(options, source.families.main));
   return run;
 }
 
 void RowCursor::Seek(std::string_view suffix) {
   status_ = Status::Ok();
+  if (!row_filter_.has_value()) return;
   for (const auto& index : indexes_) index->Seek(suffix, &scratch_);
   data_->Seek(suffix, &scratch_);
   FindRow();
@@ -124,12 +130,12 @@ bool RowCursor::AcceptRow() {
   if (!DecodeValue({value.data(), value.size()}, &value_)) {
     return Fail(Corruption("the header of a message is malformed"));
   }
-  valid_ = filter_.Matches(key_.words) && value_.serial <= serial_max_ && !IsDeleted();
+  valid_ = row_filter_->Matches(key_.words) && value_.serial <= serial_max_ && !IsDeleted();
   return valid_;
 }
 
 bool RowCursor::IsDeleted() const {
-  return std::any_of(masks_.begin(), masks_.end(), [&](const RowMask& mask) {
+  return std::any_of(masks_.begin(), masks_.end(), [&](const Mask& mask) {
     return value_.serial <= mask.serial && Contains(mask.range, key_.timestamp) &&
            mask.filter.Matches(key_.words);
   });

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,7 +20,7 @@ namespace topicdb::skipstream {
 
 class RowCursor {
  public:
-  // Uses of the request: stream, structure, filter, range, masks, serial_max.
+  // Uses of the request: the stream, structure, filter, range, masks, serial_max.
   RowCursor(const RocksSource& source, const ReadRequest& request, std::uint32_t timestamp_bytes);
 
   // Moves to the first row whose suffix is >= `suffix` (or the range's start, if that is later).
@@ -66,10 +67,17 @@ class RowCursor {
   // Whether the run stands at a key; sets status() if it stands at an error.
   bool CheckRun(const Run& run);
 
-  const RowFilter filter_;
+  // As RowMask, for topics of this stream.
+  struct Mask {
+    RowFilter filter;
+    TimeRange range;
+    std::uint64_t serial;
+  };
+
+  const std::optional<RowFilter> row_filter_;
   const std::uint32_t timestamp_bytes_;
   const std::size_t varying_count_;
-  const std::vector<RowMask> masks_;
+  std::vector<Mask> masks_;
   const std::uint64_t serial_max_;
   std::unique_ptr<Run> data_;
   std::vector<std::unique_ptr<Run>> indexes_;  // one for each constraint that has an index

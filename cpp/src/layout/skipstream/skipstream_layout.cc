@@ -7,19 +7,12 @@
 #include "layout/skipstream/skipstream_reader.h"
 #include "rocks/rocks_compat.h"
 
-namespace topicdb {
-
-std::unique_ptr<Layout> MakeLayout(LayoutKind kind, std::uint32_t timestamp_bytes) {
-  switch (kind) {
-    case LayoutKind::kSkipstream:
-      return std::make_unique<skipstream::SkipstreamLayout>(timestamp_bytes);
-  }
-  return nullptr;
-}
-
-namespace skipstream {
+namespace topicdb::skipstream {
 
 namespace {
+
+constexpr ReadLimits kRemovePage{1'000, std::size_t{4} << 20,
+                                 std::numeric_limits<std::size_t>::max()};
 
 // Calls visit(key) for each index entry of a message until a status is not OK. What is put must be
 // what is deleted.
@@ -38,63 +31,132 @@ rocksdb::Status ForEachIndexKey(const PlacedMessage& message, std::string_view s
   return status;
 }
 
+class SkipstreamWriter : public SlabWriter {
+ public:
+  SkipstreamWriter(rocksdb::ColumnFamilyHandle* family, rocksdb::WriteBatch* batch,
+                   std::uint32_t timestamp_bytes)
+      : family_(family), batch_(batch), timestamp_bytes_(timestamp_bytes) {}
+
+  rocksdb::Status Add(const PlacedMessage& message) override {
+    std::string suffix;
+    AppendTime(&suffix, message.timestamp, timestamp_bytes_);
+    AppendWords(&suffix, message.varying);
+    std::string prefix;
+    AppendDataPrefix(&prefix, message.stream);
+    std::string header;
+    AppendValueHeader(&header, message.serial, message.index);
+    const std::array<rocksdb::Slice, 2> key_parts{rocksdb::Slice(prefix), rocksdb::Slice(suffix)};
+    const std::array<rocksdb::Slice, 2> value_parts{
+        rocksdb::Slice(header), rocksdb::Slice(message.value.data(), message.value.size())};
+    const rocksdb::Status status =
+        batch_->Put(family_, rocksdb::SliceParts(key_parts.data(), key_parts.size()),
+                    rocksdb::SliceParts(value_parts.data(), value_parts.size()));
+    if (!status.ok()) return status;
+    return ForEachIndexKey(message, suffix, [&](const std::string& key) {
+      return batch_->Put(family_, key, rocksdb::Slice());
+    });
+  }
+
+  rocksdb::Status Finish() override { return {}; }
+  void Apply() override {}
+
+ private:
+  rocksdb::ColumnFamilyHandle* const family_;
+  rocksdb::WriteBatch* const batch_;
+  const std::uint32_t timestamp_bytes_;
+};
+
+class SkipstreamRemover : public SlabRemover {
+ public:
+  SkipstreamRemover(const RocksSource& source, rocksdb::WriteBatch* batch,
+                    std::uint32_t timestamp_bytes)
+      : source_(source), batch_(batch), timestamp_bytes_(timestamp_bytes) {}
+
+  Result<bool> Remove(const ReadRequest& request, std::size_t rows_max,
+                      std::size_t* removed) override {
+    SkipstreamReader reader(source_, request, timestamp_bytes_);
+    std::vector<std::string_view> varying;
+    for (ReadOutcome outcome = ReadOutcome::kMore; outcome == ReadOutcome::kMore;) {
+      Batch page;
+      TOPICDB_ASSIGN_OR_RETURN(outcome, reader.Read(kRemovePage, &page));
+      for (std::size_t row = 0; row < page.size(); ++row) {
+        if (rows_max == 0) return false;
+        VaryingWords(request.structure, page.topic(row), &varying);
+        TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
+            Delete({request.streams->front(), {}, varying, page.timestamp(row), 0, 0, {}, nullptr}),
+            "preparing a delete"));
+        --rows_max;
+        ++*removed;
+      }
+    }
+    return true;
+  }
+
+  Status RemovePoint(const PlacedMessage& place, const std::vector<RowMask>& masks,
+                     std::uint64_t serial_max, std::size_t* removed) override {
+    TOPICDB_ASSIGN_OR_RETURN(const auto found,
+                             SkipstreamLayout(timestamp_bytes_).Get(source_, place, masks));
+    if (!found.has_value() || found->serial > serial_max) return Status::Ok();
+    ++*removed;
+    return rocks::FromRocks(Delete(place), "preparing a delete");
+  }
+
+  Status Finish() override { return Status::Ok(); }
+
+ private:
+  rocksdb::Status Delete(const PlacedMessage& message) {
+    std::string suffix;
+    AppendTime(&suffix, message.timestamp, timestamp_bytes_);
+    AppendWords(&suffix, message.varying);
+    std::string key;
+    AppendDataPrefix(&key, message.stream);
+    const rocksdb::Status status = batch_->Delete(source_.families.main, key + suffix);
+    if (!status.ok()) return status;
+    return ForEachIndexKey(message, suffix, [&](const std::string& index_key) {
+      return batch_->Delete(source_.families.main, index_key);
+    });
+  }
+
+  const RocksSource source_;
+  rocksdb::WriteBatch* const batch_;
+  const std::uint32_t timestamp_bytes_;
+};
+
 }  // namespace
 
-rocksdb::Status SkipstreamLayout::Put(const PlacedMessage& message,
-                                      rocksdb::ColumnFamilyHandle* family,
-                                      rocksdb::WriteBatch* batch) const {
-  std::string suffix;
-  AppendTime(&suffix, message.timestamp, timestamp_bytes_);
-  AppendWords(&suffix, message.varying);
-
-  std::string prefix;
-  AppendDataPrefix(&prefix, message.stream);
-  std::string header;
-  AppendValueHeader(&header, message.serial, message.index);
-  const std::array<rocksdb::Slice, 2> key_parts{rocksdb::Slice(prefix), rocksdb::Slice(suffix)};
-  const std::array<rocksdb::Slice, 2> value_parts{
-      rocksdb::Slice(header), rocksdb::Slice(message.value.data(), message.value.size())};
-  rocksdb::Status status =
-      batch->Put(family, rocksdb::SliceParts(key_parts.data(), key_parts.size()),
-                 rocksdb::SliceParts(value_parts.data(), value_parts.size()));
-
-  if (!status.ok()) return status;
-  return ForEachIndexKey(message, suffix, [&](const std::string& key) {
-    return batch->Put(family, key, rocksdb::Slice());
-  });
+std::unique_ptr<SlabWriter> SkipstreamLayout::NewWriter(const SlabFamilies& families,
+                                                        LayoutState* /*state*/,
+                                                        rocksdb::WriteBatch* batch) const {
+  return std::make_unique<SkipstreamWriter>(families.main, batch, timestamp_bytes_);
 }
 
-rocksdb::Status SkipstreamLayout::Delete(const PlacedMessage& message,
-                                         rocksdb::ColumnFamilyHandle* family,
-                                         rocksdb::WriteBatch* batch) const {
-  std::string suffix;
-  AppendTime(&suffix, message.timestamp, timestamp_bytes_);
-  AppendWords(&suffix, message.varying);
-  std::string key;
-  AppendDataPrefix(&key, message.stream);
-  rocksdb::Status status = batch->Delete(family, key + suffix);
-  if (!status.ok()) return status;
-  return ForEachIndexKey(message, suffix, [&](const std::string& index_key) {
-    return batch->Delete(family, index_key);
-  });
+std::unique_ptr<SlabRemover> SkipstreamLayout::NewRemover(const RocksSource& source,
+                                                          rocksdb::WriteBatch* batch) const {
+  return std::make_unique<SkipstreamRemover>(source, batch, timestamp_bytes_);
 }
 
 Result<std::optional<StoredMessage>> SkipstreamLayout::Get(const RocksSource& source,
-                                                           const PlacedMessage& message) const {
+                                                           const PlacedMessage& place,
+                                                           const std::vector<RowMask>& masks)
+    const {
   std::string key;
-  AppendDataPrefix(&key, message.stream);
-  AppendTime(&key, message.timestamp, timestamp_bytes_);
-  AppendWords(&key, message.varying);
+  AppendDataPrefix(&key, place.stream);
+  AppendTime(&key, place.timestamp, timestamp_bytes_);
+  AppendWords(&key, place.varying);
   rocksdb::ReadOptions options;
   options.snapshot = source.snapshot;
   rocksdb::PinnableSlice bytes;
-  const rocksdb::Status status = source.db->Get(options, source.family, key, &bytes);
+  const rocksdb::Status status = source.db->Get(options, source.families.main, key, &bytes);
   if (status.IsNotFound()) return std::optional<StoredMessage>();
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "reading a message"));
   DecodedValue decoded;
   if (!DecodeValue(bytes.ToStringView(), &decoded)) {
     return Corruption("the header of a message is malformed");
   }
+  const bool is_masked = std::any_of(masks.begin(), masks.end(), [&](const RowMask& mask) {
+    return mask.Hides(place.topic, place.timestamp, decoded.serial);
+  });
+  if (is_masked) return std::optional<StoredMessage>();
   return std::optional<StoredMessage>({decoded.serial, std::string(decoded.value)});
 }
 
@@ -103,5 +165,4 @@ std::unique_ptr<StreamReader> SkipstreamLayout::NewReader(const RocksSource& sou
   return std::make_unique<SkipstreamReader>(source, std::move(request), timestamp_bytes_);
 }
 
-}  // namespace skipstream
-}  // namespace topicdb
+}  // namespace topicdb::skipstream

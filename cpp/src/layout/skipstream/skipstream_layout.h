@@ -13,12 +13,17 @@ class SkipstreamLayout : public Layout {
  public:
   explicit SkipstreamLayout(std::uint32_t timestamp_bytes) : timestamp_bytes_(timestamp_bytes) {}
 
-  rocksdb::Status Put(const PlacedMessage& message, rocksdb::ColumnFamilyHandle* family,
-                      rocksdb::WriteBatch* batch) const override;
-  rocksdb::Status Delete(const PlacedMessage& message, rocksdb::ColumnFamilyHandle* family,
-                         rocksdb::WriteBatch* batch) const override;
-  Result<std::optional<StoredMessage>> Get(const RocksSource& source,
-                                           const PlacedMessage& message) const override;
+  bool overwrites() const override { return true; }
+  bool needs_words() const override { return true; }
+  bool reads_one_stream() const override { return true; }
+  bool seals() const override { return false; }
+  Status Restore(const RocksSource&, bool, LayoutState*) const override { return Status::Ok(); }
+  std::unique_ptr<SlabWriter> NewWriter(const SlabFamilies& families, LayoutState* state,
+                                        rocksdb::WriteBatch* batch) const override;
+  std::unique_ptr<SlabRemover> NewRemover(const RocksSource& source,
+                                          rocksdb::WriteBatch* batch) const override;
+  Result<std::optional<StoredMessage>> Get(const RocksSource& source, const PlacedMessage& place,
+                                           const std::vector<RowMask>& masks) const override;
   std::unique_ptr<StreamReader> NewReader(const RocksSource& source,
                                           ReadRequest request) const override;
 

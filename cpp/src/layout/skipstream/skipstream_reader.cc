@@ -34,6 +34,13 @@ SkipstreamReader::SkipstreamReader(const RocksSource& source, ReadRequest reques
       group_rows_max_(kGroupRowsMax),
       group_bytes_max_(kGroupBytesMax) {}
 
+ReadCounters SkipstreamReader::counters() const {
+  ReadCounters counters;
+  counters.rows_examined = cursor_.examined();
+  counters.rows_matched = matched_;
+  return counters;
+}
+
 void SkipstreamReader::SetGroupLimits(std::size_t rows_max, std::size_t bytes_max) {
   group_rows_max_ = rows_max;
   group_bytes_max_ = bytes_max;
@@ -81,6 +88,7 @@ Result<ReadOutcome> SkipstreamReader::ReadByKey(const ReadLimits& limits, Batch*
       return ReadOutcome::kMore;
     }
     out->Append({topic_, key.timestamp, value});
+    ++matched_;
     position_.kind = Position::Kind::kAfterKey;
     position_.words = key.words_bytes;
   }
@@ -164,6 +172,7 @@ bool SkipstreamReader::EmitGroup(const ReadLimits& limits, Batch* out) {
     if (!HasRoom(limits, *out, row.topic_size, row.value_size)) return false;
     out->Append({arena.substr(row.begin, row.topic_size), group_time_,
                  arena.substr(row.begin + row.topic_size, row.value_size)});
+    ++matched_;
     position_ = {Position::Kind::kAfterMessage, group_time_, row.rank.first, row.rank.second, {}};
   }
   return true;

@@ -22,6 +22,7 @@ class SkipstreamReader : public StreamReader {
 
   Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) override;
   const Position& position() const override { return position_; }
+  ReadCounters counters() const override;
 
   // Bounds of a group in memory, for tests.
   void SetGroupLimits(std::size_t rows_max, std::size_t bytes_max);
@@ -53,6 +54,7 @@ class SkipstreamReader : public StreamReader {
   const TopicBuilder topic_builder_;
   RowCursor cursor_;
   Position position_;
+  std::uint64_t matched_ = 0;
   bool started_ = false;
 
   std::size_t group_rows_max_;

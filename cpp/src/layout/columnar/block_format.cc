@@ -1,0 +1,177 @@
+#include "layout/columnar/block_format.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/coding.h"
+#include "base/crc32.h"
+
+namespace topicdb::columnar {
+
+namespace {
+
+constexpr std::uint8_t kRecordVersion = 1;
+constexpr std::size_t kCrcBytes = 4;
+
+std::string Begin() { return std::string(1, static_cast<char>(kRecordVersion)); }
+
+std::string Finish(std::string record) {
+  AppendLittle(&record, Crc32(record));
+  return record;
+}
+
+// The record between version and checksum; false if those are wrong.
+bool Open(std::string_view record, std::string_view* body) {
+  if (record.size() < 1 + kCrcBytes || record.front() != static_cast<char>(kRecordVersion)) {
+    return false;
+  }
+  *body = record.substr(1, record.size() - 1 - kCrcBytes);
+  Decoder tail(record.substr(record.size() - kCrcBytes));
+  return tail.Little<std::uint32_t>() == Crc32(record.substr(0, record.size() - kCrcBytes));
+}
+
+void AppendExtent(std::string* out, const Extent& extent) {
+  AppendVarint(out, static_cast<std::uint64_t>(extent.first_time));
+  AppendVarint(out, static_cast<std::uint64_t>(extent.last_time - extent.first_time));
+  AppendVarint(out, extent.first_serial);
+  AppendVarint(out, extent.last_serial - extent.first_serial);
+}
+
+bool ReadExtent(Decoder* decoder, Extent* extent) {
+  const std::uint64_t first_time = decoder->Varint();
+  const std::uint64_t last_time = first_time + decoder->Varint();
+  extent->first_serial = decoder->Varint();
+  extent->last_serial = extent->first_serial + decoder->Varint();
+  constexpr auto kTimeMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (first_time > last_time || last_time > kTimeMax || extent->first_serial == 0 ||
+      extent->last_serial < extent->first_serial) {
+    return false;
+  }
+  extent->first_time = static_cast<std::int64_t>(first_time);
+  extent->last_time = static_cast<std::int64_t>(last_time);
+  return true;
+}
+
+bool ReadSmall(Decoder* decoder, std::uint32_t* value) {
+  const std::uint64_t wide = decoder->Varint();
+  *value = static_cast<std::uint32_t>(wide);
+  return wide <= std::numeric_limits<std::uint32_t>::max();
+}
+
+}  // namespace
+
+std::string KindPrefix(RecordKind kind) { return std::string(1, static_cast<char>(kind)); }
+
+std::string RecordKey(RecordKind kind, BlockId block) {
+  std::string key = KindPrefix(kind);
+  AppendBig<std::uint64_t>(&key, block);
+  return key;
+}
+
+std::string DeletedRowsKey(BlockId block, std::uint32_t page) {
+  std::string key = RecordKey(RecordKind::kDeletedRows, block);
+  AppendBig<std::uint32_t>(&key, page);
+  return key;
+}
+
+std::string SealedPageKey(BlockId block, std::uint32_t page) {
+  std::string key;
+  AppendBig<std::uint64_t>(&key, block);
+  AppendBig<std::uint32_t>(&key, page);
+  return key;
+}
+
+BlockId BlockOf(std::string_view key) {
+  return key.size() < 9 ? 0 : ReadBig<std::uint64_t>(key.substr(1));
+}
+
+std::string Encode(const BlockEntry& entry) {
+  std::string record = Begin();
+  AppendVarint(&record, entry.rows);
+  AppendVarint(&record, entry.pages);
+  AppendExtent(&record, entry.extent);
+  AppendVarint(&record, entry.bytes);
+  record.append(entry.streams);
+  return Finish(std::move(record));
+}
+
+bool Decode(std::string_view bytes, BlockEntry* entry) {
+  std::string_view body;
+  if (!Open(bytes, &body)) return false;
+  Decoder decoder(body);
+  if (!ReadSmall(&decoder, &entry->rows) || !ReadSmall(&decoder, &entry->pages) ||
+      !ReadExtent(&decoder, &entry->extent)) {
+    return false;
+  }
+  entry->bytes = decoder.Varint();
+  entry->streams = decoder.rest();
+  return decoder.ok() && entry->rows > 0 && entry->pages > 0 && entry->pages <= entry->rows;
+}
+
+std::string Encode(const Directory& directory) {
+  std::string record = Begin();
+  AppendVarint(&record, directory.size());
+  std::string_view topic;
+  for (const PageEntry& page : directory) {
+    AppendVarint(&record, page.rows);
+    AppendExtent(&record, page.extent);
+    AppendVarint(&record, page.first_stream);
+    const std::string_view next = page.first_topic;
+    std::size_t shared = 0;
+    while (shared < std::min(topic.size(), next.size()) && topic[shared] == next[shared]) ++shared;
+    AppendVarint(&record, shared);
+    AppendPrefixed(&record, next.substr(shared));
+    topic = next;
+  }
+  return Finish(std::move(record));
+}
+
+bool Decode(std::string_view bytes, Directory* directory) {
+  std::string_view body;
+  if (!Open(bytes, &body)) return false;
+  Decoder decoder(body);
+  const std::uint64_t pages = decoder.Varint();
+  if (pages > body.size()) return false;
+  directory->assign(pages, {});
+  std::string_view topic;
+  for (PageEntry& page : *directory) {
+    if (!ReadSmall(&decoder, &page.rows) || !ReadExtent(&decoder, &page.extent) ||
+        !ReadSmall(&decoder, &page.first_stream)) {
+      return false;
+    }
+    const std::uint64_t shared = decoder.Varint();
+    if (shared > topic.size()) return false;
+    page.first_topic = topic.substr(0, shared);
+    page.first_topic += decoder.Prefixed();
+    topic = page.first_topic;
+    if (!decoder.ok() || page.rows == 0 || page.first_stream == 0) return false;
+  }
+  return decoder.Finished();
+}
+
+std::string Encode(const DeletedRows& rows) {
+  std::string record = Begin();
+  std::uint32_t previous = 0;
+  for (const std::uint32_t row : rows) {
+    AppendVarint(&record, row - previous);
+    previous = row;
+  }
+  return Finish(std::move(record));
+}
+
+bool Decode(std::string_view bytes, DeletedRows* rows) {
+  std::string_view body;
+  if (!Open(bytes, &body)) return false;
+  Decoder decoder(body);
+  rows->clear();
+  std::uint64_t row = 0;
+  while (decoder.ok() && !decoder.rest().empty()) {
+    const std::uint64_t step = decoder.Varint();
+    row += step;
+    if ((step == 0 && !rows->empty()) || row >= kPageRowsMax) return false;
+    rows->push_back(static_cast<std::uint32_t>(row));
+  }
+  return decoder.Finished();
+}
+
+}  // namespace topicdb::columnar

@@ -1,0 +1,112 @@
+#include "layout/columnar/block_reader.h"
+
+#include "rocks/rocks_compat.h"
+
+namespace topicdb::columnar {
+
+namespace {
+
+Status Damaged(BlockId block, const char* what) {
+  return Corruption("block " + std::to_string(block) + ": its " + what + " is damaged");
+}
+
+}  // namespace
+
+std::unique_ptr<rocksdb::Iterator> BlockReader::NewIterator() const {
+  rocksdb::ReadOptions options;
+  options.snapshot = source_.snapshot;
+  return std::unique_ptr<rocksdb::Iterator>(
+      source_.db->NewIterator(options, source_.families.main));
+}
+
+Status BlockReader::Check(const rocksdb::Iterator& records) {
+  return rocks::FromRocks(records.status(), "reading the entries of blocks");
+}
+
+Status BlockReader::DecodeEntry(const rocksdb::Iterator& records, bool sealed, Block* block) {
+  block->id = BlockOf(records.key().ToStringView());
+  block->sealed = sealed;
+  if (block->id == 0 || !Decode(records.value().ToStringView(), &block->entry)) {
+    return Damaged(block->id, "entry");
+  }
+  return Status::Ok();
+}
+
+Result<BlockId> BlockReader::LastSealed() const {
+  const std::unique_ptr<rocksdb::Iterator> records = NewIterator();
+  const std::string prefix = KindPrefix(RecordKind::kSealedEntry);
+  records->SeekForPrev(RecordKey(RecordKind::kSealedEntry, ~BlockId{0}));
+  TOPICDB_RETURN_IF_ERROR(Check(*records));
+  if (!records->Valid() || !records->key().starts_with(prefix)) return BlockId{0};
+  return BlockOf(records->key().ToStringView());
+}
+
+Result<std::string> BlockReader::Get(rocksdb::ColumnFamilyHandle* family, const std::string& key,
+                                     const char* what, BlockId block) const {
+  rocksdb::ReadOptions options;
+  options.snapshot = source_.snapshot;
+  std::string value;
+  const rocksdb::Status status = source_.db->Get(options, family, key, &value);
+  if (status.IsNotFound()) {
+    return Corruption("block " + std::to_string(block) + ": its " + what + " is missing");
+  }
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
+      status, "block " + std::to_string(block) + ": reading its " + std::string(what)));
+  return value;
+}
+
+Result<Directory> BlockReader::LoadDirectory(BlockId block) const {
+  TOPICDB_ASSIGN_OR_RETURN(
+      const std::string value,
+      Get(source_.families.main, RecordKey(RecordKind::kDirectory, block), "directory", block));
+  Directory directory;
+  if (!Decode(value, &directory)) return Damaged(block, "directory");
+  return directory;
+}
+
+Result<std::string> BlockReader::LoadWordFilter(BlockId block) const {
+  return Get(source_.families.main, RecordKey(RecordKind::kWordFilter, block), "word filter",
+             block);
+}
+
+Result<std::shared_ptr<const Page>> BlockReader::LoadPage(const Block& block, std::uint32_t page) {
+  Result<std::string> bytes =
+      block.sealed ? Get(source_.families.sealed, SealedPageKey(block.id, page), "page", block.id)
+                   : Get(source_.families.main, RecordKey(RecordKind::kFreshPage, block.id), "page",
+                         block.id);
+  if (!bytes.ok()) return bytes.status();
+  bytes_read_ += bytes->size();
+  auto loaded = Page::Decode(std::move(*bytes));
+  if (loaded.ok()) return loaded;
+  return loaded.status().WithContext("block " + std::to_string(block.id) + ", page " +
+                                     std::to_string(page));
+}
+
+Result<std::map<std::uint32_t, DeletedRows>> BlockReader::LoadDeleted(BlockId block) {
+  std::map<std::uint32_t, DeletedRows> deleted;
+  if (!has_deleted_) return deleted;
+  if (deleted_ == nullptr) {
+    deleted_ = NewIterator();
+    const std::string all = KindPrefix(RecordKind::kDeletedRows);
+    deleted_->Seek(all);
+    has_deleted_ = deleted_->Valid() && deleted_->key().starts_with(all);
+  }
+  const std::string prefix = RecordKey(RecordKind::kDeletedRows, block);
+  for (deleted_->Seek(prefix); deleted_->Valid() && deleted_->key().starts_with(prefix);
+       deleted_->Next()) {
+    const std::string_view key = deleted_->key().ToStringView();
+    DeletedRows rows;
+    if (key.size() != prefix.size() + 4 || !Decode(deleted_->value().ToStringView(), &rows)) {
+      return Damaged(block, "list of deleted messages");
+    }
+    std::uint32_t page = 0;
+    for (const char byte : key.substr(prefix.size())) {
+      page = (page << 8) | static_cast<unsigned char>(byte);
+    }
+    deleted.emplace(page, std::move(rows));
+  }
+  TOPICDB_RETURN_IF_ERROR(Check(*deleted_));
+  return deleted;
+}
+
+}  // namespace topicdb::columnar

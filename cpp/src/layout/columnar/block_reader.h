@@ -1,0 +1,65 @@
+// Finds and loads the blocks of one slab at one moment.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "layout/columnar/block_format.h"
+#include "layout/layout.h"
+
+namespace topicdb::columnar {
+
+struct Block {
+  BlockId id = 0;
+  bool sealed = false;
+  BlockEntry entry;
+};
+
+// Not thread-safe.
+class BlockReader {
+ public:
+  explicit BlockReader(const RocksSource& source) : source_(source) {}
+
+  // Calls visit(block) for the blocks of a kind, in the order of their numbers, until it gives
+  // false. kCorruption, as all that follow; they name the block.
+  template <typename Visit>
+  Status ForEach(bool sealed, Visit visit) const {
+    const std::unique_ptr<rocksdb::Iterator> records = NewIterator();
+    const std::string prefix =
+        KindPrefix(sealed ? RecordKind::kSealedEntry : RecordKind::kFreshEntry);
+    for (records->Seek(prefix); records->Valid() && records->key().starts_with(prefix);
+         records->Next()) {
+      Block block;
+      TOPICDB_RETURN_IF_ERROR(DecodeEntry(*records, sealed, &block));
+      if (!visit(std::move(block))) return Status::Ok();
+    }
+    return Check(*records);
+  }
+
+  // The largest number of a sealed block; 0 if there is none.
+  Result<BlockId> LastSealed() const;
+  Result<Directory> LoadDirectory(BlockId block) const;
+  // Empty if the block has none.
+  Result<std::string> LoadWordFilter(BlockId block) const;
+  Result<std::shared_ptr<const Page>> LoadPage(const Block& block, std::uint32_t page);
+  // By page; pages without deleted rows are left out.
+  Result<std::map<std::uint32_t, DeletedRows>> LoadDeleted(BlockId block);
+  // Of pages that were loaded, as they are stored.
+  std::uint64_t bytes_read() const { return bytes_read_; }
+
+ private:
+  std::unique_ptr<rocksdb::Iterator> NewIterator() const;
+  static Status DecodeEntry(const rocksdb::Iterator& records, bool sealed, Block* block);
+  static Status Check(const rocksdb::Iterator& records);
+  Result<std::string> Get(rocksdb::ColumnFamilyHandle* family, const std::string& key,
+                          const char* what, BlockId block) const;
+
+  const RocksSource source_;
+  std::uint64_t bytes_read_ = 0;
+  std::unique_ptr<rocksdb::Iterator> deleted_;  // kept: it is asked for block after block
+  bool has_deleted_ = true;
+};
+
+}  // namespace topicdb::columnar

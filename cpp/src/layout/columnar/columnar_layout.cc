@@ -1,0 +1,79 @@
+#include "layout/columnar/columnar_layout.h"
+
+#include "layout/columnar/columnar_reader.h"
+#include "layout/columnar/columnar_remover.h"
+#include "layout/columnar/columnar_writer.h"
+#include "rocks/rocks_compat.h"
+
+namespace topicdb::columnar {
+
+namespace {
+
+// Pages of blocks that were being sealed when the process ended: no entry names them.
+Status RemoveOrphans(const RocksSource& source, BlockId last_sealed) {
+  rocksdb::WriteBatch batch;
+  const std::unique_ptr<rocksdb::Iterator> pages(
+      source.db->NewIterator(rocksdb::ReadOptions(), source.families.sealed));
+  for (pages->Seek(SealedPageKey(last_sealed + 1, 0)); pages->Valid(); pages->Next()) {
+    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(batch.Delete(source.families.sealed, pages->key()),
+                                             "removing unfinished blocks"));
+  }
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(pages->status(), "looking for unfinished blocks"));
+  if (batch.Count() == 0) return Status::Ok();
+  return rocks::FromRocks(source.db->Write(rocksdb::WriteOptions(), &batch),
+                          "removing unfinished blocks");
+}
+
+}  // namespace
+
+Status ColumnarLayout::Restore(const RocksSource& source, bool read_only,
+                               LayoutState* state) const {
+  BlockReader reader(source);
+  BlockId last = 0;
+  TOPICDB_RETURN_IF_ERROR(reader.ForEach(false, [&](const Block& block) {
+    ++state->fresh_blocks;
+    state->fresh_bytes += block.entry.bytes;
+    last = std::max(last, block.id);
+    return true;
+  }));
+  TOPICDB_ASSIGN_OR_RETURN(const BlockId last_sealed, reader.LastSealed());
+  state->next_block = std::max(last, last_sealed) + 1;
+  return read_only ? Status::Ok() : RemoveOrphans(source, last_sealed);
+}
+
+std::unique_ptr<SlabWriter> ColumnarLayout::NewWriter(const SlabFamilies& families,
+                                                      LayoutState* state,
+                                                      rocksdb::WriteBatch* batch) const {
+  return std::make_unique<ColumnarWriter>(families, state, batch);
+}
+
+std::unique_ptr<SlabRemover> ColumnarLayout::NewRemover(const RocksSource& source,
+                                                        rocksdb::WriteBatch* batch) const {
+  return std::make_unique<ColumnarRemover>(source, batch);
+}
+
+Result<std::optional<StoredMessage>> ColumnarLayout::Get(const RocksSource& source,
+                                                         const PlacedMessage& place,
+                                                         const std::vector<RowMask>& masks) const {
+  TOPICDB_ASSIGN_OR_RETURN(Filter topic, Filter::Parse(place.topic));
+  const ReadRequest request = PointRequest(place, std::move(topic), masks);
+  PageMerge merge(source, request, MergeOrder::kTime, std::nullopt);
+  std::optional<StoredMessage> found;
+  while (true) {
+    TOPICDB_ASSIGN_OR_RETURN(const PageMerge::State state,
+                             merge.Prepare(std::numeric_limits<std::size_t>::max()));
+    if (state != PageMerge::State::kReady) return found;
+    const std::span<const MergedRow> rows = merge.Ready();
+    const Page& page = merge.page(rows.back());
+    const std::uint32_t row = rows.back().row;
+    found = {page.serial(row), std::string(page.value(row))};
+    merge.Consume(rows.size());
+  }
+}
+
+std::unique_ptr<StreamReader> ColumnarLayout::NewReader(const RocksSource& source,
+                                                        ReadRequest request) const {
+  return std::make_unique<ColumnarReader>(source, std::move(request));
+}
+
+}  // namespace topicdb::columnar

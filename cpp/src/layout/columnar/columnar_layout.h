@@ -1,0 +1,29 @@
+// The columnar layout: messages in blocks of columns. Append-only: messages with equal topic and
+// timestamp are all kept. See block_format.h and page.h for the bytes.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "layout/layout.h"
+
+namespace topicdb::columnar {
+
+class ColumnarLayout : public Layout {
+ public:
+  bool overwrites() const override { return false; }
+  bool needs_words() const override { return false; }
+  bool reads_one_stream() const override { return false; }
+  bool seals() const override { return true; }
+  Status Restore(const RocksSource& source, bool read_only, LayoutState* state) const override;
+  std::unique_ptr<SlabWriter> NewWriter(const SlabFamilies& families, LayoutState* state,
+                                        rocksdb::WriteBatch* batch) const override;
+  std::unique_ptr<SlabRemover> NewRemover(const RocksSource& source,
+                                          rocksdb::WriteBatch* batch) const override;
+  Result<std::optional<StoredMessage>> Get(const RocksSource& source, const PlacedMessage& place,
+                                           const std::vector<RowMask>& masks) const override;
+  std::unique_ptr<StreamReader> NewReader(const RocksSource& source,
+                                          ReadRequest request) const override;
+};
+
+}  // namespace topicdb::columnar

@@ -1,0 +1,102 @@
+#include "layout/columnar/columnar_reader.h"
+
+#include <algorithm>
+
+namespace topicdb::columnar {
+
+namespace {
+
+// Less is copied sooner than a batch of its own is handed out.
+constexpr std::size_t kWholeBytesMin = std::size_t{128} << 10;
+
+std::optional<RowKey> KeyBehind(const Position& position) {
+  if (position.kind != Position::Kind::kAfterMessage) return std::nullopt;
+  return RowKey{static_cast<std::uint64_t>(position.timestamp), position.serial, position.index};
+}
+
+ReadRequest FromPosition(ReadRequest request) {
+  request.range.start = std::max(request.range.start.value_or(0), request.position.timestamp);
+  return request;
+}
+
+}  // namespace
+
+ColumnarReader::ColumnarReader(const RocksSource& source, ReadRequest request)
+    : position_(request.position),
+      is_empty_(request.range.end.has_value() &&
+                request.range.start.value_or(0) >= *request.range.end),
+      merge_(source, FromPosition(request), MergeOrder::kTime, KeyBehind(request.position)) {}
+
+Result<ReadOutcome> ColumnarReader::Read(const ReadLimits& limits, Batch* out) {
+  if (is_empty_) return ReadOutcome::kExhausted;
+  while (true) {
+    TOPICDB_ASSIGN_OR_RETURN(const PageMerge::State state, merge_.Prepare(limits.examined_max));
+    if (state == PageMerge::State::kExhausted) return ReadOutcome::kExhausted;
+    if (state == PageMerge::State::kPaused) return ReadOutcome::kMore;
+    const std::span<const MergedRow> rows = merge_.Ready();
+    const std::size_t whole = EmitWhole(rows, limits, out);
+    const std::size_t count = whole > 0 ? whole : AppendRows(merge_, rows, limits, out);
+    if (count > 0) {
+      const RowKey& last = rows[count - 1].key;
+      position_ = {Position::Kind::kAfterMessage,
+                   static_cast<std::int64_t>(last.major),
+                   last.middle,
+                   last.minor,
+                   {}};
+    }
+    const bool is_full = count < rows.size() || whole > 0;
+    merge_.Consume(count);
+    if (is_full) return ReadOutcome::kMore;
+  }
+}
+
+std::size_t ColumnarReader::EmitWhole(std::span<const MergedRow> rows, const ReadLimits& limits,
+                                      Batch* out) {
+  if (!out->empty()) return 0;
+  const MergedRow& first = rows.front();
+  std::size_t count = 1;
+  const std::size_t count_max = std::min(rows.size(), limits.rows_max);
+  while (count < count_max && rows[count].slot == first.slot &&
+         rows[count].row == first.row + count) {
+    ++count;
+  }
+  const Page& page = merge_.page(first);
+  const auto offsets = page.value_offsets().subspan(first.row);
+  const auto bytes = [&](std::size_t rows_taken) {
+    return static_cast<std::size_t>(offsets[rows_taken] - offsets[0]);
+  };
+  if (bytes(count) < kWholeBytesMin) return 0;
+  while (count > 1 && bytes(count) > limits.bytes_max) count = (count + 1) / 2;
+  std::size_t topic_bytes = 0;
+  for (const MergedRow& row : rows.first(count)) {
+    topic_bytes += page.topic(page.topic_of(row.row)).size();
+  }
+  if (count > 1 && (topic_bytes > Batch::kColumnBytesMax || bytes(count) > limits.bytes_max)) {
+    return 0;
+  }
+  for (const MergedRow& row : rows.first(count)) {
+    out->AppendKey(page.topic(page.topic_of(row.row)), page.time(row.row));
+  }
+  out->BorrowValues(merge_.shared_page(first), offsets.first(count + 1), page.values());
+  return count;
+}
+
+std::size_t AppendRows(const PageMerge& merge, std::span<const MergedRow> rows,
+                       const ReadLimits& limits, Batch* out) {
+  std::size_t count = 0;
+  for (const MergedRow& row : rows) {
+    const Page& page = merge.page(row);
+    const std::string_view topic = page.topic(page.topic_of(row.row));
+    const std::string_view value = page.value(row.row);
+    const bool has_room =
+        out->empty() || (out->size() < limits.rows_max &&
+                         out->bytes() + topic.size() + value.size() <= limits.bytes_max &&
+                         out->Fits(topic.size(), value.size()));
+    if (!has_room) break;
+    out->Append({topic, page.time(row.row), value});
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace topicdb::columnar

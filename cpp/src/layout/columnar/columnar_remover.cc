@@ -1,0 +1,114 @@
+#include "layout/columnar/columnar_remover.h"
+
+#include <algorithm>
+
+#include "rocks/rocks_compat.h"
+
+namespace topicdb::columnar {
+
+namespace {
+
+bool Overlaps(const ReadRequest& request, const Extent& extent) {
+  return extent.last_time >= request.range.start.value_or(0) &&
+         (!request.range.end.has_value() || extent.first_time < *request.range.end) &&
+         extent.first_serial <= request.serial_max;
+}
+
+}  // namespace
+
+Result<bool> ColumnarRemover::Remove(const ReadRequest& request, std::size_t rows_max,
+                                     std::size_t* removed) {
+  const TopicSelector selector(request);
+  BlockReader reader(source_);
+  std::vector<Block> blocks;
+  for (const bool sealed : {true, false}) {
+    TOPICDB_RETURN_IF_ERROR(reader.ForEach(sealed, [&](Block block) {
+      if (Overlaps(request, block.entry.extent) && selector.MayHoldStreams(block.entry.streams)) {
+        blocks.push_back(std::move(block));
+      }
+      return true;
+    }));
+  }
+  for (const Block& block : blocks) {
+    Directory directory;
+    if (block.sealed) {
+      if (selector.has_words()) {
+        TOPICDB_ASSIGN_OR_RETURN(const std::string filter, reader.LoadWordFilter(block.id));
+        if (!selector.MayHoldWords(filter)) continue;
+      }
+      TOPICDB_ASSIGN_OR_RETURN(directory, reader.LoadDirectory(block.id));
+    }
+    TOPICDB_ASSIGN_OR_RETURN(auto deleted, reader.LoadDeleted(block.id));
+    for (std::uint32_t number = 0; number < block.entry.pages; ++number) {
+      if (block.sealed) {
+        const PageEntry* next = number + 1 < directory.size() ? &directory[number + 1] : nullptr;
+        if (!Overlaps(request, directory[number].extent) ||
+            !selector.MayHoldPage(directory[number], next)) {
+          continue;
+        }
+      }
+      TOPICDB_ASSIGN_OR_RETURN(const auto page, reader.LoadPage(block, number));
+      const PlaceOfPage place(block.id, number);
+      const auto changed = changed_.find(place);
+      DeletedRows rows = changed != changed_.end() ? changed->second : deleted[number];
+      std::size_t found = 0;
+      TOPICDB_ASSIGN_OR_RETURN(const bool complete, RemoveFromPage(request, selector, *page, &rows,
+                                                                   rows_max, &found));
+      if (found > 0) changed_[place] = std::move(rows);
+      rows_max -= found;
+      *removed += found;
+      if (!complete) return false;
+    }
+  }
+  return true;
+}
+
+Result<bool> ColumnarRemover::RemoveFromPage(const ReadRequest& request,
+                                             const TopicSelector& selector, const Page& page,
+                                             DeletedRows* deleted, std::size_t rows_max,
+                                             std::size_t* removed) const {
+  DeletedRows found;
+  bool complete = true;
+  for (std::uint32_t row = 0; row < page.rows(); ++row) {
+    const std::uint32_t topic = page.topic_of(row);
+    if (page.serial(row) > request.serial_max || !Contains(request.range, page.time(row)) ||
+        !selector.Selects(page.stream(topic), page.topic(topic)) ||
+        std::binary_search(deleted->begin(), deleted->end(), row)) {
+      continue;
+    }
+    const bool is_masked =
+        std::any_of(request.masks.begin(), request.masks.end(), [&](const RowMask& mask) {
+          return mask.Hides(page.topic(topic), page.time(row), page.serial(row));
+        });
+    if (is_masked) continue;
+    if (found.size() == rows_max) {
+      complete = false;
+      break;
+    }
+    found.push_back(row);
+  }
+  *removed = found.size();
+  DeletedRows all;
+  std::merge(deleted->begin(), deleted->end(), found.begin(), found.end(),
+             std::back_inserter(all));
+  *deleted = std::move(all);
+  return complete;
+}
+
+Status ColumnarRemover::RemovePoint(const PlacedMessage& place, const std::vector<RowMask>& masks,
+                                    std::uint64_t serial_max, std::size_t* removed) {
+  TOPICDB_ASSIGN_OR_RETURN(Filter topic, Filter::Parse(place.topic));
+  const ReadRequest request = PointRequest(place, std::move(topic), masks, serial_max);
+  return Remove(request, std::numeric_limits<std::size_t>::max(), removed).status();
+}
+
+Status ColumnarRemover::Finish() {
+  for (const auto& [place, rows] : changed_) {
+    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
+        batch_->Put(source_.families.main, DeletedRowsKey(place.first, place.second), Encode(rows)),
+        "preparing a delete"));
+  }
+  return Status::Ok();
+}
+
+}  // namespace topicdb::columnar

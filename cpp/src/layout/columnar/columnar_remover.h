@@ -1,0 +1,38 @@
+// Deletes single messages of blocks: which rows of which pages are deleted is kept beside the block,
+// until sealing leaves them out.
+#pragma once
+
+#include <map>
+#include <utility>
+
+#include "layout/columnar/block_reader.h"
+#include "layout/columnar/topic_selector.h"
+#include "layout/layout.h"
+
+namespace topicdb::columnar {
+
+class ColumnarRemover : public SlabRemover {
+ public:
+  ColumnarRemover(const RocksSource& source, rocksdb::WriteBatch* batch)
+      : source_(source), batch_(batch) {}
+
+  Result<bool> Remove(const ReadRequest& request, std::size_t rows_max,
+                      std::size_t* removed) override;
+  Status RemovePoint(const PlacedMessage& place, const std::vector<RowMask>& masks,
+                     std::uint64_t serial_max, std::size_t* removed) override;
+  Status Finish() override;
+
+ private:
+  using PlaceOfPage = std::pair<BlockId, std::uint32_t>;
+
+  // False if the page has more than `rows_max` left.
+  Result<bool> RemoveFromPage(const ReadRequest& request, const TopicSelector& selector,
+                              const Page& page, DeletedRows* deleted, std::size_t rows_max,
+                              std::size_t* removed) const;
+
+  const RocksSource source_;
+  rocksdb::WriteBatch* const batch_;
+  std::map<PlaceOfPage, DeletedRows> changed_;  // all deleted rows of those pages
+};
+
+}  // namespace topicdb::columnar

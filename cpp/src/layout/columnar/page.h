@@ -1,0 +1,176 @@
+// A page: messages as columns, the unit that is written, checksummed and read. docs/format.md draws
+// the bytes. There are two forms of it:
+//
+//   plain   a fresh block: messages in the order of their commits, columns as they are in memory, so
+//           that writing is a copy and reading a view
+//   packed  a part of a sealed block: sorted by stream, topic, timestamp, serial and index;
+//           differences as varints, then Zstandard
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "topicdb/status.h"
+
+namespace topicdb::columnar {
+
+static_assert(std::endian::native == std::endian::little, "columns are read where they lie");
+
+// DO NOT CHANGE THESE VALUES: they are on disk. Zero is no kind.
+enum class PageKind : std::uint8_t { kPlain = 1, kPacked = 2 };
+
+// Smallest and largest of the messages of a page or block.
+struct Extent {
+  std::int64_t first_time = 0;
+  std::int64_t last_time = 0;
+  std::uint64_t first_serial = 0;
+  std::uint64_t last_serial = 0;
+
+  bool operator==(const Extent&) const = default;
+  void Include(std::int64_t time, std::uint64_t serial);
+  void Include(const Extent& other);
+};
+
+// Messages with successive serials and indexes in the batch of their commit.
+struct SerialRun {
+  std::uint64_t serial;
+  std::uint32_t rows;
+  std::uint32_t first_index;
+};
+static_assert(sizeof(SerialRun) == 16);
+
+// A decoded page. Immutable; what it hands out lives as long as it.
+class Page {
+ public:
+  // Checks and decodes; takes the bytes. kCorruption: they are no page that was ever written.
+  static Result<std::shared_ptr<const Page>> Decode(std::string bytes);
+
+  Page(const Page&) = delete;
+  Page& operator=(const Page&) = delete;
+
+  std::uint32_t rows() const { return rows_; }
+  const Extent& extent() const { return extent_; }
+  // Topics of a plain page may repeat; those of a packed one are sorted by stream and topic.
+  std::uint32_t topics() const { return static_cast<std::uint32_t>(topic_ends_.size()); }
+  // REQUIRES: topic < topics()
+  std::string_view topic(std::uint32_t topic) const {
+    const std::uint32_t begin = topic == 0 ? 0 : topic_ends_[topic - 1];
+    return topic_bytes_.substr(begin, topic_ends_[topic] - begin);
+  }
+  std::uint32_t stream(std::uint32_t topic) const { return streams_[topic]; }
+  // REQUIRES: row < rows(), for all that follow
+  std::uint32_t topic_of(std::uint32_t row) const { return row_topics_[row]; }
+  std::int64_t time(std::uint32_t row) const { return times_[row]; }
+  std::uint64_t serial(std::uint32_t row) const { return serials_[row]; }
+  std::uint32_t index(std::uint32_t row) const { return indexes_[row]; }
+  std::string_view value(std::uint32_t row) const {
+    return values_.substr(value_offsets_[row], value_offsets_[row + 1] - value_offsets_[row]);
+  }
+  // rows() + 1 offsets into values(): never more than 2^31 - 1.
+  std::span<const std::int32_t> value_offsets() const { return signed_offsets_; }
+  std::string_view values() const { return values_; }
+  std::span<const std::int64_t> times() const { return times_; }
+  // What it takes in memory.
+  std::size_t memory_bytes() const;
+
+ private:
+  friend class PlainDecoder;
+  friend class PackedDecoder;
+  Page() = default;
+
+  std::string bytes_;  // all that is not in a vector below points into it
+  std::uint32_t rows_ = 0;
+  Extent extent_;
+  std::span<const std::uint32_t> topic_ends_;
+  std::span<const std::uint32_t> streams_;
+  std::string_view topic_bytes_;
+  std::span<const std::uint32_t> row_topics_;
+  std::span<const std::int64_t> times_;
+  std::span<const std::uint64_t> serials_;
+  std::span<const std::uint32_t> indexes_;
+  std::span<const std::uint32_t> value_offsets_;
+  std::span<const std::int32_t> signed_offsets_;  // the same memory, as Arrow wants it
+  std::string_view values_;
+
+  // Columns that are not stored as they are used.
+  std::vector<std::uint32_t> numbers_;
+  std::vector<std::int64_t> own_times_;
+  std::vector<std::uint64_t> own_serials_;
+  std::vector<std::uint32_t> own_indexes_;
+  std::string own_topics_;
+};
+
+// Rows of one page; the bytes that they take may not exceed this.
+inline constexpr std::uint32_t kPageRowsMax = 1 << 20;
+inline constexpr std::size_t kPageBytesMax = std::size_t{1} << 30;
+
+// The columns of a plain page while they grow.
+class PlainPageBuilder {
+ public:
+  // A topic of this page; they are counted from 0.
+  std::uint32_t AddTopic(std::uint32_t stream, std::string_view topic);
+  // Serials must not decrease. REQUIRES: topic was given by AddTopic
+  void AddRow(std::uint32_t topic, std::int64_t time, std::uint64_t serial, std::uint32_t index,
+              std::string_view value);
+
+  std::uint32_t rows() const { return static_cast<std::uint32_t>(times_.size()); }
+  // Of topics and values.
+  std::size_t bytes() const { return topic_bytes_.size() + values_.size(); }
+  const Extent& extent() const { return extent_; }
+  // Each once, sorted.
+  std::vector<std::uint32_t> Streams() const;
+
+  // The parts of the page, to be stored one behind the other. They point into the builder.
+  // REQUIRES: rows() > 0
+  std::vector<std::string_view> Encode();
+  void Clear();
+
+ private:
+  std::vector<std::uint32_t> topic_ends_;
+  std::vector<std::uint32_t> streams_;
+  std::string topic_bytes_;
+  std::vector<std::uint32_t> row_topics_;
+  std::vector<std::int64_t> times_;
+  std::vector<SerialRun> runs_;
+  std::vector<std::uint32_t> value_offsets_{0};
+  std::string values_;
+  Extent extent_;
+  std::string header_;
+  std::string crc_;
+};
+
+// A message on its way into a packed page.
+struct PackedRow {
+  std::uint32_t stream;
+  std::string_view topic;
+  std::int64_t time;
+  std::uint64_t serial;
+  std::uint32_t index;
+  std::string_view value;
+};
+
+// Columns of a packed page. Not thread-safe; may be used again and again.
+class PackedPageEncoder {
+ public:
+  PackedPageEncoder();
+  ~PackedPageEncoder();
+  PackedPageEncoder(const PackedPageEncoder&) = delete;
+  PackedPageEncoder& operator=(const PackedPageEncoder&) = delete;
+
+  // Appends the page to `out`. REQUIRES: rows sorted, at least one. kStorage if Zstandard fails.
+  Status Encode(std::span<const PackedRow> rows, std::string* out);
+
+ private:
+  struct Columns;
+  struct Compressor;
+  const std::unique_ptr<Columns> columns_;
+  const std::unique_ptr<Compressor> compressor_;
+};
+
+}  // namespace topicdb::columnar

@@ -1,0 +1,93 @@
+#include "layout/columnar/topic_selector.h"
+
+#include <algorithm>
+
+#include "layout/columnar/block_filter.h"
+
+namespace topicdb::columnar {
+
+namespace {
+
+// To ask a filter for more of them costs more than it can spare.
+constexpr std::size_t kStreamsAskedMax = 256;
+
+}  // namespace
+
+TopicSelector::TopicSelector(const ReadRequest& request)
+    : streams_(request.streams),
+      filter_(request.filter),
+      every_topic_(request.filter.levels().empty() && request.filter.ends_in_hash()) {
+  bool literal = true;
+  std::size_t depth = 0;
+  for (const Filter::Level& level : filter_.levels()) {
+    if (level.kind == Filter::LevelKind::kWord) {
+      word_hashes_.push_back(WordHash(depth, level.word));
+      if (literal && depth > 0) prefix_ += '/';
+      if (literal) prefix_ += level.word;
+    } else {
+      if (literal && depth > 0) prefix_ += '/';
+      literal = false;
+    }
+    ++depth;
+  }
+  exact_ = filter_.is_topic();
+}
+
+bool TopicSelector::SelectsStream(std::uint32_t stream) const {
+  return !streams_.has_value() || std::binary_search(streams_->begin(), streams_->end(), stream);
+}
+
+bool TopicSelector::Selects(std::uint32_t stream, std::string_view topic) const {
+  if (!SelectsStream(stream)) return false;
+  if (every_topic_) return !IsDollarLevel(topic);
+  return filter_.Matches(topic);
+}
+
+bool TopicSelector::MayHoldStreams(std::string_view stream_filter) const {
+  if (!streams_.has_value() || streams_->size() > kStreamsAskedMax) return true;
+  return std::any_of(streams_->begin(), streams_->end(), [&](std::uint32_t stream) {
+    return MayContain(stream_filter, StreamHash(stream));
+  });
+}
+
+bool TopicSelector::MayHoldWords(std::string_view word_filter) const {
+  return std::all_of(word_hashes_.begin(), word_hashes_.end(),
+                     [&](std::uint64_t hash) { return MayContain(word_filter, hash); });
+}
+
+bool TopicSelector::MayHoldRange(const std::string* first, const std::string* last) const {
+  if (last != nullptr && prefix_ > *last) return false;
+  if (first == nullptr || *first <= prefix_) return true;
+  return !exact_ && first->starts_with(prefix_);
+}
+
+bool TopicSelector::MayHoldPage(const PageEntry& page, const PageEntry* next) const {
+  if (!streams_.has_value()) {
+    if (next == nullptr || next->first_stream != page.first_stream) return true;
+    return MayHoldRange(&page.first_topic, &next->first_topic);
+  }
+  auto stream = std::lower_bound(streams_->begin(), streams_->end(), page.first_stream);
+  for (; stream != streams_->end(); ++stream) {
+    if (next != nullptr && *stream > next->first_stream) return false;
+    const bool from_first = *stream == page.first_stream;
+    const bool to_last = next != nullptr && *stream == next->first_stream;
+    if (MayHoldRange(from_first ? &page.first_topic : nullptr,
+                     to_last ? &next->first_topic : nullptr)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+ReadRequest PointRequest(const PlacedMessage& place, Filter filter,
+                         const std::vector<RowMask>& masks, std::uint64_t serial_max) {
+  ReadRequest request;
+  request.streams = std::vector<std::uint32_t>{place.stream};
+  request.filter = std::move(filter);
+  request.range = Instant(place.timestamp);
+  request.masks = masks;
+  request.serial_max = serial_max;
+  return request;
+}
+
+}  // namespace topicdb::columnar

@@ -1,0 +1,47 @@
+// Which topics a read wants, and what follows for blocks and pages: those that surely hold none are
+// not read.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "layout/columnar/block_format.h"
+#include "layout/layout.h"
+
+namespace topicdb::columnar {
+
+// Immutable. Keeps copies of what it needs.
+class TopicSelector {
+ public:
+  explicit TopicSelector(const ReadRequest& request);
+
+  bool Selects(std::uint32_t stream, std::string_view topic) const;
+  bool MayHoldStreams(std::string_view stream_filter) const;
+  // Whether MayHoldWords can say anything.
+  bool has_words() const { return !word_hashes_.empty(); }
+  bool MayHoldWords(std::string_view word_filter) const;
+  // `next`: the page that follows in the block; null if there is none.
+  bool MayHoldPage(const PageEntry& page, const PageEntry* next) const;
+
+ private:
+  bool SelectsStream(std::uint32_t stream) const;
+  // Whether topics of one stream from `first` to `last` (null: without end) may be wanted.
+  bool MayHoldRange(const std::string* first, const std::string* last) const;
+
+  const std::optional<std::vector<std::uint32_t>> streams_;
+  const Filter filter_;
+  bool every_topic_;                        // but those that begin with '$'
+  std::string prefix_;                      // what wanted topics begin with
+  bool exact_ = false;                      // and are
+  std::vector<std::uint64_t> word_hashes_;  // words that they have
+};
+
+// What reads one topic at one moment. filter: that topic
+ReadRequest PointRequest(const PlacedMessage& place, Filter filter,
+                         const std::vector<RowMask>& masks,
+                         std::uint64_t serial_max = std::numeric_limits<std::uint64_t>::max());
+
+}  // namespace topicdb::columnar
