@@ -86,7 +86,8 @@ CommitOptions ParseCommit(const CommitNumbers& numbers) {
 std::unique_ptr<Database> Open(const std::string& path, bool read_only,
                                const std::optional<Numbers>& only_shards,
                                const std::string& durability, std::size_t cache_bytes,
-                               std::size_t write_buffer_bytes, OptionalNumber shards,
+                               std::size_t write_buffer_bytes, std::size_t seal_bytes,
+                               OptionalNumber shards,
                                const OptionalText& layout, OptionalNumber timestamp_bytes,
                                std::optional<std::vector<std::string>> structures,
                                const std::optional<Numbers>& thresholds,
@@ -103,6 +104,7 @@ std::unique_ptr<Database> Open(const std::string& path, bool read_only,
   options.durability = ParseDurability(durability);
   options.cache_bytes = cache_bytes;
   options.write_buffer_bytes = write_buffer_bytes;
+  options.seal_bytes = seal_bytes;
   if (shards) options.schema.shards = Unsigned(*shards, "shards", &SchemaFault);
   if (layout.has_value()) options.schema.layout = ParseLayout(*layout);
   if (timestamp_bytes) {
@@ -291,7 +293,7 @@ void RegisterDatabase(py::module_& module) {
                        py::release_gil_before_calling_cpp_dtor())
       .def_static("open", &Open, py::arg("path"), py::kw_only(), py::arg("read_only"),
                   py::arg("only_shards"), py::arg("durability"), py::arg("cache_bytes"),
-                  py::arg("write_buffer_bytes"), py::arg("shards"), py::arg("layout"),
+                  py::arg("write_buffer_bytes"), py::arg("seal_bytes"), py::arg("shards"), py::arg("layout"),
                   py::arg("timestamp_bytes"), py::arg("structures"), py::arg("thresholds"),
                   py::arg("retention"), py::arg("commit"), py::arg("quota_bytes"))
       .def_property_readonly("path", &Database::path)

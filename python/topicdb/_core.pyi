@@ -179,6 +179,7 @@ class Database:
         durability: str,
         cache_bytes: int,
         write_buffer_bytes: int,
+        seal_bytes: int,
         shards: int | None,
         layout: str | None,
         timestamp_bytes: int | None,

@@ -57,6 +57,7 @@ def open(
     only_shards: Sequence[int] | None = None,
     cache_bytes: int = 32 << 20,
     write_buffer_bytes: int = 32 << 20,
+    seal_bytes: int = 16 << 20,
     flush_interval: str | timedelta = "10ms",
     idle_flush_interval: str | timedelta = "1ms",
     max_pending: int = 10_000,
@@ -84,6 +85,8 @@ def open(
             ``"disk"`` a power cut.
         only_shards: open these shards only; other processes may write the others.
         cache_bytes, write_buffer_bytes: memory for reads, and for writes before they go to files.
+        seal_bytes: layout columnar: messages of a slab that are kept as they came, before they are
+            sorted, compressed and indexed in the background. Reading takes longest there.
         flush_interval, idle_flush_interval: asynchronous appends gather until the oldest has waited
             for the first, or none came for the second. Others are written at once.
         max_pending, max_pending_bytes: commits that may wait in a shard; who brings more waits.
@@ -107,6 +110,7 @@ def open(
         durability=durability,
         cache_bytes=cache_bytes,
         write_buffer_bytes=write_buffer_bytes,
+        seal_bytes=seal_bytes,
         shards=shards,
         layout=layout,
         timestamp_bytes=timestamp_bytes,

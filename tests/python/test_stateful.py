@@ -70,8 +70,9 @@ class DatabaseMachine(RuleBasedStateMachine):
         self.values_made = 0
         self.reader: topicdb.Database | None = None
 
-    @initialize(schema=schemas)
-    def create(self, schema: Schema) -> None:
+    @initialize(schema=schemas, seal_bytes=st.sampled_from([1, 100, 16 << 20]))
+    def create(self, schema: Schema, seal_bytes: int) -> None:
+        self.seal_bytes = seal_bytes
         self.model = Model(schema)
         self.reader_model = self.model
         self.schema_options: dict[str, Any] = {
@@ -257,7 +258,9 @@ class DatabaseMachine(RuleBasedStateMachine):
         return [filter for word in sorted(words) if is_filter(filter := f"{word}/#")]
 
     def _open(self, **options: Any) -> topicdb.Database:
-        return topicdb.open(self.directory / "test.db", cache_bytes=1 << 20, **options)
+        return topicdb.open(
+            self.directory / "test.db", cache_bytes=1 << 20, seal_bytes=self.seal_bytes, **options
+        )
 
     def _append(self, rows: list[Row], store: Callable[[list[Row]], topicdb.Receipt]) -> None:
         prepared = [self._prepare(row) for row in rows]

@@ -173,7 +173,7 @@ class Database {
 
   // Read-only handles see what was written since; others are up to date anyway.
   Status Refresh();
-  // Moves everything to files and fsyncs it.
+  // Seals what is fresh, moves everything to files and fsyncs it.
   Status Flush();
   // Waits for calls in flight, ends scans, flushes, releases the locks. May be repeated.
   Status Close();

@@ -96,6 +96,9 @@ struct OpenOptions {
   // log that opening (and every read-only open beside a writer) has to replay.
   std::size_t write_buffer_bytes = std::size_t{32} << 20;
   CommitOptions commit;
+  // Layout columnar: so many bytes of messages are kept as they came, in each slab, before they are
+  // sorted, compressed and indexed in the background. Reading is bounded by it.
+  std::size_t seal_bytes = std::size_t{16} << 20;
   // Appends and writes fail with kQuota while the open shards have at least so many bytes on disk
   // (measured once a second, estimated in between); 0: no limit.
   std::uint64_t quota_bytes = 0;

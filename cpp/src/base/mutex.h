@@ -24,6 +24,7 @@
 #define TOPICDB_RELEASE(...) TOPICDB_ATTRIBUTE(release_capability(__VA_ARGS__))
 #define TOPICDB_RELEASE_SHARED(...) TOPICDB_ATTRIBUTE(release_shared_capability(__VA_ARGS__))
 #define TOPICDB_RELEASE_GENERIC(...) TOPICDB_ATTRIBUTE(release_generic_capability(__VA_ARGS__))
+#define TOPICDB_RETURN_CAPABILITY(x) TOPICDB_ATTRIBUTE(lock_returned(x))
 #define TOPICDB_NO_THREAD_SAFETY_ANALYSIS TOPICDB_ATTRIBUTE(no_thread_safety_analysis)
 
 namespace topicdb {

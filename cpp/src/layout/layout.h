@@ -171,6 +171,36 @@ class SlabRemover {
   virtual Status Finish() = 0;
 };
 
+// How much is sealed at a time.
+struct SealLimits {
+  // Fresh blocks that may gather before they are sealed.
+  std::size_t fresh_bytes_max;
+  std::size_t fresh_blocks_max;
+  std::size_t block_bytes_max;  // of topics and values; one message may be larger
+  std::size_t page_bytes_max;
+};
+
+// One step of sealing a slab: Gather, WriteData, Install, Apply. Not thread-safe; one at a time for
+// a slab.
+class Sealing {
+ public:
+  Sealing() = default;
+  virtual ~Sealing() = default;
+  Sealing(const Sealing&) = delete;
+  Sealing& operator=(const Sealing&) = delete;
+
+  // Chooses and reads what is to be sealed; false if there is nothing. all: fresh blocks, however
+  // few, before anything else.
+  virtual Result<bool> Gather(bool all) = 0;
+  // Writes the greater part to RocksDB, where nobody sees it yet.
+  virtual Status WriteData() = 0;
+  // Adds to the batch what makes it seen, and removals of what it replaces. `now`: no snapshot.
+  // REQUIRES: nobody else writes to the slab until the batch is written
+  virtual Status Install(const RocksSource& now, rocksdb::WriteBatch* batch) = 0;
+  // To be called when the batch is written.
+  virtual void Apply() = 0;
+};
+
 // Stateless; may be used from many threads.
 class Layout {
  public:
@@ -195,6 +225,9 @@ class Layout {
                                                 rocksdb::WriteBatch* batch) const = 0;
   virtual std::unique_ptr<SlabRemover> NewRemover(const RocksSource& source,
                                                   rocksdb::WriteBatch* batch) const = 0;
+  // REQUIRES: seals()
+  virtual std::unique_ptr<Sealing> NewSealing(const RocksSource& source, LayoutState* state,
+                                              const SealLimits& limits) const = 0;
   // The message of this stream, topic and time that is not masked; the newest if several are kept.
   // kCorruption.
   virtual Result<std::optional<StoredMessage>> Get(const RocksSource& source,

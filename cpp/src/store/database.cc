@@ -224,7 +224,10 @@ Status Database::Refresh() {
 
 Status Database::Flush() {
   TOPICDB_ENTER(impl_);
-  for (const auto& shard : impl_->Shards()) TOPICDB_RETURN_IF_ERROR(shard->Flush());
+  for (const auto& shard : impl_->Shards()) {
+    TOPICDB_RETURN_IF_ERROR(shard->SealAll());
+    TOPICDB_RETURN_IF_ERROR(shard->Flush());
+  }
   return Status::Ok();
 }
 

@@ -10,6 +10,9 @@ namespace topicdb {
 
 namespace {
 
+// More would take a reader too much memory.
+constexpr std::size_t kSealedBytesMax = std::size_t{16} << 20;
+
 Status CheckOptions(const std::string& path, const OpenOptions& options) {
   if (path.empty() || path.find('\0') != std::string::npos) {
     return InvalidArgument("path: expected a path without NUL characters, got '" +
@@ -20,6 +23,7 @@ Status CheckOptions(const std::string& path, const OpenOptions& options) {
     return InvalidArgument("write_buffer_bytes: at least 65536 are needed, got " +
                            std::to_string(options.write_buffer_bytes));
   }
+  if (options.seal_bytes == 0) return InvalidArgument("seal_bytes: at least 1 is needed, got 0");
   const CommitOptions& commit = options.commit;
   const auto positive = [](const char* name, auto value) {
     return value > 0 ? Status::Ok()
@@ -31,6 +35,16 @@ Status CheckOptions(const std::string& path, const OpenOptions& options) {
   TOPICDB_RETURN_IF_ERROR(positive("max_pending", commit.pending_max));
   TOPICDB_RETURN_IF_ERROR(positive("max_pending_bytes", commit.pending_bytes_max));
   return positive("conflict_window", commit.conflict_window.count());
+}
+
+// Small ones are for tests: they then have several pages a block, and blocks that are merged.
+SealLimits MakeSealLimits(std::size_t seal_bytes) {
+  constexpr std::size_t kFreshBlocksMax = 1'024;
+  constexpr std::size_t kBlockBytesMin = std::size_t{64} << 10;
+  constexpr std::size_t kPageBytesMin = 64;
+  constexpr std::size_t kPageBytesMax = std::size_t{64} << 10;
+  return {seal_bytes, kFreshBlocksMax, std::clamp(seal_bytes, kBlockBytesMin, kSealedBytesMax),
+          std::clamp(seal_bytes / 256, kPageBytesMin, kPageBytesMax)};
 }
 
 Status CheckOnlyShards(const std::optional<std::vector<std::uint32_t>>& only_shards,
@@ -73,6 +87,7 @@ Result<std::shared_ptr<DatabaseImpl>> DatabaseImpl::Open(const std::string& path
       rocks::MakeSharedResources(options.cache_bytes, options.write_buffer_bytes);
   environment->commit = options.commit;
   environment->read_only = options.read_only;
+  environment->seal_limits = MakeSealLimits(options.seal_bytes);
   auto database = std::make_shared<DatabaseImpl>(std::move(environment), options);
   TOPICDB_RETURN_IF_ERROR(database->OpenShards());
   return database;
@@ -167,6 +182,7 @@ Status DatabaseImpl::Close() {
     holders.swap(holders_);
   }
   for (ViewHolder* holder : holders) holder->Release();
+  environment_->sealer->Stop();
   std::vector<std::shared_ptr<Shard>> shards;
   {
     const MutexLock lock(shards_mutex_);

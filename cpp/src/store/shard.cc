@@ -207,6 +207,7 @@ Status Shard::RotateClasses(std::span<const std::uint32_t> classes) {
             [](const SlabView& a, const SlabView& b) { return a.slab->id() < b.slab->id(); });
   topics_.Clear();
   Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)), deletes_);
+  environment_->sealer->Wake(this);
   return Status::Ok();
 }
 
@@ -259,8 +260,14 @@ Status Shard::DropSlab(std::uint32_t retention_class, std::uint32_t generation) 
 Status Shard::Flush() {
   if (environment_->read_only) return Status::Ok();
   const MutexLock lock(commit_mutex_);
+  TOPICDB_RETURN_IF_ERROR(FlushFamilies(*slabs_));
+  has_unlogged_ = false;
+  return Status::Ok();
+}
+
+Status Shard::FlushFamilies(const std::vector<SlabView>& slabs) {
   std::vector<rocksdb::ColumnFamilyHandle*> families{default_family_->get()};
-  for (const SlabView& view : *slabs_) {
+  for (const SlabView& view : slabs) {
     for (rocksdb::ColumnFamilyHandle* family : FamiliesOf(*view.slab)) families.push_back(family);
   }
   return rocks::FromRocks(db_->Flush(rocksdb::FlushOptions(), families), "flushing " + Name());
@@ -324,6 +331,8 @@ Status Shard::Close() {
   queue_.Close();
   Status status;
   const bool complete = view() != nullptr;  // Open succeeded
+  environment_->sealer->Forget(this);
+  if (complete && HasMuchFresh()) SealAll().IgnoreError();  // it would only be smaller
   if (complete) {
     const MutexLock lock(commit_mutex_);
     status = SaveCleanState();

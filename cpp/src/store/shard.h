@@ -20,6 +20,7 @@
 #include "rocks/rocks_options.h"
 #include "store/meta.h"
 #include "store/retention_class.h"
+#include "store/sealer.h"
 #include "store/shard_commit.h"
 #include "store/slab.h"
 #include "store/topic_cache.h"
@@ -32,7 +33,7 @@ class CommitBuilder;
 // What is in a column family of this name.
 rocks::FamilyUse FamilyUseOf(std::string_view name);
 
-// What the shards of one open database have in common. Immutable.
+// What the shards of one open database have in common. Immutable but for the sealer.
 struct ShardEnvironment {
   std::string database_path;
   DatabaseId database{};
@@ -41,6 +42,8 @@ struct ShardEnvironment {
   rocks::SharedResources resources;
   CommitOptions commit;
   bool read_only = false;
+  SealLimits seal_limits{};
+  std::shared_ptr<Sealer> sealer = std::make_shared<Sealer>();  // thread-safe
 };
 
 // A slab at the moment of a view: whether it was read-only then is part of what a reader sees.
@@ -97,7 +100,7 @@ class ShardView {
 
 // Thread-safe. Lock order: commit_mutex_, then a slab's mutex or view_mutex_. The locks of the
 // commit queue are never held while commit_mutex_ is taken.
-class Shard : private CommitSink {
+class Shard : private CommitSink, public Sealable {
  public:
   // Creates the shard if `create`, which needs its directory to be absent. kLocked, kCorruption.
   static Result<std::shared_ptr<Shard>> Open(std::shared_ptr<const ShardEnvironment> environment,
@@ -121,6 +124,11 @@ class Shard : private CommitSink {
   void EndTransaction() TOPICDB_EXCLUDES(view_mutex_);
   // Removes what committed deletes have hidden, in steps that let other commits through.
   Status FinishDeletes() TOPICDB_EXCLUDES(commit_mutex_);
+
+  // Sealable: what is due by size or count, and all of slabs that are read-only.
+  Status SealDue() override TOPICDB_EXCLUDES(commit_mutex_);
+  // Seals every fresh block.
+  Status SealAll() TOPICDB_EXCLUDES(commit_mutex_);
 
   // Makes the slab of the reserved class if there is none.
   Status EnsureReservedSlab() TOPICDB_EXCLUDES(commit_mutex_);
@@ -159,6 +167,18 @@ class Shard : private CommitSink {
   // Writes what the builder has gathered for `commits`, makes it visible, and sets their outcome.
   void WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> commits)
       TOPICDB_REQUIRES(commit_mutex_);
+  // REQUIRES: the sealer's run_mutex() is held.
+  Status SealSlabs(bool all) TOPICDB_EXCLUDES(commit_mutex_);
+  // One step; false if nothing was to be done.
+  Result<bool> SealStep(const Slab& slab, bool all) TOPICDB_EXCLUDES(commit_mutex_);
+  bool IsSealingDue(const SlabView& view) const;
+  // Enough that closing should seal it.
+  bool HasMuchFresh() const;
+  // Sees to it that sealing does not make parts of commits durable that are not in the log.
+  Status FlushUnlogged() TOPICDB_EXCLUDES(commit_mutex_);
+  Status FlushFamilies(const std::vector<SlabView>& slabs);
+  // Waits while far more is fresh than should be.
+  void WaitForSealing() TOPICDB_EXCLUDES(commit_mutex_);
   // Whether the transaction may be applied: conflicts, preconditions, generation.
   Status CheckTransaction(ShardCommit* commit) const TOPICDB_REQUIRES(commit_mutex_);
   Status CheckConflicts(ShardCommit* commit) const TOPICDB_REQUIRES(commit_mutex_);
@@ -204,6 +224,7 @@ class Shard : private CommitSink {
   DeleteRecords deletes_ TOPICDB_GUARDED_BY(commit_mutex_) =
       std::make_shared<const std::vector<meta::DeleteRecord>>();
   std::vector<SlabView> current_ TOPICDB_GUARDED_BY(commit_mutex_);  // by class
+  bool has_unlogged_ TOPICDB_GUARDED_BY(commit_mutex_) = false;  // commits that only memory has
   TopicCache topics_ TOPICDB_GUARDED_BY(commit_mutex_);
   ConflictMemory memory_ TOPICDB_GUARDED_BY(commit_mutex_);
   std::chrono::steady_clock::time_point memory_aged_at_ TOPICDB_GUARDED_BY(commit_mutex_);
@@ -211,6 +232,8 @@ class Shard : private CommitSink {
   mutable Mutex view_mutex_;
   std::shared_ptr<const ShardView> view_ TOPICDB_GUARDED_BY(view_mutex_);
   std::uint64_t open_transactions_ TOPICDB_GUARDED_BY(view_mutex_) = 0;
+
+  std::atomic<bool> sealing_failed_{false};  // the last step of it
 
   mutable std::atomic<std::int64_t> disk_measured_at_us_{0};
   mutable std::atomic<std::uint64_t> disk_measured_bytes_{0};

@@ -43,6 +43,7 @@ void Shard::CommitAsync(std::unique_ptr<ShardCommit> commit, std::function<void(
 }
 
 void Shard::CommitGroup(std::span<QueuedCommit* const> group) {
+  WaitForSealing();
   const MutexLock lock(commit_mutex_);
   std::vector<ShardCommit*> built;
   auto builder = std::make_unique<CommitBuilder>(*this, state_, &topics_);
@@ -100,6 +101,7 @@ void Shard::WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> com
     return;
   }
   builder->Apply();
+  has_unlogged_ = has_unlogged_ || !logged;
   state_ = builder->state();
   disk_written_bytes_ += builder->batch()->GetDataSize();
   DeleteRecords deletes = deletes_;
@@ -112,6 +114,10 @@ void Shard::WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> com
     Remember(*builder, commits);
   } else {
     memory_.Clear(state_.serial);
+  }
+  if (std::any_of(slabs_->begin(), slabs_->end(),
+                  [&](const SlabView& view) { return IsSealingDue(view); })) {
+    environment_->sealer->Wake(this);
   }
 }
 

@@ -149,6 +149,15 @@ bool Decode(std::string_view bytes, Directory* directory) {
   return decoder.Finished();
 }
 
+std::string EncodeFilter(std::string_view filter) { return Finish(Begin().append(filter)); }
+
+bool DecodeFilter(std::string_view bytes, std::string* filter) {
+  std::string_view body;
+  if (!Open(bytes, &body)) return false;
+  *filter = body;
+  return true;
+}
+
 std::string Encode(const DeletedRows& rows) {
   std::string record = Begin();
   std::uint32_t previous = 0;

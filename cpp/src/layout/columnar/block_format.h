@@ -63,6 +63,10 @@ using Directory = std::vector<PageEntry>;
 std::string Encode(const Directory& directory);
 bool Decode(std::string_view bytes, Directory* directory);
 
+// A filter over words (block_filter.h), with a checksum: a wrong bit would hide messages.
+std::string EncodeFilter(std::string_view filter);
+bool DecodeFilter(std::string_view bytes, std::string* filter);
+
 // Sorted, each once.
 using DeletedRows = std::vector<std::uint32_t>;
 std::string Encode(const DeletedRows& rows);

@@ -65,8 +65,12 @@ Result<Directory> BlockReader::LoadDirectory(BlockId block) const {
 }
 
 Result<std::string> BlockReader::LoadWordFilter(BlockId block) const {
-  return Get(source_.families.main, RecordKey(RecordKind::kWordFilter, block), "word filter",
-             block);
+  TOPICDB_ASSIGN_OR_RETURN(
+      const std::string value,
+      Get(source_.families.main, RecordKey(RecordKind::kWordFilter, block), "word filter", block));
+  std::string filter;
+  if (!DecodeFilter(value, &filter)) return Damaged(block, "word filter");
+  return filter;
 }
 
 Result<std::shared_ptr<const Page>> BlockReader::LoadPage(const Block& block, std::uint32_t page) {

@@ -41,7 +41,6 @@ class BlockReader {
   // The largest number of a sealed block; 0 if there is none.
   Result<BlockId> LastSealed() const;
   Result<Directory> LoadDirectory(BlockId block) const;
-  // Empty if the block has none.
   Result<std::string> LoadWordFilter(BlockId block) const;
   Result<std::shared_ptr<const Page>> LoadPage(const Block& block, std::uint32_t page);
   // By page; pages without deleted rows are left out.

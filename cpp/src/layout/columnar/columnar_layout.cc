@@ -1,5 +1,6 @@
 #include "layout/columnar/columnar_layout.h"
 
+#include "layout/columnar/block_sealing.h"
 #include "layout/columnar/columnar_reader.h"
 #include "layout/columnar/columnar_remover.h"
 #include "layout/columnar/columnar_writer.h"
@@ -50,6 +51,11 @@ std::unique_ptr<SlabWriter> ColumnarLayout::NewWriter(const SlabFamilies& famili
 std::unique_ptr<SlabRemover> ColumnarLayout::NewRemover(const RocksSource& source,
                                                         rocksdb::WriteBatch* batch) const {
   return std::make_unique<ColumnarRemover>(source, batch);
+}
+
+std::unique_ptr<Sealing> ColumnarLayout::NewSealing(const RocksSource& source, LayoutState* state,
+                                                    const SealLimits& limits) const {
+  return std::make_unique<BlockSealing>(source, state, limits);
 }
 
 Result<std::optional<StoredMessage>> ColumnarLayout::Get(const RocksSource& source,

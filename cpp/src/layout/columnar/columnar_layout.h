@@ -20,6 +20,8 @@ class ColumnarLayout : public Layout {
                                         rocksdb::WriteBatch* batch) const override;
   std::unique_ptr<SlabRemover> NewRemover(const RocksSource& source,
                                           rocksdb::WriteBatch* batch) const override;
+  std::unique_ptr<Sealing> NewSealing(const RocksSource& source, LayoutState* state,
+                                      const SealLimits& limits) const override;
   Result<std::optional<StoredMessage>> Get(const RocksSource& source, const PlacedMessage& place,
                                            const std::vector<RowMask>& masks) const override;
   std::unique_ptr<StreamReader> NewReader(const RocksSource& source,

@@ -22,6 +22,10 @@ class SkipstreamLayout : public Layout {
                                         rocksdb::WriteBatch* batch) const override;
   std::unique_ptr<SlabRemover> NewRemover(const RocksSource& source,
                                           rocksdb::WriteBatch* batch) const override;
+  std::unique_ptr<Sealing> NewSealing(const RocksSource&, LayoutState*,
+                                      const SealLimits&) const override {
+    return nullptr;
+  }
   Result<std::optional<StoredMessage>> Get(const RocksSource& source, const PlacedMessage& place,
                                            const std::vector<RowMask>& masks) const override;
   std::unique_ptr<StreamReader> NewReader(const RocksSource& source,

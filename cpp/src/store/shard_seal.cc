@@ -1,0 +1,120 @@
+// Sealing what is fresh in a shard; see layout/layout.h for the steps.
+
+#include <algorithm>
+
+#include "rocks/rocks_compat.h"
+#include "store/shard.h"
+
+namespace topicdb {
+
+namespace {
+
+// A commit waits while so many times the bounds are fresh.
+constexpr std::uint64_t kFreshPatience = 4;
+// Closing seals what is fresh if it is at least this part of the bound.
+constexpr std::uint64_t kFreshAtClose = 16;
+
+}  // namespace
+
+bool Shard::IsSealingDue(const SlabView& view) const {
+  const Slab& slab = *view.slab;
+  const std::uint64_t blocks = slab.layout_state()->fresh_blocks;
+  if (!slab.layout().seals() || blocks == 0) return false;
+  const SealLimits& limits = environment_->seal_limits;
+  return view.read_only || blocks >= limits.fresh_blocks_max ||
+         slab.layout_state()->fresh_bytes >= limits.fresh_bytes_max;
+}
+
+bool Shard::HasMuchFresh() const {
+  const auto moment = view();
+  return std::any_of(
+      moment->slabs().begin(), moment->slabs().end(), [&](const SlabView& slab_view) {
+        const std::uint64_t bytes = slab_view.slab->layout_state()->fresh_bytes;
+        return bytes > 0 && bytes >= environment_->seal_limits.fresh_bytes_max / kFreshAtClose;
+      });
+}
+
+void Shard::WaitForSealing() {
+  const SealLimits& limits = environment_->seal_limits;
+  while (!sealing_failed_ && !environment_->sealer->stopped()) {
+    const auto moment = view();
+    const bool too_much = std::any_of(
+        moment->slabs().begin(), moment->slabs().end(), [&](const SlabView& slab_view) {
+          const LayoutState& state = *slab_view.slab->layout_state();
+          return !slab_view.read_only &&
+                 (state.fresh_bytes > kFreshPatience * limits.fresh_bytes_max ||
+                  state.fresh_blocks > kFreshPatience * limits.fresh_blocks_max);
+        });
+    if (!too_much) return;
+    environment_->sealer->Wake(this);
+    environment_->sealer->WaitForStep();
+  }
+}
+
+Status Shard::SealDue() { return SealSlabs(/*all=*/false); }
+
+Status Shard::SealAll() {
+  if (environment_->read_only) return Status::Ok();
+  const MutexLock run(environment_->sealer->run_mutex());
+  return SealSlabs(/*all=*/true);
+}
+
+Status Shard::SealSlabs(bool all) {
+  const auto moment = view();
+  for (const SlabView& slab_view : moment->slabs()) {
+    if (!slab_view.slab->layout().seals()) continue;
+    for (bool more = true; more;) {
+      if (!all && environment_->sealer->stopped()) return Status::Ok();
+      Result<bool> sealed = SealStep(*slab_view.slab, all || slab_view.read_only);
+      sealing_failed_ = !sealed.ok();
+      environment_->sealer->NotifyStep();
+      TOPICDB_RETURN_IF_ERROR(sealed.status());
+      more = *sealed;
+    }
+  }
+  return Status::Ok();
+}
+
+Result<bool> Shard::SealStep(const Slab& slab, bool all) {
+  const auto moment = view();
+  if (moment->Find(slab.id()) == nullptr) return false;  // dropped meanwhile
+  const auto sealing = slab.layout().NewSealing(moment->Source(slab), slab.layout_state(),
+                                                environment_->seal_limits);
+  const std::string name = moment->Describe(slab.id());
+  Result<bool> gathered = sealing->Gather(all);
+  TOPICDB_RETURN_IF_ERROR(gathered.status().WithContext(name));
+  if (!*gathered) return false;
+  TOPICDB_RETURN_IF_ERROR(FlushUnlogged());
+  TOPICDB_RETURN_IF_ERROR(sealing->WriteData().WithContext(name));
+
+  const MutexLock lock(commit_mutex_);
+  TOPICDB_RETURN_IF_ERROR(CheckWritable());
+  const bool is_here = std::any_of(slabs_->begin(), slabs_->end(), [&](const SlabView& view) {
+    return view.slab.get() == &slab;
+  });
+  if (!is_here) return false;
+  rocksdb::WriteBatch batch;
+  TOPICDB_RETURN_IF_ERROR(
+      sealing->Install({db_.get(), nullptr, slab.families()}, &batch).WithContext(name));
+  TOPICDB_RETURN_IF_ERROR(Write(rocksdb::WriteOptions(), &batch));
+  sealing->Apply();
+  Publish(slabs_, deletes_);
+  return true;
+}
+
+Status Shard::FlushUnlogged() {
+  SlabViews slabs;
+  {
+    const MutexLock lock(commit_mutex_);
+    if (!has_unlogged_) return Status::Ok();
+    has_unlogged_ = false;
+    slabs = slabs_;
+  }
+  const Status status = FlushFamilies(*slabs);
+  if (status.ok()) return status;
+  const MutexLock lock(commit_mutex_);
+  has_unlogged_ = true;
+  return status;
+}
+
+}  // namespace topicdb
