@@ -34,7 +34,10 @@ class RowCopies {
   std::vector<MessageView> messages_;
 };
 
-// A topicdb.Message. REQUIRES: the GIL, row < batch.size()
+// A topicdb.Message, as a new reference; null with an exception set. REQUIRES: the GIL,
+// row < batch.size()
+PyObject* NewMessage(const Batch& batch, std::size_t row);
+// The same, throwing.
 pybind11::object MessageAt(const Batch& batch, std::size_t row);
 
 }  // namespace topicdb::python

@@ -9,10 +9,13 @@
 
 namespace topicdb::python {
 
+// ImportError on a processor without the instructions that RocksDB is built for.
+void CheckProcessor();
 void RegisterTopic(pybind11::module_& module);
 void RegisterBatch(pybind11::module_& module);
 void RegisterPosition(pybind11::module_& module);
 void RegisterScan(pybind11::module_& module);
+void RegisterTail(pybind11::module_& module);
 void RegisterTransaction(pybind11::module_& module);
 void RegisterDatabase(pybind11::module_& module);
 
@@ -23,6 +26,9 @@ pybind11::object WrapBatch(std::shared_ptr<const Batch> batch);
 
 // A topicdb._core.Scan.
 pybind11::object WrapScan(std::unique_ptr<Scan> scan);
+
+// A topicdb._core.Tail.
+pybind11::object WrapTail(std::unique_ptr<Tail> tail);
 
 // ({shard: serial}, count, durability)
 pybind11::tuple ReceiptTuple(const Receipt& receipt);

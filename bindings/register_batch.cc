@@ -1,6 +1,7 @@
 #include <pybind11/numpy.h>
 
 #include "arrow_capsules.h"
+#include "batch_iterator.h"
 #include "messages.h"
 #include "register.h"
 
@@ -81,7 +82,7 @@ void RegisterBatch(py::module_& module) {
       .def_property_readonly("nbytes", [](const PyBatch& self) { return self.batch->bytes(); })
       .def("__len__", [](const PyBatch& self) { return self.batch->size(); })
       .def("__getitem__", &GetItem, py::arg("index"), py::pos_only())
-      .def("__iter__", [](const PyBatch& self) { return py::iter(ToList(self)); })
+      .def("__iter__", [](const PyBatch& self) { return IterateBatch(self.batch); })
       .def("to_list", &ToList, "The messages as a list.")
       .def("__arrow_c_schema__", [](const PyBatch&) { return SchemaCapsule(); })
       .def(

@@ -2,6 +2,7 @@
 #include "completions.h"
 #include "messages.h"
 #include "register.h"
+#include "topicdb/tail.h"
 
 #include <algorithm>
 #include <array>
@@ -136,6 +137,20 @@ py::dict SchemaOf(const Database& self) {
   return result;
 }
 
+void AddCounters(const ReadCounters& counters, py::dict* result) {
+  (*result)["blocks"] = counters.blocks;
+  (*result)["blocks_skipped_by_time"] = counters.blocks_skipped_by_time;
+  (*result)["blocks_skipped_by_stream"] = counters.blocks_skipped_by_stream;
+  (*result)["blocks_skipped_by_word"] = counters.blocks_skipped_by_word;
+  (*result)["pages"] = counters.pages;
+  (*result)["pages_skipped_by_time"] = counters.pages_skipped_by_time;
+  (*result)["pages_skipped_by_topic"] = counters.pages_skipped_by_topic;
+  (*result)["pages_read"] = counters.pages_read;
+  (*result)["bytes_read"] = counters.bytes_read;
+  (*result)["rows_examined"] = counters.rows_examined;
+  (*result)["rows_matched"] = counters.rows_matched;
+}
+
 std::optional<Durability> ParseOptional(const OptionalText& durability) {
   if (!durability.has_value()) return std::nullopt;
   return ParseDurability(*durability);
@@ -229,6 +244,25 @@ Iterator NewIterator(const Database& self, const Stream& stream, const py::str& 
   return Unwrap(WithoutGil([&] { return self.NewIterator(stream, parsed, {start, end}); }));
 }
 
+py::object NewTail(const Database& self, const py::str& filter,
+                   std::map<std::uint32_t, std::uint64_t> after) {
+  const Filter parsed = ParseFilter(filter);
+  const TailOptions options{std::move(after)};
+  return WrapTail(Unwrap(WithoutGil([&] { return self.NewTail(parsed, options); })));
+}
+
+py::dict Explain(const Database& self, const py::str& filter, OptionalTime start,
+                 OptionalTime end) {
+  const Filter parsed = ParseFilter(filter);
+  const Explanation found = Unwrap(
+      WithoutGil([&] { return self.Explain(parsed, {start, end}, &PythonInterrupts); }));
+  py::dict result;
+  result["slabs"] = found.slabs;
+  result["streams"] = found.streams;
+  AddCounters(found.counters, &result);
+  return result;
+}
+
 py::tuple Next(const Database& self, const Iterator& iterator, std::size_t rows_max,
                std::size_t bytes_max) {
   Page page = Unwrap(
@@ -256,6 +290,12 @@ py::dict StatsOf(const Database& self) {
     item["disk_bytes"] = shard.disk_bytes;
     item["memory_bytes"] = shard.memory_bytes;
     item["structure_bytes"] = shard.structure_bytes;
+    item["fresh_blocks"] = shard.fresh_blocks;
+    item["fresh_bytes"] = shard.fresh_bytes;
+    item["sealing_error"] = shard.sealing_error;
+    py::dict reads;
+    AddCounters(shard.reads, &reads);
+    item["reads"] = reads;
     shards.append(item);
     messages += shard.messages;
     bytes += shard.bytes;
@@ -313,6 +353,8 @@ void RegisterDatabase(py::module_& module) {
       .def("streams", &Streams, py::arg("filter"), py::arg("start"), py::arg("end"))
       .def("iterator", &NewIterator, py::arg("stream"), py::arg("filter"), py::arg("start"),
            py::arg("end"))
+      .def("tail", &NewTail, py::arg("filter"), py::arg("after"))
+      .def("explain", &Explain, py::arg("filter"), py::arg("start"), py::arg("end"))
       .def("next", &Next, py::arg("iterator"), py::arg("rows_max"), py::arg("bytes_max"))
       .def(
           "rotate",

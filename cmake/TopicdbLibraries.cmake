@@ -1,5 +1,5 @@
-# topicdb::deflate (CRC-32), topicdb::xxhash (XXH3, used header-only) and topicdb::zstd (sealed
-# blocks). Debian's packages bring no CMake files, vcpkg's do: all are found by header and library.
+# topicdb::deflate (CRC-32), topicdb::xxhash (XXH3, used header-only) and topicdb::zstd and topicdb::lz4
+# (sealed blocks). Debian's packages bring no CMake files, vcpkg's do: all are found by header and library.
 find_path(TOPICDB_DEFLATE_INCLUDE libdeflate.h REQUIRED)
 find_library(TOPICDB_DEFLATE_LIBRARY NAMES deflate libdeflate REQUIRED)
 add_library(topicdb_deflate INTERFACE)
@@ -19,3 +19,10 @@ add_library(topicdb_zstd INTERFACE)
 add_library(topicdb::zstd ALIAS topicdb_zstd)
 target_include_directories(topicdb_zstd SYSTEM INTERFACE "${TOPICDB_ZSTD_INCLUDE}")
 target_link_libraries(topicdb_zstd INTERFACE "${TOPICDB_ZSTD_LIBRARY}")
+
+find_path(TOPICDB_LZ4_INCLUDE lz4.h REQUIRED)
+find_library(TOPICDB_LZ4_LIBRARY NAMES lz4 REQUIRED)
+add_library(topicdb_lz4 INTERFACE)
+add_library(topicdb::lz4 ALIAS topicdb_lz4)
+target_include_directories(topicdb_lz4 SYSTEM INTERFACE "${TOPICDB_LZ4_INCLUDE}")
+target_link_libraries(topicdb_lz4 INTERFACE "${TOPICDB_LZ4_LIBRARY}")

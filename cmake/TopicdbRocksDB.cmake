@@ -1,6 +1,7 @@
 # topicdb::rocksdb: the one RocksDB that TopicDB links, wherever it comes from: a prefix in
 # CMAKE_PREFIX_PATH (scripts/rocksdb.sh prints one) or a vcpkg toolchain.
 set(_topicdb_saved_module_path "${CMAKE_MODULE_PATH}")
+unset(RocksDB_DIR CACHE) # a build folder would keep to the one that it found first
 find_package(RocksDB CONFIG REQUIRED) # no version here: its version file accepts one major only
 set(CMAKE_MODULE_PATH "${_topicdb_saved_module_path}") # its config appends a folder of its own
 

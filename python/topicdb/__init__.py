@@ -33,6 +33,7 @@ from topicdb._types import Message, Page, Receipt
 from topicdb.database import Database, open
 from topicdb.map import Map
 from topicdb.scan import Scan
+from topicdb.tail import Tail
 from topicdb.times import time_us
 from topicdb.transaction import SERIAL, Transaction
 
@@ -64,6 +65,7 @@ __all__ = [
     "Slab",
     "StorageError",
     "Stream",
+    "Tail",
     "TopicError",
     "Transaction",
     "open",

@@ -142,6 +142,15 @@ class Scan:
     def close(self) -> None: ...
 
 @final
+class Tail:
+    def next_batch(
+        self, rows_max: int, bytes_max: int, timeout_us: int | None
+    ) -> Batch | None:
+        """Whole commits of one shard, or None if there was none for so long."""
+    def serials(self) -> dict[int, int]: ...
+    def close(self) -> None: ...
+
+@final
 class Transaction:
     def write(
         self, topic: str, timestamp: int | None, value: object | None, reserved: bool = False
@@ -223,6 +232,8 @@ class Database:
     def iterator(
         self, stream: Stream, filter: str, start: int | None, end: int | None
     ) -> Iterator: ...
+    def tail(self, filter: str, after: dict[int, int]) -> Tail: ...
+    def explain(self, filter: str, start: int | None, end: int | None) -> dict[str, int]: ...
     def next(
         self, iterator: Iterator, rows_max: int, bytes_max: int
     ) -> tuple[Iterator, Batch, bool]: ...

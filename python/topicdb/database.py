@@ -17,6 +17,7 @@ from topicdb._types import Page, Receipt
 from topicdb.completions import Completer
 from topicdb.map import RAW, Codec, Map
 from topicdb.scan import BATCH_BYTES_MAX, Scan
+from topicdb.tail import Tail
 from topicdb.times import TimeLike, duration_us, now_us, time_range_us, time_us
 from topicdb.transaction import Transaction, transact
 
@@ -27,6 +28,7 @@ BytesLike: TypeAlias = "bytes | bytearray | memoryview"
 Row: TypeAlias = "tuple[str, TimeLike | None, BytesLike]"
 KEEP_FOREVER = 0
 NO_QUOTA = 0
+TIMEOUT_SECONDS_MAX = 1e9  # some thirty years
 
 
 class ArrowStream(Protocol):
@@ -135,6 +137,15 @@ def _quota(quota_bytes: int | None) -> int:
     if quota_bytes < 1:
         raise ValueError(f"quota_bytes: expected at least 1, or None, got {quota_bytes}")
     return quota_bytes
+
+
+def _timeout_us(timeout: float | timedelta | None) -> int | None:
+    if timeout is None:
+        return None
+    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+    if not 0 <= seconds < TIMEOUT_SECONDS_MAX:
+        raise ValueError(f"timeout: expected seconds from 0 on, or None, got {timeout!r}")
+    return round(seconds * 1_000_000)
 
 
 def _retention_classes(
@@ -354,6 +365,37 @@ class Database:
         if rows < 1:
             raise ValueError(f"rows must be at least 1, got {rows}")
         return Page(*self._core.next(iterator, rows, BATCH_BYTES_MAX))
+
+    def tail(
+        self,
+        filter: str = "#",
+        *,
+        after: Mapping[int, int] | None = None,
+        timeout: float | timedelta | None = None,
+    ) -> Tail:
+        """Messages in commit order, those that are stored and those that follow. See ``Tail``.
+
+        ``after``: {shard: serial} as in ``Receipt.serials`` and ``Tail.serials``; commits up to
+        there are left out. ``timeout``: iteration ends when no message comes for so many seconds;
+        0: at the end of what is stored; None: it waits for ever. ValueError: the database has the
+        layout ``skipstream``, which keeps no commit log, or ``after`` names no shard of it.
+
+        >>> for message in db.tail("metrics/#", after=receipt.serials):     # doctest: +SKIP
+        ...     print(message)
+        """
+        _core.check_filter(filter)
+        return Tail(self._core.tail(filter, dict(after or {})), _timeout_us(timeout))
+
+    def explain(
+        self, filter: str = "#", *, start: TimeLike | None = None, end: TimeLike | None = None
+    ) -> dict[str, int]:
+        """What a scan of these messages takes, found by running it.
+
+        ``slabs`` and ``streams`` that may hold them; ``blocks`` considered, and how many of them
+        were skipped by their times, streams and words; the same of the ``pages`` of the others;
+        ``pages_read`` and ``bytes_read`` (as stored); messages examined and matched (``rows_…``).
+        """
+        return self._core.explain(filter, *time_range_us(start, end))
 
     def rotate(self, retention_class: str | None = None) -> None:
         """Starts a new generation in every shard, of one retention class or of all.

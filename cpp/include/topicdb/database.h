@@ -22,6 +22,8 @@ namespace topicdb {
 
 class DatabaseImpl;
 class ScanImpl;
+class Tail;
+struct TailOptions;
 class Transaction;
 struct TransactionOptions;
 
@@ -66,6 +68,30 @@ struct ScanOptions {
   std::optional<std::vector<Stream>> streams;
 };
 
+// What reads did. Blocks and pages are those of the layout columnar; rows are messages.
+struct ReadCounters {
+  std::uint64_t blocks = 0;  // considered
+  std::uint64_t blocks_skipped_by_time = 0;
+  std::uint64_t blocks_skipped_by_stream = 0;
+  std::uint64_t blocks_skipped_by_word = 0;
+  std::uint64_t pages = 0;  // of the blocks that are left
+  std::uint64_t pages_skipped_by_time = 0;
+  std::uint64_t pages_skipped_by_topic = 0;
+  std::uint64_t pages_read = 0;
+  std::uint64_t bytes_read = 0;  // of pages, as they are stored
+  std::uint64_t rows_examined = 0;
+  std::uint64_t rows_matched = 0;
+
+  void Add(const ReadCounters& other);
+};
+
+// How a read would go, found by doing it.
+struct Explanation {
+  std::uint64_t slabs = 0;    // that may hold messages in the time range
+  std::uint64_t streams = 0;  // that may hold matching topics, in those slabs
+  ReadCounters counters;
+};
+
 struct ShardStats {
   std::uint32_t shard = 0;
   std::uint64_t serial = 0;    // of the last commit
@@ -77,6 +103,10 @@ struct ShardStats {
   std::uint64_t disk_bytes = 0;       // files of live data
   std::uint64_t memory_bytes = 0;     // write buffers and table readers
   std::uint64_t structure_bytes = 0;  // memory of the learned structures
+  std::uint64_t fresh_blocks = 0;     // not sealed yet
+  std::uint64_t fresh_bytes = 0;      // of topics and values in them
+  std::string sealing_error;          // of the last step of sealing; empty if it went well
+  ReadCounters reads;                 // that were finished since the shard was opened
 };
 
 struct Stats {
@@ -160,6 +190,11 @@ class Database {
   Result<Page> Next(const Iterator& iterator, const PageLimits& limits,
                     const InterruptCheck& interrupted = nullptr) const;
   Result<std::unique_ptr<Scan>> NewScan(const Filter& filter, const ScanOptions& options) const;
+  // What reading these messages takes; reads them.
+  Result<Explanation> Explain(const Filter& filter, const TimeRange& range,
+                              const InterruptCheck& interrupted = nullptr) const;
+  // kInvalidArgument for a layout without a commit log (skipstream), or a shard that is not there.
+  Result<std::unique_ptr<Tail>> NewTail(const Filter& filter, const TailOptions& options) const;
 
   // Starts a new generation in every open shard, of one class (its filter) or of all.
   Status Rotate(const std::optional<std::string>& retention_class);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "topicdb/byte_buffer.h"
 #include "topicdb/options.h"
 
 namespace topicdb {
@@ -46,10 +47,12 @@ class Batch {
 
   std::size_t size() const { return timestamps_.size(); }
   bool empty() const { return timestamps_.empty(); }
-  std::size_t bytes() const { return topic_bytes_.size() + values_size() + 16 * size(); }
+  // What a message takes beside topic and value.
+  static constexpr std::size_t kRowBytes = 16;
+  std::size_t bytes() const { return topic_bytes_.size() + values_size() + kRowBytes * size(); }
 
   // REQUIRES: row < size()
-  std::string_view topic(std::size_t row) const { return Slice(topic_bytes_, topic_offsets_, row); }
+  std::string_view topic(std::size_t row) const { return Slice(topic_bytes_.view(), topic_offsets_, row); }
   std::int64_t timestamp(std::size_t row) const { return timestamps_[row]; }
   std::string_view value(std::size_t row) const {
     return Slice(value_bytes(), value_offsets(), row);
@@ -57,14 +60,14 @@ class Batch {
   MessageView message(std::size_t row) const { return {topic(row), timestamp(row), value(row)}; }
 
   std::span<const std::int32_t> topic_offsets() const { return topic_offsets_; }
-  std::string_view topic_bytes() const { return topic_bytes_; }
+  std::string_view topic_bytes() const { return topic_bytes_.view(); }
   std::span<const std::int64_t> timestamps() const { return timestamps_; }
   std::span<const std::int32_t> value_offsets() const {
     return owner_ == nullptr ? std::span<const std::int32_t>(value_offsets_) : borrowed_offsets_;
   }
   // What value_offsets() count in.
   std::string_view value_bytes() const {
-    return owner_ == nullptr ? std::string_view(value_bytes_) : borrowed_bytes_;
+    return owner_ == nullptr ? value_bytes_.view() : borrowed_bytes_;
   }
 
   // Whether one more message of these sizes keeps every column within kColumnBytesMax.
@@ -73,6 +76,8 @@ class Batch {
            values_size() + value_bytes <= kColumnBytesMax;
   }
 
+  // Makes room for more messages, of so many bytes together.
+  void Reserve(std::size_t rows, std::size_t topic_bytes, std::size_t value_bytes);
   // REQUIRES: Fits(message.topic.size(), message.value.size())
   void Append(const MessageView& message);
 
@@ -95,10 +100,10 @@ class Batch {
   void CopyBorrowed();
 
   std::vector<std::int32_t> topic_offsets_{0};
-  std::string topic_bytes_;
+  ByteBuffer topic_bytes_;
   std::vector<std::int64_t> timestamps_;
   std::vector<std::int32_t> value_offsets_{0};
-  std::string value_bytes_;
+  ByteBuffer value_bytes_;
 
   std::shared_ptr<const void> owner_;  // null: the values are the batch's own
   std::span<const std::int32_t> borrowed_offsets_;

@@ -53,21 +53,6 @@ struct RowMask {
   }
 };
 
-// What a read did, for `explain` and the totals of a slab. Blocks are those of the columnar layout.
-struct ReadCounters {
-  std::uint64_t blocks = 0;  // considered
-  std::uint64_t blocks_skipped_by_time = 0;
-  std::uint64_t blocks_skipped_by_stream = 0;
-  std::uint64_t blocks_skipped_by_word = 0;
-  std::uint64_t pages = 0;  // of the blocks that are left
-  std::uint64_t pages_skipped_by_time = 0;
-  std::uint64_t pages_skipped_by_topic = 0;
-  std::uint64_t pages_read = 0;
-  std::uint64_t bytes_read = 0;  // of pages, as they are stored
-  std::uint64_t rows_examined = 0;
-  std::uint64_t rows_matched = 0;
-};
-
 // What to read: streams of one slab, merged in the order of a stream.
 struct ReadRequest {
   // Sorted; absent: all. Skipstream reads one.
@@ -114,6 +99,28 @@ class StreamReader {
   virtual ReadCounters counters() const = 0;
 };
 
+// Place of a message among those that were committed to a shard.
+struct CommitPlace {
+  std::uint64_t serial = 0;
+  std::uint32_t index = 0;
+  auto operator<=>(const CommitPlace&) const = default;
+};
+
+// One pass over the messages of a slab as they were committed. Not thread-safe. Must be gone before
+// the shard closes.
+class LogReader {
+ public:
+  LogReader() = default;
+  virtual ~LogReader() = default;
+  LogReader(const LogReader&) = delete;
+  LogReader& operator=(const LogReader&) = delete;
+
+  // Of the next message; absent at the end. kCorruption, kInterrupted.
+  virtual Result<std::optional<CommitPlace>> Head(const InterruptCheck& interrupted) = 0;
+  // Appends messages before `until`, maybe not all of them. REQUIRES: Head has just given a place
+  virtual void Read(const CommitPlace& until, Batch* out) = 0;
+};
+
 // The column families of a slab. The second is for what a layout writes in the order of its keys;
 // null if it has none.
 struct SlabFamilies {
@@ -133,6 +140,12 @@ struct LayoutState {
   std::atomic<std::uint64_t> next_block{1};
   std::atomic<std::uint64_t> fresh_blocks{0};
   std::atomic<std::uint64_t> fresh_bytes{0};
+};
+
+// About what a writer will get.
+struct ExpectedWrites {
+  std::size_t rows = 0;
+  std::size_t bytes = 0;  // of topics and values
 };
 
 // Adds the messages of one RocksDB batch to it. Not thread-safe.
@@ -180,6 +193,13 @@ struct SealLimits {
   std::size_t page_bytes_max;
 };
 
+// What of a slab is sealed.
+enum class SealScope {
+  kDue,     // fresh blocks, if there are as many as the limits say
+  kFresh,   // all fresh blocks
+  kClosed,  // the same, and compressed as much as can be: nothing is added any more
+};
+
 // One step of sealing a slab: Gather, WriteData, Install, Apply. Not thread-safe; one at a time for
 // a slab.
 class Sealing {
@@ -189,9 +209,8 @@ class Sealing {
   Sealing(const Sealing&) = delete;
   Sealing& operator=(const Sealing&) = delete;
 
-  // Chooses and reads what is to be sealed; false if there is nothing. all: fresh blocks, however
-  // few, before anything else.
-  virtual Result<bool> Gather(bool all) = 0;
+  // Chooses and reads what is to be sealed, or sealed again; false if there is nothing.
+  virtual Result<bool> Gather(SealScope scope) = 0;
   // Writes the greater part to RocksDB, where nobody sees it yet.
   virtual Status WriteData() = 0;
   // Adds to the batch what makes it seen, and removals of what it replaces. `now`: no snapshot.
@@ -222,6 +241,7 @@ class Layout {
   // `read_only`. kCorruption.
   virtual Status Restore(const RocksSource& source, bool read_only, LayoutState* state) const = 0;
   virtual std::unique_ptr<SlabWriter> NewWriter(const SlabFamilies& families, LayoutState* state,
+                                                const ExpectedWrites& expected,
                                                 rocksdb::WriteBatch* batch) const = 0;
   virtual std::unique_ptr<SlabRemover> NewRemover(const RocksSource& source,
                                                   rocksdb::WriteBatch* batch) const = 0;
@@ -235,6 +255,12 @@ class Layout {
                                                    const std::vector<RowMask>& masks) const = 0;
   virtual std::unique_ptr<StreamReader> NewReader(const RocksSource& source,
                                                   ReadRequest request) const = 0;
+  // Knows the order of commits.
+  virtual bool has_log() const = 0;
+  // Of the request: streams, filter, masks. From commit `serial_min` on. REQUIRES: has_log()
+  virtual std::unique_ptr<LogReader> NewLogReader(const RocksSource& source,
+                                                  const ReadRequest& request,
+                                                  std::uint64_t serial_min) const = 0;
 };
 
 std::unique_ptr<Layout> MakeLayout(LayoutKind kind, std::uint32_t timestamp_bytes);

@@ -62,6 +62,8 @@ rocksdb::DBOptions MakeDbOptions(const SharedResources& resources, bool read_onl
 rocksdb::ColumnFamilyOptions MakeFamilyOptions(const SharedResources& resources, FamilyUse use) {
   rocksdb::ColumnFamilyOptions options;
   options.write_buffer_size = resources.write_buffer_bytes;
+  // Most of what is in such a file was removed by the time that there is another.
+  if (use == FamilyUse::kBlocks) options.level0_file_num_compaction_trigger = 2;
   options.level_compaction_dynamic_level_bytes = true;  // the default changed in 8.4
   // Each commit releases a snapshot; without a delay that makes RocksDB rewrite files of the last
   // level at once, only to leave out sequence numbers.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "topicdb/message.h"
 
 namespace topicdb {
@@ -6,6 +8,19 @@ void Batch::AppendKey(std::string_view topic, std::int64_t timestamp) {
   topic_bytes_.append(topic);
   topic_offsets_.push_back(static_cast<std::int32_t>(topic_bytes_.size()));
   timestamps_.push_back(timestamp);
+}
+
+void Batch::Reserve(std::size_t rows, std::size_t topic_bytes, std::size_t value_bytes) {
+  // At least doubled, so that many small calls stay cheap.
+  const auto enlarge = [](auto* column, std::size_t more) {
+    const std::size_t wanted = column->size() + more;
+    if (wanted > column->capacity()) column->reserve(std::max(wanted, 2 * column->capacity()));
+  };
+  enlarge(&topic_offsets_, rows);
+  enlarge(&topic_bytes_, topic_bytes);
+  enlarge(&timestamps_, rows);
+  enlarge(&value_offsets_, rows);
+  enlarge(&value_bytes_, value_bytes);
 }
 
 void Batch::Append(const MessageView& message) {
@@ -24,7 +39,8 @@ void Batch::BorrowValues(std::shared_ptr<const void> owner, std::span<const std:
 
 void Batch::CopyBorrowed() {
   const std::int32_t begin = borrowed_offsets_.front();
-  value_bytes_ = borrowed_bytes_.substr(static_cast<std::size_t>(begin), values_size());
+  value_bytes_.clear();
+  value_bytes_.append(borrowed_bytes_.substr(static_cast<std::size_t>(begin), values_size()));
   value_offsets_.clear();
   for (const std::int32_t offset : borrowed_offsets_) value_offsets_.push_back(offset - begin);
   owner_.reset();

@@ -14,6 +14,9 @@ namespace {
 // A delete of more messages than this is committed as a record, and carried out in steps.
 constexpr std::size_t kDirectDeletesMax = 10'000;
 
+// What a row takes beside topic and value, about.
+constexpr std::size_t kRowBytes = 32;
+
 void Count(meta::SlabCounters* counters, std::int64_t timestamp, std::size_t bytes) {
   const bool first = counters->messages == 0;
   counters->first_timestamp = first ? timestamp : std::min(counters->first_timestamp, timestamp);
@@ -25,12 +28,14 @@ void Count(meta::SlabCounters* counters, std::int64_t timestamp, std::size_t byt
 }  // namespace
 
 CommitBuilder::CommitBuilder(const Shard& shard, const meta::CommitState& before,
-                             TopicCache* topics)
+                             TopicCache* topics, const ExpectedWrites& expected)
     : shard_(shard),
       first_serial_(before.serial),
       state_(before),
       now_us_(SystemClockUs()),
-      topics_(topics) {}
+      topics_(topics),
+      expected_(expected),
+      batch_(expected.bytes + expected.rows * kRowBytes) {}
 
 CommitBuilder::~CommitBuilder() {
   if (!applied_ && !targets_.empty()) topics_->Clear();
@@ -140,7 +145,7 @@ CommitBuilder::Target& CommitBuilder::TargetOf(std::uint32_t retention_class) {
   const std::shared_ptr<Slab>& slab = shard_.CurrentSlab(retention_class)->slab;
   Target target{
       slab, StructureEdit(slab->TrieForCommit()), slab->CountersForCommit(),
-      slab->layout().NewWriter(slab->families(), slab->layout_state(), &batch_)};
+      slab->layout().NewWriter(slab->families(), slab->layout_state(), expected_, &batch_)};
   return targets_.emplace(retention_class, std::move(target)).first->second;
 }
 

@@ -19,7 +19,8 @@ namespace topicdb {
 class CommitBuilder {
  public:
   // topics: those of the shard; cleared if what is built here is not applied.
-  CommitBuilder(const Shard& shard, const meta::CommitState& before, TopicCache* topics);
+  CommitBuilder(const Shard& shard, const meta::CommitState& before, TopicCache* topics,
+                const ExpectedWrites& expected);
   ~CommitBuilder();
   CommitBuilder(const CommitBuilder&) = delete;
   CommitBuilder& operator=(const CommitBuilder&) = delete;
@@ -69,6 +70,7 @@ class CommitBuilder {
   std::vector<std::int64_t> assigned_;
   std::vector<std::string_view> varying_;
   TopicCache* const topics_;
+  const ExpectedWrites expected_;
   bool applied_ = false;
   rocksdb::WriteBatch batch_;
 };

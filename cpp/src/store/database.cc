@@ -5,10 +5,15 @@
 #include "rocks/rocks_compat.h"
 #include "store/database_impl.h"
 #include "store/scan_impl.h"
+#include "store/tail_impl.h"
 
 namespace topicdb {
 
 namespace {
+
+// Of one step of explaining a read.
+constexpr std::size_t kExplainRows = 100'000;
+constexpr std::size_t kExplainBytes = std::size_t{16} << 20;
 
 Status CheckIsHere(const DatabaseId& asked, const DatabaseImpl& impl, const char* what) {
   if (asked == impl.environment().database) return Status::Ok();
@@ -160,6 +165,46 @@ Result<std::unique_ptr<Scan>> Database::NewScan(const Filter& filter,
   }
   return std::make_unique<Scan>(
       std::make_shared<ScanImpl>(impl_, std::move(moments), std::move(source)));
+}
+
+Result<Explanation> Database::Explain(const Filter& filter, const TimeRange& range,
+                                      const InterruptCheck& interrupted) const {
+  TOPICDB_ENTER(impl_);
+  const std::vector<ShardMoment> moments = impl_->Moments();
+  Explanation explanation;
+  for (const ShardMoment& moment : moments) {
+    for (const SlabView& view : moment.view->slabs()) {
+      if (!view.slab->MayHold(range)) continue;
+      ++explanation.slabs;
+      explanation.streams += view.slab->MatchIds(filter).size();
+    }
+  }
+  for (const StreamTarget& target : PlanStreams(moments, filter, range, std::nullopt)) {
+    const auto reader = OpenReader(target, range, StartOf(range));
+    for (ReadOutcome outcome = ReadOutcome::kMore; outcome == ReadOutcome::kMore;) {
+      if (interrupted && interrupted()) return Interrupted();
+      Batch batch;
+      TOPICDB_ASSIGN_OR_RETURN(outcome, reader->Read({kExplainRows, kExplainBytes, kExaminedMax},
+                                                     &batch));
+    }
+    explanation.counters.Add(reader->counters());
+  }
+  return explanation;
+}
+
+Result<std::unique_ptr<Tail>> Database::NewTail(const Filter& filter,
+                                                const TailOptions& options) const {
+  TOPICDB_ENTER(impl_);
+  if (schema().layout != LayoutKind::kColumnar) {
+    return InvalidArgument(path() + " has the layout '" + NameOf(schema().layout) +
+                           "', which keeps no commit log; 'columnar' does");
+  }
+  for (const auto& [shard, serial] : options.after) {
+    if (shard < schema().shards) continue;
+    return InvalidArgument("after: there is no shard " + std::to_string(shard) +
+                           ", the database has " + std::to_string(schema().shards));
+  }
+  return std::make_unique<Tail>(std::make_shared<TailImpl>(impl_, filter, options));
 }
 
 Status Database::Rotate(const std::optional<std::string>& retention_class) {

@@ -29,7 +29,8 @@ Status CheckMessages(std::span<const MessageView> messages, std::uint32_t timest
 // The messages of one shard.
 struct Part {
   std::shared_ptr<Shard> shard;
-  std::vector<MessageView> messages;
+  std::span<const MessageView> messages;  // those of the caller, or `chosen`
+  std::vector<MessageView> chosen;
   std::size_t bytes = 0;
 };
 
@@ -39,13 +40,14 @@ Result<std::vector<Part>> SplitByShard(const DatabaseImpl& impl,
   const std::uint32_t shards = impl.environment().schema.shards;
   std::vector<Part> by_shard(shards);
   for (const MessageView& message : messages) {
-    Part& part = by_shard[ShardOfTopic(message.topic, shards)];
-    part.messages.push_back(message);
+    Part& part = by_shard[shards == 1 ? 0 : ShardOfTopic(message.topic, shards)];
+    if (shards > 1) part.chosen.push_back(message);
     part.bytes += sizeof(MessageView) + message.topic.size() + message.value.size();
   }
   std::vector<Part> parts;
   for (std::uint32_t index = 0; index < shards; ++index) {
     Part& part = by_shard[index];
+    part.messages = shards == 1 ? messages : std::span<const MessageView>(part.chosen);
     if (part.messages.empty()) continue;
     Result<std::shared_ptr<Shard>> shard = impl.FindShard(index);
     TOPICDB_RETURN_IF_ERROR(

@@ -175,6 +175,7 @@ Status DatabaseImpl::Close() {
     const WriterLock wait(lifecycle_);  // until the other Close is done
     return Status::Ok();
   }
+  environment_->commits->Notify();  // tails that wait notice that the handle is closed
   const WriterLock alone(lifecycle_);
   std::set<ViewHolder*> holders;
   {

@@ -12,6 +12,8 @@ namespace topicdb {
 
 namespace {
 
+// Files with less are not worth the work.
+constexpr std::uint64_t kGarbageBytesMin = std::uint64_t{1} << 20;
 // Of all shards of a database.
 constexpr std::size_t kTopicCacheBytes = std::size_t{32} << 20;
 
@@ -79,9 +81,14 @@ bool Shard::Publish(SlabViews slabs, DeleteRecords deletes) {
   auto view =
       std::make_shared<const ShardView>(environment_, db_.get(), snapshot, slabs_, deletes_,
                                         state_.serial);
-  const MutexLock lock(view_mutex_);
-  view_.swap(view);
-  return open_transactions_ > 0;
+  bool has_transactions = false;
+  {
+    const MutexLock lock(view_mutex_);
+    view_.swap(view);
+    has_transactions = open_transactions_ > 0;
+  }
+  environment_->commits->Notify();
+  return has_transactions;
 }
 
 const SlabView* Shard::CurrentSlab(std::uint32_t retention_class) const {
@@ -262,6 +269,24 @@ Status Shard::Flush() {
   const MutexLock lock(commit_mutex_);
   TOPICDB_RETURN_IF_ERROR(FlushFamilies(*slabs_));
   has_unlogged_ = false;
+  return DropRemoved(*slabs_);
+}
+
+// What sealing has removed is gone from the files of its family when those are merged. What is left
+// is little.
+Status Shard::DropRemoved(const std::vector<SlabView>& slabs) {
+  for (const SlabView& view : slabs) {
+    const Slab& slab = *view.slab;
+    if (!slab.layout().seals()) continue;
+    std::uint64_t bytes = 0;
+    db_->GetIntProperty(slab.families().main, "rocksdb.live-sst-files-size", &bytes);
+    const std::uint64_t fresh = slab.layout_state()->fresh_bytes;
+    if (bytes < kGarbageBytesMin + 2 * fresh) continue;
+    TOPICDB_RETURN_IF_ERROR(
+        rocks::FromRocks(db_->CompactRange(rocksdb::CompactRangeOptions(), slab.families().main,
+                                           nullptr, nullptr),
+                         "compacting " + Name()));
+  }
   return Status::Ok();
 }
 
@@ -285,8 +310,12 @@ ShardStats Shard::Stats() const {
     stats.bytes += info.bytes;
     stats.streams += info.streams;
     stats.structure_bytes += view.slab->structure_bytes();
+    stats.fresh_blocks += view.slab->layout_state()->fresh_blocks;
+    stats.fresh_bytes += view.slab->layout_state()->fresh_bytes;
+    stats.reads.Add(view.slab->reads());
     ++stats.slabs;
   }
+  if (!sealing_status_.ok()) stats.sealing_error = sealing_status_.message();
   stats.disk_bytes = Property("rocksdb.live-sst-files-size");
   stats.memory_bytes =
       Property("rocksdb.cur-size-all-mem-tables") + Property("rocksdb.estimate-table-readers-mem");

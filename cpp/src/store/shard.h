@@ -18,6 +18,7 @@
 #include "commit/commit_queue.h"
 #include "commit/conflict_memory.h"
 #include "rocks/rocks_options.h"
+#include "store/commit_signal.h"
 #include "store/meta.h"
 #include "store/retention_class.h"
 #include "store/sealer.h"
@@ -33,7 +34,8 @@ class CommitBuilder;
 // What is in a column family of this name.
 rocks::FamilyUse FamilyUseOf(std::string_view name);
 
-// What the shards of one open database have in common. Immutable but for the sealer.
+// What the shards of one open database have in common. Immutable but for what
+// is marked.
 struct ShardEnvironment {
   std::string database_path;
   DatabaseId database{};
@@ -43,7 +45,8 @@ struct ShardEnvironment {
   CommitOptions commit;
   bool read_only = false;
   SealLimits seal_limits{};
-  std::shared_ptr<Sealer> sealer = std::make_shared<Sealer>();  // thread-safe
+  std::shared_ptr<Sealer> sealer = std::make_shared<Sealer>();              // thread-safe
+  std::shared_ptr<CommitSignal> commits = std::make_shared<CommitSignal>();  // thread-safe
 };
 
 // A slab at the moment of a view: whether it was read-only then is part of what a reader sees.
@@ -168,14 +171,15 @@ class Shard : private CommitSink, public Sealable {
   void WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> commits)
       TOPICDB_REQUIRES(commit_mutex_);
   // REQUIRES: the sealer's run_mutex() is held.
-  Status SealSlabs(bool all) TOPICDB_EXCLUDES(commit_mutex_);
+  Status SealSlabs(SealScope scope) TOPICDB_EXCLUDES(commit_mutex_);
   // One step; false if nothing was to be done.
-  Result<bool> SealStep(const Slab& slab, bool all) TOPICDB_EXCLUDES(commit_mutex_);
+  Result<bool> SealStep(const Slab& slab, SealScope scope) TOPICDB_EXCLUDES(commit_mutex_);
   bool IsSealingDue(const SlabView& view) const;
   // Enough that closing should seal it.
   bool HasMuchFresh() const;
   // Sees to it that sealing does not make parts of commits durable that are not in the log.
   Status FlushUnlogged() TOPICDB_EXCLUDES(commit_mutex_);
+  Status DropRemoved(const std::vector<SlabView>& slabs);
   Status FlushFamilies(const std::vector<SlabView>& slabs);
   // Waits while far more is fresh than should be.
   void WaitForSealing() TOPICDB_EXCLUDES(commit_mutex_);
@@ -224,6 +228,7 @@ class Shard : private CommitSink, public Sealable {
   DeleteRecords deletes_ TOPICDB_GUARDED_BY(commit_mutex_) =
       std::make_shared<const std::vector<meta::DeleteRecord>>();
   std::vector<SlabView> current_ TOPICDB_GUARDED_BY(commit_mutex_);  // by class
+  Status sealing_status_ TOPICDB_GUARDED_BY(commit_mutex_);          // of its last step
   bool has_unlogged_ TOPICDB_GUARDED_BY(commit_mutex_) = false;  // commits that only memory has
   TopicCache topics_ TOPICDB_GUARDED_BY(commit_mutex_);
   ConflictMemory memory_ TOPICDB_GUARDED_BY(commit_mutex_);
@@ -233,7 +238,7 @@ class Shard : private CommitSink, public Sealable {
   std::shared_ptr<const ShardView> view_ TOPICDB_GUARDED_BY(view_mutex_);
   std::uint64_t open_transactions_ TOPICDB_GUARDED_BY(view_mutex_) = 0;
 
-  std::atomic<bool> sealing_failed_{false};  // the last step of it
+  std::atomic<bool> sealing_failed_{false};  // as sealing_status_, for those without the mutex
 
   mutable std::atomic<std::int64_t> disk_measured_at_us_{0};
   mutable std::atomic<std::uint64_t> disk_measured_bytes_{0};

@@ -25,6 +25,15 @@ bool LooksAtStorage(const ShardCommit& commit) {
                             !ops->deletes.empty() || !ops->requirements.empty());
 }
 
+ExpectedWrites Expect(std::span<QueuedCommit* const> group) {
+  ExpectedWrites expected;
+  for (const QueuedCommit* queued : group) {
+    expected.rows += static_cast<const ShardCommit*>(queued)->messages.size();
+    expected.bytes += queued->bytes;
+  }
+  return expected;
+}
+
 }  // namespace
 
 void Shard::Commit(ShardCommit* commit) {
@@ -46,16 +55,17 @@ void Shard::CommitGroup(std::span<QueuedCommit* const> group) {
   WaitForSealing();
   const MutexLock lock(commit_mutex_);
   std::vector<ShardCommit*> built;
-  auto builder = std::make_unique<CommitBuilder>(*this, state_, &topics_);
+  const ExpectedWrites expected = Expect(group);
+  auto builder = std::make_unique<CommitBuilder>(*this, state_, &topics_, expected);
   const auto write_built = [&]() TOPICDB_REQUIRES(commit_mutex_) {
     WriteBuilt(builder.get(), built);
     built.clear();
-    builder = std::make_unique<CommitBuilder>(*this, state_, &topics_);
+    builder = std::make_unique<CommitBuilder>(*this, state_, &topics_, ExpectedWrites{});
   };
   Status usable = CheckWritable();
   if (usable.ok() && state_.serial + group.size() > state_.serial_limit) {
     usable = ReserveSerials();
-    builder = std::make_unique<CommitBuilder>(*this, state_, &topics_);
+    builder = std::make_unique<CommitBuilder>(*this, state_, &topics_, ExpectedWrites{});
   }
   for (QueuedCommit* queued : group) {
     auto* commit = static_cast<ShardCommit*>(queued);
@@ -75,7 +85,7 @@ void Shard::CommitGroup(std::span<QueuedCommit* const> group) {
       other->written = false;
     }
     built.clear();
-    builder = std::make_unique<CommitBuilder>(*this, state_, &topics_);
+    builder = std::make_unique<CommitBuilder>(*this, state_, &topics_, ExpectedWrites{});
   }
   write_built();
 }

@@ -51,22 +51,29 @@ void Shard::WaitForSealing() {
   }
 }
 
-Status Shard::SealDue() { return SealSlabs(/*all=*/false); }
+Status Shard::SealDue() { return SealSlabs(SealScope::kDue); }
 
 Status Shard::SealAll() {
   if (environment_->read_only) return Status::Ok();
   const MutexLock run(environment_->sealer->run_mutex());
-  return SealSlabs(/*all=*/true);
+  return SealSlabs(SealScope::kFresh);
 }
 
-Status Shard::SealSlabs(bool all) {
+Status Shard::SealSlabs(SealScope scope) {
   const auto moment = view();
   for (const SlabView& slab_view : moment->slabs()) {
     if (!slab_view.slab->layout().seals()) continue;
     for (bool more = true; more;) {
-      if (!all && environment_->sealer->stopped()) return Status::Ok();
-      Result<bool> sealed = SealStep(*slab_view.slab, all || slab_view.read_only);
+      const bool may_stop = scope == SealScope::kDue;
+      if (may_stop && environment_->sealer->stopped()) return Status::Ok();
+      // To compress a closed slab again can wait: nobody waits for it.
+      const bool is_closed = may_stop && slab_view.read_only;
+      Result<bool> sealed = SealStep(*slab_view.slab, is_closed ? SealScope::kClosed : scope);
       sealing_failed_ = !sealed.ok();
+      {
+        const MutexLock lock(commit_mutex_);
+        sealing_status_ = sealed.status();
+      }
       environment_->sealer->NotifyStep();
       TOPICDB_RETURN_IF_ERROR(sealed.status());
       more = *sealed;
@@ -75,13 +82,13 @@ Status Shard::SealSlabs(bool all) {
   return Status::Ok();
 }
 
-Result<bool> Shard::SealStep(const Slab& slab, bool all) {
+Result<bool> Shard::SealStep(const Slab& slab, SealScope scope) {
   const auto moment = view();
   if (moment->Find(slab.id()) == nullptr) return false;  // dropped meanwhile
   const auto sealing = slab.layout().NewSealing(moment->Source(slab), slab.layout_state(),
                                                 environment_->seal_limits);
   const std::string name = moment->Describe(slab.id());
-  Result<bool> gathered = sealing->Gather(all);
+  Result<bool> gathered = sealing->Gather(scope);
   TOPICDB_RETURN_IF_ERROR(gathered.status().WithContext(name));
   if (!*gathered) return false;
   TOPICDB_RETURN_IF_ERROR(FlushUnlogged());

@@ -16,6 +16,30 @@ Slab::Slab(const SlabId& id, const meta::SlabRecord& record, std::unique_ptr<Fam
       trie_(std::move(trie)),
       counters_(counters) {}
 
+void ReadCounters::Add(const ReadCounters& other) {
+  blocks += other.blocks;
+  blocks_skipped_by_time += other.blocks_skipped_by_time;
+  blocks_skipped_by_stream += other.blocks_skipped_by_stream;
+  blocks_skipped_by_word += other.blocks_skipped_by_word;
+  pages += other.pages;
+  pages_skipped_by_time += other.pages_skipped_by_time;
+  pages_skipped_by_topic += other.pages_skipped_by_topic;
+  pages_read += other.pages_read;
+  bytes_read += other.bytes_read;
+  rows_examined += other.rows_examined;
+  rows_matched += other.rows_matched;
+}
+
+void Slab::AddReads(const ReadCounters& counters) const {
+  const MutexLock lock(reads_mutex_);
+  reads_.Add(counters);
+}
+
+ReadCounters Slab::reads() const {
+  const MutexLock lock(reads_mutex_);
+  return reads_;
+}
+
 void Slab::ApplyCommit(const StructureEdit& edit, const meta::SlabCounters& counters) {
   const WriterLock lock(mutex_);
   if (!edit.nodes().empty()) trie_.Apply(edit);

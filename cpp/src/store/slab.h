@@ -48,6 +48,9 @@ class Slab {
     return {family_->get(), pages_ == nullptr ? nullptr : pages_->get()};
   }
   LayoutState* layout_state() const { return &layout_state_; }
+  // Totals of reads that are done.
+  void AddReads(const ReadCounters& counters) const TOPICDB_EXCLUDES(reads_mutex_);
+  ReadCounters reads() const TOPICDB_EXCLUDES(reads_mutex_);
 
   // REQUIRES: the shard's commit mutex is held.
   const StructureTrie& TrieForCommit() const TOPICDB_NO_THREAD_SAFETY_ANALYSIS { return trie_; }
@@ -82,6 +85,9 @@ class Slab {
   const std::unique_ptr<FamilyHandle> pages_;
   const std::unique_ptr<Layout> layout_;
   mutable LayoutState layout_state_;
+
+  mutable Mutex reads_mutex_;
+  mutable ReadCounters reads_ TOPICDB_GUARDED_BY(reads_mutex_);
 
   mutable SharedMutex mutex_;
   StructureTrie trie_ TOPICDB_GUARDED_BY(mutex_);

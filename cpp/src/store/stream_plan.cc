@@ -7,11 +7,14 @@ namespace topicdb {
 
 namespace {
 
-// Says of what a failed read was.
-class NamedReader : public StreamReader {
+// Says of what a failed read was, and counts it.
+class SlabReader : public StreamReader {
  public:
-  NamedReader(std::string name, std::unique_ptr<StreamReader> reader)
-      : name_(std::move(name)), reader_(std::move(reader)) {}
+  SlabReader(const StreamTarget& target, std::unique_ptr<StreamReader> reader)
+      : slab_(target.slab),
+        name_(target.view->Describe(target.slab->id())),
+        reader_(std::move(reader)) {}
+  ~SlabReader() override { slab_->AddReads(reader_->counters()); }
 
   Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) override {
     auto outcome = reader_->Read(limits, out);
@@ -22,6 +25,7 @@ class NamedReader : public StreamReader {
   ReadCounters counters() const override { return reader_->counters(); }
 
  private:
+  const std::shared_ptr<Slab> slab_;
   const std::string name_;
   const std::unique_ptr<StreamReader> reader_;
 };
@@ -79,15 +83,18 @@ std::vector<RowMask> MasksOf(const std::vector<meta::DeleteRecord>& deletes, con
   return masks;
 }
 
+Position StartOf(const TimeRange& range) {
+  return {Position::Kind::kAtTime, range.start.value_or(0), 0, 0, {}};
+}
+
 std::unique_ptr<StreamReader> OpenReader(const StreamTarget& target, const TimeRange& range,
                                          const Position& position, std::size_t memory_bytes_max) {
   const Slab& slab = *target.slab;
   ReadRequest request{target.set.streams, target.set.structure, target.filter, range, position, {}};
   request.masks = MasksOf(target.view->deletes(), slab.id());
   request.memory_bytes_max = memory_bytes_max;
-  return std::make_unique<NamedReader>(
-      target.view->Describe(slab.id()),
-      slab.layout().NewReader(target.view->Source(slab), std::move(request)));
+  return std::make_unique<SlabReader>(
+      target, slab.layout().NewReader(target.view->Source(slab), std::move(request)));
 }
 
 std::string DescribeSlab(const SlabId& slab, const std::string& retention_class) {

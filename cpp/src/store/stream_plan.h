@@ -49,6 +49,8 @@ std::vector<RowMask> MasksOf(const std::vector<meta::DeleteRecord>& deletes, con
 // What reads of one call may take in memory together.
 inline constexpr std::size_t kReadMemoryBytes = std::size_t{96} << 20;
 
+// The position from which a range is read.
+Position StartOf(const TimeRange& range);
 // A reader of a target from a position on. Its errors name the slab.
 std::unique_ptr<StreamReader> OpenReader(const StreamTarget& target, const TimeRange& range,
                                          const Position& position,

@@ -14,10 +14,6 @@ constexpr std::size_t kPageRowsMax = 4'096;
 constexpr std::size_t kPageBytesMin = std::size_t{4} << 10;
 constexpr std::size_t kReaderBytesMin = std::size_t{12} << 20;
 
-Position StartOf(const TimeRange& range) {
-  return {Position::Kind::kAtTime, range.start.value_or(0), 0, 0, {}};
-}
-
 }  // namespace
 
 SequentialSource::SequentialSource(std::vector<StreamTarget> targets, const TimeRange& range)

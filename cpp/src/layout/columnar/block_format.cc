@@ -87,6 +87,7 @@ BlockId BlockOf(std::string_view key) {
 
 std::string Encode(const BlockEntry& entry) {
   std::string record = Begin();
+  record.push_back(static_cast<char>(entry.codec));
   AppendVarint(&record, entry.rows);
   AppendVarint(&record, entry.pages);
   AppendExtent(&record, entry.extent);
@@ -99,6 +100,12 @@ bool Decode(std::string_view bytes, BlockEntry* entry) {
   std::string_view body;
   if (!Open(bytes, &body)) return false;
   Decoder decoder(body);
+  const auto codec = decoder.Little<std::uint8_t>();
+  entry->codec = static_cast<PageCodec>(codec);
+  if (codec < static_cast<std::uint8_t>(PageCodec::kNone) ||
+      codec > static_cast<std::uint8_t>(PageCodec::kLz4)) {
+    return false;
+  }
   if (!ReadSmall(&decoder, &entry->rows) || !ReadSmall(&decoder, &entry->pages) ||
       !ReadExtent(&decoder, &entry->extent)) {
     return false;

@@ -44,6 +44,7 @@ BlockId BlockOf(std::string_view key);
 
 // What is known of a block without reading it.
 struct BlockEntry {
+  PageCodec codec = PageCodec::kNone;
   std::uint32_t rows = 0;
   std::uint32_t pages = 0;
   Extent extent;

@@ -22,17 +22,28 @@ class BlockReader {
  public:
   explicit BlockReader(const RocksSource& source) : source_(source) {}
 
-  // Calls visit(block) for the blocks of a kind, in the order of their numbers, until it gives
-  // false. kCorruption, as all that follow; they name the block.
+  // Call visit(block) for the sealed blocks by number, or for the fresh ones from the last to the
+  // first, until it gives false. kCorruption, as all that follow; they name the block.
   template <typename Visit>
-  Status ForEach(bool sealed, Visit visit) const {
+  Status ForEachSealed(Visit visit) const {
     const std::unique_ptr<rocksdb::Iterator> records = NewIterator();
-    const std::string prefix =
-        KindPrefix(sealed ? RecordKind::kSealedEntry : RecordKind::kFreshEntry);
+    const std::string prefix = KindPrefix(RecordKind::kSealedEntry);
     for (records->Seek(prefix); records->Valid() && records->key().starts_with(prefix);
          records->Next()) {
       Block block;
-      TOPICDB_RETURN_IF_ERROR(DecodeEntry(*records, sealed, &block));
+      TOPICDB_RETURN_IF_ERROR(DecodeEntry(*records, true, &block));
+      if (!visit(std::move(block))) return Status::Ok();
+    }
+    return Check(*records);
+  }
+  template <typename Visit>
+  Status ForEachFresh(Visit visit) const {
+    const std::unique_ptr<rocksdb::Iterator> records = NewIterator();
+    const std::string prefix = KindPrefix(RecordKind::kFreshEntry);
+    for (records->SeekForPrev(RecordKey(RecordKind::kFreshEntry, ~BlockId{0}));
+         records->Valid() && records->key().starts_with(prefix); records->Prev()) {
+      Block block;
+      TOPICDB_RETURN_IF_ERROR(DecodeEntry(*records, false, &block));
       if (!visit(std::move(block))) return Status::Ok();
     }
     return Check(*records);

@@ -33,9 +33,10 @@ struct TopicKeyHash {
 BlockSealing::BlockSealing(const RocksSource& source, LayoutState* state, const SealLimits& limits)
     : source_(source), state_(state), limits_(limits), reader_(source) {}
 
-Result<bool> BlockSealing::Gather(bool all) {
+Result<bool> BlockSealing::Gather(SealScope scope) {
+  if (scope == SealScope::kClosed) codec_ = PageCodec::kZstd;
   std::vector<Block> chosen;
-  if (all || state_->fresh_bytes >= limits_.fresh_bytes_max ||
+  if (scope != SealScope::kDue || state_->fresh_bytes >= limits_.fresh_bytes_max ||
       state_->fresh_blocks >= limits_.fresh_blocks_max) {
     TOPICDB_RETURN_IF_ERROR(ChooseFresh(&chosen));
   }
@@ -47,20 +48,25 @@ Result<bool> BlockSealing::Gather(bool all) {
 }
 
 Status BlockSealing::ChooseFresh(std::vector<Block>* chosen) {
+  std::vector<Block> blocks;  // the newest first
+  TOPICDB_RETURN_IF_ERROR(reader_.ForEachFresh([&](Block block) {
+    blocks.push_back(std::move(block));
+    return true;
+  }));
   std::size_t bytes = 0;
   std::size_t rows = 0;
-  return reader_.ForEach(false, [&](Block block) {
-    bytes += block.entry.bytes;
-    rows += block.entry.rows;
-    if (!chosen->empty() && (bytes > limits_.block_bytes_max || rows > kRowsMax)) return false;
-    chosen->push_back(std::move(block));
-    return true;
-  });
+  for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
+    bytes += block->entry.bytes;
+    rows += block->entry.rows;
+    if (!chosen->empty() && (bytes > limits_.block_bytes_max || rows > kRowsMax)) break;
+    chosen->push_back(std::move(*block));
+  }
+  return Status::Ok();
 }
 
 Status BlockSealing::ChooseSealed(std::vector<Block>* chosen) {
   std::vector<Block> blocks;
-  TOPICDB_RETURN_IF_ERROR(reader_.ForEach(true, [&](Block block) {
+  TOPICDB_RETURN_IF_ERROR(reader_.ForEachSealed([&](Block block) {
     blocks.push_back(std::move(block));
     return true;
   }));
@@ -81,6 +87,12 @@ Status BlockSealing::ChooseSealed(std::vector<Block>* chosen) {
       if (found) begin = i + 1 - kMergedMin;
     }
     if (!found) break;
+  }
+  if (!begin.has_value() && codec_ == PageCodec::kZstd) {
+    const auto other = std::find_if(blocks.begin(), blocks.end(), [&](const Block& block) {
+      return block.entry.codec != codec_;
+    });
+    if (other != blocks.end()) chosen->push_back(std::move(*other));
   }
   if (begin.has_value()) {
     for (std::size_t i = *begin; i < *begin + kMergedMin; ++i) {
@@ -188,7 +200,7 @@ Status BlockSealing::WriteData() {
   entry_.rows = static_cast<std::uint32_t>(rows_.size());
   FilterBuilder words;
   FilterBuilder streams;
-  PackedPageEncoder encoder;
+  PackedPageEncoder encoder(codec_);
   rocksdb::WriteBatch batch;
   const auto write = [&] {
     const rocksdb::Status status = source_.db->Write(rocksdb::WriteOptions(), &batch);
@@ -222,6 +234,7 @@ Status BlockSealing::WriteData() {
     page_begins_.push_back(begin);
     if (batch.GetDataSize() >= kWriteBytes) TOPICDB_RETURN_IF_ERROR(write());
   }
+  entry_.codec = codec_;
   entry_.pages = static_cast<std::uint32_t>(directory_.size());
   entry_.streams = streams.Build();
   word_filter_ = words.Build();

@@ -3,6 +3,9 @@
 // sealed blocks are merged the same way, eight of like size at a time, so that a message is written
 // again a number of times that is the logarithm of the sizes.
 //
+// LZ4 while messages are added: it takes a quarter of the time of Zstandard to read and half to
+// write. Zstandard once the slab is closed, in half the space.
+//
 // What is written before the entry is put is seen by nobody, so a crash leaves the old blocks or the
 // new one. Memory: the messages of one block (block_bytes_max), decoded.
 #pragma once
@@ -23,7 +26,7 @@ class BlockSealing : public Sealing {
  public:
   BlockSealing(const RocksSource& source, LayoutState* state, const SealLimits& limits);
 
-  Result<bool> Gather(bool all) override;
+  Result<bool> Gather(SealScope scope) override;
   Status WriteData() override;
   Status Install(const RocksSource& now, rocksdb::WriteBatch* batch) override;
   void Apply() override;
@@ -44,6 +47,7 @@ class BlockSealing : public Sealing {
   };
 
   Status ChooseFresh(std::vector<Block>* chosen);
+  // Small ones to be merged; or else, in a closed slab, one to be compressed better.
   Status ChooseSealed(std::vector<Block>* chosen);
   Status Load(std::vector<Block> chosen);
   // Fills rows_ and origins_.
@@ -63,6 +67,7 @@ class BlockSealing : public Sealing {
   std::uint64_t fresh_bytes_ = 0;
   std::vector<PackedRow> rows_;
   std::vector<Origin> origins_;  // of rows_
+  PageCodec codec_ = PageCodec::kLz4;
   BlockId block_ = 0;
   BlockEntry entry_;
   Directory directory_;

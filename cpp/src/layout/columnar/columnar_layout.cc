@@ -1,6 +1,7 @@
 #include "layout/columnar/columnar_layout.h"
 
 #include "layout/columnar/block_sealing.h"
+#include "layout/columnar/columnar_log_reader.h"
 #include "layout/columnar/columnar_reader.h"
 #include "layout/columnar/columnar_remover.h"
 #include "layout/columnar/columnar_writer.h"
@@ -31,7 +32,7 @@ Status ColumnarLayout::Restore(const RocksSource& source, bool read_only,
                                LayoutState* state) const {
   BlockReader reader(source);
   BlockId last = 0;
-  TOPICDB_RETURN_IF_ERROR(reader.ForEach(false, [&](const Block& block) {
+  TOPICDB_RETURN_IF_ERROR(reader.ForEachFresh([&](const Block& block) {
     ++state->fresh_blocks;
     state->fresh_bytes += block.entry.bytes;
     last = std::max(last, block.id);
@@ -44,8 +45,9 @@ Status ColumnarLayout::Restore(const RocksSource& source, bool read_only,
 
 std::unique_ptr<SlabWriter> ColumnarLayout::NewWriter(const SlabFamilies& families,
                                                       LayoutState* state,
+                                                      const ExpectedWrites& expected,
                                                       rocksdb::WriteBatch* batch) const {
-  return std::make_unique<ColumnarWriter>(families, state, batch);
+  return std::make_unique<ColumnarWriter>(families, state, expected, batch);
 }
 
 std::unique_ptr<SlabRemover> ColumnarLayout::NewRemover(const RocksSource& source,
@@ -80,6 +82,12 @@ Result<std::optional<StoredMessage>> ColumnarLayout::Get(const RocksSource& sour
 std::unique_ptr<StreamReader> ColumnarLayout::NewReader(const RocksSource& source,
                                                         ReadRequest request) const {
   return std::make_unique<ColumnarReader>(source, std::move(request));
+}
+
+std::unique_ptr<LogReader> ColumnarLayout::NewLogReader(const RocksSource& source,
+                                                        const ReadRequest& request,
+                                                        std::uint64_t serial_min) const {
+  return std::make_unique<ColumnarLogReader>(source, request, serial_min);
 }
 
 }  // namespace topicdb::columnar

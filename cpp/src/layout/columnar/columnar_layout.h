@@ -17,6 +17,7 @@ class ColumnarLayout : public Layout {
   bool seals() const override { return true; }
   Status Restore(const RocksSource& source, bool read_only, LayoutState* state) const override;
   std::unique_ptr<SlabWriter> NewWriter(const SlabFamilies& families, LayoutState* state,
+                                        const ExpectedWrites& expected,
                                         rocksdb::WriteBatch* batch) const override;
   std::unique_ptr<SlabRemover> NewRemover(const RocksSource& source,
                                           rocksdb::WriteBatch* batch) const override;
@@ -26,6 +27,9 @@ class ColumnarLayout : public Layout {
                                            const std::vector<RowMask>& masks) const override;
   std::unique_ptr<StreamReader> NewReader(const RocksSource& source,
                                           ReadRequest request) const override;
+  bool has_log() const override { return true; }
+  std::unique_ptr<LogReader> NewLogReader(const RocksSource& source, const ReadRequest& request,
+                                          std::uint64_t serial_min) const override;
 };
 
 }  // namespace topicdb::columnar

@@ -7,6 +7,10 @@ namespace topicdb::columnar {
 namespace {
 
 // Less is copied sooner than a batch of its own is handed out.
+// A batch of so many rows is not enlarged for those of another run: that would move it.
+constexpr std::size_t kEnoughRows = 4'096;
+// Rows that values are fetched ahead.
+constexpr std::size_t kPrefetch = 8;
 constexpr std::size_t kWholeBytesMin = std::size_t{128} << 10;
 
 std::optional<RowKey> KeyBehind(const Position& position) {
@@ -44,7 +48,7 @@ Result<ReadOutcome> ColumnarReader::Read(const ReadLimits& limits, Batch* out) {
                    last.minor,
                    {}};
     }
-    const bool is_full = count < rows.size() || whole > 0;
+    const bool is_full = count < rows.size() || whole > 0 || out->size() >= kEnoughRows;
     merge_.Consume(count);
     if (is_full) return ReadOutcome::kMore;
   }
@@ -83,18 +87,35 @@ std::size_t ColumnarReader::EmitWhole(std::span<const MergedRow> rows, const Rea
 
 std::size_t AppendRows(const PageMerge& merge, std::span<const MergedRow> rows,
                        const ReadLimits& limits, Batch* out) {
+  const Page& sample = merge.page(rows.front());
+  const std::size_t rows_left = limits.rows_max - std::min(limits.rows_max, out->size());
+  const std::size_t expected = std::min(rows.size(), std::max<std::size_t>(rows_left, 1));
+  const auto share = [&](std::size_t bytes) {  // somewhat more than these rows' part of the bytes
+    return std::min(bytes / sample.rows() * expected * 9 / 8, limits.bytes_max);
+  };
+  out->Reserve(expected, share(sample.topic_bytes()), share(sample.values().size()));
+  std::size_t bytes = out->bytes();
   std::size_t count = 0;
-  for (const MergedRow& row : rows) {
+  for (; count < rows.size(); ++count) {
+    // Neighbours in time lie far from each other: to wait for each of them would take the longest.
+    if (count + 2 * kPrefetch < rows.size()) {
+      const MergedRow& later = rows[count + 2 * kPrefetch];
+      merge.page(later).PrefetchRow(later.row);
+    }
+    if (count + kPrefetch < rows.size()) {
+      const MergedRow& later = rows[count + kPrefetch];
+      merge.page(later).PrefetchValue(later.row);
+    }
+    const MergedRow& row = rows[count];
     const Page& page = merge.page(row);
-    const std::string_view topic = page.topic(page.topic_of(row.row));
-    const std::string_view value = page.value(row.row);
+    const MessageView message{page.topic(page.topic_of(row.row)), page.time(row.row),
+                              page.value(row.row)};
+    bytes += message.topic.size() + message.value.size() + Batch::kRowBytes;
     const bool has_room =
-        out->empty() || (out->size() < limits.rows_max &&
-                         out->bytes() + topic.size() + value.size() <= limits.bytes_max &&
-                         out->Fits(topic.size(), value.size()));
+        out->empty() || (out->size() < limits.rows_max && bytes <= limits.bytes_max &&
+                         out->Fits(message.topic.size(), message.value.size()));
     if (!has_room) break;
-    out->Append({topic, page.time(row.row), value});
-    ++count;
+    out->Append(message);
   }
   return count;
 }

@@ -21,14 +21,14 @@ Result<bool> ColumnarRemover::Remove(const ReadRequest& request, std::size_t row
   const TopicSelector selector(request);
   BlockReader reader(source_);
   std::vector<Block> blocks;
-  for (const bool sealed : {true, false}) {
-    TOPICDB_RETURN_IF_ERROR(reader.ForEach(sealed, [&](Block block) {
-      if (Overlaps(request, block.entry.extent) && selector.MayHoldStreams(block.entry.streams)) {
-        blocks.push_back(std::move(block));
-      }
-      return true;
-    }));
-  }
+  const auto add = [&](Block block) {
+    if (Overlaps(request, block.entry.extent) && selector.MayHoldStreams(block.entry.streams)) {
+      blocks.push_back(std::move(block));
+    }
+    return true;
+  };
+  TOPICDB_RETURN_IF_ERROR(reader.ForEachSealed(add));
+  TOPICDB_RETURN_IF_ERROR(reader.ForEachFresh(add));
   for (const Block& block : blocks) {
     Directory directory;
     if (block.sealed) {

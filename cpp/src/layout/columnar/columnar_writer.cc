@@ -1,5 +1,6 @@
 #include "layout/columnar/columnar_writer.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <vector>
@@ -23,8 +24,11 @@ std::uint64_t NextPageNumber() {
 }  // namespace
 
 ColumnarWriter::ColumnarWriter(const SlabFamilies& families, LayoutState* state,
-                               rocksdb::WriteBatch* batch)
-    : family_(families.main), state_(state), batch_(batch), page_number_(NextPageNumber()) {}
+                               const ExpectedWrites& expected, rocksdb::WriteBatch* batch)
+    : family_(families.main), state_(state), batch_(batch), page_number_(NextPageNumber()) {
+  page_.Reserve(std::min<std::size_t>(expected.rows, kFreshRowsMax),
+                std::min(expected.bytes, kFreshBytesMax));
+}
 
 rocksdb::Status ColumnarWriter::Add(const PlacedMessage& message) {
   if (page_.rows() == kFreshRowsMax ||

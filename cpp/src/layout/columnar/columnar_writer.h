@@ -11,7 +11,8 @@ namespace topicdb::columnar {
 
 class ColumnarWriter : public SlabWriter {
  public:
-  ColumnarWriter(const SlabFamilies& families, LayoutState* state, rocksdb::WriteBatch* batch);
+  ColumnarWriter(const SlabFamilies& families, LayoutState* state, const ExpectedWrites& expected,
+                 rocksdb::WriteBatch* batch);
 
   rocksdb::Status Add(const PlacedMessage& message) override;
   rocksdb::Status Finish() override;

@@ -27,7 +27,8 @@ Status PageFault(const char* what) {
 void AppendHeader(const PageHeader& header, std::string* out) {
   out->push_back(static_cast<char>(header.kind));
   out->push_back(static_cast<char>(kPageVersion));
-  AppendLittle<std::uint16_t>(out, 0);
+  out->push_back(static_cast<char>(header.codec));
+  out->push_back('\0');
   AppendLittle(out, header.rows);
   AppendLittle(out, header.topics);
   AppendLittle(out, header.runs);
@@ -50,14 +51,18 @@ Result<PageHeader> ReadHeader(std::string_view page) {
   Decoder decoder(page);
   const auto kind = decoder.Little<std::uint8_t>();
   const auto version = decoder.Little<std::uint8_t>();
-  const auto reserved = decoder.Little<std::uint16_t>();
-  if (version != kPageVersion || reserved != 0 ||
-      (kind != static_cast<std::uint8_t>(PageKind::kPlain) &&
-       kind != static_cast<std::uint8_t>(PageKind::kPacked))) {
-    return PageFault("its kind or version is unknown");
-  }
+  const auto codec = decoder.Little<std::uint8_t>();
+  const auto reserved = decoder.Little<std::uint8_t>();
   PageHeader header;
   header.kind = static_cast<PageKind>(kind);
+  header.codec = static_cast<PageCodec>(codec);
+  const bool is_plain = header.kind == PageKind::kPlain && header.codec == PageCodec::kNone;
+  const bool is_packed =
+      header.kind == PageKind::kPacked &&
+      (header.codec == PageCodec::kZstd || header.codec == PageCodec::kLz4);
+  if (version != kPageVersion || reserved != 0 || (!is_plain && !is_packed)) {
+    return PageFault("its kind, codec or version is unknown");
+  }
   header.rows = decoder.Little<std::uint32_t>();
   header.topics = decoder.Little<std::uint32_t>();
   header.runs = decoder.Little<std::uint32_t>();
@@ -95,10 +100,7 @@ Result<std::shared_ptr<const Page>> Page::Decode(std::string bytes) {
 }
 
 std::size_t Page::memory_bytes() const {
-  return sizeof(Page) + bytes_.capacity() + own_topics_.capacity() +
-         numbers_.capacity() * sizeof(numbers_[0]) + own_times_.capacity() * sizeof(own_times_[0]) +
-         own_serials_.capacity() * sizeof(own_serials_[0]) +
-         own_indexes_.capacity() * sizeof(own_indexes_[0]);
+  return sizeof(Page) + bytes_.capacity() + own_topics_.capacity() + body_bytes_ + numbers_bytes_;
 }
 
 }  // namespace topicdb::columnar

@@ -4,7 +4,7 @@
 //   plain   a fresh block: messages in the order of their commits, columns as they are in memory, so
 //           that writing is a copy and reading a view
 //   packed  a part of a sealed block: sorted by stream, topic, timestamp, serial and index;
-//           differences as varints, then Zstandard
+//           differences as varints, then compressed
 #pragma once
 
 #include <bit>
@@ -24,6 +24,7 @@ static_assert(std::endian::native == std::endian::little, "columns are read wher
 
 // DO NOT CHANGE THESE VALUES: they are on disk. Zero is no kind.
 enum class PageKind : std::uint8_t { kPlain = 1, kPacked = 2 };
+enum class PageCodec : std::uint8_t { kNone = 1, kZstd = 2, kLz4 = 3 };
 
 // Smallest and largest of the messages of a page or block.
 struct Extent {
@@ -75,6 +76,19 @@ class Page {
   // rows() + 1 offsets into values(): never more than 2^31 - 1.
   std::span<const std::int32_t> value_offsets() const { return signed_offsets_; }
   std::string_view values() const { return values_; }
+  std::size_t topic_bytes() const { return topic_bytes_.size(); }
+  // Has the processor fetch what tells where the parts of a row are, and then those parts.
+  void PrefetchRow(std::uint32_t row) const {
+    __builtin_prefetch(&value_offsets_[row]);
+    __builtin_prefetch(&row_topics_[row]);
+    __builtin_prefetch(&times_[row]);
+  }
+  void PrefetchValue(std::uint32_t row) const {
+    const std::string_view bytes = value(row);
+    __builtin_prefetch(bytes.data());
+    __builtin_prefetch(bytes.data() + bytes.size() / 2);
+    __builtin_prefetch(topic(row_topics_[row]).data());
+  }
   std::span<const std::int64_t> times() const { return times_; }
   // What it takes in memory.
   std::size_t memory_bytes() const;
@@ -98,11 +112,11 @@ class Page {
   std::span<const std::int32_t> signed_offsets_;  // the same memory, as Arrow wants it
   std::string_view values_;
 
-  // Columns that are not stored as they are used.
-  std::vector<std::uint32_t> numbers_;
-  std::vector<std::int64_t> own_times_;
-  std::vector<std::uint64_t> own_serials_;
-  std::vector<std::uint32_t> own_indexes_;
+  // What is not stored as it is used.
+  std::unique_ptr<char[]> body_;  // decompressed
+  std::size_t body_bytes_ = 0;
+  std::unique_ptr<std::uint64_t[]> numbers_;  // all columns of numbers, one behind the other
+  std::size_t numbers_bytes_ = 0;
   std::string own_topics_;
 };
 
@@ -125,6 +139,8 @@ class PlainPageBuilder {
   const Extent& extent() const { return extent_; }
   // Each once, sorted.
   std::vector<std::uint32_t> Streams() const;
+  // Makes room for so many rows in an empty page, of so many bytes together.
+  void Reserve(std::size_t rows, std::size_t bytes);
 
   // The parts of the page, to be stored one behind the other. They point into the builder.
   // REQUIRES: rows() > 0
@@ -158,19 +174,22 @@ struct PackedRow {
 // Columns of a packed page. Not thread-safe; may be used again and again.
 class PackedPageEncoder {
  public:
-  PackedPageEncoder();
+  // REQUIRES: codec is not kNone
+  explicit PackedPageEncoder(PageCodec codec);
   ~PackedPageEncoder();
   PackedPageEncoder(const PackedPageEncoder&) = delete;
   PackedPageEncoder& operator=(const PackedPageEncoder&) = delete;
 
-  // Appends the page to `out`. REQUIRES: rows sorted, at least one. kStorage if Zstandard fails.
+  // Appends the page to `out`. REQUIRES: rows sorted, at least one. kStorage if it cannot be
+  // compressed.
   Status Encode(std::span<const PackedRow> rows, std::string* out);
 
  private:
   struct Columns;
-  struct Compressor;
+  void FillColumns(std::span<const PackedRow> rows, struct PageHeader* header);
+
   const std::unique_ptr<Columns> columns_;
-  const std::unique_ptr<Compressor> compressor_;
+  const std::unique_ptr<class PageCompressor> compressor_;
 };
 
 }  // namespace topicdb::columnar

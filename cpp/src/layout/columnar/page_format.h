@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -12,9 +14,11 @@ namespace topicdb::columnar {
 inline constexpr std::uint8_t kPageVersion = 1;
 inline constexpr std::size_t kHeaderBytes = 64;
 inline constexpr std::size_t kCrcBytes = 4;
+inline constexpr std::size_t kPackedColumns = 5;  // beside the values
 
 struct PageHeader {
   PageKind kind = PageKind::kPlain;
+  PageCodec codec = PageCodec::kNone;
   std::uint32_t rows = 0;
   std::uint32_t topics = 0;
   std::uint32_t runs = 0;  // plain only
@@ -79,6 +83,29 @@ class VarintReader {
   bool ok_ = true;
 };
 
+// Makes bodies smaller. Not thread-safe.
+class PageCompressor {
+ public:
+  explicit PageCompressor(PageCodec codec);
+  ~PageCompressor();
+  PageCompressor(const PageCompressor&) = delete;
+  PageCompressor& operator=(const PageCompressor&) = delete;
+
+  PageCodec codec() const { return codec_; }
+  // Appends the compressed body.
+  Status Compress(std::string_view body, std::string* out);
+
+ private:
+  const PageCodec codec_;
+  struct Contexts;
+  const std::unique_ptr<Contexts> contexts_;
+};
+
+// Fills `size` bytes at `out`. kCorruption if that is not what the stored bytes are of.
+Status Decompress(PageCodec codec, std::string_view stored, char* out, std::size_t size);
+// Whether a body can be so large.
+bool IsPossibleSize(PageCodec codec, std::size_t stored, std::size_t size);
+
 // Friends of Page.
 class PlainDecoder {
  public:
@@ -87,6 +114,11 @@ class PlainDecoder {
 class PackedDecoder {
  public:
   static Status Decode(const PageHeader& header, Page* page);
+
+ private:
+  static Status DecodeColumns(const PageHeader& header,
+                              std::span<const std::string_view, kPackedColumns> columns,
+                              Page* page);
 };
 
 }  // namespace topicdb::columnar

@@ -50,12 +50,18 @@ bool PageMerge::Concerns(const Extent& extent) const {
 
 Status PageMerge::List() {
   listed_ = true;
-  for (const bool sealed : {false, true}) {
-    Status fault;
-    TOPICDB_RETURN_IF_ERROR(reader_.ForEach(sealed, [&](Block block) {
-      fault = AddBlock(std::move(block));
-      return fault.ok();
-    }));
+  Status fault;
+  bool needs_older = true;
+  const auto add = [&](Block block) {
+    // Commits of fresh blocks follow those of sealed ones: who follows the log needs no older block.
+    needs_older = block.entry.extent.first_serial >= serial_min_;
+    fault = AddBlock(std::move(block));
+    return fault.ok() && needs_older;
+  };
+  TOPICDB_RETURN_IF_ERROR(reader_.ForEachFresh(add));
+  TOPICDB_RETURN_IF_ERROR(fault);
+  if (needs_older) {
+    TOPICDB_RETURN_IF_ERROR(reader_.ForEachSealed(add));
     TOPICDB_RETURN_IF_ERROR(fault);
   }
   std::stable_sort(blocks_.begin(), blocks_.end(), [&](const Block& a, const Block& b) {
@@ -208,7 +214,6 @@ void PageMerge::SelectRows(const Page& page, const DeletedRows* deleted, std::ui
                         (!range_.end.has_value() || extent.last_time < *range_.end) &&
                         extent.first_serial >= serial_min_ && extent.last_serial <= serial_max_;
   std::size_t next_deleted = 0;
-  rows->reserve(rows->size() + page.rows());
   for (std::uint32_t row = 0; row < page.rows(); ++row) {
     if (deleted != nullptr && next_deleted < deleted->size() && (*deleted)[next_deleted] == row) {
       ++next_deleted;
@@ -235,10 +240,7 @@ bool PageMerge::IsMasked(const Page& page, std::uint32_t row) const {
 
 void PageMerge::AddRun(std::vector<MergedRow> rows) {
   if (rows.empty()) return;
-  const auto by_key = [](const MergedRow& a, const MergedRow& b) { return a.key < b.key; };
-  if (!std::is_sorted(rows.begin(), rows.end(), by_key)) {
-    std::sort(rows.begin(), rows.end(), by_key);
-  }
+  SortRows(&rows);
   if (free_runs_.empty()) {
     free_runs_.push_back(runs_.size());
     runs_.emplace_back();
@@ -300,8 +302,7 @@ std::vector<MergedRow> PageMerge::FirstHalf() const {
     rows.insert(rows.end(), run.rows.begin() + static_cast<std::ptrdiff_t>(run.next),
                 run.rows.end());
   }
-  std::sort(rows.begin(), rows.end(),
-            [](const MergedRow& a, const MergedRow& b) { return a.key < b.key; });
+  SortRows(&rows);
   rows.resize(std::min<std::size_t>((rows.size() + 1) / 2, kPageRowsMax));
   std::size_t bytes = 0;
   std::size_t kept = 0;

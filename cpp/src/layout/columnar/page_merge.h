@@ -10,7 +10,6 @@
 // the rows is kept, copied out of the pages, and what was dropped is read again in another pass.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "layout/columnar/block_reader.h"
+#include "layout/columnar/row_sort.h"
 #include "layout/columnar/topic_selector.h"
 #include "layout/layout.h"
 
@@ -27,20 +27,6 @@ namespace topicdb::columnar {
 enum class MergeOrder {
   kTime,    // timestamp, serial, index
   kSerial,  // serial, index: as committed
-};
-
-// Place of a row in the order of a merge.
-struct RowKey {
-  std::uint64_t major = 0;
-  std::uint64_t middle = 0;
-  std::uint32_t minor = 0;
-  auto operator<=>(const RowKey&) const = default;
-};
-
-struct MergedRow {
-  RowKey key;
-  std::uint32_t slot;  // of its page
-  std::uint32_t row;
 };
 
 // Not thread-safe.

@@ -1,4 +1,4 @@
-// Packed pages. Between header and checksum a Zstandard frame of:
+// Packed pages. Between header and checksum, compressed:
 //
 //   sizes of the five columns that follow, u32 LE each
 //   topics    for each: stream (difference to the one before), bytes shared with the topic before,
@@ -9,8 +9,6 @@
 //   indexes   the same, from 0
 //   lengths   of the values
 //   values    (all that is left)
-
-#include <zstd.h>
 
 #include <algorithm>
 #include <array>
@@ -24,86 +22,158 @@ namespace topicdb::columnar {
 
 namespace {
 
-constexpr int kCompressionLevel = 3;
-// A frame cannot say more with fewer bytes: its largest block has 128 KiB and takes 4 bytes.
-constexpr std::size_t kRatioMax = 40'000;
-constexpr std::size_t kColumns = 5;
-
 std::size_t SharedPrefix(std::string_view a, std::string_view b) {
-  const auto end = std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(
-                                                            std::min(a.size(), b.size())),
-                                 b.begin());
-  return static_cast<std::size_t>(end.first - a.begin());
+  const std::size_t size = std::min(a.size(), b.size());
+  std::size_t shared = 0;
+  while (shared < size && a[shared] == b[shared]) ++shared;
+  return shared;
 }
 
 std::int64_t Difference(std::uint64_t a, std::uint64_t b) {
   return static_cast<std::int64_t>(a - b);
 }
 
+// Reads the columns of a packed page row by row.
+class RowDecoder {
+ public:
+  RowDecoder(const PageHeader& header, std::span<const std::string_view, kPackedColumns> columns)
+      : header_(header),
+        topics_(columns[0]),
+        times_(columns[1]),
+        serials_(columns[2]),
+        indexes_(columns[3]),
+        lengths_(columns[4]),
+        first_time_(static_cast<std::uint64_t>(header.extent.first_time)),
+        serial_(header.extent.first_serial) {}
+
+  struct Topic {
+    std::uint32_t stream;
+    std::size_t shared;
+    std::string_view suffix;
+    std::size_t rows;
+  };
+  // False if it is malformed. `topic_size`: of the one before.
+  bool NextTopic(std::size_t topic_size, std::size_t rows_left, Topic* topic) {
+    stream_ += topics_.Next();
+    topic->shared = topics_.Next();
+    topic->suffix = topics_.Bytes(topics_.Next());
+    topic->rows = topics_.Next();
+    topic->stream = static_cast<std::uint32_t>(stream_);
+    time_ = first_time_;
+    at_first_ = true;
+    return topics_.ok() && topic->shared <= topic_size && stream_ != 0 &&
+           stream_ <= std::numeric_limits<std::uint32_t>::max() && topic->rows != 0 &&
+           topic->rows <= rows_left;
+  }
+
+  struct Row {
+    std::int64_t time;
+    std::uint64_t serial;
+    std::uint32_t index;
+  };
+  bool NextRow(Row* row) {
+    time_ += static_cast<std::uint64_t>(UnZigZag(times_.Next()));
+    if (at_first_) first_time_ = time_;
+    at_first_ = false;
+    serial_ += static_cast<std::uint64_t>(UnZigZag(serials_.Next()));
+    index_ += static_cast<std::uint64_t>(UnZigZag(indexes_.Next()));
+    value_end_ += lengths_.Next();
+    *row = {static_cast<std::int64_t>(time_), serial_, static_cast<std::uint32_t>(index_)};
+    return row->time >= 0 && serial_ != 0 &&
+           index_ <= std::numeric_limits<std::uint32_t>::max() &&
+           value_end_ <= header_.value_bytes;
+  }
+  std::uint64_t value_end() const { return value_end_; }
+  bool Finished() const {
+    return topics_.Finished() && times_.Finished() && serials_.Finished() && indexes_.Finished() &&
+           lengths_.Finished() && value_end_ == header_.value_bytes;
+  }
+
+ private:
+  const PageHeader& header_;
+  VarintReader topics_;
+  VarintReader times_;
+  VarintReader serials_;
+  VarintReader indexes_;
+  VarintReader lengths_;
+  std::uint64_t stream_ = 0;
+  std::uint64_t first_time_;  // of the topic before
+  std::uint64_t time_ = 0;
+  bool at_first_ = true;
+  std::uint64_t serial_;
+  std::uint64_t index_ = 0;
+  std::uint64_t value_end_ = 0;
+};
+
+// Cuts the next column of the page off its memory for numbers.
+template <typename Number>
+Number* Cut(std::uint64_t** memory, std::size_t count) {
+  auto* const column = reinterpret_cast<Number*>(*memory);
+  *memory += (count * sizeof(Number) + sizeof(**memory) - 1) / sizeof(**memory);
+  return column;
+}
+
 }  // namespace
 
 struct PackedPageEncoder::Columns {
-  std::array<std::string, kColumns> columns;  // topics, times, serials, indexes, lengths
+  std::array<std::string, kPackedColumns> columns;  // topics, times, serials, indexes, lengths
   std::string body;
 };
 
-struct PackedPageEncoder::Compressor {
-  ZSTD_CCtx* const context = ZSTD_createCCtx();
-  Compressor() = default;
-  ~Compressor() { ZSTD_freeCCtx(context); }
-  Compressor(const Compressor&) = delete;
-  Compressor& operator=(const Compressor&) = delete;
-};
-
-PackedPageEncoder::PackedPageEncoder()
-    : columns_(std::make_unique<Columns>()), compressor_(std::make_unique<Compressor>()) {}
+PackedPageEncoder::PackedPageEncoder(PageCodec codec)
+    : columns_(std::make_unique<Columns>()), compressor_(std::make_unique<PageCompressor>(codec)) {}
 
 PackedPageEncoder::~PackedPageEncoder() = default;
 
-Status PackedPageEncoder::Encode(std::span<const PackedRow> rows, std::string* out) {
+void PackedPageEncoder::FillColumns(std::span<const PackedRow> rows, PageHeader* header) {
   auto& [topics, times, serials, indexes, lengths] = columns_->columns;
   for (std::string& column : columns_->columns) column.clear();
+  std::string_view topic;
+  std::uint32_t stream = 0;
+  auto first_time = static_cast<std::uint64_t>(header->extent.first_time);
+  std::uint64_t serial = header->extent.first_serial;
+  std::uint64_t index = 0;
+  for (std::size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
+    const PackedRow& first = rows[begin];
+    end = begin + 1;
+    while (end < rows.size() && rows[end].topic == first.topic &&
+           rows[end].stream == first.stream) {
+      ++end;
+    }
+    ++header->topics;
+    const std::size_t shared = SharedPrefix(topic, first.topic);
+    AppendVarint(&topics, first.stream - stream);
+    AppendVarint(&topics, shared);
+    AppendPrefixed(&topics, first.topic.substr(shared));
+    AppendVarint(&topics, end - begin);
+    std::uint64_t time = first_time;
+    for (const PackedRow& row : rows.subspan(begin, end - begin)) {
+      const auto row_time = static_cast<std::uint64_t>(row.time);
+      AppendVarint(&times, ZigZag(Difference(row_time, time)));
+      AppendVarint(&serials, ZigZag(Difference(row.serial, serial)));
+      AppendVarint(&indexes, ZigZag(Difference(row.index, index)));
+      AppendVarint(&lengths, row.value.size());
+      time = row_time;
+      serial = row.serial;
+      index = row.index;
+    }
+    first_time = static_cast<std::uint64_t>(first.time);
+    topic = first.topic;
+    stream = first.stream;
+  }
+}
+
+Status PackedPageEncoder::Encode(std::span<const PackedRow> rows, std::string* out) {
   PageHeader header;
   header.kind = PageKind::kPacked;
+  header.codec = compressor_->codec();
   header.rows = static_cast<std::uint32_t>(rows.size());
   header.extent = {rows[0].time, rows[0].time, rows[0].serial, rows[0].serial};
   for (const PackedRow& row : rows) {
     header.extent.Include(row.time, row.serial);
     header.value_bytes += static_cast<std::uint32_t>(row.value.size());
   }
-  std::string_view topic;
-  std::uint32_t stream = 0;
-  std::uint64_t topic_time = static_cast<std::uint64_t>(header.extent.first_time);
-  std::uint64_t serial = header.extent.first_serial;
-  std::uint64_t index = 0;
-  for (std::size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
-    const PackedRow& first = rows[begin];
-    end = begin + 1;
-    while (end < rows.size() && rows[end].stream == first.stream && rows[end].topic == first.topic) {
-      ++end;
-    }
-    ++header.topics;
-    const std::size_t shared = SharedPrefix(topic, first.topic);
-    AppendVarint(&topics, first.stream - stream);
-    AppendVarint(&topics, shared);
-    AppendPrefixed(&topics, first.topic.substr(shared));
-    AppendVarint(&topics, end - begin);
-    std::uint64_t time = topic_time;
-    for (std::size_t row = begin; row < end; ++row) {
-      const auto row_time = static_cast<std::uint64_t>(rows[row].time);
-      AppendVarint(&times, ZigZag(Difference(row_time, time)));
-      AppendVarint(&serials, ZigZag(Difference(rows[row].serial, serial)));
-      AppendVarint(&indexes, ZigZag(Difference(rows[row].index, index)));
-      AppendVarint(&lengths, rows[row].value.size());
-      time = row_time;
-      serial = rows[row].serial;
-      index = rows[row].index;
-    }
-    topic_time = static_cast<std::uint64_t>(first.time);
-    topic = first.topic;
-    stream = first.stream;
-  }
-
+  FillColumns(rows, &header);
   std::string& body = columns_->body;
   body.clear();
   for (const std::string& column : columns_->columns) {
@@ -114,16 +184,9 @@ Status PackedPageEncoder::Encode(std::span<const PackedRow> rows, std::string* o
   header.body_bytes = static_cast<std::uint32_t>(body.size());
 
   const std::size_t begin = out->size();
-  const std::size_t bound = ZSTD_compressBound(body.size());
-  out->resize(begin + kHeaderBytes + bound);
-  const std::size_t stored =
-      ZSTD_compressCCtx(compressor_->context, out->data() + begin + kHeaderBytes, bound,
-                        body.data(), body.size(), kCompressionLevel);
-  if (ZSTD_isError(stored) != 0) {
-    return StorageFault(std::string("compressing messages: ") + ZSTD_getErrorName(stored));
-  }
-  out->resize(begin + kHeaderBytes + stored);
-  header.stored_bytes = static_cast<std::uint32_t>(stored);
+  out->append(kHeaderBytes, '\0');
+  TOPICDB_RETURN_IF_ERROR(compressor_->Compress(body, out));
+  header.stored_bytes = static_cast<std::uint32_t>(out->size() - begin - kHeaderBytes);
   std::string header_bytes;
   AppendHeader(header, &header_bytes);
   out->replace(begin, kHeaderBytes, header_bytes);
@@ -131,118 +194,81 @@ Status PackedPageEncoder::Encode(std::span<const PackedRow> rows, std::string* o
   return Status::Ok();
 }
 
-namespace {
-
-struct Decompressor {
-  ZSTD_DCtx* const context = ZSTD_createDCtx();
-  Decompressor() = default;
-  ~Decompressor() { ZSTD_freeDCtx(context); }
-  Decompressor(const Decompressor&) = delete;
-  Decompressor& operator=(const Decompressor&) = delete;
-};
-
-Status Decompress(std::string_view frame, std::size_t size, std::string* body) {
-  thread_local const Decompressor decompressor;  // making one takes as long as a page
-  if (size > frame.size() * kRatioMax ||
-      ZSTD_getFrameContentSize(frame.data(), frame.size()) != size) {
+Status PackedDecoder::Decode(const PageHeader& header, Page* page) {
+  const std::string_view stored =
+      std::string_view(page->bytes_).substr(kHeaderBytes, header.stored_bytes);
+  if (!IsPossibleSize(header.codec, stored.size(), header.body_bytes)) {
     return PageFault("its size is wrong");
   }
-  body->resize(size);
-  const std::size_t got = ZSTD_decompressDCtx(decompressor.context, body->data(), size,
-                                              frame.data(), frame.size());
-  return got == size ? Status::Ok() : PageFault("it does not decompress");
-}
-
-}  // namespace
-
-Status PackedDecoder::Decode(const PageHeader& header, Page* page) {
-  std::string body;
+  page->body_ = std::make_unique_for_overwrite<char[]>(header.body_bytes);
+  page->body_bytes_ = header.body_bytes;
   TOPICDB_RETURN_IF_ERROR(
-      Decompress(std::string_view(page->bytes_).substr(kHeaderBytes, header.stored_bytes),
-                 header.body_bytes, &body));
-  page->bytes_ = std::move(body);
-  Decoder decoder(page->bytes_);
-  std::array<std::uint32_t, kColumns> sizes{};
+      Decompress(header.codec, stored, page->body_.get(), header.body_bytes));
+  page->bytes_ = {};
+  Decoder decoder({page->body_.get(), page->body_bytes_});
+  std::array<std::uint32_t, kPackedColumns> sizes{};
   for (std::uint32_t& size : sizes) size = decoder.Little<std::uint32_t>();
-  std::array<std::string_view, kColumns> columns;
-  for (std::size_t i = 0; i < kColumns; ++i) columns[i] = decoder.Bytes(sizes[i]);
+  std::array<std::string_view, kPackedColumns> columns;
+  for (std::size_t i = 0; i < kPackedColumns; ++i) columns[i] = decoder.Bytes(sizes[i]);
   page->values_ = decoder.rest();
-  if (!decoder.ok() || page->values_.size() != header.value_bytes) {
+  // Each row has at least a byte in each column but the first: no header can ask for more memory.
+  if (!decoder.ok() || page->values_.size() != header.value_bytes || sizes[1] < header.rows) {
     return PageFault("its columns do not fit its header");
   }
+  return DecodeColumns(header, columns, page);
+}
 
-  // Topic ends, streams, topics of rows, value offsets: one allocation.
+Status PackedDecoder::DecodeColumns(const PageHeader& header,
+                                    std::span<const std::string_view, kPackedColumns> columns,
+                                    Page* page) {
   const std::size_t topics = header.topics;
   const std::size_t rows = header.rows;
-  page->numbers_.resize(2 * topics + 2 * rows + 1);
-  std::uint32_t* const ends = page->numbers_.data();
-  std::uint32_t* const streams = ends + topics;
-  std::uint32_t* const row_topics = streams + topics;
-  std::uint32_t* const offsets = row_topics + rows;
-  page->own_times_.resize(rows);
-  page->own_serials_.resize(rows);
-  page->own_indexes_.resize(rows);
+  const std::size_t words = 2 * rows + 3 * (rows / 2 + 2) + 2 * (topics / 2 + 1);
+  page->numbers_ = std::make_unique_for_overwrite<std::uint64_t[]>(words);
+  page->numbers_bytes_ = words * sizeof(std::uint64_t);
+  std::uint64_t* memory = page->numbers_.get();
+  auto* const times = Cut<std::int64_t>(&memory, rows);
+  auto* const serials = Cut<std::uint64_t>(&memory, rows);
+  auto* const indexes = Cut<std::uint32_t>(&memory, rows);
+  auto* const row_topics = Cut<std::uint32_t>(&memory, rows);
+  auto* const offsets = Cut<std::uint32_t>(&memory, rows + 1);
+  auto* const ends = Cut<std::uint32_t>(&memory, topics);
+  auto* const streams = Cut<std::uint32_t>(&memory, topics);
 
-  VarintReader dictionary(columns[0]);
-  VarintReader times(columns[1]);
-  VarintReader serials(columns[2]);
-  VarintReader indexes(columns[3]);
-  VarintReader lengths(columns[4]);
+  RowDecoder decoder(header, columns);
   std::string& topic_bytes = page->own_topics_;
   std::size_t topic_begin = 0;
   std::size_t topic_size = 0;
-  std::uint64_t stream = 0;
-  auto topic_time = static_cast<std::uint64_t>(header.extent.first_time);
-  std::uint64_t serial = header.extent.first_serial;
-  std::uint64_t index = 0;
-  std::uint64_t value_end = 0;
   std::size_t row = 0;
   Extent extent{std::numeric_limits<std::int64_t>::max(), 0,
                 std::numeric_limits<std::uint64_t>::max(), 0};
-  for (std::size_t topic = 0; topic < topics; ++topic) {
-    stream += dictionary.Next();
-    const std::uint64_t shared = dictionary.Next();
-    const std::uint64_t further = dictionary.Next();
-    const std::string_view suffix = dictionary.Bytes(further);
-    const std::uint64_t count = dictionary.Next();
-    if (!dictionary.ok() || shared > topic_size || stream == 0 ||
-        stream > std::numeric_limits<std::uint32_t>::max() || count == 0 || count > rows - row ||
-        topic_bytes.size() + shared + further > kPageBytesMax) {
+  for (std::size_t number = 0; number < topics; ++number) {
+    RowDecoder::Topic topic{};
+    if (!decoder.NextTopic(topic_size, rows - row, &topic) ||
+        topic_bytes.size() + topic.shared + topic.suffix.size() > kPageBytesMax) {
       return PageFault("its topics are malformed");
     }
     const std::size_t begin = topic_bytes.size();
-    topic_bytes.resize(begin + shared);
-    std::copy_n(topic_bytes.data() + topic_begin, shared, topic_bytes.data() + begin);
-    topic_bytes.append(suffix);
+    topic_bytes.resize(begin + topic.shared);
+    std::copy_n(topic_bytes.data() + topic_begin, topic.shared, topic_bytes.data() + begin);
+    topic_bytes.append(topic.suffix);
     topic_begin = begin;
-    topic_size = shared + further;
-    ends[topic] = static_cast<std::uint32_t>(topic_bytes.size());
-    streams[topic] = static_cast<std::uint32_t>(stream);
-
-    std::uint64_t time = topic_time;
-    for (const std::size_t end = row + count; row < end; ++row) {
-      time += static_cast<std::uint64_t>(UnZigZag(times.Next()));
-      if (row + count == end) topic_time = time;
-      serial += static_cast<std::uint64_t>(UnZigZag(serials.Next()));
-      index += static_cast<std::uint64_t>(UnZigZag(indexes.Next()));
-      if (static_cast<std::int64_t>(time) < 0 || serial == 0 ||
-          index > std::numeric_limits<std::uint32_t>::max()) {
-        return PageFault("its columns are malformed");
-      }
-      row_topics[row] = static_cast<std::uint32_t>(topic);
-      page->own_times_[row] = static_cast<std::int64_t>(time);
-      page->own_serials_[row] = serial;
-      page->own_indexes_[row] = static_cast<std::uint32_t>(index);
-      extent.Include(static_cast<std::int64_t>(time), serial);
-      offsets[row] = static_cast<std::uint32_t>(value_end);
-      value_end += lengths.Next();
-      if (value_end > header.value_bytes) return PageFault("its values are malformed");
+    topic_size = topic_bytes.size() - begin;
+    ends[number] = static_cast<std::uint32_t>(topic_bytes.size());
+    streams[number] = topic.stream;
+    for (const std::size_t end = row + topic.rows; row < end; ++row) {
+      offsets[row] = static_cast<std::uint32_t>(decoder.value_end());
+      RowDecoder::Row decoded{};
+      if (!decoder.NextRow(&decoded)) return PageFault("its columns are malformed");
+      row_topics[row] = static_cast<std::uint32_t>(number);
+      times[row] = decoded.time;
+      serials[row] = decoded.serial;
+      indexes[row] = decoded.index;
+      extent.Include(decoded.time, decoded.serial);
     }
   }
-  offsets[rows] = static_cast<std::uint32_t>(value_end);
-  if (row != rows || !dictionary.Finished() || !times.Finished() || !serials.Finished() ||
-      !indexes.Finished() || !lengths.Finished() || value_end != header.value_bytes ||
-      extent != header.extent) {
+  offsets[rows] = static_cast<std::uint32_t>(decoder.value_end());
+  if (row != rows || !decoder.Finished() || extent != header.extent) {
     return PageFault("its columns are malformed");
   }
   page->topic_ends_ = {ends, topics};
@@ -250,9 +276,9 @@ Status PackedDecoder::Decode(const PageHeader& header, Page* page) {
   page->row_topics_ = {row_topics, rows};
   page->value_offsets_ = {offsets, rows + 1};
   page->topic_bytes_ = page->own_topics_;
-  page->times_ = page->own_times_;
-  page->serials_ = page->own_serials_;
-  page->indexes_ = page->own_indexes_;
+  page->times_ = {times, rows};
+  page->serials_ = {serials, rows};
+  page->indexes_ = {indexes, rows};
   return Status::Ok();
 }
 

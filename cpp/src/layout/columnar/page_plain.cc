@@ -60,10 +60,20 @@ void PlainPageBuilder::AddRow(std::uint32_t topic, std::int64_t time, std::uint6
 }
 
 std::vector<std::uint32_t> PlainPageBuilder::Streams() const {
-  std::vector<std::uint32_t> streams = streams_;
+  std::vector<std::uint32_t> streams;
+  for (const std::uint32_t stream : streams_) {
+    if (streams.empty() || streams.back() != stream) streams.push_back(stream);
+  }
   std::sort(streams.begin(), streams.end());
   streams.erase(std::unique(streams.begin(), streams.end()), streams.end());
   return streams;
+}
+
+void PlainPageBuilder::Reserve(std::size_t rows, std::size_t bytes) {
+  row_topics_.reserve(rows);
+  times_.reserve(rows);
+  value_offsets_.reserve(rows + 1);
+  values_.reserve(bytes);
 }
 
 std::vector<std::string_view> PlainPageBuilder::Encode() {
@@ -135,26 +145,30 @@ Status PlainDecoder::Decode(const PageHeader& header, Page* page) {
       !AreEnds(page->value_offsets_, header.value_bytes)) {
     return PageFault("its columns are malformed");
   }
-  page->own_serials_.reserve(rows);
-  page->own_indexes_.reserve(rows);
+  page->numbers_bytes_ = (rows + (rows + 1) / 2) * sizeof(std::uint64_t);
+  page->numbers_ = std::make_unique_for_overwrite<std::uint64_t[]>(rows + (rows + 1) / 2);
+  std::uint64_t* const serials = page->numbers_.get();
+  auto* const indexes = reinterpret_cast<std::uint32_t*>(serials + rows);
+  std::size_t row = 0;
   std::uint64_t previous = 0;
   for (const SerialRun& run : runs) {
     const std::uint64_t index_end = std::uint64_t{run.first_index} + run.rows;
     if (run.rows == 0 || run.serial < previous || index_end > (std::uint64_t{1} << 32) ||
-        run.rows > rows - page->own_serials_.size()) {
+        run.rows > rows - row) {
       return PageFault("its serials are malformed");
     }
     previous = run.serial;
-    page->own_serials_.insert(page->own_serials_.end(), run.rows, run.serial);
-    for (std::uint32_t i = 0; i < run.rows; ++i) page->own_indexes_.push_back(run.first_index + i);
+    for (std::uint32_t i = 0; i < run.rows; ++i, ++row) {
+      serials[row] = run.serial;
+      indexes[row] = run.first_index + i;
+    }
   }
-  if (page->own_serials_.size() != rows || page->own_serials_.front() == 0 ||
-      page->own_serials_.front() != header.extent.first_serial ||
-      page->own_serials_.back() != header.extent.last_serial) {
+  if (row != rows || serials[0] == 0 || serials[0] != header.extent.first_serial ||
+      serials[rows - 1] != header.extent.last_serial) {
     return PageFault("its serials are malformed");
   }
-  page->serials_ = page->own_serials_;
-  page->indexes_ = page->own_indexes_;
+  page->serials_ = {serials, rows};
+  page->indexes_ = {indexes, rows};
   return Status::Ok();
 }
 

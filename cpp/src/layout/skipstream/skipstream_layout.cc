@@ -126,6 +126,7 @@ class SkipstreamRemover : public SlabRemover {
 
 std::unique_ptr<SlabWriter> SkipstreamLayout::NewWriter(const SlabFamilies& families,
                                                         LayoutState* /*state*/,
+                                                        const ExpectedWrites& /*expected*/,
                                                         rocksdb::WriteBatch* batch) const {
   return std::make_unique<SkipstreamWriter>(families.main, batch, timestamp_bytes_);
 }

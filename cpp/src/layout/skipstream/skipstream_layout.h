@@ -19,6 +19,7 @@ class SkipstreamLayout : public Layout {
   bool seals() const override { return false; }
   Status Restore(const RocksSource&, bool, LayoutState*) const override { return Status::Ok(); }
   std::unique_ptr<SlabWriter> NewWriter(const SlabFamilies& families, LayoutState* state,
+                                        const ExpectedWrites& expected,
                                         rocksdb::WriteBatch* batch) const override;
   std::unique_ptr<SlabRemover> NewRemover(const RocksSource& source,
                                           rocksdb::WriteBatch* batch) const override;
@@ -30,6 +31,11 @@ class SkipstreamLayout : public Layout {
                                            const std::vector<RowMask>& masks) const override;
   std::unique_ptr<StreamReader> NewReader(const RocksSource& source,
                                           ReadRequest request) const override;
+  bool has_log() const override { return false; }
+  std::unique_ptr<LogReader> NewLogReader(const RocksSource&, const ReadRequest&,
+                                          std::uint64_t) const override {
+    return nullptr;
+  }
 
  private:
   const std::uint32_t timestamp_bytes_;

@@ -1,0 +1,53 @@
+// Bytes that are appended to, as a column of a batch.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <utility>
+
+namespace topicdb {
+
+// As std::string, but new room is not zeroed, and large buffers ask the system for huge pages: to
+// touch a column of 20 MB for the first time otherwise takes as long as to fill it.
+class ByteBuffer {
+ public:
+  ByteBuffer() = default;
+  ~ByteBuffer();
+  ByteBuffer(const ByteBuffer&) = delete;
+  ByteBuffer& operator=(const ByteBuffer&) = delete;
+  ByteBuffer(ByteBuffer&& other) noexcept { Swap(other); }
+  ByteBuffer& operator=(ByteBuffer&& other) noexcept {
+    ByteBuffer(std::move(other)).Swap(*this);
+    return *this;
+  }
+
+  std::size_t size() const { return size_; }
+  std::size_t capacity() const { return capacity_; }
+  std::string_view view() const { return {data_, size_}; }
+
+  void reserve(std::size_t capacity);
+  void append(std::string_view bytes);
+  void clear() { size_ = 0; }
+
+ private:
+  void Swap(ByteBuffer& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+  }
+
+  char* data_ = nullptr;
+  std::size_t size_ = 0;
+  std::size_t capacity_ = 0;
+};
+
+inline void ByteBuffer::append(std::string_view bytes) {
+  if (bytes.empty()) return;
+  if (size_ + bytes.size() > capacity_) {
+    reserve(size_ + bytes.size() > 2 * capacity_ ? size_ + bytes.size() : 2 * capacity_);
+  }
+  bytes.copy(data_ + size_, bytes.size());
+  size_ += bytes.size();
+}
+
+}  // namespace topicdb

@@ -1,0 +1,161 @@
+#include <algorithm>
+
+#include "store/stream_plan.h"
+#include "store/tail_impl.h"
+
+namespace topicdb {
+
+namespace {
+
+// A tail that waits looks so often whether it is to stop.
+constexpr std::chrono::milliseconds kWait(50);
+// And a read-only handle, whether there is something new.
+constexpr std::chrono::milliseconds kRefreshWait(250);
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+TailImpl::TailImpl(std::shared_ptr<DatabaseImpl> database, Filter filter,
+                   const TailOptions& options)
+    : database_(std::move(database)), filter_(std::move(filter)), serials_(options.after) {
+  for (const auto& shard : database_->Shards()) serials_.try_emplace(shard->index(), 0);
+  database_->Register(this);
+}
+
+TailImpl::~TailImpl() { Close(); }
+
+void TailImpl::Close() {
+  const ReaderLock in_use(database_->lifecycle());
+  Release();
+  database_->Unregister(this);
+}
+
+void TailImpl::Release() {
+  const MutexLock lock(mutex_);
+  closed_ = true;
+  cursors_.clear();
+}
+
+std::map<std::uint32_t, std::uint64_t> TailImpl::serials() const {
+  const MutexLock lock(mutex_);
+  return serials_;
+}
+
+Result<std::shared_ptr<const Batch>> TailImpl::Next(
+    const PageLimits& limits, std::optional<std::chrono::microseconds> timeout,
+    const InterruptCheck& interrupted) {
+  const bool read_only = database_->environment().read_only;
+  const auto pause = read_only ? kRefreshWait : kWait;
+  const auto began = Clock::now();
+  while (true) {
+    const std::uint64_t seen = database_->environment().commits->count();
+    TOPICDB_ASSIGN_OR_RETURN(auto batch, Poll(limits, interrupted));
+    if (batch != nullptr) return batch;
+    auto deadline = Clock::now() + pause;
+    if (timeout.has_value()) deadline = std::min(deadline, began + *timeout);
+    if (Clock::now() >= deadline) return std::shared_ptr<const Batch>();
+    if (interrupted && interrupted()) return Interrupted();
+    database_->environment().commits->WaitUntil(seen, deadline);
+    if (!read_only) continue;
+    TOPICDB_ENTER(database_);
+    TOPICDB_RETURN_IF_ERROR(database_->Refresh());
+  }
+}
+
+Result<std::shared_ptr<const Batch>> TailImpl::Poll(const PageLimits& limits,
+                                                    const InterruptCheck& interrupted) {
+  TOPICDB_ENTER(database_);
+  const std::vector<std::shared_ptr<Shard>> shards = database_->Shards();
+  const MutexLock lock(mutex_);
+  if (closed_) return Closed("this tail is closed");
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const auto& shard = shards[(next_shard_ + i) % shards.size()];
+    Cursor& cursor = cursors_[shard->index()];
+    if (cursor.readers.empty()) cursor.shard = shard;  // another one after a refresh
+    auto batch = std::make_shared<Batch>();
+    TOPICDB_RETURN_IF_ERROR(Read(&cursor, limits, interrupted, batch.get()));
+    if (batch->empty()) continue;
+    next_shard_ = static_cast<std::uint32_t>((next_shard_ + i + 1) % shards.size());
+    return std::shared_ptr<const Batch>(std::move(batch));
+  }
+  return std::shared_ptr<const Batch>();
+}
+
+void TailImpl::OpenReaders(Cursor* cursor) {
+  const std::uint64_t serial_min = serials_[cursor->shard->index()] + 1;
+  for (const SlabView& slab_view : cursor->view->slabs()) {
+    const Slab& slab = *slab_view.slab;
+    if (!slab.layout().has_log()) continue;
+    for (StreamSet& set : SelectStreams(slab, filter_, std::nullopt)) {
+      ReadRequest request;
+      request.streams = std::move(set.streams);
+      request.filter = filter_;
+      request.masks = MasksOf(cursor->view->deletes(), slab.id());
+      cursor->readers.push_back(
+          slab.layout().NewLogReader(cursor->view->Source(slab), request, serial_min));
+    }
+  }
+}
+
+Status TailImpl::Read(Cursor* cursor, const PageLimits& limits, const InterruptCheck& interrupted,
+                      Batch* batch) {
+  std::uint64_t& serial = serials_[cursor->shard->index()];
+  if (cursor->readers.empty()) {
+    cursor->view = cursor->shard->view();
+    if (cursor->view->serial() > serial) OpenReaders(cursor);
+  }
+  const std::string name = cursor->shard->Name();
+  std::uint64_t current = 0;  // commit that is being read
+  while (true) {
+    LogReader* first = nullptr;
+    CommitPlace head;
+    CommitPlace until{~std::uint64_t{0}, 0};
+    for (const auto& reader : cursor->readers) {
+      auto place = reader->Head(interrupted);
+      TOPICDB_RETURN_IF_ERROR(place.status().WithContext(name));
+      if (!place->has_value()) continue;
+      if (first == nullptr || **place < head) {
+        if (first != nullptr) until = std::min(until, head);
+        first = reader.get();
+        head = **place;
+      } else {
+        until = std::min(until, **place);
+      }
+    }
+    if (first == nullptr) {
+      cursor->readers.clear();
+      serial = std::max(serial, cursor->view->serial());
+      cursor->view.reset();
+      return Status::Ok();
+    }
+    const bool is_full = batch->size() >= limits.rows_max || batch->bytes() >= limits.bytes_max;
+    if (head.serial != current) {
+      serial = head.serial - 1;
+      if (is_full) return Status::Ok();
+      current = head.serial;
+    }
+    first->Read(std::min(until, CommitPlace{head.serial + 1, 0}), batch);
+  }
+}
+
+Tail::Tail(std::shared_ptr<TailImpl> impl) : impl_(std::move(impl)) {}
+
+Tail::~Tail() {
+  // In a forked child the locks may be in any state, and RocksDB must not be touched: leave it.
+  if (impl_->Forked()) new std::shared_ptr<TailImpl>(std::move(impl_));
+}
+
+Result<std::shared_ptr<const Batch>> Tail::Next(const PageLimits& limits,
+                                                std::optional<std::chrono::microseconds> timeout,
+                                                const InterruptCheck& interrupted) {
+  return impl_->Next(limits, timeout, interrupted);
+}
+
+std::map<std::uint32_t, std::uint64_t> Tail::serials() const { return impl_->serials(); }
+
+void Tail::Close() {
+  if (!impl_->Forked()) impl_->Close();
+}
+
+}  // namespace topicdb

@@ -1,0 +1,54 @@
+// The commit log, read shard by shard; see Tail in topicdb/tail.h.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/mutex.h"
+#include "store/database_impl.h"
+#include "topicdb/tail.h"
+
+namespace topicdb {
+
+class TailImpl : public ViewHolder {
+ public:
+  TailImpl(std::shared_ptr<DatabaseImpl> database, Filter filter, const TailOptions& options);
+  ~TailImpl() override;
+
+  Result<std::shared_ptr<const Batch>> Next(const PageLimits& limits,
+                                            std::optional<std::chrono::microseconds> timeout,
+                                            const InterruptCheck& interrupted)
+      TOPICDB_EXCLUDES(mutex_);
+  std::map<std::uint32_t, std::uint64_t> serials() const TOPICDB_EXCLUDES(mutex_);
+  void Close() TOPICDB_EXCLUDES(mutex_);
+  // REQUIRES: the database's lifecycle() is held, shared or alone.
+  void Release() override TOPICDB_EXCLUDES(mutex_);
+  bool Forked() const { return database_->fork_guard().Forked(); }
+
+ private:
+  // A shard that is being read. Readers go before the view, the view before the shard.
+  struct Cursor {
+    std::shared_ptr<Shard> shard;
+    std::shared_ptr<const ShardView> view;
+    std::vector<std::unique_ptr<LogReader>> readers;  // empty: all of a view was read
+  };
+
+  // What there is now; nullptr if that is nothing.
+  Result<std::shared_ptr<const Batch>> Poll(const PageLimits& limits,
+                                            const InterruptCheck& interrupted)
+      TOPICDB_EXCLUDES(mutex_);
+  Status Read(Cursor* cursor, const PageLimits& limits, const InterruptCheck& interrupted,
+              Batch* batch) TOPICDB_REQUIRES(mutex_);
+  void OpenReaders(Cursor* cursor) TOPICDB_REQUIRES(mutex_);
+
+  const std::shared_ptr<DatabaseImpl> database_;
+  const Filter filter_;
+  mutable Mutex mutex_;  // one call at a time
+  std::map<std::uint32_t, std::uint64_t> serials_ TOPICDB_GUARDED_BY(mutex_);
+  std::map<std::uint32_t, Cursor> cursors_ TOPICDB_GUARDED_BY(mutex_);  // by shard
+  std::uint32_t next_shard_ TOPICDB_GUARDED_BY(mutex_) = 0;
+  bool closed_ TOPICDB_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace topicdb
