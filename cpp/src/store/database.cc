@@ -15,6 +15,14 @@ namespace {
 constexpr std::size_t kExplainRows = 100'000;
 constexpr std::size_t kExplainBytes = std::size_t{16} << 20;
 
+// Of the reader of one stream.
+constexpr std::size_t kPageMemoryBytes = std::size_t{32} << 20;
+
+bool WasReadOnly(const ShardView& view, const SlabId& slab) {
+  const SlabView* const found = view.Find(slab);
+  return found != nullptr && found->read_only;
+}
+
 Status CheckIsHere(const DatabaseId& asked, const DatabaseImpl& impl, const char* what) {
   if (asked == impl.environment().database) return Status::Ok();
   return NotFound(std::string(what) + " belongs to another database than " +
@@ -128,7 +136,19 @@ Result<Page> Database::Next(const Iterator& iterator, const PageLimits& limits,
   // key.
   TimeRange range{std::nullopt, iterator.end};
   if (iterator.position.kind == Position::Kind::kAtTime) range.start = iterator.position.timestamp;
-  const auto reader = OpenReader(target, range, iterator.position);
+  // A reader that another call has left goes on, if nothing that it should see is newer.
+  ReaderCache::Entry entry = impl_->environment().readers->Take(iterator.Encode());
+  const bool is_current =
+      entry.reader != nullptr && entry.shard == moment.shard &&
+      entry.view->deletes_version() == moment.view->deletes_version() &&
+      (entry.view->serial() == moment.view->serial() || WasReadOnly(*entry.view, iterator.slab));
+  if (!is_current) {
+    entry.reader.reset();
+    entry.view = moment.view;
+    entry.shard = moment.shard;
+    entry.reader = OpenReader(target, range, iterator.position, kPageMemoryBytes);
+  }
+  const std::unique_ptr<StreamReader>& reader = entry.reader;
   auto batch = std::make_shared<Batch>();
   ReadOutcome outcome = ReadOutcome::kMore;
   while (batch->empty() && outcome == ReadOutcome::kMore) {
@@ -139,6 +159,10 @@ Result<Page> Database::Next(const Iterator& iterator, const PageLimits& limits,
   Page page{iterator, nullptr, read_only && outcome == ReadOutcome::kExhausted};
   page.iterator.position = reader->position();
   page.batch = std::move(batch);
+  if (outcome == ReadOutcome::kMore && !target.slab->layout().reads_one_stream()) {
+    entry.iterator = page.iterator.Encode();
+    impl_->environment().readers->Put(std::move(entry));
+  }
   return page;
 }
 

@@ -183,6 +183,7 @@ Status DatabaseImpl::Close() {
     holders.swap(holders_);
   }
   for (ViewHolder* holder : holders) holder->Release();
+  environment_->readers->Clear();
   environment_->sealer->Stop();
   std::vector<std::shared_ptr<Shard>> shards;
   {

@@ -80,7 +80,7 @@ bool Shard::Publish(SlabViews slabs, DeleteRecords deletes) {
   const rocksdb::Snapshot* snapshot = environment_->read_only ? nullptr : db_->GetSnapshot();
   auto view =
       std::make_shared<const ShardView>(environment_, db_.get(), snapshot, slabs_, deletes_,
-                                        state_.serial);
+                                        state_.serial, deletes_version_);
   bool has_transactions = false;
   {
     const MutexLock lock(view_mutex_);
@@ -88,6 +88,7 @@ bool Shard::Publish(SlabViews slabs, DeleteRecords deletes) {
     has_transactions = open_transactions_ > 0;
   }
   environment_->commits->Notify();
+  environment_->readers->Expire();
   return has_transactions;
 }
 

@@ -20,6 +20,7 @@
 #include "rocks/rocks_options.h"
 #include "store/commit_signal.h"
 #include "store/meta.h"
+#include "store/reader_cache.h"
 #include "store/retention_class.h"
 #include "store/sealer.h"
 #include "store/shard_commit.h"
@@ -47,6 +48,7 @@ struct ShardEnvironment {
   SealLimits seal_limits{};
   std::shared_ptr<Sealer> sealer = std::make_shared<Sealer>();              // thread-safe
   std::shared_ptr<CommitSignal> commits = std::make_shared<CommitSignal>();  // thread-safe
+  std::shared_ptr<ReaderCache> readers = std::make_shared<ReaderCache>();    // thread-safe
 };
 
 // A slab at the moment of a view: whether it was read-only then is part of what a reader sees.
@@ -65,13 +67,14 @@ class ShardView {
  public:
   ShardView(std::shared_ptr<const ShardEnvironment> environment, rocksdb::DB* db,
             const rocksdb::Snapshot* snapshot, SlabViews slabs, DeleteRecords deletes,
-            std::uint64_t serial)
+            std::uint64_t serial, std::uint64_t deletes_version)
       : environment_(std::move(environment)),
         db_(db),
         snapshot_(snapshot),
         slabs_(std::move(slabs)),
         deletes_(std::move(deletes)),
-        serial_(serial) {}
+        serial_(serial),
+        deletes_version_(deletes_version) {}
   ~ShardView();
   ShardView(const ShardView&) = delete;
   ShardView& operator=(const ShardView&) = delete;
@@ -83,6 +86,8 @@ class ShardView {
   const std::vector<meta::DeleteRecord>& deletes() const { return *deletes_; }
   // Of the last commit that it holds.
   std::uint64_t serial() const { return serial_; }
+  // Grows with each delete.
+  std::uint64_t deletes_version() const { return deletes_version_; }
   rocksdb::DB* db() const { return db_; }
   const rocksdb::Snapshot* snapshot() const { return snapshot_; }
   RocksSource Source(const Slab& slab) const { return {db_, snapshot_, slab.families()}; }
@@ -99,6 +104,7 @@ class ShardView {
   const SlabViews slabs_;
   const DeleteRecords deletes_;
   const std::uint64_t serial_;
+  const std::uint64_t deletes_version_;
 };
 
 // Thread-safe. Lock order: commit_mutex_, then a slab's mutex or view_mutex_. The locks of the
@@ -227,6 +233,7 @@ class Shard : private CommitSink, public Sealable {
   std::map<std::uint64_t, std::uint64_t> removed_ TOPICDB_GUARDED_BY(commit_mutex_);
   DeleteRecords deletes_ TOPICDB_GUARDED_BY(commit_mutex_) =
       std::make_shared<const std::vector<meta::DeleteRecord>>();
+  std::uint64_t deletes_version_ TOPICDB_GUARDED_BY(commit_mutex_) = 0;
   std::vector<SlabView> current_ TOPICDB_GUARDED_BY(commit_mutex_);  // by class
   Status sealing_status_ TOPICDB_GUARDED_BY(commit_mutex_);          // of its last step
   bool has_unlogged_ TOPICDB_GUARDED_BY(commit_mutex_) = false;  // commits that only memory has

@@ -112,6 +112,9 @@ void Shard::WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> com
   }
   builder->Apply();
   has_unlogged_ = has_unlogged_ || !logged;
+  for (const ShardCommit* commit : commits) {
+    if (commit->deleted > 0 || commit->hides) ++deletes_version_;
+  }
   state_ = builder->state();
   disk_written_bytes_ += builder->batch()->GetDataSize();
   DeleteRecords deletes = deletes_;
@@ -280,6 +283,7 @@ Status Shard::FinishDeletes() {
     for (bool more = true; more;) {
       TOPICDB_ASSIGN_OR_RETURN(more, RemoveHidden(deletes->front()));
     }
+    environment_->sealer->Wake(this);  // blocks may have become nearly empty
   }
 }
 
@@ -302,6 +306,7 @@ Result<bool> Shard::RemoveHidden(const meta::DeleteRecord& record) {
   }
   TOPICDB_RETURN_IF_ERROR(Write(rocksdb::WriteOptions(), &batch));
   removed_[record.serial] += expander.removed();
+  ++deletes_version_;
   if (!complete) return true;
   auto rest = *deletes_;
   std::erase_if(rest, is_it);

@@ -137,7 +137,8 @@ Result<std::unique_ptr<Scan>> TransactionImpl::NewScan(const Filter& filter,
     return options_.generation && target.slab->id().generation != *options_.generation;
   });
   auto source = std::make_unique<OverlaySource>(
-      std::make_unique<MergedSource>(std::move(targets), range), own_, KeyRange{filter, range});
+      std::make_unique<MergedSource>(std::move(targets), range), own_, KeyRange{filter, range},
+      database_->environment().schema.layout == LayoutKind::kSkipstream);
   return std::make_unique<Scan>(
       std::make_shared<ScanImpl>(database_, std::move(moments), std::move(source)));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "commit/key_range.h"
+#include "topicdb/topic.h"
 
 namespace topicdb {
 
@@ -77,16 +78,23 @@ std::vector<const TransactionWrites::Write*> TransactionWrites::FindAll(
 }
 
 OverlaySource::OverlaySource(std::unique_ptr<MessageSource> base, TransactionWrites own,
-                             const KeyRange& keys)
-    : base_(std::move(base)), own_(std::move(own)), own_rows_(own_.FindAll(keys)) {}
+                             const KeyRange& keys, bool overwrites)
+    : base_(std::move(base)),
+      own_(std::move(own)),
+      own_rows_(own_.FindAll(keys)),
+      overwrites_(overwrites) {}
+
+bool OverlaySource::IsDeletedOrReplaced(const MessageView& committed) const {
+  if (own_.IsDeleted(committed.topic, committed.timestamp)) return true;
+  if (!overwrites_ && !IsReservedTopic(committed.topic)) return false;  // those always overwrite
+  const TransactionWrites::Write* own = own_.Find(committed.topic, committed.timestamp);
+  return own != nullptr && !own->is_serial;
+}
 
 Result<ReadOutcome> OverlaySource::FindBase(const ReadLimits& limits) {
   while (true) {
     for (; row_ < page_.size(); ++row_) {
-      const MessageView message = page_.message(row_);
-      if (own_.IsDeleted(message.topic, message.timestamp)) continue;
-      const TransactionWrites::Write* own = own_.Find(message.topic, message.timestamp);
-      if (own == nullptr || own->is_serial) return ReadOutcome::kExhausted;
+      if (!IsDeletedOrReplaced(page_.message(row_))) return ReadOutcome::kExhausted;
     }
     if (base_exhausted_) return ReadOutcome::kExhausted;
     page_ = Batch();

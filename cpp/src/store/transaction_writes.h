@@ -56,17 +56,21 @@ class TransactionWrites {
 // deletes laid over it.
 class OverlaySource : public MessageSource {
  public:
-  OverlaySource(std::unique_ptr<MessageSource> base, TransactionWrites own, const KeyRange& keys);
+  // `overwrites`: the layout does, so an own write hides what is committed at its topic and time.
+  OverlaySource(std::unique_ptr<MessageSource> base, TransactionWrites own, const KeyRange& keys,
+                bool overwrites);
   Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) override;
 
  private:
   // Moves to the next committed message that is neither deleted nor replaced; kMore if
   // `examined_max` stopped it.
   Result<ReadOutcome> FindBase(const ReadLimits& limits);
+  bool IsDeletedOrReplaced(const MessageView& committed) const;
 
   const std::unique_ptr<MessageSource> base_;
   const TransactionWrites own_;
   const std::vector<const TransactionWrites::Write*> own_rows_;
+  const bool overwrites_;
   std::size_t next_own_ = 0;
   Batch page_;
   std::size_t row_ = 0;

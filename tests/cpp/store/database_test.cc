@@ -48,6 +48,7 @@ using Strings = std::vector<std::string>;
 TEST(Database, EqualTimestampsComeInTheOrderOfTheirCommits) {
   const TestDirectory directory;
   OpenOptions options;
+  options.schema.layout = LayoutKind::kSkipstream;
   options.schema.thresholds = {{0}};
   const auto database = OpenOk(directory / "db", options);
   AppendOk(*database, {{"z/1", 5, "1"}, {"a/1", 5, "2"}});

@@ -88,16 +88,29 @@ Status BlockSealing::ChooseSealed(std::vector<Block>* chosen) {
     }
     if (!found) break;
   }
-  if (!begin.has_value() && codec_ == PageCodec::kZstd) {
-    const auto other = std::find_if(blocks.begin(), blocks.end(), [&](const Block& block) {
-      return block.entry.codec != codec_;
-    });
-    if (other != blocks.end()) chosen->push_back(std::move(*other));
-  }
   if (begin.has_value()) {
     for (std::size_t i = *begin; i < *begin + kMergedMin; ++i) {
       chosen->push_back(std::move(blocks[i]));
     }
+    return Status::Ok();
+  }
+  TOPICDB_RETURN_IF_ERROR(ChooseDeleted(blocks, chosen));
+  if (!chosen->empty() || codec_ != PageCodec::kZstd) return Status::Ok();
+  const auto other = std::find_if(blocks.begin(), blocks.end(), [&](const Block& block) {
+    return block.entry.codec != codec_;
+  });
+  if (other != blocks.end()) chosen->push_back(std::move(*other));
+  return Status::Ok();
+}
+
+Status BlockSealing::ChooseDeleted(const std::vector<Block>& blocks, std::vector<Block>* chosen) {
+  for (const Block& block : blocks) {
+    TOPICDB_ASSIGN_OR_RETURN(const auto deleted, reader_.LoadDeleted(block.id));
+    std::size_t rows = 0;
+    for (const auto& [page, deleted_rows] : deleted) rows += deleted_rows.size();
+    if (2 * rows < block.entry.rows) continue;
+    chosen->push_back(block);
+    return Status::Ok();
   }
   return Status::Ok();
 }

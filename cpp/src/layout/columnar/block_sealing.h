@@ -47,8 +47,10 @@ class BlockSealing : public Sealing {
   };
 
   Status ChooseFresh(std::vector<Block>* chosen);
-  // Small ones to be merged; or else, in a closed slab, one to be compressed better.
+  // Small ones to be merged; or else one of which half is deleted; or else, in a closed slab, one to
+  // be compressed better.
   Status ChooseSealed(std::vector<Block>* chosen);
+  Status ChooseDeleted(const std::vector<Block>& blocks, std::vector<Block>* chosen);
   Status Load(std::vector<Block> chosen);
   // Fills rows_ and origins_.
   void Sort();
