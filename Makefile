@@ -45,6 +45,10 @@ crash: ## kill -9 a writing process again and again: TOPICDB_CRASH_ROUNDS times 
 bench: ## measure, and print the table
 	@scripts/bench.sh $(ARGS)
 
+.PHONY: bench-large
+bench-large: ## append millions of messages: does cost stay the same, and opening, and memory?
+	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/large.py $(ARGS)
+
 .PHONY: bench-commit
 bench-commit: ## measure commits, transactions and latencies beside SQLite and RocksDB
 	@scripts/bench_commit.sh $(ARGS)

@@ -10,7 +10,7 @@ import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import duckdb
 import lmdb
@@ -61,9 +61,10 @@ class Store(ABC):
 
 class TopicDb(Store):
     name = "TopicDB"
+    layout: Literal["columnar", "skipstream"] = "columnar"
 
     def __init__(self, path: Path) -> None:
-        self.database = topicdb.open(path, durability="os")
+        self.database = topicdb.open(path, durability="os", layout=self.layout)
 
     def append_rows(self, rows: list[Row]) -> None:
         self.database.append(rows)
@@ -79,6 +80,13 @@ class TopicDb(Store):
 
     def close(self) -> None:
         self.database.close()
+
+
+class Skipstream(TopicDb):
+    """TopicDB's other layout, for state: a key a message, and one for each level that varies."""
+
+    name = "skipstream"
+    layout = "skipstream"
 
 
 class RocksDict(Store):
@@ -192,7 +200,7 @@ class DuckDb(Store):
         self._connection.close()
 
 
-STORES: tuple[type[Store], ...] = (TopicDb, RocksDict, Lmdb, Sqlite, DuckDb)
+STORES: tuple[type[Store], ...] = (TopicDb, Skipstream, RocksDict, Lmdb, Sqlite, DuckDb)
 
 
 def encode_key(topic: str, timestamp: int) -> bytes:

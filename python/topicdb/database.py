@@ -58,7 +58,7 @@ def open(
     durability: Durability = "os",
     only_shards: Sequence[int] | None = None,
     cache_bytes: int = 32 << 20,
-    write_buffer_bytes: int = 32 << 20,
+    write_buffer_bytes: int = 64 << 20,
     seal_bytes: int = 16 << 20,
     flush_interval: str | timedelta = "10ms",
     idle_flush_interval: str | timedelta = "1ms",

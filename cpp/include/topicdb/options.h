@@ -94,7 +94,7 @@ struct OpenOptions {
   std::size_t cache_bytes = std::size_t{32} << 20;
   // Written messages kept in memory before they go to files, shared by all shards. Also bounds the
   // log that opening (and every read-only open beside a writer) has to replay.
-  std::size_t write_buffer_bytes = std::size_t{32} << 20;
+  std::size_t write_buffer_bytes = std::size_t{64} << 20;
   CommitOptions commit;
   // Layout columnar: so many bytes of messages are kept as they came, in each slab, before they are
   // sorted, compressed and indexed in the background. Reading is bounded by it.

@@ -268,7 +268,7 @@ Status Shard::DropSlab(std::uint32_t retention_class, std::uint32_t generation) 
 Status Shard::Flush() {
   if (environment_->read_only) return Status::Ok();
   const MutexLock lock(commit_mutex_);
-  TOPICDB_RETURN_IF_ERROR(FlushFamilies(*slabs_));
+  TOPICDB_RETURN_IF_ERROR(FlushFamilies(*slabs_, /*wait=*/true));
   has_unlogged_ = false;
   return DropRemoved(*slabs_);
 }
@@ -291,12 +291,15 @@ Status Shard::DropRemoved(const std::vector<SlabView>& slabs) {
   return Status::Ok();
 }
 
-Status Shard::FlushFamilies(const std::vector<SlabView>& slabs) {
+Status Shard::FlushFamilies(const std::vector<SlabView>& slabs, bool wait) {
   std::vector<rocksdb::ColumnFamilyHandle*> families{default_family_->get()};
   for (const SlabView& view : slabs) {
     for (rocksdb::ColumnFamilyHandle* family : FamiliesOf(*view.slab)) families.push_back(family);
   }
-  return rocks::FromRocks(db_->Flush(rocksdb::FlushOptions(), families), "flushing " + Name());
+  rocksdb::FlushOptions options;
+  options.wait = wait;
+  options.allow_write_stall = true;  // or it waits for a moment at which it stalls nobody
+  return rocks::FromRocks(db_->Flush(options, families), "flushing " + Name());
 }
 
 ShardStats Shard::Stats() const {

@@ -186,7 +186,8 @@ class Shard : private CommitSink, public Sealable {
   // Sees to it that sealing does not make parts of commits durable that are not in the log.
   Status FlushUnlogged() TOPICDB_EXCLUDES(commit_mutex_);
   Status DropRemoved(const std::vector<SlabView>& slabs);
-  Status FlushFamilies(const std::vector<SlabView>& slabs);
+  Status FlushFamilies(const std::vector<SlabView>& slabs, bool wait);
+  void FlushSealed() TOPICDB_EXCLUDES(commit_mutex_);
   // Waits while far more is fresh than should be.
   void WaitForSealing() TOPICDB_EXCLUDES(commit_mutex_);
   // Whether the transaction may be applied: conflicts, preconditions, generation.

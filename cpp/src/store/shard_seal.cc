@@ -10,7 +10,7 @@ namespace topicdb {
 namespace {
 
 // A commit waits while so many times the bounds are fresh.
-constexpr std::uint64_t kFreshPatience = 4;
+constexpr std::uint64_t kFreshPatience = 2;
 // Closing seals what is fresh if it is at least this part of the bound.
 constexpr std::uint64_t kFreshAtClose = 16;
 
@@ -60,8 +60,9 @@ Status Shard::SealAll() {
 }
 
 Status Shard::SealSlabs(SealScope scope) {
-  const auto moment = view();
-  for (const SlabView& slab_view : moment->slabs()) {
+  // Not the view: as long as that is held, files keep what sealing has removed.
+  const SlabViews slabs = view()->shared_slabs();
+  for (const SlabView& slab_view : *slabs) {
     if (!slab_view.slab->layout().seals()) continue;
     for (bool more = true; more;) {
       const bool may_stop = scope == SealScope::kDue;
@@ -77,6 +78,7 @@ Status Shard::SealSlabs(SealScope scope) {
       environment_->sealer->NotifyStep();
       TOPICDB_RETURN_IF_ERROR(sealed.status());
       more = *sealed;
+      if (more) FlushSealed();
     }
   }
   return Status::Ok();
@@ -109,6 +111,18 @@ Result<bool> Shard::SealStep(const Slab& slab, SealScope scope) {
   return true;
 }
 
+// Now that fresh blocks have become sealed ones, few of them are left in memory, and those that were
+// removed there need never be written to a file.
+void Shard::FlushSealed() {
+  const std::uint64_t memory = Property("rocksdb.cur-size-all-mem-tables");
+  const SlabViews slabs = view()->shared_slabs();
+  std::uint64_t fresh = 0;
+  for (const SlabView& slab_view : *slabs) fresh += slab_view.slab->layout_state()->fresh_bytes;
+  if (memory < environment_->resources.write_buffer_bytes / 2 || memory < 4 * fresh) return;
+  // Not waited for. What fails here fails again where it matters.
+  FlushFamilies(*slabs, /*wait=*/false).IgnoreError();
+}
+
 Status Shard::FlushUnlogged() {
   SlabViews slabs;
   {
@@ -117,7 +131,7 @@ Status Shard::FlushUnlogged() {
     has_unlogged_ = false;
     slabs = slabs_;
   }
-  const Status status = FlushFamilies(*slabs);
+  const Status status = FlushFamilies(*slabs, /*wait=*/true);
   if (status.ok()) return status;
   const MutexLock lock(commit_mutex_);
   has_unlogged_ = true;
