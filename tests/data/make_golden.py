@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import topicdb
 from model.model import Model, Schema
+from model.topics import matches
 
 # Not part of the format, and it names directories of the machine.
 LEFT_OUT = ("LOG", "LOG.old.*")
@@ -28,20 +29,26 @@ SCAN_FILTERS = ["#", "site/+/temp", "site/3/#", "+/3/+", "$SYS/#", "alarm/#", "Ã
 
 SCHEMAS = {
     "messages": Schema(
-        shards=2, thresholds=(3, 2), structures=("hint/+/x/#",), retention=("alarm/#", "$SYS/#")
+        shards=2,
+        thresholds=(3, 2),
+        structures=("hint/+/x/#",),
+        retention=("alarm/#", "$SYS/#"),
+        layout="skipstream",
     ),
-    "map": Schema(shards=1, thresholds=(0,), timestamp_bytes=0),
-    "killed": Schema(shards=2, thresholds=(2,)),
+    "map": Schema(shards=1, thresholds=(0,), timestamp_bytes=0, layout="skipstream"),
+    "killed": Schema(shards=2, thresholds=(2,), layout="skipstream"),
 }
 
 
 class Writer:
     """A database and the model of it, written together."""
 
-    def __init__(self, path: Path, schema: Schema) -> None:
+    def __init__(self, path: Path, schema: Schema, **options: Any) -> None:
         self.model = Model(schema)
         self.db = topicdb.open(
             path,
+            **options,
+            layout=schema.layout,  # type: ignore[arg-type]
             shards=schema.shards,
             thresholds=schema.thresholds,
             structures=schema.structures,
@@ -51,6 +58,12 @@ class Writer:
 
     def append(self, rows: list[tuple[str, int, bytes]]) -> None:
         self.model.append(rows, self.db.append(rows).serials)
+
+    def delete(self, filter: str) -> None:
+        for slab in self.model.slabs.values():
+            for place in [p for p, e in slab.entries.items() if matches(filter, e.topic)]:
+                del slab.entries[place]
+        self.db.delete(filter)
 
     def rotate(self, retention_class: str | None = None) -> None:
         self.db.rotate(retention_class)

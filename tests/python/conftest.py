@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, settings
 TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS))  # for tests/model
 
+from support import LAYOUTS, Layout  # noqa: E402
+
 import topicdb  # noqa: E402
 
 # A job in the background of a shell ignores Ctrl-C, and so would every process that the tests start
@@ -60,15 +62,22 @@ def db_path(tmp_path: Path) -> Path:
     return tmp_path / "test.db"
 
 
+@pytest.fixture(params=LAYOUTS)
+def layout(request: pytest.FixtureRequest) -> Layout:
+    """Each layout in turn: for what is the same in all of them."""
+    found: Layout = request.param
+    return found
+
+
 @pytest.fixture
-def db(db_path: Path) -> Iterator[topicdb.Database]:
-    """An empty database with the default schema."""
-    with topicdb.open(db_path) as database:
+def db(db_path: Path, layout: Layout) -> Iterator[topicdb.Database]:
+    """An empty database with the default schema, in each layout."""
+    with topicdb.open(db_path, layout=layout) as database:
         yield database
 
 
 @pytest.fixture
-def sharded_db(db_path: Path) -> Iterator[topicdb.Database]:
-    """An empty database with three shards."""
-    with topicdb.open(db_path, shards=3) as database:
+def sharded_db(db_path: Path, layout: Layout) -> Iterator[topicdb.Database]:
+    """An empty database with three shards, in each layout."""
+    with topicdb.open(db_path, shards=3, layout=layout) as database:
         yield database

@@ -12,9 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from model.model import shard_of
+
+Layout: TypeAlias = Literal["columnar", "skipstream"]
+LAYOUTS: tuple[Layout, ...] = ("columnar", "skipstream")
 
 # Long enough for a loaded machine; a child that takes longer hangs.
 CHILD_TIMEOUT_S = 120
@@ -135,6 +138,13 @@ def fork_and_run(check: Callable[[], object]) -> str:
     _, status = os.waitpid(pid, 0)
     assert status == 0, f"the forked child ended with status {status}: {text}"
     return text
+
+
+def newest(database: Any, topic: str, timestamp: int = 0) -> bytes | None:
+    """The value of a topic and time; the last one written where the layout keeps all."""
+    with database.transaction(key=topic) as tx:
+        value: bytes | None = tx.get(topic, timestamp)
+    return value
 
 
 @contextmanager

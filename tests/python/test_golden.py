@@ -1,6 +1,6 @@
 """Databases written by released versions open and hold what they held.
 
-tests/data/make_golden.py wrote them; the manifest beside them says what is in them.
+tests/data/make_golden*.py wrote them; the manifests beside them say what is in them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ VERSIONS = ["v1"]
 
 
 def manifest_of(version: str) -> dict[str, Any]:
-    path = DATA / version / "manifest.json"
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["databases"]
+    found: dict[str, Any] = {}
+    for name in ("manifest.json", "columnar.json"):
+        text = (DATA / version / name).read_text(encoding="utf-8")
+        found |= json.loads(text)["databases"]
     return found
 
 
-GOLDEN = [(version, name) for version in VERSIONS for name in ("messages", "map", "killed")]
+GOLDEN = [(version, name) for version in VERSIONS for name in manifest_of(version)]
 
 
 @pytest.fixture(params=GOLDEN, ids="/".join)

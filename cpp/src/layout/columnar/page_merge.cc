@@ -53,12 +53,15 @@ Status PageMerge::List() {
   Status fault;
   bool needs_older = true;
   const auto add = [&](Block block) {
-    // Commits of fresh blocks follow those of sealed ones: who follows the log needs no older block.
-    needs_older = block.entry.extent.first_serial >= serial_min_;
     fault = AddBlock(std::move(block));
-    return fault.ok() && needs_older;
+    return fault.ok();
   };
-  TOPICDB_RETURN_IF_ERROR(reader_.ForEachFresh(add));
+  TOPICDB_RETURN_IF_ERROR(reader_.ForEachFresh([&](Block block) {
+    // Fresh blocks come from the last to the first, and sealed ones hold what was committed before
+    // them: who follows the log needs no older one.
+    needs_older = block.entry.extent.first_serial >= serial_min_;
+    return add(std::move(block)) && needs_older;
+  }));
   TOPICDB_RETURN_IF_ERROR(fault);
   if (needs_older) {
     TOPICDB_RETURN_IF_ERROR(reader_.ForEachSealed(add));

@@ -1,0 +1,237 @@
+// A slab of the columnar layout in a RocksDB of its own, beside a list of the messages that must be
+// in it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "layout/columnar/block_reader.h"
+#include "layout/columnar/columnar_layout.h"
+#include "layout/columnar/page_examples.h"
+#include "rocks/rocks_compat.h"
+#include "test_directory.h"
+
+namespace topicdb::columnar {
+
+class ColumnarSlab {
+ public:
+  ColumnarSlab() { Open(); }
+  ~ColumnarSlab() { Close(); }
+  ColumnarSlab(const ColumnarSlab&) = delete;
+  ColumnarSlab& operator=(const ColumnarSlab&) = delete;
+
+  // As after a crash: what is written is there, the state is that of Restore.
+  void Reopen() {
+    Close();
+    Open();
+  }
+
+  // Writes a fresh block, or several if it is large, as one commit; serials and indexes are given.
+  void Write(Rows rows) {
+    rocksdb::WriteBatch batch;
+    const auto writer = layout_.NewWriter(families(), state_.get(), {}, &batch);
+    const std::uint64_t serial = next_serial_++;
+    for (std::uint32_t index = 0; index < rows.size(); ++index) {
+      Row& row = rows[index];
+      row.serial = serial;
+      row.index = index;
+      ASSERT_TRUE(
+          writer->Add({row.stream, row.topic, {}, row.time, serial, index, row.value}).ok());
+    }
+    ASSERT_TRUE(writer->Finish().ok());
+    ASSERT_TRUE(db_->Write({}, &batch).ok());
+    writer->Apply();
+    rows_.insert(rows_.end(), rows.begin(), rows.end());
+  }
+
+  // One step of sealing; false if there was nothing to do. `between` runs before Install.
+  bool Seal(SealScope scope, const std::function<void()>& between = {}) {
+    const auto sealing = layout_.NewSealing(Source(), state_.get(), limits);
+    const auto gathered = sealing->Gather(scope);
+    EXPECT_TRUE(gathered.ok()) << gathered.status().message();
+    if (!gathered.ok() || !*gathered) return false;
+    Check(sealing->WriteData());
+    if (between) between();
+    rocksdb::WriteBatch batch;
+    Check(sealing->Install(Source(), &batch));
+    EXPECT_TRUE(db_->Write({}, &batch).ok());
+    sealing->Apply();
+    return true;
+  }
+  void SealAll(SealScope scope) {
+    while (Seal(scope)) {
+    }
+  }
+
+  // Deletes the messages of a request; how many.
+  std::size_t Remove(const ReadRequest& request) {
+    std::size_t removed = 0;
+    EXPECT_TRUE(RemoveSome(request, std::numeric_limits<std::size_t>::max(), &removed));
+    EXPECT_EQ(removed, Forget(request));
+    return removed;
+  }
+  // One step of a large delete: leaves the list as it is. False if some messages remain.
+  bool RemoveSome(const ReadRequest& request, std::size_t rows_max, std::size_t* removed) {
+    rocksdb::WriteBatch batch;
+    const auto remover = layout_.NewRemover(Source(), &batch);
+    const auto complete = remover->Remove(request, rows_max, removed);
+    Check(complete.status());
+    Check(remover->Finish());
+    EXPECT_TRUE(db_->Write({}, &batch).ok());
+    return complete.ok() && *complete;
+  }
+  // Removes messages from the list alone; how many.
+  std::size_t Forget(const ReadRequest& request) {
+    return std::erase_if(rows_, [&](const Row& row) { return IsWanted(request, row); });
+  }
+
+  static bool IsWanted(const ReadRequest& request, const Row& row) {
+    if (request.streams.has_value() && std::find(request.streams->begin(), request.streams->end(),
+                                                 row.stream) == request.streams->end()) {
+      return false;
+    }
+    const Position& position = request.position;
+    const bool is_behind =
+        position.kind == Position::Kind::kAtTime
+            ? row.time >= position.timestamp
+            : std::tuple(row.time, row.serial, row.index) >
+                  std::tuple(position.timestamp, position.serial, position.index);
+    return is_behind && row.serial <= request.serial_max && Contains(request.range, row.time) &&
+           request.filter.Matches(row.topic) &&
+           std::none_of(request.masks.begin(), request.masks.end(), [&](const RowMask& mask) {
+             return mask.Hides(row.topic, row.time, row.serial);
+           });
+  }
+  // What a read must find, in its order.
+  Rows Expected(const ReadRequest& request) const {
+    Rows wanted;
+    for (const Row& row : rows_) {
+      if (IsWanted(request, row)) wanted.push_back(row);
+    }
+    std::sort(wanted.begin(), wanted.end(), [](const Row& a, const Row& b) {
+      return std::tuple(a.time, a.serial, a.index) < std::tuple(b.time, b.serial, b.index);
+    });
+    return wanted;
+  }
+
+  std::vector<Block> Sealed() const {
+    std::vector<Block> blocks;
+    Check(BlockReader(Source()).ForEachSealed([&](Block block) {
+      blocks.push_back(std::move(block));
+      return true;
+    }));
+    return blocks;
+  }
+  // Keys of pages of sealed blocks.
+  std::set<std::string> PageKeys() const {
+    std::set<std::string> keys;
+    const std::unique_ptr<rocksdb::Iterator> pages(
+        db_->NewIterator(rocksdb::ReadOptions(), families().sealed));
+    for (pages->SeekToFirst(); pages->Valid(); pages->Next()) keys.insert(pages->key().ToString());
+    return keys;
+  }
+  // Which pages there must be.
+  std::set<std::string> PageKeysOfBlocks() const {
+    std::set<std::string> keys;
+    for (const Block& block : Sealed()) {
+      for (std::uint32_t page = 0; page < block.entry.pages; ++page) {
+        keys.insert(SealedPageKey(block.id, page));
+      }
+    }
+    return keys;
+  }
+  // Records of one kind.
+  std::size_t CountOf(RecordKind kind) const {
+    std::size_t count = 0;
+    const std::unique_ptr<rocksdb::Iterator> records(
+        db_->NewIterator(rocksdb::ReadOptions(), families().main));
+    const std::string prefix = KindPrefix(kind);
+    for (records->Seek(prefix); records->Valid() && records->key().starts_with(prefix);
+         records->Next()) {
+      ++count;
+    }
+    return count;
+  }
+
+  SlabFamilies families() const { return {handles_[1], handles_[2]}; }
+  RocksSource Source(const rocksdb::Snapshot* snapshot = nullptr) const {
+    return {db_.get(), snapshot, families()};
+  }
+  rocksdb::DB& db() { return *db_; }
+  LayoutState& state() { return *state_; }
+  const Layout& layout() const { return layout_; }
+  const Rows& rows() const { return rows_; }
+
+  // Small, so that a few messages make many blocks and pages.
+  SealLimits limits{4'000, 10, 8'000, 500};
+
+ private:
+  static void Check(const Status& status) { EXPECT_TRUE(status.ok()) << status.message(); }
+
+  void Open() {
+    rocksdb::DBOptions options;
+    options.create_if_missing = true;
+    options.create_missing_column_families = true;
+    const rocks::Families families{{"default", {}}, {"main", {}}, {"sealed", {}}};
+    ASSERT_TRUE(rocks::Open(options, directory_ / "db", families, &handles_, &db_).ok());
+    state_ = std::make_unique<LayoutState>();
+    Check(layout_.Restore(Source(), false, state_.get()));
+  }
+  void Close() {
+    for (rocksdb::ColumnFamilyHandle* handle : handles_) {
+      EXPECT_TRUE(db_->DestroyColumnFamilyHandle(handle).ok());
+    }
+    handles_.clear();
+    db_.reset();
+  }
+
+  const TestDirectory directory_;
+  const ColumnarLayout layout_;
+  std::unique_ptr<rocksdb::DB> db_;
+  rocks::FamilyHandles handles_;
+  std::unique_ptr<LayoutState> state_;
+  std::uint64_t next_serial_ = 1;
+  Rows rows_;  // in the order of commits
+};
+
+inline ReadRequest Request(const std::string& filter) {
+  ReadRequest request;
+  request.filter = Filter::Parse(filter).value();
+  return request;
+}
+
+// Everything that a reader of the layout gives. Values tell messages apart: streams, serials and
+// indexes are 0.
+inline Rows ReadAll(const ColumnarSlab& slab, const ReadRequest& request,
+                    const ReadLimits& limits = {1'000, 1 << 20, 1'000'000}) {
+  Rows rows;
+  const auto reader = slab.layout().NewReader(slab.Source(), request);
+  while (true) {
+    Batch batch;
+    const auto outcome = reader->Read(limits, &batch);
+    EXPECT_TRUE(outcome.ok()) << outcome.status().message();
+    EXPECT_LE(batch.size(), limits.rows_max);
+    for (std::size_t row = 0; row < batch.size(); ++row) {
+      rows.push_back({0, std::string(batch.topic(row)), batch.timestamp(row), 0, 0,
+                      std::string(batch.value(row))});
+    }
+    if (!outcome.ok() || *outcome == ReadOutcome::kExhausted) return rows;
+  }
+}
+
+// Rows as ReadAll gives them.
+inline Rows AsRead(Rows rows) {
+  for (Row& row : rows) row.stream = row.index = static_cast<std::uint32_t>(row.serial = 0);
+  return rows;
+}
+
+}  // namespace topicdb::columnar
