@@ -10,10 +10,10 @@ namespace py = pybind11;
 
 namespace {
 
-// A type of CPython's own kind: calling into a bound C++ function takes as long as making a message.
+// A type of CPython's own kind: calling into a bound C++ function takes as long as making a
+// message.
 struct IteratorObject {
-  PyObject_HEAD
-  std::shared_ptr<const Batch>* batch;  // null at the end
+  PyObject_HEAD std::shared_ptr<const Batch>* batch;  // null at the end
   std::size_t row;
 };
 

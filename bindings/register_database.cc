@@ -84,16 +84,13 @@ CommitOptions ParseCommit(const CommitNumbers& numbers) {
   return options;
 }
 
-std::unique_ptr<Database> Open(const std::string& path, bool read_only,
-                               const std::optional<Numbers>& only_shards,
-                               const std::string& durability, std::size_t cache_bytes,
-                               std::size_t write_buffer_bytes, std::size_t seal_bytes,
-                               OptionalNumber shards,
-                               const OptionalText& layout, OptionalNumber timestamp_bytes,
-                               std::optional<std::vector<std::string>> structures,
-                               const std::optional<Numbers>& thresholds,
-                               const std::optional<Retention>& retention,
-                               const CommitNumbers& commit, std::int64_t quota_bytes) {
+std::unique_ptr<Database> Open(
+    const std::string& path, bool read_only, const std::optional<Numbers>& only_shards,
+    const std::string& durability, std::size_t cache_bytes, std::size_t write_buffer_bytes,
+    std::size_t seal_bytes, OptionalNumber shards, const OptionalText& layout,
+    OptionalNumber timestamp_bytes, std::optional<std::vector<std::string>> structures,
+    const std::optional<Numbers>& thresholds, const std::optional<Retention>& retention,
+    const CommitNumbers& commit, std::int64_t quota_bytes) {
   OpenOptions options;
   if (quota_bytes < 0) throw py::value_error("quota_bytes: a size cannot be negative");
   options.quota_bytes = static_cast<std::uint64_t>(quota_bytes);
@@ -254,8 +251,8 @@ py::object NewTail(const Database& self, const py::str& filter,
 py::dict Explain(const Database& self, const py::str& filter, OptionalTime start,
                  OptionalTime end) {
   const Filter parsed = ParseFilter(filter);
-  const Explanation found = Unwrap(
-      WithoutGil([&] { return self.Explain(parsed, {start, end}, &PythonInterrupts); }));
+  const Explanation found =
+      Unwrap(WithoutGil([&] { return self.Explain(parsed, {start, end}, &PythonInterrupts); }));
   py::dict result;
   result["slabs"] = found.slabs;
   result["streams"] = found.streams;
@@ -333,9 +330,10 @@ void RegisterDatabase(py::module_& module) {
                        py::release_gil_before_calling_cpp_dtor())
       .def_static("open", &Open, py::arg("path"), py::kw_only(), py::arg("read_only"),
                   py::arg("only_shards"), py::arg("durability"), py::arg("cache_bytes"),
-                  py::arg("write_buffer_bytes"), py::arg("seal_bytes"), py::arg("shards"), py::arg("layout"),
-                  py::arg("timestamp_bytes"), py::arg("structures"), py::arg("thresholds"),
-                  py::arg("retention"), py::arg("commit"), py::arg("quota_bytes"))
+                  py::arg("write_buffer_bytes"), py::arg("seal_bytes"), py::arg("shards"),
+                  py::arg("layout"), py::arg("timestamp_bytes"), py::arg("structures"),
+                  py::arg("thresholds"), py::arg("retention"), py::arg("commit"),
+                  py::arg("quota_bytes"))
       .def_property_readonly("path", &Database::path)
       .def_property_readonly("schema", &SchemaOf)
       .def_property_readonly("closed", &Database::closed)

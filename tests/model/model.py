@@ -86,8 +86,10 @@ class Slab:
         assert not self.read_only
         key = self.structures.learn(entry.topic)
         assert self.stream_of.setdefault(entry.topic, key) == key, "a topic changed its stream"
-        place = (entry.serial, entry.position) if self.keeps_all else ()
-        self.entries[entry.topic, entry.timestamp, *place] = entry
+        place: tuple[Any, ...] = (entry.topic, entry.timestamp)
+        if self.keeps_all:
+            place += (entry.serial, entry.position)
+        self.entries[place] = entry
         self.written += 1
         self.written_bytes += len(entry.topic.encode()) + len(entry.value)
         first, last = self.first_timestamp, self.last_timestamp

@@ -15,8 +15,10 @@ from model.topics import matches
 
 Key: TypeAlias = tuple[str, int]
 """(topic, timestamp)"""
-Generation: TypeAlias = "dict[Key, tuple[int, bytes]]"
-"""Messages with a number that rises with each write."""
+Written: TypeAlias = tuple[int, bytes]
+"""A value with a number that rises with each write."""
+Generation: TypeAlias = "dict[Key, list[Written]]"
+"""Messages, the newest of a key last; one of each key unless all are kept."""
 Range: TypeAlias = "tuple[str, int, int | None]"
 """(filter, start, end)"""
 
@@ -31,33 +33,46 @@ def in_range(key: Key, keys: Range) -> bool:
 class State:
     """Messages of a shard, by generation; the last is the current one."""
 
+    keeps_all: bool
+    """Whether a message leaves those of the same topic and timestamp alone (layout columnar)."""
     generations: list[Generation] = field(default_factory=lambda: [{}])
     writes: int = 0
 
     def write(self, key: Key, value: bytes) -> None:
         self.writes += 1
-        self.generations[-1][key] = (self.writes, value)
+        kept = self.generations[-1].setdefault(key, [])
+        if not self.keeps_all:
+            kept.clear()
+        kept.append((self.writes, value))
 
     def delete(self, keys: Range) -> set[Key]:
         """Takes them from all generations; says which."""
         gone = {key for g in self.generations for key in g if in_range(key, keys)}
-        for generation in self.generations:
-            for key in gone:
-                generation.pop(key, None)
+        for key in gone:
+            self.take_since(key, 0)
         return gone
 
+    def take_since(self, key: Key, number: int) -> None:
+        """Takes a message from all generations, as far as it was written after ``number``."""
+        for generation in self.generations:
+            older = [written for written in generation.pop(key, []) if written[0] <= number]
+            if older:
+                generation[key] = older
+
     def get(self, key: Key) -> bytes | None:
+        """That of the newest generation, and there the newest."""
         for generation in reversed(self.generations):
             if key in generation:
-                return generation[key][1]
+                return generation[key][-1][1]
         return None
 
     def scan(self, keys: Range) -> list[tuple[str, int, bytes]]:
         """By timestamp and topic; of equal ones the last written is the last."""
         found = [
-            (key[1], key[0], number, value)
+            (key[1], key[0], *written)
             for generation in self.generations
-            for key, (number, value) in generation.items()
+            for key, kept in generation.items()
+            for written in kept
             if in_range(key, keys)
         ]
         return [(topic, timestamp, value) for timestamp, topic, _, value in sorted(found)]
@@ -72,12 +87,16 @@ class Client:
     reads: list[Range] = field(default_factory=list)
     requirements: list[tuple[Key, bytes | None]] = field(default_factory=list)
     operations: list[tuple[Key, bytes] | Range] = field(default_factory=list)
+    writes_before: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.writes_before = self.view.writes
 
     def write(self, key: Key, value: bytes) -> None:
-        """Its own write hides those of all generations from it."""
-        for generation in self.view.generations:
-            generation.pop(key, None)
+        """It replaces its own write of the key, or hides those of all generations from itself."""
+        self.view.take_since(key, self.writes_before if self.view.keeps_all else 0)
         self.view.write(key, value)
+        self.operations = [o for o in self.operations if len(o) == 3 or o[0] != key]
         self.operations.append((key, value))
 
     def delete(self, keys: Range) -> None:
@@ -128,8 +147,8 @@ def intersect(one: list[str], other: list[str]) -> bool:
 class SerialModel:
     """What is committed, and what each commit touched."""
 
-    def __init__(self) -> None:
-        self.state = State()
+    def __init__(self, *, keeps_all: bool) -> None:
+        self.state = State(keeps_all)
         self.commits: list[set[Key]] = []
         self.deletes: list[list[Range]] = []
         self.dropped_at = 0

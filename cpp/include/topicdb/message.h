@@ -36,8 +36,8 @@ struct Receipt {
 };
 
 // Messages as columns, laid out so that Arrow arrays can point into them: n + 1 offsets of 32 bits
-// and one run of bytes for each variable-length column. Values may lie in memory that the batch only
-// keeps alive; their offsets then need not begin at 0.
+// and one run of bytes for each variable-length column. Values may lie in memory that the batch
+// only keeps alive; their offsets then need not begin at 0.
 //
 // Filled by one thread, then only read (from any thread). Bytes of a column never exceed 2^31 - 1:
 // who fills it asks Fits() first.
@@ -52,7 +52,9 @@ class Batch {
   std::size_t bytes() const { return topic_bytes_.size() + values_size() + kRowBytes * size(); }
 
   // REQUIRES: row < size()
-  std::string_view topic(std::size_t row) const { return Slice(topic_bytes_.view(), topic_offsets_, row); }
+  std::string_view topic(std::size_t row) const {
+    return Slice(topic_bytes_.view(), topic_offsets_, row);
+  }
   std::int64_t timestamp(std::size_t row) const { return timestamps_[row]; }
   std::string_view value(std::size_t row) const {
     return Slice(value_bytes(), value_offsets(), row);

@@ -208,8 +208,8 @@ Result<Explanation> Database::Explain(const Filter& filter, const TimeRange& ran
     for (ReadOutcome outcome = ReadOutcome::kMore; outcome == ReadOutcome::kMore;) {
       if (interrupted && interrupted()) return Interrupted();
       Batch batch;
-      TOPICDB_ASSIGN_OR_RETURN(outcome, reader->Read({kExplainRows, kExplainBytes, kExaminedMax},
-                                                     &batch));
+      TOPICDB_ASSIGN_OR_RETURN(outcome,
+                               reader->Read({kExplainRows, kExplainBytes, kExaminedMax}, &batch));
     }
     explanation.counters.Add(reader->counters());
   }

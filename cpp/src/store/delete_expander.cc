@@ -24,13 +24,16 @@ Result<bool> DeleteExpander::Remove(const meta::DeleteRecord& record, bool maske
       continue;
     }
     for (StreamSet& set : SelectStreams(slab, record.keys.filter, std::nullopt)) {
-      ReadRequest request{std::move(set.streams), std::move(set.structure), record.keys.filter,
-                          record.keys.range,      Position(),               masks,
+      ReadRequest request{std::move(set.streams),
+                          std::move(set.structure),
+                          record.keys.filter,
+                          record.keys.range,
+                          Position(),
+                          masks,
                           record.serial};
       request.position.timestamp = record.keys.range.start.value_or(0);
-      TOPICDB_ASSIGN_OR_RETURN(
-          const bool complete,
-          RemoverOf(slab).Remove(request, removed_max_ - removed_, &removed_));
+      TOPICDB_ASSIGN_OR_RETURN(const bool complete,
+                               RemoverOf(slab).Remove(request, removed_max_ - removed_, &removed_));
       if (!complete) return false;
     }
   }

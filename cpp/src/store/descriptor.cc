@@ -240,8 +240,7 @@ Status CheckAgreement(const SchemaRequest& request, const Schema& stored, const 
                         std::to_string(stored.shards));
   }
   if (request.layout && *request.layout != stored.layout) {
-    return Disagreement(path, "layout", Quoted(*request.layout),
-                        Quoted(stored.layout));
+    return Disagreement(path, "layout", Quoted(*request.layout), Quoted(stored.layout));
   }
   if (request.timestamp_bytes && *request.timestamp_bytes != stored.timestamp_bytes) {
     return Disagreement(path, "timestamp_bytes", std::to_string(*request.timestamp_bytes),

@@ -15,9 +15,8 @@ Result<std::optional<StoredMessage>> PointLookup::Find(std::string_view topic,
     const NodeId stream = slab.FindStream(topic, &varying);
     if (stream == kNoNode) continue;
     const PlacedMessage place{stream, topic, varying, timestamp, 0, 0, {}};
-    TOPICDB_ASSIGN_OR_RETURN(
-        auto found, slab.layout().Get({db, snapshot, slab.families()}, place,
-                                      MasksOf(deletes, slab.id())));
+    TOPICDB_ASSIGN_OR_RETURN(auto found, slab.layout().Get({db, snapshot, slab.families()}, place,
+                                                           MasksOf(deletes, slab.id())));
     if (found.has_value()) return found;
   }
   return std::optional<StoredMessage>();

@@ -15,9 +15,8 @@ constexpr std::chrono::seconds kUnusedMax(5);
 
 ReaderCache::Entry ReaderCache::Take(const std::string& iterator) {
   const MutexLock lock(mutex_);
-  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.iterator == iterator;
-  });
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Entry& entry) { return entry.iterator == iterator; });
   if (found == entries_.end()) return {};
   Entry entry = std::move(*found);
   entries_.erase(found);

@@ -1,5 +1,5 @@
-// The thread that seals, one for all shards of a database: so at most one block is being sealed at a
-// time, whatever the number of shards.
+// The thread that seals, one for all shards of a database: so at most one block is being sealed at
+// a time, whatever the number of shards.
 #pragma once
 
 #include <set>

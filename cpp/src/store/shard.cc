@@ -78,9 +78,8 @@ bool Shard::Publish(SlabViews slabs, DeleteRecords deletes) {
     if (!view.read_only) current_[view.slab->id().retention_class] = view;
   }
   const rocksdb::Snapshot* snapshot = environment_->read_only ? nullptr : db_->GetSnapshot();
-  auto view =
-      std::make_shared<const ShardView>(environment_, db_.get(), snapshot, slabs_, deletes_,
-                                        state_.serial, deletes_version_);
+  auto view = std::make_shared<const ShardView>(environment_, db_.get(), snapshot, slabs_, deletes_,
+                                                state_.serial, deletes_version_);
   bool has_transactions = false;
   {
     const MutexLock lock(view_mutex_);
@@ -161,8 +160,8 @@ Result<std::shared_ptr<Slab>> Shard::CreateSlab(const SlabId& id, const Slab* pr
 Result<std::unique_ptr<FamilyHandle>> Shard::CreateFamily(const std::string& name) {
   rocksdb::ColumnFamilyHandle* handle = nullptr;
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
-      db_->CreateColumnFamily(
-          rocks::MakeFamilyOptions(environment_->resources, FamilyUseOf(name)), name, &handle),
+      db_->CreateColumnFamily(rocks::MakeFamilyOptions(environment_->resources, FamilyUseOf(name)),
+                              name, &handle),
       "creating a generation of " + Name()));
   return std::make_unique<FamilyHandle>(db_.get(), handle);
 }
@@ -283,10 +282,9 @@ Status Shard::DropRemoved(const std::vector<SlabView>& slabs) {
     db_->GetIntProperty(slab.families().main, "rocksdb.live-sst-files-size", &bytes);
     const std::uint64_t fresh = slab.layout_state()->fresh_bytes;
     if (bytes < kGarbageBytesMin + 2 * fresh) continue;
-    TOPICDB_RETURN_IF_ERROR(
-        rocks::FromRocks(db_->CompactRange(rocksdb::CompactRangeOptions(), slab.families().main,
-                                           nullptr, nullptr),
-                         "compacting " + Name()));
+    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
+        db_->CompactRange(rocksdb::CompactRangeOptions(), slab.families().main, nullptr, nullptr),
+        "compacting " + Name()));
   }
   return Status::Ok();
 }

@@ -46,7 +46,7 @@ struct ShardEnvironment {
   CommitOptions commit;
   bool read_only = false;
   SealLimits seal_limits{};
-  std::shared_ptr<Sealer> sealer = std::make_shared<Sealer>();              // thread-safe
+  std::shared_ptr<Sealer> sealer = std::make_shared<Sealer>();               // thread-safe
   std::shared_ptr<CommitSignal> commits = std::make_shared<CommitSignal>();  // thread-safe
   std::shared_ptr<ReaderCache> readers = std::make_shared<ReaderCache>();    // thread-safe
 };
@@ -203,8 +203,8 @@ class Shard : private CommitSink, public Sealable {
   // A column family that is empty.
   Result<std::unique_ptr<FamilyHandle>> CreateFamily(const std::string& name)
       TOPICDB_REQUIRES(commit_mutex_);
-  // Makes the slab's column families and adds its records to `batch`. Structures that vary are taken
-  // over from `previous` if there is one.
+  // Makes the slab's column families and adds its records to `batch`. Structures that vary are
+  // taken over from `previous` if there is one.
   Result<std::shared_ptr<Slab>> CreateSlab(const SlabId& id, const Slab* previous,
                                            std::int64_t now_us, rocksdb::WriteBatch* batch)
       TOPICDB_REQUIRES(commit_mutex_);
@@ -237,7 +237,7 @@ class Shard : private CommitSink, public Sealable {
   std::uint64_t deletes_version_ TOPICDB_GUARDED_BY(commit_mutex_) = 0;
   std::vector<SlabView> current_ TOPICDB_GUARDED_BY(commit_mutex_);  // by class
   Status sealing_status_ TOPICDB_GUARDED_BY(commit_mutex_);          // of its last step
-  bool has_unlogged_ TOPICDB_GUARDED_BY(commit_mutex_) = false;  // commits that only memory has
+  bool has_unlogged_ TOPICDB_GUARDED_BY(commit_mutex_) = false;      // commits that only memory has
   TopicCache topics_ TOPICDB_GUARDED_BY(commit_mutex_);
   ConflictMemory memory_ TOPICDB_GUARDED_BY(commit_mutex_);
   std::chrono::steady_clock::time_point memory_aged_at_ TOPICDB_GUARDED_BY(commit_mutex_);

@@ -200,8 +200,8 @@ class ShardOpener {
     const bool columnar = record.layout == LayoutKind::kColumnar;
     std::unique_ptr<FamilyHandle> pages;
     if (columnar) {
-    TOPICDB_ASSIGN_OR_RETURN(pages, TakeFamily(meta::PagesFamilyName(id)));
-  }
+      TOPICDB_ASSIGN_OR_RETURN(pages, TakeFamily(meta::PagesFamilyName(id)));
+    }
     TOPICDB_ASSIGN_OR_RETURN(
         auto family, TakeFamily(columnar ? meta::BlocksFamilyName(id) : meta::FamilyName(id)));
     std::string value;

@@ -38,8 +38,8 @@ void Shard::WaitForSealing() {
   const SealLimits& limits = environment_->seal_limits;
   while (!sealing_failed_ && !environment_->sealer->stopped()) {
     const auto moment = view();
-    const bool too_much = std::any_of(
-        moment->slabs().begin(), moment->slabs().end(), [&](const SlabView& slab_view) {
+    const bool too_much =
+        std::any_of(moment->slabs().begin(), moment->slabs().end(), [&](const SlabView& slab_view) {
           const LayoutState& state = *slab_view.slab->layout_state();
           return !slab_view.read_only &&
                  (state.fresh_bytes > kFreshPatience * limits.fresh_bytes_max ||
@@ -98,9 +98,8 @@ Result<bool> Shard::SealStep(const Slab& slab, SealScope scope) {
 
   const MutexLock lock(commit_mutex_);
   TOPICDB_RETURN_IF_ERROR(CheckWritable());
-  const bool is_here = std::any_of(slabs_->begin(), slabs_->end(), [&](const SlabView& view) {
-    return view.slab.get() == &slab;
-  });
+  const bool is_here = std::any_of(slabs_->begin(), slabs_->end(),
+                                   [&](const SlabView& view) { return view.slab.get() == &slab; });
   if (!is_here) return false;
   rocksdb::WriteBatch batch;
   TOPICDB_RETURN_IF_ERROR(
@@ -111,8 +110,8 @@ Result<bool> Shard::SealStep(const Slab& slab, SealScope scope) {
   return true;
 }
 
-// Now that fresh blocks have become sealed ones, few of them are left in memory, and those that were
-// removed there need never be written to a file.
+// Now that fresh blocks have become sealed ones, few of them are left in memory, and those that
+// were removed there need never be written to a file.
 void Shard::FlushSealed() {
   const std::uint64_t memory = Property("rocksdb.cur-size-all-mem-tables");
   const SlabViews slabs = view()->shared_slabs();

@@ -31,8 +31,8 @@ struct ShardMoment {
   std::shared_ptr<const ShardView> view;
 };
 
-// The streams of a slab that may hold matching topics: one a set, by structure, or all in one, as its
-// layout reads them. `wanted`: only these.
+// The streams of a slab that may hold matching topics: one a set, by structure, or all in one, as
+// its layout reads them. `wanted`: only these.
 std::vector<StreamSet> SelectStreams(const Slab& slab, const Filter& filter,
                                      const std::optional<std::set<std::uint32_t>>& wanted);
 

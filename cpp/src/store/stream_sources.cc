@@ -39,10 +39,9 @@ MergedSource::MergedSource(std::vector<StreamTarget> targets, const TimeRange& r
       range_(range),
       page_rows_(std::clamp(kMergeRows / std::max<std::size_t>(targets_.size(), 1), kPageRowsMin,
                             kPageRowsMax)),
-      page_bytes_(
-          std::max(kMergeBytes / std::max<std::size_t>(targets_.size(), 1), kPageBytesMin)),
-      memory_bytes_(std::max(kReadMemoryBytes / std::max<std::size_t>(targets_.size(), 1),
-                             kReaderBytesMin)) {
+      page_bytes_(std::max(kMergeBytes / std::max<std::size_t>(targets_.size(), 1), kPageBytesMin)),
+      memory_bytes_(
+          std::max(kReadMemoryBytes / std::max<std::size_t>(targets_.size(), 1), kReaderBytesMin)) {
   for (const StreamTarget& target : targets_) {
     const std::int64_t first = target.slab->FirstTimestamp();
     heap_.push({std::max(first, range.start.value_or(0)), cursors_.size()});

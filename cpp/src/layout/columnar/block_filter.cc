@@ -60,8 +60,8 @@ std::string FilterBuilder::Build() {
   std::sort(hashes_.begin(), hashes_.end());
   hashes_.erase(std::unique(hashes_.begin(), hashes_.end()), hashes_.end());
   const std::size_t bits = hashes_.size() * kBitsPerKey;
-  const std::size_t lines = std::clamp<std::size_t>(
-      (bits + 8 * kLineBytes - 1) / (8 * kLineBytes), 1, kLinesMax);
+  const std::size_t lines =
+      std::clamp<std::size_t>((bits + 8 * kLineBytes - 1) / (8 * kLineBytes), 1, kLinesMax);
   std::string filter(lines * kLineBytes, '\0');
   for (const std::uint64_t hash : hashes_) {
     char* line = filter.data() + LineOf(hash, lines) * kLineBytes;

@@ -1,6 +1,7 @@
 // Filters that say "surely not in this block" of streams and of words: split-block Bloom filters
 // (Putze, Sanders, Singler: "Cache-, Hash- and Space-Efficient Bloom Filters", 2007; the constants
-// are those of the Parquet format), some 10 bits a key. Empty bytes are a filter that knows nothing.
+// are those of the Parquet format), some 10 bits a key. Empty bytes are a filter that knows
+// nothing.
 #pragma once
 
 #include <cstdint>

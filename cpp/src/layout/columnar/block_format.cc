@@ -183,6 +183,7 @@ bool Decode(std::string_view bytes, DeletedRows* rows) {
   std::uint64_t row = 0;
   while (decoder.ok() && !decoder.rest().empty()) {
     const std::uint64_t step = decoder.Varint();
+    if (step >= kPageRowsMax) return false;
     row += step;
     if ((step == 0 && !rows->empty()) || row >= kPageRowsMax) return false;
     rows->push_back(static_cast<std::uint32_t>(row));

@@ -96,9 +96,8 @@ Status BlockSealing::ChooseSealed(std::vector<Block>* chosen) {
   }
   TOPICDB_RETURN_IF_ERROR(ChooseDeleted(blocks, chosen));
   if (!chosen->empty() || codec_ != PageCodec::kZstd) return Status::Ok();
-  const auto other = std::find_if(blocks.begin(), blocks.end(), [&](const Block& block) {
-    return block.entry.codec != codec_;
-  });
+  const auto other = std::find_if(blocks.begin(), blocks.end(),
+                                  [&](const Block& block) { return block.entry.codec != codec_; });
   if (other != blocks.end()) chosen->push_back(std::move(*other));
   return Status::Ok();
 }
@@ -188,7 +187,7 @@ void BlockSealing::Sort() {
     for (auto origin = first; origin != last; ++origin) {
       const Page& page = page_of(*origin);
       rows_[static_cast<std::size_t>(origin - origins_.begin())] = {
-          topics[topic].stream,    topics[topic].topic,     page.time(origin->row),
+          topics[topic].stream,     topics[topic].topic,     page.time(origin->row),
           page.serial(origin->row), page.index(origin->row), page.value(origin->row)};
     }
   }
@@ -262,8 +261,9 @@ Result<BlockSealing::DeletedByPage> BlockSealing::DeletedSince(const RocksSource
     for (const auto& [page, rows] : pages) {
       const auto before = inputs_[i].deleted.find(page);
       for (const std::uint32_t row : rows) {
-        const bool was_known = before != inputs_[i].deleted.end() &&
-                               std::binary_search(before->second.begin(), before->second.end(), row);
+        const bool was_known =
+            before != inputs_[i].deleted.end() &&
+            std::binary_search(before->second.begin(), before->second.end(), row);
         if (!was_known) deleted.push_back({i, page, row});
       }
     }

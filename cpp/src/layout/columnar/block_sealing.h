@@ -6,8 +6,8 @@
 // LZ4 while messages are added: it takes a quarter of the time of Zstandard to read and half to
 // write. Zstandard once the slab is closed, in half the space.
 //
-// What is written before the entry is put is seen by nobody, so a crash leaves the old blocks or the
-// new one. Memory: the messages of one block (block_bytes_max), decoded.
+// What is written before the entry is put is seen by nobody, so a crash leaves the old blocks or
+// the new one. Memory: the messages of one block (block_bytes_max), decoded.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +47,8 @@ class BlockSealing : public Sealing {
   };
 
   Status ChooseFresh(std::vector<Block>* chosen);
-  // Small ones to be merged; or else one of which half is deleted; or else, in a closed slab, one to
-  // be compressed better.
+  // Small ones to be merged; or else one of which half is deleted; or else, in a closed slab, one
+  // to be compressed better.
   Status ChooseSealed(std::vector<Block>* chosen);
   Status ChooseDeleted(const std::vector<Block>& blocks, std::vector<Block>* chosen);
   Status Load(std::vector<Block> chosen);

@@ -54,8 +54,8 @@ Result<bool> ColumnarRemover::Remove(const ReadRequest& request, std::size_t row
       if (rows.size() == all) continue;  // what earlier steps of a large delete have done
       TOPICDB_ASSIGN_OR_RETURN(const auto page, reader.LoadPage(block, number));
       std::size_t found = 0;
-      TOPICDB_ASSIGN_OR_RETURN(const bool complete, RemoveFromPage(request, selector, *page, &rows,
-                                                                   rows_max, &found));
+      TOPICDB_ASSIGN_OR_RETURN(const bool complete,
+                               RemoveFromPage(request, selector, *page, &rows, rows_max, &found));
       if (found > 0) changed_[place] = std::move(rows);
       rows_max -= found;
       *removed += found;
@@ -91,8 +91,7 @@ Result<bool> ColumnarRemover::RemoveFromPage(const ReadRequest& request,
   }
   *removed = found.size();
   DeletedRows all;
-  std::merge(deleted->begin(), deleted->end(), found.begin(), found.end(),
-             std::back_inserter(all));
+  std::merge(deleted->begin(), deleted->end(), found.begin(), found.end(), std::back_inserter(all));
   *deleted = std::move(all);
   return complete;
 }

@@ -1,5 +1,5 @@
-// Deletes single messages of blocks: which rows of which pages are deleted is kept beside the block,
-// until sealing leaves them out.
+// Deletes single messages of blocks: which rows of which pages are deleted is kept beside the
+// block, until sealing leaves them out.
 #pragma once
 
 #include <map>

@@ -65,9 +65,9 @@ rocksdb::Status ColumnarWriter::WriteBlock() {
   for (const std::string_view part : page_.Encode()) {
     value_parts.emplace_back(part.data(), part.size());
   }
-  status = batch_->Put(
-      family_, rocksdb::SliceParts(key_parts.data(), 1),
-      rocksdb::SliceParts(value_parts.data(), static_cast<int>(value_parts.size())));
+  status =
+      batch_->Put(family_, rocksdb::SliceParts(key_parts.data(), 1),
+                  rocksdb::SliceParts(value_parts.data(), static_cast<int>(value_parts.size())));
   ++blocks_;
   bytes_ += entry.bytes;
   page_.Clear();

@@ -57,9 +57,8 @@ Result<PageHeader> ReadHeader(std::string_view page) {
   header.kind = static_cast<PageKind>(kind);
   header.codec = static_cast<PageCodec>(codec);
   const bool is_plain = header.kind == PageKind::kPlain && header.codec == PageCodec::kNone;
-  const bool is_packed =
-      header.kind == PageKind::kPacked &&
-      (header.codec == PageCodec::kZstd || header.codec == PageCodec::kLz4);
+  const bool is_packed = header.kind == PageKind::kPacked &&
+                         (header.codec == PageCodec::kZstd || header.codec == PageCodec::kLz4);
   if (version != kPageVersion || reserved != 0 || (!is_plain && !is_packed)) {
     return PageFault("its kind, codec or version is unknown");
   }

@@ -9,8 +9,8 @@ namespace {
 
 // Measured over the workloads of bench/: higher levels take longer and gain nothing on pages.
 constexpr int kZstdLevel = 1;
-// What a byte can stand for at most. Zstandard: a block of 128 KiB in 4 bytes. LZ4: a match grows by
-// 255 with each byte.
+// What a byte can stand for at most. Zstandard: a block of 128 KiB in 4 bytes. LZ4: a match grows
+// by 255 with each byte.
 constexpr std::size_t kZstdRatioMax = 40'000;
 constexpr std::size_t kLz4RatioMax = 256;
 constexpr std::size_t kSmall = 1'024;
@@ -68,9 +68,8 @@ Status Decompress(PageCodec codec, std::string_view stored, char* out, std::size
   if (codec == PageCodec::kLz4) {
     const int got = LZ4_decompress_safe(stored.data(), out, static_cast<int>(stored.size()),
                                         static_cast<int>(size));
-    return got >= 0 && static_cast<std::size_t>(got) == size
-               ? Status::Ok()
-               : PageFault("it does not decompress");
+    return got >= 0 && static_cast<std::size_t>(got) == size ? Status::Ok()
+                                                             : PageFault("it does not decompress");
   }
   thread_local const ZstdReader reader;  // making one takes as long as a page
   const std::size_t got =

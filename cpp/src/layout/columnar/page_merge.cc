@@ -67,8 +67,8 @@ Status PageMerge::List() {
     TOPICDB_RETURN_IF_ERROR(reader_.ForEachSealed(add));
     TOPICDB_RETURN_IF_ERROR(fault);
   }
-  std::stable_sort(blocks_.begin(), blocks_.end(), [&](const Block& a, const Block& b) {
-    return FirstOf(a.entry.extent) < FirstOf(b.entry.extent);
+  std::sort(blocks_.begin(), blocks_.end(), [&](const Block& a, const Block& b) {
+    return std::pair(FirstOf(a.entry.extent), a.id) < std::pair(FirstOf(b.entry.extent), b.id);
   });
   deleted_.resize(blocks_.size());
   return Status::Ok();

@@ -116,7 +116,7 @@ class PageMerge {
   ReadCounters counters_;
 
   bool listed_ = false;
-  std::vector<Block> blocks_;  // by first key
+  std::vector<Block> blocks_;                                                 // by first key
   std::vector<std::optional<std::map<std::uint32_t, DeletedRows>>> deleted_;  // by block
   std::size_t next_block_ = 0;
   std::priority_queue<Pending> pending_;

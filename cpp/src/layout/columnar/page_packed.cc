@@ -3,7 +3,8 @@
 //   sizes of the five columns that follow, u32 LE each
 //   topics    for each: stream (difference to the one before), bytes shared with the topic before,
 //             further bytes: their number and they, rows. Numbers are varints, here and below
-//   times     for each row: difference to the row before, in its topic; for the first of a topic, to
+//   times     for each row: difference to the row before, in its topic; for the first of a topic,
+//   to
 //             the first of the topic before (the first of all: to the page's first time), zigzag
 //   serials   difference to the row before (the first: to the page's first serial), zigzag
 //   indexes   the same, from 0
@@ -54,7 +55,9 @@ class RowDecoder {
   };
   // False if it is malformed. `topic_size`: of the one before.
   bool NextTopic(std::size_t topic_size, std::size_t rows_left, Topic* topic) {
-    stream_ += topics_.Next();
+    const std::uint64_t further = topics_.Next();
+    if (further > std::numeric_limits<std::uint32_t>::max()) return false;
+    stream_ += further;
     topic->shared = topics_.Next();
     topic->suffix = topics_.Bytes(topics_.Next());
     topic->rows = topics_.Next();
@@ -77,11 +80,11 @@ class RowDecoder {
     at_first_ = false;
     serial_ += static_cast<std::uint64_t>(UnZigZag(serials_.Next()));
     index_ += static_cast<std::uint64_t>(UnZigZag(indexes_.Next()));
-    value_end_ += lengths_.Next();
+    const std::uint64_t length = lengths_.Next();
+    if (length > header_.value_bytes - value_end_) return false;
+    value_end_ += length;
     *row = {static_cast<std::int64_t>(time_), serial_, static_cast<std::uint32_t>(index_)};
-    return row->time >= 0 && serial_ != 0 &&
-           index_ <= std::numeric_limits<std::uint32_t>::max() &&
-           value_end_ <= header_.value_bytes;
+    return row->time >= 0 && serial_ != 0 && index_ <= std::numeric_limits<std::uint32_t>::max();
   }
   std::uint64_t value_end() const { return value_end_; }
   bool Finished() const {
@@ -109,7 +112,9 @@ class RowDecoder {
 template <typename Number>
 Number* Cut(std::uint64_t** memory, std::size_t count) {
   auto* const column = reinterpret_cast<Number*>(*memory);
-  *memory += (count * sizeof(Number) + sizeof(**memory) - 1) / sizeof(**memory);
+  constexpr std::size_t kWordBytes = 8;  // so that every column is aligned
+  const std::size_t bytes = count * sizeof(Number);
+  *memory += (bytes + kWordBytes - 1) / kWordBytes;
   return column;
 }
 
@@ -202,8 +207,7 @@ Status PackedDecoder::Decode(const PageHeader& header, Page* page) {
   }
   page->body_ = std::make_unique_for_overwrite<char[]>(header.body_bytes);
   page->body_bytes_ = header.body_bytes;
-  TOPICDB_RETURN_IF_ERROR(
-      Decompress(header.codec, stored, page->body_.get(), header.body_bytes));
+  TOPICDB_RETURN_IF_ERROR(Decompress(header.codec, stored, page->body_.get(), header.body_bytes));
   page->bytes_ = {};
   Decoder decoder({page->body_.get(), page->body_bytes_});
   std::array<std::uint32_t, kPackedColumns> sizes{};

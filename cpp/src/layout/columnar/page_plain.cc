@@ -1,7 +1,8 @@
 // Plain pages. Between header and checksum, all numbers little-endian:
 //
-//   times u64[rows] | runs {serial u64, rows u32, first index u32}[runs] | value offsets u32[rows+1]
-//   topic of each row u32[rows] | topic ends u32[topics] | streams u32[topics] | topics | values
+//   times u64[rows] | runs {serial u64, rows u32, first index u32}[runs] | value offsets
+//   u32[rows+1] topic of each row u32[rows] | topic ends u32[topics] | streams u32[topics] | topics
+//   | values
 
 #include <algorithm>
 
@@ -120,8 +121,7 @@ void PlainPageBuilder::Clear() {
 
 Status PlainDecoder::Decode(const PageHeader& header, Page* page) {
   const std::size_t rows = header.rows;
-  std::string_view body =
-      std::string_view(page->bytes_).substr(kHeaderBytes, header.stored_bytes);
+  std::string_view body = std::string_view(page->bytes_).substr(kHeaderBytes, header.stored_bytes);
   if (header.runs == 0 || body.size() != rows * 16 + 4 + std::size_t{header.runs} * 16 +
                                              std::size_t{header.topics} * 8 + header.topic_bytes +
                                              header.value_bytes) {

@@ -21,8 +21,8 @@ struct MergedRow {
   std::uint32_t row;
 };
 
-// By key. By radix where there are many: rows of a block come as short ascending runs of numbers in a
-// narrow range, which comparing takes five times as long to sort.
+// By key. By radix where there are many: rows of a block come as short ascending runs of numbers in
+// a narrow range, which comparing takes five times as long to sort.
 void SortRows(std::vector<MergedRow>* rows);
 
 }  // namespace topicdb::columnar

@@ -48,7 +48,7 @@ class SkipstreamWriter : public SlabWriter {
     const std::array<rocksdb::Slice, 2> key_parts{rocksdb::Slice(prefix), rocksdb::Slice(suffix)};
     const std::array<rocksdb::Slice, 2> value_parts{
         rocksdb::Slice(header), rocksdb::Slice(message.value.data(), message.value.size())};
-    const rocksdb::Status status =
+    rocksdb::Status status =
         batch_->Put(family_, rocksdb::SliceParts(key_parts.data(), key_parts.size()),
                     rocksdb::SliceParts(value_parts.data(), value_parts.size()));
     if (!status.ok()) return status;
@@ -110,7 +110,7 @@ class SkipstreamRemover : public SlabRemover {
     AppendWords(&suffix, message.varying);
     std::string key;
     AppendDataPrefix(&key, message.stream);
-    const rocksdb::Status status = batch_->Delete(source_.families.main, key + suffix);
+    rocksdb::Status status = batch_->Delete(source_.families.main, key + suffix);
     if (!status.ok()) return status;
     return ForEachIndexKey(message, suffix, [&](const std::string& index_key) {
       return batch_->Delete(source_.families.main, index_key);
@@ -136,10 +136,9 @@ std::unique_ptr<SlabRemover> SkipstreamLayout::NewRemover(const RocksSource& sou
   return std::make_unique<SkipstreamRemover>(source, batch, timestamp_bytes_);
 }
 
-Result<std::optional<StoredMessage>> SkipstreamLayout::Get(const RocksSource& source,
-                                                           const PlacedMessage& place,
-                                                           const std::vector<RowMask>& masks)
-    const {
+Result<std::optional<StoredMessage>> SkipstreamLayout::Get(
+    const RocksSource& source, const PlacedMessage& place,
+    const std::vector<RowMask>& masks) const {
   std::string key;
   AppendDataPrefix(&key, place.stream);
   AppendTime(&key, place.timestamp, timestamp_bytes_);
