@@ -64,6 +64,16 @@ Result<Directory> BlockReader::LoadDirectory(BlockId block) const {
   return directory;
 }
 
+Result<Directory> BlockReader::LoadDirectory(const Block& block) const {
+  TOPICDB_ASSIGN_OR_RETURN(Directory directory, LoadDirectory(block.id));
+  std::uint64_t rows = 0;
+  for (const PageEntry& page : directory) rows += page.rows;
+  if (directory.size() != block.entry.pages || rows != block.entry.rows) {
+    return Damaged(block.id, "directory");
+  }
+  return directory;
+}
+
 Result<std::string> BlockReader::LoadWordFilter(BlockId block) const {
   TOPICDB_ASSIGN_OR_RETURN(
       const std::string value,

@@ -52,6 +52,8 @@ class BlockReader {
   // The largest number of a sealed block; 0 if there is none.
   Result<BlockId> LastSealed() const;
   Result<Directory> LoadDirectory(BlockId block) const;
+  // The same, and it fits the block's entry.
+  Result<Directory> LoadDirectory(const Block& block) const;
   Result<std::string> LoadWordFilter(BlockId block) const;
   Result<std::shared_ptr<const Page>> LoadPage(const Block& block, std::uint32_t page);
   // By page; pages without deleted rows are left out.

@@ -58,30 +58,25 @@ std::size_t ColumnarReader::EmitWhole(std::span<const MergedRow> rows, const Rea
                                       Batch* out) {
   if (!out->empty()) return 0;
   const MergedRow& first = rows.front();
-  std::size_t count = 1;
-  const std::size_t count_max = std::min(rows.size(), limits.rows_max);
-  while (count < count_max && rows[count].slot == first.slot &&
-         rows[count].row == first.row + count) {
-    ++count;
-  }
   const Page& page = merge_.page(first);
-  const auto offsets = page.value_offsets().subspan(first.row);
-  const auto bytes = [&](std::size_t rows_taken) {
-    return static_cast<std::size_t>(offsets[rows_taken] - offsets[0]);
-  };
-  if (bytes(count) < kWholeBytesMin) return 0;
-  while (count > 1 && bytes(count) > limits.bytes_max) count = (count + 1) / 2;
+  const std::size_t count_max = std::min(rows.size(), limits.rows_max);
   std::size_t topic_bytes = 0;
-  for (const MergedRow& row : rows.first(count)) {
+  std::size_t value_bytes = 0;
+  std::size_t count = 0;
+  for (; count < count_max; ++count) {
+    const MergedRow& row = rows[count];
+    if (row.slot != first.slot || row.row != first.row + count) break;
     topic_bytes += page.topic(page.topic_of(row.row)).size();
+    value_bytes += page.value(row.row).size();
+    const std::size_t bytes = topic_bytes + value_bytes + (count + 1) * Batch::kRowBytes;
+    if (count > 0 && (bytes > limits.bytes_max || topic_bytes > Batch::kColumnBytesMax)) break;
   }
-  if (count > 1 && (topic_bytes > Batch::kColumnBytesMax || bytes(count) > limits.bytes_max)) {
-    return 0;
-  }
+  if (value_bytes < kWholeBytesMin) return 0;
   for (const MergedRow& row : rows.first(count)) {
     out->AppendKey(page.topic(page.topic_of(row.row)), page.time(row.row));
   }
-  out->BorrowValues(merge_.shared_page(first), offsets.first(count + 1), page.values());
+  out->BorrowValues(merge_.shared_page(first), page.value_offsets().subspan(first.row, count + 1),
+                    page.values());
   return count;
 }
 

@@ -36,7 +36,7 @@ Result<bool> ColumnarRemover::Remove(const ReadRequest& request, std::size_t row
         TOPICDB_ASSIGN_OR_RETURN(const std::string filter, reader.LoadWordFilter(block.id));
         if (!selector.MayHoldWords(filter)) continue;
       }
-      TOPICDB_ASSIGN_OR_RETURN(directory, reader.LoadDirectory(block.id));
+      TOPICDB_ASSIGN_OR_RETURN(directory, reader.LoadDirectory(block));
     }
     TOPICDB_ASSIGN_OR_RETURN(auto deleted, reader.LoadDeleted(block.id));
     for (std::uint32_t number = 0; number < block.entry.pages; ++number) {

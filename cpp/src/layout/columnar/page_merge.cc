@@ -111,7 +111,7 @@ Status PageMerge::ExpandBlock(std::size_t index) {
     pending_.push({FirstOf(block.entry.extent), LastOf(block.entry.extent), index, 0});
     return Status::Ok();
   }
-  TOPICDB_ASSIGN_OR_RETURN(const Directory directory, reader_.LoadDirectory(block.id));
+  TOPICDB_ASSIGN_OR_RETURN(const Directory directory, reader_.LoadDirectory(block));
   for (std::uint32_t page = 0; page < directory.size(); ++page) {
     ++counters_.pages;
     const PageEntry& entry = directory[page];
