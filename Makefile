@@ -41,6 +41,10 @@ crash: ## kill -9 a writing process again and again: TOPICDB_CRASH_ROUNDS times 
 	@scripts/setup.sh test arrow,spark,cli
 	@TOPICDB_CRASH_ROUNDS=$${TOPICDB_CRASH_ROUNDS:-500} scripts/pytest.sh -m crash --timeout 0 $(ARGS)
 
+.PHONY: fuzz
+fuzz: ## damaged input for the decoders of stored bytes: TOPICDB_FUZZ_SECONDS of it (60)
+	@scripts/fuzz.sh $(ARGS)
+
 .PHONY: bench
 bench: ## measure, and print the table
 	@scripts/bench.sh $(ARGS)

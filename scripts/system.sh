@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the system packages that the build, the tests and Spark need, where they are missing.
 # Elsewhere than on Debian and its kin it only checks for the tools and names what to install.
+# `system.sh PACKAGE...` installs those, too.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -8,6 +9,7 @@ packages=(
   build-essential cmake ninja-build ccache
   libzstd-dev liblz4-dev libdeflate-dev libxxhash-dev libgtest-dev libbenchmark-dev libsqlite3-dev
   dpkg-dev ca-certificates debian-archive-keyring # RocksDB's source package
+  "$@"
 )
 
 # What the Python we shall use lacks to make virtual environments and extensions.

@@ -85,9 +85,10 @@ class Page {
     __builtin_prefetch(&times_[row]);
   }
   void PrefetchValue(std::uint32_t row) const {
-    const std::string_view bytes = value(row);
-    __builtin_prefetch(bytes.data());
-    __builtin_prefetch(bytes.data() + bytes.size() / 2);
+    constexpr std::size_t kLineBytes = 64;
+    constexpr std::size_t kPrefetchBytesMax = 512;  // the processor goes on by itself
+    const std::string_view bytes = value(row).substr(0, kPrefetchBytesMax);
+    for (std::size_t i = 0; i < bytes.size(); i += kLineBytes) __builtin_prefetch(&bytes[i]);
     __builtin_prefetch(topic(row_topics_[row]).data());
   }
   std::span<const std::int64_t> times() const { return times_; }

@@ -45,6 +45,18 @@ TEST(BlockFilter, SeldomTakesOthersForKeys) {
   EXPECT_LE(word_filter.size(), kKeys * 10 / 8 + 32);
 }
 
+// They are on disk: with other bits, messages that are there would not be found.
+TEST(BlockFilter, IsTheBytesThatTheFormatDraws) {
+  FilterBuilder builder;
+  builder.AddWords("a/b");
+  builder.Add(StreamHash(7));
+  std::string hex;
+  for (const unsigned char byte : builder.Build()) {
+    for (const int digit : {byte >> 4, byte & 15}) hex += "0123456789abcdef"[digit];
+  }
+  EXPECT_EQ(hex, "200100800300000200001080800008008000280000040018000040c040120000");
+}
+
 TEST(BlockFilter, BytesThatAreNoFilterSayMaybe) {
   EXPECT_TRUE(MayContain("", StreamHash(1)));
   EXPECT_TRUE(MayContain(std::string(31, '\0'), StreamHash(1)));

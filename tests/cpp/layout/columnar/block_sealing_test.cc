@@ -54,7 +54,7 @@ TEST(BlockSealing, FreshBlocksBecomeOneSortedBlock) {
   EXPECT_EQ(blocks[0].entry.extent.last_serial, 5U);
   Rows stored;
   BlockReader reader(slab.Source());
-  const Directory directory = reader.LoadDirectory(blocks[0].id).value();
+  const Directory directory = slab.DirectoryOf(blocks[0].id);
   ASSERT_EQ(directory.size(), blocks[0].entry.pages);
   for (std::uint32_t number = 0; number < directory.size(); ++number) {
     const auto page = reader.LoadPage(blocks[0], number).value();

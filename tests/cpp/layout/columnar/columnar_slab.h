@@ -131,6 +131,14 @@ class ColumnarSlab {
     }));
     return blocks;
   }
+  Directory DirectoryOf(BlockId block) const {
+    std::string value;
+    Directory directory;
+    EXPECT_TRUE(
+        db_->Get({}, families().main, RecordKey(RecordKind::kDirectory, block), &value).ok());
+    EXPECT_TRUE(Decode(value, &directory));
+    return directory;
+  }
   // Keys of pages of sealed blocks.
   std::set<std::string> PageKeys() const {
     std::set<std::string> keys;

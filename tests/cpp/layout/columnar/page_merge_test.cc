@@ -300,6 +300,24 @@ TEST(PageMerge, DamageIsCorruptionThatNamesItsBlock) {
   }
 }
 
+TEST(PageMerge, ADirectoryThatDoesNotFitItsBlockIsCorruption) {
+  ColumnarSlab slab;
+  Rows rows;
+  for (int i = 0; i < 100; ++i) rows.push_back({1, "t", i, 0, 0, std::string(20, 'v')});
+  slab.Write(std::move(rows));
+  slab.Seal(SealScope::kFresh);
+  const BlockId block = slab.Sealed().at(0).id;
+  Directory directory = slab.DirectoryOf(block);
+  ASSERT_GT(directory.size(), 2U);
+  directory.pop_back();
+  ASSERT_TRUE(slab.db()
+                  .Put({}, slab.families().main, RecordKey(RecordKind::kDirectory, block),
+                       Encode(directory))
+                  .ok());
+  PageMerge merge(slab.Source(), Request("#"), MergeOrder::kTime, std::nullopt);
+  EXPECT_EQ(merge.Prepare(kNoLimit).status().code(), Code::kCorruption);
+}
+
 TEST(PageMerge, AMissingPageIsCorruption) {
   ColumnarSlab slab;
   slab.Write({{1, "a", 5, 0, 0, "v"}});

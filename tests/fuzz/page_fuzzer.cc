@@ -1,0 +1,141 @@
+// libFuzzer target: decoders of pages and of the records of blocks. Whatever the bytes are, they
+// are refused or what comes out is safe to use. scripts/fuzz.sh runs it.
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "base/coding.h"
+#include "base/crc32.h"
+#include "layout/columnar/block_format.h"
+#include "layout/columnar/page_format.h"
+#include "layout/columnar/touch_page.h"
+#include "page_input.h"
+
+namespace topicdb::columnar {
+namespace {
+
+[[noreturn]] void Fail(const char* what) {
+  std::fprintf(stderr, "page_fuzzer: %s\n", what);
+  std::abort();
+}
+
+std::string WithChecksum(std::string_view bytes) {
+  std::string record(bytes.substr(0, bytes.size() - std::min(bytes.size(), kCrcBytes)));
+  AppendLittle(&record, Crc32(record));
+  return record;
+}
+
+void CheckPage(std::string bytes) {
+  const auto page = Page::Decode(std::move(bytes));
+  if (!page.ok()) {
+    if (page.status().code() != Code::kCorruption) Fail("a page is refused with another code");
+    return;
+  }
+  if (const char* fault = FaultOf(**page); fault != nullptr) Fail(fault);
+}
+
+// Mutations hardly ever make compressed bytes that decompress; so this compresses them.
+void CheckPackedBody(std::string_view input) {
+  if (input.size() < kHeaderBytes) return;
+  const std::string_view body = input.substr(kHeaderBytes);
+  std::string stored;
+  if (!PageCompressor(PageCodec::kLz4).Compress(body, &stored).ok()) return;
+  Decoder given(input.substr(4));
+  PageHeader header;
+  header.kind = PageKind::kPacked;
+  header.codec = PageCodec::kLz4;
+  header.rows = given.Little<std::uint32_t>();
+  header.topics = given.Little<std::uint32_t>();
+  header.runs = given.Little<std::uint32_t>();
+  header.extent.first_time = static_cast<std::int64_t>(given.Little<std::uint64_t>());
+  header.extent.last_time = static_cast<std::int64_t>(given.Little<std::uint64_t>());
+  header.extent.first_serial = given.Little<std::uint64_t>();
+  header.extent.last_serial = given.Little<std::uint64_t>();
+  given.Little<std::uint32_t>();
+  header.value_bytes = given.Little<std::uint32_t>();
+  header.body_bytes = static_cast<std::uint32_t>(body.size());
+  header.stored_bytes = static_cast<std::uint32_t>(stored.size());
+  std::string page;
+  AppendHeader(header, &page);
+  page += stored;
+  AppendLittle(&page, Crc32(page));
+  CheckPage(std::move(page));
+}
+
+bool IsPossible(const Extent& extent) {
+  return extent.first_time >= 0 && extent.first_time <= extent.last_time &&
+         extent.first_serial > 0 && extent.first_serial <= extent.last_serial;
+}
+
+// What was decoded and what its encoding decodes to are the same.
+template <typename Record>
+void CheckEncoding(const Record& record) {
+  Record again;
+  if (!Decode(Encode(record), &again)) Fail("what was decoded cannot be encoded");
+  if (Encode(again) != Encode(record)) Fail("what was decoded is encoded as something else");
+}
+
+void CheckEntry(const std::string& bytes) {
+  BlockEntry entry;
+  if (!Decode(bytes, &entry)) return;
+  if (entry.rows == 0 || entry.pages == 0 || !IsPossible(entry.extent)) Fail("a wrong entry");
+  if (entry.streams.size() > bytes.size()) Fail("a filter from nowhere");
+  CheckEncoding(entry);
+}
+
+void CheckDirectory(const std::string& bytes) {
+  Directory directory;
+  if (!Decode(bytes, &directory)) return;
+  for (const PageEntry& page : directory) {
+    if (page.rows == 0 || page.first_stream == 0 || !IsPossible(page.extent)) Fail("a wrong page");
+    if (Touch(page.first_topic) == std::numeric_limits<std::uint32_t>::max()) Fail("a long topic");
+  }
+  CheckEncoding(directory);
+}
+
+void CheckDeletedRows(const std::string& bytes) {
+  DeletedRows rows;
+  if (!Decode(bytes, &rows)) return;
+  if (!std::is_sorted(rows.begin(), rows.end(), std::less_equal<>())) Fail("rows are not sorted");
+  if (!rows.empty() && rows.back() >= kPageRowsMax) Fail("a row of no page");
+  CheckEncoding(rows);
+}
+
+void CheckFilter(const std::string& bytes) {
+  std::string filter;
+  if (DecodeFilter(bytes, &filter) && EncodeFilter(filter) != bytes) Fail("a wrong filter");
+}
+
+void Run(std::string_view input) {
+  if (input.empty()) return;
+  const auto target = static_cast<FuzzTarget>(static_cast<std::uint8_t>(input[0]) % kFuzzTargets);
+  input.remove_prefix(1);
+  switch (target) {
+    case FuzzTarget::kPage:
+      return CheckPage(WithChecksum(input));
+    case FuzzTarget::kDamagedPage:
+      return CheckPage(std::string(input));
+    case FuzzTarget::kPackedBody:
+      return CheckPackedBody(input);
+    case FuzzTarget::kBlockEntry:
+      return CheckEntry(WithChecksum(input));
+    case FuzzTarget::kDirectory:
+      return CheckDirectory(WithChecksum(input));
+    case FuzzTarget::kDeletedRows:
+      return CheckDeletedRows(WithChecksum(input));
+    case FuzzTarget::kFilter:
+      return CheckFilter(WithChecksum(input));
+  }
+}
+
+}  // namespace
+}  // namespace topicdb::columnar
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  topicdb::columnar::Run({reinterpret_cast<const char*>(data), size});
+  return 0;
+}
