@@ -143,9 +143,7 @@ class Scan:
 
 @final
 class Tail:
-    def next_batch(
-        self, rows_max: int, bytes_max: int, timeout_us: int | None
-    ) -> Batch | None:
+    def next_batch(self, rows_max: int, bytes_max: int, timeout_us: int | None) -> Batch | None:
         """Whole commits of one shard, or None if there was none for so long."""
     def serials(self) -> dict[int, int]: ...
     def close(self) -> None: ...

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import topic_in_shard
+from support import LAYOUTS, Layout, newest, topic_in_shard
 
 import topicdb
 from topicdb import Database, Message
@@ -43,8 +43,8 @@ def test_receipt_says_what_was_reached(db: Database, durability: str) -> None:
 
 
 @pytest.mark.parametrize("durability", ["none", "os", "disk"])
-def test_every_durability_survives_close(db_path: Path, durability: str) -> None:
-    with topicdb.open(db_path, durability=durability) as db:  # type: ignore[arg-type]
+def test_every_durability_survives_close(db_path: Path, layout: Layout, durability: str) -> None:
+    with topicdb.open(db_path, layout=layout, durability=durability) as db:  # type: ignore[arg-type]
         assert db.append([("a", T0, b"kept")]).durability == durability
     with topicdb.open(db_path) as db:
         assert db.scan().to_list() == [Message("a", T0, b"kept")]
@@ -71,16 +71,42 @@ def test_append_takes_lists_and_messages_as_rows(db: Database) -> None:
 def test_what_was_read_can_be_appended_again(db: Database) -> None:
     db.append([("a", 1, b"x"), ("b", 2, b"y")])
     [batch] = db.scan().batches()
+    db.delete("#")
     receipt = db.append(batch)
     assert receipt.count == 2
     assert db.scan().to_list() == batch.to_list()
 
 
-def test_same_topic_and_time_overwrites(db: Database) -> None:
-    db.append([("a", 1, b"first"), ("a", 1, b"second")])
-    assert [m.value for m in db.scan()] == [b"second"]
-    db.append([("a", 1, b"third")])
-    assert [m.value for m in db.scan()] == [b"third"]
+def test_skipstream_overwrites_the_same_topic_and_time(db_path: Path) -> None:
+    with topicdb.open(db_path, layout="skipstream") as db:
+        db.append([("a", 1, b"first"), ("a", 1, b"second")])
+        assert [m.value for m in db.scan()] == [b"second"]
+        db.append([("a", 1, b"third")])
+        assert [m.value for m in db.scan()] == [b"third"]
+        assert newest(db, "a", 1) == b"third"
+
+
+def test_columnar_keeps_all_of_the_same_topic_and_time(db_path: Path) -> None:
+    """In the order in which they came: before sealing, after it, and if only some are sealed."""
+    with topicdb.open(db_path, layout="columnar") as db:
+        db.append([("a", 1, b"1"), ("b", 1, b"-"), ("a", 1, b"2")])
+        db.append([("a", 1, b"3"), ("a", 1, b"3")])
+        db.append([("a", 0, b"0"), ("a", 2, b"9")])
+        assert [m.value for m in db.scan("a")] == [b"0", b"1", b"2", b"3", b"3", b"9"]
+        db.flush()
+        db.append([("a", 1, b"4")])
+        expected = [b"0", b"1", b"2", b"3", b"3", b"4", b"9"]
+        assert [m.value for m in db.scan("a")] == expected
+        assert newest(db, "a", 1) == b"4"
+        db.flush()
+    with topicdb.open(db_path) as db:
+        for order in ("stream", "time"):
+            assert [m.value for m in db.scan("a", order=order)] == expected
+        [stream] = db.streams("a")
+        assert db.next(db.iterator(stream, "a")).batch.values == expected
+        assert newest(db, "a", 1) == b"4"
+        assert db.delete("a", start=1, end=2).count == 5
+        assert newest(db, "a", 1) is None
 
 
 def test_an_older_generation_keeps_what_a_newer_one_writes_again(db: Database) -> None:
@@ -90,13 +116,49 @@ def test_an_older_generation_keeps_what_a_newer_one_writes_again(db: Database) -
     assert [m.value for m in db.scan()] == [b"old", b"new"]
 
 
-def test_order_within_a_stream_is_time_then_commit_then_position(db_path: Path) -> None:
-    with topicdb.open(db_path, thresholds=[0]) as db:
+def test_order_within_a_stream_is_time_then_commit_then_position(
+    db_path: Path, layout: Layout
+) -> None:
+    with topicdb.open(db_path, thresholds=[0], layout=layout) as db:
         db.append([("z", 5, b"1"), ("y", 5, b"2"), ("x", 3, b"3")])
         db.append([("a", 5, b"4"), ("b", 4, b"5")])
         assert [m.value for m in db.scan("+")] == [b"3", b"5", b"1", b"2", b"4"]
-        db.append([("z", 5, b"6")])  # takes the place of its last write
-        assert [m.value for m in db.scan("+")] == [b"3", b"5", b"2", b"4", b"6"]
+
+
+def test_skipstream_moves_what_is_overwritten_to_the_place_of_its_last_write(db_path: Path) -> None:
+    with topicdb.open(db_path, thresholds=[0], layout="skipstream") as db:
+        db.append([("z", 5, b"1"), ("y", 5, b"2"), ("z", 5, b"3"), ("x", 5, b"4")])
+        assert [m.value for m in db.scan("+")] == [b"2", b"3", b"4"]
+        db.append([("y", 5, b"5")])
+        assert [m.value for m in db.scan("+")] == [b"3", b"4", b"5"]
+
+
+STREAMS_OF_TWO = [("b/x", 3, b"1"), ("a/x", 2, b"2"), ("b/x", 1, b"3"), ("a/x", 3, b"4")]
+
+
+def test_skipstream_reads_one_stream_after_the_other(db_path: Path) -> None:
+    with topicdb.open(db_path, layout="skipstream") as db:
+        db.append(STREAMS_OF_TWO)
+        assert sorted(len(db.scan(streams=[s]).to_list()) for s in db.streams()) == [2, 2]
+        expected = [m.value for s in db.streams() for m in db.scan(streams=[s])]
+        assert [m.value for m in db.scan()] == expected
+        assert expected in ([b"2", b"4", b"3", b"1"], [b"3", b"1", b"2", b"4"])
+
+
+def test_columnar_merges_the_streams_of_a_slab(db_path: Path) -> None:
+    """By time, commit and position; the slabs one after the other."""
+    with topicdb.open(db_path, layout="columnar", retention={"z/#": "1d"}) as db:
+        db.append([*STREAMS_OF_TWO, ("z/x", 0, b"z")])
+        db.append([("c/x", 2, b"5"), ("a/x", 3, b"6")])
+        merged = [b"3", b"2", b"5", b"1", b"4", b"6"]
+        assert [m.value for m in db.scan()] == [b"z", *merged]
+        db.flush()
+        assert [m.value for m in db.scan()] == [b"z", *merged]
+        two = [s for s in db.streams() if s.structure in ("a/x", "b/x")]
+        assert [m.value for m in db.scan(streams=two)] == [b"3", b"2", b"1", b"4", b"6"]
+        db.rotate()
+        db.append([("a/x", 0, b"7")])
+        assert [m.value for m in db.scan("a/x")] == [b"2", b"4", b"6", b"7"]
 
 
 def test_an_older_generation_is_read_first(db: Database) -> None:
@@ -139,9 +201,11 @@ def test_assigned_timestamps_are_now_unique_and_increasing(db: Database) -> None
     assert before <= timestamps[0] <= after
 
 
-def test_assigned_timestamps_increase_across_reopen_and_rotation(db_path: Path) -> None:
+def test_assigned_timestamps_increase_across_reopen_and_rotation(
+    db_path: Path, layout: Layout
+) -> None:
     for _ in range(3):
-        with topicdb.open(db_path) as db:
+        with topicdb.open(db_path, layout=layout) as db:
             db.append([("a", None, b"")] * 500)
             db.rotate()
     with topicdb.open(db_path) as db:
@@ -203,8 +267,10 @@ def test_large_and_many_values(db: Database) -> None:
     assert {m.topic: m.value for m in db.scan()} == {"big": big, "small": b"s"}
 
 
-def test_what_was_learned_does_not_hide_what_was_there_before(db_path: Path) -> None:
-    with topicdb.open(db_path, thresholds=[2, 2, 1]) as db:
+def test_what_was_learned_does_not_hide_what_was_there_before(
+    db_path: Path, layout: Layout
+) -> None:
+    with topicdb.open(db_path, thresholds=[2, 2, 1], layout=layout) as db:
         for i in range(20):
             db.append([(f"site/{i}/{'temp' if i % 2 else 'wind'}", i, b"")])
             assert db.scan("site/+/#").count() == i + 1
@@ -216,6 +282,7 @@ def test_what_was_learned_does_not_hide_what_was_there_before(db_path: Path) -> 
 
 def test_a_map_of_topics(db_path: Path) -> None:
     with topicdb.open(db_path, timestamp_bytes=0) as db:
+        assert db.schema["layout"] == "skipstream"
         db.append([("session/1", 0, b"up"), ("session/2", None, b"up")])
         db.append([("session/1", 0, b"down")])
         assert sorted(db.scan("session/+")) == [
@@ -229,8 +296,9 @@ def test_a_map_of_topics(db_path: Path) -> None:
             db.append([("session/3", 1, b"")])
 
 
-def test_retention_classes_have_their_own_generations(db_path: Path) -> None:
-    with topicdb.open(db_path, retention={"alarm/#": "365d", "debug/#": "1h"}) as db:
+def test_retention_classes_have_their_own_generations(db_path: Path, layout: Layout) -> None:
+    retention = {"alarm/#": "365d", "debug/#": "1h"}
+    with topicdb.open(db_path, retention=retention, layout=layout) as db:
         db.append([("alarm/1", 1, b""), ("debug/1", 1, b""), ("other", 1, b"")])
         db.rotate("debug/#")
         generations = {(s.retention_class, s.generation, s.read_only) for s in db.slabs()}
@@ -245,15 +313,16 @@ def test_retention_classes_have_their_own_generations(db_path: Path) -> None:
         assert sorted(m.topic for m in db.scan()) == ["alarm/1", "other"]
 
 
-def test_a_catch_all_class_takes_dollar_topics_too(db_path: Path) -> None:
-    with topicdb.open(db_path, retention={"+/x": "1h", "#": "7d"}) as db:
+def test_a_catch_all_class_takes_dollar_topics_too(db_path: Path, layout: Layout) -> None:
+    with topicdb.open(db_path, retention={"+/x": "1h", "#": "7d"}, layout=layout) as db:
         db.append([("$SYS/x", 1, b""), ("a/x", 1, b"")])
         assert {s.retention_class: s.messages for s in db.slabs()} == {"+/x": 1, "#": 1}
 
 
-def test_expire_drops_what_its_class_keeps_no_longer(db_path: Path) -> None:
+def test_expire_drops_what_its_class_keeps_no_longer(db_path: Path, layout: Layout) -> None:
     hour_us = 3_600 * 1_000_000
-    with topicdb.open(db_path, retention={"short/#": "1h", "long/#": "2h"}) as db:
+    retention = {"short/#": "1h", "long/#": "2h"}
+    with topicdb.open(db_path, retention=retention, layout=layout) as db:
         db.append([("short/1", 1, b""), ("long/1", 1, b""), ("kept", 1, b"")])
         db.rotate()
         db.append([("short/1", 2, b"")])
@@ -270,12 +339,12 @@ def test_expire_drops_what_its_class_keeps_no_longer(db_path: Path) -> None:
             db.expire(-1)
 
 
-def test_slabs_have_times_sizes_and_counts(db: Database) -> None:
+def test_slabs_have_times_sizes_and_counts(db: Database, layout: Layout) -> None:
     before = time.time_ns() // 1_000
     db.append([("a", 5, b"12345"), ("b", 3, b"1")])
     db.rotate()
     old, new = db.slabs()
-    assert (old.shard, old.retention_class, old.generation, old.layout) == (0, "#", 1, "skipstream")
+    assert (old.shard, old.retention_class, old.generation, old.layout) == (0, "#", 1, layout)
     assert (old.messages, old.bytes, old.streams) == (2, 8, 2)
     assert (old.first_timestamp, old.last_timestamp) == (3, 5)
     assert (old.read_only, new.read_only) == (True, False)
@@ -292,12 +361,38 @@ def test_stats_add_up(sharded_db: Database) -> None:
     assert stats["bytes"] == sum(slab.bytes for slab in sharded_db.slabs())
 
 
-def test_the_schema_is_what_was_asked_for(db_path: Path) -> None:
-    options = {"shards": 2, "thresholds": [5, 1], "structures": ["a/+"], "timestamp_bytes": 8}
+def test_the_schema_is_what_was_asked_for(db_path: Path, layout: Layout) -> None:
+    options = {
+        "shards": 2,
+        "thresholds": [5, 1],
+        "structures": ["a/+"],
+        "timestamp_bytes": 8,
+        "layout": layout,
+    }
     with topicdb.open(db_path, **options, retention={"a/#": "1h"}) as db:  # type: ignore[arg-type]
         schema = db.schema
     for option, value in options.items():
         assert schema[option] == value
-    assert schema["layout"] == "skipstream"
     with topicdb.open(db_path, mode="r") as db:
         assert db.schema == schema
+    [other] = {*LAYOUTS} - {layout}
+    with pytest.raises(topicdb.SchemaError, match="layout"):
+        topicdb.open(db_path, layout=other)
+
+
+def test_the_schema_of_a_new_database(db_path: Path) -> None:
+    with topicdb.open(db_path) as db:
+        assert db.schema == {
+            "shards": 1,
+            "layout": "columnar",
+            "timestamp_bytes": 8,
+            "structures": [],
+            "thresholds": [100, 10],
+            "retention": {},
+        }
+
+
+def test_a_map_of_topics_is_no_columnar_database(db_path: Path) -> None:
+    with pytest.raises(topicdb.SchemaError, match="timestamp_bytes"):
+        topicdb.open(db_path, timestamp_bytes=0, layout="columnar")
+    assert not db_path.exists()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import run_child
+from support import Layout, run_child
 
 import topicdb
 from topicdb import ClosedError, Database
@@ -70,9 +70,10 @@ def test_slices_with_offsets(db: Database) -> None:
         whole = table(rows=rows, topic=kinds[0], value=kinds[1]).to_batches()[0]
         for begin, length in ((0, 10), (7, 13), (50, 50), (99, 1), (100, 0)):
             part = whole.slice(begin, length)
-            assert db.append(part).count == length
-            assert db.append(pa.Table.from_batches([part])).count == length
-    assert stored(db) == sorted({*rows[0:10], *rows[7:20], *rows[50:100]})
+            for source in (part, pa.Table.from_batches([part])):
+                assert db.append(source).count == length
+                assert stored(db) == sorted(rows[begin : begin + length])
+                db.delete("#")
 
 
 def test_a_reader_is_taken_batch_by_batch(db: Database) -> None:
@@ -229,8 +230,8 @@ def test_one_database_into_another(db: Database, tmp_path: Path) -> None:
     with topicdb.open(tmp_path / "copy.db", shards=2) as other:
         assert other.append(db.scan("#")).count == 3
         assert stored(other) == stored(db)
-        assert db.append(db.scan("#")).count == 3
-        assert stored(other) == stored(db)
+    assert db.append(db.scan("#")).count == 3, "what it had when the scan began"
+    assert {*stored(db)} == {*ROWS}
 
 
 def test_a_batch_is_handed_over_as_often_as_wanted(db: Database) -> None:
@@ -254,8 +255,8 @@ def test_capsules_that_nobody_takes_are_freed(db: Database) -> None:
     db.close()  # none of those streams holds it open
 
 
-def test_arrow_data_outlives_the_database_and_the_batch(db_path: Path) -> None:
-    db = topicdb.open(db_path)
+def test_arrow_data_outlives_the_database_and_the_batch(db_path: Path, layout: Layout) -> None:
+    db = topicdb.open(db_path, layout=layout)
     db.append([(f"t/{i}", i, b"%d" % i) for i in range(1_000)])
     everything = db.scan("#").to_arrow()
     batches = list(db.scan("#").batches(rows=100))
@@ -278,8 +279,8 @@ def test_a_stream_is_read_lazily(db: Database) -> None:
     reader.close()
 
 
-def test_a_stream_fails_when_the_database_is_closed(db_path: Path) -> None:
-    db = topicdb.open(db_path)
+def test_a_stream_fails_when_the_database_is_closed(db_path: Path, layout: Layout) -> None:
+    db = topicdb.open(db_path, layout=layout)
     db.append([("a", i, b"x") for i in range(25_000)])
     reader = pa.RecordBatchReader.from_stream(db.scan("a"))
     kept = reader.read_next_batch()
@@ -323,7 +324,7 @@ NO_EXTRAS = """
         assert db.scan("a/+").count() == 2
         [batch] = db.scan("a/b").batches()
         assert db.append(batch).count == 1
-        assert db.append(db.scan("#")).count == 2
+        assert db.append(db.scan("#")).count == 3
         assert batch.timestamps.tolist() == [1]
         assert batch.__arrow_c_array__() and db.scan().__arrow_c_stream__()
         try:

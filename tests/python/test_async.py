@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import Child, fork_and_run, nothing_written
+from support import Child, Layout, fork_and_run, nothing_written
 
 import topicdb
 from topicdb import ClosedError, Database, ForkedError, Receipt, TopicError
@@ -33,8 +33,10 @@ def test_arrow(db: Database) -> None:
     assert [tuple(m) for m in db.scan(order="time")] == [("a", 1, b"1"), ("b", 2, b"2")]
 
 
-def test_they_gather_and_stay_in_order(db_path: Path) -> None:
-    with topicdb.open(db_path, flush_interval="10s", idle_flush_interval="100ms") as db:
+def test_they_gather_and_stay_in_order(db_path: Path, layout: Layout) -> None:
+    with topicdb.open(
+        db_path, flush_interval="10s", idle_flush_interval="100ms", layout=layout
+    ) as db:
         futures = [db.append_async([("key", None, b"%d" % i)]) for i in range(1_000)]
         assert [f.result(30).serials[0] for f in futures] == list(range(1, 1_001))
         assert [m.value for m in db.scan("key")] == [b"%d" % i for i in range(1_000)]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from support import CHILD_TIMEOUT_S, Child
+from support import CHILD_TIMEOUT_S, Child, Layout
 
 import topicdb
 from model.model import shard_of
@@ -22,7 +22,7 @@ IN_SHARD = Counter(shard_of(topic, SHARDS) for topic in TOPICS)
 WRITER = """
     import sys, topicdb
     topics = eval(sys.argv[2])
-    with topicdb.open(sys.argv[1], shards=2, thresholds=[2]) as db:
+    with topicdb.open(sys.argv[1], shards=2, thresholds=[2], layout=sys.argv[4]) as db:
         for batch in range(int(sys.argv[3])):
             db.append([(topic, batch, b"%d" % batch) for topic in topics])
             if batch % 25 == 24:
@@ -47,9 +47,9 @@ def test_the_topics_spread_over_shards() -> None:
 
 
 @pytest.mark.parametrize("order", ["stream", "time"])
-def test_a_scan_beside_a_writing_thread(db_path: Path, order: str) -> None:
+def test_a_scan_beside_a_writing_thread(db_path: Path, order: str, layout: Layout) -> None:
     batches = 150
-    with topicdb.open(db_path, shards=SHARDS, thresholds=[2]) as db:
+    with topicdb.open(db_path, shards=SHARDS, thresholds=[2], layout=layout) as db:
 
         def write() -> None:
             for batch in range(batches):
@@ -70,9 +70,9 @@ def test_a_scan_beside_a_writing_thread(db_path: Path, order: str) -> None:
         assert check_whole_batches(db.scan("#").to_list()) == batches
 
 
-def test_a_reader_beside_a_writing_process(db_path: Path) -> None:
+def test_a_reader_beside_a_writing_process(db_path: Path, layout: Layout) -> None:
     batches = 100
-    with Child(WRITER, db_path, TOPICS, batches) as child:
+    with Child(WRITER, db_path, TOPICS, batches, layout) as child:
         child.expect("0")
         seen = acknowledged = 0
         with topicdb.open(db_path, mode="r") as reader:

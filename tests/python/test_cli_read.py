@@ -183,7 +183,7 @@ class TestReports:
         facts = dict(line.split("  ", 1) for line in text.split("\n\n")[0].splitlines())
         facts = {name: value.strip() for name, value in facts.items()}
         assert facts["shards"] == "2"
-        assert facts["layout"] == "skipstream"
+        assert facts["layout"] == "columnar"
         assert facts["retention"] == "old/#: 7d"
         assert facts["structures"] == "metrics/+/cpu/+"
         assert facts["messages"] == "22"

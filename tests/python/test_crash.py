@@ -9,9 +9,10 @@ import os
 import random
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support import Child
+from support import Child, Layout
 
 import topicdb
 from model.model import shard_of
@@ -26,7 +27,8 @@ WRITER = """
     import sys, topicdb
     path, first, rows, rotate = sys.argv[1], *map(int, sys.argv[2:5])
     print("opening")
-    db = topicdb.open(path, shards=2, thresholds=[4, 2], retention={"alarm/#": None})
+    db = topicdb.open(path, shards=2, thresholds=[4, 2], retention={"alarm/#": None},
+                      layout=sys.argv[5])
     batch = first
     while True:
         # The number of the batch is in every topic, time and value.
@@ -48,8 +50,11 @@ def topics_of(batch: int, rows: int) -> list[str]:
 class Rounds:
     """Kills one writer after another, and looks at what is left."""
 
-    def __init__(self, directory: Path, *, rows: int, rotate: bool, seed: int) -> None:
+    def __init__(
+        self, directory: Path, layout: Layout, *, rows: int, rotate: bool, seed: int
+    ) -> None:
         self.directory = directory
+        self.layout = layout
         self.rows = rows
         self.rotate = rotate
         self.random = random.Random(seed)
@@ -69,7 +74,8 @@ class Rounds:
 
     def write_and_kill(self) -> None:
         wanted = self.random.randint(1, ACKNOWLEDGED_MAX)
-        with Child(WRITER, self.path, self.next_batch, self.rows, int(self.rotate)) as child:
+        arguments = self.path, self.next_batch, self.rows, int(self.rotate), self.layout
+        with Child(WRITER, *arguments) as child:
             child.expect("opening")
             for batch in range(self.next_batch, self.next_batch + wanted):
                 child.expect(str(batch))
@@ -131,26 +137,29 @@ class Rounds:
 
 
 @pytest.mark.parametrize("rotate", [False, True], ids=["appending", "rotating"])
-def test_a_killed_writer_loses_nothing_it_acknowledged(tmp_path: Path, rotate: bool) -> None:
-    Rounds(tmp_path, rows=12, rotate=rotate, seed=20 + rotate).run((ROUNDS + rotate) // 2)
+def test_a_killed_writer_loses_nothing_it_acknowledged(
+    tmp_path: Path, layout: Layout, rotate: bool
+) -> None:
+    Rounds(tmp_path, layout, rows=12, rotate=rotate, seed=20 + rotate).run((ROUNDS + rotate) // 2)
 
 
 @pytest.mark.crash
 @pytest.mark.parametrize("rotate", [False, True], ids=["appending", "rotating"])
-def test_a_killed_writer_of_large_batches(tmp_path: Path, rotate: bool) -> None:
-    Rounds(tmp_path, rows=3_000, rotate=rotate, seed=40 + rotate).run(ROUNDS * 2)
+def test_a_killed_writer_of_large_batches(tmp_path: Path, layout: Layout, rotate: bool) -> None:
+    Rounds(tmp_path, layout, rows=3_000, rotate=rotate, seed=40 + rotate).run(ROUNDS * 2)
 
 
-def test_killed_while_it_creates_the_database(tmp_path: Path) -> None:
+def test_killed_while_it_creates_the_database(tmp_path: Path, layout: Layout) -> None:
     chance = random.Random(60)
     for number in range(10):
         path = tmp_path / f"{number}.db"
-        with Child(WRITER, path, 0, 5, 0) as child:
+        with Child(WRITER, path, 0, 5, 0, layout) as child:
             child.expect("opening")
             for _ in range(chance.randint(0, 300_000)):
                 pass
             child.kill()
-        with topicdb.open(path, shards=2, thresholds=[4, 2], retention={"alarm/#": None}) as db:
+        options: dict[str, Any] = {"shards": 2, "thresholds": [4, 2], "layout": layout}
+        with topicdb.open(path, retention={"alarm/#": None}, **options) as db:
             count = db.scan("#").count()
             db.append([("a", 1, b"")])
             assert db.scan("#").count() == count + 1

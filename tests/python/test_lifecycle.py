@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import CHILD_TIMEOUT_S, run_child
+from support import CHILD_TIMEOUT_S, Layout, run_child
 
 import topicdb
 from topicdb import ClosedError, Database
@@ -45,8 +45,8 @@ def uses_of(db: Database) -> dict[str, Callable[[], Any]]:
 
 
 @pytest.mark.parametrize("mode", ["rw", "r"])
-def test_a_closed_handle_refuses_every_call(db_path: Path, mode: Any) -> None:
-    with topicdb.open(db_path) as db:
+def test_a_closed_handle_refuses_every_call(db_path: Path, mode: Any, layout: Layout) -> None:
+    with topicdb.open(db_path, layout=layout) as db:
         db.append(ROWS)
     db = topicdb.open(db_path, mode=mode)
     uses = uses_of(db)
@@ -89,8 +89,8 @@ def test_a_with_block_closes_also_after_an_error(db_path: Path) -> None:
         assert db.scan().count() == 1
 
 
-def test_closing_ends_running_scans(db_path: Path) -> None:
-    db = topicdb.open(db_path)
+def test_closing_ends_running_scans(db_path: Path, layout: Layout) -> None:
+    db = topicdb.open(db_path, layout=layout)
     db.append(ROWS)
     scans = [iter(db.scan(order=order).batches(rows=10)) for order in ("stream", "time")]
     for scan in scans:
@@ -110,8 +110,8 @@ def test_a_closed_database_can_be_opened_again_at_once(db_path: Path) -> None:
             assert db.scan().count() == i + 1
 
 
-def test_batches_and_positions_outlive_the_database(db_path: Path) -> None:
-    db = topicdb.open(db_path)
+def test_batches_and_positions_outlive_the_database(db_path: Path, layout: Layout) -> None:
+    db = topicdb.open(db_path, layout=layout)
     db.append(ROWS)
     [batch] = db.scan("t/7").batches()
     timestamps = batch.timestamps
@@ -139,8 +139,8 @@ def test_batch_timestamps_cannot_be_changed(db_path: Path) -> None:
 
 
 @pytest.mark.parametrize("first", ["database", "scan", "batch"])
-def test_garbage_may_be_collected_in_any_order(db_path: Path, first: str) -> None:
-    db = topicdb.open(db_path)
+def test_garbage_may_be_collected_in_any_order(db_path: Path, first: str, layout: Layout) -> None:
+    db = topicdb.open(db_path, layout=layout)
     db.append(ROWS)
     scan = db.scan()
     batches = scan.batches(rows=10)
@@ -154,8 +154,8 @@ def test_garbage_may_be_collected_in_any_order(db_path: Path, first: str) -> Non
         assert again.scan().count() == len(ROWS)
 
 
-def test_a_forgotten_handle_closes_itself(db_path: Path) -> None:
-    db = topicdb.open(db_path)
+def test_a_forgotten_handle_closes_itself(db_path: Path, layout: Layout) -> None:
+    db = topicdb.open(db_path, layout=layout)
     db.append([("a", 1, b"")], durability="none")
     gone = weakref.ref(db)
     del db
@@ -186,9 +186,9 @@ def test_a_database_cannot_be_pickled_or_copied(db: Database) -> None:
             attempt()
 
 
-def test_reading_and_writing_from_many_threads(db_path: Path) -> None:
+def test_reading_and_writing_from_many_threads(db_path: Path, layout: Layout) -> None:
     writers, batches, rows = 4, 30, 20
-    with topicdb.open(db_path, shards=2, thresholds=[3]) as db:
+    with topicdb.open(db_path, shards=2, thresholds=[3], layout=layout) as db:
 
         def write(writer: int) -> None:
             for batch in range(batches):
@@ -212,9 +212,11 @@ def test_reading_and_writing_from_many_threads(db_path: Path) -> None:
         assert db.scan("#").count() == writers * batches * rows
 
 
-def test_closing_under_load_ends_every_thread_with_closed_error(db_path: Path) -> None:
+def test_closing_under_load_ends_every_thread_with_closed_error(
+    db_path: Path, layout: Layout
+) -> None:
     for _ in range(5):
-        db = topicdb.open(db_path, shards=2)
+        db = topicdb.open(db_path, shards=2, layout=layout)
         db.append(ROWS)
         ended: list[BaseException] = []
         busy = threading.Barrier(5)
@@ -254,9 +256,9 @@ def test_many_threads_may_close(db_path: Path) -> None:
     topicdb.open(db_path).close()
 
 
-def test_the_gil_is_free_while_a_call_waits(db_path: Path) -> None:
+def test_the_gil_is_free_while_a_call_waits(db_path: Path, layout: Layout) -> None:
     """Two scans in threads and a close from the main thread cannot wait for each other."""
-    db = topicdb.open(db_path)
+    db = topicdb.open(db_path, layout=layout)
     db.append([("a", i, b"x" * 100) for i in range(50_000)])
     counts: list[int] = []
     threads = [threading.Thread(target=lambda: counts.append(db.scan().count())) for _ in range(2)]

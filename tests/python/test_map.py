@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import MutableMapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -47,6 +47,18 @@ def test_only_changed_keys_are_committed(db: Database) -> None:
     assert receipt is not None and receipt.count == 1
     assert session.commit() is None, "nothing to store"
     assert session.changed == frozenset()
+
+
+def test_in_a_transaction_a_key_has_its_new_value_only(db: Database) -> None:
+    session = db.map("m")
+    session.update(a=b"old", b=b"b")
+    session.commit()
+    session["a"] = b"new"
+    with db.transaction(shard=session.shard) as tx:
+        session.commit(tx)
+        assert sorted(m.value for m in tx.scan("$topicdb/map/m/+")) == [b"b", b"new"]
+    with db.map("m", takeover=True) as again:
+        assert dict(again) == {"a": b"new", "b": b"b"}
 
 
 def test_what_was_not_committed_is_forgotten(db: Database) -> None:
@@ -235,8 +247,11 @@ def test_after_the_database_is_closed(db: Database) -> None:
         one.commit()
 
 
-def test_maps_go_on_beside_rotations_and_without_time(db_path: Path) -> None:
-    with topicdb.open(db_path, timestamp_bytes=0, retention={"x/#": "1h"}) as db:
+@pytest.mark.parametrize("timestamp_bytes", [0, 8])
+def test_maps_go_on_beside_rotations_and_without_time(
+    db_path: Path, timestamp_bytes: Literal[0, 8]
+) -> None:
+    with topicdb.open(db_path, timestamp_bytes=timestamp_bytes, retention={"x/#": "1h"}) as db:
         one = db.map("m")
         for i in range(5):
             one["n"] = b"%d" % i

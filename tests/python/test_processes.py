@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import Child, fork_and_run, topic_in_shard
+from support import Child, Layout, fork_and_run, topic_in_shard
 
 import topicdb
 from topicdb import Database, ForkedError, LockedError, ReadOnlyError
@@ -46,8 +46,8 @@ def tell(child: Child, line: str) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 class TestFork:
-    def test_every_use_in_the_child_is_refused(self, db_path: Path) -> None:
-        with topicdb.open(db_path, shards=2) as db:
+    def test_every_use_in_the_child_is_refused(self, db_path: Path, layout: Layout) -> None:
+        with topicdb.open(db_path, shards=2, layout=layout) as db:
             db.append([("a", 1, b"before")])
             batches = iter(db.scan().batches(rows=1))
             [stream] = db.streams("a")
@@ -101,8 +101,8 @@ class TestFork:
         with topicdb.open(db_path) as again:
             assert again.scan().count() == 99
 
-    def test_the_child_may_open_it_for_reading(self, db_path: Path) -> None:
-        with topicdb.open(db_path) as db:
+    def test_the_child_may_open_it_for_reading(self, db_path: Path, layout: Layout) -> None:
+        with topicdb.open(db_path, layout=layout) as db:
             db.append([("a", 1, b"")])
 
             def read() -> int:
@@ -156,9 +156,9 @@ def test_a_killed_writer_leaves_no_lock(db_path: Path) -> None:
             assert db.scan().count() == 1
 
 
-def test_two_processes_write_different_shards(db_path: Path) -> None:
+def test_two_processes_write_different_shards(db_path: Path, layout: Layout) -> None:
     topics = [topic_in_shard(shard, 2) for shard in (0, 1)]
-    topicdb.open(db_path, shards=2).close()
+    topicdb.open(db_path, shards=2, layout=layout).close()
     with (
         topicdb.open(db_path, only_shards=[0]) as db,
         writer(db_path, "dict(only_shards=[1])") as child,
@@ -196,8 +196,8 @@ def test_opening_fails_as_a_whole(db_path: Path) -> None:
         topicdb.open(db_path, only_shards=[0, 1]).close()  # no lock of the failed try is left
 
 
-def test_a_reader_beside_a_writing_process(db_path: Path) -> None:
-    with writer(db_path, "dict(shards=2)") as child:
+def test_a_reader_beside_a_writing_process(db_path: Path, layout: Layout) -> None:
+    with writer(db_path, f"dict(shards=2, layout={layout!r})") as child:
         tell(child, "db.append([(f't/{i}', i, b'1') for i in range(50)])")
         with topicdb.open(db_path, mode="r") as reader:
             assert reader.scan().count() == 50
@@ -250,8 +250,8 @@ def test_a_reader_changes_nothing_on_disk(db_path: Path) -> None:
     assert files() == before
 
 
-def test_iterators_work_in_another_process(db_path: Path) -> None:
-    with topicdb.open(db_path, structures=["t/+"]) as db:
+def test_iterators_work_in_another_process(db_path: Path, layout: Layout) -> None:
+    with topicdb.open(db_path, structures=["t/+"], layout=layout) as db:
         db.append([(f"t/{i}", i, b"%d" % i) for i in range(10)])
         [stream] = db.streams("t/+")
         page = db.next(db.iterator(stream, "t/+"), 4)

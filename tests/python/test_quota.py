@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support import nothing_written
+from support import Layout, nothing_written
 
 import topicdb
 from topicdb import QuotaError
@@ -15,9 +15,11 @@ from topicdb import QuotaError
 QUOTA_BYTES = 3 << 20
 
 
-def test_what_adds_data_is_refused_and_deletes_pass(db_path: Path) -> None:
+def test_what_adds_data_is_refused_and_deletes_pass(db_path: Path, layout: Layout) -> None:
     noise = random.Random(5)
-    with topicdb.open(db_path, quota_bytes=QUOTA_BYTES, write_buffer_bytes=1 << 20) as db:
+    with topicdb.open(
+        db_path, quota_bytes=QUOTA_BYTES, write_buffer_bytes=1 << 20, layout=layout
+    ) as db:
         written = 0
         with pytest.raises(QuotaError, match="quota_bytes"):
             for _ in range(200):
@@ -41,9 +43,11 @@ def test_what_adds_data_is_refused_and_deletes_pass(db_path: Path) -> None:
         assert db.append([]).count == 0
 
 
-def test_room_comes_back_when_slabs_are_dropped(db_path: Path) -> None:
+def test_room_comes_back_when_slabs_are_dropped(db_path: Path, layout: Layout) -> None:
     noise = random.Random(6)
-    with topicdb.open(db_path, quota_bytes=QUOTA_BYTES, write_buffer_bytes=1 << 20) as db:
+    with topicdb.open(
+        db_path, quota_bytes=QUOTA_BYTES, write_buffer_bytes=1 << 20, layout=layout
+    ) as db:
         with pytest.raises(QuotaError):
             while True:
                 db.append([("a", i, noise.randbytes(1000)) for i in range(100)])

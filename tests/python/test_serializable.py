@@ -17,6 +17,7 @@ from typing import Any
 from hypothesis import event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from support import LAYOUTS, Layout, newest
 
 import topicdb
 from model.serial import Client, Key, Range, SerialModel
@@ -68,13 +69,22 @@ class Transactions(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.directory = Path(tempfile.mkdtemp(prefix="topicdb-test-", dir=MEMORY_DISK))
-        self.model = SerialModel()
         self.open: dict[int, tuple[Transaction, Client]] = {}
 
-    @initialize(thresholds=st.sampled_from([(100, 10), (1,), (0,)]))
-    def create(self, thresholds: tuple[int, ...]) -> None:
-        self.options = {"thresholds": thresholds, "conflict_window": "1h"}
-        self.db = topicdb.open(self.directory / "db", **self.options)  # type: ignore[arg-type]
+    @initialize(
+        layout=st.sampled_from(LAYOUTS),
+        thresholds=st.sampled_from([(100, 10), (1,), (0,)]),
+        seal_bytes=st.sampled_from([1, 16 << 20]),
+    )
+    def create(self, layout: Layout, thresholds: tuple[int, ...], seal_bytes: int) -> None:
+        self.options: dict[str, Any] = {
+            "layout": layout,
+            "thresholds": thresholds,
+            "seal_bytes": seal_bytes,
+            "conflict_window": "1h",
+        }
+        self.model = SerialModel(keeps_all=layout == "columnar")
+        self.db = topicdb.open(self.directory / "db", **self.options)
 
     def of(self, number: int) -> tuple[Transaction, Client]:
         if number not in self.open:
@@ -178,7 +188,7 @@ class Transactions(RuleBasedStateMachine):
         assert receipt.count == len(found)
         self.model.apply([keys])
 
-    @rule(what=st.sampled_from(["rotate", "drop", "restart"]))
+    @rule(what=st.sampled_from(["rotate", "drop", "flush", "restart"]))
     def administrate(self, what: str) -> None:
         getattr(self, what)()
 
@@ -191,11 +201,14 @@ class Transactions(RuleBasedStateMachine):
             self.db.drop_slab(self.db.slabs()[0])
             self.model.drop_oldest()
 
+    def flush(self) -> None:
+        self.db.flush()
+
     def restart(self) -> None:
         self.db.close()
         assert not any(transaction.open for transaction, _ in self.open.values())
         self.open.clear()
-        self.db = topicdb.open(self.directory / "db", **self.options)  # type: ignore[arg-type]
+        self.db = topicdb.open(self.directory / "db", **self.options)
 
     @invariant()
     def what_is_stored_is_the_serial_history(self) -> None:
@@ -223,6 +236,7 @@ def test_no_write_skew_among_threads(db: Database) -> None:
             tx.delete(own)
 
     for _ in range(50):
+        db.delete("on/+")
         db.append([(topic, 0, b"") for topic in topics_on_call])
         start = threading.Barrier(2)
 
@@ -252,11 +266,15 @@ def test_no_money_is_made_or_lost_by_threads(db: Database) -> None:
         for _ in range(100):
             db.transact(lambda tx: transfer(tx, chance), retries=10_000)
 
+    def total(messages: topicdb.Scan) -> int:
+        newest_of = {m.topic: int(m.value) for m in messages}  # the last of a time is the newest
+        return sum(newest_of.values())
+
     def add_up() -> None:
         while not stop.is_set():
             with db.transaction() as tx:
-                sums.add(sum(int(m.value) for m in tx.scan("account/+")))
-            sums.add(sum(int(m.value) for m in db.scan("account/+")))
+                sums.add(total(tx.scan("account/+")))
+            sums.add(total(db.scan("account/+")))
 
     reader = threading.Thread(target=add_up)
     reader.start()
@@ -264,6 +282,7 @@ def test_no_money_is_made_or_lost_by_threads(db: Database) -> None:
     stop.set()
     reader.join()
     assert sums == {400}
+    assert sum(int(newest(db, account) or 0) for account in accounts) == 400
 
 
 def run_together(functions: list[Callable[[], None]]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import filters, topic
+from support import Layout
 
 import topicdb
 from model.model import shard_of
@@ -96,9 +97,11 @@ def test_matching(filter: str, topic: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize("thresholds", [[100, 10], [0], [1]], ids=str)
-def test_scans_match_alike_whatever_was_learned(db_path: Path, thresholds: list[int]) -> None:
+def test_scans_match_alike_whatever_was_learned(
+    db_path: Path, thresholds: list[int], layout: Layout
+) -> None:
     topics = sorted({topic for _, topic, _ in PAIRS})
-    with topicdb.open(db_path, thresholds=thresholds) as db:
+    with topicdb.open(db_path, thresholds=thresholds, layout=layout) as db:
         db.append([(topic, 1, b"") for topic in topics])
         for filter, _, _ in MATCHING:
             found = sorted(m.topic for m in db.scan(filter))
@@ -174,9 +177,11 @@ def test_errors_quote_the_topic_and_shorten_it(db: Database) -> None:
 
 
 @pytest.mark.parametrize("thresholds", [[100, 10], [0]], ids=str)
-def test_strange_topics_are_stored_and_found(db_path: Path, thresholds: list[int]) -> None:
+def test_strange_topics_are_stored_and_found(
+    db_path: Path, thresholds: list[int], layout: Layout
+) -> None:
     expected = [(name, i, name.encode()) for i, name in enumerate(STRANGE_BUT_VALID)]
-    with topicdb.open(db_path, thresholds=thresholds) as db:
+    with topicdb.open(db_path, thresholds=thresholds, layout=layout) as db:
         db.append(expected)
     with topicdb.open(db_path) as db:
         for name, timestamp, value in expected:
@@ -193,10 +198,10 @@ def test_a_topic_of_65536_levels(db: Database) -> None:
     assert db.scan("+").count() == 1
 
 
-def test_200_levels_with_a_wildcard_at_each_place(db_path: Path) -> None:
+def test_200_levels_with_a_wildcard_at_each_place(db_path: Path, layout: Layout) -> None:
     levels = [f"l{i}" for i in range(200)]
     name = "/".join(levels)
-    with topicdb.open(db_path, thresholds=[1]) as db:
+    with topicdb.open(db_path, thresholds=[1], layout=layout) as db:
         db.append([(name, 1, b""), (f"{name}/more", 1, b"")])
         for place in range(200):
             plus = "/".join([*levels[:place], "+", *levels[place + 1 :]])
@@ -204,11 +209,11 @@ def test_200_levels_with_a_wildcard_at_each_place(db_path: Path) -> None:
             assert db.scan("/".join([*levels[:place], "#"])).count() == 2
 
 
-def test_200_varying_levels_with_a_word_at_each_place(db_path: Path) -> None:
+def test_200_varying_levels_with_a_word_at_each_place(db_path: Path, layout: Layout) -> None:
     """One topic for each place, which differs from all others there."""
     levels = ["x"] * 200
     names = ["/".join([*levels[:place], f"y{place}", *levels[place + 1 :]]) for place in range(200)]
-    with topicdb.open(db_path, thresholds=[0]) as db:
+    with topicdb.open(db_path, thresholds=[0], layout=layout) as db:
         db.append([(name, 1, b"") for name in names])
         for place in (0, 1, 62, 63, 64, 65, 66, 100, 198, 199):
             filter = "/".join([*["+"] * place, f"y{place}", *["+"] * (199 - place)])
@@ -217,8 +222,8 @@ def test_200_varying_levels_with_a_word_at_each_place(db_path: Path) -> None:
             assert db.scan(filter).count() == 199
 
 
-def test_dollar_levels_inside_a_learned_level_are_found(db_path: Path) -> None:
-    with topicdb.open(db_path, thresholds=[1]) as db:
+def test_dollar_levels_inside_a_learned_level_are_found(db_path: Path, layout: Layout) -> None:
+    with topicdb.open(db_path, thresholds=[1], layout=layout) as db:
         db.append([("devices/a", 1, b""), ("devices/$dev1", 2, b""), ("$x/$y", 3, b"")])
         assert db.scan("devices/+").count() == 2
         assert db.scan("devices/#").count() == 2
@@ -227,8 +232,10 @@ def test_dollar_levels_inside_a_learned_level_are_found(db_path: Path) -> None:
         assert [m.topic for m in db.scan("$x/+")] == ["$x/$y"]
 
 
-def test_a_dollar_topic_in_a_varying_first_level_is_found_by_its_name_only(db_path: Path) -> None:
-    with topicdb.open(db_path, thresholds=[0]) as db:
+def test_a_dollar_topic_in_a_varying_first_level_is_found_by_its_name_only(
+    db_path: Path, layout: Layout
+) -> None:
+    with topicdb.open(db_path, thresholds=[0], layout=layout) as db:
         db.append([("$SYS/up", 1, b""), ("site/up", 2, b"")])
         assert [m.topic for m in db.scan("#")] == ["site/up"]
         assert [m.topic for m in db.scan("+/up")] == ["site/up"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import fork_and_run, nothing_written, topic_in_shard
+from support import Layout, fork_and_run, newest, nothing_written, topic_in_shard
 
 import topicdb
 from topicdb import (
@@ -33,12 +33,12 @@ def messages(source: Any) -> list[tuple[str, int, bytes]]:
 def test_everything_is_applied_at_commit_and_nothing_before(db: Database) -> None:
     db.append([("a", 1, b"old"), ("gone", 1, b"")])
     with db.transaction() as tx:
-        tx.write("a", 1, b"new")
-        tx.write("b", 2, bytearray(b"b"))
+        tx.write("a", 2, b"new")
+        tx.write("b", 3, bytearray(b"b"))
         tx.delete("gone")
         assert messages(db.scan()) == [("a", 1, b"old"), ("gone", 1, b"")]
         assert tx.open and tx.receipt is None
-    assert messages(db.scan(order="time")) == [("a", 1, b"new"), ("b", 2, b"b")]
+    assert messages(db.scan(order="time")) == [("a", 1, b"old"), ("a", 2, b"new"), ("b", 3, b"b")]
     assert not tx.open
     assert tx.receipt == topicdb.Receipt({0: 2}, 2, "os")
 
@@ -53,14 +53,17 @@ def test_an_error_in_the_block_rolls_back(db: Database) -> None:
 def test_own_writes_and_deletes_are_seen_as_in_other_embedded_databases(db: Database) -> None:
     db.append([("a", 1, b"1"), ("a", 2, b"2"), ("b", 2, b"b")])
     with db.transaction() as tx:
-        tx.write("a", 2, b"own")
+        tx.write("a", 3, b"own")
         tx.write("c", 0, b"c")
-        assert tx.get("a", 2) == b"own"
+        tx.write("c", 2, b"d")
+        assert tx.get("a", 3) == b"own"
         assert messages(tx.scan()) == [
             ("c", 0, b"c"),
             ("a", 1, b"1"),
+            ("a", 2, b"2"),
             ("b", 2, b"b"),
-            ("a", 2, b"own"),  # of equal times the last written is the last read
+            ("c", 2, b"d"),  # of equal times the last written is the last read
+            ("a", 3, b"own"),
         ]
         tx.delete("a", start=2)
         assert tx.get("a", 2) is None
@@ -69,6 +72,58 @@ def test_own_writes_and_deletes_are_seen_as_in_other_embedded_databases(db: Data
         tx.write("a", 2, b"again")
         assert messages(tx.scan("a/#")) == [("a", 1, b"1"), ("a", 2, b"again")]
     assert messages(db.scan("a")) == [("a", 1, b"1"), ("a", 2, b"again")]
+
+
+def test_own_writes_replace_what_is_stored_in_skipstream(db_path: Path) -> None:
+    with topicdb.open(db_path, layout="skipstream") as db:
+        db.append([("a", 1, b"old"), ("b", 1, b"b")])
+        with db.transaction() as tx:
+            tx.write("a", 1, b"own")
+            assert messages(tx.scan()) == [("b", 1, b"b"), ("a", 1, b"own")]
+            tx.write("a", 1, b"last")
+            assert tx.get("a", 1) == b"last"
+            assert messages(tx.scan("a")) == [("a", 1, b"last")]
+        assert messages(db.scan("a")) == [("a", 1, b"last")]
+
+
+@pytest.mark.parametrize("flush", [False, True], ids=["fresh", "sealed"])
+def test_own_writes_come_after_what_is_stored_in_columnar(db_path: Path, flush: bool) -> None:
+    with topicdb.open(db_path, layout="columnar") as db:
+        stored = [("a", 1, b"1"), ("a", 1, b"2"), ("b", 1, b"b")]
+        db.append(stored)
+        if flush:
+            db.flush()
+        with db.transaction() as tx:
+            tx.write("a", 1, b"own")
+            assert messages(tx.scan()) == [*stored, ("a", 1, b"own")]
+            tx.write("a", 1, b"last")  # within a transaction there is one of a topic and time
+            assert tx.get("a", 1) == b"last"
+            assert messages(tx.scan()) == [*stored, ("a", 1, b"last")]
+            assert messages(tx.scan("a", start=1, end=2)) == [*stored[:2], ("a", 1, b"last")]
+        assert messages(db.scan()) == [*stored, ("a", 1, b"last")]
+        with db.transaction() as tx:
+            assert tx.get("a", 1) == b"last"
+            tx.write("b", 1, b"taken by the delete")
+            tx.delete("+", 1, 2)
+            tx.write("a", 1, b"alone")
+            assert messages(tx.scan()) == [("a", 1, b"alone")]
+        assert messages(db.scan()) == [("a", 1, b"alone")]
+
+
+@pytest.mark.parametrize("flush", [False, True], ids=["fresh", "sealed"])
+def test_requirements_look_at_the_newest_in_columnar(db_path: Path, flush: bool) -> None:
+    with topicdb.open(db_path, layout="columnar") as db:
+        db.append([("a", 1, b"1"), ("a", 1, b"2")])
+        if flush:
+            db.flush()
+        for value in (b"2", b"3", b"1"):
+            with db.transaction() as tx:
+                tx.require("a", 1, value)
+                tx.write("a", 1, b"%d" % (int(value) % 3 + 1))
+        with pytest.raises(PreconditionError) as caught, db.transaction() as tx:
+            tx.require("a", 1, b"1")
+        assert caught.value.failures == [("a", 1, b"1", b"2")]
+        assert [m.value for m in db.scan("a")] == [b"1", b"2", b"3", b"1", b"2"]
 
 
 def test_reads_are_of_the_moment_it_began(db: Database) -> None:
@@ -241,7 +296,7 @@ def test_several_are_open_on_one_thread(db: Database) -> None:
     for value, tx in zip((b"1", b"2", b"3"), (one, two, three), strict=True):
         tx.write("same", 1, value)
     three.commit(), one.commit(), two.commit()
-    assert [m.value for m in db.scan("same")] == [b"2"], "the last commit wins"
+    assert newest(db, "same", 1) == b"2", "the last commit wins"
 
 
 def check_closed(tx: Transaction) -> None:
@@ -285,7 +340,7 @@ def test_transact_runs_again_after_a_conflict(db: Database) -> None:
 
     assert db.transact(add) == 31
     assert attempts == [0, 10, 20, 30]
-    assert [m.value for m in db.scan("n")] == [b"31"]
+    assert newest(db, "n") == b"31"
 
 
 def test_transact_gives_up_after_its_retries(db: Database) -> None:
@@ -319,7 +374,7 @@ def test_counters_of_many_threads_lose_nothing(db: Database) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [m.value for m in db.scan("n")] == [b"100"]
+    assert newest(db, "n") == b"100"
 
 
 def test_shards(sharded_db: Database) -> None:
@@ -347,8 +402,8 @@ def test_which_shard_must_be_said_and_exist(sharded_db: Database) -> None:
             sharded_db.transaction(shard=shard)
 
 
-def test_a_shard_that_is_not_open_here(db_path: Path) -> None:
-    with topicdb.open(db_path, shards=2):
+def test_a_shard_that_is_not_open_here(db_path: Path, layout: Layout) -> None:
+    with topicdb.open(db_path, shards=2, layout=layout):
         pass
     with topicdb.open(db_path, only_shards=[1]) as db:
         with pytest.raises(ReadOnlyError, match="shard 0"):
@@ -392,8 +447,10 @@ def test_a_dropped_generation_may_have_been_read(db: Database) -> None:
         tx.commit()
 
 
-def test_one_that_was_open_for_too_long_fails_and_never_passes(db_path: Path) -> None:
-    with topicdb.open(db_path, conflict_window="50ms") as db:
+def test_one_that_was_open_for_too_long_fails_and_never_passes(
+    db_path: Path, layout: Layout
+) -> None:
+    with topicdb.open(db_path, conflict_window="50ms", layout=layout) as db:
         tx, reader, blind = (db.transaction() for _ in range(3))
         tx.get("a", 1)
         reader.get("a", 1)

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <initializer_list>
 
 #include "topicdb/arrow.h"
 
@@ -59,12 +61,14 @@ void ReleaseBatch(ArrowArray* array) {
   delete static_cast<BatchHolder*>(array->private_data);
 }
 
-void FillColumn(const std::shared_ptr<const Batch>& batch, const void* first, const void* second,
-                ArrowArray* out) {
-  auto* holder = new ColumnHolder{batch, {nullptr, first, second}};
+// buffers: after that of validity, which there is none of. The last may be null if it is empty.
+void FillColumn(const std::shared_ptr<const Batch>& batch,
+                std::initializer_list<const void*> buffers, ArrowArray* out) {
+  auto* holder = new ColumnHolder{batch, {}};
+  std::copy(buffers.begin(), buffers.end(), holder->buffers.begin() + 1);
   *out = {};
   out->length = static_cast<std::int64_t>(batch->size());
-  out->n_buffers = second == nullptr ? 2 : 3;
+  out->n_buffers = static_cast<std::int64_t>(1 + buffers.size());
   out->buffers = holder->buffers.data();
   out->release = &ReleaseColumn;
   out->private_data = holder;
@@ -128,10 +132,10 @@ void ExportSchema(ArrowSchema* out) {
 
 void ExportBatch(std::shared_ptr<const Batch> batch, ArrowArray* out) {
   auto* holder = new BatchHolder;
-  FillColumn(batch, batch->topic_offsets().data(), batch->topic_bytes().data(),
+  FillColumn(batch, {batch->topic_offsets().data(), batch->topic_bytes().data()},
              &holder->children[0]);
-  FillColumn(batch, batch->timestamps().data(), nullptr, &holder->children[1]);
-  FillColumn(batch, batch->value_offsets().data(), batch->value_bytes().data(),
+  FillColumn(batch, {batch->timestamps().data()}, &holder->children[1]);
+  FillColumn(batch, {batch->value_offsets().data(), batch->value_bytes().data()},
              &holder->children[2]);
   for (std::size_t i = 0; i < kColumns; ++i) holder->pointers[i] = &holder->children[i];
   *out = {};

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -104,18 +105,16 @@ Result<std::string> ReadFile(const std::string& path, std::size_t bytes_max) {
     return errno == ENOENT ? NotFound(path + " does not exist")
                            : ErrnoFault("opening", path, errno);
   }
-  std::string content(bytes_max + 1, '\0');
-  std::size_t size = 0;
-  while (size < content.size()) {
-    const ssize_t count = read(fd.get(), content.data() + size, content.size() - size);
+  std::string content;
+  std::array<char, 4096> part;
+  while (content.size() <= bytes_max) {
+    const ssize_t count = read(fd.get(), part.data(), part.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return ErrnoFault("reading", path, errno);
-    if (count == 0) break;
-    size += static_cast<std::size_t>(count);
+    if (count == 0) return content;
+    content.append(part.data(), static_cast<std::size_t>(count));
   }
-  if (size > bytes_max) return Corruption(path + " is larger than such a file can be");
-  content.resize(size);
-  return content;
+  return Corruption(path + " is larger than such a file can be");
 }
 
 Status WriteFileAtomically(const std::string& path, std::string_view content) {

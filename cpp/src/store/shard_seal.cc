@@ -124,14 +124,20 @@ void Shard::FlushSealed() {
 
 Status Shard::FlushUnlogged() {
   SlabViews slabs;
+  Status status;
   {
     const MutexLock lock(commit_mutex_);
     if (!has_unlogged_) return Status::Ok();
     has_unlogged_ = false;
     slabs = slabs_;
   }
-  const Status status = FlushFamilies(*slabs, /*wait=*/true);
-  if (status.ok()) return status;
+  while (true) {
+    status = FlushFamilies(*slabs, /*wait=*/true);
+    if (status.ok()) return status;
+    const MutexLock lock(commit_mutex_);
+    if (slabs_ == slabs) break;
+    slabs = slabs_;  // one that was dropped meanwhile cannot be flushed
+  }
   const MutexLock lock(commit_mutex_);
   has_unlogged_ = true;
   return status;

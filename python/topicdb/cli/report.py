@@ -57,7 +57,8 @@ def print_stats(stats: Mapping[str, Any]) -> None:
     """Totals, and a row for each shard."""
     shards: list[Mapping[str, Any]] = stats["shards"]
     totals = {name: _figure(name, value) for name, value in stats.items() if name != "shards"}
-    columns = list(shards[0]) if shards else []
+    # What reads did is for --json: a table within a table helps nobody.
+    columns = [name for name in shards[0] if name != "reads"] if shards else []
     table = _table(*(f"{column}>" for column in columns))
     for shard in shards:
         table.add_row(*(_figure(column, shard[column]) for column in columns))
@@ -199,7 +200,9 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _figure(name: str, value: int) -> str:
+def _figure(name: str, value: int | str) -> str:
+    if isinstance(value, str):  # sealing_error
+        return printable(value) or "-"
     if name == "clock":  # the last assigned timestamp, 0 before there is one
         return time_text(value) if value else "-"
     return f"{value:,}"

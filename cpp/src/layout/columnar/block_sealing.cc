@@ -214,8 +214,11 @@ Status BlockSealing::WriteData() {
   FilterBuilder streams;
   PackedPageEncoder encoder(codec_);
   rocksdb::WriteBatch batch;
+  rocksdb::WriteOptions options;
+  // The slab may be dropped meanwhile; RocksDB would take no more writes after one that failed.
+  options.ignore_missing_column_families = true;
   const auto write = [&] {
-    const rocksdb::Status status = source_.db->Write(rocksdb::WriteOptions(), &batch);
+    const rocksdb::Status status = source_.db->Write(options, &batch);
     batch.Clear();
     return rocks::FromRocks(status, "sealing blocks");
   };
