@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/fork_guard.h"
+#include "rocks/log_check.h"
 #include "rocks/rocks_compat.h"
 #include "store/shard.h"
 
@@ -86,6 +87,7 @@ class ShardOpener {
     std::vector<std::string> names{rocksdb::kDefaultColumnFamilyName};
     const std::string context = "opening " + shard_->Name();
     if (!create) {
+      TOPICDB_RETURN_IF_ERROR(rocks::CheckLogs(directory_).WithContext(context));
       TOPICDB_RETURN_IF_ERROR(
           rocks::FromRocks(rocksdb::DB::ListColumnFamilies(options, directory_, &names), context));
     }

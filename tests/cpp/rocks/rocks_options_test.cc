@@ -23,7 +23,8 @@ constexpr std::size_t kWriteBufferBytes = 3 << 20;
 struct OpenedRocks {
   explicit OpenedRocks(const std::string& path, bool read_only = false)
       : resources(MakeSharedResources(kCacheBytes, kWriteBufferBytes)) {
-    const Families families{{rocksdb::kDefaultColumnFamilyName, MakeFamilyOptions(resources, rocks::FamilyUse::kKeys)}};
+    const Families families{
+        {rocksdb::kDefaultColumnFamilyName, MakeFamilyOptions(resources, rocks::FamilyUse::kKeys)}};
     FamilyHandles handles;
     const rocksdb::DBOptions options = MakeDbOptions(resources, read_only);
     const rocksdb::Status status = read_only
@@ -99,7 +100,8 @@ TEST(RocksOptions, FamiliesAreCompressedAndChecksummed) {
 TEST(RocksOptions, ReadOnlyCreatesNothing) {
   const TestDirectory directory;
   const SharedResources resources = MakeSharedResources(kCacheBytes, kWriteBufferBytes);
-  const Families families{{rocksdb::kDefaultColumnFamilyName, MakeFamilyOptions(resources, rocks::FamilyUse::kKeys)}};
+  const Families families{
+      {rocksdb::kDefaultColumnFamilyName, MakeFamilyOptions(resources, rocks::FamilyUse::kKeys)}};
   FamilyHandles handles;
   std::unique_ptr<rocksdb::DB> db;
   EXPECT_FALSE(

@@ -7,8 +7,8 @@
 
 #include "rocks/rocks_compat.h"
 #include "rocks/rocks_options.h"
-#include "store/shard.h"
 #include "store/meta.h"
+#include "store/shard.h"
 #include "test_directory.h"
 #include "topicdb/database.h"
 
@@ -106,7 +106,9 @@ class BareShard {
 
   void CreateFamily(const std::string& name) {
     rocksdb::ColumnFamilyHandle* handle = nullptr;
-    ASSERT_TRUE(db_->CreateColumnFamily(rocks::MakeFamilyOptions(resources_, FamilyUseOf(name)), name, &handle).ok());
+    ASSERT_TRUE(db_->CreateColumnFamily(rocks::MakeFamilyOptions(resources_, FamilyUseOf(name)),
+                                        name, &handle)
+                    .ok());
     handles_.push_back(handle);
     ASSERT_TRUE(db_->Put({}, handle, "key", "value").ok());
   }
