@@ -55,6 +55,9 @@ class Store(ABC):
             schema=SCHEMA,
         )
 
+    def flush(self) -> None:  # noqa: B027 - most leave nothing
+        """What is left to the background, done: for stores that leave something."""
+
     @abstractmethod
     def close(self) -> None: ...
 
@@ -77,6 +80,9 @@ class TopicDb(Store):
 
     def scan_table(self) -> pa.Table:
         return self.database.scan().to_arrow()
+
+    def flush(self) -> None:
+        self.database.flush()
 
     def close(self) -> None:
         self.database.close()
@@ -105,6 +111,9 @@ class RocksDict(Store):
         items: Any = self._db.items()  # typed for keys and values of every kind; these are raw
         for key, value in items:
             yield key[:-TIME_BYTES].decode(), int.from_bytes(key[-TIME_BYTES:], "big"), value
+
+    def flush(self) -> None:
+        self._db.flush()
 
     def close(self) -> None:
         self._db.close()

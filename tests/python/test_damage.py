@@ -211,5 +211,6 @@ def test_flipped_bits_in_a_sealed_database(db_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(0)
 def test_every_byte_flipped_in_a_sealed_database(db_path: Path) -> None:
     check_every_flip(db_path, step=1)

@@ -14,6 +14,9 @@ namespace {
 // A delete of more messages than this is committed as a record, and carried out in steps.
 constexpr std::size_t kDirectDeletesMax = 10'000;
 
+// Messages between the steps of fetching a topic: longer than memory takes, and few in the cache.
+constexpr std::size_t kFetchStep = 4;
+
 // What a row takes beside topic and value, about.
 constexpr std::size_t kRowBytes = 32;
 
@@ -50,7 +53,9 @@ Status CommitBuilder::Add(ShardCommit* commit) {
   if (ops != nullptr) TOPICDB_RETURN_IF_ERROR(AddDeletes(commit));
   std::string serial_value;
   AppendBig<std::uint64_t>(&serial_value, commit->serial);
+  HashTopics(commit->messages);
   for (std::uint32_t index = 0; index < commit->messages.size(); ++index) {
+    FetchAhead(index);
     MessageView message = commit->messages[index];
     if (ops != nullptr && !ops->is_serial.empty() && ops->is_serial[index]) {
       message.value = serial_value;
@@ -58,6 +63,21 @@ Status CommitBuilder::Add(ShardCommit* commit) {
     TOPICDB_RETURN_IF_ERROR(AddMessage(message, index));
   }
   return Status::Ok();
+}
+
+void CommitBuilder::HashTopics(std::span<const MessageView> messages) {
+  hashes_.clear();
+  hashes_.reserve(messages.size());
+  for (const MessageView& message : messages) {
+    hashes_.push_back(TopicCache::HashOf(message.topic));
+  }
+}
+
+void CommitBuilder::FetchAhead(std::size_t index) const {
+  const auto ahead = [&](std::size_t messages) { return index + messages < hashes_.size(); };
+  if (ahead(kFetchStep)) topics_->FetchText(hashes_[index + kFetchStep]);
+  if (ahead(2 * kFetchStep)) topics_->FetchTopic(hashes_[index + 2 * kFetchStep]);
+  if (ahead(3 * kFetchStep)) topics_->FetchSlot(hashes_[index + 3 * kFetchStep]);
 }
 
 Status CommitBuilder::AddDeletes(ShardCommit* commit) {
@@ -83,7 +103,7 @@ Status CommitBuilder::AddDeletes(ShardCommit* commit) {
 
 Status CommitBuilder::AddMessage(const MessageView& message, std::uint32_t index) {
   std::uint32_t retention_class = 0;
-  PlacedMessage placed = Place(message, &retention_class);
+  PlacedMessage placed = Place(message, hashes_[index], &retention_class);
   Target& target = TargetOf(retention_class);
   placed.timestamp = TimestampOf(message, target.slab->timestamp_bytes());
   placed.index = index;
@@ -93,8 +113,8 @@ Status CommitBuilder::AddMessage(const MessageView& message, std::uint32_t index
   return rocks::FromRocks(status, "preparing a commit to " + shard_.Name());
 }
 
-PlacedMessage CommitBuilder::Place(const MessageView& message, std::uint32_t* retention_class) {
-  const std::uint64_t hash = TopicCache::HashOf(message.topic);
+PlacedMessage CommitBuilder::Place(const MessageView& message, std::uint64_t hash,
+                                   std::uint32_t* retention_class) {
   TopicCache::Topic* topic = topics_->Find(message.topic, hash);
   PlacedMessage placed{0, message.topic, {}, 0, state_.serial, 0, message.value};
   if (topic == nullptr) {

@@ -52,11 +52,13 @@ class CommitBuilder {
   };
 
   Status AddDeletes(ShardCommit* commit) TOPICDB_REQUIRES(shard_.commit_mutex_);
+  void HashTopics(std::span<const MessageView> messages);
+  void FetchAhead(std::size_t index) const;
   Status AddMessage(const MessageView& message, std::uint32_t index)
       TOPICDB_REQUIRES(shard_.commit_mutex_);
   // The place of a message but for its time; its class is in `retention_class`.
-  PlacedMessage Place(const MessageView& message, std::uint32_t* retention_class)
-      TOPICDB_REQUIRES(shard_.commit_mutex_);
+  PlacedMessage Place(const MessageView& message, std::uint64_t hash,
+                      std::uint32_t* retention_class) TOPICDB_REQUIRES(shard_.commit_mutex_);
   Target& TargetOf(std::uint32_t retention_class) TOPICDB_REQUIRES(shard_.commit_mutex_);
   std::int64_t TimestampOf(const MessageView& message, std::uint32_t timestamp_bytes);
 
@@ -70,6 +72,7 @@ class CommitBuilder {
   std::vector<std::int64_t> assigned_;
   std::vector<std::string_view> varying_;
   TopicCache* const topics_;
+  std::vector<std::uint64_t> hashes_;  // of the topics of the commit that is added
   const ExpectedWrites expected_;
   bool applied_ = false;
   rocksdb::WriteBatch batch_;

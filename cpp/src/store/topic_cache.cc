@@ -15,6 +15,24 @@ TopicCache::TopicCache(std::size_t bytes_max) : bytes_max_(bytes_max) {}
 
 std::uint64_t TopicCache::HashOf(std::string_view topic) { return Hash64(topic); }
 
+const TopicCache::Topic* TopicCache::Guess(std::uint64_t hash) const {
+  if (table_.empty()) return nullptr;
+  const std::uint32_t index = table_[hash & (table_.size() - 1)];
+  return index == 0 ? nullptr : &topics_[index - 1];
+}
+
+void TopicCache::FetchSlot(std::uint64_t hash) const {
+  if (!table_.empty()) __builtin_prefetch(&table_[hash & (table_.size() - 1)]);
+}
+
+void TopicCache::FetchTopic(std::uint64_t hash) const {
+  if (const Topic* topic = Guess(hash); topic != nullptr) __builtin_prefetch(topic);
+}
+
+void TopicCache::FetchText(std::uint64_t hash) const {
+  if (const Topic* topic = Guess(hash); topic != nullptr) __builtin_prefetch(topic->text.data());
+}
+
 TopicCache::Topic* TopicCache::Find(std::string_view topic, std::uint64_t hash) {
   if (table_.empty()) return nullptr;
   const std::size_t mask = table_.size() - 1;

@@ -28,6 +28,11 @@ class TopicCache {
   explicit TopicCache(std::size_t bytes_max);
 
   static std::uint64_t HashOf(std::string_view topic);
+  // Fetch what Find will read, a step each, some messages ahead of it: it waits for memory most of
+  // all, and each step reads what the one before has fetched.
+  void FetchSlot(std::uint64_t hash) const;
+  void FetchTopic(std::uint64_t hash) const;
+  void FetchText(std::uint64_t hash) const;
   // Null if it is not known. Valid until the next call of Add or Clear.
   Topic* Find(std::string_view topic, std::uint64_t hash);
   // REQUIRES: Find has just given null
@@ -36,6 +41,8 @@ class TopicCache {
   void Clear();
 
  private:
+  // The first candidate, or null.
+  const Topic* Guess(std::uint64_t hash) const;
   void Insert(std::uint32_t index);
   std::string_view Keep(std::string_view text);
 

@@ -5,6 +5,8 @@
 //   | values
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "base/coding.h"
 #include "base/crc32.h"
@@ -62,8 +64,10 @@ void PlainPageBuilder::AddRow(std::uint32_t topic, std::int64_t time, std::uint6
 
 std::vector<std::uint32_t> PlainPageBuilder::Streams() const {
   std::vector<std::uint32_t> streams;
+  // Topics are many, streams mostly few: most repetitions need no sorting.
+  std::array<std::uint32_t, 256> seen{};  // 0 is no stream
   for (const std::uint32_t stream : streams_) {
-    if (streams.empty() || streams.back() != stream) streams.push_back(stream);
+    if (std::exchange(seen[stream % seen.size()], stream) != stream) streams.push_back(stream);
   }
   std::sort(streams.begin(), streams.end());
   streams.erase(std::unique(streams.begin(), streams.end()), streams.end());
