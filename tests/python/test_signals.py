@@ -13,7 +13,9 @@ ROWS = 200_000
 
 # The signal arrives while `work()` runs again and again; a call that swallowed it would never end.
 LOOP = """
-    import sys, topicdb
+    import contextlib, sys, topicdb
+    with contextlib.suppress(ImportError):
+        import pyarrow  # not within work(): an import that is interrupted fails in its own ways
     db = topicdb.open(sys.argv[1], structures=["t/+/+"])
 
     def endless(number=0):
