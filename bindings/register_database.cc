@@ -84,13 +84,19 @@ CommitOptions ParseCommit(const CommitNumbers& numbers) {
   return options;
 }
 
+bool ParseLearning(const std::string& learning) {
+  if (learning == "adaptive" || learning == "base") return learning == "adaptive";
+  throw py::value_error("learning: 'adaptive' or 'base', not '" + learning + "'");
+}
+
 std::unique_ptr<Database> Open(
     const std::string& path, bool read_only, const std::optional<Numbers>& only_shards,
     const std::string& durability, std::size_t cache_bytes, std::size_t write_buffer_bytes,
-    std::size_t seal_bytes, OptionalNumber shards, const OptionalText& layout,
-    OptionalNumber timestamp_bytes, std::optional<std::vector<std::string>> structures,
-    const std::optional<Numbers>& thresholds, const std::optional<Retention>& retention,
-    const CommitNumbers& commit, std::int64_t quota_bytes) {
+    std::size_t seal_bytes, const std::string& learning, std::uint32_t streams_max,
+    OptionalNumber shards, const OptionalText& layout, OptionalNumber timestamp_bytes,
+    std::optional<std::vector<std::string>> structures, const std::optional<Numbers>& thresholds,
+    const std::optional<Retention>& retention, const CommitNumbers& commit,
+    std::int64_t quota_bytes) {
   OpenOptions options;
   if (quota_bytes < 0) throw py::value_error("quota_bytes: a size cannot be negative");
   options.quota_bytes = static_cast<std::uint64_t>(quota_bytes);
@@ -103,6 +109,8 @@ std::unique_ptr<Database> Open(
   options.cache_bytes = cache_bytes;
   options.write_buffer_bytes = write_buffer_bytes;
   options.seal_bytes = seal_bytes;
+  options.adaptive_structures = ParseLearning(learning);
+  options.streams_max = streams_max;
   if (shards) options.schema.shards = Unsigned(*shards, "shards", &SchemaFault);
   if (layout.has_value()) options.schema.layout = ParseLayout(*layout);
   if (timestamp_bytes) {
@@ -330,10 +338,10 @@ void RegisterDatabase(py::module_& module) {
                        py::release_gil_before_calling_cpp_dtor())
       .def_static("open", &Open, py::arg("path"), py::kw_only(), py::arg("read_only"),
                   py::arg("only_shards"), py::arg("durability"), py::arg("cache_bytes"),
-                  py::arg("write_buffer_bytes"), py::arg("seal_bytes"), py::arg("shards"),
-                  py::arg("layout"), py::arg("timestamp_bytes"), py::arg("structures"),
-                  py::arg("thresholds"), py::arg("retention"), py::arg("commit"),
-                  py::arg("quota_bytes"))
+                  py::arg("write_buffer_bytes"), py::arg("seal_bytes"), py::arg("learning"),
+                  py::arg("streams_max"), py::arg("shards"), py::arg("layout"),
+                  py::arg("timestamp_bytes"), py::arg("structures"), py::arg("thresholds"),
+                  py::arg("retention"), py::arg("commit"), py::arg("quota_bytes"))
       .def_property_readonly("path", &Database::path)
       .def_property_readonly("schema", &SchemaOf)
       .def_property_readonly("closed", &Database::closed)

@@ -187,6 +187,8 @@ class Database:
         cache_bytes: int,
         write_buffer_bytes: int,
         seal_bytes: int,
+        learning: str,
+        streams_max: int,
         shards: int | None,
         layout: str | None,
         timestamp_bytes: int | None,

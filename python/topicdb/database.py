@@ -60,6 +60,8 @@ def open(
     cache_bytes: int = 32 << 20,
     write_buffer_bytes: int = 64 << 20,
     seal_bytes: int = 16 << 20,
+    learning: Literal["adaptive", "base"] = "adaptive",
+    streams_max: int = 4096,
     flush_interval: str | timedelta = "10ms",
     idle_flush_interval: str | timedelta = "1ms",
     max_pending: int = 10_000,
@@ -89,6 +91,9 @@ def open(
         cache_bytes, write_buffer_bytes: memory for reads, and for writes before they go to files.
         seal_bytes: layout columnar: messages of a slab that are kept as they came, before they are
             sorted, compressed and indexed in the background. Reading takes longest there.
+        learning, streams_max: how structures are learned: ``"adaptive"``, within a budget of
+            streams for each slab, and anew whenever a generation is closed; or ``"base"``, by
+            thresholds alone.
         flush_interval, idle_flush_interval: asynchronous appends gather until the oldest has waited
             for the first, or none came for the second. Others are written at once.
         max_pending, max_pending_bytes: commits that may wait in a shard; who brings more waits.
@@ -113,6 +118,8 @@ def open(
         cache_bytes=cache_bytes,
         write_buffer_bytes=write_buffer_bytes,
         seal_bytes=seal_bytes,
+        learning=learning,
+        streams_max=streams_max,
         shards=shards,
         layout=layout,
         timestamp_bytes=timestamp_bytes,

@@ -225,6 +225,15 @@ class TestReports:
         ]
         assert "$SYS/up  (1 stream)" in output_of("structures", site, "$SYS/#")
 
+    def test_structures_with_sizes(self, db_path: Path) -> None:
+        with topicdb.open(db_path, structures=["m/+", "s/+"]) as db:
+            db.append([("m/1", i, b"12345") for i in range(30)])
+            db.append([("s/1", i, b"1234567") for i in range(5)])
+        lines = output_of("structures", db_path, "--sizes").splitlines()
+        assert lines[0].endswith("(2 streams)  35 messages, 290 bytes, 100.0%")
+        assert "m/+  (1 stream)  30 messages, 240 bytes, 82.8%" in lines[1]
+        assert "s/+  (1 stream)  5 messages, 50 bytes, 17.2%" in lines[2]
+
     def test_tree_of_levels(self, db: topicdb.Database) -> None:
         from rich.console import Console
 

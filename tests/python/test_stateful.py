@@ -259,7 +259,11 @@ class DatabaseMachine(RuleBasedStateMachine):
 
     def _open(self, **options: Any) -> topicdb.Database:
         return topicdb.open(
-            self.directory / "test.db", cache_bytes=1 << 20, seal_bytes=self.seal_bytes, **options
+            self.directory / "test.db",
+            learning="base",  # which the model knows
+            cache_bytes=1 << 20,
+            seal_bytes=self.seal_bytes,
+            **options,
         )
 
     def _append(self, rows: list[Row], store: Callable[[list[Row]], topicdb.Receipt]) -> None:

@@ -38,6 +38,7 @@ CommitBuilder::CommitBuilder(const Shard& shard, const meta::CommitState& before
       now_us_(SystemClockUs()),
       topics_(topics),
       expected_(expected),
+      samples_(shard.environment_->learning.adaptive),
       batch_(expected.bytes + expected.rows * kRowBytes) {}
 
 CommitBuilder::~CommitBuilder() {
@@ -121,6 +122,7 @@ PlacedMessage CommitBuilder::Place(const MessageView& message, std::uint64_t has
     *retention_class = shard_.environment_->rules.ClassOf(message.topic);
     Target& target = TargetOf(*retention_class);
     placed.stream = target.edit.Resolve(message.topic, &varying_);
+    if (samples_) target.sample.Add(message.topic, hash);
     if (target.slab->layout().needs_words()) {
       placed.varying = varying_;
       return placed;
@@ -143,6 +145,7 @@ Status CommitBuilder::Finish(bool* logged) {
       learned = true;
       if (status.ok()) status = batch_.Put(meta::NodeKey(id, node.id), meta::Encode(node));
     }
+    if (status.ok()) status = target.sample.Write(id, state_.serial, &batch_);
     if (status.ok()) status = batch_.Put(meta::CountersKey(id), meta::Encode(target.counters));
   }
   // Later, logged commits may rely on structures learned here: those are always logged.
@@ -156,6 +159,7 @@ void CommitBuilder::Apply() {
   for (auto& [retention_class, target] : targets_) {
     target.writer->Apply();
     target.slab->ApplyCommit(target.edit, target.counters);
+    target.slab->MutableSample()->Apply(target.sample);
   }
 }
 
@@ -164,7 +168,8 @@ CommitBuilder::Target& CommitBuilder::TargetOf(std::uint32_t retention_class) {
   if (found != targets_.end()) return found->second;
   const std::shared_ptr<Slab>& slab = shard_.CurrentSlab(retention_class)->slab;
   Target target{
-      slab, StructureEdit(slab->TrieForCommit()), slab->CountersForCommit(),
+      slab, StructureEdit(slab->TrieForCommit()), TopicSample::Edit(slab->SampleForCommit()),
+      slab->CountersForCommit(),
       slab->layout().NewWriter(slab->families(), slab->layout_state(), expected_, &batch_)};
   return targets_.emplace(retention_class, std::move(target)).first->second;
 }

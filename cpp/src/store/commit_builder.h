@@ -47,6 +47,7 @@ class CommitBuilder {
   struct Target {
     std::shared_ptr<Slab> slab;
     StructureEdit edit;
+    TopicSample::Edit sample;
     meta::SlabCounters counters;
     std::unique_ptr<SlabWriter> writer;
   };
@@ -74,6 +75,7 @@ class CommitBuilder {
   TopicCache* const topics_;
   std::vector<std::uint64_t> hashes_;  // of the topics of the commit that is added
   const ExpectedWrites expected_;
+  const bool samples_;  // whether topics are kept to learn from
   bool applied_ = false;
   rocksdb::WriteBatch batch_;
 };

@@ -66,6 +66,7 @@ Status CreateShards(const std::string& path, const Descriptor& descriptor) {
   environment->database_path = path;
   environment->database = descriptor.id;
   environment->schema = descriptor.schema;
+  environment->learning.thresholds = descriptor.schema.thresholds;
   TOPICDB_ASSIGN_OR_RETURN(environment->rules, RetentionRules::Make(descriptor.schema.retention));
   environment->resources = rocks::MakeSharedResources(kCreationBufferBytes, kCreationBufferBytes);
   for (std::uint32_t index = 0; index < descriptor.schema.shards; ++index) {

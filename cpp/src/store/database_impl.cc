@@ -18,12 +18,17 @@ Status CheckOptions(const std::string& path, const OpenOptions& options) {
     return InvalidArgument("path: expected a path without NUL characters, got '" +
                            path.substr(0, path.find('\0')) + "'");
   }
+  constexpr std::uint32_t kStreamsMin = 16;
   constexpr std::size_t kBytesMin = std::size_t{64} << 10;
   if (options.write_buffer_bytes < kBytesMin) {
     return InvalidArgument("write_buffer_bytes: at least 65536 are needed, got " +
                            std::to_string(options.write_buffer_bytes));
   }
   if (options.seal_bytes == 0) return InvalidArgument("seal_bytes: at least 1 is needed, got 0");
+  if (options.streams_max < kStreamsMin) {
+    return InvalidArgument("streams_max: at least " + std::to_string(kStreamsMin) +
+                           " are needed, got " + std::to_string(options.streams_max));
+  }
   const CommitOptions& commit = options.commit;
   const auto positive = [](const char* name, auto value) {
     return value > 0 ? Status::Ok()
@@ -88,6 +93,8 @@ Result<std::shared_ptr<DatabaseImpl>> DatabaseImpl::Open(const std::string& path
   environment->commit = options.commit;
   environment->read_only = options.read_only;
   environment->seal_limits = MakeSealLimits(options.seal_bytes);
+  environment->learning = {descriptor.schema.thresholds, options.adaptive_structures,
+                           options.streams_max};
   auto database = std::make_shared<DatabaseImpl>(std::move(environment), options);
   TOPICDB_RETURN_IF_ERROR(database->OpenShards());
   return database;

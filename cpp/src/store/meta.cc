@@ -179,8 +179,58 @@ bool Decode(std::string_view key, std::string_view bytes, NodeRecord* node) {
   node->kind = static_cast<NodeKind>(kind);
   node->all_vary = flags == kAllVaryFlag;
   node->label = decoder.rest();
-  return known && decoder.ok() && kind >= 1 && kind <= static_cast<std::uint8_t>(NodeKind::kEnd) &&
+  return known && decoder.ok() && kind >= 1 && kind <= static_cast<std::uint8_t>(NodeKind::kAny) &&
          flags <= kAllVaryFlag;
+}
+
+std::string SampleLevelKey(const SlabId& slab) { return SlabScopedKey(KeyKind::kSample, slab); }
+
+std::string SampleKey(const SlabId& slab, std::uint64_t serial) {
+  std::string key = SampleLevelKey(slab);
+  AppendBig<std::uint64_t>(&key, serial);
+  return key;
+}
+
+std::string SampleEnd(const SlabId& slab) {
+  return SampleLevelKey({slab.shard, slab.retention_class, slab.generation + 1});
+}
+
+std::string EncodeSample(std::string_view topics) {
+  std::string bytes = NewRecord();
+  bytes += topics;
+  return bytes;
+}
+
+void AppendSampleTopic(std::string* topics, std::string_view topic) {
+  AppendLittle<std::uint16_t>(topics, static_cast<std::uint16_t>(topic.size()));
+  *topics += topic;
+}
+
+bool DecodeSample(std::string_view bytes, std::vector<std::string_view>* topics) {
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  std::string_view rest = decoder.rest();
+  while (known && rest.size() >= sizeof(std::uint16_t)) {
+    const std::size_t size = Decoder(rest).Little<std::uint16_t>();
+    rest.remove_prefix(sizeof(std::uint16_t));
+    if (size > rest.size()) return false;
+    topics->push_back(rest.substr(0, size));
+    rest.remove_prefix(size);
+  }
+  return known && decoder.ok() && rest.empty();
+}
+
+std::string EncodeSampleLevel(unsigned level) {
+  std::string bytes = NewRecord();
+  AppendLittle<std::uint8_t>(&bytes, static_cast<std::uint8_t>(level));
+  return bytes;
+}
+
+bool DecodeSampleLevel(std::string_view bytes, unsigned* level) {
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  *level = decoder.Little<std::uint8_t>();
+  return known && decoder.Finished() && *level < 64;
 }
 
 std::string DeletePrefix() { return Key(KeyKind::kDelete); }

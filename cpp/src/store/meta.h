@@ -6,6 +6,8 @@
 //   4 | class u32 BE | generation u32 BE     its counters
 //   5 | class | generation | node u32 BE     a node of its structure trie
 //   6 | serial u64 BE | index u32 BE         a delete that is not finished
+//   7 | class | generation                   how large a part of its topics the sample is
+//   7 | class | generation | serial u64 BE   topics that a commit added to it
 //
 // Records begin with a version byte; numbers are little-endian. RocksDB checksums all of it.
 #pragma once
@@ -13,6 +15,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "structure/structure_trie.h"
 #include "topicdb/database.h"
@@ -29,6 +32,7 @@ enum class KeyKind : std::uint8_t {
   kCounters = 4,
   kNode = 5,
   kDelete = 6,
+  kSample = 7,
 };
 
 std::string IdentityKey();
@@ -42,6 +46,18 @@ std::string NodeKey(const SlabId& slab, NodeId node);
 std::string SlabPrefix();
 // Class and generation of a key made by SlabKey; false if it is none.
 bool DecodeSlabKey(std::string_view key, SlabId* slab);
+
+// The sample of a slab's topics: its level, and the topics by the commits that added them.
+std::string SampleLevelKey(const SlabId& slab);
+std::string SampleKey(const SlabId& slab, std::uint64_t serial);
+// Behind every key of the sample.
+std::string SampleEnd(const SlabId& slab);
+// Topics one after the other, each as AppendSampleTopic does.
+std::string EncodeSample(std::string_view topics);
+void AppendSampleTopic(std::string* topics, std::string_view topic);
+bool DecodeSample(std::string_view bytes, std::vector<std::string_view>* topics);
+std::string EncodeSampleLevel(unsigned level);
+bool DecodeSampleLevel(std::string_view bytes, unsigned* level);
 
 // Deletes of one commit are counted from 0.
 std::string DeleteKey(std::uint64_t serial, std::uint32_t index);

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "rocks/rocks_compat.h"
+#include "structure/structure_learner.h"
 
 namespace topicdb {
 
@@ -114,6 +115,40 @@ void Shard::Poison(const Status& status) {
                          status.message() + ")");
 }
 
+// Hints; and what the generation before tells: the structures of its topics, learned anew, or,
+// where that is not wanted or it had no topics, those that it had learned.
+Status Shard::SeedStructures(bool reserved, const Slab* previous, StructureEdit* edit,
+                             rocksdb::WriteBatch* batch) {
+  static const std::vector<std::string> kReservedHints{"$topicdb/map/+/+", "$topicdb/owner/+"};
+  for (const std::string& hint : reserved ? kReservedHints : environment_->schema.structures) {
+    TOPICDB_ASSIGN_OR_RETURN(const Filter filter, Filter::Parse(hint));
+    edit->SeedHint(filter);
+  }
+  if (previous == nullptr) return Status::Ok();
+  const Learning& learning = environment_->learning;
+  std::vector<Structure> structures;
+  if (learning.adaptive && !reserved) {
+    TOPICDB_ASSIGN_OR_RETURN(const auto topics, TopicSample::ReadTopics(db_.get(), previous->id()));
+    const std::vector<std::string_view> views(topics.begin(), topics.end());
+    // Half of the budget, so that there is room for what is new.
+    structures = LearnStructures(views, learning.streams_max / 2);
+    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
+        batch->DeleteRange(meta::SampleLevelKey(previous->id()), meta::SampleEnd(previous->id())),
+        "preparing a generation of " + Name()));
+  }
+  if (structures.empty()) {
+    const StructureTrie& trie = previous->TrieForCommit();
+    trie.ForEachStream([&](NodeId stream) {
+      Structure structure = trie.StructureOf(stream);
+      if (!structure.levels.empty() && structure.VaryingCount() > 0) {
+        structures.push_back(std::move(structure));
+      }
+    });
+  }
+  for (const Structure& structure : structures) edit->SeedStructure(structure);
+  return Status::Ok();
+}
+
 Result<std::shared_ptr<Slab>> Shard::CreateSlab(const SlabId& id, const Slab* previous,
                                                 std::int64_t now_us, rocksdb::WriteBatch* batch) {
   const Schema& schema = environment_->schema;
@@ -123,19 +158,9 @@ Result<std::shared_ptr<Slab>> Shard::CreateSlab(const SlabId& id, const Slab* pr
   record.timestamp_bytes = reserved ? 0 : static_cast<std::uint8_t>(schema.timestamp_bytes);
   record.created_at_us = now_us;
 
-  StructureTrie trie(schema.thresholds);
+  StructureTrie trie(environment_->learning);
   StructureEdit edit(trie);
-  static const std::vector<std::string> kReservedHints{"$topicdb/map/+/+", "$topicdb/owner/+"};
-  for (const std::string& hint : reserved ? kReservedHints : schema.structures) {
-    TOPICDB_ASSIGN_OR_RETURN(const Filter filter, Filter::Parse(hint));
-    edit.SeedHint(filter);
-  }
-  if (previous != nullptr) {
-    previous->TrieForCommit().ForEachStream([&](NodeId stream) {
-      const Structure structure = previous->TrieForCommit().StructureOf(stream);
-      if (structure.VaryingCount() > 0) edit.SeedStructure(structure);
-    });
-  }
+  TOPICDB_RETURN_IF_ERROR(SeedStructures(reserved, previous, &edit, batch));
   const NodeRecord root{kRootNode, kNoNode, NodeKind::kWord, edit.root_all_vary(), {}};
   rocksdb::Status status = batch->Put(meta::NodeKey(id, kRootNode), meta::Encode(root));
   for (const NodeRecord& node : edit.nodes()) {

@@ -46,6 +46,7 @@ struct ShardEnvironment {
   CommitOptions commit;
   bool read_only = false;
   SealLimits seal_limits{};
+  Learning learning;
   std::shared_ptr<Sealer> sealer = std::make_shared<Sealer>();               // thread-safe
   std::shared_ptr<CommitSignal> commits = std::make_shared<CommitSignal>();  // thread-safe
   std::shared_ptr<ReaderCache> readers = std::make_shared<ReaderCache>();    // thread-safe
@@ -185,6 +186,8 @@ class Shard : private CommitSink, public Sealable {
   bool HasMuchFresh() const;
   // Sees to it that sealing does not make parts of commits durable that are not in the log.
   Status FlushUnlogged() TOPICDB_EXCLUDES(commit_mutex_);
+  Status SeedStructures(bool reserved, const Slab* previous, StructureEdit* edit,
+                        rocksdb::WriteBatch* batch);
   Status DropRemoved(const std::vector<SlabView>& slabs);
   Status FlushFamilies(const std::vector<SlabView>& slabs, bool wait);
   void FlushSealed() TOPICDB_EXCLUDES(commit_mutex_);

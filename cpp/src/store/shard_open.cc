@@ -210,10 +210,14 @@ class ShardOpener {
     TOPICDB_RETURN_IF_ERROR(Get(meta::CountersKey(id), "counters of a generation", &value));
     meta::SlabCounters counters;
     if (!meta::Decode(value, &counters)) return Damaged("counters of a generation are malformed");
-    StructureTrie trie(environment_->schema.thresholds);
+    StructureTrie trie(environment_->learning);
     TOPICDB_RETURN_IF_ERROR(LoadTrie(id, &trie));
     auto slab = std::make_shared<Slab>(id, record, std::move(family), std::move(pages),
                                        std::move(trie), counters);
+    if (!environment_->read_only && record.state == meta::SlabState::kCurrent) {
+      TOPICDB_RETURN_IF_ERROR(
+          slab->MutableSample()->Load(shard_->db_.get(), id).WithContext(shard_->Name()));
+    }
     TOPICDB_RETURN_IF_ERROR(slab->layout()
                                 .Restore({shard_->db_.get(), nullptr, slab->families()},
                                          environment_->read_only, slab->layout_state())

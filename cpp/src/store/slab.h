@@ -14,6 +14,7 @@
 #include "base/mutex.h"
 #include "layout/layout.h"
 #include "store/meta.h"
+#include "store/topic_sample.h"
 #include "structure/structure_trie.h"
 #include "topicdb/database.h"
 
@@ -57,6 +58,8 @@ class Slab {
   const meta::SlabCounters& CountersForCommit() const TOPICDB_NO_THREAD_SAFETY_ANALYSIS {
     return counters_;
   }
+  const TopicSample& SampleForCommit() const { return sample_; }
+  TopicSample* MutableSample() { return &sample_; }
   const meta::SlabRecord& record() const { return record_; }
   void ApplyCommit(const StructureEdit& edit, const meta::SlabCounters& counters)
       TOPICDB_EXCLUDES(mutex_);
@@ -90,6 +93,7 @@ class Slab {
   mutable ReadCounters reads_ TOPICDB_GUARDED_BY(reads_mutex_);
 
   mutable SharedMutex mutex_;
+  TopicSample sample_;  // of who holds the commit mutex, alone
   StructureTrie trie_ TOPICDB_GUARDED_BY(mutex_);
   meta::SlabCounters counters_ TOPICDB_GUARDED_BY(mutex_);
 };

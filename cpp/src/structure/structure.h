@@ -12,15 +12,18 @@
 
 namespace topicdb {
 
-// Levels of a stream's topics: words that all of them share, and '+' where they vary.
+// Levels of a stream's topics: words that all of them share, and '+' where they vary. Or no levels
+// and `any`: topics of all sorts, "#".
 struct Structure {
   std::vector<Filter::Level> levels;
+  bool any = false;
 
   std::string Text() const;
   std::size_t VaryingCount() const;
 };
 
-// The words of a topic at the levels that vary; they point into `topic`.
+// The words of a topic at the levels that vary; they point into `topic`. Of `any`, the whole topic
+// is the one word.
 // REQUIRES: the topic has this structure
 void VaryingWords(const Structure& structure, std::string_view topic,
                   std::vector<std::string_view>* out);
@@ -62,6 +65,7 @@ class RowFilter {
 
  private:
   std::vector<Constraint> constraints_;
+  std::optional<Filter> whole_;  // of `any`: to be asked about the topic
   // The first level varies and the filter begins with a wildcard: "$…" topics do not match.
   bool excludes_dollar_ = false;
 };

@@ -5,6 +5,7 @@ namespace topicdb {
 using LevelKind = Filter::LevelKind;
 
 std::string Structure::Text() const {
+  if (any) return "#";
   std::string text;
   for (std::size_t i = 0; i < levels.size(); ++i) {
     if (i > 0) text += '/';
@@ -14,7 +15,7 @@ std::string Structure::Text() const {
 }
 
 std::size_t Structure::VaryingCount() const {
-  std::size_t count = 0;
+  std::size_t count = any ? 1 : 0;
   for (const auto& level : levels) count += level.kind == LevelKind::kPlus ? 1 : 0;
   return count;
 }
@@ -22,13 +23,14 @@ std::size_t Structure::VaryingCount() const {
 void VaryingWords(const Structure& structure, std::string_view topic,
                   std::vector<std::string_view>* out) {
   out->clear();
+  if (structure.any) return out->push_back(topic);
   std::size_t depth = 0;
   ForEachLevel(topic, [&](std::string_view word) {
     if (structure.levels[depth++].kind == LevelKind::kPlus) out->push_back(word);
   });
 }
 
-TopicBuilder::TopicBuilder(const Structure& structure) : pieces_(1) {
+TopicBuilder::TopicBuilder(const Structure& structure) : pieces_(structure.any ? 2 : 1) {
   for (std::size_t i = 0; i < structure.levels.size(); ++i) {
     if (i > 0) pieces_.back() += '/';
     if (structure.levels[i].kind == LevelKind::kPlus) {
@@ -42,10 +44,14 @@ TopicBuilder::TopicBuilder(const Structure& structure) : pieces_(1) {
 std::optional<RowFilter> RowFilter::Make(const Structure& structure, const Filter& filter) {
   const auto& wanted = filter.levels();
   const auto& levels = structure.levels;
+  RowFilter result;
+  if (structure.any) {
+    result.whole_ = filter;
+    return result;
+  }
   if (levels.size() < wanted.size()) return std::nullopt;
   if (levels.size() > wanted.size() && !filter.ends_in_hash()) return std::nullopt;
 
-  RowFilter result;
   std::size_t varying_index = 0;
   for (std::size_t i = 0; i < levels.size(); ++i) {
     const bool varies = levels[i].kind == LevelKind::kPlus;
@@ -63,6 +69,7 @@ std::optional<RowFilter> RowFilter::Make(const Structure& structure, const Filte
 }
 
 bool RowFilter::Matches(std::span<const std::string_view> words) const {
+  if (whole_.has_value()) return whole_->Matches(words[0]);
   if (excludes_dollar_ && IsDollarLevel(words[0])) return false;
   for (const Constraint& constraint : constraints_) {
     if (words[constraint.varying_index] != constraint.word) return false;

@@ -11,15 +11,17 @@ namespace topicdb {
 namespace {
 constexpr std::size_t kTableSizeMin = 16;
 constexpr std::size_t kLabelBytesMax = 0xffffffff;  // Node::label_begin has 32 bits
+
+bool IsEnd(NodeKind kind) { return kind == NodeKind::kEnd || kind == NodeKind::kAny; }
 }  // namespace
 
-StructureTrie::StructureTrie(std::vector<std::uint32_t> thresholds)
-    : thresholds_(std::move(thresholds)), nodes_(2), table_(kTableSizeMin, kNoNode) {
-  assert(!thresholds_.empty());
+StructureTrie::StructureTrie(Learning learning)
+    : learning_(std::move(learning)), nodes_(2), table_(kTableSizeMin, kNoNode) {
+  assert(!learning_.thresholds.empty());
 }
 
 std::uint32_t StructureTrie::Threshold(std::size_t depth) const {
-  return thresholds_[std::min(depth, thresholds_.size() - 1)];
+  return learning_.thresholds[std::min(depth, learning_.thresholds.size() - 1)];
 }
 
 std::size_t StructureTrie::memory_bytes() const {
@@ -68,17 +70,27 @@ void StructureTrie::Add(const NodeRecord& record) {
       parent.plus_child = record.id;
       break;
     case NodeKind::kEnd:
+    case NodeKind::kAny:
       parent.end_child = record.id;
       ++stream_count_;
       break;
   }
   nodes_.push_back(node);
+  if (record.kind == NodeKind::kPlus) MarkExemplars(record.id);
   if (record.kind != NodeKind::kWord) return;
   ++word_count_;
   if (4 * word_count_ > 3 * table_.size()) {
     GrowTable();
   } else {
     InsertIntoTable(record.id);
+  }
+}
+
+void StructureTrie::MarkExemplars(NodeId plus) {
+  for (NodeId child = plus; child != kRootNode; child = nodes_[child].parent) {
+    Node& parent = nodes_[nodes_[child].parent];
+    if (parent.exemplar != kNoNode) return;
+    parent.exemplar = child;
   }
 }
 
@@ -94,11 +106,14 @@ Status StructureTrie::Restore(const NodeRecord& record) {
   if (record.id != nodes_.size()) return fault("a node before it is missing");
   if (record.parent == kNoNode || record.parent >= record.id) return fault("its parent is missing");
   const Node& parent = nodes_[record.parent];
-  if (parent.kind == NodeKind::kEnd) return fault("it stands below the end of a topic");
+  if (IsStream(record.parent)) return fault("it stands below the end of a topic");
+  if ((record.kind == NodeKind::kAny) != (record.parent == kRootNode && IsEnd(record.kind))) {
+    return fault("it stands where such a node cannot");
+  }
   if (labels_.size() + record.label.size() > kLabelBytesMax) return fault("too many words");
   const bool duplicate =
       (record.kind == NodeKind::kPlus && parent.plus_child != kNoNode) ||
-      (record.kind == NodeKind::kEnd && parent.end_child != kNoNode) ||
+      (IsEnd(record.kind) && parent.end_child != kNoNode) ||
       (record.kind == NodeKind::kWord && FindWord(record.parent, record.label) != kNoNode);
   if (duplicate) return fault("its parent has such a child already");
   Add(record);
@@ -112,7 +127,7 @@ void StructureTrie::Apply(const StructureEdit& edit) {
 }
 
 bool StructureTrie::IsStream(NodeId id) const {
-  return id < nodes_.size() && nodes_[id].kind == NodeKind::kEnd;
+  return id < nodes_.size() && IsEnd(nodes_[id].kind);
 }
 
 NodeId StructureTrie::Find(std::string_view topic, std::vector<std::string_view>* varying) const {
@@ -124,12 +139,16 @@ NodeId StructureTrie::Find(std::string_view topic, std::vector<std::string_view>
     if (word == kNoNode) varying->push_back(level);
     node = word != kNoNode ? word : nodes_[node].plus_child;
   });
-  return nodes_[node].end_child;  // that of no node is no node
+  const NodeId end = nodes_[node].end_child;  // that of no node is no node
+  if (end != kNoNode || any_stream() == kNoNode) return end;
+  varying->assign(1, topic);
+  return any_stream();
 }
 
 Structure StructureTrie::StructureOf(NodeId stream) const {
   assert(IsStream(stream));
   Structure structure;
+  structure.any = nodes_[stream].kind == NodeKind::kAny;
   for (NodeId id = nodes_[stream].parent; id != kRootNode; id = nodes_[id].parent) {
     const Node& node = nodes_[id];
     const auto kind =
@@ -147,13 +166,14 @@ void StructureTrie::Match(const Filter& filter, const std::function<void(NodeId)
     NodeId node;
     std::size_t depth;
   };
+  if (any_stream() != kNoNode) visit(any_stream());
   std::vector<Place> stack{{kRootNode, 0}};
   while (!stack.empty()) {
     const Place place = stack.back();
     stack.pop_back();
     const Node& node = nodes_[place.node];
     const bool below_filter = place.depth >= wanted.size();
-    if (below_filter && node.end_child != kNoNode) visit(node.end_child);
+    if (place.depth > 0 && below_filter && node.end_child != kNoNode) visit(node.end_child);
     if (below_filter && !filter.ends_in_hash()) continue;
     if (node.plus_child != kNoNode) stack.push_back({node.plus_child, place.depth + 1});
     if (!below_filter && wanted[place.depth].kind == Filter::LevelKind::kWord) {
@@ -166,132 +186,6 @@ void StructureTrie::Match(const Filter& filter, const std::function<void(NodeId)
       stack.push_back({child, place.depth + 1});
     }
   }
-}
-
-StructureEdit::StructureEdit(const StructureTrie& base)
-    : base_(base), base_last_(base.last_node()), root_all_vary_(base.root_all_vary()) {}
-
-std::size_t StructureEdit::WordKeyHash::operator()(const WordKey& key) const {
-  return Hash64(key.word, key.parent);
-}
-
-const StructureEdit::Delta* StructureEdit::FindDelta(NodeId node) const {
-  if (deltas_.empty()) return nullptr;  // the common case: nothing new
-  const auto found = deltas_.find(node);
-  return found == deltas_.end() ? nullptr : &found->second;
-}
-
-NodeId StructureEdit::FindWord(NodeId node, std::string_view word) const {
-  if (node <= base_last_) {
-    if (const NodeId child = base_.FindWord(node, word); child != kNoNode) return child;
-  }
-  if (words_.empty()) return kNoNode;
-  const auto found = words_.find(WordKey{node, std::string(word)});
-  return found == words_.end() ? kNoNode : found->second;
-}
-
-NodeId StructureEdit::PlusOf(NodeId node) const {
-  if (node <= base_last_ && base_.nodes_[node].plus_child != kNoNode) {
-    return base_.nodes_[node].plus_child;
-  }
-  const Delta* delta = FindDelta(node);
-  return delta == nullptr ? kNoNode : delta->plus_child;
-}
-
-NodeId StructureEdit::EndOf(NodeId node) const {
-  if (node <= base_last_ && base_.nodes_[node].end_child != kNoNode) {
-    return base_.nodes_[node].end_child;
-  }
-  const Delta* delta = FindDelta(node);
-  return delta == nullptr ? kNoNode : delta->end_child;
-}
-
-std::uint32_t StructureEdit::WordCountOf(NodeId node) const {
-  const Delta* delta = FindDelta(node);
-  return (node <= base_last_ ? base_.nodes_[node].word_children : 0) +
-         (delta == nullptr ? 0 : delta->word_children);
-}
-
-bool StructureEdit::AllVary(NodeId node) const {
-  if (node == kRootNode) return root_all_vary_;
-  return node <= base_last_ ? base_.nodes_[node].all_vary
-                            : records_[node - base_last_ - 1].all_vary;
-}
-
-NodeId StructureEdit::Add(NodeId parent, NodeKind kind, std::string_view label) {
-  const auto id = static_cast<NodeId>(base_last_ + 1 + records_.size());
-  records_.push_back({id, parent, kind, false, std::string(label)});
-  return id;
-}
-
-NodeId StructureEdit::AddWord(NodeId parent, std::string_view word) {
-  const NodeId id = Add(parent, NodeKind::kWord, word);
-  records_.back().all_vary = AllVary(parent);
-  words_.emplace(WordKey{parent, std::string(word)}, id);
-  ++deltas_[parent].word_children;
-  return id;
-}
-
-NodeId StructureEdit::AddPlus(NodeId parent) {
-  const NodeId id = Add(parent, NodeKind::kPlus, {});
-  records_.back().all_vary = AllVary(parent);
-  deltas_[parent].plus_child = id;
-  return id;
-}
-
-NodeId StructureEdit::Step(NodeId node, std::size_t depth, std::string_view word,
-                           std::vector<std::string_view>* varying) {
-  if (const NodeId child = FindWord(node, word); child != kNoNode) return child;
-  if (const NodeId plus = PlusOf(node); plus != kNoNode) {
-    varying->push_back(word);
-    return plus;
-  }
-  const std::uint32_t threshold = AllVary(node) ? 0 : base_.Threshold(depth);
-  if (threshold == 0) {
-    varying->push_back(word);
-    return AddPlus(node);
-  }
-  const NodeId child = AddWord(node, word);
-  if (WordCountOf(node) >= threshold) AddPlus(node);  // for the words to come
-  return child;
-}
-
-NodeId StructureEdit::Resolve(std::string_view topic, std::vector<std::string_view>* varying) {
-  varying->clear();
-  NodeId node = kRootNode;
-  std::size_t depth = 0;
-  ForEachLevel(topic, [&](std::string_view word) { node = Step(node, depth++, word, varying); });
-  if (const NodeId end = EndOf(node); end != kNoNode) return end;
-  const NodeId end = Add(node, NodeKind::kEnd, {});
-  deltas_[node].end_child = end;
-  return end;
-}
-
-NodeId StructureEdit::SeedLevel(NodeId node, const Filter::Level& level) {
-  if (level.kind == Filter::LevelKind::kPlus) {
-    const NodeId plus = PlusOf(node);
-    return plus != kNoNode ? plus : AddPlus(node);
-  }
-  const NodeId child = FindWord(node, level.word);
-  return child != kNoNode ? child : AddWord(node, level.word);
-}
-
-void StructureEdit::SeedHint(const Filter& hint) {
-  NodeId node = kRootNode;
-  for (const Filter::Level& level : hint.levels()) node = SeedLevel(node, level);
-  if (!hint.ends_in_hash()) return;
-  if (node == kRootNode) {
-    root_all_vary_ = true;
-  } else if (node > base_last_) {
-    records_[node - base_last_ - 1].all_vary = true;
-  }
-  // Paths of earlier hints below it, too: the order of hints does not matter. Parents come first.
-  for (NodeRecord& record : records_) record.all_vary = record.all_vary || AllVary(record.parent);
-}
-
-void StructureEdit::SeedStructure(const Structure& structure) {
-  NodeId node = kRootNode;
-  for (const Filter::Level& level : structure.levels) node = SeedLevel(node, level);
 }
 
 }  // namespace topicdb

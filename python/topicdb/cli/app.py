@@ -197,11 +197,18 @@ def streams(
 
 
 @app.command()
-def structures(path: PathArgument, filter: FilterArgument = "#") -> None:
+def structures(
+    path: PathArgument,
+    filter: FilterArgument = "#",
+    sizes: Annotated[
+        bool, typer.Option("--sizes", help="With messages and bytes: reads all of them.")
+    ] = False,
+) -> None:
     """Show the learned topic structures that FILTER may find, as a tree."""
     with topicdb.open(path, mode="r") as database:
         found = database.structures(filter)
-        report.console().print(report.structure_tree(found, database.path))
+        measured = report.structure_sizes(database, found) if sizes else None
+        report.console().print(report.structure_tree(found, database.path, measured))
 
 
 @app.command()

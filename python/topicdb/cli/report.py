@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rich.console import Console
@@ -69,40 +69,76 @@ def print_stats(stats: Mapping[str, Any]) -> None:
 
 
 @dataclass
+class Size:
+    """Messages of a structure, or below a level."""
+
+    messages: int = 0
+    bytes: int = 0
+
+
+def structure_sizes(
+    database: topicdb.Database, structures: Mapping[str, Sequence[topicdb.Stream]]
+) -> dict[str, Size]:
+    """Messages and bytes (topics and values) of each structure. Reads all of them."""
+    sizes = {}
+    for structure, streams in structures.items():
+        size = sizes[structure] = Size()
+        for batch in database.scan("#", streams=streams).batches():
+            size.messages += len(batch)
+            size.bytes += sum(len(m.topic.encode()) + len(m.value) for m in batch)
+    return sizes
+
+
+@dataclass
 class _Level:
     """A node of the tree of structures: its levels so far joined, and the streams below it."""
 
     name: str
     streams: int = 0
     own: int = 0
+    size: Size | None = None
     children: dict[str, _Level] = field(default_factory=dict)
 
 
-def structure_tree(structures: Mapping[str, Sequence[topicdb.Stream]], title: str) -> Tree:
-    """A tree of the levels of ``structures`` with the number of streams at and below each.
+def structure_tree(
+    structures: Mapping[str, Sequence[topicdb.Stream]],
+    title: str,
+    sizes: Mapping[str, Size] | None = None,
+) -> Tree:
+    """A tree of the levels of ``structures`` with the number of streams at and below each, and
+    their messages, bytes and share of the bytes if ``sizes`` are given.
 
     Levels that only lead to one other are joined (``metrics/+``): deep topics stay readable.
     """
     root = _Level(title)
     for structure, streams in structures.items():
-        _insert(root, structure.split("/"), len(streams))
-    tree = Tree(_level_label(root))
+        _insert(root, structure.split("/"), len(streams), sizes[structure] if sizes else None)
+    total = root.size.bytes if root.size else 0
+    tree = Tree(_level_label(root, total))
     pending = deque((tree, child) for child in root.children.values())
     while pending:  # no recursion: a topic may have thousands of levels
         parent, child = pending.popleft()
         level = _joined(child)
-        branch = parent.add(_level_label(level))
+        branch = parent.add(_level_label(level, total))
         pending.extend((branch, below) for below in level.children.values())
     return tree
 
 
-def _insert(root: _Level, words: Sequence[str], streams: int) -> None:
+def _insert(root: _Level, words: Sequence[str], streams: int, size: Size | None) -> None:
     level = root
-    level.streams += streams
+    _add(level, streams, size)
     for word in words:
         level = level.children.setdefault(word, _Level(word))
-        level.streams += streams
+        _add(level, streams, size)
     level.own += streams
+
+
+def _add(level: _Level, streams: int, size: Size | None) -> None:
+    level.streams += streams
+    if size is not None:
+        level.size = level.size or Size()
+        level.size.messages += size.messages
+        level.size.bytes += size.bytes
 
 
 def _joined(level: _Level) -> _Level:
@@ -110,14 +146,18 @@ def _joined(level: _Level) -> _Level:
     while len(level.children) == 1 and not level.own:
         (level,) = level.children.values()
         name = f"{name}/{level.name}"
-    return _Level(name, level.streams, level.own, level.children)
+    return replace(level, name=name)
 
 
-def _level_label(level: _Level) -> str:
+def _level_label(level: _Level, total_bytes: int) -> str:
     """``metrics/+  3 streams``; says how many end here if others go on below."""
     count = f"{level.streams:,} stream{'' if level.streams == 1 else 's'}"
     here = f", {level.own:,} of them here" if level.own and level.children else ""
-    return f"{printable(level.name) or _EMPTY_LEVEL}  ({count}{here})"
+    text = f"{printable(level.name) or _EMPTY_LEVEL}  ({count}{here})"
+    if level.size is None:
+        return text
+    share = level.size.bytes / max(total_bytes, 1)
+    return f"{text}  {level.size.messages:,} messages, {decimal(level.size.bytes)}, {share:.1%}"
 
 
 def _schema_facts(schema: Mapping[str, Any]) -> dict[str, str]:

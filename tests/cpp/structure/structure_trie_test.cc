@@ -12,7 +12,10 @@ namespace {
 // Learns topics one commit each, as a shard does.
 class Learner {
  public:
-  explicit Learner(std::vector<std::uint32_t> thresholds) : trie_(std::move(thresholds)) {}
+  explicit Learner(std::vector<std::uint32_t> thresholds)
+      : trie_(Learning{std::move(thresholds)}) {}
+  Learner(std::vector<std::uint32_t> thresholds, std::uint32_t streams_max)
+      : trie_({std::move(thresholds), /*adaptive=*/true, streams_max}) {}
 
   NodeId Learn(std::string_view topic) {
     StructureEdit edit(trie_);
@@ -117,7 +120,7 @@ TEST(StructureTrie, RecordsRestoreTheSameTrie) {
       const NodeId stream = learner.Learn(topic);
       EXPECT_EQ(streams.emplace(topic, stream).first->second, stream) << topic;
     }
-    StructureTrie restored({1});
+    StructureTrie restored(Learning{{1}});
     for (const NodeRecord& record : learner.records_) ASSERT_TRUE(restored.Restore(record).ok());
     ASSERT_EQ(restored.stream_count(), learner.trie_.stream_count());
     for (const auto& [topic, stream] : streams) {
@@ -136,7 +139,7 @@ TEST(StructureTrie, RecordsRestoreTheSameTrie) {
 
 TEST(StructureTrie, MalformedRecordsAreCorruption) {
   const auto restore = [](const NodeRecord& record) {
-    StructureTrie trie({1});
+    StructureTrie trie(Learning{{1}});
     EXPECT_TRUE(trie.Restore({2, 1, NodeKind::kWord, false, "a"}).ok());
     EXPECT_TRUE(trie.Restore({3, 2, NodeKind::kEnd, false, ""}).ok());
     return trie.Restore(record).code();
@@ -178,6 +181,102 @@ TEST(TopicBuilder, PutsWordsBack) {
   std::string topic;
   TopicBuilder(structure).Build(words, [&](std::string_view part) { topic += part; });
   EXPECT_EQ(topic, "a//");
+}
+
+TEST(AdaptiveLearning, WhatVariesBelowOneWordVariesBelowItsSiblings) {
+  Learner learner({100, 3}, 1'000);
+  for (int i = 0; i < 5; ++i) learner.Learn("a/x1/" + std::to_string(i));
+  EXPECT_EQ(learner.StructureFor("a/x2/7"), "a/x2/7");  // two say nothing
+  EXPECT_EQ(learner.StructureFor("a/x3/7"), "a/x3/+");  // at once
+  EXPECT_EQ(learner.StructureFor("a/x3/7/deeper/8"), "a/x3/+/deeper/8");
+  EXPECT_EQ(learner.StructureFor("a/x1/0"), "a/x1/0") << "a topic keeps its stream";
+  Learner base({100, 3});
+  for (int i = 0; i < 5; ++i) base.Learn("a/x1/" + std::to_string(i));
+  EXPECT_EQ(base.StructureFor("a/x2/7"), "a/x2/7");
+}
+
+TEST(AdaptiveLearning, ADeepTreeAddsUpAndDoesNotMultiply) {
+  Learner learner({100, 10}, 100'000);
+  std::mt19937 random(3);
+  for (int i = 0; i < 20'000; ++i) {
+    std::string topic = "t";
+    for (int level = 0; level < 6; ++level) topic += "/" + std::to_string(random() % 100);
+    learner.Learn(topic);
+  }
+  EXPECT_LT(learner.trie_.stream_count(), 2'000U);
+}
+
+TEST(AdaptiveLearning, WhateverComesTheBudgetIsKeptAndTopicsStay) {
+  for (const std::uint32_t streams_max : {16U, 100U}) {
+    std::mt19937 random(streams_max);
+    Learner learner({100, 10}, streams_max);
+    std::map<std::string, NodeId> streams;
+    for (int i = 0; i < 5'000; ++i) {
+      std::string topic = std::to_string(random());
+      for (std::size_t level = random() % 150; level > 0; --level) {
+        topic += "/" + std::to_string(random() % 3);
+      }
+      if (random() % 4 == 0 && !streams.empty()) topic = streams.begin()->first;
+      const NodeId stream = learner.Learn(topic);
+      EXPECT_EQ(streams.emplace(topic, stream).first->second, stream) << topic;
+    }
+    EXPECT_LE(learner.trie_.stream_count(), streams_max);
+    StructureTrie restored({{100, 10}, true, 2 * streams_max});  // a larger budget moves no topic
+    for (const NodeRecord& record : learner.records_) ASSERT_TRUE(restored.Restore(record).ok());
+    StructureEdit edit(restored);
+    std::vector<std::string_view> varying;
+    std::size_t shared = 0;
+    for (const auto& [topic, stream] : streams) {
+      EXPECT_EQ(edit.Resolve(topic, &varying), stream);
+      EXPECT_EQ(restored.Find(topic, &varying), stream);
+      const Structure structure = restored.StructureOf(stream);
+      shared += structure.any ? 1 : 0;
+      // Its words and its structure give the topic again, and filters find it.
+      std::string text;
+      TopicBuilder(structure).Build(varying, [&](std::string_view part) { text += part; });
+      EXPECT_EQ(text, topic);
+      std::vector<std::string_view> words;
+      VaryingWords(structure, topic, &words);
+      EXPECT_EQ(words, varying);
+      const Filter filter = Filter::Parse(topic).value();
+      bool found = false;
+      restored.Match(filter, [&](NodeId id) { found = found || id == stream; });
+      EXPECT_TRUE(found);
+      EXPECT_TRUE(RowFilter::Make(structure, filter).value().Matches(varying));
+      EXPECT_FALSE(RowFilter::Make(structure, Filter::Parse(topic + "/x").value())
+                       .value_or(*RowFilter::Make(structure, filter))
+                       .Matches(varying) &&
+                   structure.any);
+    }
+    EXPECT_GT(shared, 0U);
+    EXPECT_TRUE(edit.nodes().empty());
+  }
+}
+
+TEST(AdaptiveLearning, LongTopicsDoNotTakeTheMemory) {
+  Learner learner({100, 10}, 64);
+  for (int i = 0; i < 300; ++i) {
+    std::string topic = std::to_string(i);
+    for (int level = 0; level < 1'000; ++level) topic += "/w" + std::to_string(i);
+    learner.Learn(topic);
+  }
+  EXPECT_LE(learner.trie_.stream_count(), 64U);
+  EXPECT_LT(learner.trie_.memory_bytes(), 2'000'000U);
+}
+
+TEST(AdaptiveLearning, HintsComeBeforeWhatWasLearned) {
+  StructureTrie trie({{100, 10}, true, 100});
+  StructureEdit edit(trie);
+  edit.SeedHint(Filter::Parse("site/+/pump/+").value());
+  const auto word = [](const char* text) { return Filter::Level{Filter::LevelKind::kWord, text}; };
+  edit.SeedStructure({{word("site"), word("7"), word("valve")}});
+  std::vector<std::string_view> varying;
+  const NodeId pump = edit.Resolve("site/7/pump/1", &varying);
+  EXPECT_EQ(varying, (std::vector<std::string_view>{"7", "1"}));
+  edit.Resolve("site/7/valve", &varying);
+  EXPECT_EQ(varying, (std::vector<std::string_view>{"7"}));
+  trie.Apply(edit);
+  EXPECT_EQ(trie.StructureOf(pump).Text(), "site/+/pump/+");
 }
 
 }  // namespace

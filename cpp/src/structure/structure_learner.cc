@@ -1,0 +1,322 @@
+#include "structure/structure_learner.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "structure/word_shape.h"
+#include "topicdb/topic.h"
+
+namespace topicdb {
+
+namespace {
+
+using WordId = std::uint32_t;
+using Nodes = std::vector<std::uint32_t>;
+
+constexpr std::size_t kLevelsMax = 128;
+constexpr std::uint32_t kRoot = 0;
+// Relative depths at which subtrees are compared.
+constexpr std::size_t kSignatureDepth = 3;
+// Nodes of a level that are looked at: they are enough to tell.
+constexpr std::size_t kSignatureNodesMax = 256;
+constexpr double kAlikeMin = 0.5;
+// Words that stand below so few parents on average are those parents' own: they vary.
+constexpr double kRecurrentMin = 2.5;
+
+// How readily words of a level become one wildcard; later attempts are for budgets that are small.
+struct Eagerness {
+  std::size_t names_max;     // of which nothing is known but that they are alike
+  std::size_t keywords_max;  // that recur below many parents
+  std::size_t outliers_max;  // that are unlike the rest
+};
+constexpr std::array<Eagerness, 5> kAttempts{
+    {{16, 256, 64}, {8, 64, 16}, {4, 16, 4}, {1, 4, 1}, {0, 0, 0}}};
+
+// The topics as a trie.
+class Sample {
+ public:
+  explicit Sample(std::span<const std::string_view> topics) : nodes_(1) {
+    for (const std::string_view topic : topics) Add(topic);
+    for (const std::string_view word : words_) {
+      shapes_.push_back(WordShape(word));
+      has_digits_.push_back(word.find_first_of("0123456789") != std::string_view::npos);
+    }
+  }
+
+  struct Node {
+    std::map<WordId, std::uint32_t> children;
+    bool ends = false;
+  };
+  const Node& node(std::uint32_t id) const { return nodes_[id]; }
+  std::string_view word(WordId id) const { return words_[id]; }
+  const std::string& shape(WordId id) const { return shapes_[id]; }
+  bool has_digits(WordId id) const { return has_digits_[id]; }
+
+ private:
+  void Add(std::string_view topic) {
+    if (std::count(topic.begin(), topic.end(), '/') >= static_cast<std::ptrdiff_t>(kLevelsMax)) {
+      return;
+    }
+    std::uint32_t node = kRoot;
+    ForEachLevel(topic, [&](std::string_view level) {
+      const auto word = ids_.emplace(level, words_.size());
+      if (word.second) words_.push_back(level);
+      const auto next = nodes_[node].children.emplace(word.first->second,
+                                                      static_cast<std::uint32_t>(nodes_.size()));
+      node = next.first->second;
+      if (next.second) nodes_.emplace_back();
+    });
+    nodes_[node].ends = true;
+  }
+
+  std::vector<Node> nodes_;
+  std::unordered_map<std::string_view, WordId> ids_;
+  std::vector<std::string_view> words_;
+  std::vector<std::string> shapes_;
+  std::vector<bool> has_digits_;
+};
+
+// What is below some nodes, to compare it: words at relative depths, and where topics end.
+using Signature = std::set<std::pair<std::size_t, std::string>>;
+
+// One level of a group of nodes that one path leads to: its words, and the nodes each leads to.
+struct Level {
+  struct Word {
+    WordId id;
+    Nodes nodes;  // one for each parent that has it
+  };
+  std::vector<Word> words;  // in the order of their texts
+  std::size_t parents = 0;
+  bool ends = false;
+};
+
+class Learner {
+ public:
+  Learner(const Sample& sample, const Eagerness& eagerness, std::size_t streams_max)
+      : sample_(sample), eagerness_(eagerness), streams_max_(streams_max) {}
+
+  // False if there are too many structures.
+  bool Run() {
+    Visit({kRoot}, &path_);
+    return found_.size() <= streams_max_;
+  }
+  std::vector<Structure> Take() { return std::move(found_); }
+
+ private:
+  using Path = std::vector<Filter::Level>;
+
+  void Visit(const Nodes& group, Path* path) {
+    if (found_.size() > streams_max_) return;
+    const Level level = LevelOf(group);
+    if (level.ends) found_.push_back({*path});
+    const std::vector<bool> varies = Varying(level);
+    Nodes merged;
+    for (std::size_t i = 0; i < level.words.size(); ++i) {
+      const Level::Word& word = level.words[i];
+      if (varies[i]) {
+        merged.insert(merged.end(), word.nodes.begin(), word.nodes.end());
+        continue;
+      }
+      path->push_back({Filter::LevelKind::kWord, std::string(sample_.word(word.id))});
+      Visit(word.nodes, path);
+      path->pop_back();
+    }
+    if (merged.empty()) return;
+    path->push_back({Filter::LevelKind::kPlus, {}});
+    Visit(merged, path);
+    path->pop_back();
+  }
+
+  Level LevelOf(const Nodes& group) const {
+    std::map<WordId, Nodes> words;
+    Level level;
+    for (const std::uint32_t id : group) {
+      const Sample::Node& node = sample_.node(id);
+      level.ends = level.ends || node.ends;
+      level.parents += node.children.empty() ? 0 : 1;
+      for (const auto& [word, child] : node.children) words[word].push_back(child);
+    }
+    for (auto& [word, nodes] : words) level.words.push_back({word, std::move(nodes)});
+    std::sort(level.words.begin(), level.words.end(), [&](const auto& a, const auto& b) {
+      return sample_.word(a.id) < sample_.word(b.id);
+    });
+    return level;
+  }
+
+  // Which words of a level become its wildcard. One alone never does: it would gain nothing.
+  std::vector<bool> Varying(const Level& level) const {
+    std::vector<bool> varies = Numbered(level);
+    std::vector<std::size_t> names;
+    for (std::size_t i = 0; i < varies.size(); ++i) {
+      if (!varies[i]) names.push_back(i);
+    }
+    if (!names.empty()) JudgeNames(level, names, &varies);
+    if (std::count(varies.begin(), varies.end(), true) == 1 && level.words.size() > 1) {
+      varies.assign(varies.size(), false);
+    }
+    if (level.words.size() == 1) varies[0] = varies[0] || eagerness_.names_max == 0;
+    return varies;
+  }
+
+  // Words of which another one has the same shape.
+  std::vector<bool> Numbered(const Level& level) const {
+    std::map<std::string_view, std::size_t> families;
+    std::size_t with_digits = 0;
+    for (const Level::Word& word : level.words) {
+      ++families[sample_.shape(word.id)];
+      with_digits += sample_.has_digits(word.id) ? 1 : 0;
+    }
+    std::vector<bool> varies;
+    for (const Level::Word& word : level.words) {
+      varies.push_back(sample_.has_digits(word.id) && families[sample_.shape(word.id)] > 1);
+    }
+    return varies;
+  }
+
+  void JudgeNames(const Level& level, std::vector<std::size_t> names,
+                  std::vector<bool>* varies) const {
+    JudgeAmongNumbered(level, &names, varies);
+    std::vector<std::size_t> recurrent;
+    std::vector<std::size_t> rare;
+    const double often = RecurrentMin(level);
+    for (const std::size_t i : names) {
+      (static_cast<double>(level.words[i].nodes.size()) >= often ? recurrent : rare).push_back(i);
+    }
+    // Each below a parent or two of many: the parents' own words, unless what follows says
+    // otherwise.
+    JudgeAlike(level, rare, level.parents > 1 ? 1 : eagerness_.names_max, varies);
+    JudgeAlike(level, recurrent, level.parents > 1 ? eagerness_.keywords_max : eagerness_.names_max,
+               varies);
+  }
+
+  static double RecurrentMin(const Level& level) {
+    if (level.parents < 2) return 1;
+    const auto parents = static_cast<double>(level.parents);
+    return std::min(kRecurrentMin, 0.75 * parents);
+  }
+
+  // Words below which it looks alike become the wildcard if they would multiply structures, or if
+  // they are more than `few`.
+  void JudgeAlike(const Level& level, const std::vector<std::size_t>& names, std::size_t few,
+                  std::vector<bool>* varies) const {
+    std::vector<Signature> signatures;
+    for (const std::size_t i : names) signatures.push_back(SignatureOf(level.words[i].nodes));
+    std::vector<bool> judged(names.size());
+    std::vector<std::size_t> alone;
+    for (std::size_t first = 0; first < names.size(); ++first) {
+      if (judged[first]) continue;
+      std::vector<std::size_t> alike;
+      for (std::size_t i = first; i < names.size(); ++i) {
+        if (judged[i] || Similarity(signatures[first], signatures[i]) < kAlikeMin) continue;
+        judged[i] = true;
+        alike.push_back(names[i]);
+      }
+      if (alike.size() == 1) {
+        alone.push_back(alike[0]);
+      } else if (alike.size() > few || HaveSeveral(level, alike)) {
+        for (const std::size_t i : alike) (*varies)[i] = true;
+      }
+    }
+    if (alone.size() <= std::min(eagerness_.outliers_max, std::max<std::size_t>(few, 4))) return;
+    for (const std::size_t i : alone) (*varies)[i] = true;
+  }
+
+  // Names among numbered words: some of them if they look alike below, as far as that says
+  // anything, or have digits themselves.
+  void JudgeAmongNumbered(const Level& level, std::vector<std::size_t>* names,
+                          std::vector<bool>* varies) const {
+    Nodes numbered;
+    for (std::size_t i = 0; i < varies->size(); ++i) {
+      if (!(*varies)[i]) continue;
+      const Nodes& nodes = level.words[i].nodes;
+      numbered.insert(numbered.end(), nodes.begin(), nodes.end());
+    }
+    if (numbered.empty()) return;
+    const Signature usual = SignatureOf(numbered);
+    std::erase_if(*names, [&](std::size_t i) {
+      const Signature own = SignatureOf(level.words[i].nodes);
+      const bool says_something = own.size() > 1 || sample_.has_digits(level.words[i].id);
+      const bool is_alike = says_something && 2 * SharedOf(own, usual) > own.size();
+      if (is_alike) (*varies)[i] = true;
+      return is_alike;
+    });
+  }
+
+  // Whether more than one structure begins with these words taken together.
+  bool HaveSeveral(const Level& level, const std::vector<std::size_t>& words) const {
+    Nodes merged;
+    for (const std::size_t i : words) {
+      const Nodes& nodes = level.words[i].nodes;
+      merged.insert(merged.end(), nodes.begin(), nodes.end());
+    }
+    Learner below(sample_, eagerness_, 1);
+    below.Visit(merged, &below.path_);
+    return below.found_.size() > 1;
+  }
+
+  // Words that stand only once below several nodes say nothing: they vary there.
+  Signature SignatureOf(Nodes nodes) const {
+    Signature signature;
+    for (std::size_t depth = 1; depth <= kSignatureDepth && !nodes.empty(); ++depth) {
+      if (nodes.size() > kSignatureNodesMax) nodes.resize(kSignatureNodesMax);
+      Nodes below;
+      std::map<WordId, std::size_t> counts;
+      for (const std::uint32_t id : nodes) {
+        const Sample::Node& node = sample_.node(id);
+        if (node.ends) signature.emplace(depth, "/");  // no level has a slash
+        for (const auto& [word, child] : node.children) {
+          ++counts[word];
+          below.push_back(child);
+        }
+      }
+      for (const auto& [word, count] : counts) {
+        if (sample_.has_digits(word)) {
+          signature.emplace(depth, "0");
+        } else if (count > 1 || nodes.size() == 1) {
+          signature.emplace(depth, sample_.word(word));
+        }
+      }
+      nodes = std::move(below);
+    }
+    return signature;
+  }
+
+  static std::size_t SharedOf(const Signature& a, const Signature& b) {
+    return static_cast<std::size_t>(
+        std::count_if(a.begin(), a.end(), [&](const auto& item) { return b.contains(item); }));
+  }
+
+  // Jaccard's index.
+  static double Similarity(const Signature& a, const Signature& b) {
+    const std::size_t shared = SharedOf(a, b);
+    const std::size_t all = a.size() + b.size() - shared;
+    return all == 0 ? 1 : static_cast<double>(shared) / static_cast<double>(all);
+  }
+
+  const Sample& sample_;
+  const Eagerness eagerness_;
+  const std::size_t streams_max_;
+  Path path_;
+  std::vector<Structure> found_;
+};
+
+}  // namespace
+
+std::vector<Structure> LearnStructures(std::span<const std::string_view> topics,
+                                       std::size_t streams_max) {
+  std::vector<std::string_view> sorted(topics.begin(), topics.end());
+  std::sort(sorted.begin(), sorted.end());
+  const Sample sample(sorted);
+  for (const Eagerness& eagerness : kAttempts) {
+    Learner learner(sample, eagerness, streams_max);
+    if (learner.Run()) return learner.Take();
+  }
+  return {};  // more depths than streams
+}
+
+}  // namespace topicdb
