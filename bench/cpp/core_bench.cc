@@ -102,11 +102,16 @@ void BM_Crc32Topic(benchmark::State& state) {
 }
 BENCHMARK(BM_Crc32Topic);
 
+// Argument 1: adaptive, 0: the base algorithm.
+Learning LearningOf(const benchmark::State& state) {
+  return {{100, 10}, state.range(0) == 1, 4'096};
+}
+
 // All topics into an empty trie: what learning costs.
 void BM_ResolveNew(benchmark::State& state) {
   std::vector<std::string_view> varying;
   for (auto _ : state) {
-    const StructureTrie trie({100, 10});
+    const StructureTrie trie(LearningOf(state));
     StructureEdit edit(trie);
     for (const std::string& topic : Topics()) {
       benchmark::DoNotOptimize(edit.Resolve(topic, &varying));
@@ -114,11 +119,11 @@ void BM_ResolveNew(benchmark::State& state) {
   }
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(Topics().size()));
 }
-BENCHMARK(BM_ResolveNew)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_ResolveNew)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
 void BM_ResolveKnown(benchmark::State& state) {
   std::vector<std::string_view> varying;
-  StructureTrie trie({100, 10});
+  StructureTrie trie(LearningOf(state));
   {
     StructureEdit learn(trie);
     for (const std::string& topic : Topics()) learn.Resolve(topic, &varying);
@@ -131,8 +136,10 @@ void BM_ResolveKnown(benchmark::State& state) {
     if (++next == Topics().size()) next = 0;
   }
   state.SetItemsProcessed(state.iterations());
+  state.counters["bytes_per_edge"] =
+      static_cast<double>(trie.memory_bytes()) / static_cast<double>(trie.last_node());
 }
-BENCHMARK(BM_ResolveKnown);
+BENCHMARK(BM_ResolveKnown)->Arg(0)->Arg(1);
 
 void BM_KeyEncode(benchmark::State& state) {
   const std::vector<std::string_view> words = {"host123", "1", "15"};

@@ -130,6 +130,25 @@ def test_commits_deletes_and_maps(tmp_path: Path, mode: Any) -> None:
         assert [tuple(m) for m in db.scan("cut/#", order="time")] == left
 
 
+def test_structures_and_the_sample_they_are_learned_from(tmp_path: Path) -> None:
+    """What make_golden_structures.py wrote."""
+    path = tmp_path / "structures.db"
+    with zipfile.ZipFile(DATA / "v1" / "structures.zip") as archive:
+        archive.extractall(path)
+    expected = json.loads((DATA / "v1" / "structures.json").read_text())
+    with topicdb.open(path, mode="r") as db:
+        assert sorted([m.topic, m.timestamp] for m in db.scan()) == expected["messages"]
+        streams = sorted([s.generation, s.structure] for s in db.streams())
+        assert streams == expected["streams"]
+        assert [2, "#"] in streams
+    with topicdb.open(path, streams_max=64) as db:
+        db.rotate()
+        db.append([(f"tele/dev{i}/STATE", 400 + i, b"") for i in range(20, 23)])
+        db.append([(f"many/{'x/' * n}{n}", 500 + n, b"") for n in range(30, 33)])
+        learned = sorted(s.structure for s in db.streams() if s.generation == 3)
+        assert learned == expected["learned"]
+
+
 def plain(messages: Any) -> list[list[Any]]:
     """Messages as the manifest writes them."""
     return [[m.topic, m.timestamp, base64.b64encode(m.value).decode()] for m in messages]
