@@ -134,6 +134,16 @@ def test_the_base_algorithm_is_still_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "hints", [["a/+", "a/+"], ["a/#", "a/b"], ["a/+/c", "#"], ["a/+/#", "a/+/+/b/+"]]
+)
+def test_contradictory_hints_are_refused(tmp_path: Path, hints: list[str]) -> None:
+    with pytest.raises(SchemaError, match="structures: 'a/|structures: '#'"):
+        topicdb.open(tmp_path / "db", structures=hints)
+    assert not (tmp_path / "db").exists()
+    topicdb.open(tmp_path / "db", structures=["a/#", "a/+/+", "b/c"]).close()
+
+
+@pytest.mark.parametrize(
     "options", [{"structures": ["a/+/#/b"]}, {"structures": ["a+"]}, {"structures": [""]}]
 )
 def test_malformed_hints_are_refused(tmp_path: Path, options: dict[str, list[str]]) -> None:

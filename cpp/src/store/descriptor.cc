@@ -114,6 +114,36 @@ Status CheckSchema(const Schema& schema) {
   return RetentionRules::Make(schema.retention).status();
 }
 
+// Whether `hint` ends in '#', so that all levels below it vary, and `other` has a word there.
+bool Contradicts(const Filter& hint, const Filter& other) {
+  const auto& prefix = hint.levels();
+  const auto& levels = other.levels();
+  if (!hint.ends_in_hash() || levels.size() <= prefix.size()) return false;
+  for (std::size_t i = 0; i < prefix.size(); ++i) {
+    if (prefix[i].kind != levels[i].kind || prefix[i].word != levels[i].word) return false;
+  }
+  return std::any_of(levels.begin() + static_cast<std::ptrdiff_t>(prefix.size()), levels.end(),
+                     [](const auto& level) { return level.kind == Filter::LevelKind::kWord; });
+}
+
+// REQUIRES: each is a filter
+Status CheckHints(const std::vector<std::string>& hints) {
+  std::vector<Filter> filters;
+  for (const std::string& hint : hints) filters.push_back(Filter::Parse(hint).value());
+  for (std::size_t i = 0; i < filters.size(); ++i) {
+    for (std::size_t j = 0; j < filters.size(); ++j) {
+      if (i < j && hints[i] == hints[j]) {
+        return SchemaFault("structures: '" + hints[i] + "' is given twice");
+      }
+      if (Contradicts(filters[i], filters[j])) {
+        return SchemaFault("structures: '" + hints[i] + "' says that a level varies for which '" +
+                           hints[j] + "' has a word; leave one of them out");
+      }
+    }
+  }
+  return Status::Ok();
+}
+
 Status Disagreement(const std::string& path, const char* option, const std::string& asked,
                     const std::string& stored) {
   return SchemaFault(std::string(option) + ": " + asked + " was asked for, but " + path + " has " +
@@ -213,6 +243,7 @@ Result<Descriptor> MakeDescriptor(const SchemaRequest& request) {
   schema.thresholds = request.thresholds.value_or(schema.thresholds);
   schema.retention = request.retention.value_or(schema.retention);
   TOPICDB_RETURN_IF_ERROR(CheckSchema(schema));
+  TOPICDB_RETURN_IF_ERROR(CheckHints(schema.structures));
   std::random_device random;
   std::generate(descriptor.id.begin(), descriptor.id.end(),
                 [&] { return static_cast<std::uint8_t>(random()); });
