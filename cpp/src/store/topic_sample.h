@@ -22,7 +22,7 @@ namespace topicdb {
 
 class TopicSample {
  public:
-  static constexpr std::size_t kTopicsMax = 16'384;
+  static constexpr std::size_t kTopicsMax = 8'192;
   static constexpr std::size_t kTopicBytesMax = 1'024;  // longer ones are left out
 
   // What one group of commits adds.
