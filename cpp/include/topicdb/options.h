@@ -99,8 +99,8 @@ struct OpenOptions {
   // Layout columnar: so many bytes of messages are kept as they came, in each slab, before they are
   // sorted, compressed and indexed in the background. Reading is bounded by it.
   std::size_t seal_bytes = std::size_t{16} << 20;
-  // How topic structures are learned: within a budget, and anew from the topics of a generation when
-  // that is closed; or by thresholds alone, which is what EMQX Durable Storage does.
+  // How topic structures are learned: within a budget, and anew from the topics of a generation
+  // when that is closed; or by thresholds alone, which is what EMQX Durable Storage does.
   bool adaptive_structures = true;
   // The budget: streams of a slab at most; topics beyond it share one. Adaptive only.
   std::uint32_t streams_max = 4'096;
