@@ -11,6 +11,7 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -31,7 +32,7 @@ def main(target: Path) -> None:
             db.append([(f"tele/dev{i}/STATE", 100 + i, b"") for i in range(3)])
             db.append([("/".join("abcdefgh"[:n] * n), 200 + n, b"") for n in range(1, 9)])
             db.append([(f"many/{'x/' * n}{n}", 300 + n, b"") for n in range(30)])
-            expected = {
+            expected: dict[str, list[Any]] = {
                 "messages": sorted([m.topic, m.timestamp] for m in db.scan()),
                 "streams": sorted([s.generation, s.structure] for s in db.streams()),
             }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 from workloads import trees
 
 BUDGET = 4_096
+LEARNING: tuple[Literal["base", "adaptive"], ...] = ("base", "adaptive")
 WORDS = st.sampled_from(["a", "b", "x1", "x2", "x3", "kitchen", "hall", "$s", "", "é7"])
 TOPICS = st.lists(WORDS, min_size=1, max_size=6).map("/".join).filter(bool)
 FILTERS = st.one_of(
@@ -126,8 +128,8 @@ def test_an_adversary_may_not_exceed_the_budget(tmp_path: Path, layout: Layout) 
 def test_the_base_algorithm_is_still_there(tmp_path: Path) -> None:
     topics = [f"a/x{i}/{j}" for i in range(5) for j in range(20)]
     found = {}
-    for learning in ("base", "adaptive"):
-        with topicdb.open(tmp_path / learning, learning=learning) as db:  # type: ignore[arg-type]
+    for learning in LEARNING:
+        with topicdb.open(tmp_path / learning, learning=learning) as db:
             db.append([(topic, 1, b"") for topic in topics])
             found[learning] = len(db.structures())
     assert found == {"base": 5 * 11, "adaptive": 2 * 11 + 3}
@@ -137,7 +139,7 @@ def test_the_base_algorithm_is_still_there(tmp_path: Path) -> None:
     "hints", [["a/+", "a/+"], ["a/#", "a/b"], ["a/+/c", "#"], ["a/+/#", "a/+/+/b/+"]]
 )
 def test_contradictory_hints_are_refused(tmp_path: Path, hints: list[str]) -> None:
-    with pytest.raises(SchemaError, match="structures: 'a/|structures: '#'"):
+    with pytest.raises(SchemaError, match=r"structures: '(a/|#)"):
         topicdb.open(tmp_path / "db", structures=hints)
     assert not (tmp_path / "db").exists()
     topicdb.open(tmp_path / "db", structures=["a/#", "a/+/+", "b/c"]).close()

@@ -22,8 +22,7 @@ void TopicSample::Edit::Add(std::string_view topic, std::uint64_t hash) {
 rocksdb::Status TopicSample::Edit::Write(const SlabId& slab, std::uint64_t serial,
                                          rocksdb::WriteBatch* batch) {
   if (hashes_.empty()) return {};
-  const rocksdb::Status status =
-      batch->Put(meta::SampleKey(slab, serial), meta::EncodeSample(topics_));
+  rocksdb::Status status = batch->Put(meta::SampleKey(slab, serial), meta::EncodeSample(topics_));
   if (base_.hashes_.size() + hashes_.size() <= kTopicsMax || !status.ok()) return status;
   const auto is_too_large = [&] {
     const auto below = [&](std::uint64_t hash) { return IsBelow(hash, level_); };

@@ -166,10 +166,8 @@ class Learner {
   // Words of which another one has the same shape.
   std::vector<bool> Numbered(const Level& level) const {
     std::map<std::string_view, std::size_t> families;
-    std::size_t with_digits = 0;
     for (const Level::Word& word : level.words) {
       ++families[sample_.shape(word.id)];
-      with_digits += sample_.has_digits(word.id) ? 1 : 0;
     }
     std::vector<bool> varies;
     for (const Level::Word& word : level.words) {
