@@ -16,6 +16,12 @@ BATCH_ROWS = 10_000
 BATCH_BYTES_MAX = 8 << 20
 
 
+def check_batch_limits(rows: int, bytes_max: int) -> None:
+    """ValueError unless a batch of these limits can hold a message."""
+    if rows < 1 or bytes_max < 1:
+        raise ValueError(f"rows and bytes_max must be at least 1, got {rows} and {bytes_max}")
+
+
 class _Scannable(Protocol):
     """A core database or transaction."""
 
@@ -44,8 +50,7 @@ class Scan:
         self, rows: int = BATCH_ROWS, *, bytes_max: int = BATCH_BYTES_MAX
     ) -> _Iterator[_core.Batch]:
         """Batches of at most ``rows`` messages and about ``bytes_max`` bytes; none is empty."""
-        if rows < 1 or bytes_max < 1:
-            raise ValueError(f"rows and bytes_max must be at least 1, got {rows} and {bytes_max}")
+        check_batch_limits(rows, bytes_max)
         with self._opened() as scan:
             while (batch := scan.next_batch(rows, bytes_max)) is not None:
                 if len(batch):

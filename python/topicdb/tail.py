@@ -7,7 +7,7 @@ from types import TracebackType
 
 from topicdb import _core
 from topicdb._types import Message
-from topicdb.scan import BATCH_BYTES_MAX, BATCH_ROWS
+from topicdb.scan import BATCH_BYTES_MAX, BATCH_ROWS, check_batch_limits
 
 
 class Tail:
@@ -43,8 +43,7 @@ class Tail:
         self, rows: int = BATCH_ROWS, *, bytes_max: int = BATCH_BYTES_MAX
     ) -> _Iterator[_core.Batch]:
         """Batches of whole commits: some ``rows`` messages, more if a commit has more."""
-        if rows < 1 or bytes_max < 1:
-            raise ValueError(f"rows and bytes_max must be at least 1, got {rows} and {bytes_max}")
+        check_batch_limits(rows, bytes_max)
         while True:
             self._serials = self._core.serials()
             batch = self._core.next_batch(rows, bytes_max, self._timeout_us)

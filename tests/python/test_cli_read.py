@@ -233,6 +233,9 @@ class TestReports:
         assert lines[0].endswith("(2 streams)  35 messages, 290 bytes, 100.0%")
         assert "m/+  (1 stream)  30 messages, 240 bytes, 82.8%" in lines[1]
         assert "s/+  (1 stream)  5 messages, 50 bytes, 17.2%" in lines[2]
+        with topicdb.open(db_path) as db:
+            db.append([("$SYS/up", 1, b"1")])
+        assert "1 message" in output_of("structures", db_path, "$SYS/#", "--sizes")
 
     def test_tree_of_levels(self, db: topicdb.Database) -> None:
         from rich.console import Console

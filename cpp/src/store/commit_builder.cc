@@ -122,7 +122,9 @@ PlacedMessage CommitBuilder::Place(const MessageView& message, std::uint64_t has
     *retention_class = shard_.environment_->rules.ClassOf(message.topic);
     Target& target = TargetOf(*retention_class);
     placed.stream = target.edit.Resolve(message.topic, &varying_);
-    if (samples_) target.sample.Add(message.topic, hash);
+    if (samples_ && *retention_class != shard_.environment_->rules.reserved()) {
+      target.sample.Add(message.topic, hash);
+    }
     if (target.slab->layout().needs_words()) {
       placed.varying = varying_;
       return placed;

@@ -132,10 +132,11 @@ Status Shard::SeedStructures(bool reserved, const Slab* previous, StructureEdit*
     const std::vector<std::string_view> views(topics.begin(), topics.end());
     // Half of the budget, so that there is room for what is new.
     structures = LearnStructures(views, learning.streams_max / 2);
-    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
-        batch->DeleteRange(meta::SampleLevelKey(previous->id()), meta::SampleEnd(previous->id())),
-        "preparing a generation of " + Name()));
   }
+  // Nobody learns from it again; there may be one even if the learner is now another.
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
+      batch->DeleteRange(meta::SampleLevelKey(previous->id()), meta::SampleEnd(previous->id())),
+      "preparing a generation of " + Name()));
   if (structures.empty()) {
     const StructureTrie& trie = previous->TrieForCommit();
     trie.ForEachStream([&](NodeId stream) {

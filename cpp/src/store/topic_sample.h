@@ -45,7 +45,6 @@ class TopicSample {
   // What is stored of a slab's sample: into this one, which is empty; or the topics.
   Status Load(rocksdb::DB* db, const SlabId& slab);
   static Result<std::vector<std::string>> ReadTopics(rocksdb::DB* db, const SlabId& slab);
-  std::size_t size() const { return hashes_.size(); }
 
  private:
   // Calls visit(topic, hash) for each topic of it.

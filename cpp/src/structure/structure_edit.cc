@@ -36,20 +36,25 @@ NodeId StructureEdit::FindWord(NodeId node, std::string_view word) const {
   return found == words_.end() ? kNoNode : found->second;
 }
 
-NodeId StructureEdit::PlusOf(NodeId node) const {
-  if (node <= base_last_ && base_.nodes_[node].plus_child != kNoNode) {
-    return base_.nodes_[node].plus_child;
+NodeId StructureEdit::LinkOf(NodeId node, NodeId StructureTrie::Node::* in_base,
+                             NodeId Delta::* in_edit) const {
+  if (node <= base_last_) {
+    if (const NodeId link = base_.nodes_[node].*in_base; link != kNoNode) return link;
   }
   const Delta* delta = FindDelta(node);
-  return delta == nullptr ? kNoNode : delta->plus_child;
+  return delta == nullptr ? kNoNode : delta->*in_edit;
+}
+
+NodeId StructureEdit::PlusOf(NodeId node) const {
+  return LinkOf(node, &StructureTrie::Node::plus_child, &Delta::plus_child);
 }
 
 NodeId StructureEdit::EndOf(NodeId node) const {
-  if (node <= base_last_ && base_.nodes_[node].end_child != kNoNode) {
-    return base_.nodes_[node].end_child;
-  }
-  const Delta* delta = FindDelta(node);
-  return delta == nullptr ? kNoNode : delta->end_child;
+  return LinkOf(node, &StructureTrie::Node::end_child, &Delta::end_child);
+}
+
+NodeId StructureEdit::ExemplarOf(NodeId node) const {
+  return LinkOf(node, &StructureTrie::Node::exemplar, &Delta::exemplar);
 }
 
 std::uint32_t StructureEdit::WordCountOf(NodeId node) const {
@@ -88,14 +93,6 @@ NodeId StructureEdit::AddPlus(NodeId parent) {
     deltas_[ParentOf(child)].exemplar = child;
   }
   return id;
-}
-
-NodeId StructureEdit::ExemplarOf(NodeId node) const {
-  if (node <= base_last_ && base_.nodes_[node].exemplar != kNoNode) {
-    return base_.nodes_[node].exemplar;
-  }
-  const Delta* delta = FindDelta(node);
-  return delta == nullptr ? kNoNode : delta->exemplar;
 }
 
 NodeId StructureEdit::ParentOf(NodeId node) const {
@@ -148,14 +145,7 @@ NodeId StructureEdit::ModelOf(NodeId node, NodeId model, NodeId child,
 }
 
 NodeId StructureEdit::Find(std::string_view topic, std::vector<std::string_view>* varying) const {
-  varying->clear();
-  NodeId node = kRootNode;
-  ForEachLevel(topic, [&](std::string_view level) {
-    if (node == kNoNode) return;
-    const NodeId word = FindWord(node, level);
-    if (word == kNoNode) varying->push_back(level);
-    node = word != kNoNode ? word : PlusOf(node);
-  });
+  const NodeId node = StructureTrie::Walk(*this, topic, varying);
   return node == kNoNode ? kNoNode : EndOf(node);
 }
 

@@ -102,18 +102,17 @@ class Learner {
 
   // False if there are too many structures.
   bool Run() {
-    Visit({kRoot}, &path_);
+    Visit({kRoot});
     return found_.size() <= streams_max_;
   }
   std::vector<Structure> Take() { return std::move(found_); }
 
  private:
-  using Path = std::vector<Filter::Level>;
-
-  void Visit(const Nodes& group, Path* path) {
+  // Finds the structures that go on from `path_` with what is below these nodes.
+  void Visit(const Nodes& group) {
     if (found_.size() > streams_max_) return;
     const Level level = LevelOf(group);
-    if (level.ends) found_.push_back({*path});
+    if (level.ends) found_.push_back({path_});
     const std::vector<bool> varies = Varying(level);
     Nodes merged;
     for (std::size_t i = 0; i < level.words.size(); ++i) {
@@ -122,14 +121,14 @@ class Learner {
         merged.insert(merged.end(), word.nodes.begin(), word.nodes.end());
         continue;
       }
-      path->push_back({Filter::LevelKind::kWord, std::string(sample_.word(word.id))});
-      Visit(word.nodes, path);
-      path->pop_back();
+      path_.push_back({Filter::LevelKind::kWord, std::string(sample_.word(word.id))});
+      Visit(word.nodes);
+      path_.pop_back();
     }
     if (merged.empty()) return;
-    path->push_back({Filter::LevelKind::kPlus, {}});
-    Visit(merged, path);
-    path->pop_back();
+    path_.push_back({Filter::LevelKind::kPlus, {}});
+    Visit(merged);
+    path_.pop_back();
   }
 
   Level LevelOf(const Nodes& group) const {
@@ -253,7 +252,7 @@ class Learner {
       merged.insert(merged.end(), nodes.begin(), nodes.end());
     }
     Learner below(sample_, eagerness_, 1);
-    below.Visit(merged, &below.path_);
+    below.Visit(merged);
     return below.found_.size() > 1;
   }
 
@@ -299,7 +298,7 @@ class Learner {
   const Sample& sample_;
   const Eagerness eagerness_;
   const std::size_t streams_max_;
-  Path path_;
+  std::vector<Filter::Level> path_;
   std::vector<Structure> found_;
 };
 

@@ -131,14 +131,7 @@ bool StructureTrie::IsStream(NodeId id) const {
 }
 
 NodeId StructureTrie::Find(std::string_view topic, std::vector<std::string_view>* varying) const {
-  varying->clear();
-  NodeId node = kRootNode;
-  ForEachLevel(topic, [&](std::string_view level) {
-    if (node == kNoNode) return;
-    const NodeId word = FindWord(node, level);
-    if (word == kNoNode) varying->push_back(level);
-    node = word != kNoNode ? word : nodes_[node].plus_child;
-  });
+  const NodeId node = Walk(*this, topic, varying);
   const NodeId end = nodes_[node].end_child;  // that of no node is no node
   if (end != kNoNode || any_stream() == kNoNode) return end;
   varying->assign(1, topic);

@@ -120,6 +120,12 @@ class StructureTrie {
     return std::string_view(labels_).substr(node.label_begin, node.label_size);
   }
   NodeId FindWord(NodeId parent, std::string_view word) const;
+  NodeId PlusOf(NodeId node) const { return nodes_[node].plus_child; }
+  // The node that a topic's words lead to in a trie, or in one with its edit; kNoNode if they lead
+  // nowhere. Fills `varying`.
+  template <typename Graph>
+  static NodeId Walk(const Graph& graph, std::string_view topic,
+                     std::vector<std::string_view>* varying);
   NodeId any_stream() const { return nodes_[kRootNode].end_child; }  // the root has no other end
   void MarkExemplars(NodeId plus);
   void Add(const NodeRecord& record);
@@ -175,6 +181,8 @@ class StructureEdit {
   };
 
   NodeId FindWord(NodeId node, std::string_view word) const;
+  // What the trie has as `in_base`, else what the edit adds as `in_edit`.
+  NodeId LinkOf(NodeId node, NodeId StructureTrie::Node::* in_base, NodeId Delta::* in_edit) const;
   NodeId PlusOf(NodeId node) const;
   NodeId EndOf(NodeId node) const;
   NodeId ExemplarOf(NodeId node) const;
@@ -209,5 +217,19 @@ class StructureEdit {
   std::size_t new_label_bytes_ = 0;
   NodeId last_hint_ = kNoNode;  // nodes up to this one are of hints
 };
+
+template <typename Graph>
+NodeId StructureTrie::Walk(const Graph& graph, std::string_view topic,
+                           std::vector<std::string_view>* varying) {
+  varying->clear();
+  NodeId node = kRootNode;
+  ForEachLevel(topic, [&](std::string_view level) {
+    if (node == kNoNode) return;
+    const NodeId word = graph.FindWord(node, level);
+    if (word == kNoNode) varying->push_back(level);
+    node = word != kNoNode ? word : graph.PlusOf(node);
+  });
+  return node;
+}
 
 }  // namespace topicdb

@@ -207,7 +207,7 @@ def structures(
     """Show the learned topic structures that FILTER may find, as a tree."""
     with topicdb.open(path, mode="r") as database:
         found = database.structures(filter)
-        measured = report.structure_sizes(database, found) if sizes else None
+        measured = report.structure_sizes(database, filter, found) if sizes else None
         report.console().print(report.structure_tree(found, database.path, measured))
 
 

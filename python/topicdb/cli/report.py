@@ -77,13 +77,13 @@ class Size:
 
 
 def structure_sizes(
-    database: topicdb.Database, structures: Mapping[str, Sequence[topicdb.Stream]]
+    database: topicdb.Database, filter: str, structures: Mapping[str, Sequence[topicdb.Stream]]
 ) -> dict[str, Size]:
-    """Messages and bytes (topics and values) of each structure. Reads all of them."""
+    """Messages that match, and bytes of their topics and values, by structure. Reads them all."""
     sizes = {}
     for structure, streams in structures.items():
         size = sizes[structure] = Size()
-        for batch in database.scan("#", streams=streams).batches():
+        for batch in database.scan(filter, streams=streams).batches():
             size.messages += len(batch)
             size.bytes += sum(len(m.topic.encode()) + len(m.value) for m in batch)
     return sizes
