@@ -29,6 +29,10 @@ std::size_t StructureTrie::memory_bytes() const {
 }
 
 NodeId StructureTrie::FindWord(NodeId parent, std::string_view word) const {
+  // Most nodes have no word or one: no need of the table.
+  const NodeId first = nodes_[parent].first_child;
+  if (first == kNoNode) return kNoNode;
+  if (nodes_[first].next_sibling == kNoNode) return Label(nodes_[first]) == word ? first : kNoNode;
   const std::size_t mask = table_.size() - 1;
   for (std::size_t slot = Hash64(word, parent) & mask;; slot = (slot + 1) & mask) {
     const NodeId child = table_[slot];
@@ -79,7 +83,7 @@ void StructureTrie::Add(const NodeRecord& record) {
   if (record.kind == NodeKind::kPlus) MarkExemplars(record.id);
   if (record.kind != NodeKind::kWord) return;
   ++word_count_;
-  if (4 * word_count_ > 3 * table_.size()) {
+  if (2 * word_count_ > table_.size()) {  // words that vary are looked for in vain: short runs
     GrowTable();
   } else {
     InsertIntoTable(record.id);
