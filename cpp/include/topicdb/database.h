@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "topicdb/iterator.h"
+#include "topicdb/interrupt.h"
 #include "topicdb/message.h"
 #include "topicdb/options.h"
 #include "topicdb/status.h"
@@ -56,9 +57,6 @@ struct PageLimits {
   std::size_t rows_max = 1'000;
   std::size_t bytes_max = std::size_t{8} << 20;
 };
-
-// Asked now and then during long reads; true makes the call return kInterrupted.
-using InterruptCheck = std::function<bool()>;
 
 struct ScanOptions {
   TimeRange range;

@@ -13,6 +13,7 @@
 #include <set>
 #include <system_error>
 
+#include "base/file.h"
 #include "base/mutex.h"
 
 namespace topicdb {
@@ -33,16 +34,6 @@ class FileDescriptor {
  private:
   int fd_;
 };
-
-Status WriteAll(int fd, std::string_view content, const std::string& path) {
-  while (!content.empty()) {
-    const ssize_t written = write(fd, content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return ErrnoFault("writing", path, errno);
-    content.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return Status::Ok();
-}
 
 std::string ParentOf(const std::string& path) {
   const std::size_t slash = path.rfind('/');
@@ -100,19 +91,14 @@ Status ErrnoFault(const std::string& action, const std::string& path, int error_
 }
 
 Result<std::string> ReadFile(const std::string& path, std::size_t bytes_max) {
-  const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0) {
-    return errno == ENOENT ? NotFound(path + " does not exist")
-                           : ErrnoFault("opening", path, errno);
-  }
+  TOPICDB_ASSIGN_OR_RETURN(const auto file, File::OpenForReading(path));
   std::string content;
   std::array<char, 4096> part;
   while (content.size() <= bytes_max) {
-    const ssize_t count = read(fd.get(), part.data(), part.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return ErrnoFault("reading", path, errno);
+    TOPICDB_ASSIGN_OR_RETURN(const std::size_t count,
+                             file->ReadAt(content.size(), part.data(), part.size()));
     if (count == 0) return content;
-    content.append(part.data(), static_cast<std::size_t>(count));
+    content.append(part.data(), count);
   }
   return Corruption(path + " is larger than such a file can be");
 }
@@ -120,11 +106,9 @@ Result<std::string> ReadFile(const std::string& path, std::size_t bytes_max) {
 Status WriteFileAtomically(const std::string& path, std::string_view content) {
   const std::string temporary = path + ".tmp";
   {
-    const FileDescriptor fd(
-        open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-    if (fd.get() < 0) return ErrnoFault("creating", temporary, errno);
-    TOPICDB_RETURN_IF_ERROR(WriteAll(fd.get(), content, temporary));
-    if (fsync(fd.get()) != 0) return ErrnoFault("syncing", temporary, errno);
+    TOPICDB_ASSIGN_OR_RETURN(const auto file, File::CreateOrEmpty(temporary));
+    TOPICDB_RETURN_IF_ERROR(file->WriteAt(0, content));
+    TOPICDB_RETURN_IF_ERROR(file->Sync());
   }
   if (rename(temporary.c_str(), path.c_str()) != 0) return ErrnoFault("renaming to", path, errno);
   return SyncDirectory(ParentOf(path));

@@ -1,0 +1,113 @@
+#include <algorithm>
+#include <optional>
+
+#include "base/file.h"
+#include "queue/queue_log.h"
+
+namespace topicdb {
+
+namespace {
+
+class DiskLogReader : public QueueLogReader {
+ public:
+  explicit DiskLogReader(SegmentLog* log) : log_(*log) {}
+
+  Result<ReadEvent> Load(const LogPosition& position) override {
+    const std::uint64_t wanted = position.sequence;
+    if (valid_ && block().first_sequence <= wanted && wanted < block().end_sequence()) {
+      return ReadEvent::kBlock;
+    }
+    valid_ = false;
+    if (!reader_.has_value() || reader_->sequence() != wanted) {
+      TOPICDB_ASSIGN_OR_RETURN(const auto event, Locate(position));
+      if (event.has_value()) return *event;
+    }
+    while (true) {
+      TOPICDB_ASSIGN_OR_RETURN(const ReadEvent event,
+                               reader_->Next({state_.end.offset, state_.end.sequence}));
+      if (event == ReadEvent::kEnd) {
+        TOPICDB_ASSIGN_OR_RETURN(const auto over, Advance(wanted));
+        if (over.has_value()) return *over;
+        continue;
+      }
+      if (event == ReadEvent::kLost) {
+        if (reader_->lost().end_sequence <= wanted) continue;
+        return Lose(std::max(wanted, reader_->lost().first_sequence),
+                    reader_->lost().end_sequence, "is damaged");
+      }
+      if (block().end_sequence() <= wanted) continue;
+      valid_ = true;
+      return ReadEvent::kBlock;
+    }
+  }
+
+  const Block& block() const override { return reader_->block(); }
+  std::shared_ptr<const void> owner() const override { return reader_->window(); }
+  std::uint64_t segment() const override { return state_.identity.number; }
+  LogCount count_before() const override {
+    return {state_.bytes_before + block().offset - log_.format().header_bytes(),
+            state_.items_before + block().first_sequence - state_.identity.first_sequence};
+  }
+  const LogDamage& lost() const override { return lost_; }
+
+ private:
+  // Opens the segment of a position, at its frame if that is known. An event if there is none.
+  Result<std::optional<ReadEvent>> Locate(const LogPosition& position) {
+    TOPICDB_ASSIGN_OR_RETURN(auto over, OpenSegmentOf(position.sequence));
+    if (over.has_value() || position.segment != state_.identity.number) return over;
+    reader_->Seek(position.offset, position.frame_sequence);
+    TOPICDB_ASSIGN_OR_RETURN(const ReadEvent event,
+                             reader_->Next({state_.end.offset, state_.end.sequence}));
+    if (event == ReadEvent::kBlock && block().first_sequence <= position.sequence) {
+      reader_->Seek(position.offset, position.frame_sequence);
+    } else {  // not what it was: from the beginning
+      reader_->Seek(log_.format().header_bytes(), state_.identity.first_sequence);
+    }
+    return over;
+  }
+
+  // All of a segment was read as far as it was known: more of it, or the next one.
+  Result<std::optional<ReadEvent>> Advance(std::uint64_t wanted) {
+    TOPICDB_ASSIGN_OR_RETURN(const auto found, log_.Find(std::max(wanted, reader_->sequence())));
+    if (!found.has_value()) return std::optional(ReadEvent::kEnd);
+    if (found->identity.number == state_.identity.number) {
+      state_ = *found;
+      return std::optional<ReadEvent>();
+    }
+    return OpenSegmentOf(std::max(wanted, reader_->sequence()));
+  }
+
+  Result<std::optional<ReadEvent>> OpenSegmentOf(std::uint64_t sequence) {
+    TOPICDB_ASSIGN_OR_RETURN(const auto found, log_.Find(sequence));
+    reader_.reset();
+    if (!found.has_value()) return std::optional(ReadEvent::kEnd);
+    state_ = *found;
+    auto file = File::OpenForReading(state_.path);
+    if (!file.ok()) {
+      if (file.status().code() != Code::kNotFound) return file.status();
+      return std::optional(Lose(std::max(sequence, state_.identity.first_sequence),
+                                state_.end.sequence, "is missing"));
+    }
+    reader_.emplace(std::move(file).value(), log_.format(), state_.identity);
+    return std::optional<ReadEvent>();
+  }
+
+  ReadEvent Lose(std::uint64_t first, std::uint64_t end, const char* what) {
+    lost_ = {state_.path, what, first, end};
+    return ReadEvent::kLost;
+  }
+
+  SegmentLog& log_;
+  SegmentState state_;
+  std::optional<SegmentReader> reader_;
+  bool valid_ = false;  // block() was loaded
+  LogDamage lost_;
+};
+
+}  // namespace
+
+std::unique_ptr<QueueLogReader> DiskLog::NewReader() {
+  return std::make_unique<DiskLogReader>(segments_.get());
+}
+
+}  // namespace topicdb

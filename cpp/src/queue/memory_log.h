@@ -1,0 +1,43 @@
+// Items in memory, in batches as they were appended.
+#pragma once
+
+#include <deque>
+#include <string>
+
+#include "base/mutex.h"
+#include "queue/queue_log.h"
+
+namespace topicdb {
+
+// What was appended at once. Immutable.
+struct MemoryBatch {
+  Block block;  // offset and end_offset count from the beginning of the log
+  std::uint64_t items_before = 0;
+  std::unique_ptr<char[]> bytes;
+};
+
+class MemoryLog : public QueueLog {
+ public:
+  explicit MemoryLog(std::uint64_t next_sequence) : next_sequence_(next_sequence) {}
+
+  Result<std::uint64_t> Append(std::span<const std::string_view> items, bool through) override
+      TOPICDB_EXCLUDES(mutex_);
+  std::uint64_t begin_sequence() const override TOPICDB_EXCLUDES(mutex_);
+  std::uint64_t free_at() const override { return 0; }
+  std::uint64_t end_sequence() const override TOPICDB_EXCLUDES(mutex_);
+  LogCount end_count() const override TOPICDB_EXCLUDES(mutex_);
+  std::unique_ptr<QueueLogReader> NewReader() override;
+  Status FreeBefore(std::uint64_t sequence) override TOPICDB_EXCLUDES(mutex_);
+  std::uint64_t ItemBytes(std::string_view item) const override;
+
+  // The first batch with an item of this number or a greater one; null if there is none.
+  std::shared_ptr<const MemoryBatch> Find(std::uint64_t sequence) const TOPICDB_EXCLUDES(mutex_);
+
+ private:
+  mutable Mutex mutex_;
+  std::deque<std::shared_ptr<const MemoryBatch>> batches_ TOPICDB_GUARDED_BY(mutex_);
+  std::uint64_t next_sequence_ TOPICDB_GUARDED_BY(mutex_);
+  LogCount end_ TOPICDB_GUARDED_BY(mutex_);
+};
+
+}  // namespace topicdb

@@ -1,0 +1,246 @@
+// Appending to a queue: limits, and where the items go.
+#include <algorithm>
+
+#include "queue/queue_impl.h"
+
+namespace topicdb {
+
+namespace {
+constexpr std::chrono::milliseconds kInterruptInterval{50};
+// So many numbers are noted at once as given away. After a crash as many may be skipped.
+constexpr std::uint64_t kSequencesReserved = std::uint64_t{1} << 20;
+// A frame's header with its padding.
+constexpr std::uint64_t kFrameBytesMax = 40;
+constexpr std::uint64_t kFrameBodyBytes = std::uint64_t{1} << 20;
+}  // namespace
+
+QueueLog& QueueImpl::log() const {
+  return memory_ != nullptr ? static_cast<QueueLog&>(*memory_) : *disk_;
+}
+
+Status QueueImpl::CheckItems(std::span<const std::string_view> items) const {
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (items[i].size() <= options_.item_bytes_max) continue;
+    return InvalidArgument("item " + std::to_string(i) + " has " + std::to_string(items[i].size()) +
+                           " bytes, more than item_bytes_max (" +
+                           std::to_string(options_.item_bytes_max) + "); nothing was appended");
+  }
+  return Status::Ok();
+}
+
+Result<Durability> QueueImpl::DurabilityFor(std::optional<Durability> wanted) const {
+  const bool keeps =
+      options_.mode == QueueMode::kDisk || options_.mode == QueueMode::kOffload;
+  if (!keeps && wanted.value_or(Durability::kNone) != Durability::kNone) {
+    return InvalidArgument("durability: " + Name() +
+                           " is kept nowhere; open it with mode=\"disk\" or \"offload\"");
+  }
+  return wanted.value_or(options_.mode == QueueMode::kDisk ? options_.durability
+                                                           : Durability::kNone);
+}
+
+std::uint64_t QueueImpl::BytesInUse() const {
+  const std::uint64_t end = log().end_count().bytes;
+  std::uint64_t most = 0;
+  ForEachConsumer([&](const Consumer& consumer) {
+    most = std::max(most, end - consumer.acknowledged_bytes());
+  });
+  return most;
+}
+
+std::uint64_t QueueImpl::LowWater() const {
+  std::uint64_t least = UINT64_MAX;
+  ForEachConsumer(
+      [&](const Consumer& consumer) { least = std::min(least, consumer.low_water()); });
+  return least;
+}
+
+std::uint64_t QueueImpl::BytesAllowed() const {
+  if (options_.budget == nullptr) return options_.bytes_max;
+  const std::uint64_t all = options_.budget->bytes();
+  const std::uint64_t others = all - std::min(all, budget_bytes_);
+  const std::uint64_t shared = options_.budget->bytes_max();
+  return std::min(options_.bytes_max, shared - std::min(shared, others));
+}
+
+bool QueueImpl::HasRoom(std::uint64_t bytes, bool droppable) const {
+  const std::uint64_t allowed = BytesAllowed();
+  const std::uint64_t end = log().end_count().bytes;
+  bool room = true;
+  ForEachConsumer([&](const Consumer& consumer) {
+    const std::uint64_t used =
+        droppable ? consumer.in_flight_bytes() : end - consumer.acknowledged_bytes();
+    room = room && used + bytes <= allowed;
+  });
+  return room;
+}
+
+Status QueueImpl::DropOldest(std::uint64_t bytes, ReadReport* report) {
+  const std::uint64_t allowed = BytesAllowed();
+  const std::uint64_t end = log().end_count().bytes;
+  Status status;
+  ForEachConsumer([&](Consumer& consumer) {
+    const std::uint64_t used = end - consumer.acknowledged_bytes() + bytes;
+    if (used <= allowed || !status.ok()) return;
+    status = consumer.DropOldest(used - allowed, DropReason::kOverflow, report);
+  });
+  return status;
+}
+
+Status QueueImpl::WaitForRoom(std::uint64_t bytes, const InterruptCheck& interrupted) {
+  const auto begun = Clock::now();
+  room_waiters_.fetch_add(1);
+  Status status;
+  while (status.ok() && !HasRoom(bytes, /*droppable=*/false)) {
+    const auto now = Clock::now();
+    if (options_.block_timeout.has_value() && now - begun >= *options_.block_timeout) {
+      status = QuotaFault(Name() + " is full (max_total_bytes, " +
+                          std::to_string(options_.bytes_max) +
+                          ") and nobody made room in time; nothing was appended");
+      break;
+    }
+    auto until = now + kInterruptInterval;
+    if (options_.block_timeout.has_value()) until = std::min(until, begun + *options_.block_timeout);
+    room_.WaitUntil(append_mutex_, until);
+    if (closed()) status = Closed(Name() + " is closed");
+    if (status.ok() && interrupted != nullptr && interrupted()) status = Interrupted();
+    UpdateBudget();
+  }
+  room_waiters_.fetch_sub(1);
+  return status;
+}
+
+Status QueueImpl::MakeRoom(std::uint64_t bytes, const InterruptCheck& interrupted,
+                           ReadReport* report) {
+  if (HasRoom(bytes, /*droppable=*/false)) return Status::Ok();
+  const std::string limit = Name() + " may hold " + std::to_string(BytesAllowed()) +
+                            " bytes (max_total_bytes, or what its budget leaves)";
+  if (bytes > BytesAllowed() && options_.budget == nullptr) {
+    return QuotaFault(limit + "; the append has " + std::to_string(bytes) +
+                      ", and was refused; append less at once, or raise the limit");
+  }
+  switch (options_.overflow) {
+    case OverflowPolicy::kReject:
+      return QuotaFault(limit + " and is full; nothing was appended");
+    case OverflowPolicy::kBlock:
+      return WaitForRoom(bytes, interrupted);
+    case OverflowPolicy::kDropOldest:
+      break;
+  }
+  if (!HasRoom(bytes, /*droppable=*/true)) {
+    return QuotaFault(limit + " and too much is in flight, which is never dropped; acknowledge " +
+                      "what was popped; nothing was appended");
+  }
+  return DropOldest(bytes, report);
+}
+
+Status QueueImpl::ReserveSequences(std::uint64_t count) {
+  if (disk_ == nullptr || options_.mode == QueueMode::kVolatile) return Status::Ok();
+  const std::uint64_t next = log().end_sequence();
+  if (next + count <= sequence_ceiling_) return Status::Ok();
+  const MutexLock lock(files_mutex_);
+  QueueRecord record = files_->record();
+  record.closed_end.reset();
+  record.sequence_ceiling = next + count + kSequencesReserved;
+  TOPICDB_RETURN_IF_ERROR(files_->WriteRecord(record));
+  sequence_ceiling_ = record.sequence_ceiling;
+  return Status::Ok();
+}
+
+Status QueueImpl::MoveToDisk(ReadReport* report) {
+  std::shared_ptr<const MemoryBatch> batch = memory_->Find(LowWater());
+  const std::uint64_t begin =
+      batch == nullptr ? memory_->end_sequence() : batch->block.first_sequence;
+  TOPICDB_RETURN_IF_ERROR(disk_->segments().SkipTo(begin));
+  for (; batch != nullptr; batch = memory_->Find(batch->block.end_sequence())) {
+    TOPICDB_RETURN_IF_ERROR(disk_->Append(batch->block.items, /*through=*/true).status());
+  }
+  Status status;
+  ForEachConsumer([&](Consumer& consumer) {
+    if (status.ok()) status = consumer.Attach(disk_.get(), /*moved=*/true, report);
+  });
+  if (status.ok()) memory_.reset();
+  return status;
+}
+
+Status QueueImpl::MoveToMemory(ReadReport* report) {
+  auto memory = std::make_unique<MemoryLog>(disk_->end_sequence());
+  TOPICDB_RETURN_IF_ERROR(disk_->segments().Clear());
+  memory_ = std::move(memory);
+  Status status;
+  ForEachConsumer([&](Consumer& consumer) {
+    if (status.ok()) status = consumer.Attach(memory_.get(), /*moved=*/true, report);
+  });
+  return status;
+}
+
+Status QueueImpl::ChooseLog(std::uint64_t bytes, Durability durability, ReadReport* report) {
+  if (options_.mode != QueueMode::kOffload && options_.mode != QueueMode::kVolatile) {
+    return Status::Ok();
+  }
+  const bool fits = durability == Durability::kNone &&
+                    BytesInUse() + bytes <= options_.segment_bytes;
+  if (memory_ != nullptr) return fits ? Status::Ok() : MoveToDisk(report);
+  return fits && BytesInUse() == 0 ? MoveToMemory(report) : Status::Ok();
+}
+
+Result<std::uint64_t> QueueImpl::AppendLocked(std::span<const std::string_view> items,
+                                              bool memory_is_high,
+                                              const InterruptCheck& interrupted,
+                                              Durability* durability, ReadReport* report) {
+  std::uint64_t bytes = 0;
+  for (const std::string_view item : items) bytes += log().ItemBytes(item);
+  bytes += kFrameBytesMax * (1 + bytes / kFrameBodyBytes);
+  TOPICDB_RETURN_IF_ERROR(MakeRoom(bytes, interrupted, report));
+  TOPICDB_RETURN_IF_ERROR(ReserveSequences(items.size()));
+  TOPICDB_RETURN_IF_ERROR(ChooseLog(bytes, *durability, report));
+  if (memory_ != nullptr) *durability = Durability::kNone;
+  TOPICDB_ASSIGN_OR_RETURN(const std::uint64_t first,
+                           log().Append(items, *durability >= Durability::kOs));
+  free_at_.store(log().free_at(), std::memory_order_release);
+  if (memory_is_high) {
+    ForEachConsumer([&](Consumer& consumer) {
+      // What cannot be dropped now stays; the append is done.
+      consumer.DropOldest(bytes, DropReason::kMemory, report).IgnoreError();
+    });
+  }
+  UpdateBudget();
+  return first;
+}
+
+Result<QueueReceipt> QueueImpl::Append(std::span<const std::string_view> items,
+                                       std::optional<Durability> wanted,
+                                       const InterruptCheck& interrupted) {
+  const ReaderLock lifecycle(lifecycle_);
+  TOPICDB_RETURN_IF_ERROR(CheckUsable());
+  TOPICDB_RETURN_IF_ERROR(CheckPoison());
+  TOPICDB_RETURN_IF_ERROR(CheckItems(items));
+  TOPICDB_ASSIGN_OR_RETURN(Durability durability, DurabilityFor(wanted));
+  if (items.empty()) {
+    const MutexLock lock(append_mutex_);
+    return QueueReceipt{{log().end_sequence(), 0}, durability};
+  }
+  const bool memory_is_high = options_.memory_is_high != nullptr && options_.memory_is_high();
+  ReadReport report;
+  const Result<std::uint64_t> first = [&] {
+    const MutexLock lock(append_mutex_);
+    return AppendLocked(items, memory_is_high, interrupted, &durability, &report);
+  }();
+  Tell(report);
+  if (!first.ok()) return first.status().code() == Code::kStorage
+                              ? first.status().WithContext("nothing was appended")
+                              : first.status();
+  NotifyItems();
+  if (durability == Durability::kDisk) TOPICDB_RETURN_IF_ERROR(SyncAppended());
+  if (durability == Durability::kNone || options_.sync_interval.has_value()) WakeKeeper();
+  return QueueReceipt{{*first, items.size()}, durability};
+}
+
+void QueueImpl::UpdateBudget() {
+  if (options_.budget == nullptr) return;
+  const std::uint64_t used = BytesInUse();
+  options_.budget->bytes_.fetch_add(used - budget_bytes_);  // modulo 2^64
+  budget_bytes_ = used;
+}
+
+}  // namespace topicdb

@@ -1,0 +1,175 @@
+// A buffer queue; see Queue in topicdb/queue.h.
+//
+// Lock order: lifecycle_, append_mutex_, consumers_mutex_, signal_mutex_, a consumer's mutex, the
+// log's mutex. The others are taken last. Callbacks of the user are called with none of them held
+// but lifecycle_, shared.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/fork_guard.h"
+#include "base/mutex.h"
+#include "queue/consumer.h"
+#include "queue/memory_log.h"
+#include "queue/queue_files.h"
+#include "queue/queue_log.h"
+#include "topicdb/queue.h"
+
+namespace topicdb {
+
+class QueueImpl {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  QueueImpl(std::string path, const QueueOptions& options)
+      : path_(std::move(path)), options_(options) {}
+  ~QueueImpl();
+  QueueImpl(const QueueImpl&) = delete;
+  QueueImpl& operator=(const QueueImpl&) = delete;
+
+  // To be called once, before anything else.
+  Status Open();
+  // After Open failed: closes what it had opened, and changes nothing on disk.
+  void Abandon() TOPICDB_EXCLUDES(lifecycle_);
+  Status Close() TOPICDB_EXCLUDES(lifecycle_);
+  bool closed() const { return closing_.load(std::memory_order_acquire); }
+  bool forked() const { return fork_guard_.Forked(); }
+  const std::string& path() const { return path_; }
+
+  Result<QueueReceipt> Append(std::span<const std::string_view> items,
+                              std::optional<Durability> durability,
+                              const InterruptCheck& interrupted);
+  Result<std::shared_ptr<Consumer>> GetConsumer(const std::string& name, bool from_newest);
+  Status RemoveConsumer(const std::string& name);
+  Status Flush();
+  Status Purge();
+  Result<QueueStats> GetStats();
+
+  Result<Delivery> Pop(Consumer& consumer, const PopLimits& limits,
+                       std::optional<std::chrono::microseconds> timeout,
+                       const InterruptCheck& interrupted);
+  Status Ack(Consumer& consumer, std::span<const SequenceRange> ranges);
+  Status Nack(Consumer& consumer, std::span<const SequenceRange> ranges);
+  Result<std::optional<std::string>> Peek(Consumer& consumer);
+  Result<CursorStats> GetCursorStats(Consumer& consumer);
+
+ private:
+  std::string Name() const { return path_.empty() ? "the queue in memory" : "queue " + path_; }
+  Status CheckUsable() const TOPICDB_REQUIRES_SHARED(lifecycle_);
+  Status CheckConsumer(const Consumer& consumer) const TOPICDB_REQUIRES_SHARED(lifecycle_);
+
+  // queue_open.cc
+  Status OpenFiles(ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
+  Status DeleteVolatile();
+  Status OpenConsumers(const SegmentLog& segments, ReadReport* report)
+      TOPICDB_REQUIRES(append_mutex_);
+  Status CloseFiles(ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
+
+  // queue_append.cc
+  Status CheckItems(std::span<const std::string_view> items) const;
+  Result<Durability> DurabilityFor(std::optional<Durability> wanted) const;
+  Result<std::uint64_t> AppendLocked(std::span<const std::string_view> items, bool memory_is_high,
+                                     const InterruptCheck& interrupted, Durability* durability,
+                                     ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
+  // Room for `bytes` more, by the policy for overflows. kQuota if there is none.
+  Status MakeRoom(std::uint64_t bytes, const InterruptCheck& interrupted, ReadReport* report)
+      TOPICDB_REQUIRES(append_mutex_);
+  // How much one cursor may have not acknowledged.
+  std::uint64_t BytesAllowed() const TOPICDB_REQUIRES(append_mutex_);
+  // Whether `bytes` more are within the limit; with `droppable`, once everything that waits is gone.
+  bool HasRoom(std::uint64_t bytes, bool droppable) const TOPICDB_REQUIRES(append_mutex_);
+  Status DropOldest(std::uint64_t bytes, ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
+  Status WaitForRoom(std::uint64_t bytes, const InterruptCheck& interrupted)
+      TOPICDB_REQUIRES(append_mutex_);
+  // kOffload: to disk with what is in memory, or back if nothing is left.
+  Status ChooseLog(std::uint64_t bytes, Durability durability, ReadReport* report)
+      TOPICDB_REQUIRES(append_mutex_);
+  Status MoveToDisk(ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
+  Status MoveToMemory(ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
+  // Has numbers noted on disk as given away, before they are.
+  Status ReserveSequences(std::uint64_t count) TOPICDB_REQUIRES(append_mutex_);
+  QueueLog& log() const TOPICDB_REQUIRES(append_mutex_);
+  // Of what the slowest cursor has not acknowledged.
+  std::uint64_t BytesInUse() const TOPICDB_REQUIRES(append_mutex_);
+  std::uint64_t LowWater() const TOPICDB_EXCLUDES(consumers_mutex_);
+  template <typename Visit>
+  void ForEachConsumer(Visit visit) const TOPICDB_EXCLUDES(consumers_mutex_) {
+    const MutexLock lock(consumers_mutex_);
+    for (const auto& [name, consumer] : consumers_) visit(*consumer);
+  }
+
+  // queue_sync.cc
+  // Fsyncs what was appended before, together with other callers. A failure poisons the queue.
+  Status SyncAppended() TOPICDB_EXCLUDES(sync_mutex_);
+  Status CheckPoison() const TOPICDB_EXCLUDES(sync_mutex_);
+  Status SaveCursors(bool sync) TOPICDB_EXCLUDES(files_mutex_);
+  // Frees what every cursor has acknowledged, if that is worth while.
+  Status FreeAcknowledged() TOPICDB_EXCLUDES(append_mutex_);
+  std::shared_ptr<DiskLog> disk() TOPICDB_EXCLUDES(append_mutex_);
+  void StartKeeper();
+  void StopKeeper();
+  void Keep();  // the keeper's thread
+  void WakeKeeper();
+
+  // Something can be popped, or there is more room.
+  void NotifyItems() TOPICDB_EXCLUDES(signal_mutex_);
+  void NotifyRoom() TOPICDB_EXCLUDES(append_mutex_);
+  void UpdateBudget() TOPICDB_REQUIRES(append_mutex_);
+  // Keeps what was found damaged, and tells the user what was dropped.
+  void Tell(const ReadReport& report) TOPICDB_EXCLUDES(damage_mutex_);
+
+  const std::string path_;
+  const QueueOptions options_;
+  const ForkGuard fork_guard_;
+  std::atomic<bool> closing_{false};
+  mutable SharedMutex lifecycle_;  // shared by calls, alone by Close
+
+  Mutex append_mutex_;  // of everything that makes the log longer or another one
+  CondVar room_;
+  std::atomic<std::uint32_t> room_waiters_{0};
+  std::unique_ptr<MemoryLog> memory_ TOPICDB_GUARDED_BY(append_mutex_);  // null: on disk
+  std::shared_ptr<DiskLog> disk_ TOPICDB_GUARDED_BY(append_mutex_);      // null: QueueMode::kMemory
+  std::uint64_t sequence_ceiling_ TOPICDB_GUARDED_BY(append_mutex_) = 0;  // noted on disk
+  // Nothing can be freed before every cursor has come so far.
+  std::atomic<std::uint64_t> free_at_{0};
+
+  mutable Mutex consumers_mutex_;
+  std::map<std::string, std::shared_ptr<Consumer>> consumers_ TOPICDB_GUARDED_BY(consumers_mutex_);
+
+  Mutex files_mutex_;
+  std::unique_ptr<QueueFiles> files_ TOPICDB_GUARDED_BY(files_mutex_);  // null: in memory
+
+  // What wakes the calls that wait for items.
+  Mutex signal_mutex_;
+  CondVar signal_;
+  std::atomic<std::uint32_t> item_waiters_{0};
+
+  mutable Mutex sync_mutex_;
+  CondVar synced_;
+  bool syncing_ TOPICDB_GUARDED_BY(sync_mutex_) = false;
+  std::uint64_t sync_begun_ TOPICDB_GUARDED_BY(sync_mutex_) = 0;
+  std::uint64_t sync_ended_ TOPICDB_GUARDED_BY(sync_mutex_) = 0;
+  std::atomic<bool> poisoned_{false};
+  std::string poison_ TOPICDB_GUARDED_BY(sync_mutex_);
+
+  Mutex keeper_mutex_;
+  CondVar keeper_wake_;
+  std::thread keeper_;
+  bool keeper_stop_ TOPICDB_GUARDED_BY(keeper_mutex_) = false;
+  std::atomic<bool> keeper_due_{false};
+
+  Mutex damage_mutex_;
+  std::vector<QueueDamage> damage_ TOPICDB_GUARDED_BY(damage_mutex_);
+
+  std::uint64_t budget_bytes_ TOPICDB_GUARDED_BY(append_mutex_) = 0;  // counted in options_.budget
+};
+
+}  // namespace topicdb

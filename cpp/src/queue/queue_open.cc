@@ -1,0 +1,173 @@
+// Opening and closing a queue.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "queue/queue_impl.h"
+
+namespace topicdb {
+
+namespace {
+// Where one copy of the record is damaged, the other may be older than numbers that were given away.
+constexpr std::uint64_t kSequencesSkipped = std::uint64_t{1} << 32;
+}  // namespace
+
+Status QueueImpl::Open() {
+  ReadReport report;
+  Status status;
+  {
+    const MutexLock lock(append_mutex_);
+    if (options_.mode == QueueMode::kMemory) {
+      memory_ = std::make_unique<MemoryLog>(1);
+      auto consumer = std::make_shared<Consumer>(std::string(kDefaultCursor), 1);
+      status = consumer->Attach(memory_.get(), /*moved=*/true, &report);
+      const MutexLock consumers(consumers_mutex_);
+      consumers_.emplace(kDefaultCursor, std::move(consumer));
+    } else {
+      status = OpenFiles(&report);
+    }
+    if (status.ok()) UpdateBudget();
+  }
+  if (!status.ok()) return status;
+  Tell(report);
+  if (options_.mode != QueueMode::kMemory) StartKeeper();
+  return Status::Ok();
+}
+
+Status QueueImpl::DeleteVolatile() {
+  const MutexLock lock(files_mutex_);
+  TOPICDB_ASSIGN_OR_RETURN(const auto names, ListDirectory(path_));
+  for (const std::string& name : names) {
+    const bool segment = NativeSegmentFormat().NumberOf(name).has_value();
+    if (!segment && !CursorOfFile(name).has_value()) continue;
+    if (unlink((path_ + "/" + name).c_str()) != 0) {
+      return ErrnoFault("removing", path_ + "/" + name, errno);
+    }
+  }
+  return Status::Ok();
+}
+
+Status QueueImpl::OpenFiles(ReadReport* report) {
+  TOPICDB_ASSIGN_OR_RETURN(auto files, QueueFiles::Open(path_));
+  QueueRecord record = files->record();
+  const bool record_damaged = files->record_damaged();
+  {
+    const MutexLock lock(files_mutex_);
+    files_ = std::move(files);
+  }
+  if (options_.mode == QueueMode::kVolatile) {
+    TOPICDB_RETURN_IF_ERROR(DeleteVolatile());
+    record.closed_end = LogEnd{0, {0, record.sequence_ceiling, 0}};
+  }
+  std::uint64_t next = record.sequence_ceiling;
+  if (record_damaged) {
+    report->damage.push_back({path_ + "/QUEUE", "one of its copies is damaged", 0, 0});
+    record.closed_end.reset();
+    next += kSequencesSkipped;
+  }
+  const SegmentLogOptions options{path_, &NativeSegmentFormat(), record.id,
+                                  options_.segment_bytes};
+  TOPICDB_ASSIGN_OR_RETURN(auto segments, SegmentLog::Open(options, record.closed_end, next,
+                                                           &report->damage));
+  disk_ = std::make_shared<DiskLog>(std::move(segments));
+  sequence_ceiling_ = record.closed_end.has_value() ? 0 : record.sequence_ceiling;
+  TOPICDB_RETURN_IF_ERROR(OpenConsumers(disk_->segments(), report));
+  free_at_.store(disk_->free_at(), std::memory_order_release);
+  const bool spills =
+      options_.mode == QueueMode::kOffload || options_.mode == QueueMode::kVolatile;
+  return spills && BytesInUse() == 0 ? MoveToMemory(report) : Status::Ok();
+}
+
+Status QueueImpl::OpenConsumers(const SegmentLog& segments, ReadReport* report) {
+  std::map<std::string, std::string> contents;
+  std::uint64_t begin_expected = 0;
+  {
+    const MutexLock lock(files_mutex_);
+    TOPICDB_ASSIGN_OR_RETURN(contents, files_->LoadCursors(&report->damage));
+    const auto& closed_end = files_->record().closed_end;
+    if (closed_end.has_value()) begin_expected = closed_end->end.sequence;
+  }
+  const std::vector<SegmentState> states = segments.Segments();
+  if (!states.empty()) begin_expected = states.front().identity.previous_end;
+  const MutexLock lock(consumers_mutex_);
+  for (const auto& [name, content] : contents) {
+    auto consumer = Consumer::Decode(content);
+    if (!consumer.ok()) return consumer.status().WithContext(path_ + "/" + FileOfCursor(name));
+    consumers_.emplace(name, std::move(consumer).value());
+  }
+  if (consumers_.find(std::string(kDefaultCursor)) == consumers_.end()) {
+    consumers_.emplace(kDefaultCursor, std::make_shared<Consumer>(std::string(kDefaultCursor),
+                                                                  segments.begin_sequence()));
+  }
+  for (const auto& [name, consumer] : consumers_) {
+    consumer->LoseBefore(begin_expected, path_, report);
+    TOPICDB_RETURN_IF_ERROR(disk_->segments().SkipTo(consumer->low_water()));
+    TOPICDB_RETURN_IF_ERROR(consumer->Attach(disk_.get(), /*moved=*/false, report));
+  }
+  return Status::Ok();
+}
+
+Status QueueImpl::CloseFiles(ReadReport* report) {
+  if (disk_ == nullptr) return Status::Ok();
+  if (options_.mode == QueueMode::kVolatile) {
+    TOPICDB_RETURN_IF_ERROR(disk_->segments().Clear());
+    return DeleteVolatile();
+  }
+  if (memory_ != nullptr && BytesInUse() > 0) TOPICDB_RETURN_IF_ERROR(MoveToDisk(report));
+  const std::uint64_t next = log().end_sequence();
+  TOPICDB_RETURN_IF_ERROR(disk_->segments().SkipTo(next));
+  TOPICDB_RETURN_IF_ERROR(disk_->segments().Sync());
+  if (LowWater() >= next) TOPICDB_RETURN_IF_ERROR(disk_->segments().Clear());
+  TOPICDB_ASSIGN_OR_RETURN(LogEnd end, disk_->segments().Close());
+  end.end.sequence = next;
+  TOPICDB_RETURN_IF_ERROR(SaveCursors(/*sync=*/true));
+  const MutexLock lock(files_mutex_);
+  QueueRecord record = files_->record();
+  record.sequence_ceiling = next;
+  record.closed_end = end;
+  return files_->WriteRecord(record);
+}
+
+Status QueueImpl::Close() {
+  if (forked()) return Forked(Name() + " was opened by the parent process");
+  if (closing_.exchange(true)) return Status::Ok();
+  {
+    const MutexLock lock(signal_mutex_);
+    signal_.NotifyAll();
+  }
+  {
+    const MutexLock lock(append_mutex_);
+    room_.NotifyAll();
+  }
+  const WriterLock lifecycle(lifecycle_);
+  StopKeeper();
+  ReadReport report;
+  Status status = CheckPoison();  // what is on disk is not known: to be found out when it is opened
+  if (status.ok()) {
+    const MutexLock lock(append_mutex_);
+    status = CloseFiles(&report);
+    if (options_.budget != nullptr) options_.budget->bytes_.fetch_sub(budget_bytes_);
+    budget_bytes_ = 0;
+  }
+  Tell(report);
+  const MutexLock lock(files_mutex_);
+  files_.reset();
+  return status;
+}
+
+void QueueImpl::Abandon() {
+  closing_ = true;
+  const MutexLock lock(files_mutex_);
+  files_.reset();
+}
+
+QueueImpl::~QueueImpl() {
+  if (forked()) {
+    // The parent's thread and locks are not ours to touch.
+    if (keeper_.joinable()) keeper_.detach();
+    return;
+  }
+  Close().IgnoreError();
+}
+
+}  // namespace topicdb

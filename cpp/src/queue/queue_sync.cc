@@ -1,0 +1,162 @@
+// What a queue does on the side: fsync, saving cursors, freeing segments.
+#include <algorithm>
+
+#include "queue/queue_impl.h"
+
+namespace topicdb {
+
+std::shared_ptr<DiskLog> QueueImpl::disk() {
+  const MutexLock lock(append_mutex_);
+  return memory_ == nullptr ? disk_ : nullptr;
+}
+
+Status QueueImpl::CheckPoison() const {
+  if (!poisoned_.load(std::memory_order_acquire)) return Status::Ok();
+  const MutexLock lock(sync_mutex_);
+  return StorageFault(poison_);
+}
+
+Status QueueImpl::SyncAppended() {
+  const std::shared_ptr<DiskLog> log = disk();
+  if (log == nullptr) return Status::Ok();
+  const MutexLock lock(sync_mutex_);
+  // One that is under way may have begun before the append.
+  const std::uint64_t wanted = sync_begun_ + 1;
+  while (sync_ended_ < wanted) {
+    if (poisoned_.load(std::memory_order_acquire)) return StorageFault(poison_);
+    if (syncing_) {
+      synced_.Wait(sync_mutex_);
+      continue;
+    }
+    syncing_ = true;
+    const std::uint64_t begun = ++sync_begun_;
+    sync_mutex_.Unlock();
+    const Status status = log->segments().Sync();
+    sync_mutex_.Lock();
+    syncing_ = false;
+    if (status.ok()) {
+      sync_ended_ = begun;
+    } else {
+      poison_ = status.message() + "; what was appended is perhaps not safe, and " + Name() +
+                " takes nothing more until it is opened again";
+      poisoned_.store(true, std::memory_order_release);
+    }
+    synced_.NotifyAll();
+  }
+  return Status::Ok();
+}
+
+Status QueueImpl::SaveCursors(bool sync) {
+  std::vector<std::shared_ptr<Consumer>> dirty;
+  {
+    const MutexLock lock(consumers_mutex_);
+    for (const auto& [name, consumer] : consumers_) {
+      if (consumer->TakeDirty() || sync) dirty.push_back(consumer);
+    }
+  }
+  const MutexLock lock(files_mutex_);
+  if (files_ == nullptr || options_.mode == QueueMode::kVolatile) return Status::Ok();
+  for (const auto& consumer : dirty) {
+    if (consumer->removed()) continue;
+    const Status status = files_->WriteCursor(consumer->name(), consumer->Encode(), sync);
+    if (status.ok()) continue;
+    for (const auto& other : dirty) other->SetDirty();
+    return status;
+  }
+  return Status::Ok();
+}
+
+Status QueueImpl::FreeAcknowledged() {
+  const std::uint64_t low_water = LowWater();
+  if (low_water < free_at_.load(std::memory_order_acquire)) return Status::Ok();
+  {
+    const MutexLock lock(append_mutex_);
+    if (memory_ != nullptr) return memory_->FreeBefore(std::min(low_water, LowWater()));
+  }
+  // First the cursors: or after a loss of power what they have not acknowledged would be missing.
+  TOPICDB_RETURN_IF_ERROR(SaveCursors(/*sync=*/true));
+  const MutexLock lock(append_mutex_);
+  // A cursor may have been made meanwhile.
+  const Status status = log().FreeBefore(std::min(low_water, LowWater()));
+  free_at_.store(log().free_at(), std::memory_order_release);
+  return status;
+}
+
+void QueueImpl::StartKeeper() {
+  keeper_ = std::thread([this] { Keep(); });
+}
+
+void QueueImpl::StopKeeper() {
+  {
+    const MutexLock lock(keeper_mutex_);
+    keeper_stop_ = true;
+    keeper_wake_.NotifyAll();
+  }
+  if (keeper_.joinable()) keeper_.join();
+}
+
+void QueueImpl::WakeKeeper() {
+  if (keeper_due_.load(std::memory_order_relaxed) || keeper_due_.exchange(true)) return;
+  const MutexLock lock(keeper_mutex_);
+  keeper_wake_.NotifyAll();
+}
+
+void QueueImpl::Keep() {
+  auto last_sync = Clock::now();
+  const MutexLock lock(keeper_mutex_);
+  while (!keeper_stop_) {
+    if (!keeper_due_.load()) {
+      keeper_wake_.Wait(keeper_mutex_);
+      continue;
+    }
+    const auto due = Clock::now() + options_.flush_interval;
+    while (!keeper_stop_ && Clock::now() < due) keeper_wake_.WaitUntil(keeper_mutex_, due);
+    if (keeper_stop_) return;  // closing does what is left
+    keeper_due_.store(false);
+    keeper_mutex_.Unlock();
+    // What fails here is tried again by the next round, by Flush or by Close, which say so.
+    if (const auto log = disk(); log != nullptr) {
+      log->segments().WriteOut().IgnoreError();
+      const bool sync = options_.sync_interval.has_value() &&
+                        Clock::now() - last_sync >= *options_.sync_interval;
+      if (sync) {
+        SyncAppended().IgnoreError();
+        last_sync = Clock::now();
+      } else if (options_.sync_interval.has_value()) {
+        keeper_due_.store(true);
+      }
+    }
+    SaveCursors(/*sync=*/false).IgnoreError();
+    keeper_mutex_.Lock();
+  }
+}
+
+void QueueImpl::NotifyItems() {
+  if (item_waiters_.load() == 0) return;
+  const MutexLock lock(signal_mutex_);
+  signal_.NotifyAll();
+}
+
+void QueueImpl::NotifyRoom() {
+  if (room_waiters_.load() == 0 && options_.budget == nullptr) return;
+  const MutexLock lock(append_mutex_);
+  UpdateBudget();
+  room_.NotifyAll();
+}
+
+void QueueImpl::Tell(const ReadReport& report) {
+  if (!report.damage.empty()) {
+    const MutexLock lock(damage_mutex_);
+    for (const LogDamage& found : report.damage) {
+      const QueueDamage damage{found.path, found.what, {found.first_sequence, found.items()}};
+      const auto same = [&](const QueueDamage& other) {  // another cursor has come upon it
+        return other.path == damage.path && other.items == damage.items;
+      };
+      if (std::none_of(damage_.begin(), damage_.end(), same)) damage_.push_back(damage);
+    }
+  }
+  if (options_.on_drop == nullptr) return;
+  for (const Drop& drop : report.drops) options_.on_drop(drop);
+}
+
+}  // namespace topicdb

@@ -1,0 +1,284 @@
+// TopicDB's segment files; drawn in docs/format.md.
+#include <algorithm>
+#include <charconv>
+
+#include "base/coding.h"
+#include "base/crc32.h"
+#include "segment/segment_format.h"
+
+namespace topicdb {
+
+namespace {
+
+constexpr std::string_view kFileMagic = "TDBSEGM\n";
+constexpr std::uint16_t kVersion = 1;
+constexpr std::uint32_t kFrameMagic = 0x01465154;   // "TQF\x01"
+constexpr std::uint32_t kFooterMagic = 0x01455154;  // "TQE\x01"
+constexpr std::size_t kHeaderBytes = 64;
+constexpr std::size_t kFrameHeaderBytes = 32;
+constexpr std::size_t kCheckAt = 4;
+constexpr std::size_t kFieldsBegin = 8;
+constexpr std::size_t kBodyBytesAt = 20;
+constexpr std::size_t kBodyCrcAt = 28;
+constexpr std::size_t kFieldsBytes = kBodyCrcAt - kFieldsBegin;
+constexpr std::size_t kFooterBytes = 64;
+constexpr std::size_t kAlignment = 8;
+// A longer append becomes several frames, so that a reader needs so much memory and no more.
+constexpr std::size_t kFrameBodyTarget = std::size_t{1} << 20;
+constexpr std::uint8_t kContinues = 2;
+constexpr std::uint8_t kComplete = 1;
+constexpr std::string_view kExtension = ".segment";
+constexpr std::size_t kNumberDigits = 16;
+
+void PutLittle(char* out, std::uint64_t value, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; ++i) out[i] = static_cast<char>(value >> (8 * i));
+}
+
+// Of bytes at a place: the same bytes elsewhere have another checksum.
+std::uint32_t CrcAt(const SegmentIdentity& identity, std::uint64_t offset, std::string_view bytes) {
+  std::array<char, 32> place;
+  PutLittle(place.data(), identity.number, 8);
+  PutLittle(place.data() + 8, offset, 8);
+  std::copy(identity.queue_id.begin(), identity.queue_id.end(), place.begin() + 16);
+  return Crc32(bytes, Crc32({place.data(), place.size()}));
+}
+
+std::size_t PaddingOf(std::size_t size) { return (kAlignment - size % kAlignment) % kAlignment; }
+
+std::size_t VarintBytes(std::uint64_t value) {
+  std::size_t bytes = 1;
+  for (; value >= 0x80; value >>= 7) ++bytes;
+  return bytes;
+}
+
+struct FrameHeader {
+  std::uint64_t first_sequence = 0;
+  std::uint32_t items = 0;
+  std::uint32_t body_bytes = 0;
+  std::uint8_t kind = 0;
+  std::uint32_t body_crc = 0;
+  std::uint32_t fields_crc = 0;  // with which body_crc begins
+
+  std::uint64_t frame_bytes() const {
+    return kFrameHeaderBytes + body_bytes + PaddingOf(body_bytes);
+  }
+};
+
+// REQUIRES: bytes.size() >= kFrameHeaderBytes
+std::optional<FrameHeader> DecodeFrameHeader(const SegmentIdentity& identity, std::uint64_t offset,
+                                             std::string_view bytes) {
+  Decoder in(bytes.substr(0, kFrameHeaderBytes));
+  if (in.Little<std::uint32_t>() != kFrameMagic) return std::nullopt;
+  const auto check = in.Little<std::uint32_t>();
+  FrameHeader header;
+  header.first_sequence = in.Little<std::uint64_t>();
+  header.items = in.Little<std::uint32_t>();
+  header.body_bytes = in.Little<std::uint32_t>();
+  header.kind = in.Little<std::uint8_t>();
+  in.Bytes(3);
+  header.body_crc = in.Little<std::uint32_t>();
+  header.fields_crc = CrcAt(identity, offset, bytes.substr(kFieldsBegin, kFieldsBytes));
+  if (Crc32(bytes.substr(kBodyCrcAt, 4), header.fields_crc) != check) return std::nullopt;
+  const bool sensible = header.items > 0 && header.items <= header.body_bytes &&
+                        (header.kind == kComplete || header.kind == kContinues);
+  return sensible ? std::optional(header) : std::nullopt;
+}
+
+bool DecodeItems(const FrameHeader& header, std::string_view body, Block* block) {
+  Decoder in(body);
+  block->items.clear();
+  // The lengths first; the items begin where the last of them ends, so they are shifted after.
+  std::uint64_t total = 0;
+  for (std::uint32_t i = 0; i < header.items; ++i) {
+    const std::uint64_t size = in.Varint();
+    if (!in.ok() || size > body.size()) return false;
+    block->items.emplace_back(body.data(), static_cast<std::size_t>(size));
+    total += size;
+  }
+  if (total != in.rest().size()) return false;
+  const char* next = in.rest().data();
+  for (std::string_view& item : block->items) {
+    item = {next, item.size()};
+    next += item.size();
+  }
+  return true;
+}
+
+class NativeFormat : public SegmentFormat {
+ public:
+  std::string FileName(std::uint64_t number) const override {
+    const std::string digits = std::to_string(number);
+    return std::string(kNumberDigits - std::min(kNumberDigits, digits.size()), '0') + digits +
+           std::string(kExtension);
+  }
+
+  std::optional<std::uint64_t> NumberOf(std::string_view name) const override {
+    if (!name.ends_with(kExtension)) return std::nullopt;
+    const std::string_view digits = name.substr(0, name.size() - kExtension.size());
+    std::uint64_t number = 0;
+    const auto end = digits.data() + digits.size();
+    const auto read = std::from_chars(digits.data(), end, number);
+    const bool valid = read.ec == std::errc() && read.ptr == end && number > 0;
+    return valid && FileName(number) == name ? std::optional(number) : std::nullopt;
+  }
+
+  std::size_t header_bytes() const override { return kHeaderBytes; }
+
+  std::string EncodeHeader(const SegmentIdentity& identity) const override {
+    std::string out(kFileMagic);
+    AppendLittle(&out, kVersion);
+    out.append(6, '\0');
+    AppendLittle(&out, identity.number);
+    AppendLittle(&out, identity.first_sequence);
+    AppendLittle(&out, identity.previous_end);
+    out.append(identity.queue_id.data(), identity.queue_id.size());
+    out.append(4, '\0');
+    AppendLittle(&out, Crc32(out));
+    return out;
+  }
+
+  Result<SegmentIdentity> DecodeHeader(std::string_view bytes,
+                                       std::uint64_t number) const override {
+    if (bytes.size() < kHeaderBytes) return Corruption("its header is cut off");
+    bytes = bytes.substr(0, kHeaderBytes);
+    Decoder in(bytes);
+    const bool magic = in.Bytes(kFileMagic.size()) == kFileMagic;
+    const auto version = in.Little<std::uint16_t>();
+    in.Bytes(6);
+    SegmentIdentity identity;
+    identity.number = in.Little<std::uint64_t>();
+    identity.first_sequence = in.Little<std::uint64_t>();
+    identity.previous_end = in.Little<std::uint64_t>();
+    const std::string_view id = in.Bytes(identity.queue_id.size());
+    std::copy(id.begin(), id.end(), identity.queue_id.begin());
+    in.Bytes(4);
+    if (!magic || Crc32(bytes.substr(0, kHeaderBytes - 4)) != in.Little<std::uint32_t>()) {
+      return Corruption("its header is damaged");
+    }
+    if (version != kVersion) {
+      return Corruption("it has format version " + std::to_string(version) + ", this is for " +
+                        std::to_string(kVersion));
+    }
+    if (identity.number != number || identity.first_sequence == 0) {
+      return Corruption("it belongs to segment " + std::to_string(identity.number));
+    }
+    return identity;
+  }
+
+  std::size_t footer_bytes() const override { return kFooterBytes; }
+
+  std::string EncodeFooter(const SegmentIdentity& identity,
+                           const SegmentFooter& footer) const override {
+    std::string fields;
+    AppendLittle(&fields, footer.first_sequence);
+    AppendLittle(&fields, footer.end_sequence);
+    AppendLittle(&fields, footer.payload_bytes);
+    AppendLittle(&fields, footer.frames_end);
+    fields.resize(kFooterBytes - kFieldsBegin, '\0');
+    std::string out;
+    AppendLittle(&out, kFooterMagic);
+    AppendLittle(&out, CrcAt(identity, footer.frames_end, fields));
+    return out + fields;
+  }
+
+  std::optional<SegmentFooter> DecodeFooter(const SegmentIdentity& identity, std::uint64_t offset,
+                                            std::string_view bytes) const override {
+    if (bytes.size() != kFooterBytes) return std::nullopt;
+    Decoder in(bytes);
+    if (in.Little<std::uint32_t>() != kFooterMagic) return std::nullopt;
+    const auto check = in.Little<std::uint32_t>();
+    if (CrcAt(identity, offset, in.rest()) != check) return std::nullopt;
+    SegmentFooter footer;
+    footer.first_sequence = in.Little<std::uint64_t>();
+    footer.end_sequence = in.Little<std::uint64_t>();
+    footer.payload_bytes = in.Little<std::uint64_t>();
+    footer.frames_end = in.Little<std::uint64_t>();
+    const bool valid = footer.frames_end == offset &&
+                       footer.first_sequence == identity.first_sequence &&
+                       footer.end_sequence >= footer.first_sequence;
+    return valid ? std::optional(footer) : std::nullopt;
+  }
+
+  void EncodeFrames(const SegmentIdentity& identity, std::uint64_t offset,
+                    std::uint64_t first_sequence, std::span<const std::string_view> items,
+                    std::string* out) const override {
+    const std::size_t begin = out->size();
+    while (!items.empty()) {
+      std::size_t count = 0;
+      std::size_t body = 0;
+      while (count < items.size() &&
+             (count == 0 || body + ItemBytes(items[count]) <= kFrameBodyTarget)) {
+        body += ItemBytes(items[count++]);
+      }
+      const std::uint64_t at = offset + (out->size() - begin);
+      EncodeFrame(identity, at, first_sequence, items.first(count), count == items.size(), out);
+      first_sequence += count;
+      items = items.subspan(count);
+    }
+  }
+
+  Parsed Parse(const SegmentIdentity& identity, std::uint64_t offset, std::uint64_t /*expected*/,
+               std::string_view bytes, Block* block) const override {
+    if (bytes.size() < kFrameHeaderBytes) return {Found::kShort, kFrameHeaderBytes, 0, 0};
+    const auto header = DecodeFrameHeader(identity, offset, bytes);
+    if (!header.has_value()) return {};
+    const std::uint64_t size = header->frame_bytes();
+    if (bytes.size() < size) return {Found::kShort, size, 0, 0};
+    const std::string_view padded = bytes.substr(kFrameHeaderBytes, size - kFrameHeaderBytes);
+    if (Crc32(padded, header->fields_crc) != header->body_crc ||
+        !DecodeItems(*header, padded.substr(0, header->body_bytes), block)) {
+      return {Found::kDamaged, size, header->first_sequence, header->items};
+    }
+    block->first_sequence = header->first_sequence;
+    block->offset = offset;
+    block->end_offset = offset + size;
+    block->continues = header->kind == kContinues;
+    return {Found::kBlock, size, 0, 0};
+  }
+
+  std::size_t NextCandidate(std::uint64_t offset, std::string_view bytes) const override {
+    std::size_t at = kAlignment - static_cast<std::size_t>(offset % kAlignment);
+    for (; at + sizeof(kFrameMagic) <= bytes.size(); at += kAlignment) {
+      if (Decoder(bytes.substr(at)).Little<std::uint32_t>() == kFrameMagic) return at;
+    }
+    return bytes.size();
+  }
+
+  std::uint64_t ItemBytes(std::string_view item) const override {
+    return item.size() + VarintBytes(item.size());
+  }
+
+ private:
+  static void EncodeFrame(const SegmentIdentity& identity, std::uint64_t offset,
+                          std::uint64_t first_sequence, std::span<const std::string_view> items,
+                          bool complete, std::string* out) {
+    const std::size_t begin = out->size();
+    out->append(kFrameHeaderBytes, '\0');
+    for (const std::string_view item : items) AppendVarint(out, item.size());
+    for (const std::string_view item : items) out->append(item);
+    const std::size_t body_bytes = out->size() - begin - kFrameHeaderBytes;
+    out->append(PaddingOf(body_bytes), '\0');
+
+    char* const header = out->data() + begin;
+    PutLittle(header, kFrameMagic, 4);
+    PutLittle(header + kFieldsBegin, first_sequence, 8);
+    PutLittle(header + kFieldsBegin + 8, items.size(), 4);
+    PutLittle(header + kBodyBytesAt, body_bytes, 4);
+    header[kBodyBytesAt + 4] = static_cast<char>(complete ? kComplete : kContinues);
+    const std::uint32_t fields_crc =
+        CrcAt(identity, offset, {header + kFieldsBegin, kFieldsBytes});
+    const std::string_view padded(header + kFrameHeaderBytes,
+                                  out->size() - begin - kFrameHeaderBytes);
+    PutLittle(header + kBodyCrcAt, Crc32(padded, fields_crc), 4);
+    PutLittle(header + kCheckAt, Crc32({header + kBodyCrcAt, 4}, fields_crc), 4);
+  }
+};
+
+}  // namespace
+
+const SegmentFormat& NativeSegmentFormat() {
+  static const NativeFormat format;
+  return format;
+}
+
+}  // namespace topicdb

@@ -1,0 +1,197 @@
+#include "segment/segment_log.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/files.h"
+
+namespace topicdb {
+
+Result<std::unique_ptr<SegmentLog>> SegmentLog::Open(const SegmentLogOptions& options,
+                                                     const std::optional<LogEnd>& known_end,
+                                                     std::uint64_t next_sequence,
+                                                     std::vector<LogDamage>* damage) {
+  TOPICDB_ASSIGN_OR_RETURN(FoundSegments found, FindSegments(options, known_end, false));
+  std::unique_ptr<SegmentLog> log(new SegmentLog(options));
+  const MutexLock lock(log->mutex_);
+  damage->insert(damage->end(), found.damage.begin(), found.damage.end());
+  log->segments_ = std::move(found.segments);
+  log->next_number_ = found.next_number;
+  log->previous_end_ = found.previous_end;
+  log->next_sequence_ = std::max(next_sequence, found.previous_end);
+  log->UpdateFreeAt();
+  if (log->segments_.empty() || log->segments_.back().sealed) return log;
+  const SegmentState& last = log->segments_.back();
+  TOPICDB_ASSIGN_OR_RETURN(log->writer_,
+                           SegmentWriter::Continue(last.path, *options.format, last.identity,
+                                                   last.end, options.segment_bytes));
+  if (log->next_sequence_ != last.end.sequence) {  // numbers within a segment have no gaps
+    TOPICDB_RETURN_IF_ERROR(log->SealLast());
+  }
+  return log;
+}
+
+Status SegmentLog::StartSegment() {
+  SegmentState state;
+  state.identity = {next_number_, next_sequence_, previous_end_, options_.queue_id};
+  state.path = options_.directory + "/" + format().FileName(next_number_);
+  state.bytes_before = BytesAtEnd();
+  state.items_before = ItemsAtEnd();
+  TOPICDB_ASSIGN_OR_RETURN(writer_, SegmentWriter::Create(state.path, format(), state.identity,
+                                                          options_.segment_bytes));
+  state.end = writer_->end();
+  segments_.push_back(std::move(state));
+  directory_unsynced_ = true;
+  ++next_number_;
+  return Status::Ok();
+}
+
+Status SegmentLog::SealLast() {
+  TOPICDB_RETURN_IF_ERROR(writer_->Seal());
+  segments_.back().sealed = true;
+  UpdateFreeAt();
+  unsynced_.push_back(writer_->file());
+  writer_.reset();
+  return Status::Ok();
+}
+
+Status SegmentLog::PrepareWriter() {
+  if (writer_ != nullptr && writer_->end().offset >= options_.segment_bytes) {
+    TOPICDB_RETURN_IF_ERROR(SealLast());
+  }
+  return writer_ == nullptr ? StartSegment() : Status::Ok();
+}
+
+Result<std::uint64_t> SegmentLog::Append(std::span<const std::string_view> items, bool through) {
+  const MutexLock lock(mutex_);
+  TOPICDB_RETURN_IF_ERROR(PrepareWriter());
+  TOPICDB_RETURN_IF_ERROR(writer_->Append(items, through));
+  segments_.back().end = writer_->end();
+  const std::uint64_t first = next_sequence_;
+  next_sequence_ = previous_end_ = writer_->end().sequence;
+  return first;
+}
+
+Status SegmentLog::WriteOut() {
+  const MutexLock lock(mutex_);
+  return writer_ == nullptr ? Status::Ok() : writer_->WriteOut();
+}
+
+Status SegmentLog::Sync() {
+  std::vector<std::shared_ptr<File>> files;
+  bool directory = false;
+  {
+    const MutexLock lock(mutex_);
+    files = unsynced_;
+    directory = std::exchange(directory_unsynced_, false);
+    if (writer_ != nullptr) {
+      TOPICDB_RETURN_IF_ERROR(writer_->WriteOut());
+      files.push_back(writer_->file());
+    }
+  }
+  for (const auto& file : files) TOPICDB_RETURN_IF_ERROR(file->Sync());
+  if (directory) TOPICDB_RETURN_IF_ERROR(SyncDirectory(options_.directory));
+  const MutexLock lock(mutex_);
+  std::erase_if(unsynced_, [&](const auto& file) {
+    return std::find(files.begin(), files.end(), file) != files.end();
+  });
+  return Status::Ok();
+}
+
+Result<LogEnd> SegmentLog::Close() {
+  const MutexLock lock(mutex_);
+  if (writer_ == nullptr) return LogEnd{};
+  TOPICDB_RETURN_IF_ERROR(writer_->Finish());
+  return LogEnd{writer_->identity().number, writer_->end()};
+}
+
+Status SegmentLog::FreeBefore(std::uint64_t sequence) {
+  const MutexLock lock(mutex_);
+  std::size_t count = 0;
+  Status status;
+  for (; count < segments_.size(); ++count) {
+    const SegmentState& state = segments_[count];
+    if (!state.sealed || state.end.sequence > sequence) break;
+    // Not followed by an fsync: one that comes back holds nothing that anybody would read.
+    if (unlink(state.path.c_str()) != 0 && errno != ENOENT) {
+      status = ErrnoFault("removing", state.path, errno);
+      break;
+    }
+    freed_bytes_ = state.bytes_before + state.end.offset - format().header_bytes();
+    freed_items_ = state.items_before + state.end.sequence - state.identity.first_sequence;
+  }
+  segments_.erase(segments_.begin(), segments_.begin() + static_cast<std::ptrdiff_t>(count));
+  UpdateFreeAt();
+  return status;
+}
+
+Status SegmentLog::Clear() {
+  {
+    const MutexLock lock(mutex_);
+    if (writer_ != nullptr) TOPICDB_RETURN_IF_ERROR(SealLast());
+  }
+  return FreeBefore(UINT64_MAX);
+}
+
+std::uint64_t SegmentLog::BytesAtEnd() const {
+  if (segments_.empty()) return freed_bytes_;
+  const SegmentState& last = segments_.back();
+  return last.bytes_before + last.end.offset - format().header_bytes();
+}
+
+std::uint64_t SegmentLog::ItemsAtEnd() const {
+  if (segments_.empty()) return freed_items_;
+  const SegmentState& last = segments_.back();
+  return last.items_before + last.end.sequence - last.identity.first_sequence;
+}
+
+void SegmentLog::UpdateFreeAt() {
+  const bool some = !segments_.empty() && segments_.front().sealed;
+  free_at_.store(some ? segments_.front().end.sequence : UINT64_MAX, std::memory_order_release);
+}
+
+Status SegmentLog::SkipTo(std::uint64_t sequence) {
+  const MutexLock lock(mutex_);
+  if (writer_ != nullptr && sequence != next_sequence_) TOPICDB_RETURN_IF_ERROR(SealLast());
+  next_sequence_ = std::max(next_sequence_, sequence);
+  return Status::Ok();
+}
+
+std::uint64_t SegmentLog::begin_sequence() const {
+  const MutexLock lock(mutex_);
+  return segments_.empty() ? next_sequence_ : segments_.front().identity.first_sequence;
+}
+
+std::uint64_t SegmentLog::end_sequence() const {
+  const MutexLock lock(mutex_);
+  return next_sequence_;
+}
+
+std::uint64_t SegmentLog::end_bytes() const {
+  const MutexLock lock(mutex_);
+  return BytesAtEnd();
+}
+
+std::uint64_t SegmentLog::end_items() const {
+  const MutexLock lock(mutex_);
+  return ItemsAtEnd();
+}
+
+std::vector<SegmentState> SegmentLog::Segments() const {
+  const MutexLock lock(mutex_);
+  return segments_;
+}
+
+Result<std::optional<SegmentState>> SegmentLog::Find(std::uint64_t sequence) {
+  const MutexLock lock(mutex_);
+  const auto found = std::upper_bound(
+      segments_.begin(), segments_.end(), sequence,
+      [](std::uint64_t wanted, const SegmentState& state) { return wanted < state.end.sequence; });
+  if (found == segments_.end()) return std::optional<SegmentState>();
+  if (!found->sealed) TOPICDB_RETURN_IF_ERROR(writer_->WriteOut());
+  return std::optional(*found);
+}
+
+}  // namespace topicdb

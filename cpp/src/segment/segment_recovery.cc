@@ -1,0 +1,191 @@
+#include "segment/segment_recovery.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/file.h"
+#include "base/files.h"
+
+namespace topicdb {
+
+namespace {
+
+class Finder {
+ public:
+  Finder(const SegmentLogOptions& options, const std::optional<LogEnd>& known_end, bool look_only)
+      : options_(options), format_(*options.format), known_end_(known_end), look_only_(look_only) {}
+
+  Result<FoundSegments> Run() {
+    TOPICDB_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> numbers, ListNumbers());
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      TOPICDB_RETURN_IF_ERROR(Add(numbers[i], i + 1 == numbers.size()));
+    }
+    if (known_end_.has_value() && known_end_->segment > 0) {
+      NoteLoss(known_end_->segment, known_end_->end.sequence);
+      found_.next_number = std::max(found_.next_number, known_end_->segment + 1);
+    }
+    return std::move(found_);
+  }
+
+ private:
+  Result<std::vector<std::uint64_t>> ListNumbers() const {
+    TOPICDB_ASSIGN_OR_RETURN(const auto names, ListDirectory(options_.directory));
+    std::vector<std::uint64_t> numbers;
+    for (const std::string& name : names) {
+      if (const auto number = format_.NumberOf(name); number.has_value()) {
+        numbers.push_back(*number);
+      }
+    }
+    std::sort(numbers.begin(), numbers.end());
+    return numbers;
+  }
+
+  Status Add(std::uint64_t number, bool last) {
+    SegmentState state;
+    state.path = options_.directory + "/" + format_.FileName(number);
+    TOPICDB_ASSIGN_OR_RETURN(const auto file, File::OpenForReading(state.path));
+    std::string header(format_.header_bytes(), '\0');
+    TOPICDB_ASSIGN_OR_RETURN(const std::size_t count,
+                             file->ReadAt(0, header.data(), header.size()));
+    header.resize(count);
+    found_.next_number = number + 1;
+    auto identity = format_.DecodeHeader(header, number);
+    if (identity.ok() && options_.queue_id != QueueId{} &&
+        identity->queue_id != options_.queue_id) {
+      identity = Corruption("it belongs to another queue");
+    }
+    if (!identity.ok()) return SetAside(state.path, identity.status().message());
+    state.identity = *identity;
+    NoteLoss(number - 1, identity->previous_end);
+    TOPICDB_RETURN_IF_ERROR(FindEnd(*file, last, &state));
+    const bool empty = state.end.sequence == state.identity.first_sequence;
+    if (empty && state.sealed && last && !look_only_) {  // a process ended before it wrote here
+      TOPICDB_RETURN_IF_ERROR(RemoveFile(state.path));
+      found_.next_number = number;
+      return Status::Ok();
+    }
+    Count(&state);
+    found_.previous_end = std::max(state.end.sequence, reported_end_);
+    found_.segments.push_back(std::move(state));
+    return Status::Ok();
+  }
+
+  void Count(SegmentState* state) const {
+    if (found_.segments.empty()) return;
+    const SegmentState& before = found_.segments.back();
+    state->bytes_before = before.bytes_before + before.end.offset - format_.header_bytes();
+    state->items_before =
+        before.items_before + before.end.sequence - before.identity.first_sequence;
+  }
+
+  // Items up to `end_sequence` should have come, and segment `number` was the last to hold them.
+  void NoteLoss(std::uint64_t number, std::uint64_t end_sequence) {
+    // Nothing is known of items before the first segment: they may have been freed.
+    const bool set_aside = std::exchange(set_aside_, false);
+    if (found_.segments.empty() || end_sequence <= found_.previous_end) return;
+    const std::uint64_t begin = found_.previous_end;
+    if (set_aside) {
+      found_.damage.back().first_sequence = begin;
+      found_.damage.back().end_sequence = end_sequence;
+    } else {
+      const std::string path = options_.directory + "/" + format_.FileName(number);
+      found_.damage.push_back({path, "is missing, or shorter than it was", begin, end_sequence});
+    }
+    found_.previous_end = end_sequence;
+  }
+
+  Status SetAside(const std::string& path, const std::string& why) {
+    const std::string aside = path + ".damaged";
+    found_.damage.push_back({path, why + "; renamed to " + aside, 0, 0});
+    set_aside_ = true;
+    if (look_only_) return Status::Ok();
+    if (std::rename(path.c_str(), aside.c_str()) != 0) {
+      return ErrnoFault("renaming", path, errno);
+    }
+    return SyncDirectory(options_.directory);
+  }
+
+  Status FindEnd(const File& file, bool last, SegmentState* state) {
+    TOPICDB_ASSIGN_OR_RETURN(const std::uint64_t size, file.Size());
+    if (ReadFooter(file, size, state)) return Status::Ok();
+    const bool known = last && known_end_.has_value() &&
+                       known_end_->segment == state->identity.number &&
+                       known_end_->end.offset == size;
+    if (known) {
+      state->end = known_end_->end;
+      return Status::Ok();
+    }
+    TOPICDB_RETURN_IF_ERROR(Recover(size, state));
+    state->sealed = true;
+    if (look_only_) return Status::Ok();
+    TOPICDB_ASSIGN_OR_RETURN(const auto writer,
+                             SegmentWriter::Continue(state->path, format_, state->identity,
+                                                     state->end, /*reserve_bytes=*/0));
+    TOPICDB_RETURN_IF_ERROR(writer->Seal());
+    return writer->file()->Sync();
+  }
+
+  bool ReadFooter(const File& file, std::uint64_t size, SegmentState* state) const {
+    const std::size_t bytes = format_.footer_bytes();
+    if (bytes == 0 || size < format_.header_bytes() + bytes) return false;
+    std::string footer_bytes(bytes, '\0');
+    const auto count = file.ReadAt(size - bytes, footer_bytes.data(), bytes);
+    if (!count.ok() || *count != bytes) return false;
+    const auto footer = format_.DecodeFooter(state->identity, size - bytes, footer_bytes);
+    if (!footer.has_value()) return false;
+    state->end = {footer->frames_end, footer->end_sequence, footer->payload_bytes};
+    state->sealed = true;
+    return true;
+  }
+
+  // Reads a segment to find where its last whole append ends.
+  Status Recover(std::uint64_t size, SegmentState* state) {
+    TOPICDB_ASSIGN_OR_RETURN(const auto file, File::OpenForReading(state->path));
+    SegmentReader reader(file, format_, state->identity);
+    const ReadLimit limit{size, 0};
+    state->end = {format_.header_bytes(), state->identity.first_sequence, 0};
+    std::uint64_t payload_bytes = 0;
+    std::optional<LogDamage> tail;  // damage behind which no frame came yet
+    while (true) {
+      TOPICDB_ASSIGN_OR_RETURN(const ReadEvent event, reader.Next(limit));
+      if (event == ReadEvent::kEnd) break;
+      if (event == ReadEvent::kLost) {
+        const LostItems& lost = reader.lost();
+        if (!tail.has_value()) tail = LogDamage{state->path, "", lost.first_sequence, 0};
+        tail->end_sequence = lost.end_sequence;
+        continue;
+      }
+      tail.reset();  // in the middle: readers will say so
+      for (const std::string_view item : reader.block().items) payload_bytes += item.size();
+      if (reader.block().continues) continue;
+      state->end = {reader.offset(), reader.sequence(), payload_bytes};
+    }
+    const std::uint64_t torn = size - state->end.offset;
+    if (torn == 0) return Status::Ok();
+    if (!tail.has_value()) tail = LogDamage{state->path, "", 0, 0};
+    tail->what = "was not written to its end; its last " + std::to_string(torn) +
+                 " bytes are no whole append and were cut off";
+    found_.damage.push_back(*tail);
+    reported_end_ = tail->end_sequence;
+    return Status::Ok();
+  }
+
+  const SegmentLogOptions& options_;
+  const SegmentFormat& format_;
+  const std::optional<LogEnd>& known_end_;
+  const bool look_only_;
+  FoundSegments found_;
+  bool set_aside_ = false;
+  std::uint64_t reported_end_ = 0;  // what is lost up to here was reported
+};
+
+}  // namespace
+
+Result<FoundSegments> FindSegments(const SegmentLogOptions& options,
+                                   const std::optional<LogEnd>& known_end, bool look_only) {
+  return Finder(options, known_end, look_only).Run();
+}
+
+}  // namespace topicdb

@@ -1,0 +1,55 @@
+// A small record on disk that is replaced often, in place: two slots, written in turn, so that one
+// of them is whole whatever happens. Drawn in docs/format.md.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/file.h"
+#include "topicdb/status.h"
+
+namespace topicdb {
+
+// Eight bytes that say what the file is.
+using SlotMagic = std::string_view;
+
+// Not thread-safe.
+class SlotFile {
+ public:
+  // Makes the file, with `content` in both slots, fsynced; one of that name is replaced.
+  static Result<std::unique_ptr<SlotFile>> Create(const std::string& path, SlotMagic magic,
+                                                  std::string_view content);
+  // kNotFound; kCorruption if neither slot is whole.
+  static Result<std::unique_ptr<SlotFile>> Open(const std::string& path, SlotMagic magic);
+
+  // What was written last, and is whole.
+  const std::string& content() const { return content_; }
+  // Whether a slot was not whole when the file was opened: content() may be the one before the last.
+  bool damaged() const { return damaged_; }
+  // With `sync`, it is safe from loss of power afterwards. After an error, content() is as before.
+  Status Write(std::string_view content, bool sync);
+  const std::string& path() const { return file_->path(); }
+
+ private:
+  SlotFile(std::shared_ptr<File> file, SlotMagic magic) : file_(std::move(file)), magic_(magic) {}
+  Status Load();
+  // A whole slot with these bytes; false if it is not.
+  bool Decode(std::string_view bytes, std::uint64_t* serial, std::string* content) const;
+  static std::string Encode(SlotMagic magic, std::uint64_t serial, std::size_t slot_bytes,
+                            std::string_view content);
+  static std::string EncodeFile(SlotMagic magic, std::uint64_t serial, std::string_view content);
+
+  std::shared_ptr<File> file_;
+  const std::string magic_;
+  std::size_t slot_bytes_ = 0;
+  std::uint64_t serial_ = 0;
+  std::size_t next_slot_ = 0;
+  std::string content_;
+  bool damaged_ = false;
+};
+
+}  // namespace topicdb

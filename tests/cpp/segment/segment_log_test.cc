@@ -1,0 +1,225 @@
+#include "segment/segment_log.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "test_directory.h"
+
+namespace topicdb {
+namespace {
+
+using Items = std::vector<std::string>;
+
+class SegmentLogTest : public testing::Test {
+ protected:
+  SegmentLogOptions Options() const {
+    return {directory_ / ".", &NativeSegmentFormat(), QueueId{1, 2, 3}, segment_bytes_};
+  }
+  std::unique_ptr<SegmentLog> OpenLog(const std::optional<LogEnd>& end, std::uint64_t next) {
+    damage_.clear();
+    auto log = SegmentLog::Open(Options(), end, next, &damage_);
+    EXPECT_TRUE(log.ok()) << log.status().message();
+    return std::move(log).value();
+  }
+  static void AppendTo(SegmentLog& log, const Items& items, bool through = true) {
+    const std::vector<std::string_view> views(items.begin(), items.end());
+    ASSERT_TRUE(log.Append(views, through).ok());
+  }
+  // Every item that can be read, and what cannot.
+  Items ReadAll(SegmentLog& log, std::vector<LostItems>* lost = nullptr) {
+    Items items;
+    for (std::uint64_t sequence = 1;;) {
+      const auto state = log.Find(sequence).value();
+      if (!state.has_value()) return items;
+      SegmentReader reader(File::OpenForReading(state->path).value(), log.format(),
+                           state->identity);
+      while (true) {
+        const ReadEvent event = reader.Next({state->end.offset, state->end.sequence}).value();
+        if (event == ReadEvent::kEnd) break;
+        if (event == ReadEvent::kLost) {
+          if (lost != nullptr) lost->push_back(reader.lost());
+          continue;
+        }
+        items.insert(items.end(), reader.block().items.begin(), reader.block().items.end());
+      }
+      sequence = state->end.sequence;
+    }
+  }
+  static Items Numbered(int begin, int end) {
+    Items items;
+    for (int i = begin; i < end; ++i) items.push_back("item " + std::to_string(i));
+    return items;
+  }
+
+  TestDirectory directory_;
+  std::uint64_t segment_bytes_ = 1'000;
+  std::vector<LogDamage> damage_;
+};
+
+TEST_F(SegmentLogTest, GoesOnWhereItWasClosed) {
+  LogEnd end;
+  {
+    const auto log = OpenLog(std::nullopt, 1);
+    for (int i = 0; i < 50; ++i) AppendTo(*log, Numbered(i, i + 1), i % 2 == 0);
+    EXPECT_GT(log->Segments().size(), 2U);
+    EXPECT_EQ(log->end_items(), 50U);
+    end = log->Close().value();
+  }
+  const auto log = OpenLog(end, 51);
+  AppendTo(*log, Numbered(50, 60));
+  EXPECT_EQ(ReadAll(*log), Numbered(0, 60));
+  EXPECT_EQ(log->end_sequence(), 61U);
+  EXPECT_TRUE(damage_.empty());
+}
+
+TEST_F(SegmentLogTest, WithoutClosingALaterLogFindsWhatWasWritten) {
+  {
+    const auto log = OpenLog(std::nullopt, 1);
+    AppendTo(*log, Numbered(0, 3));
+    AppendTo(*log, Numbered(3, 5), /*through=*/false);  // not written
+  }
+  const auto log = OpenLog(std::nullopt, 100);
+  EXPECT_EQ(ReadAll(*log), Numbered(0, 3));
+  AppendTo(*log, Numbered(5, 6));
+  EXPECT_EQ(log->Segments().back().identity.first_sequence, 100U);
+  EXPECT_EQ(log->Segments().back().identity.previous_end, 4U);
+  EXPECT_EQ(log->end_items(), 4U);
+  EXPECT_TRUE(damage_.empty());
+}
+
+TEST_F(SegmentLogTest, FreesWholeSegments) {
+  const auto log = OpenLog(std::nullopt, 1);
+  for (int i = 0; i < 100; ++i) AppendTo(*log, Numbered(i, i + 1));
+  const auto segments = log->Segments();
+  const std::uint64_t bytes = log->end_bytes();
+  ASSERT_TRUE(log->FreeBefore(segments[1].end.sequence - 1).ok());
+  EXPECT_EQ(log->Segments().size(), segments.size() - 1);
+  ASSERT_TRUE(log->FreeBefore(segments[1].end.sequence).ok());
+  EXPECT_EQ(log->Segments().size(), segments.size() - 2);
+  EXPECT_EQ(log->end_bytes(), bytes);
+  EXPECT_NE(access(segments[1].path.c_str(), F_OK), 0);
+  EXPECT_EQ(ReadAll(*log).front(), "item " + std::to_string(segments[2].identity.first_sequence - 1));
+}
+
+TEST_F(SegmentLogTest, AnAppendThatWasCutOffIsGoneAsAWhole) {
+  segment_bytes_ = std::uint64_t{64} << 20;
+  const std::string large(700'000, 'x');
+  std::uint64_t size = 0;
+  {
+    const auto log = OpenLog(std::nullopt, 1);
+    AppendTo(*log, Numbered(0, 2));
+    AppendTo(*log, {large, large, large});  // several frames
+    size = log->Segments().back().end.offset;
+  }
+  const std::string path = directory_ / "./0000000000000001.segment";
+  ASSERT_EQ(truncate(path.c_str(), static_cast<off_t>(size - 10)), 0);
+  const auto log = OpenLog(std::nullopt, 100);
+  EXPECT_EQ(ReadAll(*log), Numbered(0, 2));
+  ASSERT_EQ(damage_.size(), 1U);
+  EXPECT_EQ(damage_[0].path, path);
+}
+
+TEST_F(SegmentLogTest, AMissingSegmentIsTold) {
+  LogEnd end;
+  {
+    const auto log = OpenLog(std::nullopt, 1);
+    for (int i = 0; i < 100; ++i) AppendTo(*log, Numbered(i, i + 1));
+    ASSERT_EQ(unlink(log->Segments()[1].path.c_str()), 0);
+    end = log->Close().value();
+  }
+  const auto log = OpenLog(end, 101);
+  ASSERT_EQ(damage_.size(), 1U);
+  const auto segments = log->Segments();
+  EXPECT_EQ(damage_[0].first_sequence, segments[0].end.sequence);
+  EXPECT_EQ(damage_[0].end_sequence, segments[1].identity.first_sequence);
+  EXPECT_EQ(ReadAll(*log).size() + damage_[0].items(), 100U);
+}
+
+TEST_F(SegmentLogTest, ARecordThatWasMovedIsNotAccepted) {
+  LogEnd end;
+  std::vector<SegmentState> segments;
+  {
+    const auto log = OpenLog(std::nullopt, 1);
+    for (int i = 0; i < 60; ++i) AppendTo(*log, Numbered(10, 11));  // the same bytes everywhere
+    segments = log->Segments();
+    end = log->Close().value();
+  }
+  // The first frames of two segments change places.
+  const auto first = File::OpenForWriting(segments[0].path).value();
+  const auto second = File::OpenForWriting(segments[1].path).value();
+  std::string a(40, '\0');
+  std::string b(40, '\0');
+  ASSERT_TRUE(first->ReadAt(64, a.data(), 40).ok());
+  ASSERT_TRUE(second->ReadAt(64, b.data(), 40).ok());
+  ASSERT_TRUE(first->WriteAt(64, b).ok());
+  ASSERT_TRUE(second->WriteAt(64, a).ok());
+  const auto log = OpenLog(end, 61);
+  std::vector<LostItems> lost;
+  EXPECT_EQ(ReadAll(*log, &lost).size(), 58U);
+  ASSERT_EQ(lost.size(), 2U);
+  EXPECT_EQ(lost[0].first_sequence, 1U);
+  EXPECT_EQ(lost[1].first_sequence, segments[1].identity.first_sequence);
+  EXPECT_EQ(lost[0].end_sequence - lost[0].first_sequence, 1U);
+}
+
+// Whatever byte is changed: what is read was appended, in order, and what is not is told.
+TEST_F(SegmentLogTest, EveryByteFlipped) {
+  segment_bytes_ = 200;
+  LogEnd end;
+  std::vector<SegmentState> segments;
+  {
+    const auto log = OpenLog(std::nullopt, 1);
+    for (int i = 0; i < 24; i += 3) AppendTo(*log, Numbered(i, i + 3));
+    segments = log->Segments();
+    end = log->Close().value();
+  }
+  ASSERT_GT(segments.size(), 2U);
+  for (const SegmentState& segment : segments) {
+    const std::string whole = ReadFile(segment.path, 10'000).value();
+    for (std::size_t at = 0; at < whole.size(); ++at) {
+      std::string damaged = whole;
+      damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+      ASSERT_TRUE(WriteFileAtomically(segment.path, damaged).ok());
+      {
+        const auto log = OpenLog(end, 25);
+        std::vector<LostItems> lost;
+        const Items items = ReadAll(*log, &lost);
+        // What was before the first segment is for the queue to know.
+        std::uint64_t missing = log->Segments().front().identity.previous_end - 1;
+        for (const LostItems& part : lost) missing += part.end_sequence - part.first_sequence;
+        for (const LogDamage& part : damage_) missing += part.items();
+        EXPECT_EQ(items.size() + missing, 24U) << segment.path << " byte " << at;
+        EXPECT_FALSE(lost.empty() && damage_.empty()) << segment.path << " byte " << at;
+        // A frame, or with the header the segment.
+        EXPECT_LE(missing, at < 64 ? segment.end.sequence - segment.identity.first_sequence : 3U)
+            << at;
+        const Items all = Numbered(0, 24);
+        EXPECT_TRUE(std::includes(all.begin(), all.end(), items.begin(), items.end(),
+                                  [](const std::string& a, const std::string& b) {
+                                    return std::stoi(a.substr(5)) < std::stoi(b.substr(5));
+                                  }))
+            << at;
+      }
+      unlink((segment.path + ".damaged").c_str());
+      ASSERT_TRUE(WriteFileAtomically(segment.path, whole).ok());
+      for (const SegmentState& other : segments) {  // what opening sealed
+        if (other.path == segment.path || other.sealed) continue;
+        ASSERT_EQ(truncate(other.path.c_str(), static_cast<off_t>(other.end.offset)), 0);
+      }
+      const auto names = ListDirectory(directory_ / "").value();
+      for (const std::string& name : names) {
+        const auto number = NativeSegmentFormat().NumberOf(name);
+        if (number.has_value() && *number > segments.back().identity.number) {
+          unlink((directory_ / name).c_str());
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace topicdb
