@@ -24,4 +24,5 @@ PYBIND11_MODULE(_core, module) {
   python::RegisterTail(module);
   python::RegisterTransaction(module);
   python::RegisterDatabase(module);
+  python::RegisterQueue(module);
 }

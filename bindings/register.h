@@ -14,6 +14,7 @@ void CheckProcessor();
 void RegisterTopic(pybind11::module_& module);
 void RegisterBatch(pybind11::module_& module);
 void RegisterPosition(pybind11::module_& module);
+void RegisterQueue(pybind11::module_& module);
 void RegisterScan(pybind11::module_& module);
 void RegisterTail(pybind11::module_& module);
 void RegisterTransaction(pybind11::module_& module);

@@ -1,3 +1,4 @@
+#include "durability.h"
 #include "arrow_capsules.h"
 #include "completions.h"
 #include "messages.h"
@@ -20,25 +21,6 @@ template <typename Call>
 auto WithoutGil(Call call) {
   const py::gil_scoped_release release;
   return call();
-}
-
-Durability ParseDurability(const std::string& text) {
-  if (text == "none") return Durability::kNone;
-  if (text == "os") return Durability::kOs;
-  if (text == "disk") return Durability::kDisk;
-  throw py::value_error("durability: expected 'none', 'os' or 'disk', got '" + text + "'");
-}
-
-const char* NameOf(Durability durability) {
-  switch (durability) {
-    case Durability::kNone:
-      return "none";
-    case Durability::kOs:
-      return "os";
-    case Durability::kDisk:
-      return "disk";
-  }
-  return "unknown";
 }
 
 LayoutKind ParseLayout(const std::string& text) {
@@ -156,14 +138,9 @@ void AddCounters(const ReadCounters& counters, py::dict* result) {
   (*result)["rows_matched"] = counters.rows_matched;
 }
 
-std::optional<Durability> ParseOptional(const OptionalText& durability) {
-  if (!durability.has_value()) return std::nullopt;
-  return ParseDurability(*durability);
-}
-
 py::tuple Append(Database& self, const std::vector<MessageView>& messages,
                  const OptionalText& durability) {
-  const auto wanted = ParseOptional(durability);
+  const auto wanted = ParseDurability(durability);
   return ReceiptTuple(Unwrap(WithoutGil([&] { return self.Append(messages, wanted); })));
 }
 
@@ -172,7 +149,7 @@ template <typename Copies>
 void AppendAsync(Database& self, std::shared_ptr<const Copies> copies,
                  const OptionalText& durability, std::shared_ptr<Completions> completions,
                  std::uint64_t token) {
-  const auto wanted = ParseOptional(durability);
+  const auto wanted = ParseDurability(durability);
   auto done = [completions = std::move(completions), token](Result<Receipt> outcome) {
     completions->Add(token, std::move(outcome));
   };
@@ -206,7 +183,7 @@ py::list TakeCompletions(Completions& self) {
 py::tuple Delete(Database& self, const py::str& filter, OptionalTime start, OptionalTime end,
                  const OptionalText& durability) {
   const Filter parsed = ParseFilter(filter);
-  const auto wanted = ParseOptional(durability);
+  const auto wanted = ParseDurability(durability);
   return ReceiptTuple(
       Unwrap(WithoutGil([&] { return self.Delete(parsed, {start, end}, wanted); })));
 }
@@ -216,7 +193,7 @@ std::unique_ptr<Transaction> Begin(Database& self, std::int64_t shard, OptionalN
   TransactionOptions options;
   options.shard = Unsigned(shard, "shard", &InvalidArgument);
   if (generation) options.generation = Unsigned(*generation, "generation", &InvalidArgument);
-  options.durability = ParseOptional(durability);
+  options.durability = ParseDurability(durability);
   return Unwrap(WithoutGil([&] { return self.Begin(options); }));
 }
 

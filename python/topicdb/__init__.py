@@ -19,6 +19,7 @@ from topicdb._core import (
     LockedError,
     NotFoundError,
     PreconditionError,
+    QueueBudget,
     QuotaError,
     ReadOnlyError,
     SchemaError,
@@ -32,6 +33,7 @@ from topicdb._core import (
 from topicdb._types import Message, Page, Receipt
 from topicdb.database import Database, open
 from topicdb.map import Map
+from topicdb.queue import Cursor, Drop, Queue, QueueReceipt
 from topicdb.scan import Scan
 from topicdb.tail import Tail
 from topicdb.times import time_us
@@ -47,7 +49,9 @@ __all__ = [
     "ClosedError",
     "ConflictError",
     "CorruptionError",
+    "Cursor",
     "Database",
+    "Drop",
     "Error",
     "ForkedError",
     "Iterator",
@@ -57,6 +61,9 @@ __all__ = [
     "NotFoundError",
     "Page",
     "PreconditionError",
+    "Queue",
+    "QueueBudget",
+    "QueueReceipt",
     "QuotaError",
     "ReadOnlyError",
     "Receipt",

@@ -6,12 +6,14 @@ here are always integers: microseconds since the epoch. ``None`` means "no bound
 
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Iterator as _Iterator
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
 
 from topicdb._types import Message
+
+_bytes: TypeAlias = bytes  # where a property has that name
 
 FORMAT_VERSION: int
 ROCKSDB_VERSION: str
@@ -245,3 +247,64 @@ class Database:
     def refresh(self) -> None: ...
     def flush(self) -> None: ...
     def close(self) -> None: ...
+
+@final
+class QueueBudget:
+    def __init__(self, total_bytes: int) -> None: ...
+    @property
+    def total_bytes(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    def share(self, queues: int) -> int: ...
+
+@final
+class QueueCursor:
+    @property
+    def name(self) -> str: ...
+    @property
+    def id(self) -> int: ...
+    def pop(
+        self,
+        count: int,
+        bytes: int,
+        at_least: bool,
+        stop_before: Callable[[_bytes], bool] | None,
+        timeout_us: int | None,
+    ) -> tuple[list[_bytes], tuple[tuple[int, int], ...]]:
+        """Items, and their numbers as (first, count)."""
+    def ack(self, arg0: Sequence[tuple[int, int]]) -> None: ...
+    def nack(self, arg0: Sequence[tuple[int, int]]) -> None: ...
+    def peek(self) -> _bytes | None: ...
+    def stats(self) -> dict[str, Any]: ...
+
+@final
+class Queue:
+    def __init__(
+        self,
+        path: str,
+        *,
+        mode: str,
+        segment_bytes: int,
+        max_total_bytes: int,
+        item_bytes_max: int,
+        overflow: str,
+        block_timeout_us: int | None,
+        durability: str,
+        flush_interval_us: int,
+        sync_interval_us: int | None,
+        budget: QueueBudget | None,
+        memory_is_high: bool | Callable[[], bool],
+        on_drop: Callable[[str, str, int, int, int], object] | None,
+    ) -> None: ...
+    def append(self, items: Iterable[object], durability: str | None) -> tuple[int, int, str]:
+        """The number of the first item, how many, and the durability reached."""
+    def cursor(self, name: str, from_newest: bool) -> QueueCursor: ...
+    def remove_cursor(self, name: str) -> None: ...
+    def flush(self) -> None: ...
+    def purge(self) -> None: ...
+    def stats(self) -> dict[str, Any]: ...
+    def close(self) -> None: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def path(self) -> str: ...

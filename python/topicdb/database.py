@@ -18,7 +18,7 @@ from topicdb.completions import Completer
 from topicdb.map import RAW, Codec, Map
 from topicdb.scan import BATCH_BYTES_MAX, Scan
 from topicdb.tail import Tail
-from topicdb.times import TimeLike, duration_us, now_us, time_range_us, time_us
+from topicdb.times import TimeLike, duration_us, now_us, time_range_us, time_us, timeout_us
 from topicdb.transaction import Transaction, transact
 
 Result = TypeVar("Result")
@@ -28,7 +28,6 @@ BytesLike: TypeAlias = "bytes | bytearray | memoryview"
 Row: TypeAlias = "tuple[str, TimeLike | None, BytesLike]"
 KEEP_FOREVER = 0
 NO_QUOTA = 0
-TIMEOUT_SECONDS_MAX = 1e9  # some thirty years
 
 
 class ArrowStream(Protocol):
@@ -144,15 +143,6 @@ def _quota(quota_bytes: int | None) -> int:
     if quota_bytes < 1:
         raise ValueError(f"quota_bytes: expected at least 1, or None, got {quota_bytes}")
     return quota_bytes
-
-
-def _timeout_us(timeout: float | timedelta | None) -> int | None:
-    if timeout is None:
-        return None
-    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-    if not 0 <= seconds < TIMEOUT_SECONDS_MAX:
-        raise ValueError(f"timeout: expected seconds from 0 on, or None, got {timeout!r}")
-    return round(seconds * 1_000_000)
 
 
 def _retention_classes(
@@ -391,7 +381,7 @@ class Database:
         ...     print(message)
         """
         _core.check_filter(filter)
-        return Tail(self._core.tail(filter, dict(after or {})), _timeout_us(timeout))
+        return Tail(self._core.tail(filter, dict(after or {})), timeout_us(timeout))
 
     def explain(
         self, filter: str = "#", *, start: TimeLike | None = None, end: TimeLike | None = None

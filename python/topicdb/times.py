@@ -7,6 +7,8 @@ import time
 from datetime import datetime, timedelta, timezone
 from typing import SupportsIndex, TypeAlias
 
+TIMEOUT_SECONDS_MAX = 1e9  # some thirty years
+
 TimeLike: TypeAlias = "int | SupportsIndex | datetime | str"
 """int µs since the epoch, an aware datetime, ISO 8601 text with a zone, or relative: ``"-24h"``."""
 
@@ -112,3 +114,13 @@ def _from_text(value: str, what: str, now: int | None) -> int:
             f"{what}: {value!r} has no time zone; end it with Z or +02:00, for example"
         )
     return _from_datetime(parsed, what)
+
+
+def timeout_us(timeout: float | timedelta | None, *, what: str = "timeout") -> int | None:
+    """Seconds to wait, in microseconds; None is for ever. ValueError for other numbers."""
+    if timeout is None:
+        return None
+    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+    if not 0 <= seconds < TIMEOUT_SECONDS_MAX:
+        raise ValueError(f"{what}: expected seconds from 0 on, or None, got {timeout!r}")
+    return round(seconds * 1_000_000)

@@ -119,6 +119,9 @@ struct PopLimits {
   // Takes items until they have `bytes`; else ends before the item that would exceed them, but takes
   // one in any case.
   bool at_least = false;
+  // Asked about each item in order, without a lock held: true leaves it and those behind it in the
+  // queue. Must not throw. May be empty.
+  std::function<bool(std::string_view)> stop_before = nullptr;
 };
 
 // Items that were handed out and are to be acknowledged. Immutable.
@@ -172,6 +175,8 @@ class QueueCursor {
   QueueCursor& operator=(const QueueCursor&) = delete;
 
   virtual const std::string& name() const = 0;
+  // The same for every handle of this cursor, and for none of another one or after reopening.
+  virtual std::uint64_t id() const = 0;
   // Items in order; those first that came back by Nack. Nothing if there is none after `timeout`;
   // absent: waits for ever.
   virtual Result<Delivery> Pop(const PopLimits& limits,

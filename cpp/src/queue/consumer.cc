@@ -6,8 +6,12 @@
 
 namespace topicdb {
 
+namespace {
+std::atomic<std::uint64_t> ids_given{0};
+}  // namespace
+
 Consumer::Consumer(std::string name, std::uint64_t next_sequence)
-    : name_(std::move(name)), low_water_(next_sequence), next_{next_sequence, 0, 0, 0} {}
+    : name_(std::move(name)), id_(++ids_given), low_water_(next_sequence), next_{next_sequence, 0, 0, 0} {}
 
 std::string Consumer::Encode() const {
   const MutexLock lock(mutex_);
@@ -297,6 +301,32 @@ Result<Delivery> Consumer::Pop(const PopLimits& limits, ReadReport* report) {
   // What was taken before an error is given out; the next call meets the error again.
   if (!status.ok() && delivery.empty()) return status;
   return delivery;
+}
+
+void Consumer::PutBack(std::size_t count, Delivery* delivery) {
+  const MutexLock lock(mutex_);
+  std::vector<SequenceRange> kept;
+  std::size_t index = 0;  // of the first item of a range
+  for (const SequenceRange& range : delivery->ranges) {
+    const std::size_t keep =
+        std::min<std::size_t>(count - std::min(count, index), range.count);
+    const std::uint64_t cut = range.first + keep;
+    if (keep > 0) kept.push_back({range.first, keep});
+    if (keep < range.count) {
+      // Of the span that is cut, items up to its end or that of the range.
+      std::uint64_t tail_bytes = 0;
+      const std::uint64_t span_end = std::min(state_.EndOfSpan(cut), range.end());
+      for (std::uint64_t i = cut; i < span_end; ++i) {
+        tail_bytes += log_->ItemBytes(delivery->items[index + (i - range.first)]);
+      }
+      if (keep > 0) state_.Split(cut, tail_bytes);
+      state_.Nack({cut, range.end() - cut});
+    }
+    index += range.count;
+  }
+  delivery->items.resize(count);
+  delivery->ranges = std::move(kept);
+  Changed();
 }
 
 Status Consumer::DropOldest(std::uint64_t bytes, DropReason reason, ReadReport* report) {

@@ -43,6 +43,8 @@ class Consumer {
   Result<Delivery> Pop(const PopLimits& limits, ReadReport* report) TOPICDB_EXCLUDES(mutex_);
   bool Ack(std::span<const SequenceRange> ranges) TOPICDB_EXCLUDES(mutex_);
   bool Nack(std::span<const SequenceRange> ranges) TOPICDB_EXCLUDES(mutex_);
+  // Leaves only the first `count` items of a delivery taken; the others wait again.
+  void PutBack(std::size_t count, Delivery* delivery) TOPICDB_EXCLUDES(mutex_);
   Result<std::optional<std::string>> Peek(ReadReport* report) TOPICDB_EXCLUDES(mutex_);
   // Drops the oldest items that wait until they are `bytes` stored, or all.
   Status DropOldest(std::uint64_t bytes, DropReason reason, ReadReport* report)
@@ -51,6 +53,7 @@ class Consumer {
   void Purge(ReadReport* report) TOPICDB_EXCLUDES(mutex_);
 
   const std::string& name() const { return name_; }
+  std::uint64_t id() const { return id_; }  // of no other in this process
   // Of the bytes in its log, those that are acknowledged; and those that are in flight. May be
   // asked for while the log does not change; waits for nobody who reads.
   std::uint64_t acknowledged_bytes() const { return acknowledged_bytes_.load(); }
@@ -110,6 +113,7 @@ class Consumer {
   void Changed() TOPICDB_REQUIRES(mutex_);
 
   const std::string name_;
+  const std::uint64_t id_;
   std::atomic<std::uint64_t> low_water_;
   std::atomic<std::uint64_t> acknowledged_bytes_{0};
   std::atomic<std::uint64_t> in_flight_bytes_{0};

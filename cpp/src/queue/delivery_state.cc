@@ -91,21 +91,35 @@ Span* DeliveryState::FirstWaiting() {
   return &*span;
 }
 
+Span* DeliveryState::Cut(Span* span, std::uint64_t count, std::uint64_t bytes) {
+  CountOut(*span);
+  Span rest = *span;
+  rest.items = {span->items.first + count, span->items.count - count};
+  rest.bytes = span->bytes - bytes;
+  span->items.count = count;
+  span->bytes = bytes;
+  CountIn(*span);
+  CountIn(rest);
+  const auto behind =
+      std::lower_bound(spans_.begin(), spans_.end(), rest.items.first, &EndsBefore);
+  return &*(spans_.insert(behind, rest) - 1);
+}
+
+void DeliveryState::Split(std::uint64_t sequence, std::uint64_t tail_bytes) {
+  const auto span = std::lower_bound(spans_.begin(), spans_.end(), sequence, &EndsBefore);
+  if (span == spans_.end() || span->items.first >= sequence) return;
+  const std::uint64_t tail = std::min(tail_bytes, span->bytes);
+  Cut(&*span, sequence - span->items.first, span->bytes - tail);
+}
+
+std::uint64_t DeliveryState::EndOfSpan(std::uint64_t sequence) const {
+  const auto span = std::lower_bound(spans_.begin(), spans_.end(), sequence, &EndsBefore);
+  return span == spans_.end() ? sequence : span->items.end();
+}
+
 void DeliveryState::Take(Span* span, std::uint64_t count, std::uint64_t bytes, Span::State state) {
   assert(span->state == Span::State::kWaiting && count > 0 && count <= span->items.count);
-  if (count < span->items.count) {
-    CountOut(*span);
-    Span rest = *span;
-    rest.items = {span->items.first + count, span->items.count - count};
-    rest.bytes = span->bytes - bytes;
-    span->items.count = count;
-    span->bytes = bytes;
-    CountIn(*span);
-    CountIn(rest);
-    const auto behind =
-        std::lower_bound(spans_.begin(), spans_.end(), rest.items.first, &EndsBefore);
-    span = &*(spans_.insert(behind, rest) - 1);
-  }
+  if (count < span->items.count) span = Cut(span, count, bytes);
   SetState(span, state);
   DropDone();
 }

@@ -35,6 +35,11 @@ class DeliveryState {
   // The span with the smallest numbers that waits; null if none does. Stays valid until the next
   // call that changes something.
   Span* FirstWaiting();
+  // Makes two spans of the one that is in flight and holds `sequence`, which begins the second;
+  // that has so many bytes.
+  void Split(std::uint64_t sequence, std::uint64_t tail_bytes);
+  // After the last item of the span that holds `sequence`.
+  std::uint64_t EndOfSpan(std::uint64_t sequence) const;
   // Sets the state of the first `count` items of a waiting span, which have so many bytes.
   void Take(Span* span, std::uint64_t count, std::uint64_t bytes, Span::State state);
   // Of these items nothing is outstanding any more.
@@ -58,6 +63,8 @@ class DeliveryState {
   void CountIn(const Span& span);
   void CountOut(const Span& span);
   void DropDone();
+  // Adds a span for all but the first `count` items of one, and makes that shorter. The shorter one.
+  Span* Cut(Span* span, std::uint64_t count, std::uint64_t bytes);
 
   std::deque<Span> spans_;
   std::size_t done_ = 0;

@@ -18,6 +18,7 @@ class CursorHandle : public QueueCursor {
       : queue_(std::move(queue)), consumer_(std::move(consumer)) {}
 
   const std::string& name() const override { return consumer_->name(); }
+  std::uint64_t id() const override { return consumer_->id(); }
   Result<Delivery> Pop(const PopLimits& limits, std::optional<std::chrono::microseconds> timeout,
                        const InterruptCheck& interrupted) override {
     return queue_->Pop(*consumer_, limits, timeout, interrupted);
@@ -169,6 +170,15 @@ Status QueueImpl::RemoveConsumer(const std::string& name) {
   return FreeAcknowledged();
 }
 
+void QueueImpl::StopBefore(Consumer& consumer, const PopLimits& limits, Delivery* delivery) {
+  if (limits.stop_before == nullptr) return;
+  std::size_t count = 0;
+  while (count < delivery->items.size() && !limits.stop_before(delivery->items[count])) ++count;
+  if (count == delivery->items.size()) return;
+  consumer.PutBack(count, delivery);
+  NotifyItems();
+}
+
 Result<Delivery> QueueImpl::Pop(Consumer& consumer, const PopLimits& limits,
                                 std::optional<std::chrono::microseconds> timeout,
                                 const InterruptCheck& interrupted) {
@@ -183,7 +193,11 @@ Result<Delivery> QueueImpl::Pop(Consumer& consumer, const PopLimits& limits,
     ReadReport report;
     Result<Delivery> delivery = consumer.Pop(limits, &report);
     Tell(report);
-    if (!delivery.ok() || !delivery->empty()) return delivery;
+    if (!delivery.ok()) return delivery;
+    if (!delivery->empty()) {
+      StopBefore(consumer, limits, &*delivery);
+      return delivery;
+    }
     if (timeout.has_value() && Clock::now() - begun >= *timeout) return delivery;
     if (interrupted != nullptr && interrupted()) return Interrupted();
     auto until = Clock::now() + kInterruptInterval;

@@ -62,6 +62,9 @@ class QueueImpl {
   Result<CursorStats> GetCursorStats(Consumer& consumer);
 
  private:
+  // Puts back what the caller does not want, and what is behind it.
+  void StopBefore(Consumer& consumer, const PopLimits& limits, Delivery* delivery);
+
   std::string Name() const { return path_.empty() ? "the queue in memory" : "queue " + path_; }
   Status CheckUsable() const TOPICDB_REQUIRES_SHARED(lifecycle_);
   Status CheckConsumer(const Consumer& consumer) const TOPICDB_REQUIRES_SHARED(lifecycle_);

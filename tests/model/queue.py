@@ -1,0 +1,93 @@
+"""What a buffer queue is to do, in plain Python: the simplest thing that could be right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass
+class ModelCursor:
+    """Numbers of items: those to be popped, and those in flight."""
+
+    next: int
+    returned: set[int] = field(default_factory=set)
+    in_flight: set[int] = field(default_factory=set)
+
+
+class ModelQueue:
+    """Items by number. Nothing is ever freed; a cursor knows what it still has to give."""
+
+    def __init__(self) -> None:
+        self.items: dict[int, bytes] = {}
+        self.next = 1
+        self.cursors = {"default": ModelCursor(1)}
+
+    def append(self, items: list[bytes]) -> range:
+        first = self.next
+        for item in items:
+            self.items[self.next] = item
+            self.next += 1
+        return range(first, self.next)
+
+    def waiting(self, name: str) -> list[int]:
+        cursor = self.cursors[name]
+        return sorted(cursor.returned) + [n for n in sorted(self.items) if n >= cursor.next]
+
+    def pop(
+        self,
+        name: str,
+        count: int,
+        limit: int,
+        rule: str,
+        stop_before: Callable[[bytes], bool] | None = None,
+    ) -> list[int]:
+        taken: list[int] = []
+        for number in self.waiting(name):
+            item = self.items[number]
+            left = limit - sum(len(self.items[n]) for n in taken)
+            if len(taken) == count or left <= 0:
+                break
+            if rule == "at_most" and taken and len(item) > left:
+                break
+            taken.append(number)
+        if stop_before is not None:
+            for index, number in enumerate(taken):
+                if stop_before(self.items[number]):
+                    taken = taken[:index]
+                    break
+        cursor = self.cursors[name]
+        for number in taken:
+            cursor.returned.discard(number)
+            cursor.in_flight.add(number)
+            cursor.next = max(cursor.next, number + 1)
+        return taken
+
+    def ack(self, name: str, numbers: list[int]) -> None:
+        cursor = self.cursors[name]
+        cursor.in_flight.difference_update(numbers)
+        cursor.returned.difference_update(numbers)
+
+    def nack(self, name: str, numbers: list[int]) -> None:
+        cursor = self.cursors[name]
+        back = cursor.in_flight.intersection(numbers)
+        cursor.in_flight -= back
+        cursor.returned |= back
+
+    def purge(self) -> None:
+        for cursor in self.cursors.values():
+            cursor.in_flight.clear()
+            cursor.returned.clear()
+            cursor.next = self.next
+
+    def reopen(self) -> None:
+        for cursor in self.cursors.values():
+            cursor.returned |= cursor.in_flight
+            cursor.in_flight.clear()
+
+    def oldest_kept(self) -> int:
+        """Every smaller number is acknowledged by all cursors."""
+        return min(
+            min([*cursor.returned, *cursor.in_flight, cursor.next])
+            for cursor in self.cursors.values()
+        )

@@ -1,0 +1,159 @@
+"""Random histories of a queue, in every mode, against the model."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+
+import topicdb
+from tests.model.queue import ModelCursor, ModelQueue
+from topicdb.queue import Consumer, Ref
+
+ITEM = st.one_of(
+    st.binary(max_size=8),
+    st.integers(0, 3000).map(lambda n: bytes([n % 251]) * n),
+)
+NAMES = st.sampled_from(["default", "second"])
+
+
+class QueueMachine(RuleBasedStateMachine):
+    mode = "disk"
+    refs: Bundle[tuple[str, Ref, list[int]]] = Bundle("refs")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = Path(tempfile.mkdtemp())
+        self.model = ModelQueue()
+        self.epoch = 0
+        self.open()
+
+    def open(self) -> None:
+        path = None if self.mode == "memory" else self.directory / "q"
+        mode: Any = self.mode
+        self.queue = topicdb.Queue.open(
+            path, mode=mode, segment_bytes=4096, flush_interval=0.01
+        )
+
+    def teardown(self) -> None:
+        self.queue.close()
+        shutil.rmtree(self.directory)
+
+    def consumer(self, name: str) -> Consumer:
+        return self.queue if name == "default" else self.queue.cursor(name)
+
+    @rule(items=st.lists(ITEM, max_size=8), durability=st.sampled_from([None, "none", "os"]))
+    def append(self, items: list[bytes], durability: Any) -> None:
+        if self.mode in ("memory", "volatile"):
+            durability = None
+        receipt = self.queue.append(items, durability=durability)
+        assert receipt.sequences == self.model.append(items)
+
+    @rule()
+    def make_cursor(self) -> None:
+        if "second" not in self.model.cursors:
+            self.queue.cursor("second", start="newest")
+            self.model.cursors["second"] = ModelCursor(self.model.next)
+
+    @rule()
+    def remove_cursor(self) -> None:
+        if "second" in self.model.cursors:
+            self.queue.remove_cursor("second")
+            del self.model.cursors["second"]
+            self.epoch += 1
+
+    @rule(
+        target=refs,
+        name=NAMES,
+        count=st.integers(1, 12),
+        limit=st.integers(1, 5000),
+        how=st.sampled_from(["at_most", "at_least"]),
+        stop=st.one_of(st.none(), st.integers(0, 250)),
+    )
+    def pop(self, name: str, count: int, limit: int, how: Any, stop: int | None) -> Any:
+        if name not in self.model.cursors:
+            name = "default"
+        stop_before = None if stop is None else lambda item: bool(item) and item[0] == stop
+        expected = self.model.pop(name, count, limit, how, stop_before)
+        items, ref = self.consumer(name).pop(count, limit, how, stop_before)
+        assert items == [self.model.items[number] for number in expected]
+        assert ([] if ref is None else ref.sequences) == expected
+        return (name, ref, expected, self.epoch)
+
+    @rule(popped=consumes(refs))
+    def ack(self, popped: Any) -> None:
+        name, ref, numbers, epoch = popped
+        if epoch == self.epoch:
+            self.consumer(name).ack(ref)
+            self.model.ack(name, numbers)
+
+    @rule(popped=refs)
+    def nack(self, popped: Any) -> None:
+        name, ref, numbers, epoch = popped
+        if epoch == self.epoch:
+            self.consumer(name).nack(ref)
+            self.model.nack(name, numbers)
+
+    @rule()
+    def purge(self) -> None:
+        self.queue.purge()
+        self.model.purge()
+
+    @rule()
+    def flush(self) -> None:
+        self.queue.flush()
+
+    @rule()
+    def reopen(self) -> None:
+        if self.mode in ("memory", "volatile"):
+            return
+        self.queue.close()
+        self.open()
+        self.model.reopen()
+        self.epoch += 1
+
+    @invariant()
+    def same(self) -> None:
+        stats = self.queue.stats()
+        assert stats.damage == []
+        assert stats.cursors.keys() == self.model.cursors.keys()
+        for name, cursor in self.model.cursors.items():
+            consumer = self.consumer(name)
+            waiting = self.model.waiting(name)
+            assert len(consumer) == len(waiting)
+            assert stats.cursors[name].in_flight == len(cursor.in_flight)
+            assert consumer.peek() == (self.model.items[waiting[0]] if waiting else None)
+            kept = [self.model.items[n] for n in [*waiting, *cursor.in_flight]]
+            payload = sum(map(len, kept))
+            assert payload <= stats.cursors[name].bytes <= payload + 43 * len(kept)
+
+
+def machine(mode: str) -> Any:
+    class Machine(QueueMachine):
+        pass
+
+    Machine.mode = mode
+    Machine.TestCase.settings = settings(
+        max_examples=60,
+        stateful_step_count=40,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    return Machine.TestCase
+
+
+TestDisk = machine("disk")
+TestOffload = machine("offload")
+TestVolatile = machine("volatile")
+TestMemory = machine("memory")
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> None:
+    """The machines close what they open."""
