@@ -129,6 +129,7 @@ std::optional<std::chrono::microseconds> Microseconds(std::optional<std::int64_t
 }
 
 std::unique_ptr<Queue> OpenQueue(const std::string& path, const std::string& mode,
+                                 const std::optional<std::string>& format,
                                  std::uint64_t segment_bytes, std::uint64_t max_total_bytes,
                                  std::uint64_t item_bytes_max, const std::string& overflow,
                                  std::optional<std::int64_t> block_timeout_us,
@@ -138,6 +139,11 @@ std::unique_ptr<Queue> OpenQueue(const std::string& path, const std::string& mod
                                  const py::object& memory_is_high, const py::object& on_drop) {
   QueueOptions options;
   options.mode = ParseMode(mode);
+  if (format.has_value()) {
+    options.format = Parse<QueueFormat>(
+        *format, "format",
+        {{"topicdb", QueueFormat::kTopicdb}, {"replayq", QueueFormat::kReplayq}});
+  }
   options.segment_bytes = segment_bytes;
   options.bytes_max = max_total_bytes;
   options.item_bytes_max = item_bytes_max;
@@ -314,7 +320,7 @@ void RegisterQueue(py::module_& module) {
   RegisterCursor(module);
   py::class_<Queue>(module, "Queue", "A buffer queue.", py::release_gil_before_calling_cpp_dtor())
       .def(py::init(&OpenQueue), py::arg("path"), py::kw_only(), py::arg("mode"),
-           py::arg("segment_bytes"), py::arg("max_total_bytes"), py::arg("item_bytes_max"),
+           py::arg("format"), py::arg("segment_bytes"), py::arg("max_total_bytes"), py::arg("item_bytes_max"),
            py::arg("overflow"), py::arg("block_timeout_us"), py::arg("durability"),
            py::arg("flush_interval_us"), py::arg("sync_interval_us"), py::arg("budget"),
            py::arg("memory_is_high"), py::arg("on_drop"))

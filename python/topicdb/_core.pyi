@@ -284,6 +284,7 @@ class Queue:
         path: str,
         *,
         mode: str,
+        format: str | None,
         segment_bytes: int,
         max_total_bytes: int,
         item_bytes_max: int,

@@ -242,6 +242,7 @@ class Queue(Consumer):
         path: str | os.PathLike[str] | None = None,
         *,
         mode: Mode = "disk",
+        format: Literal["topicdb", "replayq"] | None = None,
         segment_bytes: int = 10 << 20,
         max_total_bytes: int = 2_000_000_000,
         item_bytes_max: int = 268_435_455,
@@ -259,6 +260,9 @@ class Queue(Consumer):
         - ``mode``: ``"disk"``; ``"memory"`` (no path); ``"offload"`` (in memory until there are
           more than ``segment_bytes``, and on disk when it is closed); ``"volatile"`` (as offload,
           but what is there is deleted when it is opened, and when it is closed).
+        - ``format``: ``"replayq"`` keeps the files of EMQX's replayq, which can open them; a
+          directory of replayq's is recognized. It has one cursor and keeps acknowledgements in
+          order only. For mode ``"disk"``.
         - ``max_total_bytes``: limit of what one cursor has not acknowledged, with headers.
           ``budget``: one that several queues share.
         - ``overflow``: what an append does that would exceed them: ``"drop_oldest"`` (never what
@@ -278,6 +282,7 @@ class Queue(Consumer):
         core = _core.Queue(
             "" if path is None else os.fspath(path),
             mode=mode,
+            format=format,
             segment_bytes=_size("segment_bytes", segment_bytes),
             max_total_bytes=_size("max_total_bytes", max_total_bytes),
             item_bytes_max=_size("item_bytes_max", item_bytes_max),

@@ -28,6 +28,12 @@ enum class QueueMode : std::uint8_t {
   kVolatile = 4,  // as kOffload, but nothing is kept: opening deletes what is there
 };
 
+// How the files are encoded. DO NOT CHANGE THESE VALUES: bindings use them.
+enum class QueueFormat : std::uint8_t {
+  kTopicdb = 1,
+  kReplayq = 2,  // as EMQX's replayq reads and writes them: one cursor, acknowledged in order
+};
+
 // What happens to an append that would exceed a limit. DO NOT CHANGE THESE VALUES.
 enum class OverflowPolicy : std::uint8_t {
   kDropOldest = 1,  // the oldest items go that wait; never what is in flight
@@ -80,6 +86,8 @@ class QueueBudget {
 
 struct QueueOptions {
   QueueMode mode = QueueMode::kDisk;
+  // Absent: as the directory is, or TopicDB's own. kReplayq is for QueueMode::kDisk only.
+  std::optional<QueueFormat> format;
   // A segment file of so many bytes is closed and another begun; kOffload: what is kept in memory.
   // The default is that of EMQX's Kafka producers.
   std::uint64_t segment_bytes = std::uint64_t{10} << 20;

@@ -82,6 +82,9 @@ Status CheckOptions(const std::string& path, const QueueOptions& options) {
     return InvalidArgument(path.empty() ? "a queue that is not mode=\"memory\" needs a path"
                                         : "mode=\"memory\" has no files: leave the path out");
   }
+  if (options.format == QueueFormat::kReplayq && options.mode != QueueMode::kDisk) {
+    return InvalidArgument("format=\"replayq\" takes mode=\"disk\" only");
+  }
   if (options.segment_bytes < kSegmentBytesMin) {
     return InvalidArgument("segment_bytes must be at least 4096, got " +
                            std::to_string(options.segment_bytes));
@@ -138,6 +141,10 @@ Result<std::shared_ptr<Consumer>> QueueImpl::GetConsumer(const std::string& name
   {
     const MutexLock lock(append_mutex_);
     const MutexLock consumers(consumers_mutex_);
+    if (!has_cursors_ && name != kDefaultCursor) {
+      return InvalidArgument(Name() + " is of format=\"replayq\", which has no cursors but " +
+                             std::string(kDefaultCursor));
+    }
     if (const auto found = consumers_.find(name); found != consumers_.end()) return found->second;
     const std::uint64_t next = from_newest ? log().end_sequence() : log().begin_sequence();
     consumer = std::make_shared<Consumer>(name, next);
@@ -163,7 +170,7 @@ Status QueueImpl::RemoveConsumer(const std::string& name) {
   {
     const MutexLock lock(files_mutex_);
     if (files_ != nullptr && options_.mode != QueueMode::kVolatile) {
-      TOPICDB_RETURN_IF_ERROR(files_->RemoveCursor(name));
+      TOPICDB_RETURN_IF_ERROR(files_->RemoveConsumer(name));
     }
   }
   NotifyRoom();

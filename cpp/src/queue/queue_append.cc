@@ -135,7 +135,7 @@ Status QueueImpl::MakeRoom(std::uint64_t bytes, const InterruptCheck& interrupte
 }
 
 Status QueueImpl::ReserveSequences(std::uint64_t count) {
-  if (disk_ == nullptr || options_.mode == QueueMode::kVolatile) return Status::Ok();
+  if (!reserves_sequences_) return Status::Ok();
   const std::uint64_t next = log().end_sequence();
   if (next + count <= sequence_ceiling_) return Status::Ok();
   const MutexLock lock(files_mutex_);

@@ -1,21 +1,19 @@
-// What a queue keeps on disk beside its segments: the file QUEUE and one for each cursor. Drawn in
-// docs/format.md.
+// What a queue keeps on disk beside its segments. Drawn in docs/format.md.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/files.h"
+#include "queue/consumer.h"
 #include "segment/segment_log.h"
-#include "segment/slot_file.h"
+#include "topicdb/queue.h"
 
 namespace topicdb {
 
-// The file QUEUE: what must be known before the segments are read.
+// What must be known before the segments are read.
 struct QueueRecord {
   QueueId id{};
   std::int64_t created_at_us = 0;
@@ -25,42 +23,43 @@ struct QueueRecord {
   std::optional<LogEnd> closed_end;
 };
 
-std::string EncodeQueueRecord(const QueueRecord& record);
-Result<QueueRecord> DecodeQueueRecord(std::string_view content);
-
 // The name of the cursor in a file of that name; none if it is no cursor's.
 std::optional<std::string> CursorOfFile(const std::string& file_name);
-std::string FileOfCursor(const std::string& name);
 // kInvalidArgument if a cursor may not have that name.
 Status CheckCursorName(const std::string& name);
 
 // Not thread-safe.
 class QueueFiles {
  public:
-  // Locks the directory and reads the record; makes both if there is nothing. kCorruption for a
-  // directory with other things in it, or whose record is damaged.
-  static Result<std::unique_ptr<QueueFiles>> Open(const std::string& directory);
+  // Locks the directory and reads what it has; makes it if there is nothing. A directory of
+  // replayq's is taken as such. kCorruption for a directory with other things in it, or whose record
+  // is damaged; kInvalidArgument if it is not of the `format` that is asked for.
+  static Result<std::unique_ptr<QueueFiles>> Open(const std::string& directory,
+                                                  std::optional<QueueFormat> format,
+                                                  QueueMode mode);
+  QueueFiles() = default;
+  virtual ~QueueFiles() = default;
+  QueueFiles(const QueueFiles&) = delete;
+  QueueFiles& operator=(const QueueFiles&) = delete;
 
-  const std::string& directory() const { return directory_; }
-  const QueueRecord& record() const { return record_; }
+  virtual QueueFormat format() const = 0;
+  virtual const SegmentFormat& segment_format() const = 0;
+  virtual const QueueRecord& record() const = 0;
   // Whether one copy of the record is damaged, so that it may be an old one.
-  bool record_damaged() const { return slots_->damaged(); }
-  Status WriteRecord(const QueueRecord& record);
+  virtual bool record_damaged() const = 0;
+  virtual Status WriteRecord(const QueueRecord& record) = 0;
 
-  // What the files of cursors say, by name. A damaged one is renamed and told in `damage`.
-  Result<std::map<std::string, std::string>> LoadCursors(std::vector<LogDamage>* damage);
-  Status WriteCursor(const std::string& name, const std::string& content, bool sync);
-  Status RemoveCursor(const std::string& name);
-
- private:
-  explicit QueueFiles(std::string directory) : directory_(std::move(directory)) {}
-  Status Create();
-
-  const std::string directory_;
-  std::unique_ptr<FileLock> lock_;
-  std::unique_ptr<SlotFile> slots_;
-  QueueRecord record_;
-  std::map<std::string, std::unique_ptr<SlotFile>> cursors_;
+  // The cursors that are stored. What is damaged is renamed and told in `damage`; such a cursor
+  // comes with the number 0.
+  virtual Result<std::vector<std::unique_ptr<Consumer>>> LoadConsumers(
+      std::vector<LogDamage>* damage) = 0;
+  virtual Status WriteConsumer(const Consumer& consumer, bool sync) = 0;
+  virtual Status RemoveConsumer(const std::string& name) = 0;
 };
+
+// TopicDB's own: QUEUE, and a file for each cursor.
+Result<std::unique_ptr<QueueFiles>> OpenNativeFiles(const std::string& directory);
+// replayq's: COMMIT, for the default cursor.
+Result<std::unique_ptr<QueueFiles>> OpenReplayqFiles(const std::string& directory);
 
 }  // namespace topicdb

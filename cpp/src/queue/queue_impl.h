@@ -72,7 +72,7 @@ class QueueImpl {
   // queue_open.cc
   Status OpenFiles(ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
   Status DeleteVolatile();
-  Status OpenConsumers(const SegmentLog& segments, ReadReport* report)
+  Status OpenConsumers(SegmentLog* segments, ReadReport* report)
       TOPICDB_REQUIRES(append_mutex_);
   Status CloseFiles(ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
 
@@ -141,6 +141,8 @@ class QueueImpl {
   std::unique_ptr<MemoryLog> memory_ TOPICDB_GUARDED_BY(append_mutex_);  // null: on disk
   std::shared_ptr<DiskLog> disk_ TOPICDB_GUARDED_BY(append_mutex_);      // null: QueueMode::kMemory
   std::uint64_t sequence_ceiling_ TOPICDB_GUARDED_BY(append_mutex_) = 0;  // noted on disk
+  bool reserves_sequences_ TOPICDB_GUARDED_BY(append_mutex_) = false;
+  bool has_cursors_ TOPICDB_GUARDED_BY(append_mutex_) = true;
   // Nothing can be freed before every cursor has come so far.
   std::atomic<std::uint64_t> free_at_{0};
 

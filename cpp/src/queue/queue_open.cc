@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/files.h"
 #include "queue/queue_impl.h"
 
 namespace topicdb {
@@ -48,7 +49,11 @@ Status QueueImpl::DeleteVolatile() {
 }
 
 Status QueueImpl::OpenFiles(ReadReport* report) {
-  TOPICDB_ASSIGN_OR_RETURN(auto files, QueueFiles::Open(path_));
+  TOPICDB_ASSIGN_OR_RETURN(auto files, QueueFiles::Open(path_, options_.format, options_.mode));
+  const SegmentFormat& format = files->segment_format();
+  const bool native = files->format() == QueueFormat::kTopicdb;
+  reserves_sequences_ = native && options_.mode != QueueMode::kVolatile;
+  has_cursors_ = native;
   QueueRecord record = files->record();
   const bool record_damaged = files->record_damaged();
   {
@@ -65,43 +70,41 @@ Status QueueImpl::OpenFiles(ReadReport* report) {
     record.closed_end.reset();
     next += kSequencesSkipped;
   }
-  const SegmentLogOptions options{path_, &NativeSegmentFormat(), record.id,
-                                  options_.segment_bytes};
+  const SegmentLogOptions options{path_, &format, record.id, options_.segment_bytes};
   TOPICDB_ASSIGN_OR_RETURN(auto segments, SegmentLog::Open(options, record.closed_end, next,
                                                            &report->damage));
   disk_ = std::make_shared<DiskLog>(std::move(segments));
   sequence_ceiling_ = record.closed_end.has_value() ? 0 : record.sequence_ceiling;
-  TOPICDB_RETURN_IF_ERROR(OpenConsumers(disk_->segments(), report));
+  TOPICDB_RETURN_IF_ERROR(OpenConsumers(&disk_->segments(), report));
   free_at_.store(disk_->free_at(), std::memory_order_release);
   const bool spills =
       options_.mode == QueueMode::kOffload || options_.mode == QueueMode::kVolatile;
   return spills && BytesInUse() == 0 ? MoveToMemory(report) : Status::Ok();
 }
 
-Status QueueImpl::OpenConsumers(const SegmentLog& segments, ReadReport* report) {
-  std::map<std::string, std::string> contents;
+Status QueueImpl::OpenConsumers(SegmentLog* segments, ReadReport* report) {
+  std::vector<std::unique_ptr<Consumer>> stored;
   std::uint64_t begin_expected = 0;
   {
     const MutexLock lock(files_mutex_);
-    TOPICDB_ASSIGN_OR_RETURN(contents, files_->LoadCursors(&report->damage));
+    TOPICDB_ASSIGN_OR_RETURN(stored, files_->LoadConsumers(&report->damage));
     const auto& closed_end = files_->record().closed_end;
     if (closed_end.has_value()) begin_expected = closed_end->end.sequence;
   }
-  const std::vector<SegmentState> states = segments.Segments();
+  const std::vector<SegmentState> states = segments->Segments();
   if (!states.empty()) begin_expected = states.front().identity.previous_end;
+  const std::uint64_t begin = segments->begin_sequence();
   const MutexLock lock(consumers_mutex_);
-  for (const auto& [name, content] : contents) {
-    auto consumer = Consumer::Decode(content);
-    if (!consumer.ok()) return consumer.status().WithContext(path_ + "/" + FileOfCursor(name));
-    consumers_.emplace(name, std::move(consumer).value());
+  for (auto& consumer : stored) {
+    if (consumer->low_water() == 0) consumer = std::make_unique<Consumer>(consumer->name(), begin);
+    const std::string name = consumer->name();
+    consumers_[name] = std::move(consumer);
   }
-  if (consumers_.find(std::string(kDefaultCursor)) == consumers_.end()) {
-    consumers_.emplace(kDefaultCursor, std::make_shared<Consumer>(std::string(kDefaultCursor),
-                                                                  segments.begin_sequence()));
-  }
+  auto& main = consumers_[std::string(kDefaultCursor)];
+  if (main == nullptr) main = std::make_shared<Consumer>(std::string(kDefaultCursor), begin);
   for (const auto& [name, consumer] : consumers_) {
     consumer->LoseBefore(begin_expected, path_, report);
-    TOPICDB_RETURN_IF_ERROR(disk_->segments().SkipTo(consumer->low_water()));
+    TOPICDB_RETURN_IF_ERROR(segments->SkipTo(consumer->low_water()));
     TOPICDB_RETURN_IF_ERROR(consumer->Attach(disk_.get(), /*moved=*/false, report));
   }
   return Status::Ok();

@@ -58,7 +58,7 @@ Status QueueImpl::SaveCursors(bool sync) {
   if (files_ == nullptr || options_.mode == QueueMode::kVolatile) return Status::Ok();
   for (const auto& consumer : dirty) {
     if (consumer->removed()) continue;
-    const Status status = files_->WriteCursor(consumer->name(), consumer->Encode(), sync);
+    const Status status = files_->WriteConsumer(*consumer, sync);
     if (status.ok()) continue;
     for (const auto& other : dirty) other->SetDirty();
     return status;

@@ -247,6 +247,11 @@ class NativeFormat : public SegmentFormat {
   std::uint64_t ItemBytes(std::string_view item) const override {
     return item.size() + VarintBytes(item.size());
   }
+  std::uint64_t FirstSequence(std::uint64_t /*number*/,
+                              std::uint64_t next_sequence) const override {
+    return next_sequence;
+  }
+  bool numbers_items() const override { return true; }
 
  private:
   static void EncodeFrame(const SegmentIdentity& identity, std::uint64_t offset,

@@ -110,9 +110,16 @@ class SegmentFormat {
   virtual std::size_t NextCandidate(std::uint64_t offset, std::string_view bytes) const = 0;
   // What an item adds to the size of its frame.
   virtual std::uint64_t ItemBytes(std::string_view item) const = 0;
+  // The number of the first item of a new segment, if those before end at `next_sequence`.
+  virtual std::uint64_t FirstSequence(std::uint64_t number, std::uint64_t next_sequence) const = 0;
+  // Whether frames say which numbers their items have. If not, damaged bytes count as one item.
+  virtual bool numbers_items() const = 0;
 };
 
 // TopicDB's own.
 const SegmentFormat& NativeSegmentFormat();
+// EMQX's replayq 0.5: writes its layout v1, reads v0 as well. The number of item i (from 1) of
+// segment s is s * 2^32 + i.
+const SegmentFormat& ReplayqSegmentFormat();
 
 }  // namespace topicdb

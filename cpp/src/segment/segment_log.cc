@@ -35,7 +35,9 @@ Result<std::unique_ptr<SegmentLog>> SegmentLog::Open(const SegmentLogOptions& op
 
 Status SegmentLog::StartSegment() {
   SegmentState state;
-  state.identity = {next_number_, next_sequence_, previous_end_, options_.queue_id};
+  while (format().FirstSequence(next_number_, next_sequence_) < next_sequence_) ++next_number_;
+  const std::uint64_t first = format().FirstSequence(next_number_, next_sequence_);
+  state.identity = {next_number_, first, previous_end_, options_.queue_id};
   state.path = options_.directory + "/" + format().FileName(next_number_);
   state.bytes_before = BytesAtEnd();
   state.items_before = ItemsAtEnd();
@@ -44,6 +46,7 @@ Status SegmentLog::StartSegment() {
   state.end = writer_->end();
   segments_.push_back(std::move(state));
   directory_unsynced_ = true;
+  next_sequence_ = first;
   ++next_number_;
   return Status::Ok();
 }

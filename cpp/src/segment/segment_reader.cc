@@ -75,6 +75,7 @@ ReadEvent SegmentReader::Lose(std::uint64_t end_sequence, std::uint64_t offset) 
 }
 
 Status SegmentReader::Resynchronise(const ReadLimit& limit) {
+  if (!format_.numbers_items()) ++sequence_;
   while (offset_ < limit.offset) {
     TOPICDB_RETURN_IF_ERROR(Fill(kWindowBytes / 2, limit.offset));
     const std::string_view rest = Rest();
@@ -108,6 +109,7 @@ Result<ReadEvent> SegmentReader::Next(const ReadLimit& limit) {
     return Lose(parsed.first_sequence + parsed.items, offset_ + parsed.bytes);
   }
   const std::uint64_t begin = offset_;
+  const std::uint64_t begin_sequence = sequence_;
   TOPICDB_RETURN_IF_ERROR(Resynchronise(limit));
   const std::uint64_t end = std::exchange(offset_, begin);
   // What follows says by its number how many are lost.
@@ -119,6 +121,8 @@ Result<ReadEvent> SegmentReader::Next(const ReadLimit& limit) {
         next.found == Found::kBlock ? block_.first_sequence : next.first_sequence;
     offset_ = begin;
   }
+  next_sequence = std::max(next_sequence, sequence_);
+  sequence_ = begin_sequence;
   return Lose(next_sequence, end);
 }
 

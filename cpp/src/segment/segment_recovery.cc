@@ -50,6 +50,7 @@ class Finder {
     TOPICDB_ASSIGN_OR_RETURN(const std::size_t count,
                              file->ReadAt(0, header.data(), header.size()));
     header.resize(count);
+    NoteMissing(number);
     found_.next_number = number + 1;
     auto identity = format_.DecodeHeader(header, number);
     if (identity.ok() && options_.queue_id != QueueId{} &&
@@ -78,6 +79,15 @@ class Finder {
     state->bytes_before = before.bytes_before + before.end.offset - format_.header_bytes();
     state->items_before =
         before.items_before + before.end.sequence - before.identity.first_sequence;
+  }
+
+  // Without numbers in frames, only the names of the files tell that one is missing.
+  void NoteMissing(std::uint64_t number) {
+    if (format_.numbers_items() || found_.segments.empty()) return;
+    for (std::uint64_t missing = found_.next_number; missing < number; ++missing) {
+      found_.damage.push_back({options_.directory + "/" + format_.FileName(missing),
+                               "is missing; how many items it had is not known", 0, 0});
+    }
   }
 
   // Items up to `end_sequence` should have come, and segment `number` was the last to hold them.
@@ -119,7 +129,8 @@ class Finder {
     }
     TOPICDB_RETURN_IF_ERROR(Recover(size, state));
     state->sealed = true;
-    if (look_only_) return Status::Ok();
+    // Without footers there are other writers, who leave such files as they are.
+    if (look_only_ || format_.footer_bytes() == 0) return Status::Ok();
     TOPICDB_ASSIGN_OR_RETURN(const auto writer,
                              SegmentWriter::Continue(state->path, format_, state->identity,
                                                      state->end, /*reserve_bytes=*/0));
@@ -166,7 +177,7 @@ class Finder {
     if (torn == 0) return Status::Ok();
     if (!tail.has_value()) tail = LogDamage{state->path, "", 0, 0};
     tail->what = "was not written to its end; its last " + std::to_string(torn) +
-                 " bytes are no whole append and were cut off";
+                 " bytes are no whole append";
     found_.damage.push_back(*tail);
     reported_end_ = tail->end_sequence;
     return Status::Ok();

@@ -1,0 +1,109 @@
+// The file COMMIT of EMQX's replayq: the text of an Erlang map, #{id => 10,segno => 1}.
+// Item `id` of segment `segno` is the last one that is acknowledged.
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+#include "base/files.h"
+#include "queue/queue_files.h"
+
+namespace topicdb {
+
+namespace {
+
+constexpr std::string_view kCommitFile = "COMMIT";
+constexpr std::string_view kLockFile = "topicdb.lock";  // replayq has none and does not mind
+constexpr std::size_t kCommitBytesMax = 4'096;
+constexpr int kSegmentShift = 32;
+constexpr std::uint64_t kIdMask = 0xffffffff;
+
+std::string_view SkipSpaces(std::string_view text) {
+  return text.substr(std::min(text.find_first_not_of(" \t\n"), text.size()));
+}
+
+// The number behind the word `key` and "=>"; none if there is none.
+std::optional<std::uint64_t> NumberBehind(std::string_view text, std::string_view key) {
+  for (std::size_t at = text.find(key); at != std::string_view::npos; at = text.find(key, at + 1)) {
+    const bool in_word = at > 0 && std::isalnum(static_cast<unsigned char>(text[at - 1])) != 0;
+    std::string_view rest = SkipSpaces(text.substr(at + key.size()));
+    if (in_word || !rest.starts_with("=>")) continue;
+    rest = SkipSpaces(rest.substr(2));
+    std::uint64_t number = 0;
+    const auto read = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+    if (read.ec == std::errc()) return number;
+  }
+  return std::nullopt;
+}
+
+class ReplayqFiles : public QueueFiles {
+ public:
+  explicit ReplayqFiles(std::string directory) : directory_(std::move(directory)) {}
+
+  Status Open() {
+    TOPICDB_ASSIGN_OR_RETURN(lock_, FileLock::Acquire(directory_ + "/" + std::string(kLockFile)));
+    return Status::Ok();
+  }
+
+  QueueFormat format() const override { return QueueFormat::kReplayq; }
+  const SegmentFormat& segment_format() const override { return ReplayqSegmentFormat(); }
+  const QueueRecord& record() const override { return record_; }
+  bool record_damaged() const override { return false; }
+  Status WriteRecord(const QueueRecord& record) override {
+    record_ = record;  // replayq stores nothing of it
+    return Status::Ok();
+  }
+
+  Result<std::vector<std::unique_ptr<Consumer>>> LoadConsumers(
+      std::vector<LogDamage>* damage) override {
+    std::vector<std::unique_ptr<Consumer>> consumers;
+    const std::string path = directory_ + "/" + std::string(kCommitFile);
+    const auto text = ReadFile(path, kCommitBytesMax);
+    if (!text.ok() && text.status().code() == Code::kNotFound) return consumers;
+    if (!text.ok() && text.status().code() != Code::kCorruption) return text.status();
+    std::optional<std::uint64_t> id;
+    std::optional<std::uint64_t> segment;
+    if (text.ok()) {
+      id = NumberBehind(*text, "id");
+      segment = NumberBehind(*text, "segno");
+    }
+    if (!id.has_value() || !segment.has_value() || *segment == 0 || *segment > kIdMask) {
+      damage->push_back({path, "says nothing that could be read: everything in the segments is "
+                               "delivered again", 0, 0});
+      return consumers;
+    }
+    const std::uint64_t acknowledged = std::min(*id, kIdMask - 1);
+    consumers.push_back(std::make_unique<Consumer>(
+        std::string(kDefaultCursor), (*segment << kSegmentShift) + acknowledged + 1));
+    return consumers;
+  }
+
+  // What was acknowledged out of order is not in it: replayq could not read that.
+  Status WriteConsumer(const Consumer& consumer, bool /*sync*/) override {
+    const std::uint64_t low_water = consumer.low_water();
+    const std::uint64_t segment = low_water >> kSegmentShift;
+    if (segment == 0 || low_water == written_) return Status::Ok();  // nothing was appended yet
+    const std::string text = "#{id => " + std::to_string((low_water & kIdMask) - 1) +
+                             ",segno => " + std::to_string(segment) + "}.\n";
+    TOPICDB_RETURN_IF_ERROR(
+        WriteFileAtomically(directory_ + "/" + std::string(kCommitFile), text));
+    written_ = low_water;
+    return Status::Ok();
+  }
+  Status RemoveConsumer(const std::string& /*name*/) override { return Status::Ok(); }
+
+ private:
+  const std::string directory_;
+  std::unique_ptr<FileLock> lock_;
+  QueueRecord record_;
+  std::uint64_t written_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<QueueFiles>> OpenReplayqFiles(const std::string& directory) {
+  auto files = std::make_unique<ReplayqFiles>(directory);
+  TOPICDB_RETURN_IF_ERROR(files->Open());
+  return std::unique_ptr<QueueFiles>(std::move(files));
+}
+
+}  // namespace topicdb
