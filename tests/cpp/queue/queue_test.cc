@@ -1,0 +1,199 @@
+#include "topicdb/queue.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "test_directory.h"
+
+namespace topicdb {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::unique_ptr<Queue> OpenQueue(const std::string& path, QueueOptions options) {
+  auto queue = Queue::Open(path, options);
+  EXPECT_TRUE(queue.ok()) << queue.status().message();
+  return std::move(queue).value();
+}
+
+QueueReceipt Append(Queue& queue, const std::vector<std::string>& items) {
+  const std::vector<std::string_view> views(items.begin(), items.end());
+  auto receipt = queue.Append(views);
+  EXPECT_TRUE(receipt.ok()) << receipt.status().message();
+  return receipt.ok() ? *receipt : QueueReceipt{};
+}
+
+std::shared_ptr<QueueCursor> Main(Queue& queue) {
+  return queue.Cursor(std::string(kDefaultCursor)).value();
+}
+
+std::string NameOfMode(QueueMode mode) {
+  switch (mode) {
+    case QueueMode::kMemory:
+      return "Memory";
+    case QueueMode::kDisk:
+      return "Disk";
+    case QueueMode::kOffload:
+      return "Offload";
+    case QueueMode::kVolatile:
+      return "Volatile";
+  }
+  return "";
+}
+
+class QueueModes : public testing::TestWithParam<QueueMode> {
+ protected:
+  std::string Path() const { return GetParam() == QueueMode::kMemory ? "" : directory_ / "q"; }
+  TestDirectory directory_;
+};
+
+// Producers, consumers that fail now and then, one that makes and removes cursors, one that looks:
+// each item is acknowledged, and nobody gets one after that.
+TEST_P(QueueModes, ManyThreads) {
+  constexpr int kProducers = 3;
+  constexpr int kAppends = 400;
+  QueueOptions options;
+  options.mode = GetParam();
+  options.segment_bytes = 4'096;
+  options.flush_interval = 1ms;
+  const auto queue = OpenQueue(Path(), options);
+  std::mutex mutex;
+  std::set<std::string> acknowledged;
+  std::atomic<bool> over{false};
+  std::vector<std::thread> threads;
+  for (int producer = 0; producer < kProducers; ++producer) {
+    threads.emplace_back([&, producer] {
+      for (int i = 0; i < kAppends; ++i) {
+        const std::string name = std::to_string(producer) + "." + std::to_string(i);
+        Append(*queue, {name + "a", name + std::string(100, 'b')});
+      }
+    });
+  }
+  const auto expected = static_cast<std::size_t>(2 * kProducers * kAppends);
+  for (int consumer = 0; consumer < 3; ++consumer) {
+    threads.emplace_back([&, consumer] {
+      const auto cursor = Main(*queue);
+      for (int round = 0; !over; ++round) {
+        const Delivery popped = cursor->Pop({5}, 5ms).value();
+        if (popped.empty()) continue;
+        if (round % 7 == consumer) {
+          EXPECT_TRUE(cursor->Nack(popped.ranges).ok());
+          continue;
+        }
+        {
+          const std::lock_guard lock(mutex);
+          for (const std::string_view item : popped.items) {
+            EXPECT_TRUE(acknowledged.insert(std::string(item)).second) << item;
+          }
+          if (acknowledged.size() == expected) over = true;
+        }
+        EXPECT_TRUE(cursor->Ack(popped.ranges).ok());
+      }
+    });
+  }
+  threads.emplace_back([&] {
+    for (int i = 0; !over; ++i) {
+      const auto other = queue->Cursor("other", i % 2 == 0).value();
+      const Delivery popped = other->Pop({20}, 0ms).value();
+      EXPECT_TRUE(other->Ack(popped.ranges).ok());
+      EXPECT_TRUE(queue->GetStats().ok());
+      EXPECT_TRUE(queue->RemoveCursor("other").ok());
+      if (i % 10 == 0) {
+        EXPECT_TRUE(queue->Flush().ok());
+      }
+    }
+  });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(acknowledged.size(), expected);
+  const QueueStats stats = queue->GetStats().value();
+  EXPECT_EQ(stats.bytes, 0U);
+  EXPECT_TRUE(stats.damage.empty());
+  EXPECT_TRUE(queue->Close().ok());
+}
+
+TEST_P(QueueModes, ClosingWaitsForNobody) {
+  QueueOptions options;
+  options.mode = GetParam();
+  options.bytes_max = 1'000;
+  options.overflow = OverflowPolicy::kBlock;
+  const auto queue = OpenQueue(Path(), options);
+  const auto other = queue->Cursor("other", /*from_newest=*/false).value();
+  std::thread popping([&] {
+    EXPECT_EQ(other->Pop({1}, std::nullopt).status().code(), Code::kClosed);
+  });
+  std::this_thread::sleep_for(5ms);
+  EXPECT_TRUE(queue->RemoveCursor("nobody").code() == Code::kNotFound);
+  EXPECT_TRUE(queue->Close().ok());
+  popping.join();
+}
+
+TEST_P(QueueModes, AnAppendThatWaitsForRoomEndsWithTheQueue) {
+  QueueOptions options;
+  options.mode = GetParam();
+  options.bytes_max = 1'000;
+  options.overflow = OverflowPolicy::kBlock;
+  const auto queue = OpenQueue(Path(), options);
+  const std::string item(800, 'x');
+  Append(*queue, {item});
+  std::thread appending([&] {
+    const std::vector<std::string_view> views{item};
+    EXPECT_EQ(queue->Append(views).status().code(), Code::kClosed);
+  });
+  std::this_thread::sleep_for(20ms);
+  EXPECT_TRUE(queue->Close().ok());
+  appending.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, QueueModes,
+                         testing::Values(QueueMode::kMemory, QueueMode::kDisk, QueueMode::kOffload,
+                                         QueueMode::kVolatile),
+                         [](const auto& parameter) { return NameOfMode(parameter.param); });
+
+TEST(Queue, DurableAppendsOfManyThreads) {
+  const TestDirectory directory;
+  QueueOptions options;
+  options.durability = Durability::kDisk;
+  {
+    const auto queue = OpenQueue(directory / "q", options);
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 4; ++thread) {
+      threads.emplace_back([&] {
+        for (int i = 0; i < 25; ++i) {
+          EXPECT_EQ(Append(*queue, {"item"}).durability, Durability::kDisk);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  const auto queue = OpenQueue(directory / "q", options);
+  EXPECT_EQ(Main(*queue)->GetStats()->waiting, 100U);
+}
+
+TEST(Queue, ViewsStayAsLongAsTheyAreHeld) {
+  const TestDirectory directory;
+  QueueOptions options;
+  options.segment_bytes = 4'096;
+  auto queue = OpenQueue(directory / "q", options);
+  for (int i = 0; i < 100; ++i) Append(*queue, {std::string(100, static_cast<char>('a' + i % 26))});
+  std::vector<Delivery> held;
+  const auto cursor = Main(*queue);
+  for (int i = 0; i < 100; ++i) {
+    held.push_back(cursor->Pop({1}, 0ms).value());
+    ASSERT_TRUE(cursor->Ack(held.back().ranges).ok());
+  }
+  ASSERT_TRUE(queue->Close().ok());
+  queue.reset();
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(held[static_cast<std::size_t>(i)].items.at(0),
+              std::string(100, static_cast<char>('a' + i % 26)));
+  }
+}
+
+TEST(Queue, MemoryPressureCanBeAsked) { static_cast<void>(SystemMemoryIsHigh()); }
+
+}  // namespace
+}  // namespace topicdb
