@@ -57,6 +57,10 @@ bench-large: ## append millions of messages: does cost stay the same, and openin
 bench-commit: ## measure commits, transactions and latencies beside SQLite and RocksDB
 	@scripts/bench_commit.sh $(ARGS)
 
+.PHONY: bench-queue
+bench-queue: ## measure the buffer queue beside plain writing and reading of records
+	@scripts/bench_queue.sh $(ARGS)
+
 .PHONY: lint
 lint: ## every static check: formats, clang-tidy, ruff, mypy, stubtest, shellcheck
 	@scripts/setup.sh test arrow,spark,cli && scripts/setup.sh lint && scripts/lint.sh

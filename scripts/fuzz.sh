@@ -1,32 +1,33 @@
 #!/usr/bin/env bash
-# Gives the decoders of stored bytes damaged input for TOPICDB_FUZZ_SECONDS (60), under the sanitizers.
+# Gives the decoders of stored bytes damaged input for TOPICDB_FUZZ_SECONDS (60) each, under the sanitizers.
 # What it learns stays in build/fuzz/corpus for the next run; an input that fails is kept in
-# build/fuzz/findings and named. `fuzz.sh FILE...` runs such inputs again.
+# build/fuzz/findings and named. `fuzz.sh page|queue FILE...` runs such inputs again.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$topicdb_root"
 
 seconds=${TOPICDB_FUZZ_SECONDS:-60}
 [[ $seconds =~ ^[1-9][0-9]*$ ]] || topicdb_fail "TOPICDB_FUZZ_SECONDS is a number of seconds, not '$seconds'"
-fuzzer=build/fuzz/tests/fuzz/page_fuzzer
-corpus=build/fuzz/corpus
 findings=build/fuzz/findings
-log=build/logs/page_fuzzer.log
 export UBSAN_OPTIONS=print_stacktrace=1
 
 compile() { cmake --preset fuzz && cmake --build --preset fuzz; }
 
+fuzz() {
+  local target=$1 corpus=build/fuzz/corpus/$1 log=build/logs/$1_fuzzer.log
+  mkdir -p "$corpus" "$findings"
+  build/fuzz/tests/fuzz/"$target"_seeds "$corpus"
+  topicdb_say "Fuzzing ($target) for $(topicdb_minutes "$seconds")"
+  if ! build/fuzz/tests/fuzz/"$target"_fuzzer -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 \
+    -print_final_stats=1 -verbosity=1 -artifact_prefix="$findings/$target-" "$corpus" >"$log" 2>&1; then
+    tail -n 40 "$log" >&2
+    topicdb_fail "the fuzzer found something: run scripts/fuzz.sh $target with the file above (whole log: $log)"
+  fi
+  topicdb_say "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs, nothing found ($target)"
+}
+
 scripts/system.sh clang libclang-rt-dev llvm
 command -v clang++ >/dev/null || topicdb_fail "no clang++: install clang with its compiler runtime"
 topicdb_step "Fuzzing: compiling" topicdb_logged build/logs/fuzz.log compile
-if [ $# != 0 ]; then exec "$fuzzer" "$@"; fi
-
-mkdir -p "$corpus" "$findings"
-build/fuzz/tests/fuzz/page_seeds "$corpus"
-topicdb_say "Fuzzing for $(topicdb_minutes "$seconds")"
-if ! "$fuzzer" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 \
-  -verbosity=1 -artifact_prefix="$findings/" "$corpus" >"$log" 2>&1; then
-  tail -n 40 "$log" >&2
-  topicdb_fail "the fuzzer found something: run scripts/fuzz.sh with the file above (whole log: $log)"
-fi
-topicdb_say "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs, nothing found"
+if [ $# -gt 1 ]; then exec build/fuzz/tests/fuzz/"$1"_fuzzer "${@:2}"; fi
+for target in page queue; do fuzz "$target"; done

@@ -57,3 +57,25 @@ topicdb_build_environment() {
   export CMAKE_PREFIX_PATH=$prefix${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH}
   export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$topicdb_root}
 }
+
+# Compiles a C++ benchmark and runs it: topicdb_run_cpp_bench TARGET [ARGUMENT...]
+topicdb_run_cpp_bench() {
+  local target=$1 directory
+  shift
+  cd "$topicdb_root"
+  scripts/system.sh
+  topicdb_build_environment
+  topicdb_step "Benchmark: compiling (some minutes the first time)" \
+    topicdb_logged build/logs/bench.log topicdb_compile_bench "$target"
+  # Beside the clone, which is on a disk: /tmp may be memory, where an fsync does nothing.
+  directory=$(mktemp -d build/bench-XXXXXX)
+  # shellcheck disable=SC2064  # the directory as it is now
+  trap "rm -rf '$directory'" EXIT
+  build/bench/bench/cpp/"$target" --directory "$directory" "$@"
+}
+
+topicdb_compile_bench() {
+  cmake -S . -B build/bench -GNinja -DTOPICDB_BUILD_PYTHON=OFF -DTOPICDB_BUILD_BENCH=ON \
+    -DCMAKE_BUILD_TYPE=Release
+  cmake --build build/bench --target "$1"
+}

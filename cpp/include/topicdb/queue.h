@@ -139,6 +139,11 @@ struct Delivery {
   std::vector<std::shared_ptr<const void>> owners;  // of the items' bytes
 
   bool empty() const { return items.empty(); }
+  void clear() {
+    items.clear();
+    ranges.clear();
+    owners.clear();
+  }
 };
 
 struct CursorStats {
@@ -187,9 +192,12 @@ class QueueCursor {
   virtual std::uint64_t id() const = 0;
   // Items in order; those first that came back by Nack. Nothing if there is none after `timeout`;
   // absent: waits for ever.
-  virtual Result<Delivery> Pop(const PopLimits& limits,
-                               std::optional<std::chrono::microseconds> timeout,
-                               const InterruptCheck& interrupted = nullptr) = 0;
+  Result<Delivery> Pop(const PopLimits& limits, std::optional<std::chrono::microseconds> timeout,
+                       const InterruptCheck& interrupted = nullptr);
+  // The same into `delivery`, whose former content is given up; its memory is used again.
+  virtual Status PopInto(Delivery* delivery, const PopLimits& limits,
+                         std::optional<std::chrono::microseconds> timeout,
+                         const InterruptCheck& interrupted = nullptr) = 0;
   // They are done, whether they are in flight or came back meanwhile. In any order; may be repeated.
   virtual Status Ack(std::span<const SequenceRange> ranges) = 0;
   // They are to be popped again, before newer ones. What is not in flight is left as it is.

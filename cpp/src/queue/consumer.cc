@@ -73,8 +73,8 @@ Result<std::unique_ptr<Consumer>> Consumer::Decode(std::string_view content) {
 void Consumer::Changed() {
   low_water_.store(state_.low_water(next_.sequence), std::memory_order_release);
   // What is outstanding was read, so it is part of what was; but for spans of an older log.
-  acknowledged_bytes_.store(next_count_.bytes - state_.bytes());
-  in_flight_bytes_.store(state_.in_flight_bytes());
+  acknowledged_bytes_.store(next_count_.bytes - state_.bytes(), std::memory_order_release);
+  in_flight_bytes_.store(state_.in_flight_bytes(), std::memory_order_release);
   SetDirty();
 }
 
@@ -169,7 +169,7 @@ Consumer::Portion Consumer::Admit(const QueueLogReader& reader, std::size_t begi
   portion.span.position = {portion.span.items.first, reader.segment(), block.offset,
                            block.first_sequence};
   if (taken > begin) portion.span.bytes = StoredBytes(block, begin, taken);
-  portion.owner = reader.owner();
+  portion.owner = &reader.owner();
   return portion;
 }
 
@@ -281,26 +281,23 @@ Status Consumer::Take(Budget budget, Span::State state, ReadReport* report, cons
   return status;
 }
 
-Result<Delivery> Consumer::Pop(const PopLimits& limits, ReadReport* report) {
+Status Consumer::Pop(const PopLimits& limits, Delivery* delivery, ReadReport* report) {
   const MutexLock lock(mutex_);
-  Delivery delivery;
   const Budget budget{limits.count, limits.bytes, limits.at_least, false};
-  const Status status =
-      Take(budget, Span::State::kInFlight, report, [&](const Portion& portion) {
-        delivery.items.insert(delivery.items.end(), portion.items.begin(), portion.items.end());
-        const SequenceRange& items = portion.span.items;
-        if (!delivery.ranges.empty() && delivery.ranges.back().end() == items.first) {
-          delivery.ranges.back().count += items.count;
-        } else {
-          delivery.ranges.push_back(items);
-        }
-        if (delivery.owners.empty() || delivery.owners.back() != portion.owner) {
-          delivery.owners.push_back(portion.owner);
-        }
-      });
+  const Status status = Take(budget, Span::State::kInFlight, report, [&](const Portion& portion) {
+    delivery->items.insert(delivery->items.end(), portion.items.begin(), portion.items.end());
+    const SequenceRange& items = portion.span.items;
+    if (!delivery->ranges.empty() && delivery->ranges.back().end() == items.first) {
+      delivery->ranges.back().count += items.count;
+    } else {
+      delivery->ranges.push_back(items);
+    }
+    if (delivery->owners.empty() || delivery->owners.back() != *portion.owner) {
+      delivery->owners.push_back(*portion.owner);
+    }
+  });
   // What was taken before an error is given out; the next call meets the error again.
-  if (!status.ok() && delivery.empty()) return status;
-  return delivery;
+  return delivery->empty() ? status : Status::Ok();
 }
 
 void Consumer::PutBack(std::size_t count, Delivery* delivery) {

@@ -40,7 +40,8 @@ class Consumer {
   void LoseBefore(std::uint64_t sequence, const std::string& path, ReadReport* report)
       TOPICDB_EXCLUDES(mutex_);
 
-  Result<Delivery> Pop(const PopLimits& limits, ReadReport* report) TOPICDB_EXCLUDES(mutex_);
+  Status Pop(const PopLimits& limits, Delivery* delivery, ReadReport* report)
+      TOPICDB_EXCLUDES(mutex_);
   bool Ack(std::span<const SequenceRange> ranges) TOPICDB_EXCLUDES(mutex_);
   bool Nack(std::span<const SequenceRange> ranges) TOPICDB_EXCLUDES(mutex_);
   // Leaves only the first `count` items of a delivery taken; the others wait again.
@@ -56,8 +57,12 @@ class Consumer {
   std::uint64_t id() const { return id_; }  // of no other in this process
   // Of the bytes in its log, those that are acknowledged; and those that are in flight. May be
   // asked for while the log does not change; waits for nobody who reads.
-  std::uint64_t acknowledged_bytes() const { return acknowledged_bytes_.load(); }
-  std::uint64_t in_flight_bytes() const { return in_flight_bytes_.load(); }
+  std::uint64_t acknowledged_bytes() const {
+    return acknowledged_bytes_.load(std::memory_order_acquire);
+  }
+  std::uint64_t in_flight_bytes() const {
+    return in_flight_bytes_.load(std::memory_order_acquire);
+  }
   bool HasWaiting() const TOPICDB_EXCLUDES(mutex_);
   // Every smaller number is acknowledged.
   std::uint64_t low_water() const { return low_water_.load(std::memory_order_acquire); }
@@ -88,7 +93,7 @@ class Consumer {
   struct Portion {
     std::span<const std::string_view> items;
     Span span;
-    std::shared_ptr<const void> owner;
+    const std::shared_ptr<const void>* owner = nullptr;
   };
   using Sink = std::function<void(const Portion&)>;
 

@@ -42,7 +42,7 @@ class DiskLogReader : public QueueLogReader {
   }
 
   const Block& block() const override { return reader_->block(); }
-  std::shared_ptr<const void> owner() const override { return reader_->window(); }
+  const std::shared_ptr<const void>& owner() const override { return reader_->window_owner(); }
   std::uint64_t segment() const override { return state_.identity.number; }
   LogCount count_before() const override {
     return {state_.bytes_before + block().offset - log_.format().header_bytes(),

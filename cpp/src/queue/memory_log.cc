@@ -17,12 +17,12 @@ class MemoryLogReader : public QueueLogReader {
     const std::uint64_t wanted = position.sequence;
     const bool current = batch_ != nullptr && batch_->block.first_sequence <= wanted &&
                          wanted < batch_->block.end_sequence();
-    if (!current) batch_ = log_.Find(wanted);
+    if (!current) owner_ = batch_ = log_.Find(wanted);
     return batch_ == nullptr ? ReadEvent::kEnd : ReadEvent::kBlock;
   }
 
   const Block& block() const override { return batch_->block; }
-  std::shared_ptr<const void> owner() const override { return batch_; }
+  const std::shared_ptr<const void>& owner() const override { return owner_; }
   std::uint64_t segment() const override { return 0; }
   LogCount count_before() const override { return {batch_->block.offset, batch_->items_before}; }
   const LogDamage& lost() const override { return nothing_; }
@@ -30,6 +30,7 @@ class MemoryLogReader : public QueueLogReader {
  private:
   const MemoryLog& log_;
   std::shared_ptr<const MemoryBatch> batch_;
+  std::shared_ptr<const void> owner_;  // the same
   const LogDamage nothing_;
 };
 
@@ -65,6 +66,7 @@ Result<std::uint64_t> MemoryLog::Append(std::span<const std::string_view> items,
   end_.bytes += stored;
   end_.items += items.size();
   const std::uint64_t first = batch->block.first_sequence;
+  if (batches_.empty()) free_at_.store(batch->block.end_sequence(), std::memory_order_release);
   batches_.push_back(std::move(batch));
   return first;
 }
@@ -93,11 +95,17 @@ Status MemoryLog::FreeBefore(std::uint64_t sequence) {
   while (!batches_.empty() && batches_.front()->block.end_sequence() <= sequence) {
     batches_.pop_front();
   }
+  free_at_.store(batches_.empty() ? UINT64_MAX : batches_.front()->block.end_sequence(),
+                 std::memory_order_release);
   return Status::Ok();
 }
 
 std::shared_ptr<const MemoryBatch> MemoryLog::Find(std::uint64_t sequence) const {
   const MutexLock lock(mutex_);
+  // The usual one: what is before it was freed.
+  if (!batches_.empty() && sequence < batches_.front()->block.end_sequence()) {
+    return batches_.front();
+  }
   const auto found = std::upper_bound(batches_.begin(), batches_.end(), sequence,
                                       [](std::uint64_t wanted, const auto& batch) {
                                         return wanted < batch->block.end_sequence();

@@ -1,6 +1,7 @@
 // Items in memory, in batches as they were appended.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <string>
 
@@ -23,7 +24,7 @@ class MemoryLog : public QueueLog {
   Result<std::uint64_t> Append(std::span<const std::string_view> items, bool through) override
       TOPICDB_EXCLUDES(mutex_);
   std::uint64_t begin_sequence() const override TOPICDB_EXCLUDES(mutex_);
-  std::uint64_t free_at() const override { return 0; }
+  std::uint64_t free_at() const override { return free_at_.load(std::memory_order_acquire); }
   std::uint64_t end_sequence() const override TOPICDB_EXCLUDES(mutex_);
   LogCount end_count() const override TOPICDB_EXCLUDES(mutex_);
   std::unique_ptr<QueueLogReader> NewReader() override;
@@ -38,6 +39,7 @@ class MemoryLog : public QueueLog {
   std::deque<std::shared_ptr<const MemoryBatch>> batches_ TOPICDB_GUARDED_BY(mutex_);
   std::uint64_t next_sequence_ TOPICDB_GUARDED_BY(mutex_);
   LogCount end_ TOPICDB_GUARDED_BY(mutex_);
+  std::atomic<std::uint64_t> free_at_{UINT64_MAX};  // the end of the first batch
 };
 
 }  // namespace topicdb

@@ -19,9 +19,10 @@ class CursorHandle : public QueueCursor {
 
   const std::string& name() const override { return consumer_->name(); }
   std::uint64_t id() const override { return consumer_->id(); }
-  Result<Delivery> Pop(const PopLimits& limits, std::optional<std::chrono::microseconds> timeout,
-                       const InterruptCheck& interrupted) override {
-    return queue_->Pop(*consumer_, limits, timeout, interrupted);
+  Status PopInto(Delivery* delivery, const PopLimits& limits,
+                 std::optional<std::chrono::microseconds> timeout,
+                 const InterruptCheck& interrupted) override {
+    return queue_->Pop(*consumer_, limits, timeout, interrupted, delivery);
   }
   Status Ack(std::span<const SequenceRange> ranges) override {
     return queue_->Ack(*consumer_, ranges);
@@ -100,6 +101,14 @@ Status CheckOptions(const std::string& path, const QueueOptions& options) {
 }
 }  // namespace
 
+Result<Delivery> QueueCursor::Pop(const PopLimits& limits,
+                                  std::optional<std::chrono::microseconds> timeout,
+                                  const InterruptCheck& interrupted) {
+  Delivery delivery;
+  TOPICDB_RETURN_IF_ERROR(PopInto(&delivery, limits, timeout, interrupted));
+  return delivery;
+}
+
 const char* NameOf(DropReason reason) {
   switch (reason) {
     case DropReason::kOverflow: return "overflow";
@@ -133,7 +142,7 @@ Status QueueImpl::CheckConsumer(const Consumer& consumer) const {
 
 Result<std::shared_ptr<Consumer>> QueueImpl::GetConsumer(const std::string& name,
                                                          bool from_newest) {
-  const ReaderLock lifecycle(lifecycle_);
+  const CallGate::Call call(gate_);
   TOPICDB_RETURN_IF_ERROR(CheckUsable());
   TOPICDB_RETURN_IF_ERROR(CheckCursorName(name));
   std::shared_ptr<Consumer> consumer;
@@ -157,7 +166,7 @@ Result<std::shared_ptr<Consumer>> QueueImpl::GetConsumer(const std::string& name
 }
 
 Status QueueImpl::RemoveConsumer(const std::string& name) {
-  const ReaderLock lifecycle(lifecycle_);
+  const CallGate::Call call(gate_);
   TOPICDB_RETURN_IF_ERROR(CheckUsable());
   if (name == kDefaultCursor) return InvalidArgument("the default cursor cannot be removed");
   {
@@ -186,61 +195,66 @@ void QueueImpl::StopBefore(Consumer& consumer, const PopLimits& limits, Delivery
   NotifyItems();
 }
 
-Result<Delivery> QueueImpl::Pop(Consumer& consumer, const PopLimits& limits,
-                                std::optional<std::chrono::microseconds> timeout,
-                                const InterruptCheck& interrupted) {
-  if (forked()) return Forked(Name() + " was opened by the parent process; open it here");
-  const ReaderLock lifecycle(lifecycle_);
+void QueueImpl::WaitForItems(const Consumer& consumer, Clock::time_point until) {
+  item_waiters_.fetch_add(1);
+  {
+    const MutexLock lock(signal_mutex_);
+    if (!closed() && !consumer.HasWaiting()) signal_.WaitUntil(signal_mutex_, until);
+  }
+  item_waiters_.fetch_sub(1);
+}
+
+Status QueueImpl::Pop(Consumer& consumer, const PopLimits& limits,
+                      std::optional<std::chrono::microseconds> timeout,
+                      const InterruptCheck& interrupted, Delivery* delivery) {
+  const CallGate::Call call(gate_);
   if (limits.count == 0 || limits.bytes == 0) {
     return InvalidArgument("count and bytes must be at least 1");
   }
-  const auto begun = Clock::now();
+  std::optional<Clock::time_point> deadline;
   while (true) {
     TOPICDB_RETURN_IF_ERROR(CheckConsumer(consumer));
+    delivery->clear();
     ReadReport report;
-    Result<Delivery> delivery = consumer.Pop(limits, &report);
+    const Status status = consumer.Pop(limits, delivery, &report);
     Tell(report);
-    if (!delivery.ok()) return delivery;
+    TOPICDB_RETURN_IF_ERROR(status);
     if (!delivery->empty()) {
-      StopBefore(consumer, limits, &*delivery);
-      return delivery;
+      StopBefore(consumer, limits, delivery);
+      return Status::Ok();
     }
-    if (timeout.has_value() && Clock::now() - begun >= *timeout) return delivery;
+    if (timeout == std::chrono::microseconds(0)) return Status::Ok();
+    const auto now = Clock::now();
+    if (timeout.has_value() && !deadline.has_value()) deadline = now + *timeout;
+    if (deadline.has_value() && now >= *deadline) return Status::Ok();
     if (interrupted != nullptr && interrupted()) return Interrupted();
-    auto until = Clock::now() + kInterruptInterval;
-    if (timeout.has_value()) until = std::min(until, begun + *timeout);
-    item_waiters_.fetch_add(1);
-    {
-      const MutexLock lock(signal_mutex_);
-      if (!closed() && !consumer.HasWaiting()) signal_.WaitUntil(signal_mutex_, until);
-    }
-    item_waiters_.fetch_sub(1);
+    const auto until = now + kInterruptInterval;
+    WaitForItems(consumer, deadline.has_value() ? std::min(until, *deadline) : until);
   }
 }
 
 Status QueueImpl::Ack(Consumer& consumer, std::span<const SequenceRange> ranges) {
-  if (forked()) return Forked(Name() + " was opened by the parent process; open it here");
-  const ReaderLock lifecycle(lifecycle_);
+  const CallGate::Call call(gate_);
   TOPICDB_RETURN_IF_ERROR(CheckConsumer(consumer));
   if (!consumer.Ack(ranges)) return Status::Ok();
   NotifyRoom();
   if (options_.mode == QueueMode::kDisk || options_.mode == QueueMode::kOffload) WakeKeeper();
   // They are acknowledged; what cannot be freed now is freed later.
-  FreeAcknowledged().IgnoreError();
+  if (consumer.low_water() >= free_at_.load(std::memory_order_acquire)) {
+    FreeAcknowledged().IgnoreError();
+  }
   return Status::Ok();
 }
 
 Status QueueImpl::Nack(Consumer& consumer, std::span<const SequenceRange> ranges) {
-  if (forked()) return Forked(Name() + " was opened by the parent process; open it here");
-  const ReaderLock lifecycle(lifecycle_);
+  const CallGate::Call call(gate_);
   TOPICDB_RETURN_IF_ERROR(CheckConsumer(consumer));
   if (consumer.Nack(ranges)) NotifyItems();
   return Status::Ok();
 }
 
 Result<std::optional<std::string>> QueueImpl::Peek(Consumer& consumer) {
-  if (forked()) return Forked(Name() + " was opened by the parent process; open it here");
-  const ReaderLock lifecycle(lifecycle_);
+  const CallGate::Call call(gate_);
   TOPICDB_RETURN_IF_ERROR(CheckConsumer(consumer));
   ReadReport report;
   auto item = consumer.Peek(&report);
@@ -249,14 +263,13 @@ Result<std::optional<std::string>> QueueImpl::Peek(Consumer& consumer) {
 }
 
 Result<CursorStats> QueueImpl::GetCursorStats(Consumer& consumer) {
-  if (forked()) return Forked(Name() + " was opened by the parent process; open it here");
-  const ReaderLock lifecycle(lifecycle_);
+  const CallGate::Call call(gate_);
   TOPICDB_RETURN_IF_ERROR(CheckConsumer(consumer));
   return consumer.stats();
 }
 
 Status QueueImpl::Flush() {
-  const ReaderLock lifecycle(lifecycle_);
+  const CallGate::Call call(gate_);
   TOPICDB_RETURN_IF_ERROR(CheckUsable());
   TOPICDB_RETURN_IF_ERROR(CheckPoison());
   ReadReport report;
@@ -270,7 +283,7 @@ Status QueueImpl::Flush() {
 }
 
 Status QueueImpl::Purge() {
-  const ReaderLock lifecycle(lifecycle_);
+  const CallGate::Call call(gate_);
   TOPICDB_RETURN_IF_ERROR(CheckUsable());
   ReadReport report;
   {
@@ -285,7 +298,7 @@ Status QueueImpl::Purge() {
 }
 
 Result<QueueStats> QueueImpl::GetStats() {
-  const ReaderLock lifecycle(lifecycle_);
+  const CallGate::Call call(gate_);
   TOPICDB_RETURN_IF_ERROR(CheckUsable());
   QueueStats stats;
   {

@@ -211,7 +211,7 @@ Result<std::uint64_t> QueueImpl::AppendLocked(std::span<const std::string_view> 
 Result<QueueReceipt> QueueImpl::Append(std::span<const std::string_view> items,
                                        std::optional<Durability> wanted,
                                        const InterruptCheck& interrupted) {
-  const ReaderLock lifecycle(lifecycle_);
+  const CallGate::Call call(gate_);
   TOPICDB_RETURN_IF_ERROR(CheckUsable());
   TOPICDB_RETURN_IF_ERROR(CheckPoison());
   TOPICDB_RETURN_IF_ERROR(CheckItems(items));

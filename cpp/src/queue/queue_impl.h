@@ -1,8 +1,7 @@
 // A buffer queue; see Queue in topicdb/queue.h.
 //
-// Lock order: lifecycle_, append_mutex_, consumers_mutex_, signal_mutex_, a consumer's mutex, the
-// log's mutex. The others are taken last. Callbacks of the user are called with none of them held
-// but lifecycle_, shared.
+// Lock order: append_mutex_, consumers_mutex_, signal_mutex_, a consumer's mutex, the log's mutex. The
+// others are taken last. Callbacks of the user are called with none of them held.
 #pragma once
 
 #include <atomic>
@@ -15,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/call_gate.h"
 #include "base/fork_guard.h"
 #include "base/mutex.h"
 #include "queue/consumer.h"
@@ -38,9 +38,9 @@ class QueueImpl {
   // To be called once, before anything else.
   Status Open();
   // After Open failed: closes what it had opened, and changes nothing on disk.
-  void Abandon() TOPICDB_EXCLUDES(lifecycle_);
-  Status Close() TOPICDB_EXCLUDES(lifecycle_);
-  bool closed() const { return closing_.load(std::memory_order_acquire); }
+  void Abandon();
+  Status Close();
+  bool closed() const { return gate_.closed(); }
   bool forked() const { return fork_guard_.Forked(); }
   const std::string& path() const { return path_; }
 
@@ -53,9 +53,9 @@ class QueueImpl {
   Status Purge();
   Result<QueueStats> GetStats();
 
-  Result<Delivery> Pop(Consumer& consumer, const PopLimits& limits,
-                       std::optional<std::chrono::microseconds> timeout,
-                       const InterruptCheck& interrupted);
+  Status Pop(Consumer& consumer, const PopLimits& limits,
+             std::optional<std::chrono::microseconds> timeout, const InterruptCheck& interrupted,
+             Delivery* delivery);
   Status Ack(Consumer& consumer, std::span<const SequenceRange> ranges);
   Status Nack(Consumer& consumer, std::span<const SequenceRange> ranges);
   Result<std::optional<std::string>> Peek(Consumer& consumer);
@@ -66,8 +66,8 @@ class QueueImpl {
   void StopBefore(Consumer& consumer, const PopLimits& limits, Delivery* delivery);
 
   std::string Name() const { return path_.empty() ? "the queue in memory" : "queue " + path_; }
-  Status CheckUsable() const TOPICDB_REQUIRES_SHARED(lifecycle_);
-  Status CheckConsumer(const Consumer& consumer) const TOPICDB_REQUIRES_SHARED(lifecycle_);
+  Status CheckUsable() const;
+  Status CheckConsumer(const Consumer& consumer) const;
 
   // queue_open.cc
   Status OpenFiles(ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
@@ -112,8 +112,12 @@ class QueueImpl {
   // queue_sync.cc
   // Fsyncs what was appended before, together with other callers. A failure poisons the queue.
   Status SyncAppended() TOPICDB_EXCLUDES(sync_mutex_);
+  // Fsyncs for all callers that wait. REQUIRES: !syncing_
+  void LeadSync(DiskLog& log) TOPICDB_REQUIRES(sync_mutex_);
   Status CheckPoison() const TOPICDB_EXCLUDES(sync_mutex_);
   Status SaveCursors(bool sync) TOPICDB_EXCLUDES(files_mutex_);
+  // Waits for something to pop, no longer than `until`.
+  void WaitForItems(const Consumer& consumer, Clock::time_point until);
   // Frees what every cursor has acknowledged, if that is worth while.
   Status FreeAcknowledged() TOPICDB_EXCLUDES(append_mutex_);
   std::shared_ptr<DiskLog> disk() TOPICDB_EXCLUDES(append_mutex_);
@@ -132,8 +136,7 @@ class QueueImpl {
   const std::string path_;
   const QueueOptions options_;
   const ForkGuard fork_guard_;
-  std::atomic<bool> closing_{false};
-  mutable SharedMutex lifecycle_;  // shared by calls, alone by Close
+  CallGate gate_;  // each public call is in it
 
   Mutex append_mutex_;  // of everything that makes the log longer or another one
   CondVar room_;
@@ -159,6 +162,11 @@ class QueueImpl {
 
   mutable Mutex sync_mutex_;
   CondVar synced_;
+  CondVar gathered_;
+  std::size_t sync_callers_ TOPICDB_GUARDED_BY(sync_mutex_) = 0;
+  std::size_t sync_width_ TOPICDB_GUARDED_BY(sync_mutex_) = 0;  // callers that the last one served
+  std::size_t gather_target_ TOPICDB_GUARDED_BY(sync_mutex_) = SIZE_MAX;
+  Clock::duration sync_time_ TOPICDB_GUARDED_BY(sync_mutex_){};  // of the last one
   bool syncing_ TOPICDB_GUARDED_BY(sync_mutex_) = false;
   std::uint64_t sync_begun_ TOPICDB_GUARDED_BY(sync_mutex_) = 0;
   std::uint64_t sync_ended_ TOPICDB_GUARDED_BY(sync_mutex_) = 0;

@@ -40,7 +40,7 @@ class QueueLogReader {
   virtual Result<ReadEvent> Load(const LogPosition& position) = 0;
 
   virtual const Block& block() const = 0;
-  virtual std::shared_ptr<const void> owner() const = 0;  // of the bytes of the block's items
+  virtual const std::shared_ptr<const void>& owner() const = 0;  // of the bytes of the block's items
   virtual std::uint64_t segment() const = 0;              // of the block
   virtual LogCount count_before() const = 0;              // of the block
   virtual const LogDamage& lost() const = 0;

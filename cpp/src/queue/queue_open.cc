@@ -133,7 +133,7 @@ Status QueueImpl::CloseFiles(ReadReport* report) {
 
 Status QueueImpl::Close() {
   if (forked()) return Forked(Name() + " was opened by the parent process");
-  if (closing_.exchange(true)) return Status::Ok();
+  if (!gate_.Close()) return Status::Ok();
   {
     const MutexLock lock(signal_mutex_);
     signal_.NotifyAll();
@@ -142,7 +142,7 @@ Status QueueImpl::Close() {
     const MutexLock lock(append_mutex_);
     room_.NotifyAll();
   }
-  const WriterLock lifecycle(lifecycle_);
+  gate_.WaitForCalls();
   StopKeeper();
   ReadReport report;
   Status status = CheckPoison();  // what is on disk is not known: to be found out when it is opened
@@ -159,7 +159,7 @@ Status QueueImpl::Close() {
 }
 
 void QueueImpl::Abandon() {
-  closing_ = true;
+  gate_.Close();
   const MutexLock lock(files_mutex_);
   files_.reset();
 }

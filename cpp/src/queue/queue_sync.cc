@@ -5,6 +5,10 @@
 
 namespace topicdb {
 
+namespace {
+constexpr std::chrono::milliseconds kGatherMax{5};
+}  // namespace
+
 std::shared_ptr<DiskLog> QueueImpl::disk() {
   const MutexLock lock(append_mutex_);
   return memory_ == nullptr ? disk_ : nullptr;
@@ -20,30 +24,47 @@ Status QueueImpl::SyncAppended() {
   const std::shared_ptr<DiskLog> log = disk();
   if (log == nullptr) return Status::Ok();
   const MutexLock lock(sync_mutex_);
+  if (++sync_callers_ >= gather_target_) gathered_.NotifyAll();
   // One that is under way may have begun before the append.
   const std::uint64_t wanted = sync_begun_ + 1;
-  while (sync_ended_ < wanted) {
-    if (poisoned_.load(std::memory_order_acquire)) return StorageFault(poison_);
+  while (sync_ended_ < wanted && !poisoned_.load(std::memory_order_acquire)) {
     if (syncing_) {
       synced_.Wait(sync_mutex_);
-      continue;
-    }
-    syncing_ = true;
-    const std::uint64_t begun = ++sync_begun_;
-    sync_mutex_.Unlock();
-    const Status status = log->segments().Sync();
-    sync_mutex_.Lock();
-    syncing_ = false;
-    if (status.ok()) {
-      sync_ended_ = begun;
     } else {
-      poison_ = status.message() + "; what was appended is perhaps not safe, and " + Name() +
-                " takes nothing more until it is opened again";
-      poisoned_.store(true, std::memory_order_release);
+      LeadSync(*log);
     }
-    synced_.NotifyAll();
   }
-  return Status::Ok();
+  --sync_callers_;
+  return sync_ended_ < wanted ? StorageFault(poison_) : Status::Ok();
+}
+
+void QueueImpl::LeadSync(DiskLog& log) {
+  syncing_ = true;
+  // Those that the last one served are on their way back with their next append: together they
+  // cost as much as one alone.
+  gather_target_ = sync_width_;
+  const auto patience = Clock::now() + std::min<Clock::duration>(sync_time_, kGatherMax);
+  while (sync_callers_ < gather_target_ && Clock::now() < patience) {
+    gathered_.WaitUntil(sync_mutex_, patience);
+  }
+  gather_target_ = SIZE_MAX;
+  sync_width_ = sync_callers_;
+  const std::uint64_t begun = ++sync_begun_;
+  sync_mutex_.Unlock();
+  const auto started = Clock::now();
+  const Status status = log.segments().Sync();
+  const auto took = Clock::now() - started;
+  sync_mutex_.Lock();
+  sync_time_ = took;
+  syncing_ = false;
+  if (status.ok()) {
+    sync_ended_ = begun;
+  } else {
+    poison_ = status.message() + "; what was appended is perhaps not safe, and " + Name() +
+              " takes nothing more until it is opened again";
+    poisoned_.store(true, std::memory_order_release);
+  }
+  synced_.NotifyAll();
 }
 
 Status QueueImpl::SaveCursors(bool sync) {
@@ -71,7 +92,11 @@ Status QueueImpl::FreeAcknowledged() {
   if (low_water < free_at_.load(std::memory_order_acquire)) return Status::Ok();
   {
     const MutexLock lock(append_mutex_);
-    if (memory_ != nullptr) return memory_->FreeBefore(std::min(low_water, LowWater()));
+    if (memory_ != nullptr) {
+      const Status status = memory_->FreeBefore(std::min(low_water, LowWater()));
+      free_at_.store(memory_->free_at(), std::memory_order_release);
+      return status;
+    }
   }
   // First the cursors: or after a loss of power what they have not acknowledged would be missing.
   TOPICDB_RETURN_IF_ERROR(SaveCursors(/*sync=*/true));

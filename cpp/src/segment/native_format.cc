@@ -270,16 +270,20 @@ class NativeFormat : public SegmentFormat {
     PutLittle(header + kFieldsBegin + 8, items.size(), 4);
     PutLittle(header + kBodyBytesAt, body_bytes, 4);
     header[kBodyBytesAt + 4] = static_cast<char>(complete ? kComplete : kContinues);
-    const std::uint32_t fields_crc =
-        CrcAt(identity, offset, {header + kFieldsBegin, kFieldsBytes});
-    const std::string_view padded(header + kFrameHeaderBytes,
-                                  out->size() - begin - kFrameHeaderBytes);
-    PutLittle(header + kBodyCrcAt, Crc32(padded, fields_crc), 4);
-    PutLittle(header + kCheckAt, Crc32({header + kBodyCrcAt, 4}, fields_crc), 4);
+    StampNativeFrame(identity, offset, std::span(header, out->size() - begin));
   }
 };
 
 }  // namespace
+
+void StampNativeFrame(const SegmentIdentity& identity, std::uint64_t offset,
+                      std::span<char> frame) {
+  char* const header = frame.data();
+  const std::uint32_t fields_crc = CrcAt(identity, offset, {header + kFieldsBegin, kFieldsBytes});
+  const std::string_view padded(header + kFrameHeaderBytes, frame.size() - kFrameHeaderBytes);
+  PutLittle(header + kBodyCrcAt, Crc32(padded, fields_crc), 4);
+  PutLittle(header + kCheckAt, Crc32({header + kBodyCrcAt, 4}, fields_crc), 4);
+}
 
 const SegmentFormat& NativeSegmentFormat() {
   static const NativeFormat format;

@@ -118,6 +118,9 @@ class SegmentFormat {
 
 // TopicDB's own.
 const SegmentFormat& NativeSegmentFormat();
+// Puts the checksums into a frame of that format. REQUIRES: frame.size() >= 32
+void StampNativeFrame(const SegmentIdentity& identity, std::uint64_t offset,
+                      std::span<char> frame);
 // EMQX's replayq 0.5: writes its layout v1, reads v0 as well. The number of item i (from 1) of
 // segment s is s * 2^32 + i.
 const SegmentFormat& ReplayqSegmentFormat();

@@ -1,7 +1,6 @@
 #include "segment/segment_reader.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace topicdb {
 
@@ -35,10 +34,10 @@ Status SegmentReader::Fill(std::size_t size, std::uint64_t limit_offset) {
   if (!fits) {
     auto next = std::make_shared<SegmentWindow>(std::max(size, kWindowBytes));
     next->offset = offset_;
-    std::memcpy(next->bytes.get(), rest.data(), rest.size());
+    rest.copy(next->bytes.get(), rest.size());
     next->size = rest.size();
     window_ = std::move(next);
-    shared_window_ = window_;
+    window_owner_ = window_;
   }
   // Bytes behind those that were read: nobody refers to them yet.
   const std::uint64_t from = window_->offset + window_->size;

@@ -57,7 +57,8 @@ class SegmentReader {
   const Block& block() const { return block_; }
   const LostItems& lost() const { return lost_; }
   // What the items of block() refer to.
-  const std::shared_ptr<const SegmentWindow>& window() const { return shared_window_; }
+  const SegmentWindow& window() const { return *window_; }
+  const std::shared_ptr<const void>& window_owner() const { return window_owner_; }
   std::uint64_t offset() const { return offset_; }
   std::uint64_t sequence() const { return sequence_; }
 
@@ -77,7 +78,7 @@ class SegmentReader {
   std::uint64_t offset_;
   std::uint64_t sequence_;
   std::shared_ptr<SegmentWindow> window_;
-  std::shared_ptr<const SegmentWindow> shared_window_;
+  std::shared_ptr<const void> window_owner_;  // the same
   Block block_;
   LostItems lost_;
 };
