@@ -22,11 +22,6 @@ bool CanWait(const QueuedCommit& commit) { return WantsSync(commit) && !commit.i
 
 }  // namespace
 
-const std::shared_ptr<Waiter>& Waiter::OfThread() {
-  thread_local const std::shared_ptr<Waiter> waiter = std::make_shared<Waiter>();
-  return waiter;
-}
-
 CommitQueue::CommitQueue(CommitSink* sink, const CommitOptions& options)
     : sink_(sink), options_(options) {}
 

@@ -17,6 +17,7 @@
 #include "base/call_gate.h"
 #include "base/fork_guard.h"
 #include "base/mutex.h"
+#include "base/waiter.h"
 #include "queue/consumer.h"
 #include "queue/memory_log.h"
 #include "queue/queue_files.h"
@@ -161,7 +162,7 @@ class QueueImpl {
   std::atomic<std::uint32_t> item_waiters_{0};
 
   mutable Mutex sync_mutex_;
-  CondVar synced_;
+  std::vector<std::shared_ptr<Waiter>> sync_waiters_ TOPICDB_GUARDED_BY(sync_mutex_);
   CondVar gathered_;
   std::size_t sync_callers_ TOPICDB_GUARDED_BY(sync_mutex_) = 0;
   std::size_t sync_width_ TOPICDB_GUARDED_BY(sync_mutex_) = 0;  // callers that the last one served

@@ -29,7 +29,12 @@ Status QueueImpl::SyncAppended() {
   const std::uint64_t wanted = sync_begun_ + 1;
   while (sync_ended_ < wanted && !poisoned_.load(std::memory_order_acquire)) {
     if (syncing_) {
-      synced_.Wait(sync_mutex_);
+      const std::shared_ptr<Waiter>& waiter = Waiter::OfThread();
+      waiter->Arm();
+      sync_waiters_.push_back(waiter);
+      sync_mutex_.Unlock();
+      waiter->Wait();
+      sync_mutex_.Lock();
     } else {
       LeadSync(*log);
     }
@@ -64,7 +69,10 @@ void QueueImpl::LeadSync(DiskLog& log) {
               " takes nothing more until it is opened again";
     poisoned_.store(true, std::memory_order_release);
   }
-  synced_.NotifyAll();
+  const auto waiters = std::exchange(sync_waiters_, {});
+  sync_mutex_.Unlock();  // or they would only wait for it
+  for (const auto& waiter : waiters) waiter->Wake();
+  sync_mutex_.Lock();
 }
 
 Status QueueImpl::SaveCursors(bool sync) {
