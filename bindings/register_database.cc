@@ -1,6 +1,6 @@
-#include "durability.h"
 #include "arrow_capsules.h"
 #include "completions.h"
+#include "durability.h"
 #include "messages.h"
 #include "register.h"
 #include "topicdb/tail.h"

@@ -5,6 +5,7 @@
 #include "durability.h"
 #include "register.h"
 #include "topicdb/queue.h"
+#include "topicdb/queue_inspector.h"
 
 namespace topicdb::python {
 
@@ -39,7 +40,8 @@ class Callable {
   std::shared_ptr<const py::object> function_;
 };
 
-// Items of an append. Bytes objects cannot change, so those are only held; of others a copy is made.
+// Items of an append. Bytes objects cannot change, so those are only held; of others a copy is
+// made.
 class HeldItems {
  public:
   explicit HeldItems(const py::object& items) {
@@ -171,8 +173,8 @@ py::tuple Append(Queue& self, const py::object& items,
                  const std::optional<std::string>& durability) {
   const HeldItems held(items);
   const auto wanted = ParseDurability(durability);
-  const QueueReceipt receipt = Unwrap(
-      WithoutGil([&] { return self.Append(held.views(), wanted, &PythonInterrupts); }));
+  const QueueReceipt receipt =
+      Unwrap(WithoutGil([&] { return self.Append(held.views(), wanted, &PythonInterrupts); }));
   return py::make_tuple(receipt.items.first, receipt.items.count, NameOf(receipt.durability));
 }
 
@@ -180,8 +182,7 @@ py::list ItemsOf(const Delivery& delivery) {
   py::list items(delivery.items.size());
   for (std::size_t i = 0; i < delivery.items.size(); ++i) {
     const std::string_view item = delivery.items[i];
-    PyObject* bytes =
-        PyBytes_FromStringAndSize(item.data(), static_cast<Py_ssize_t>(item.size()));
+    PyObject* bytes = PyBytes_FromStringAndSize(item.data(), static_cast<Py_ssize_t>(item.size()));
     if (bytes == nullptr) throw py::error_already_set();
     PyList_SET_ITEM(items.ptr(), static_cast<Py_ssize_t>(i), bytes);
   }
@@ -250,6 +251,14 @@ py::dict StatsOf(const CursorStats& stats) {
   return result;
 }
 
+py::list ListOf(const std::vector<QueueDamage>& damage) {
+  py::list result;
+  for (const QueueDamage& found : damage) {
+    result.append(py::make_tuple(found.path, found.what, found.items.first, found.items.count));
+  }
+  return result;
+}
+
 py::dict StatsOf(const QueueStats& stats) {
   py::dict result;
   result["next_sequence"] = stats.next_sequence;
@@ -260,18 +269,57 @@ py::dict StatsOf(const QueueStats& stats) {
   py::list cursors;
   for (const CursorStats& cursor : stats.cursors) cursors.append(StatsOf(cursor));
   result["cursors"] = cursors;
-  py::list damage;
-  for (const QueueDamage& found : stats.damage) {
-    damage.append(py::make_tuple(found.path, found.what, found.items.first, found.items.count));
-  }
-  result["damage"] = damage;
+  result["damage"] = ListOf(stats.damage);
   return result;
 }
 
+py::dict InfoOf(const QueueInfo& info) {
+  py::dict result;
+  result["format"] = info.format == QueueFormat::kReplayq ? "replayq" : "topicdb";
+  result["closed"] = info.closed;
+  py::list segments;
+  for (const SegmentInfo& segment : info.segments) {
+    segments.append(py::make_tuple(segment.path, segment.number, segment.items.first,
+                                   segment.items.count, segment.bytes, segment.sealed));
+  }
+  result["segments"] = segments;
+  py::list cursors;
+  for (const CursorInfo& cursor : info.cursors) {
+    cursors.append(
+        py::make_tuple(cursor.name, cursor.low_water, cursor.next_sequence, cursor.unacknowledged));
+  }
+  result["cursors"] = cursors;
+  result["damage"] = ListOf(info.damage);
+  return result;
+}
+
+void RegisterInspector(py::module_& module) {
+  py::class_<QueueInspector>(module, "QueueInspector", "Looks at the files of a queue.",
+                             py::release_gil_before_calling_cpp_dtor())
+      .def(py::init([](const std::string& path) {
+             return Unwrap(WithoutGil([&] { return QueueInspector::Open(path); }));
+           }),
+           py::arg("path"))
+      .def("info", [](const QueueInspector& self) { return InfoOf(self.info()); })
+      .def("next", [](QueueInspector& self) {
+        const auto items = Unwrap(WithoutGil([&] { return self.Next(); }));
+        py::list result;
+        for (const auto& [sequence, item] : items) {
+          result.append(py::make_tuple(sequence, py::bytes(item.data(), item.size())));
+        }
+        return result;
+      });
+  module.def(
+      "repair_queue",
+      [](const std::string& path) {
+        return ListOf(Unwrap(WithoutGil([&] { return RepairQueue(path); })));
+      },
+      py::arg("path"));
+}
+
 void RegisterCursor(py::module_& module) {
-  py::class_<QueueCursor, std::shared_ptr<QueueCursor>>(module, "QueueCursor",
-                                                        "A consumer of a queue.",
-                                                        py::release_gil_before_calling_cpp_dtor())
+  py::class_<QueueCursor, std::shared_ptr<QueueCursor>>(
+      module, "QueueCursor", "A consumer of a queue.", py::release_gil_before_calling_cpp_dtor())
       .def_property_readonly("name", &QueueCursor::name)
       .def_property_readonly("id", &QueueCursor::id)
       .def("pop", &Pop, py::arg("count"), py::arg("bytes"), py::arg("at_least"),
@@ -315,12 +363,12 @@ void RegisterQueue(py::module_& module) {
             if (queues < 1) throw py::value_error("queues must be at least 1");
             return self.bytes_max() / static_cast<std::uint64_t>(queues);
           },
-          py::arg("queues"),
-          "An equal part of it, as max_total_bytes of each of so many queues.");
+          py::arg("queues"), "An equal part of it, as max_total_bytes of each of so many queues.");
   RegisterCursor(module);
+  RegisterInspector(module);
   py::class_<Queue>(module, "Queue", "A buffer queue.", py::release_gil_before_calling_cpp_dtor())
-      .def(py::init(&OpenQueue), py::arg("path"), py::kw_only(), py::arg("mode"),
-           py::arg("format"), py::arg("segment_bytes"), py::arg("max_total_bytes"), py::arg("item_bytes_max"),
+      .def(py::init(&OpenQueue), py::arg("path"), py::kw_only(), py::arg("mode"), py::arg("format"),
+           py::arg("segment_bytes"), py::arg("max_total_bytes"), py::arg("item_bytes_max"),
            py::arg("overflow"), py::arg("block_timeout_us"), py::arg("durability"),
            py::arg("flush_interval_us"), py::arg("sync_interval_us"), py::arg("budget"),
            py::arg("memory_is_high"), py::arg("on_drop"))
@@ -340,9 +388,7 @@ void RegisterQueue(py::module_& module) {
       .def("flush", [](Queue& self) { Check(WithoutGil([&] { return self.Flush(); })); })
       .def("purge", [](Queue& self) { Check(WithoutGil([&] { return self.Purge(); })); })
       .def("stats",
-           [](Queue& self) {
-             return StatsOf(Unwrap(WithoutGil([&] { return self.GetStats(); })));
-           })
+           [](Queue& self) { return StatsOf(Unwrap(WithoutGil([&] { return self.GetStats(); }))); })
       .def("close", [](Queue& self) { Check(WithoutGil([&] { return self.Close(); })); })
       .def_property_readonly("closed", &Queue::closed)
       .def_property_readonly("path", &Queue::path);

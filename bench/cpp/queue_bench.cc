@@ -1,8 +1,8 @@
 // The buffer queue beside plain writing and reading of checksummed records: one table.
 //
-// Plain records have a header of 13 bytes and a CRC-32 each and pass through a buffer of 64 KiB, as in
-// EMQX's replayq: what a process killed loses is up to that. The queue's "none" buffers as much, its
-// "os" hands every append to the operating system before it returns.
+// Plain records have a header of 13 bytes and a CRC-32 each and pass through a buffer of 64 KiB, as
+// in EMQX's replayq: what a process killed loses is up to that. The queue's "none" buffers as much,
+// its "os" hands every append to the operating system before it returns.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -38,7 +38,7 @@ constexpr std::uint64_t kSeed = 20'260'101;
 
 struct Options {
   int rounds = 7;
-  std::uint64_t bytes = std::uint64_t{100} << 20;       // of one turn
+  std::uint64_t bytes = std::uint64_t{100} << 20;     // of one turn
   std::uint64_t open_bytes = std::uint64_t{1} << 30;  // of the queue that is opened and drained
   std::string directory = std::filesystem::temp_directory_path();
   std::string only;  // the case of this name, as "100 B x 1"
@@ -56,8 +56,7 @@ double CpuSeconds() {
 }
 
 double WallSeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 // A figure of /proc/self/status in MiB.
@@ -152,7 +151,8 @@ void ReadPlain(const std::string& path, Digest* digest) {
   std::string buffer(4 * kPlainBufferBytes, '\0');
   std::size_t size = 0;
   for (std::uint64_t offset = 0;;) {
-    const std::size_t count = Must(file->ReadAt(offset, buffer.data() + size, buffer.size() - size));
+    const std::size_t count =
+        Must(file->ReadAt(offset, buffer.data() + size, buffer.size() - size));
     offset += count;
     size += count;
     std::size_t at = 0;
@@ -211,9 +211,8 @@ struct Case {
   const char* pop_target;
 };
 constexpr Case kCases[] = {
-    {100, 1, "none 250", "60"},          {100, 100, "80", "60"},
-    {100, 1'000, "70", "60"},            {1'024, 1, "none 700, os 1800", "-"},
-    {1'024, 100, "600", "350"},          {10'240, 100, "6000", "-"},
+    {100, 1, "none 250", "60"},           {100, 100, "80", "60"},     {100, 1'000, "70", "60"},
+    {1'024, 1, "none 700, os 1800", "-"}, {1'024, 100, "600", "350"}, {10'240, 100, "6000", "-"},
 };
 
 std::string NameOf(const Case& row) {
@@ -227,10 +226,11 @@ void RunQueueTurn(const Options& options, const Case& row, const Items& items, Q
                   Durability durability, std::vector<double>* append, std::vector<double>* pop,
                   Digest* digest) {
   const TempDir directory(options.directory);
-  const std::uint64_t batches = std::max<std::uint64_t>(options.bytes / row.size / row.batch / 4, 1);
+  const std::uint64_t batches =
+      std::max<std::uint64_t>(options.bytes / row.size / row.batch / 4, 1);
   const auto count = static_cast<double>(batches * row.batch);
-  const auto queue = OpenQueue(mode == QueueMode::kMemory ? "" : directory.path() + "/q", mode,
-                               durability);
+  const auto queue =
+      OpenQueue(mode == QueueMode::kMemory ? "" : directory.path() + "/q", mode, durability);
   double begun = CpuSeconds();
   for (std::uint64_t i = 0; i < batches; ++i) Must(queue->Append(items.Batch(i)));
   append->push_back((CpuSeconds() - begun) * 1e9 / count);
@@ -243,7 +243,8 @@ void RunQueueTurn(const Options& options, const Case& row, const Items& items, Q
 void RunPlainTurn(const Options& options, const Case& row, const Items& items,
                   std::vector<double>* append, std::vector<double>* pop, Digest* digest) {
   const TempDir directory(options.directory);
-  const std::uint64_t batches = std::max<std::uint64_t>(options.bytes / row.size / row.batch / 4, 1);
+  const std::uint64_t batches =
+      std::max<std::uint64_t>(options.bytes / row.size / row.batch / 4, 1);
   const auto count = static_cast<double>(batches * row.batch);
   double begun = CpuSeconds();
   {
@@ -332,7 +333,8 @@ void MeasureDurable(const Options& options) {
   PrintRow("durable append of 8 writers", text, "target at least 4 x");
 }
 
-// What a child of this process finds out; it has nothing of ours in memory but what was there before.
+// What a child of this process finds out; it has nothing of ours in memory but what was there
+// before.
 template <typename Body>
 std::vector<double> InChild(Body body) {
   int ends[2];
@@ -385,8 +387,8 @@ void MeasureOpen(const Options& options, std::size_t size) {
   for (int i = 0; i < 5; ++i) clean.push_back(open_and_drain(path, false)[0]);
   const std::vector<double> after_crash = open_and_drain(crashed, false);
   const std::vector<double> drained = open_and_drain(path, true);
-  const std::string name = std::to_string(options.open_bytes >> 20) + " MiB of " +
-                           std::to_string(size) + " B";
+  const std::string name =
+      std::to_string(options.open_bytes >> 20) + " MiB of " + std::to_string(size) + " B";
   char text[128];
   std::snprintf(text, sizeof text, "%.1f ms, after a crash %.1f ms", Median(clean), after_crash[0]);
   PrintRow("open " + name, text, "target 50, 300 ms");

@@ -87,6 +87,11 @@ class Damage(NamedTuple):
     what: str
     sequences: range
 
+    @classmethod
+    def of(cls, found: tuple[str, str, int, int]) -> Damage:
+        path, what, first, count = found
+        return cls(path, what, range(first, first + count))
+
 
 @dataclass(frozen=True, slots=True)
 class CursorStats:
@@ -362,10 +367,7 @@ class Queue(Consumer):
     def stats(self) -> QueueStats:
         stats = self._queue.stats()
         stats["cursors"] = {cursor["name"]: CursorStats(**cursor) for cursor in stats["cursors"]}
-        stats["damage"] = [
-            Damage(path, what, range(first, first + count))
-            for path, what, first, count in stats["damage"]
-        ]
+        stats["damage"] = [Damage.of(found) for found in stats["damage"]]
         return QueueStats(**stats)
 
     def close(self) -> None:

@@ -1,5 +1,6 @@
-// libFuzzer target: what a queue reads from disk. Whatever the bytes are, reading ends, goes forward,
-// and gives items that lie in the bytes; or says that they are damaged. scripts/fuzz.sh runs it.
+// libFuzzer target: what a queue reads from disk. Whatever the bytes are, reading ends, goes
+// forward, and gives items that lie in the bytes; or says that they are damaged. scripts/fuzz.sh
+// runs it.
 #include <unistd.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-"""What replayq does wrong, reproduced against TopicDB's queue: damage, crashes, odd orders of calls.
+"""What replayq does wrong, tried on TopicDB's queue: damage, crashes, odd orders of calls.
 
 D1 to D12 are defects of replayq 0.5; docs/queue.md says what they are.
 """

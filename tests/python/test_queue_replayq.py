@@ -62,7 +62,11 @@ def test_versions_mixed_and_a_commit(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["#{id => 2,segno => 1}.\n", "#{segno=>1 , id=>2, more => [x]}.", "#{'id2' => 9,id => 2,segno => 1}."],
+    [
+        "#{id => 2,segno => 1}.\n",
+        "#{segno=>1 , id=>2, more => [x]}.",
+        "#{'id2' => 9,id => 2,segno => 1}.",
+    ],
 )
 def test_commits_as_they_may_be_written(path: Path, text: str) -> None:
     segment(path, 1).write_bytes(v1(b"a") + v1(b"b") + v1(b"c"))

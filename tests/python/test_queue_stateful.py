@@ -37,9 +37,7 @@ class QueueMachine(RuleBasedStateMachine):
     def open(self) -> None:
         path = None if self.mode == "memory" else self.directory / "q"
         mode: Any = self.mode
-        self.queue = topicdb.Queue.open(
-            path, mode=mode, segment_bytes=4096, flush_interval=0.01
-        )
+        self.queue = topicdb.Queue.open(path, mode=mode, segment_bytes=4096, flush_interval=0.01)
 
     def teardown(self) -> None:
         self.queue.close()

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "topicdb/iterator.h"
 #include "topicdb/interrupt.h"
+#include "topicdb/iterator.h"
 #include "topicdb/message.h"
 #include "topicdb/options.h"
 #include "topicdb/status.h"

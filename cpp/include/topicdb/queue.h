@@ -1,5 +1,5 @@
-// A buffer queue: what producers append is popped, and when it is acknowledged it is gone. In memory,
-// on disk, or on disk when there is much of it.
+// A buffer queue: what producers append is popped, and when it is acknowledged it is gone. In
+// memory, on disk, or on disk when there is much of it.
 #pragma once
 
 #include <atomic>
@@ -122,10 +122,10 @@ struct QueueReceipt {
 };
 
 struct PopLimits {
-  std::size_t count = 1'000;      // at least 1
+  std::size_t count = 1'000;        // at least 1
   std::uint64_t bytes = 2'000'000;  // of items without headers; at least 1
-  // Takes items until they have `bytes`; else ends before the item that would exceed them, but takes
-  // one in any case.
+  // Takes items until they have `bytes`; else ends before the item that would exceed them, but
+  // takes one in any case.
   bool at_least = false;
   // Asked about each item in order, without a lock held: true leaves it and those behind it in the
   // queue. Must not throw. May be empty.
@@ -135,7 +135,7 @@ struct PopLimits {
 // Items that were handed out and are to be acknowledged. Immutable.
 struct Delivery {
   std::vector<std::string_view> items;
-  std::vector<SequenceRange> ranges;                 // their numbers, ascending
+  std::vector<SequenceRange> ranges;                // their numbers, ascending
   std::vector<std::shared_ptr<const void>> owners;  // of the items' bytes
 
   bool empty() const { return items.empty(); }
@@ -166,10 +166,10 @@ struct QueueDamage {
 
 struct QueueStats {
   std::uint64_t next_sequence = 0;
-  std::uint64_t segments = 0;      // files
-  std::uint64_t disk_bytes = 0;    // of segment files
-  std::uint64_t bytes = 0;         // what counts against bytes_max
-  bool on_disk = false;            // whether the next append goes to a file
+  std::uint64_t segments = 0;        // files
+  std::uint64_t disk_bytes = 0;      // of segment files
+  std::uint64_t bytes = 0;           // what counts against bytes_max
+  bool on_disk = false;              // whether the next append goes to a file
   std::vector<CursorStats> cursors;  // by name
   std::vector<QueueDamage> damage;   // since the queue was opened
 };
@@ -198,7 +198,8 @@ class QueueCursor {
   virtual Status PopInto(Delivery* delivery, const PopLimits& limits,
                          std::optional<std::chrono::microseconds> timeout,
                          const InterruptCheck& interrupted = nullptr) = 0;
-  // They are done, whether they are in flight or came back meanwhile. In any order; may be repeated.
+  // They are done, whether they are in flight or came back meanwhile. In any order; may be
+  // repeated.
   virtual Status Ack(std::span<const SequenceRange> ranges) = 0;
   // They are to be popped again, before newer ones. What is not in flight is left as it is.
   virtual Status Nack(std::span<const SequenceRange> ranges) = 0;

@@ -11,7 +11,10 @@ std::atomic<std::uint64_t> ids_given{0};
 }  // namespace
 
 Consumer::Consumer(std::string name, std::uint64_t next_sequence)
-    : name_(std::move(name)), id_(++ids_given), low_water_(next_sequence), next_{next_sequence, 0, 0, 0} {}
+    : name_(std::move(name)),
+      id_(++ids_given),
+      low_water_(next_sequence),
+      next_{next_sequence, 0, 0, 0} {}
 
 std::string Consumer::Encode() const {
   const MutexLock lock(mutex_);
@@ -158,8 +161,8 @@ Consumer::Portion Consumer::Admit(const QueueLogReader& reader, std::size_t begi
   const Block& block = reader.block();
   std::size_t taken = begin;
   while (taken < end) {
-    const std::uint64_t size = budget->stored ? StoredBytes(block, taken, taken + 1)
-                                              : block.items[taken].size();
+    const std::uint64_t size =
+        budget->stored ? StoredBytes(block, taken, taken + 1) : block.items[taken].size();
     if (!budget->Admit(size)) break;
     ++taken;
   }
@@ -208,8 +211,8 @@ Status Consumer::TakeNew(Budget* budget, Span::State state, ReadReport* report, 
     TOPICDB_ASSIGN_OR_RETURN(const ReadEvent event, LoadNext(report));
     if (event == ReadEvent::kEnd) break;
     const Block& block = reader_->block();
-    Portion portion = Admit(*reader_, next_.sequence - block.first_sequence, block.items.size(),
-                            budget);
+    Portion portion =
+        Admit(*reader_, next_.sequence - block.first_sequence, block.items.size(), budget);
     if (portion.items.empty()) break;
     portion.span.state = state;
     if (state != Span::State::kDone) state_.Add(portion.span);
@@ -237,8 +240,7 @@ Result<ReadEvent> Consumer::LoadReturned(ReadReport* report) {
     } else if (event == ReadEvent::kLost) {
       const LogDamage& lost = returned_reader_->lost();
       report->damage.push_back(lost);
-      lost_end = lost.first_sequence > position.sequence ? lost.first_sequence
-                                                         : lost.end_sequence;
+      lost_end = lost.first_sequence > position.sequence ? lost.first_sequence : lost.end_sequence;
     }
     const SequenceRange items{position.sequence,
                               std::min(lost_end, span->items.end()) - position.sequence};
@@ -265,9 +267,8 @@ Status Consumer::TakeReturned(Budget* budget, Span::State state, ReadReport* rep
       break;
     }
     const std::uint64_t count = portion.items.size();
-    const std::uint64_t bytes = count == span->items.count ? span->bytes
-                                                           : std::min(span->bytes,
-                                                                      portion.span.bytes);
+    const std::uint64_t bytes =
+        count == span->items.count ? span->bytes : std::min(span->bytes, portion.span.bytes);
     state_.Take(span, count, bytes, state);
     sink(portion);
   }
@@ -305,8 +306,7 @@ void Consumer::PutBack(std::size_t count, Delivery* delivery) {
   std::vector<SequenceRange> kept;
   std::size_t index = 0;  // of the first item of a range
   for (const SequenceRange& range : delivery->ranges) {
-    const std::size_t keep =
-        std::min<std::size_t>(count - std::min(count, index), range.count);
+    const std::size_t keep = std::min<std::size_t>(count - std::min(count, index), range.count);
     const std::uint64_t cut = range.first + keep;
     if (keep > 0) kept.push_back({range.first, keep});
     if (keep < range.count) {
@@ -389,18 +389,30 @@ bool Consumer::HasWaiting() const {
   return state_.waiting_items() > 0 || log_->end_count().items > next_count_.items;
 }
 
-CursorStats Consumer::stats() const {
-  const MutexLock lock(mutex_);
+CursorStats Consumer::Stats() const {
   CursorStats stats;
   stats.name = name_;
-  const LogCount end = log_->end_count();
-  stats.waiting = end.items - next_count_.items + state_.waiting_items();
+  stats.waiting = state_.waiting_items();
   stats.in_flight = state_.in_flight_items();
-  stats.bytes = end.bytes - next_count_.bytes + state_.bytes();
+  stats.bytes = state_.bytes();
   stats.next_sequence = next_.sequence;
   stats.low_water = low_water();
   std::copy(std::begin(dropped_items_), std::end(dropped_items_), stats.dropped_items);
   std::copy(std::begin(dropped_bytes_), std::end(dropped_bytes_), stats.dropped_bytes);
+  return stats;
+}
+
+CursorStats Consumer::stored_stats() const {
+  const MutexLock lock(mutex_);
+  return Stats();
+}
+
+CursorStats Consumer::stats() const {
+  const MutexLock lock(mutex_);
+  CursorStats stats = Stats();
+  const LogCount end = log_->end_count();
+  stats.waiting += end.items - next_count_.items;
+  stats.bytes += end.bytes - next_count_.bytes;
   return stats;
 }
 

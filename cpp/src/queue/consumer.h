@@ -60,13 +60,13 @@ class Consumer {
   std::uint64_t acknowledged_bytes() const {
     return acknowledged_bytes_.load(std::memory_order_acquire);
   }
-  std::uint64_t in_flight_bytes() const {
-    return in_flight_bytes_.load(std::memory_order_acquire);
-  }
+  std::uint64_t in_flight_bytes() const { return in_flight_bytes_.load(std::memory_order_acquire); }
   bool HasWaiting() const TOPICDB_EXCLUDES(mutex_);
   // Every smaller number is acknowledged.
   std::uint64_t low_water() const { return low_water_.load(std::memory_order_acquire); }
   CursorStats stats() const TOPICDB_EXCLUDES(mutex_);
+  // What is known without a log: `waiting` are the items that came back.
+  CursorStats stored_stats() const TOPICDB_EXCLUDES(mutex_);
 
   // Whether something changed since the last call, and so Encode.
   bool TakeDirty() { return dirty_.exchange(false, std::memory_order_acq_rel); }
@@ -116,6 +116,8 @@ class Consumer {
   void Note(DropReason reason, const SequenceRange& items, std::uint64_t bytes, ReadReport* report)
       TOPICDB_REQUIRES(mutex_);
   void Changed() TOPICDB_REQUIRES(mutex_);
+  // Without what the log has that was never popped.
+  CursorStats Stats() const TOPICDB_REQUIRES(mutex_);
 
   const std::string name_;
   const std::uint64_t id_;

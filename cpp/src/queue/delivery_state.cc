@@ -100,8 +100,7 @@ Span* DeliveryState::Cut(Span* span, std::uint64_t count, std::uint64_t bytes) {
   span->bytes = bytes;
   CountIn(*span);
   CountIn(rest);
-  const auto behind =
-      std::lower_bound(spans_.begin(), spans_.end(), rest.items.first, &EndsBefore);
+  const auto behind = std::lower_bound(spans_.begin(), spans_.end(), rest.items.first, &EndsBefore);
   return &*(spans_.insert(behind, rest) - 1);
 }
 

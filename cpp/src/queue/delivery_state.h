@@ -63,7 +63,8 @@ class DeliveryState {
   void CountIn(const Span& span);
   void CountOut(const Span& span);
   void DropDone();
-  // Adds a span for all but the first `count` items of one, and makes that shorter. The shorter one.
+  // Adds a span for all but the first `count` items of one, and makes that shorter. The shorter
+  // one.
   Span* Cut(Span* span, std::uint64_t count, std::uint64_t bytes);
 
   std::deque<Span> spans_;

@@ -32,8 +32,8 @@ class DiskLogReader : public QueueLogReader {
       }
       if (event == ReadEvent::kLost) {
         if (reader_->lost().end_sequence <= wanted) continue;
-        return Lose(std::max(wanted, reader_->lost().first_sequence),
-                    reader_->lost().end_sequence, "is damaged");
+        return Lose(std::max(wanted, reader_->lost().first_sequence), reader_->lost().end_sequence,
+                    "is damaged");
       }
       if (block().end_sequence() <= wanted) continue;
       valid_ = true;

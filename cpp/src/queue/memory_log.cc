@@ -40,8 +40,7 @@ std::uint64_t MemoryLog::ItemBytes(std::string_view item) const {
   return NativeSegmentFormat().ItemBytes(item);
 }
 
-Result<std::uint64_t> MemoryLog::Append(std::span<const std::string_view> items,
-                                        bool /*through*/) {
+Result<std::uint64_t> MemoryLog::Append(std::span<const std::string_view> items, bool /*through*/) {
   auto batch = std::make_shared<MemoryBatch>();
   std::size_t size = 0;
   std::uint64_t stored = kBatchBytes;
@@ -106,10 +105,9 @@ std::shared_ptr<const MemoryBatch> MemoryLog::Find(std::uint64_t sequence) const
   if (!batches_.empty() && sequence < batches_.front()->block.end_sequence()) {
     return batches_.front();
   }
-  const auto found = std::upper_bound(batches_.begin(), batches_.end(), sequence,
-                                      [](std::uint64_t wanted, const auto& batch) {
-                                        return wanted < batch->block.end_sequence();
-                                      });
+  const auto found = std::upper_bound(
+      batches_.begin(), batches_.end(), sequence,
+      [](std::uint64_t wanted, const auto& batch) { return wanted < batch->block.end_sequence(); });
   return found == batches_.end() ? nullptr : *found;
 }
 

@@ -13,7 +13,8 @@ namespace topicdb {
 
 namespace {
 
-// Less than this part of the memory is available: high. As the 80 % of RabbitMQ's and EMQX's alarms.
+// Less than this part of the memory is available: high. As the 80 % of RabbitMQ's and EMQX's
+// alarms.
 constexpr std::uint64_t kAvailableParts = 5;
 
 // A number of kB behind a name in /proc/meminfo.

@@ -104,7 +104,9 @@ Status NativeFiles::CheckDirectory() const {
     return name == kLockFile || name == std::string(kRecordFile) + ".tmp";
   });
   if (unused) return Status::Ok();
-  return Corruption(directory_ + " is no queue: it has no file QUEUE, but other files");
+  return Corruption(directory_ +
+                    " is no queue: it has no file QUEUE, but other files; if it was one, "
+                    "`topicdb queue repair` finds out what is left");
 }
 
 Status NativeFiles::Open() {
@@ -146,15 +148,20 @@ Result<std::vector<std::unique_ptr<Consumer>>> NativeFiles::LoadConsumers(
     }
     if (status.ok()) {
       if ((*slots)->damaged()) {
-        damage->push_back({path, "one of its copies is damaged; what was acknowledged last may be "
-                                 "delivered again", 0, 0});
+        damage->push_back({path,
+                           "one of its copies is damaged; what was acknowledged last may be "
+                           "delivered again",
+                           0, 0});
       }
       cursors_[*name] = std::move(slots).value();
       continue;
     }
     if (status.code() != Code::kCorruption) return status;
-    damage->push_back({path, "is damaged: its cursor begins with the oldest item again; renamed "
-                             "to " + path + ".damaged", 0, 0});
+    damage->push_back({path,
+                       "is damaged: its cursor begins with the oldest item again; renamed "
+                       "to " +
+                           path + ".damaged",
+                       0, 0});
     if (std::rename(path.c_str(), (path + ".damaged").c_str()) != 0) {
       return ErrnoFault("renaming", path, errno);
     }
@@ -167,8 +174,8 @@ Status NativeFiles::WriteConsumer(const Consumer& consumer, bool sync) {
   const std::string content = consumer.Encode();
   const auto found = cursors_.find(consumer.name());
   if (found != cursors_.end()) return found->second->Write(content, sync);
-  TOPICDB_ASSIGN_OR_RETURN(
-      auto slots, SlotFile::Create(CursorPath(consumer.name()), kCursorMagic, content));
+  TOPICDB_ASSIGN_OR_RETURN(auto slots,
+                           SlotFile::Create(CursorPath(consumer.name()), kCursorMagic, content));
   cursors_[consumer.name()] = std::move(slots);
   return Status::Ok();
 }
@@ -186,6 +193,38 @@ Result<std::unique_ptr<QueueFiles>> OpenNativeFiles(const std::string& directory
   auto files = std::make_unique<NativeFiles>(directory);
   TOPICDB_RETURN_IF_ERROR(files->Open());
   return std::unique_ptr<QueueFiles>(std::move(files));
+}
+
+Status ReadNativeFiles(const std::string& directory, QueueFilesInfo* info) {
+  const std::string path = directory + "/" + std::string(kRecordFile);
+  const auto slots = SlotFile::Read(path, kRecordMagic);
+  if (slots.ok()) {
+    const auto record = DecodeRecord(slots->content);
+    if (record.ok()) info->record = *record;
+    if (slots->damaged) info->damage.push_back({path, "one of its copies is damaged", 0, 0});
+  }
+  if (!info->record.has_value()) {
+    info->damage.push_back({path, "is missing or damaged; repair the queue", 0, 0});
+  }
+  TOPICDB_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory));
+  for (const std::string& file : names) {
+    if (!CursorOfFile(file).has_value()) continue;
+    const auto content = SlotFile::Read(directory + "/" + file, kCursorMagic);
+    auto consumer = content.ok() ? Consumer::Decode(content->content) : content.status();
+    if (!consumer.ok() || content->damaged) {
+      info->damage.push_back({directory + "/" + file, "is damaged", 0, 0});
+    }
+    if (consumer.ok()) info->consumers.push_back(std::move(consumer).value());
+  }
+  return Status::Ok();
+}
+
+Status WriteNativeRecord(const std::string& directory, const QueueRecord& record) {
+  TOPICDB_ASSIGN_OR_RETURN(const auto lock,
+                           FileLock::Acquire(directory + "/" + std::string(kLockFile)));
+  return SlotFile::Create(directory + "/" + std::string(kRecordFile), kRecordMagic,
+                          EncodeRecord(record))
+      .status();
 }
 
 }  // namespace topicdb

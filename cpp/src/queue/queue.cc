@@ -51,8 +51,7 @@ class QueueHandle : public Queue {
     if (queue_->forked()) return ForkedFault();
     return queue_->Append(items, durability, interrupted);
   }
-  Result<std::shared_ptr<QueueCursor>> Cursor(const std::string& name,
-                                              bool from_newest) override {
+  Result<std::shared_ptr<QueueCursor>> Cursor(const std::string& name, bool from_newest) override {
     if (queue_->forked()) return ForkedFault();
     TOPICDB_ASSIGN_OR_RETURN(auto consumer, queue_->GetConsumer(name, from_newest));
     return std::shared_ptr<QueueCursor>(
@@ -111,10 +110,14 @@ Result<Delivery> QueueCursor::Pop(const PopLimits& limits,
 
 const char* NameOf(DropReason reason) {
   switch (reason) {
-    case DropReason::kOverflow: return "overflow";
-    case DropReason::kMemory: return "memory";
-    case DropReason::kPurge: return "purge";
-    case DropReason::kDamage: return "damage";
+    case DropReason::kOverflow:
+      return "overflow";
+    case DropReason::kMemory:
+      return "memory";
+    case DropReason::kPurge:
+      return "purge";
+    case DropReason::kDamage:
+      return "damage";
   }
   return "";
 }

@@ -29,8 +29,7 @@ Status QueueImpl::CheckItems(std::span<const std::string_view> items) const {
 }
 
 Result<Durability> QueueImpl::DurabilityFor(std::optional<Durability> wanted) const {
-  const bool keeps =
-      options_.mode == QueueMode::kDisk || options_.mode == QueueMode::kOffload;
+  const bool keeps = options_.mode == QueueMode::kDisk || options_.mode == QueueMode::kOffload;
   if (!keeps && wanted.value_or(Durability::kNone) != Durability::kNone) {
     return InvalidArgument("durability: " + Name() +
                            " is kept nowhere; open it with mode=\"disk\" or \"offload\"");
@@ -50,8 +49,7 @@ std::uint64_t QueueImpl::BytesInUse() const {
 
 std::uint64_t QueueImpl::LowWater() const {
   std::uint64_t least = UINT64_MAX;
-  ForEachConsumer(
-      [&](const Consumer& consumer) { least = std::min(least, consumer.low_water()); });
+  ForEachConsumer([&](const Consumer& consumer) { least = std::min(least, consumer.low_water()); });
   return least;
 }
 
@@ -94,13 +92,14 @@ Status QueueImpl::WaitForRoom(std::uint64_t bytes, const InterruptCheck& interru
   while (status.ok() && !HasRoom(bytes, /*droppable=*/false)) {
     const auto now = Clock::now();
     if (options_.block_timeout.has_value() && now - begun >= *options_.block_timeout) {
-      status = QuotaFault(Name() + " is full (max_total_bytes, " +
-                          std::to_string(options_.bytes_max) +
-                          ") and nobody made room in time; nothing was appended");
+      status =
+          QuotaFault(Name() + " is full (max_total_bytes, " + std::to_string(options_.bytes_max) +
+                     ") and nobody made room in time; nothing was appended");
       break;
     }
     auto until = now + kInterruptInterval;
-    if (options_.block_timeout.has_value()) until = std::min(until, begun + *options_.block_timeout);
+    if (options_.block_timeout.has_value())
+      until = std::min(until, begun + *options_.block_timeout);
     room_.WaitUntil(append_mutex_, until);
     if (closed()) status = Closed(Name() + " is closed");
     if (status.ok() && interrupted != nullptr && interrupted()) status = Interrupted();
@@ -178,8 +177,8 @@ Status QueueImpl::ChooseLog(std::uint64_t bytes, Durability durability, ReadRepo
   if (options_.mode != QueueMode::kOffload && options_.mode != QueueMode::kVolatile) {
     return Status::Ok();
   }
-  const bool fits = durability == Durability::kNone &&
-                    BytesInUse() + bytes <= options_.segment_bytes;
+  const bool fits =
+      durability == Durability::kNone && BytesInUse() + bytes <= options_.segment_bytes;
   if (memory_ != nullptr) return fits ? Status::Ok() : MoveToDisk(report);
   return fits && BytesInUse() == 0 ? MoveToMemory(report) : Status::Ok();
 }
@@ -227,9 +226,10 @@ Result<QueueReceipt> QueueImpl::Append(std::span<const std::string_view> items,
     return AppendLocked(items, memory_is_high, interrupted, &durability, &report);
   }();
   Tell(report);
-  if (!first.ok()) return first.status().code() == Code::kStorage
-                              ? first.status().WithContext("nothing was appended")
-                              : first.status();
+  if (!first.ok())
+    return first.status().code() == Code::kStorage
+               ? first.status().WithContext("nothing was appended")
+               : first.status();
   NotifyItems();
   if (durability == Durability::kDisk) TOPICDB_RETURN_IF_ERROR(SyncAppended());
   if (durability == Durability::kNone || options_.sync_interval.has_value()) WakeKeeper();

@@ -11,6 +11,10 @@ namespace {
 constexpr std::string_view kCursorExtension = ".cursor";
 constexpr std::size_t kCursorNameMax = 64;
 
+bool HasNativeFiles(const std::vector<std::string>& names) {
+  return std::find(names.begin(), names.end(), "QUEUE") != names.end();
+}
+
 bool HasReplayqFiles(const std::vector<std::string>& names) {
   return std::any_of(names.begin(), names.end(), [](const std::string& name) {
     return ReplayqSegmentFormat().NumberOf(name).has_value();
@@ -26,8 +30,10 @@ Status CheckCursorName(const std::string& name) {
       std::all_of(name.begin(), name.end(), allowed)) {
     return Status::Ok();
   }
-  return InvalidArgument("a cursor's name has 1 to 64 letters, digits, '_', '-' and '.', and does "
-                         "not begin with '.'; got '" + name + "'");
+  return InvalidArgument(
+      "a cursor's name has 1 to 64 letters, digits, '_', '-' and '.', and does "
+      "not begin with '.'; got '" +
+      name + "'");
 }
 
 std::optional<std::string> CursorOfFile(const std::string& file_name) {
@@ -41,7 +47,7 @@ Result<std::unique_ptr<QueueFiles>> QueueFiles::Open(const std::string& director
                                                      QueueMode mode) {
   TOPICDB_RETURN_IF_ERROR(MakeDirectory(directory));
   TOPICDB_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory));
-  const bool native = std::find(names.begin(), names.end(), "QUEUE") != names.end();
+  const bool native = HasNativeFiles(names);
   const bool replayq = !native && HasReplayqFiles(names);
   if (native && format == QueueFormat::kReplayq) {
     return InvalidArgument(directory + " is a queue of format=\"topicdb\", not \"replayq\"");
@@ -54,6 +60,22 @@ Result<std::unique_ptr<QueueFiles>> QueueFiles::Open(const std::string& director
     return InvalidArgument(directory + " is of format=\"replayq\", which takes mode=\"disk\" only");
   }
   return wanted ? OpenReplayqFiles(directory) : OpenNativeFiles(directory);
+}
+
+Result<QueueFilesInfo> ReadQueueFiles(const std::string& directory) {
+  TOPICDB_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory));
+  QueueFilesInfo info;
+  const bool segments = std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    return NativeSegmentFormat().NumberOf(name).has_value();
+  });
+  if (HasNativeFiles(names) || segments) {
+    TOPICDB_RETURN_IF_ERROR(ReadNativeFiles(directory, &info));
+    return info;
+  }
+  if (!HasReplayqFiles(names)) return Corruption(directory + " is no queue");
+  info.format = QueueFormat::kReplayq;
+  TOPICDB_RETURN_IF_ERROR(ReadReplayqFiles(directory, &info));
+  return info;
 }
 
 }  // namespace topicdb

@@ -32,8 +32,8 @@ Status CheckCursorName(const std::string& name);
 class QueueFiles {
  public:
   // Locks the directory and reads what it has; makes it if there is nothing. A directory of
-  // replayq's is taken as such. kCorruption for a directory with other things in it, or whose record
-  // is damaged; kInvalidArgument if it is not of the `format` that is asked for.
+  // replayq's is taken as such. kCorruption for a directory with other things in it, or whose
+  // record is damaged; kInvalidArgument if it is not of the `format` that is asked for.
   static Result<std::unique_ptr<QueueFiles>> Open(const std::string& directory,
                                                   std::optional<QueueFormat> format,
                                                   QueueMode mode);
@@ -57,8 +57,22 @@ class QueueFiles {
   virtual Status RemoveConsumer(const std::string& name) = 0;
 };
 
+// What the files of a directory say, without a lock and without changing anything.
+struct QueueFilesInfo {
+  QueueFormat format = QueueFormat::kTopicdb;
+  std::optional<QueueRecord> record;  // absent if it is damaged, and for kReplayq
+  std::vector<std::unique_ptr<Consumer>> consumers;
+  std::vector<LogDamage> damage;
+};
+// kNotFound; kCorruption for a directory that is no queue.
+Result<QueueFilesInfo> ReadQueueFiles(const std::string& directory);
+// Writes QUEUE anew. REQUIRES: nobody has the queue open
+Status WriteNativeRecord(const std::string& directory, const QueueRecord& record);
+
 // TopicDB's own: QUEUE, and a file for each cursor.
 Result<std::unique_ptr<QueueFiles>> OpenNativeFiles(const std::string& directory);
+Status ReadNativeFiles(const std::string& directory, QueueFilesInfo* info);
+Status ReadReplayqFiles(const std::string& directory, QueueFilesInfo* info);
 // replayq's: COMMIT, for the default cursor.
 Result<std::unique_ptr<QueueFiles>> OpenReplayqFiles(const std::string& directory);
 

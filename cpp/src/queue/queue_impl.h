@@ -1,7 +1,7 @@
 // A buffer queue; see Queue in topicdb/queue.h.
 //
-// Lock order: append_mutex_, consumers_mutex_, signal_mutex_, a consumer's mutex, the log's mutex. The
-// others are taken last. Callbacks of the user are called with none of them held.
+// Lock order: append_mutex_, consumers_mutex_, signal_mutex_, a consumer's mutex, the log's mutex.
+// The others are taken last. Callbacks of the user are called with none of them held.
 #pragma once
 
 #include <atomic>
@@ -73,8 +73,7 @@ class QueueImpl {
   // queue_open.cc
   Status OpenFiles(ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
   Status DeleteVolatile();
-  Status OpenConsumers(SegmentLog* segments, ReadReport* report)
-      TOPICDB_REQUIRES(append_mutex_);
+  Status OpenConsumers(SegmentLog* segments, ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
   Status CloseFiles(ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
 
   // queue_append.cc
@@ -88,7 +87,8 @@ class QueueImpl {
       TOPICDB_REQUIRES(append_mutex_);
   // How much one cursor may have not acknowledged.
   std::uint64_t BytesAllowed() const TOPICDB_REQUIRES(append_mutex_);
-  // Whether `bytes` more are within the limit; with `droppable`, once everything that waits is gone.
+  // Whether `bytes` more are within the limit; with `droppable`, once everything that waits is
+  // gone.
   bool HasRoom(std::uint64_t bytes, bool droppable) const TOPICDB_REQUIRES(append_mutex_);
   Status DropOldest(std::uint64_t bytes, ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
   Status WaitForRoom(std::uint64_t bytes, const InterruptCheck& interrupted)

@@ -20,7 +20,8 @@ struct LogPosition {
   std::uint64_t frame_sequence = 0;  // of the first item of that frame
 };
 
-// How much there is before a place in a log, in bytes of frames and in items; what was freed counts.
+// How much there is before a place in a log, in bytes of frames and in items; what was freed
+// counts.
 struct LogCount {
   std::uint64_t bytes = 0;
   std::uint64_t items = 0;
@@ -40,9 +41,10 @@ class QueueLogReader {
   virtual Result<ReadEvent> Load(const LogPosition& position) = 0;
 
   virtual const Block& block() const = 0;
-  virtual const std::shared_ptr<const void>& owner() const = 0;  // of the bytes of the block's items
-  virtual std::uint64_t segment() const = 0;              // of the block
-  virtual LogCount count_before() const = 0;              // of the block
+  virtual const std::shared_ptr<const void>& owner()
+      const = 0;                              // of the bytes of the block's items
+  virtual std::uint64_t segment() const = 0;  // of the block
+  virtual LogCount count_before() const = 0;  // of the block
   virtual const LogDamage& lost() const = 0;
 };
 
@@ -79,9 +81,7 @@ class DiskLog : public QueueLog {
   std::uint64_t begin_sequence() const override { return segments_->begin_sequence(); }
   std::uint64_t end_sequence() const override { return segments_->end_sequence(); }
   std::uint64_t free_at() const override { return segments_->free_at(); }
-  LogCount end_count() const override {
-    return {segments_->end_bytes(), segments_->end_items()};
-  }
+  LogCount end_count() const override { return {segments_->end_bytes(), segments_->end_items()}; }
   std::unique_ptr<QueueLogReader> NewReader() override;
   Status FreeBefore(std::uint64_t sequence) override { return segments_->FreeBefore(sequence); }
   std::uint64_t ItemBytes(std::string_view item) const override {

@@ -9,7 +9,8 @@
 namespace topicdb {
 
 namespace {
-// Where one copy of the record is damaged, the other may be older than numbers that were given away.
+// Where one copy of the record is damaged, the other may be older than numbers that were given
+// away.
 constexpr std::uint64_t kSequencesSkipped = std::uint64_t{1} << 32;
 }  // namespace
 
@@ -71,14 +72,13 @@ Status QueueImpl::OpenFiles(ReadReport* report) {
     next += kSequencesSkipped;
   }
   const SegmentLogOptions options{path_, &format, record.id, options_.segment_bytes};
-  TOPICDB_ASSIGN_OR_RETURN(auto segments, SegmentLog::Open(options, record.closed_end, next,
-                                                           &report->damage));
+  TOPICDB_ASSIGN_OR_RETURN(auto segments,
+                           SegmentLog::Open(options, record.closed_end, next, &report->damage));
   disk_ = std::make_shared<DiskLog>(std::move(segments));
   sequence_ceiling_ = record.closed_end.has_value() ? 0 : record.sequence_ceiling;
   TOPICDB_RETURN_IF_ERROR(OpenConsumers(&disk_->segments(), report));
   free_at_.store(disk_->free_at(), std::memory_order_release);
-  const bool spills =
-      options_.mode == QueueMode::kOffload || options_.mode == QueueMode::kVolatile;
+  const bool spills = options_.mode == QueueMode::kOffload || options_.mode == QueueMode::kVolatile;
   return spills && BytesInUse() == 0 ? MoveToMemory(report) : Status::Ok();
 }
 

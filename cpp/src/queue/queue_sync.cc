@@ -150,8 +150,8 @@ void QueueImpl::Keep() {
     // What fails here is tried again by the next round, by Flush or by Close, which say so.
     if (const auto log = disk(); log != nullptr) {
       log->segments().WriteOut().IgnoreError();
-      const bool sync = options_.sync_interval.has_value() &&
-                        Clock::now() - last_sync >= *options_.sync_interval;
+      const bool sync =
+          options_.sync_interval.has_value() && Clock::now() - last_sync >= *options_.sync_interval;
       if (sync) {
         SyncAppended().IgnoreError();
         last_sync = Clock::now();

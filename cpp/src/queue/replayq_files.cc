@@ -35,6 +35,32 @@ std::optional<std::uint64_t> NumberBehind(std::string_view text, std::string_vie
   return std::nullopt;
 }
 
+Result<std::vector<std::unique_ptr<Consumer>>> ReadCommit(const std::string& directory,
+                                                          std::vector<LogDamage>* damage) {
+  std::vector<std::unique_ptr<Consumer>> consumers;
+  const std::string path = directory + "/" + std::string(kCommitFile);
+  const auto text = ReadFile(path, kCommitBytesMax);
+  if (!text.ok() && text.status().code() == Code::kNotFound) return consumers;
+  if (!text.ok() && text.status().code() != Code::kCorruption) return text.status();
+  std::optional<std::uint64_t> id;
+  std::optional<std::uint64_t> segment;
+  if (text.ok()) {
+    id = NumberBehind(*text, "id");
+    segment = NumberBehind(*text, "segno");
+  }
+  if (!id.has_value() || !segment.has_value() || *segment == 0 || *segment > kIdMask) {
+    damage->push_back({path,
+                       "says nothing that could be read: everything in the segments is "
+                       "delivered again",
+                       0, 0});
+    return consumers;
+  }
+  const std::uint64_t acknowledged = std::min(*id, kIdMask - 1);
+  consumers.push_back(std::make_unique<Consumer>(std::string(kDefaultCursor),
+                                                 (*segment << kSegmentShift) + acknowledged + 1));
+  return consumers;
+}
+
 class ReplayqFiles : public QueueFiles {
  public:
   explicit ReplayqFiles(std::string directory) : directory_(std::move(directory)) {}
@@ -55,26 +81,7 @@ class ReplayqFiles : public QueueFiles {
 
   Result<std::vector<std::unique_ptr<Consumer>>> LoadConsumers(
       std::vector<LogDamage>* damage) override {
-    std::vector<std::unique_ptr<Consumer>> consumers;
-    const std::string path = directory_ + "/" + std::string(kCommitFile);
-    const auto text = ReadFile(path, kCommitBytesMax);
-    if (!text.ok() && text.status().code() == Code::kNotFound) return consumers;
-    if (!text.ok() && text.status().code() != Code::kCorruption) return text.status();
-    std::optional<std::uint64_t> id;
-    std::optional<std::uint64_t> segment;
-    if (text.ok()) {
-      id = NumberBehind(*text, "id");
-      segment = NumberBehind(*text, "segno");
-    }
-    if (!id.has_value() || !segment.has_value() || *segment == 0 || *segment > kIdMask) {
-      damage->push_back({path, "says nothing that could be read: everything in the segments is "
-                               "delivered again", 0, 0});
-      return consumers;
-    }
-    const std::uint64_t acknowledged = std::min(*id, kIdMask - 1);
-    consumers.push_back(std::make_unique<Consumer>(
-        std::string(kDefaultCursor), (*segment << kSegmentShift) + acknowledged + 1));
-    return consumers;
+    return ReadCommit(directory_, damage);
   }
 
   // What was acknowledged out of order is not in it: replayq could not read that.
@@ -82,10 +89,9 @@ class ReplayqFiles : public QueueFiles {
     const std::uint64_t low_water = consumer.low_water();
     const std::uint64_t segment = low_water >> kSegmentShift;
     if (segment == 0 || low_water == written_) return Status::Ok();  // nothing was appended yet
-    const std::string text = "#{id => " + std::to_string((low_water & kIdMask) - 1) +
-                             ",segno => " + std::to_string(segment) + "}.\n";
-    TOPICDB_RETURN_IF_ERROR(
-        WriteFileAtomically(directory_ + "/" + std::string(kCommitFile), text));
+    const std::string text = "#{id => " + std::to_string((low_water & kIdMask) - 1) + ",segno => " +
+                             std::to_string(segment) + "}.\n";
+    TOPICDB_RETURN_IF_ERROR(WriteFileAtomically(directory_ + "/" + std::string(kCommitFile), text));
     written_ = low_water;
     return Status::Ok();
   }
@@ -104,6 +110,11 @@ Result<std::unique_ptr<QueueFiles>> OpenReplayqFiles(const std::string& director
   auto files = std::make_unique<ReplayqFiles>(directory);
   TOPICDB_RETURN_IF_ERROR(files->Open());
   return std::unique_ptr<QueueFiles>(std::move(files));
+}
+
+Status ReadReplayqFiles(const std::string& directory, QueueFilesInfo* info) {
+  TOPICDB_ASSIGN_OR_RETURN(info->consumers, ReadCommit(directory, &info->damage));
+  return Status::Ok();
 }
 
 }  // namespace topicdb

@@ -1,6 +1,6 @@
-// Segment files of EMQX's replayq 0.5 (github.com/emqx/replayq), as its source defines them; drawn in
-// docs/format.md. Numbers are big-endian. There is no header and no footer, and items are counted,
-// not numbered.
+// Segment files of EMQX's replayq 0.5 (github.com/emqx/replayq), as its source defines them; drawn
+// in docs/format.md. Numbers are big-endian. There is no header and no footer, and items are
+// counted, not numbered.
 #include <algorithm>
 #include <charconv>
 

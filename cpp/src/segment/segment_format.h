@@ -1,7 +1,7 @@
 // How segment files are encoded. There are two ways: TopicDB's own, and that of EMQX's replayq.
 //
-// A segment file holds items in the order of their sequence numbers, in frames. docs/format.md draws
-// the bytes.
+// A segment file holds items in the order of their sequence numbers, in frames. docs/format.md
+// draws the bytes.
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@ namespace topicdb {
 
 using QueueId = std::array<char, 16>;
 
-// What a segment file says of itself at its beginning. Checksums of its frames depend on it, so that
-// a frame is valid in this file and at its offset only.
+// What a segment file says of itself at its beginning. Checksums of its frames depend on it, so
+// that a frame is valid in this file and at its offset only.
 struct SegmentIdentity {
   std::uint64_t number = 0;          // from 1; those of one log are consecutive
   std::uint64_t first_sequence = 0;  // of its first item
@@ -119,8 +119,7 @@ class SegmentFormat {
 // TopicDB's own.
 const SegmentFormat& NativeSegmentFormat();
 // Puts the checksums into a frame of that format. REQUIRES: frame.size() >= 32
-void StampNativeFrame(const SegmentIdentity& identity, std::uint64_t offset,
-                      std::span<char> frame);
+void StampNativeFrame(const SegmentIdentity& identity, std::uint64_t offset, std::span<char> frame);
 // EMQX's replayq 0.5: writes its layout v1, reads v0 as well. The number of item i (from 1) of
 // segment s is s * 2^32 + i.
 const SegmentFormat& ReplayqSegmentFormat();

@@ -24,9 +24,9 @@ Result<std::unique_ptr<SegmentLog>> SegmentLog::Open(const SegmentLogOptions& op
   log->UpdateFreeAt();
   if (log->segments_.empty() || log->segments_.back().sealed) return log;
   const SegmentState& last = log->segments_.back();
-  TOPICDB_ASSIGN_OR_RETURN(log->writer_,
-                           SegmentWriter::Continue(last.path, *options.format, last.identity,
-                                                   last.end, options.segment_bytes));
+  TOPICDB_ASSIGN_OR_RETURN(
+      log->writer_, SegmentWriter::Continue(last.path, *options.format, last.identity, last.end,
+                                            options.segment_bytes));
   if (log->next_sequence_ != last.end.sequence) {  // numbers within a segment have no gaps
     TOPICDB_RETURN_IF_ERROR(log->SealLast());
   }
@@ -41,8 +41,8 @@ Status SegmentLog::StartSegment() {
   state.path = options_.directory + "/" + format().FileName(next_number_);
   state.bytes_before = BytesAtEnd();
   state.items_before = ItemsAtEnd();
-  TOPICDB_ASSIGN_OR_RETURN(writer_, SegmentWriter::Create(state.path, format(), state.identity,
-                                                          options_.segment_bytes));
+  TOPICDB_ASSIGN_OR_RETURN(
+      writer_, SegmentWriter::Create(state.path, format(), state.identity, options_.segment_bytes));
   state.end = writer_->end();
   segments_.push_back(std::move(state));
   directory_unsynced_ = true;

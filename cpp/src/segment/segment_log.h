@@ -76,7 +76,7 @@ class SegmentLog {
 
   const SegmentLogOptions options_;
   mutable Mutex mutex_;
-  std::vector<SegmentState> segments_ TOPICDB_GUARDED_BY(mutex_);  // by number
+  std::vector<SegmentState> segments_ TOPICDB_GUARDED_BY(mutex_);     // by number
   std::unique_ptr<SegmentWriter> writer_ TOPICDB_GUARDED_BY(mutex_);  // of the last, unless sealed
   std::vector<std::shared_ptr<File>> unsynced_ TOPICDB_GUARDED_BY(mutex_);  // sealed ones
   std::uint64_t next_sequence_ TOPICDB_GUARDED_BY(mutex_) = 1;

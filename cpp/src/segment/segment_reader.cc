@@ -42,11 +42,9 @@ Status SegmentReader::Fill(std::size_t size, std::uint64_t limit_offset) {
   // Bytes behind those that were read: nobody refers to them yet.
   const std::uint64_t from = window_->offset + window_->size;
   const std::size_t room = window_->capacity - window_->size;
-  const auto wanted =
-      static_cast<std::size_t>(std::min<std::uint64_t>(room, limit_offset - from));
-  TOPICDB_ASSIGN_OR_RETURN(
-      const std::size_t count,
-      file_->ReadAt(from, window_->bytes.get() + window_->size, wanted));
+  const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(room, limit_offset - from));
+  TOPICDB_ASSIGN_OR_RETURN(const std::size_t count,
+                           file_->ReadAt(from, window_->bytes.get() + window_->size, wanted));
   window_->size += count;
   return Status::Ok();
 }
@@ -82,8 +80,8 @@ Status SegmentReader::Resynchronise(const ReadLimit& limit) {
     offset_ += format_.NextCandidate(offset_, rest);
     if (offset_ >= limit.offset) break;
     TOPICDB_ASSIGN_OR_RETURN(const Parsed parsed, ParseHere(limit.offset));
-    const std::uint64_t first = parsed.found == Found::kBlock ? block_.first_sequence
-                                                              : parsed.first_sequence;
+    const std::uint64_t first =
+        parsed.found == Found::kBlock ? block_.first_sequence : parsed.first_sequence;
     const bool valid = parsed.found == Found::kBlock || parsed.found == Found::kDamaged;
     if (valid && first >= sequence_) return Status::Ok();
   }
@@ -116,8 +114,7 @@ Result<ReadEvent> SegmentReader::Next(const ReadLimit& limit) {
   if (end < limit.offset) {
     offset_ = end;
     TOPICDB_ASSIGN_OR_RETURN(const Parsed next, ParseHere(limit.offset));
-    next_sequence =
-        next.found == Found::kBlock ? block_.first_sequence : next.first_sequence;
+    next_sequence = next.found == Found::kBlock ? block_.first_sequence : next.first_sequence;
     offset_ = begin;
   }
   next_sequence = std::max(next_sequence, sequence_);

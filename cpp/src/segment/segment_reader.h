@@ -16,7 +16,7 @@ struct SegmentWindow {
       : bytes(std::make_unique_for_overwrite<char[]>(capacity_)), capacity(capacity_) {}
   std::unique_ptr<char[]> bytes;
   std::size_t capacity;
-  std::size_t size = 0;       // of what was read
+  std::size_t size = 0;      // of what was read
   std::uint64_t offset = 0;  // of the first byte in the file
 };
 

@@ -56,9 +56,9 @@ struct FoundSegments {
   std::vector<LogDamage> damage;
 };
 
-// Lists and checks the segments of a directory. The last one is not sealed if it ends at `known_end`;
-// any other one is sealed if it was not, and cut behind its last whole append; files that are no
-// segments are renamed to "….damaged". With `look_only`, nothing on disk is changed.
+// Lists and checks the segments of a directory. The last one is not sealed if it ends at
+// `known_end`; any other one is sealed if it was not, and cut behind its last whole append; files
+// that are no segments are renamed to "….damaged". With `look_only`, nothing on disk is changed.
 Result<FoundSegments> FindSegments(const SegmentLogOptions& options,
                                    const std::optional<LogEnd>& known_end, bool look_only);
 

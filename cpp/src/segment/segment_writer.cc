@@ -17,8 +17,7 @@ Result<std::unique_ptr<SegmentWriter>> SegmentWriter::Create(const std::string& 
     return status;
   }
   const SegmentEnd end{header.size(), identity.first_sequence, 0};
-  return std::unique_ptr<SegmentWriter>(
-      new SegmentWriter(std::move(file), format, identity, end));
+  return std::unique_ptr<SegmentWriter>(new SegmentWriter(std::move(file), format, identity, end));
 }
 
 Result<std::unique_ptr<SegmentWriter>> SegmentWriter::Continue(const std::string& path,
@@ -29,8 +28,7 @@ Result<std::unique_ptr<SegmentWriter>> SegmentWriter::Continue(const std::string
   TOPICDB_ASSIGN_OR_RETURN(auto file, File::OpenForWriting(path));
   TOPICDB_RETURN_IF_ERROR(file->Truncate(end.offset));
   TOPICDB_RETURN_IF_ERROR(file->Reserve(reserve_bytes));
-  return std::unique_ptr<SegmentWriter>(
-      new SegmentWriter(std::move(file), format, identity, end));
+  return std::unique_ptr<SegmentWriter>(new SegmentWriter(std::move(file), format, identity, end));
 }
 
 Status SegmentWriter::Append(std::span<const std::string_view> items, bool through) {

@@ -68,9 +68,15 @@ Result<std::unique_ptr<SlotFile>> SlotFile::Create(const std::string& path, Slot
 
 Result<std::unique_ptr<SlotFile>> SlotFile::Open(const std::string& path, SlotMagic magic) {
   TOPICDB_ASSIGN_OR_RETURN(auto file, File::OpenForWriting(path));
-  std::unique_ptr<SlotFile> slots(new SlotFile(std::move(file), magic));
+  std::unique_ptr<SlotFile> slots(new SlotFile(std::move(file), path, magic));
   TOPICDB_RETURN_IF_ERROR(slots->Load());
   return slots;
+}
+
+Result<SlotFile::Stored> SlotFile::Read(const std::string& path, SlotMagic magic) {
+  SlotFile slots(nullptr, path, magic);
+  TOPICDB_RETURN_IF_ERROR(slots.Load());
+  return Stored{slots.content_, slots.damaged_};
 }
 
 Status SlotFile::Load() {

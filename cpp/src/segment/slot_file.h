@@ -26,16 +26,25 @@ class SlotFile {
   // kNotFound; kCorruption if neither slot is whole.
   static Result<std::unique_ptr<SlotFile>> Open(const std::string& path, SlotMagic magic);
 
+  // What is in a file, which is not kept open. Otherwise as Open.
+  struct Stored {
+    std::string content;
+    bool damaged = false;
+  };
+  static Result<Stored> Read(const std::string& path, SlotMagic magic);
+
   // What was written last, and is whole.
   const std::string& content() const { return content_; }
-  // Whether a slot was not whole when the file was opened: content() may be the one before the last.
+  // Whether a slot was not whole when the file was opened: content() may be the one before the
+  // last.
   bool damaged() const { return damaged_; }
   // With `sync`, it is safe from loss of power afterwards. After an error, content() is as before.
   Status Write(std::string_view content, bool sync);
-  const std::string& path() const { return file_->path(); }
+  const std::string& path() const { return path_; }
 
  private:
-  SlotFile(std::shared_ptr<File> file, SlotMagic magic) : file_(std::move(file)), magic_(magic) {}
+  SlotFile(std::shared_ptr<File> file, std::string path, SlotMagic magic)
+      : file_(std::move(file)), path_(std::move(path)), magic_(magic) {}
   Status Load();
   // A whole slot with these bytes; false if it is not.
   bool Decode(std::string_view bytes, std::uint64_t* serial, std::string* content) const;
@@ -43,7 +52,8 @@ class SlotFile {
                             std::string_view content);
   static std::string EncodeFile(SlotMagic magic, std::uint64_t serial, std::string_view content);
 
-  std::shared_ptr<File> file_;
+  std::shared_ptr<File> file_;  // null: not to be written
+  const std::string path_;
   const std::string magic_;
   std::size_t slot_bytes_ = 0;
   std::uint64_t serial_ = 0;

@@ -11,7 +11,7 @@ import typer
 
 import topicdb
 from topicdb import _core
-from topicdb.cli import output, report
+from topicdb.cli import output, queue, report
 from topicdb.cli.errors import EXIT_INTERRUPTED, ErrorGroup
 from topicdb.cli.ingest import Counts, Source, Target
 from topicdb.cli.ingest import ingest as run_ingest
@@ -26,6 +26,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+app.add_typer(queue.app, name="queue")
 
 PathArgument = Annotated[str, typer.Argument(help="Directory of the database.")]
 FilterArgument = Annotated[str, typer.Argument(help="Topic filter, such as 'metrics/+/cpu'.")]

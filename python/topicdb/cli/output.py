@@ -87,13 +87,16 @@ def json_line(message: topicdb.Message) -> str:
     ``"encoding": "base64"`` says so then.
     """
     topic, timestamp, value = message
-    fields: dict[str, str | int] = {"topic": topic, "timestamp": timestamp}
-    try:
-        fields["value"] = value.decode()
-    except UnicodeDecodeError:
-        fields["value"] = base64.b64encode(value).decode("ascii")
-        fields["encoding"] = "base64"
+    fields = {"topic": topic, "timestamp": timestamp, **json_fields("value", value)}
     return json.dumps(fields, ensure_ascii=False)
+
+
+def json_fields(name: str, value: bytes) -> dict[str, str]:
+    """A field with a value's text, or two: with base64, and one that says so."""
+    try:
+        return {name: value.decode()}
+    except UnicodeDecodeError:
+        return {name: base64.b64encode(value).decode("ascii"), "encoding": "base64"}
 
 
 def write_lines(

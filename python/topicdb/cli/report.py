@@ -16,6 +16,7 @@ from rich.tree import Tree
 import topicdb
 from topicdb.cli.output import printable, time_text
 from topicdb.database import KEEP_FOREVER
+from topicdb.queue_files import QueueInfo
 
 _WIDTH_OF_FILES = 10_000  # nothing is cut when the output is no terminal
 _AGE_UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("s", 1_000_000), ("us", 1))
@@ -37,6 +38,40 @@ def print_info(database: topicdb.Database) -> None:
     out.print(_facts_table(facts))
     out.print()
     out.print(_slab_table(slabs))
+
+
+def print_queue(path: str, queue: QueueInfo) -> None:
+    """Facts, and a row for each segment and cursor."""
+    facts = {
+        "path": path,
+        "format": queue.format,
+        "stored items": str(queue.items),
+        "on disk": decimal(sum(segment.bytes for segment in queue.segments)),
+    }
+    if queue.format == "topicdb":
+        facts["closed"] = "yes" if queue.closed else "no: in use, or killed"
+    out = console()
+    out.print(_facts_table(facts))
+    segments = _table("segment>", "first item>", "items>", "bytes>", "sealed")
+    for segment in queue.segments:
+        segments.add_row(
+            str(segment.number),
+            str(segment.sequences.start),
+            str(len(segment.sequences)),
+            str(segment.bytes),
+            "yes" if segment.sealed else "no",
+        )
+    cursors = _table("cursor", "acknowledged before>", "next item>", "popped, not acknowledged>")
+    for cursor in queue.cursors:
+        cursors.add_row(
+            cursor.name,
+            str(cursor.low_water),
+            str(cursor.next_sequence),
+            str(cursor.unacknowledged),
+        )
+    for table in (segments, cursors):
+        out.print()
+        out.print(table)
 
 
 def print_streams(streams: Sequence[topicdb.Stream]) -> None:

@@ -122,9 +122,8 @@ TEST_P(QueueModes, ClosingWaitsForNobody) {
   options.overflow = OverflowPolicy::kBlock;
   const auto queue = OpenQueue(Path(), options);
   const auto other = queue->Cursor("other", /*from_newest=*/false).value();
-  std::thread popping([&] {
-    EXPECT_EQ(other->Pop({1}, std::nullopt).status().code(), Code::kClosed);
-  });
+  std::thread popping(
+      [&] { EXPECT_EQ(other->Pop({1}, std::nullopt).status().code(), Code::kClosed); });
   std::this_thread::sleep_for(5ms);
   EXPECT_TRUE(queue->RemoveCursor("nobody").code() == Code::kNotFound);
   EXPECT_TRUE(queue->Close().ok());

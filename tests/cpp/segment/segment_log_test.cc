@@ -102,7 +102,8 @@ TEST_F(SegmentLogTest, FreesWholeSegments) {
   EXPECT_EQ(log->Segments().size(), segments.size() - 2);
   EXPECT_EQ(log->end_bytes(), bytes);
   EXPECT_NE(access(segments[1].path.c_str(), F_OK), 0);
-  EXPECT_EQ(ReadAll(*log).front(), "item " + std::to_string(segments[2].identity.first_sequence - 1));
+  EXPECT_EQ(ReadAll(*log).front(),
+            "item " + std::to_string(segments[2].identity.first_sequence - 1));
 }
 
 TEST_F(SegmentLogTest, AnAppendThatWasCutOffIsGoneAsAWhole) {

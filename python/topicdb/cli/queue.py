@@ -1,0 +1,82 @@
+"""``topicdb queue``: looks into queues, checks them, gets items out of them, repairs them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+
+from topicdb import queue_files
+from topicdb.cli import report
+from topicdb.cli.errors import UserError
+from topicdb.cli.output import json_fields
+from topicdb.queue import DEFAULT_CURSOR, Damage
+
+app = typer.Typer(
+    no_args_is_help=True, help="Look into queues of TopicDB and of replayq, and repair them."
+)
+
+PathArgument = Annotated[str, typer.Argument(help="Directory of the queue.")]
+
+
+@app.command()
+def info(path: PathArgument) -> None:
+    """Show segments, cursors and what is damaged, without reading items. Changes nothing."""
+    found = queue_files.inspect(path)
+    report.print_queue(path, found)
+    _print_damage(found.damage)
+
+
+@app.command()
+def verify(path: PathArgument) -> None:
+    """Read and check every item. Exit code 1 if something is damaged. Changes nothing."""
+    found = queue_files.inspect(path, deep=True)
+    _print_damage(found.damage)
+    if found.damage:
+        raise UserError(f"{path}: damage in {len(found.damage)} places")
+    print(f"{path}: {found.items} items in {len(found.segments)} segments, none damaged")
+
+
+@app.command()
+def export(
+    path: PathArgument,
+    cursor: Annotated[str, typer.Option(help="From what this cursor has acknowledged on.")] = (
+        DEFAULT_CURSOR
+    ),
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also what is acknowledged and not yet freed.")
+    ] = False,
+) -> None:
+    """Write items as JSON lines: sequence, item; base64 where it is not UTF-8. Changes nothing.
+
+    Behind the first item that is not acknowledged, acknowledged ones are written, too.
+    """
+    low_water = 0
+    if not everything:
+        cursors = {found.name: found.low_water for found in queue_files.inspect(path).cursors}
+        if cursor != DEFAULT_CURSOR and cursor not in cursors:
+            raise UserError(f"{path} has no cursor {cursor!r}; there are {sorted(cursors)}")
+        low_water = cursors.get(cursor, 0)
+    for sequence, item in queue_files.stored_items(path):
+        if sequence >= low_water:
+            record = {"sequence": sequence, **json_fields("item", item)}
+            sys.stdout.buffer.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+
+
+@app.command()
+def repair(path: PathArgument) -> None:
+    """Make a damaged queue usable: what cannot be read is left out, what is lost is told."""
+    damage = queue_files.repair(path)
+    _print_damage(damage)
+    lost = sum(len(found.sequences) for found in damage)
+    print(f"{path}: usable; {lost} items lost" if damage else f"{path}: nothing to repair")
+
+
+def _print_damage(damage: Iterable[Damage]) -> None:
+    for found in damage:
+        items = found.sequences
+        lost = f"; lost: items {items[0]} to {items[-1]}" if items else ""
+        print(f"damaged: {found.path}: {found.what}{lost}")
