@@ -6,7 +6,7 @@ import asyncio
 import multiprocessing
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -419,9 +419,10 @@ class TestErrors:
         assert [p.name for p in path.iterdir()] == ["notes.txt"]
 
     def test_pop_arguments(self, queue: topicdb.Queue) -> None:
-        for arguments in ({"count": 0}, {"bytes": 0}, {"rule": "most"}, {"timeout": -1}):
+        bad: list[dict[str, Any]] = [{"count": 0}, {"bytes": 0}, {"rule": "most"}, {"timeout": -1}]
+        for arguments in bad:
             with pytest.raises(ValueError, match=next(iter(arguments))):
-                queue.pop(**arguments)  # type: ignore[arg-type]
+                queue.pop(**arguments)
 
     def test_names_of_cursors(self, queue: topicdb.Queue) -> None:
         for name in ("", ".x", "a/b", "x" * 65, "ä"):
@@ -475,7 +476,7 @@ class TestErrors:
     def test_a_forked_child(self, path: Path) -> None:
         with topicdb.Queue.open(path) as queue:
             queue.append([b"a"])
-            calls = [
+            calls: list[Callable[[], object]] = [
                 lambda: queue.append([b"b"]),
                 queue.pop,
                 queue.peek,

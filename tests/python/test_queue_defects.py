@@ -24,10 +24,10 @@ def segments(path: Path) -> list[Path]:
     return sorted(path.glob("*.segment"))
 
 
-def fill(path: Path, count: int = 30, **options: int) -> list[bytes]:
+def fill(path: Path, count: int = 30) -> list[bytes]:
     """One item an append, in several segments."""
     items = [b"item %03d" % i + b"." * 300 for i in range(count)]
-    with topicdb.Queue.open(path, segment_bytes=4096, **options) as queue:
+    with topicdb.Queue.open(path, segment_bytes=4096) as queue:
         for item in items:
             queue.append([item])
     return items

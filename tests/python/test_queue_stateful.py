@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 import topicdb
-from tests.model.queue import ModelCursor, ModelQueue
+from model.queue import ModelCursor, ModelQueue
 from topicdb.queue import Consumer, Ref
 
 ITEM = st.one_of(

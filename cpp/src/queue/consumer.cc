@@ -332,9 +332,10 @@ Status Consumer::DropOldest(std::uint64_t bytes, DropReason reason, ReadReport* 
   budget.bytes = bytes;
   budget.at_least = true;
   budget.stored = true;
-  return Take(budget, Span::State::kDone, report, [&](const Portion& portion) {
-    Note(reason, portion.span.items, portion.span.bytes, report);
-  });
+  return Take(budget, Span::State::kDone, report,
+              [&](const Portion& portion) TOPICDB_REQUIRES(mutex_) {
+                Note(reason, portion.span.items, portion.span.bytes, report);
+              });
 }
 
 bool Consumer::Ack(std::span<const SequenceRange> ranges) {

@@ -58,9 +58,8 @@ bool SystemMemoryIsHigh() {
   const Clock::rep now = Clock::now().time_since_epoch().count();
   const Clock::rep second = Clock::duration(std::chrono::seconds(1)).count();
   Clock::rep last = asked.load();
-  if (last == 0 || now - last >= second) {
-    if (asked.compare_exchange_strong(last, now)) answer.store(Probe());
-  }
+  const bool due = last == 0 || now - last >= second;
+  if (due && asked.compare_exchange_strong(last, now)) answer.store(Probe());
   return answer.load();
 }
 

@@ -154,21 +154,22 @@ Status QueueImpl::MoveToDisk(ReadReport* report) {
   for (; batch != nullptr; batch = memory_->Find(batch->block.end_sequence())) {
     TOPICDB_RETURN_IF_ERROR(disk_->Append(batch->block.items, /*through=*/true).status());
   }
-  Status status;
-  ForEachConsumer([&](Consumer& consumer) {
-    if (status.ok()) status = consumer.Attach(disk_.get(), /*moved=*/true, report);
-  });
-  if (status.ok()) memory_.reset();
-  return status;
+  TOPICDB_RETURN_IF_ERROR(AttachAll(disk_.get(), report));
+  memory_.reset();
+  return Status::Ok();
 }
 
 Status QueueImpl::MoveToMemory(ReadReport* report) {
   auto memory = std::make_unique<MemoryLog>(disk_->end_sequence());
   TOPICDB_RETURN_IF_ERROR(disk_->segments().Clear());
   memory_ = std::move(memory);
+  return AttachAll(memory_.get(), report);
+}
+
+Status QueueImpl::AttachAll(QueueLog* log, ReadReport* report) {
   Status status;
   ForEachConsumer([&](Consumer& consumer) {
-    if (status.ok()) status = consumer.Attach(memory_.get(), /*moved=*/true, report);
+    if (status.ok()) status = consumer.Attach(log, /*moved=*/true, report);
   });
   return status;
 }

@@ -98,6 +98,7 @@ class QueueImpl {
       TOPICDB_REQUIRES(append_mutex_);
   Status MoveToDisk(ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
   Status MoveToMemory(ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
+  Status AttachAll(QueueLog* log, ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
   // Has numbers noted on disk as given away, before they are.
   Status ReserveSequences(std::uint64_t count) TOPICDB_REQUIRES(append_mutex_);
   QueueLog& log() const TOPICDB_REQUIRES(append_mutex_);

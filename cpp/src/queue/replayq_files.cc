@@ -2,8 +2,8 @@
 // Item `id` of segment `segno` is the last one that is acknowledged.
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 
+#include "base/decimal.h"
 #include "base/files.h"
 #include "queue/queue_files.h"
 
@@ -28,9 +28,7 @@ std::optional<std::uint64_t> NumberBehind(std::string_view text, std::string_vie
     std::string_view rest = SkipSpaces(text.substr(at + key.size()));
     if (in_word || !rest.starts_with("=>")) continue;
     rest = SkipSpaces(rest.substr(2));
-    std::uint64_t number = 0;
-    const auto read = std::from_chars(rest.data(), rest.data() + rest.size(), number);
-    if (read.ec == std::errc()) return number;
+    if (const auto number = TakeDecimal(&rest); number.has_value()) return number;
   }
   return std::nullopt;
 }

@@ -2,10 +2,10 @@
 // in docs/format.md. Numbers are big-endian. There is no header and no footer, and items are
 // counted, not numbered.
 #include <algorithm>
-#include <charconv>
 
 #include "base/coding.h"
 #include "base/crc32.h"
+#include "base/decimal.h"
 #include "segment/segment_format.h"
 
 namespace topicdb {
@@ -77,12 +77,10 @@ class ReplayqFormat : public SegmentFormat {
 
   std::optional<std::uint64_t> NumberOf(std::string_view name) const override {
     if (!name.ends_with(kExtension)) return std::nullopt;
-    const std::string_view digits = name.substr(0, name.size() - kExtension.size());
-    std::uint32_t number = 0;
-    const auto end = digits.data() + digits.size();
-    const auto read = std::from_chars(digits.data(), end, number);
-    const bool valid = read.ec == std::errc() && read.ptr == end && number > 0;
-    return valid && FileName(number) == name ? std::optional<std::uint64_t>(number) : std::nullopt;
+    std::string_view digits = name.substr(0, name.size() - kExtension.size());
+    const auto number = TakeDecimal(&digits);
+    const bool valid = number.value_or(0) > 0 && *number <= UINT32_MAX;
+    return valid && FileName(*number) == name ? number : std::nullopt;
   }
 
   std::size_t header_bytes() const override { return 0; }
