@@ -1,0 +1,63 @@
+"""Writes queue.zip, queue-replayq.zip and queue.json: queues of both formats, one not closed.
+
+    python tests/data/make_golden_queue.py tests/data/v1
+
+Run once with the release that writes a format; never again after that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import topicdb
+from data.make_golden import pack
+
+
+def fill(path: Path, **options: Any) -> None:
+    """Several segments; items done, in flight and waiting, for each cursor."""
+    queue = topicdb.Queue.open(path, segment_bytes=4096, **options)
+    for i in range(60):
+        queue.append([b"%d" % i, bytes([i]) * (3 * i), b""])
+    queue.append([b"large" * 300_000, b"behind"])  # more than one frame
+    queue.ack(queue.pop(20).ref)
+    later = [queue.pop(5).ref for _ in range(3)]
+    queue.ack(later[1])
+    queue.nack(later[2])
+    if "format" not in options:
+        archive = queue.cursor("archive")
+        archive.ack(archive.pop(100).ref)
+    queue.flush()
+
+
+def main(target: Path) -> None:
+    expected = {}
+    with tempfile.TemporaryDirectory() as directory:
+        for name, options in (("queue", {}), ("queue-replayq", {"format": "replayq"})):
+            path = Path(directory) / name
+            child = os.fork()
+            if child == 0:  # never closed
+                fill(path, **options)
+                os._exit(0)
+            os.waitpid(child, 0)
+            pack(path, target / f"{name}.zip")
+            with topicdb.Queue.open(path) as queue:
+                cursors = {
+                    cursor: queue if cursor == "default" else queue.cursor(cursor)
+                    for cursor in queue.stats().cursors
+                }
+                expected[name] = {
+                    cursor: [[len(item), item[:20].hex()] for item in consumer]
+                    for cursor, consumer in cursors.items()
+                }
+    (target / "queue.json").write_text(json.dumps(expected) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
