@@ -231,7 +231,8 @@ class Queue {
                                                       bool from_newest = false) = 0;
   // kNotFound if there is none, kInvalidArgument for the default one.
   virtual Status RemoveCursor(const std::string& name) = 0;
-  // Everything appended and acknowledged is safe from loss of power afterwards (in memory: no-op).
+  // Everything appended and acknowledged is safe from loss of power afterwards (in memory: no-op),
+  // and what is acknowledged takes no space any more, as far as segments are.
   virtual Status Flush() = 0;
   // Drops everything, also what is in flight. Numbers go on.
   virtual Status Purge() = 0;

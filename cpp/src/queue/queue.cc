@@ -241,11 +241,10 @@ Status QueueImpl::Ack(Consumer& consumer, std::span<const SequenceRange> ranges)
   TOPICDB_RETURN_IF_ERROR(CheckConsumer(consumer));
   if (!consumer.Ack(ranges)) return Status::Ok();
   NotifyRoom();
-  if (options_.mode == QueueMode::kDisk || options_.mode == QueueMode::kOffload) WakeKeeper();
-  // They are acknowledged; what cannot be freed now is freed later.
-  if (consumer.low_water() >= free_at_.load(std::memory_order_acquire)) {
-    FreeAcknowledged().IgnoreError();
-  }
+  // It saves what is acknowledged, and removes files: who consumes shall not wait for a disk.
+  if (options_.mode != QueueMode::kMemory) WakeKeeper();
+  const bool may_free = consumer.low_water() >= free_at_.load(std::memory_order_acquire);
+  if (may_free && !spilled_.load(std::memory_order_relaxed)) FreeAcknowledged().IgnoreError();
   return Status::Ok();
 }
 
@@ -282,7 +281,8 @@ Status QueueImpl::Flush() {
   }
   Tell(report);
   TOPICDB_RETURN_IF_ERROR(SyncAppended());
-  return SaveCursors(/*sync=*/true);
+  TOPICDB_RETURN_IF_ERROR(SaveCursors(/*sync=*/true));
+  return FreeAcknowledged();
 }
 
 Status QueueImpl::Purge() {

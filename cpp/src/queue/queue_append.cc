@@ -156,6 +156,7 @@ Status QueueImpl::MoveToDisk(ReadReport* report) {
   }
   TOPICDB_RETURN_IF_ERROR(AttachAll(disk_.get(), report));
   memory_.reset();
+  spilled_ = true;
   return Status::Ok();
 }
 
@@ -163,6 +164,7 @@ Status QueueImpl::MoveToMemory(ReadReport* report) {
   auto memory = std::make_unique<MemoryLog>(disk_->end_sequence());
   TOPICDB_RETURN_IF_ERROR(disk_->segments().Clear());
   memory_ = std::move(memory);
+  spilled_ = false;
   return AttachAll(memory_.get(), report);
 }
 

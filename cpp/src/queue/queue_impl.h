@@ -148,6 +148,7 @@ class QueueImpl {
   std::uint64_t sequence_ceiling_ TOPICDB_GUARDED_BY(append_mutex_) = 0;  // noted on disk
   bool reserves_sequences_ TOPICDB_GUARDED_BY(append_mutex_) = false;
   bool has_cursors_ TOPICDB_GUARDED_BY(append_mutex_) = true;
+  std::atomic<bool> spilled_{false};  // the log is on disk
   // Nothing can be freed before every cursor has come so far.
   std::atomic<std::uint64_t> free_at_{0};
 

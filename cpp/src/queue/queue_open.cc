@@ -78,6 +78,7 @@ Status QueueImpl::OpenFiles(ReadReport* report) {
   sequence_ceiling_ = record.closed_end.has_value() ? 0 : record.sequence_ceiling;
   TOPICDB_RETURN_IF_ERROR(OpenConsumers(&disk_->segments(), report));
   free_at_.store(disk_->free_at(), std::memory_order_release);
+  spilled_ = true;
   const bool spills = options_.mode == QueueMode::kOffload || options_.mode == QueueMode::kVolatile;
   return spills && BytesInUse() == 0 ? MoveToMemory(report) : Status::Ok();
 }
@@ -124,6 +125,7 @@ Status QueueImpl::CloseFiles(ReadReport* report) {
   TOPICDB_ASSIGN_OR_RETURN(LogEnd end, disk_->segments().Close());
   end.end.sequence = next;
   TOPICDB_RETURN_IF_ERROR(SaveCursors(/*sync=*/true));
+  TOPICDB_RETURN_IF_ERROR(disk_->FreeBefore(LowWater()));
   const MutexLock lock(files_mutex_);
   QueueRecord record = files_->record();
   record.sequence_ceiling = next;

@@ -108,11 +108,15 @@ Status QueueImpl::FreeAcknowledged() {
   }
   // First the cursors: or after a loss of power what they have not acknowledged would be missing.
   TOPICDB_RETURN_IF_ERROR(SaveCursors(/*sync=*/true));
-  const MutexLock lock(append_mutex_);
-  // A cursor may have been made meanwhile.
-  const Status status = log().FreeBefore(std::min(low_water, LowWater()));
-  free_at_.store(log().free_at(), std::memory_order_release);
-  return status;
+  std::vector<std::string> paths;
+  {
+    const MutexLock lock(append_mutex_);
+    if (memory_ != nullptr) return Status::Ok();  // it has moved meanwhile
+    // A cursor may have been made meanwhile.
+    paths = disk_->segments().Detach(std::min(low_water, LowWater()));
+    free_at_.store(disk_->free_at(), std::memory_order_release);
+  }
+  return SegmentLog::RemoveSegments(paths);
 }
 
 void QueueImpl::StartKeeper() {
@@ -160,6 +164,7 @@ void QueueImpl::Keep() {
       }
     }
     SaveCursors(/*sync=*/false).IgnoreError();
+    FreeAcknowledged().IgnoreError();
     keeper_mutex_.Lock();
   }
 }

@@ -110,23 +110,27 @@ Result<LogEnd> SegmentLog::Close() {
   return LogEnd{writer_->identity().number, writer_->end()};
 }
 
-Status SegmentLog::FreeBefore(std::uint64_t sequence) {
+std::vector<std::string> SegmentLog::Detach(std::uint64_t sequence) {
   const MutexLock lock(mutex_);
-  std::size_t count = 0;
-  Status status;
-  for (; count < segments_.size(); ++count) {
-    const SegmentState& state = segments_[count];
+  std::vector<std::string> paths;
+  for (const SegmentState& state : segments_) {
     if (!state.sealed || state.end.sequence > sequence) break;
-    // Not followed by an fsync: one that comes back holds nothing that anybody would read.
-    if (unlink(state.path.c_str()) != 0 && errno != ENOENT) {
-      status = ErrnoFault("removing", state.path, errno);
-      break;
-    }
+    paths.push_back(state.path);
     freed_bytes_ = state.bytes_before + state.end.offset - format().header_bytes();
     freed_items_ = state.items_before + state.end.sequence - state.identity.first_sequence;
   }
-  segments_.erase(segments_.begin(), segments_.begin() + static_cast<std::ptrdiff_t>(count));
+  segments_.erase(segments_.begin(),
+                  segments_.begin() + static_cast<std::ptrdiff_t>(paths.size()));
   UpdateFreeAt();
+  return paths;
+}
+
+Status SegmentLog::RemoveSegments(const std::vector<std::string>& paths) {
+  Status status;
+  for (const std::string& path : paths) {
+    // Not followed by an fsync: one that comes back holds nothing that anybody would read.
+    if (unlink(path.c_str()) != 0 && errno != ENOENT) status = ErrnoFault("removing", path, errno);
+  }
   return status;
 }
 

@@ -40,7 +40,13 @@ class SegmentLog {
   // WriteOut, and gives back space. Where the log ends.
   Result<LogEnd> Close() TOPICDB_EXCLUDES(mutex_);
   // Removes the segments all of whose items have smaller numbers.
-  Status FreeBefore(std::uint64_t sequence) TOPICDB_EXCLUDES(mutex_);
+  Status FreeBefore(std::uint64_t sequence) TOPICDB_EXCLUDES(mutex_) {
+    return RemoveSegments(Detach(sequence));
+  }
+  // The two halves of that: they are no part of the log any more, and their files are removed,
+  // which takes milliseconds each.
+  std::vector<std::string> Detach(std::uint64_t sequence) TOPICDB_EXCLUDES(mutex_);
+  static Status RemoveSegments(const std::vector<std::string>& paths);
   // Removes everything; numbers go on.
   Status Clear() TOPICDB_EXCLUDES(mutex_);
 
