@@ -102,7 +102,8 @@ void RegisterErrors(py::module_& module) {
   classes.closed = Define(module, "ClosedError", "The handle is closed.", both(PyExc_RuntimeError));
   classes.forked = Define(module, "ForkedError", "The handle was inherited by a forked process.",
                           both(PyExc_RuntimeError));
-  classes.quota = Define(module, "QuotaError", "The database is as large as its quota allows, or a queue is full.",
+  classes.quota = Define(module, "QuotaError",
+                         "The database is as large as its quota allows, or a queue is full.",
                          both(PyExc_OSError));
   classes.conflict = Define(
       module, "ConflictError",

@@ -264,7 +264,8 @@ void RunPlainTurn(const Options& options, const Case& row, const Items& items,
 
 // In memory, each batch popped and acknowledged before the next is appended.
 double RunMemoryTurn(const Options& options, const Case& row, const Items& items, Digest* digest) {
-  const std::uint64_t batches = std::max<std::uint64_t>(options.bytes / row.size / row.batch / 4, 1);
+  const std::uint64_t batches =
+      std::max<std::uint64_t>(options.bytes / row.size / row.batch / 4, 1);
   const auto queue = OpenQueue("", QueueMode::kMemory, Durability::kNone);
   const auto cursor = Must(queue->Cursor(std::string(kDefaultCursor)));
   PopLimits limits;

@@ -119,8 +119,7 @@ std::vector<std::string> SegmentLog::Detach(std::uint64_t sequence) {
     freed_bytes_ = state.bytes_before + state.end.offset - format().header_bytes();
     freed_items_ = state.items_before + state.end.sequence - state.identity.first_sequence;
   }
-  segments_.erase(segments_.begin(),
-                  segments_.begin() + static_cast<std::ptrdiff_t>(paths.size()));
+  segments_.erase(segments_.begin(), segments_.begin() + static_cast<std::ptrdiff_t>(paths.size()));
   UpdateFreeAt();
   return paths;
 }
