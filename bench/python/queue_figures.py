@@ -13,12 +13,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from typing import TypeAlias
 
 import persistqueue
 
 import topicdb
 
 SEED = 20260101
+Turn: TypeAlias = Callable[[Path, list[bytes]], tuple[float, float, str]]  # append s, pop s, digest
 
 
 def items_of(size: int, count: int) -> list[bytes]:
@@ -67,8 +69,7 @@ def main() -> None:
     for size in (100, 1024):
         items = items_of(size, options.items)
         few = items[: options.peer_items]
-        sides: list[tuple[str, list[bytes], Callable[[Path, list[bytes]], tuple[float, float, str]]]]
-        sides = [
+        sides: list[tuple[str, list[bytes], Turn]] = [
             (
                 f"TopicDB {durability}, {batch} at once",
                 items,

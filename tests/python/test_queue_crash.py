@@ -1,5 +1,7 @@
-"""kill -9 of a process that appends, pops and acknowledges: nothing acknowledged is lost, nothing is
-delivered again that was acknowledged and flushed, nothing is out of order.
+"""kill -9 of a process that appends, pops and acknowledges.
+
+Nothing acknowledged is lost, nothing is delivered again that was done and flushed, nothing is out of
+order.
 
 ``TOPICDB_CRASH_ROUNDS`` sets how often it is killed (default 20).
 """
