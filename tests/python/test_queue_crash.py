@@ -1,6 +1,6 @@
 """kill -9 of a process that appends, pops and acknowledges.
 
-Nothing acknowledged is lost, nothing is delivered again that was done and flushed, nothing is out of
+Nothing acknowledged is lost, nothing that was done and flushed comes again, nothing is out of
 order.
 
 ``TOPICDB_CRASH_ROUNDS`` sets how often it is killed (default 20).

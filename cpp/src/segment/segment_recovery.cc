@@ -51,6 +51,7 @@ class Finder {
                              file->ReadAt(0, header.data(), header.size()));
     header.resize(count);
     NoteMissing(number);
+    if (last && count < format_.header_bytes()) return Discard(state.path, number);
     found_.next_number = number + 1;
     auto identity = format_.DecodeHeader(header, number);
     if (identity.ok() && options_.queue_id != QueueId{} &&
@@ -62,15 +63,18 @@ class Finder {
     NoteLoss(number - 1, identity->previous_end);
     TOPICDB_RETURN_IF_ERROR(FindEnd(*file, last, &state));
     const bool empty = state.end.sequence == state.identity.first_sequence;
-    if (empty && state.sealed && last && !look_only_) {  // a process ended before it wrote here
-      TOPICDB_RETURN_IF_ERROR(RemoveFile(state.path));
-      found_.next_number = number;
-      return Status::Ok();
-    }
+    if (empty && state.sealed && last && !look_only_) return Discard(state.path, number);
     Count(&state);
     found_.previous_end = std::max(state.end.sequence, reported_end_);
     found_.segments.push_back(std::move(state));
     return Status::Ok();
+  }
+
+  // The last segment, and a process ended before it wrote items there. What it had if not is known
+  // if the queue was closed.
+  Status Discard(const std::string& path, std::uint64_t number) {
+    found_.next_number = number;
+    return look_only_ ? Status::Ok() : RemoveFile(path);
   }
 
   void Count(SegmentState* state) const {

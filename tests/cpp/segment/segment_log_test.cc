@@ -124,6 +124,20 @@ TEST_F(SegmentLogTest, AnAppendThatWasCutOffIsGoneAsAWhole) {
   EXPECT_EQ(damage_[0].path, path);
 }
 
+TEST_F(SegmentLogTest, AProcessMayEndBeforeItWritesTheHeader) {
+  {
+    const auto log = OpenLog(std::nullopt, 1);
+    AppendTo(*log, Numbered(0, 3));
+  }
+  for (const std::string_view header : {"", "TDBSEGM"}) {
+    ASSERT_TRUE(WriteFileAtomically(directory_ / "0000000000000002.segment", header).ok());
+    const auto log = OpenLog(std::nullopt, 100);
+    EXPECT_TRUE(damage_.empty());
+    EXPECT_EQ(ReadAll(*log), Numbered(0, 3));
+    EXPECT_EQ(log->Segments().size(), 1U);
+  }
+}
+
 TEST_F(SegmentLogTest, AMissingSegmentIsTold) {
   LogEnd end;
   {
