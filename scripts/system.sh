@@ -9,6 +9,7 @@ packages=(
   build-essential cmake ninja-build ccache
   libzstd-dev liblz4-dev libdeflate-dev libxxhash-dev libgtest-dev libbenchmark-dev libsqlite3-dev
   dpkg-dev ca-certificates debian-archive-keyring # RocksDB's source package
+  mosquitto                                       # the tests of topicdb.Forwarder start their own
   "$@"
 )
 
@@ -36,10 +37,16 @@ missing() {
   done
 }
 
+stop_service() {
+  [ ! -d /run/systemd/system ] || topicdb_as_root systemctl disable --now "$1"
+}
+
 install_packages() {
   local -x DEBIAN_FRONTEND=noninteractive
   topicdb_as_root apt-get -q update
   topicdb_as_root apt-get -q -y --no-install-recommends install "$@"
+  # Where there is systemd, Debian's package starts a broker for the whole machine: not ours to have.
+  case " $* " in *" mosquitto "*) stop_service mosquitto ;; esac
 }
 
 if ! command -v apt-get >/dev/null; then

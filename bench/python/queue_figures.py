@@ -1,6 +1,6 @@
 """The buffer queue from Python, beside persist-queue: CPU time of an item, and a digest of both.
 
-    .venv/bin/python bench/python/queue_figures.py [--items 20000] [--rounds 5]
+.venv/bin/python bench/python/queue_figures.py [--items 20000] [--rounds 5]
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ from topicdb._core import (
 )
 from topicdb._types import Message, Page, Receipt
 from topicdb.database import Database, open
+from topicdb.forward.forwarder import Forwarder
 from topicdb.map import Map
 from topicdb.queue import Cursor, Drop, Queue, QueueReceipt
 from topicdb.scan import Scan
@@ -54,6 +55,7 @@ __all__ = [
     "Drop",
     "Error",
     "ForkedError",
+    "Forwarder",
     "Iterator",
     "LockedError",
     "Map",

@@ -1,0 +1,46 @@
+"""Delivery into a database of TopicDB."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from topicdb.forward.sink import PermanentError
+
+if TYPE_CHECKING:
+    from topicdb.database import Database, Durability, Row
+
+
+class DatabaseSink:
+    """Appends each batch to a database; confirmed when the append returns.
+
+    ``decode(item)`` gives (topic, timestamp, value), as ``Database.append`` takes it. If it raises,
+    or gives what cannot be stored, that is PermanentError. An item that is sent twice is stored
+    twice, but in layout skipstream with a timestamp of its own. ``durability``: as in ``append``;
+    with less than the queue has, a crash may lose what was acknowledged. The database stays open.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        decode: Callable[[bytes], Row],
+        *,
+        durability: Durability | None = None,
+    ) -> None:
+        self._database = database
+        self._decode = decode
+        self._durability = durability
+
+    def open(self) -> None: ...
+
+    def deliver(self, items: list[bytes]) -> None:
+        try:
+            rows = [self._decode(item) for item in items]
+        except Exception as error:
+            raise PermanentError(f"decode raised {error!r}") from error
+        try:
+            self._database.append(rows, durability=self._durability)
+        except (TypeError, ValueError) as error:  # TopicError is a ValueError
+            raise PermanentError(f"the database cannot store it: {error}") from error
+
+    def close(self) -> None: ...

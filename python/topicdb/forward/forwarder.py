@@ -1,0 +1,213 @@
+"""The forwarder: from a queue to a sink, at least once."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+from contextlib import suppress
+from types import TracebackType
+
+from topicdb._core import Error
+from topicdb.forward.options import (
+    OnError,
+    Options,
+    Poison,
+    Seconds,
+    finite_seconds,
+    seconds,
+)
+from topicdb.forward.pump import Pump
+from topicdb.forward.sink import AnySink, as_async
+from topicdb.forward.status import Health, Metrics, Status
+from topicdb.queue import Consumer, Queue
+
+# A stop that is late by so much was noticed and is on its way; later, the sink hangs.
+GRACE_SECONDS = 0.5
+
+
+class Forwarder:
+    """Takes items from a queue and delivers them to a sink, at least once and in their order.
+
+    An item is acknowledged when the sink has confirmed it. If an attempt fails, it and what was
+    sent behind it are sent again, in order, until it succeeds: so items may come twice, and never
+    remain behind newer ones. What is not confirmed when it stops stays in the queue. The order is
+    that of the cursor; with other consumers on the same cursor, that of the forwarder's share.
+
+    Use it in ``with``, or call ``start`` and ``stop``; or ``run`` it in a thread of your own. It
+    may be started again. Thread-safe. A program that ends without ``stop`` stops it.
+    """
+
+    def __init__(
+        self,
+        queue: Consumer,
+        sink: AnySink,
+        *,
+        cursor: str | None = None,
+        batch_count: int = 1000,
+        batch_bytes: int = 2_000_000,
+        in_flight_max: int = 4,
+        retry_min: Seconds = 0.1,
+        retry_max: Seconds = 30.0,
+        retry_jitter: float = 1.0,
+        confirm_timeout: Seconds | None = 120.0,
+        stop_timeout: Seconds = 10.0,
+        poison: Poison = "stop",
+        on_error: OnError | None = None,
+    ) -> None:
+        """
+        - ``queue``: a queue or one of its cursors; ``cursor``: the name of the queue's cursor to
+          use, which is made if need be. The forwarder closes neither.
+        - ``sink``: see ``topicdb.forward``; or a function that is called with each batch, a list of
+          bytes, and returns when it is delivered. A sink serves one forwarder.
+        - ``batch_count``, ``batch_bytes``: a batch ends before it would exceed them, but has one
+          item in any case. ``in_flight_max``: batches that a sink with confirmations may have.
+        - ``retry_min``, ``retry_max``: the pause after a failed attempt, in seconds, doubles with
+          each in a row from the one to the other; ``retry_jitter`` (0 to 1): up to this share of
+          it, by chance, is left out.
+        - ``confirm_timeout``: an attempt has failed if nothing is confirmed for so many seconds. A
+          function, or a sink with ``deliver``, is waited for without a limit.
+        - ``stop_timeout``: of ``stop`` and of the end of ``with``.
+        - ``poison``: what happens to an item with which the sink raises PermanentError: ``"stop"``
+          (it stays, and the forwarder ends as failed), ``"drop"``, or a function that is called
+          with [item] and the error and may put it elsewhere; if that raises, it is retried. Batches
+          are halved to find the item, so others may come twice.
+        - ``on_error``: called with the error of each failed attempt, by the forwarder's thread.
+
+        Raises ValueError and TypeError for options; what ``Queue.cursor`` raises.
+        """
+        if cursor is not None:
+            if not isinstance(queue, Queue):
+                raise ValueError("cursor= names a cursor of a queue; this is no queue")
+            queue = queue.cursor(cursor)
+        self._source = queue
+        self._sink = as_async(sink)
+        self._options = Options(
+            batch_count=batch_count,
+            batch_bytes=batch_bytes,
+            in_flight_max=in_flight_max,
+            retry_min=finite_seconds(retry_min, "retry_min"),
+            retry_max=finite_seconds(retry_max, "retry_max"),
+            retry_jitter=retry_jitter,
+            confirm_timeout=seconds(confirm_timeout, "confirm_timeout"),
+            stop_timeout=finite_seconds(stop_timeout, "stop_timeout"),
+            poison=poison,
+            on_error=on_error,
+        )
+        self._status = Status()
+        self._lock = threading.RLock()
+        self._pump: Pump | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Starts to forward, in a thread of its own. RuntimeError if it runs already."""
+        with self._lock:
+            pump = self._new_pump(until_empty=False)
+            self._thread = threading.Thread(
+                target=_run_quietly, args=[pump], name="topicdb-forwarder", daemon=True
+            )
+            _running.add(pump)
+            self._thread.start()
+
+    def run(self, *, until_empty: bool = False) -> None:
+        """Forwards in this thread until ``stop`` is called, the queue is closed, or, with
+        ``until_empty``, nothing waits.
+
+        Raises what makes it fail: PermanentError, NotFoundError (the cursor was removed);
+        RuntimeError if it runs already. Ctrl-C gives back what is not confirmed.
+        """
+        with self._lock:
+            pump = self._new_pump(until_empty)
+            self._thread = None
+        pump.run()
+
+    def stop(self, timeout: Seconds | None = None, drain: bool = False) -> bool:
+        """Ends it: takes nothing more, and waits for what is in flight to be confirmed.
+
+        ``drain``: forwards until nothing waits. After ``timeout`` seconds (None: ``stop_timeout``)
+        what is not confirmed goes back into the queue; so it does at once if an attempt has failed
+        and ``drain`` is not given. If the sink hangs, its thread is left behind: a later call
+        tells whether it has ended.
+
+        Returns whether everything was confirmed that was to be. May be repeated. In a callback or
+        a signal handler of the forwarder's own thread it only asks for the end, and returns False.
+        """
+        with self._lock:
+            pump, thread = self._pump, self._thread
+        if pump is None:
+            return True
+        if pump.process_id != os.getpid():
+            return False  # it runs in the parent of this process
+        deadline = pump.default_deadline()
+        if timeout is not None:
+            deadline = time.monotonic() + finite_seconds(timeout, "timeout")
+        pump.request_stop(deadline, drain)
+        if pump.is_own_thread and not pump.ended:
+            return False
+        if not pump.wait_until_ended(deadline + GRACE_SECONDS):
+            pump.give_up()
+            return False
+        if thread is not None:
+            thread.join()
+        return pump.complete
+
+    @property
+    def health(self) -> Health:
+        """How it is, since when, and the last error."""
+        return self._status.health
+
+    def metrics(self) -> Metrics:
+        """What it has delivered, and what waits."""
+        waiting: int | None
+        try:
+            waiting = len(self._source)
+        except Error:  # closed, or the cursor was removed
+            waiting = None
+        return self._status.metrics(waiting)
+
+    def _new_pump(self, until_empty: bool) -> Pump:
+        if self._pump is not None and not self._pump.ended:
+            raise RuntimeError("the forwarder runs already, or its sink hangs since it was stopped")
+        self._pump = Pump(self._source, self._sink, self._options, self._status, until_empty)
+        self._status.enter("idle")
+        return self._pump
+
+    def __enter__(self) -> Forwarder:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"<topicdb.Forwarder of {self._source!r}: {self.health.state}>"
+
+
+def _run_quietly(pump: Pump) -> None:
+    with suppress(Exception):  # health tells
+        try:
+            pump.run()
+        finally:
+            _running.discard(pump)
+
+
+_process = os.getpid()
+_running: set[Pump] = set()  # those with a thread of their own
+
+
+@atexit.register
+def _stop_all() -> None:
+    # A thread that goes on while Python takes itself apart would abort the process.
+    if os.getpid() != _process:
+        return
+    pumps = list(_running)
+    for pump in pumps:
+        pump.request_stop(pump.default_deadline(), drain=False)
+    for pump in pumps:
+        pump.wait_until_ended(pump.default_deadline() + GRACE_SECONDS)

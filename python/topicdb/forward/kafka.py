@@ -1,0 +1,155 @@
+"""Delivery to Kafka, with confluent-kafka."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from topicdb.forward.sink import PermanentError
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message, Producer
+
+Topic: TypeAlias = "str | Callable[[bytes], str]"
+Key: TypeAlias = "Callable[[bytes], bytes | str | None]"
+# What makes "at least once, in order" true. The rest of the producer's configuration is free.
+CONFIG_FIXED: dict[str, Any] = {"enable.idempotence": True, "acks": "all"}
+CONFIG_DEFAULT: dict[str, Any] = {
+    # The forwarder's window is the limit, and its confirm_timeout the time: if the producer dropped
+    # single messages, those behind them could get ahead.
+    "queue.buffering.max.messages": 0,
+    "delivery.timeout.ms": 0,
+    "logger": logging.getLogger(__name__),  # instead of stderr
+}
+CLOSE_SECONDS = 1.0
+
+
+class KafkaSink:
+    """Produces each item as a message to Kafka.
+
+    An item is confirmed by its delivery report, when all replicas in sync have it. Messages of one
+    partition keep their order. The producer is idempotent: what it retries by itself comes once;
+    what the forwarder sends again, after ``confirm_timeout`` or an error, may come twice.
+
+    To be used by one forwarder.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        topic: Topic,
+        key: Key | None = None,
+        **config: Any,
+    ) -> None:
+        """
+        - ``topic``: of every message, or a function of the item. ``key``: a function of the item;
+          messages with equal keys go to one partition. What they raise is PermanentError.
+        - ``config``: of the producer, such as ``**{"compression.type": "zstd"}``.
+
+        Raises ImportError without confluent-kafka; ValueError for a configuration that sets what
+        delivery at least once depends on.
+        """
+        try:
+            import confluent_kafka  # noqa: F401
+        except ImportError as error:
+            raise ImportError(
+                "KafkaSink needs confluent-kafka: pip install topicdb[kafka]"
+            ) from error
+        for name in ("enable.idempotence", "acks", "request.required.acks"):
+            if name in config:
+                raise ValueError(f"{name} is not for choice: delivery at least once needs it")
+        self._config = {
+            **CONFIG_DEFAULT,
+            **config,
+            **CONFIG_FIXED,
+            "bootstrap.servers": bootstrap_servers,
+        }
+        self._topic = topic
+        self._key = key
+        self._producer: Producer | None = None
+
+    def open(self) -> None:
+        """Makes the producer, which connects by itself. Raises KafkaException for its options."""
+        from confluent_kafka import Producer
+
+        self._producer = Producer(self._config)
+
+    def begin(self, items: list[bytes]) -> Future[None]:
+        if self._producer is None:
+            raise ConnectionError("the sink is not open")
+        messages = [self._message(item) for item in items]
+        report = _Reports(len(items))
+        for topic, key, item in messages:
+            self._produce(topic, key, item, report)
+        return report.future
+
+    def poll(self, timeout: float) -> None:
+        if self._producer is not None:
+            self._producer.poll(timeout)
+
+    def close(self) -> None:
+        """Whatever waits in the producer is dropped; what is on its way is not waited for."""
+        producer, self._producer = self._producer, None
+        if producer is None:
+            return
+        producer.purge()
+        deadline = time.monotonic() + CLOSE_SECONDS
+        while len(producer) > 0 and time.monotonic() < deadline:
+            producer.poll(0.1)  # so that every future is set
+
+    def _message(self, item: bytes) -> tuple[str, bytes | str | None, bytes]:
+        try:
+            topic = self._topic if isinstance(self._topic, str) else self._topic(item)
+            key = None if self._key is None else self._key(item)
+        except Exception as error:
+            raise PermanentError(f"no topic or key for an item: {error!r}") from error
+        return topic, key, item
+
+    def _produce(self, topic: str, key: bytes | str | None, item: bytes, report: _Reports) -> None:
+        from confluent_kafka import KafkaException
+
+        assert self._producer is not None
+        try:
+            self._producer.produce(topic, item, key, on_delivery=report)
+        except KafkaException as error:
+            raise _error_of(error.args[0]) from error
+        except TypeError as error:  # a key that is no bytes, for example
+            raise PermanentError(str(error)) from error
+
+
+class _Reports:
+    """Counts down the messages of a batch without a delivery report."""
+
+    def __init__(self, count: int) -> None:
+        self._left = count
+        self.future: Future[None] = Future()
+
+    def __call__(self, error: KafkaError | None, message: Message) -> None:
+        self._left -= 1
+        if self.future.done():
+            return
+        if error is not None:
+            self.future.set_exception(_error_of(error))
+        elif self._left == 0:
+            self.future.set_result(None)
+
+
+def _error_of(error: KafkaError) -> Exception:
+    """PermanentError for what lies in the message itself. What a broker may allow later is not."""
+    from confluent_kafka import KafkaError as Code
+    from confluent_kafka import KafkaException
+
+    permanent = {
+        Code.MSG_SIZE_TOO_LARGE,
+        Code.RECORD_LIST_TOO_LARGE,
+        Code.INVALID_RECORD,
+        Code.TOPIC_EXCEPTION,
+        Code.POLICY_VIOLATION,
+    }
+    if error.code() in permanent:
+        return PermanentError(f"Kafka refused a message: {error}")
+    return KafkaException(error)

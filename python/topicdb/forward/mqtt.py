@@ -1,0 +1,317 @@
+"""Delivery to an MQTT broker, with paho-mqtt."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from topicdb import _core
+from topicdb.forward.options import Seconds, finite_seconds
+from topicdb.forward.sink import PermanentError
+
+if TYPE_CHECKING:
+    from paho.mqtt.client import Client
+    from paho.mqtt.properties import Properties
+    from paho.mqtt.reasoncodes import ReasonCode
+
+Topic: TypeAlias = "str | Callable[[bytes], str | tuple[str, bytes]]"
+PORT = 1883
+PORT_TLS = 8883
+PACKET_IDS = 65_535  # and so many messages may be unconfirmed
+# Topic name invalid, packet too large, payload format invalid: what lies in the message itself.
+# Whatever the broker may allow later, such as a message that is not authorized, is retried.
+REASONS_PERMANENT = {0x90, 0x95, 0x99}
+CLOSE_SECONDS = 1.0
+
+
+class MqttSink:
+    """Publishes each item to an MQTT broker.
+
+    An item is confirmed by PUBACK (``qos=1``) or PUBCOMP (``qos=2``); with ``qos=0`` when it is
+    written to the socket, so that what was on its way is lost with a connection. Messages of one
+    connection keep their order. A lost connection is a failed attempt: the forwarder connects again
+    after its pause, with the same client id, and sends what is not confirmed.
+
+    To be used by one forwarder.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int | None = None,
+        *,
+        topic: Topic,
+        qos: Literal[0, 1, 2] = 1,
+        retain: bool = False,
+        client_id: str | None = None,
+        username: str | None = None,
+        password: str | None = None,
+        tls: bool | ssl.SSLContext = False,
+        protocol: Literal["5", "3.1.1"] = "5",
+        clean_start: bool = True,
+        keepalive: int = 60,
+        connect_timeout: Seconds = 5.0,
+        unconfirmed_max: int = 20,
+    ) -> None:
+        """
+        - ``port``: 1883, or 8883 with ``tls``: True, or a context.
+        - ``topic``: of every message; or a function of the item that gives the topic, or (topic,
+          payload). What it raises is PermanentError, and so is a topic that MQTT does not allow.
+        - ``client_id``: one of its own by default. Two clients with the same end each other.
+        - ``protocol``: with ``"3.1.1"`` a broker cannot say that it refuses a message: it confirms
+          it, or disconnects.
+        - ``clean_start``: False keeps what the broker knows of the client id (needs ``client_id``).
+          Not with ``qos=2``: a broker that remembers packet identifiers of an earlier connection
+          would take new messages for repeated ones, and lose them.
+        - ``keepalive``: a connection is given up when nothing is heard for some seconds more.
+        - ``unconfirmed_max``: messages on their way at once; less if the broker says so.
+
+        Raises ImportError without paho-mqtt, ValueError for options.
+        """
+        try:
+            import paho.mqtt.client  # noqa: F401
+        except ImportError as error:
+            raise ImportError("MqttSink needs paho-mqtt: pip install topicdb[mqtt]") from error
+        _check(qos, protocol, client_id, clean_start, unconfirmed_max)
+        self._host = host
+        self._port = port if port is not None else PORT_TLS if tls else PORT
+        self._topic = topic
+        self._qos = qos
+        self._retain = retain
+        self._client_id = client_id or f"topicdb-{secrets.token_hex(8)}"
+        self._login = None if username is None else (username, password)
+        self._tls = ssl.create_default_context() if tls is True else tls or None
+        self._v5 = protocol == "5"
+        self._clean_start = clean_start
+        self._keepalive = keepalive
+        self._connect_seconds = finite_seconds(connect_timeout, "connect_timeout")
+        self._unconfirmed_max = unconfirmed_max
+        self._connection: _Connection | None = None
+
+    def open(self) -> None:
+        """Connects. Raises OSError (refused, unknown, timed out) and ssl.SSLError."""
+        connection = self._connect(self._unconfirmed_max)
+        if connection.receive_max < self._unconfirmed_max:  # only said once it is too late
+            self.close()
+            self._unconfirmed_max = connection.receive_max
+            self._connect(self._unconfirmed_max)
+
+    def begin(self, items: list[bytes]) -> Future[None]:
+        if self._connection is None:
+            raise ConnectionError("the sink is not open")
+        messages = [self._message(item) for item in items]
+        return self._connection.publish(messages, self._qos, self._retain)
+
+    def poll(self, timeout: float) -> None:
+        if self._connection is not None:
+            self._connection.poll(timeout)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _connect(self, unconfirmed_max: int) -> _Connection:
+        client = self._new_client()
+        client.max_inflight_messages_set(unconfirmed_max)
+        self._connection = _Connection(client)
+        start: dict[str, Any] = {"clean_start": self._clean_start} if self._v5 else {}
+        try:
+            client.connect(self._host, self._port, self._keepalive, **start)
+        except OSError as error:
+            # paho leaves the socket of a TLS handshake that fails to the traceback's frames, which
+            # would live as long as somebody keeps the error.
+            raise error.with_traceback(None) from None
+        self._connection.wait_until_accepted(self._connect_seconds)
+        return self._connection
+
+    def _new_client(self) -> Client:
+        from paho.mqtt.client import Client, MQTTv5, MQTTv311
+        from paho.mqtt.enums import CallbackAPIVersion
+
+        client = Client(
+            CallbackAPIVersion.VERSION2,
+            client_id=self._client_id,
+            protocol=MQTTv5 if self._v5 else MQTTv311,
+            clean_session=None if self._v5 else self._clean_start,
+            reconnect_on_failure=False,  # the forwarder does it, and sends again in order
+        )
+        client.connect_timeout = self._connect_seconds
+        if self._login is not None:
+            client.username_pw_set(*self._login)
+        if self._tls is not None:
+            client.tls_set_context(self._tls)
+        return client
+
+    def _message(self, item: bytes) -> tuple[str, bytes]:
+        try:
+            found = self._topic if isinstance(self._topic, str) else self._topic(item)
+            topic, payload = (found, item) if isinstance(found, str) else found
+            _core.check_topic(topic)
+        except Exception as error:
+            raise PermanentError(f"no topic for an item: {error!r}") from error
+        return topic, payload
+
+
+class _Tally:
+    """Counts down the unconfirmed messages of a batch."""
+
+    def __init__(self, count: int) -> None:
+        self._left = count
+        self.future: Future[None] = Future()
+
+    def confirm(self) -> None:
+        self._left -= 1
+        if self._left == 0 and not self.future.done():
+            self.future.set_result(None)
+
+    def fail(self, error: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class _Connection:
+    """One connection of its own client, so that nothing of an earlier one is left in it.
+
+    Used by one thread, in which all callbacks are called, too: from ``poll``, and from the client's
+    methods that write.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self.receive_max = PACKET_IDS
+        self._packet_bytes_max: int | None = None
+        self._client = client
+        self._accepted = False
+        self._lost: Exception | None = None
+        self._unconfirmed: dict[int, _Tally] = {}  # by packet identifier
+        client.on_connect = self._on_connect
+        client.on_disconnect = self._on_disconnect
+        client.on_publish = self._on_publish
+
+    def wait_until_accepted(self, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        while not self._accepted:
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"the broker did not answer within {timeout} s")
+            self.poll(min(0.1, timeout))
+
+    def publish(self, messages: list[tuple[str, bytes]], qos: int, retain: bool) -> Future[None]:
+        tally = _Tally(len(messages))
+        for topic, payload in messages:
+            self._check_size(topic, payload)
+            while len(self._unconfirmed) >= PACKET_IDS:
+                self.poll(1.0)
+            try:
+                info = self._client.publish(topic, payload, qos, retain)
+            except ValueError as error:  # too long
+                raise PermanentError(f"topic {topic!r}: {error}") from error
+            if self._lost is not None:
+                raise self._lost
+            if info.rc != 0:
+                raise ConnectionError(f"publishing failed: {info.rc!r}")
+            if info.is_published():  # qos 0, when the socket took it at once
+                tally.confirm()
+            else:
+                self._unconfirmed[info.mid] = tally
+        return tally.future
+
+    def poll(self, timeout: float) -> None:
+        """Reads and writes. If the connection is lost, all futures fail; without any, it raises."""
+        code = self._client.loop(timeout)
+        if code != 0 and self._lost is None:
+            self._lost = ConnectionError(f"the connection is lost: {code!r}")
+        if self._lost is None:
+            return
+        if not self._unconfirmed:
+            raise self._lost
+        self._fail_all(self._lost)
+
+    def close(self) -> None:
+        """Says goodbye, but if messages are unconfirmed cuts it off, so that none of them goes out
+        any more.
+        """
+        if not self._unconfirmed:
+            self._client.disconnect()
+            deadline = time.monotonic() + CLOSE_SECONDS
+            while self._client.socket() is not None and time.monotonic() < deadline:
+                if self._client.loop(0.1) != 0:
+                    break
+        if (left := self._client.socket()) is not None:
+            with suppress(OSError):
+                socket.socket.shutdown(left, socket.SHUT_RDWR)  # type: ignore[arg-type]
+            self._client.loop(0)  # which finds that out
+        self._fail_all(ConnectionError("the sink was closed"))
+        # They refer to this object, and it to the client: its sockets would wait for a collection.
+        self._client.on_connect = self._client.on_disconnect = self._client.on_publish = None
+
+    def _fail_all(self, error: Exception) -> None:
+        for tally in self._unconfirmed.values():
+            tally.fail(error)
+        self._unconfirmed.clear()
+
+    def _check_size(self, topic: str, payload: bytes) -> None:
+        limit = self._packet_bytes_max
+        size = len(topic.encode()) + len(payload) + 10  # fixed header 5, lengths 2 + 1, id 2
+        if limit is not None and size > limit:
+            raise PermanentError(f"a message of {size} bytes; the broker takes {limit}")
+
+    def _on_connect(
+        self,
+        client: Client,
+        data: Any,
+        flags: Any,
+        reason: ReasonCode,
+        properties: Properties | None,
+    ) -> None:
+        if reason.is_failure:
+            self._lost = ConnectionRefusedError(f"the broker refused the connection: {reason}")
+            return
+        self._accepted = True
+        self.receive_max = getattr(properties, "ReceiveMaximum", PACKET_IDS)
+        self._packet_bytes_max = getattr(properties, "MaximumPacketSize", None)
+
+    def _on_disconnect(
+        self,
+        client: Client,
+        data: Any,
+        flags: Any,
+        reason: ReasonCode,
+        properties: Properties | None,
+    ) -> None:
+        if self._lost is None:
+            self._lost = _error_of(reason, "the broker ended the connection")
+
+    def _on_publish(
+        self, client: Client, data: Any, mid: int, reason: ReasonCode, properties: Properties | None
+    ) -> None:
+        tally = self._unconfirmed.pop(mid, None)
+        if tally is None:
+            return
+        if reason.is_failure:
+            tally.fail(_error_of(reason, "the broker refused a message"))
+        else:
+            tally.confirm()
+
+
+def _error_of(reason: ReasonCode, what: str) -> Exception:
+    kind = PermanentError if reason.value in REASONS_PERMANENT else ConnectionError
+    return kind(f"{what}: {reason}")
+
+
+def _check(
+    qos: int, protocol: str, client_id: str | None, clean_start: bool, unconfirmed_max: int
+) -> None:
+    if qos not in (0, 1, 2):
+        raise ValueError(f"qos: expected 0, 1 or 2, got {qos!r}")
+    if protocol not in ("5", "3.1.1"):
+        raise ValueError(f"protocol: expected '5' or '3.1.1', got {protocol!r}")
+    if not 1 <= unconfirmed_max <= PACKET_IDS:
+        raise ValueError(f"unconfirmed_max: expected 1 to {PACKET_IDS}, got {unconfirmed_max}")
+    if not clean_start and (client_id is None or qos == 2):
+        raise ValueError("clean_start=False needs a client_id, and a qos other than 2")

@@ -1,0 +1,65 @@
+"""Options of a forwarder, checked."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal, TypeAlias
+
+from topicdb.forward.sink import PermanentError
+from topicdb.times import timeout_us
+
+Seconds: TypeAlias = "float | timedelta"
+Poison: TypeAlias = "Literal['stop', 'drop'] | Callable[[list[bytes], PermanentError], object]"
+OnError: TypeAlias = Callable[[Exception], object]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What ``Forwarder`` was given; durations in seconds."""
+
+    batch_count: int
+    batch_bytes: int
+    in_flight_max: int
+    retry_min: float
+    retry_max: float
+    retry_jitter: float
+    confirm_timeout: float | None
+    stop_timeout: float
+    poison: Poison
+    on_error: OnError | None
+
+    def __post_init__(self) -> None:
+        for name in ("batch_count", "batch_bytes", "in_flight_max"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 < self.retry_min <= self.retry_max:
+            raise ValueError(
+                f"0 < retry_min <= retry_max is needed, got {self.retry_min} and {self.retry_max}"
+            )
+        if not 0 <= self.retry_jitter <= 1:
+            raise ValueError(f"retry_jitter: expected 0 to 1, got {self.retry_jitter}")
+        if self.poison not in ("stop", "drop") and not callable(self.poison):
+            raise ValueError(f"poison: expected 'stop', 'drop' or a function, got {self.poison!r}")
+
+    def pause(self, failures: int) -> float:
+        """Seconds to wait after so many failed attempts in a row (at least 1)."""
+        doublings = min(failures - 1, 60)  # more would overflow a float
+        longest: float = min(self.retry_max, self.retry_min * 2.0**doublings)
+        return longest * (1 - self.retry_jitter * random.random())
+
+
+def seconds(value: Seconds | None, what: str) -> float | None:
+    """ValueError, naming ``what``, for what is no duration; None is for ever."""
+    us = timeout_us(value, what=what)
+    return None if us is None else us / 1_000_000
+
+
+def finite_seconds(value: Seconds, what: str) -> float:
+    """As ``seconds``, of something that must end."""
+    result = seconds(value, what)
+    if result is None:
+        raise ValueError(f"{what}: expected seconds, got None")
+    return result

@@ -1,0 +1,79 @@
+"""What the tests of forwarders share: sinks, items, and waiting with a deadline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from typing import Any
+
+import topicdb
+
+# Far longer than anything takes, also on a loaded machine.
+DEADLINE_SECONDS = 60.0
+QUICK: dict[str, Any] = {"retry_min": 0.001, "retry_max": 0.01}
+
+
+def wait_until(condition: Callable[[], object], what: str = "") -> None:
+    """Returns when it is true; AssertionError at the deadline."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {DEADLINE_SECONDS} s: {what or condition}"
+        time.sleep(0.005)
+
+
+def numbered(count: int, start: int = 0) -> list[bytes]:
+    return [b"%d" % number for number in range(start, start + count)]
+
+
+def first_arrivals(items: Iterable[bytes]) -> list[bytes]:
+    return list(dict.fromkeys(items))
+
+
+class Recorder:
+    """A sink that keeps what arrives, and fails as often as it is told to."""
+
+    def __init__(self, fail: Callable[[list[bytes]], object] = lambda items: None) -> None:
+        self.batches: list[list[bytes]] = []
+        self.opened = self.closed = 0
+        self._fail = fail
+
+    @property
+    def items(self) -> list[bytes]:
+        return [item for batch in self.batches for item in batch]
+
+    def open(self) -> None:
+        self.opened += 1
+
+    def deliver(self, items: list[bytes]) -> None:
+        self._fail(items)
+        self.batches.append(items)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Held:
+    """An AsyncSink whose batches are confirmed by the test, or by threads of its own."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[list[bytes], Future[None]]] = []
+        self.opened = self.closed = 0
+
+    def open(self) -> None:
+        self.opened += 1
+
+    def begin(self, items: list[bytes]) -> Future[None]:
+        future: Future[None] = Future()
+        self.begun.append((items, future))
+        return future
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def waiting(queue: topicdb.Queue) -> list[bytes]:
+    """What a forwarder has left behind."""
+    popped = queue.pop(count=1_000_000)
+    queue.nack(popped.ref)
+    return popped.items
