@@ -74,6 +74,14 @@ class ModelQueue:
         cursor.in_flight -= back
         cursor.returned |= back
 
+    def drop(self, name: str, numbers: list[int]) -> None:
+        """The oldest items that wait go."""
+        assert numbers == self.waiting(name)[: len(numbers)]
+        cursor = self.cursors[name]
+        for number in numbers:
+            cursor.returned.discard(number)
+            cursor.next = max(cursor.next, number + 1)
+
     def purge(self) -> None:
         for cursor in self.cursors.values():
             cursor.in_flight.clear()

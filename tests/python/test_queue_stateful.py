@@ -14,12 +14,14 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 import topicdb
 from model.queue import ModelCursor, ModelQueue
-from topicdb.queue import Consumer, Ref
+from topicdb.queue import Consumer, Drop, Ref
 
 ITEM = st.one_of(
     st.binary(max_size=8),
     st.integers(0, 3000).map(lambda n: bytes([n % 251]) * n),
 )
+LIMIT = 9000
+ITEM_BYTES_MAX = 43  # that an item takes beyond its own: a frame's header, padding, its length
 NAMES = st.sampled_from(["default", "second"])
 
 
@@ -37,7 +39,12 @@ class QueueMachine(RuleBasedStateMachine):
     def open(self) -> None:
         path = None if self.mode == "memory" else self.directory / "q"
         mode: Any = self.mode
-        self.queue = topicdb.Queue.open(path, mode=mode, segment_bytes=4096, flush_interval=0.01)
+        self.queue = topicdb.Queue.open(
+            path, mode=mode, segment_bytes=4096, flush_interval=0.01, **self.limits()
+        )
+
+    def limits(self) -> dict[str, Any]:
+        return {}
 
     def teardown(self) -> None:
         self.queue.close()
@@ -132,11 +139,67 @@ class QueueMachine(RuleBasedStateMachine):
             assert payload <= stats.cursors[name].bytes <= payload + 43 * len(kept)
 
 
-def machine(mode: str) -> Any:
-    class Machine(QueueMachine):
+class LimitedMachine(QueueMachine):
+    """With room for some items only: the oldest go, whoever is in flight stays."""
+
+    overflow = "drop_oldest"
+
+    def limits(self) -> dict[str, Any]:
+        self.drops: list[Drop] = []
+        return {
+            "max_total_bytes": LIMIT,
+            "overflow": self.overflow,
+            "block_timeout": 0,
+            "on_drop": self.drops.append,
+        }
+
+    @rule(items=st.lists(ITEM, max_size=8), durability=st.none())
+    def append(self, items: list[bytes], durability: Any) -> None:
+        before = self.queue.stats()
+        self.drops.clear()
+        try:
+            receipt = self.queue.append(items, durability=durability)
+        except topicdb.QuotaError:
+            assert self.drops == [] and self.queue.stats() == before
+            assert self.needed(items) > LIMIT
+            return
+        for name, cursor in self.model.cursors.items():
+            dropped = [n for d in self.drops if d.cursor == name for n in d.sequences]
+            if dropped:
+                # Not one more than it takes.
+                last = self.model.items[dropped[-1]]
+                left = before.cursors[name].bytes - sum(
+                    d.bytes for d in self.drops if d.cursor == name
+                )
+                assert left + len(last) + ITEM_BYTES_MAX + stored_bytes(items) > LIMIT
+            assert not cursor.in_flight.intersection(dropped)
+            self.model.drop(name, dropped)
+        assert receipt.sequences == self.model.append(items)
+        assert self.queue.bytes <= LIMIT
+
+    def needed(self, items: list[bytes]) -> int:
+        """At most so many bytes there would be, with what may not be dropped."""
+        most = 0
+        for name, cursor in self.model.cursors.items():
+            kept = set(cursor.in_flight)
+            if self.overflow != "drop_oldest":
+                kept.update(self.model.waiting(name))
+            most = max(most, stored_bytes([self.model.items[n] for n in kept]))
+        return most + stored_bytes(items)
+
+
+def stored_bytes(items: list[bytes]) -> int:
+    """No less than they take, each in an append of its own."""
+    return sum(len(item) + ITEM_BYTES_MAX for item in items)
+
+
+def machine(mode: str, base: type[QueueMachine] = QueueMachine, overflow: str = "") -> Any:
+    class Machine(base):  # type: ignore[misc, valid-type]
         pass
 
     Machine.mode = mode
+    if overflow:
+        Machine.overflow = overflow
     Machine.TestCase.settings = settings(
         max_examples=60,
         stateful_step_count=40,
@@ -150,6 +213,11 @@ TestDisk = machine("disk")
 TestOffload = machine("offload")
 TestVolatile = machine("volatile")
 TestMemory = machine("memory")
+TestDiskDropping = machine("disk", LimitedMachine, "drop_oldest")
+TestMemoryDropping = machine("memory", LimitedMachine, "drop_oldest")
+TestOffloadDropping = machine("offload", LimitedMachine, "drop_oldest")
+TestDiskRejecting = machine("disk", LimitedMachine, "reject")
+TestVolatileBlocking = machine("volatile", LimitedMachine, "block")
 
 
 @pytest.fixture(autouse=True)
