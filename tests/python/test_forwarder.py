@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from forwarding import QUICK, Held, Recorder, first_arrivals, numbered, wait_until, waiting
@@ -143,6 +145,22 @@ class TestFailures:
         jittered = Forwarder(queue, print, retry_min=1.0, retry_max=8.0)._options
         pauses = [jittered.pause(3) for _ in range(1000)]
         assert 0 < min(pauses) < 0.5 and 3.5 < max(pauses) <= 4
+
+    def test_a_confirmation_ends_a_row_of_failures(self, queue: topicdb.Queue) -> None:
+        queue.append(numbered(5))
+        failures = 0
+
+        def fail(items: list[bytes]) -> None:
+            nonlocal failures
+            if failures < 12 * (int(items[0]) + 1):
+                failures += 1
+                raise OSError("again")
+
+        sink = Recorder(fail)
+        forwarder = Forwarder(queue, sink, batch_count=1, retry_min=1e-6, retry_max=1e6)
+        forwarder.run(until_empty=True)  # 60 in a row would take thousands of years
+        assert sink.items == numbered(5)
+        assert forwarder.metrics().failures == 60
 
     def test_a_long_pause_ends_with_stop(self, queue: topicdb.Queue) -> None:
         queue.append(numbered(5))
@@ -316,6 +334,27 @@ class TestWindow:
             assert isinstance(forwarder.health.error, TimeoutError)
         assert {tuple(items) for items, _ in sink.begun} == {tuple(numbered(3))}
 
+    def test_it_counts_from_the_last_confirmation(
+        self, queue: topicdb.Queue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        now = 0.0
+
+        class Slow(Held):
+            """Each batch takes less than the time that is allowed, all together more."""
+
+            def poll(self, timeout: float) -> None:
+                nonlocal now
+                now += 0.6
+                if self.begun:
+                    self.begun.pop(0)[1].set_result(None)
+
+        clock = SimpleNamespace(monotonic=lambda: now)
+        monkeypatch.setattr("topicdb.forward.pump.time", clock)
+        queue.append(numbered(12))
+        forwarder = Forwarder(queue, Slow(), batch_count=1, in_flight_max=4, confirm_timeout=1.0)
+        forwarder.run(until_empty=True)
+        assert (forwarder.metrics().items, forwarder.metrics().failures) == (12, 0)
+
 
 class TestPoison:
     @staticmethod
@@ -373,6 +412,20 @@ class TestPoison:
         Forwarder(queue, sink, poison=put_elsewhere, **QUICK).run(until_empty=True)
         assert letters == [([b"4"], "refused: b'4'")]
         assert sink.items == [item for item in numbered(10) if item != b"4"]
+
+    def test_afterwards_batches_are_sent_ahead_again(self, queue: topicdb.Queue) -> None:
+        queue.append(numbered(20))
+        sink = Held()
+        options: dict[str, Any] = {"batch_count": 1, "in_flight_max": 3, "stop_timeout": 0.0}
+        with Forwarder(queue, sink, poison="drop", **options):
+            wait_until(lambda: len(sink.begun) == 3)
+            for sent in (3, 4):  # once among others, once alone
+                sink.begun[-1 if sent == 4 else 0][1].set_exception(PermanentError("no"))
+                wait_until(lambda sent=sent: len(sink.begun) == sent + 1)  # type: ignore[misc]
+            assert [items for items, _ in sink.begun[3:]] == [[b"0"], [b"1"]]
+            sink.begun[4][1].set_result(None)
+            wait_until(lambda: len(sink.begun) == 8)
+            assert [items for items, _ in sink.begun[5:]] == [[b"2"], [b"3"], [b"4"]]
 
     def test_a_sink_that_cannot_tell_which_batch_it_was_costs_no_other_item(
         self, queue: topicdb.Queue

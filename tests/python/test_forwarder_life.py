@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,14 @@ class TestStop:
         assert not forwarder.stop(timeout=0.05, drain=True)
         assert isinstance(forwarder.health.error, ZeroDivisionError)  # it was not left behind
         assert waiting(queue) == numbered(5)
+
+    def test_drain_says_when_something_still_waits(self, queue: topicdb.Queue) -> None:
+        queue.append(numbered(10_000))
+        forwarder = Forwarder(queue, lambda items: time.sleep(0.01), batch_count=1)
+        forwarder.start()
+        assert not forwarder.stop(timeout=0.05, drain=True)
+        assert forwarder.metrics().items + len(waiting(queue)) == 10_000
+        assert (forwarder.health.state, forwarder.health.error) == ("stopped", None)
 
     def test_a_sink_that_hangs_is_left_behind(self, queue: topicdb.Queue) -> None:
         queue.append(numbered(5))
@@ -162,19 +171,23 @@ class TestStop:
             assert child.finish() == (0, "", "")
 
     def test_a_program_that_ends_without_stop(self, tmp_path: Path) -> None:
+        """What is in flight is finished."""
         code = """
-            import sys, time, topicdb
+            import sys, threading, time, topicdb
             queue = topicdb.Queue.open(sys.argv[1])
-            queue.append([b"%d" % i for i in range(500)])
+            queue.append([b"%d" % i for i in range(50)])
+            entered = threading.Event()
             def sink(items):
-                time.sleep(0.001)
-                print("delivered", flush=True)
+                entered.set()
+                threading.main_thread().join()  # until the program has ended
+                print("delivered", len(items))
             topicdb.Forwarder(queue, sink, batch_count=5).start()
+            entered.wait()
             print("end")
         """
-        for _ in range(3):
-            lines = run_child(code, tmp_path / "q").split()
-            assert "end" in lines and set(lines) <= {"end", "delivered"}
+        assert run_child(code, tmp_path / "q").splitlines() == ["end", "delivered 5"]
+        with topicdb.Queue.open(tmp_path / "q") as opened:
+            assert len(opened) == 45
 
     def test_the_queue_is_closed_underneath(self, queue: topicdb.Queue, tmp_path: Path) -> None:
         queue.append(numbered(5))

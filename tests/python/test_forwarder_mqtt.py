@@ -18,10 +18,13 @@ from brokers import MOSQUITTO, Broker, mosquitto
 from forwarding import first_arrivals, numbered, wait_until, waiting
 from paho.mqtt.client import Client, MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.reasoncodes import ReasonCode
 from support import Child
 
 import topicdb
 from topicdb.forward import Forwarder, MqttSink, PermanentError
+from topicdb.forward.mqtt import _error_of
 
 pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")
 
@@ -264,6 +267,15 @@ def test_what_is_not_authorized_is_retried(queue: topicdb.Queue, tmp_path: Path)
             broker.process.send_signal(signal.SIGHUP)
             wait_until(lambda: forwarder.health.state == "idle")
         assert forwarder.metrics().items == 5
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [(0x90, PermanentError), (0x95, PermanentError), (0x97, ConnectionError)],
+    ids=["topic name invalid", "packet too large", "quota exceeded"],
+)
+def test_what_lies_in_a_message_is_permanent(reason: int, kind: type[Exception]) -> None:
+    assert type(_error_of(ReasonCode(PacketTypes.DISCONNECT, identifier=reason), "")) is kind
 
 
 @pytest.mark.skipif(
