@@ -9,6 +9,13 @@
 
 namespace topicdb::python {
 
+// What `call` gives, which may take long and needs no Python. REQUIRES: the GIL
+template <typename Call>
+auto WithoutGil(Call call) {
+  const pybind11::gil_scoped_release release;
+  return call();
+}
+
 // ImportError on a processor without the instructions that RocksDB is built for.
 void CheckProcessor();
 void RegisterTopic(pybind11::module_& module);

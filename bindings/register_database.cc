@@ -17,12 +17,6 @@ namespace py = pybind11;
 
 namespace {
 
-template <typename Call>
-auto WithoutGil(Call call) {
-  const py::gil_scoped_release release;
-  return call();
-}
-
 LayoutKind ParseLayout(const std::string& text) {
   if (text == "columnar") return LayoutKind::kColumnar;
   if (text == "skipstream") return LayoutKind::kSkipstream;

@@ -85,12 +85,6 @@ class HeldItems {
   std::vector<std::string_view> views_;
 };
 
-template <typename Call>
-auto WithoutGil(Call call) {
-  const py::gil_scoped_release release;
-  return call();
-}
-
 std::vector<SequenceRange> ToRanges(const Ranges& ranges) {
   std::vector<SequenceRange> result;
   result.reserve(ranges.size());

@@ -145,15 +145,14 @@ bool Consumer::Budget::Admit(std::uint64_t size) {
 }
 
 std::uint64_t Consumer::StoredBytes(const Block& block, std::size_t begin, std::size_t end) const {
-  const std::uint64_t total = block.end_offset - block.offset;
-  if (begin == 0 && end == block.items.size()) return total;
-  std::uint64_t part = 0;
-  std::uint64_t others = 0;
-  for (std::size_t i = begin == 0 ? 0 : begin; i < (begin == 0 ? block.items.size() : end); ++i) {
-    (i >= begin && i < end ? part : others) += log_->ItemBytes(block.items[i]);
-  }
+  const auto sum = [&](std::size_t first, std::size_t last) TOPICDB_REQUIRES(mutex_) {
+    std::uint64_t bytes = 0;
+    for (std::size_t i = first; i < last; ++i) bytes += log_->ItemBytes(block.items[i]);
+    return bytes;
+  };
+  if (begin > 0) return sum(begin, end);
   // The header counts with the first item.
-  return begin == 0 ? total - others : part;
+  return block.end_offset - block.offset - sum(end, block.items.size());
 }
 
 Consumer::Portion Consumer::Admit(const QueueLogReader& reader, std::size_t begin, std::size_t end,

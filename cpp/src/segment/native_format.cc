@@ -3,7 +3,6 @@
 
 #include "base/coding.h"
 #include "base/crc32.h"
-#include "base/decimal.h"
 #include "segment/segment_format.h"
 
 namespace topicdb {
@@ -106,18 +105,7 @@ bool DecodeItems(const FrameHeader& header, std::string_view body, Block* block)
 
 class NativeFormat : public SegmentFormat {
  public:
-  std::string FileName(std::uint64_t number) const override {
-    const std::string digits = std::to_string(number);
-    return std::string(kNumberDigits - std::min(kNumberDigits, digits.size()), '0') + digits +
-           std::string(kExtension);
-  }
-
-  std::optional<std::uint64_t> NumberOf(std::string_view name) const override {
-    if (!name.ends_with(kExtension)) return std::nullopt;
-    std::string_view digits = name.substr(0, name.size() - kExtension.size());
-    const auto number = TakeDecimal(&digits);
-    return number.value_or(0) > 0 && FileName(*number) == name ? number : std::nullopt;
-  }
+  NativeFormat() : SegmentFormat(kNumberDigits, kExtension, UINT64_MAX) {}
 
   std::size_t header_bytes() const override { return kHeaderBytes; }
 

@@ -5,7 +5,6 @@
 
 #include "base/coding.h"
 #include "base/crc32.h"
-#include "base/decimal.h"
 #include "segment/segment_format.h"
 
 namespace topicdb {
@@ -69,19 +68,7 @@ bool MayBegin(std::string_view bytes) {
 
 class ReplayqFormat : public SegmentFormat {
  public:
-  std::string FileName(std::uint64_t number) const override {
-    const std::string digits = std::to_string(number);
-    return std::string(kNumberDigits - std::min(kNumberDigits, digits.size()), '0') + digits +
-           std::string(kExtension);
-  }
-
-  std::optional<std::uint64_t> NumberOf(std::string_view name) const override {
-    if (!name.ends_with(kExtension)) return std::nullopt;
-    std::string_view digits = name.substr(0, name.size() - kExtension.size());
-    const auto number = TakeDecimal(&digits);
-    const bool valid = number.value_or(0) > 0 && *number <= UINT32_MAX;
-    return valid && FileName(*number) == name ? number : std::nullopt;
-  }
+  ReplayqFormat() : SegmentFormat(kNumberDigits, kExtension, UINT32_MAX) {}
 
   std::size_t header_bytes() const override { return 0; }
   std::string EncodeHeader(const SegmentIdentity& /*identity*/) const override { return {}; }

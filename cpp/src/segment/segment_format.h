@@ -73,14 +73,14 @@ struct Parsed {
 // Immutable, so thread-safe.
 class SegmentFormat {
  public:
-  SegmentFormat() = default;
   virtual ~SegmentFormat() = default;
   SegmentFormat(const SegmentFormat&) = delete;
   SegmentFormat& operator=(const SegmentFormat&) = delete;
 
-  virtual std::string FileName(std::uint64_t number) const = 0;
+  // The number with leading zeros, and the extension.
+  std::string FileName(std::uint64_t number) const;
   // The number of a segment file of that name; none if it is not one.
-  virtual std::optional<std::uint64_t> NumberOf(std::string_view file_name) const = 0;
+  std::optional<std::uint64_t> NumberOf(std::string_view file_name) const;
 
   // Bytes at the beginning of each file.
   virtual std::size_t header_bytes() const = 0;
@@ -114,6 +114,15 @@ class SegmentFormat {
   virtual std::uint64_t FirstSequence(std::uint64_t number, std::uint64_t next_sequence) const = 0;
   // Whether frames say which numbers their items have. If not, damaged bytes count as one item.
   virtual bool numbers_items() const = 0;
+
+ protected:
+  SegmentFormat(std::size_t name_digits, std::string_view extension, std::uint64_t number_max)
+      : name_digits_(name_digits), extension_(extension), number_max_(number_max) {}
+
+ private:
+  const std::size_t name_digits_;
+  const std::string extension_;
+  const std::uint64_t number_max_;
 };
 
 // TopicDB's own.

@@ -51,7 +51,6 @@ class SegmentWriter {
   const SegmentIdentity& identity() const { return identity_; }
   // Of all items, buffered ones too.
   const SegmentEnd& end() const { return end_; }
-  std::uint64_t written_offset() const { return written_offset_; }
   const std::shared_ptr<File>& file() const { return file_; }
 
  private:
