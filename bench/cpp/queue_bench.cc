@@ -41,7 +41,7 @@ struct Options {
   std::uint64_t bytes = std::uint64_t{100} << 20;     // of one turn
   std::uint64_t open_bytes = std::uint64_t{1} << 30;  // of the queue that is opened and drained
   std::string directory = std::filesystem::temp_directory_path();
-  std::string only;  // the case of this name, as "100 B x 1"
+  std::string only;  // the case of this name, as "100 B x 1"; or "open"
 };
 
 // ---- What is measured.
@@ -413,14 +413,22 @@ void MeasureOpen(const Options& options, std::size_t size) {
   std::vector<double> clean;
   for (int i = 0; i < 5; ++i) clean.push_back(open_and_drain(path, false)[0]);
   const std::vector<double> after_crash = open_and_drain(crashed, false);
-  const std::vector<double> drained = open_and_drain(path, true);
+  std::vector<double> memory_mib;
+  std::vector<double> slowest_ms;
+  for (int i = 0; i < 5; ++i) {
+    const TempDir drained(options.directory);
+    std::filesystem::copy(path, drained.path() + "/q");
+    const std::vector<double> figures = open_and_drain(drained.path() + "/q", true);
+    memory_mib.push_back(figures[1]);
+    slowest_ms.push_back(figures[2]);
+  }
   const std::string name =
       std::to_string(options.open_bytes >> 20) + " MiB of " + std::to_string(size) + " B";
   char text[128];
   std::snprintf(text, sizeof text, "%.1f ms, after a crash %.1f ms", Median(clean), after_crash[0]);
   PrintRow("open " + name, text, "target 50, 300 ms");
-  std::snprintf(text, sizeof text, "%.1f MiB above idle, slowest pop or ack %.2f ms", drained[1],
-                drained[2]);
+  std::snprintf(text, sizeof text, "%.1f MiB above idle, slowest pop or ack %.2f ms",
+                Median(memory_mib), Median(slowest_ms));
   PrintRow("drain " + name, text, "target 16 MiB, 1 ms");
 }
 
@@ -445,7 +453,7 @@ int Main(int count, char** arguments) {
   }
   std::printf("Medians of %d rounds; CPU time of an item, unless ms are said\n\n", options.rounds);
   // First, while this process is small: children begin with what it has.
-  if (options.only.empty()) {
+  if (options.only.empty() || options.only == "open") {
     MeasureOpen(options, 1'024);
     MeasureOpen(options, 100);
   }

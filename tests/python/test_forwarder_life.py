@@ -6,8 +6,9 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from forwarding import QUICK, Held, Recorder, numbered, wait_until, waiting
@@ -169,6 +170,57 @@ class TestStop:
             child.interrupt()
             child.expect("stopped 5")
             assert child.finish() == (0, "", "")
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    @pytest.mark.parametrize("call", ["pop", "ack"])
+    def test_by_a_signal_while_it_takes_or_acknowledges(
+        self, queue: topicdb.Queue, number: signal.Signals, call: str
+    ) -> None:
+        """Nothing remains in flight, and nothing acknowledged comes again."""
+
+        class Interrupted:
+            """Brings the signal when the queue's call has its result and nobody has seen it."""
+
+            def __len__(self) -> int:
+                return len(queue)
+
+            def __getattr__(self, name: str) -> object:
+                def called(*args: object, **options: object) -> object:
+                    result = getattr(queue, name)(*args, **options)
+                    if name == call:
+                        signal.raise_signal(number)
+                    return result
+
+                return called
+
+        class ConfirmsTheOneBefore(Held):
+            def begin(self, items: list[bytes]) -> Future[None]:
+                future = super().begin(items)
+                for _, earlier in self.begun[:-1]:
+                    if not earlier.done():
+                        earlier.set_result(None)
+                return future
+
+        def leave(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        queue.append(numbered(30))
+        sink = ConfirmsTheOneBefore()
+        previous = signal.signal(number, leave)
+        try:
+            interrupted = cast(topicdb.Queue, Interrupted())
+            forwarder = Forwarder(interrupted, sink, batch_count=10, **QUICK)
+            with pytest.raises(KeyboardInterrupt):
+                forwarder.run(until_empty=True)
+            assert signal.getsignal(number) is leave
+        finally:
+            signal.signal(number, previous)
+        assert forwarder.health.state == "stopped"
+        delivered = 10 if call == "ack" else 0
+        metrics = forwarder.metrics()
+        assert (metrics.items, metrics.in_flight, metrics.waiting) == (delivered, 0, 30 - delivered)
+        assert waiting(queue) == numbered(30 - delivered, delivered)
+        assert queue.stats().cursors["default"].in_flight == 0
 
     def test_a_program_that_ends_without_stop(self, tmp_path: Path) -> None:
         """What is in flight is finished."""

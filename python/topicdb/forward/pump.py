@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from topicdb._core import ClosedError, Error, ForkedError, NotFoundError
+from topicdb.forward.interrupts import uninterrupted
 from topicdb.forward.options import Options
 from topicdb.forward.sink import AsyncSink, PermanentError, PolledSink, failed, has_failed
 from topicdb.forward.status import Status
@@ -189,6 +190,10 @@ class Pump:
         return len(self._window) < self._window_max
 
     def _take(self) -> bool:
+        with uninterrupted():  # what is popped is in the window, whatever comes
+            return self._pop()
+
+    def _pop(self) -> bool:
         waits = not self._window and not self._drains
         with _queue_call():
             popped = self._source.pop(
@@ -245,8 +250,9 @@ class Pump:
             except PermanentError as error:
                 self._refused(head, error)
                 return
-            self._leave(head)
-            self._status.delivered(len(head.items), sum(map(len, head.items)))
+            with uninterrupted():
+                self._leave(head)
+                self._status.delivered(len(head.items), sum(map(len, head.items)))
             self._failures = 0
             self._count = min(self._options.batch_count, 2 * self._count)
             if self._count == self._options.batch_count:
@@ -273,14 +279,15 @@ class Pump:
         if len(head.items) > 1 or not alone:  # some sinks cannot tell which of several batches
             self._count = max(1, len(head.items) // 2)
             self._window_max = 1
-            with self._lock:
+            with uninterrupted(), self._lock:
                 self._give_back()
                 self._window.clear()
             return
         if callable(self._options.poison):
             self._options.poison(head.items, error)  # what it raises is retried
-        self._leave(head)
-        self._status.dropped(len(head.items))
+        with uninterrupted():
+            self._leave(head)
+            self._status.dropped(len(head.items))
 
     def _retry(self, error: Exception) -> None:
         """After a failed attempt: a pause, then everything in the window is sent anew."""
