@@ -24,5 +24,6 @@ PYBIND11_MODULE(_core, module) {
   python::RegisterTail(module);
   python::RegisterTransaction(module);
   python::RegisterDatabase(module);
+  python::RegisterJob(module);
   python::RegisterQueue(module);
 }

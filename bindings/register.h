@@ -20,6 +20,7 @@ auto WithoutGil(Call call) {
 void CheckProcessor();
 void RegisterTopic(pybind11::module_& module);
 void RegisterBatch(pybind11::module_& module);
+void RegisterJob(pybind11::module_& module);
 void RegisterPosition(pybind11::module_& module);
 void RegisterQueue(pybind11::module_& module);
 void RegisterScan(pybind11::module_& module);
@@ -40,6 +41,9 @@ pybind11::object WrapTail(std::unique_ptr<Tail> tail);
 
 // ({shard: serial}, count, durability)
 pybind11::tuple ReceiptTuple(const Receipt& receipt);
+
+// A tuple for each.
+pybind11::list JobTuples(const std::vector<JobInfo>& jobs);
 
 // Whether Python wants a long read to stop (Ctrl-C). Takes the GIL.
 bool PythonInterrupts();

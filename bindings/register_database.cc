@@ -3,6 +3,7 @@
 #include "durability.h"
 #include "messages.h"
 #include "register.h"
+#include "topicdb/job.h"
 #include "topicdb/tail.h"
 
 #include <algorithm>
@@ -339,6 +340,10 @@ void RegisterDatabase(py::module_& module) {
             Check(WithoutGil([&] { return self.Rotate(retention_class); }));
           },
           py::arg("retention_class"))
+      .def("jobs",
+           [](const Database& self) {
+             return JobTuples(Unwrap(WithoutGil([&] { return self.Jobs(); })));
+           })
       .def("slabs",
            [](const Database& self) { return Unwrap(WithoutGil([&] { return self.Slabs(); })); })
       .def(

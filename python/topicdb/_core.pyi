@@ -144,6 +144,30 @@ class Scan:
     def close(self) -> None: ...
 
 @final
+class StagedWriter:
+    @staticmethod
+    def open(
+        path: str, job: str, *, memory_bytes_max: int, drop_malformed: bool
+    ) -> StagedWriter: ...
+    def append_rows(self, rows: Iterable[Any]) -> None: ...
+    def append_arrow(self, stream: object) -> None: ...
+    def finish(self) -> tuple[str, int, int, int]:
+        """file, messages, bytes, malformed"""
+
+def commit_job(
+    path: str,
+    job: str,
+    files: list[str],
+    *,
+    sequence: str,
+    number: int,
+    malformed: int,
+    timeout_us: int,
+) -> tuple[dict[int, int], int, list[int], bool]:
+    """serials, messages, pending shards, repeated"""
+
+def abort_job(path: str, job: str) -> None: ...
+@final
 class Tail:
     def next_batch(self, rows_max: int, bytes_max: int, timeout_us: int | None) -> Batch | None:
         """Whole commits of one shard, or None if there was none for so long."""
@@ -240,6 +264,7 @@ class Database:
         self, iterator: Iterator, rows_max: int, bytes_max: int
     ) -> tuple[Iterator, Batch, bool]: ...
     def rotate(self, retention_class: str | None) -> None: ...
+    def jobs(self) -> list[tuple[int, str, int, int, int, int, int, int]]: ...
     def slabs(self) -> list[Slab]: ...
     def drop_slab(self, shard: int, retention_class: str, generation: int) -> None: ...
     def expire(self, now_us: int) -> list[Slab]: ...

@@ -36,7 +36,7 @@ int main(int count, char** arguments) {
   const std::string directory = arguments[1];
   Write(directory, "staged", 0, EncodeStagedFile(ExampleFile()));
   Write(directory, "intent", 1,
-        EncodeIntent({{1, 2}, "job", "query", 7, {0, 2}, {"a.staged", "b.staged"}, 60, {}}));
+        EncodeIntent({{1, 2}, "job", "query", 7, {0, 2}, {"a.staged", "b.staged"}, 60, 2, {}}));
   Write(directory, "outcome", 2, EncodeOutcome({300, true}));
   Write(directory, "placement", 3,
         Encode(columnar::Placement{

@@ -22,6 +22,7 @@
 namespace topicdb {
 
 class DatabaseImpl;
+struct JobInfo;
 class ScanImpl;
 class Tail;
 struct TailOptions;
@@ -195,6 +196,9 @@ class Database {
   Result<std::unique_ptr<Tail>> NewTail(const Filter& filter, const TailOptions& options) const;
 
   // Starts a new generation in every open shard, of one class (its filter) or of all.
+  // The jobs that were applied, by shard and sequence. Those without a sequence are kept for a
+  // week.
+  Result<std::vector<JobInfo>> Jobs() const;
   Status Rotate(const std::optional<std::string>& retention_class);
   Result<std::vector<SlabInfo>> Slabs() const;
   // kInvalidArgument for a current generation, kNotFound if there is no such slab.

@@ -36,7 +36,7 @@ struct StageOptions {
   bool drop_malformed = false;
 };
 
-// Stages the messages of one attempt of one task. Not thread-safe.
+// Stages the messages of one attempt of one task. Thread-safe.
 class StagedWriter {
  public:
   // job: letters, digits, '-', '_', '.', at most 128; the same in all tasks of a job, and in no
@@ -48,8 +48,8 @@ class StagedWriter {
   StagedWriter(const StagedWriter&) = delete;
   StagedWriter& operator=(const StagedWriter&) = delete;
 
-  // Copies the messages. Errors as of Database::Append, and nothing of `messages` is staged then;
-  // they count rows from the first that was given to this writer. kStorage makes it useless.
+  // Copies the messages. Errors as of Database::Append, and nothing of `messages` is staged then.
+  // kStorage makes it useless.
   Status Append(std::span<const MessageView> messages);
   // Makes all of it durable.
   Result<StagedTask> Finish();
@@ -63,10 +63,11 @@ class StagedWriter {
 struct JobCommit {
   std::string job;
   std::vector<std::string> files;  // StagedTask::file of the tasks whose messages count
-  // If a job of the same sequence was committed with this number or a larger one, nothing is done.
-  // So a batch that is repeated is stored once. Empty: the sequence is the job.
+  // If a job of the same sequence was committed with this number (from 1) or a larger one, nothing
+  // is done: so a batch that is repeated is stored once. A name as of a job. Empty: none.
   std::string sequence;
   std::uint64_t number = 0;
+  std::uint64_t malformed = 0;  // messages that its tasks left out, to be kept in the log
   // What it waits for processes that have shards open.
   std::chrono::microseconds timeout{60'000'000};
 };
@@ -83,6 +84,18 @@ struct JobReceipt {
 // Commits a job. Fails without an effect (kCorruption for files that are damaged or missing), or
 // says that the job is committed and what is wrong; may be repeated in any case.
 Result<JobReceipt> CommitJob(const std::string& path, const JobCommit& commit);
+
+// Of jobs of one sequence, the last one that a shard has applied.
+struct JobInfo {
+  std::uint32_t shard = 0;
+  std::string sequence;
+  std::uint64_t number = 0;  // 0: a job without a sequence, which is named instead
+  std::uint64_t first_serial = 0;
+  std::uint64_t last_serial = 0;
+  std::uint64_t messages = 0;   // in this shard
+  std::uint64_t malformed = 0;  // of the whole job
+  std::int64_t applied_at_us = 0;
+};
 
 // Removes what a job has staged, committed or not, so far as no commit needs it.
 Status AbortJob(const std::string& path, const std::string& job);

@@ -70,6 +70,13 @@ using KeySink = std::function<Status(std::string_view key, std::string_view page
 // number from kStagedPagesMin on that no other block of the slab's pages will have.
 Status StageBlock(const StagedRows& rows, std::uint64_t pages, std::size_t page_bytes_max,
                   const KeySink& sink, StagedBlock* block);
+// The number that StageBlock was given for this page.
+std::uint64_t StagedPagesOf(std::string_view key);
+// Calls visit(topic, time, value) for the messages of a page that StageBlock has made; those of a
+// topic in the order of their times, and where these are equal of their arrival. kCorruption.
+Status ForEachStagedMessage(
+    std::string_view page,
+    const std::function<Status(std::string_view, std::int64_t, std::string_view)>& visit);
 inline constexpr std::uint64_t kStagedPagesMin = std::uint64_t{1} << 63;
 
 }  // namespace topicdb

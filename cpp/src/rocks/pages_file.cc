@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include <rocksdb/sst_file_reader.h>
 #include <rocksdb/sst_file_writer.h>
 
 #include "base/files.h"
@@ -47,6 +48,17 @@ Status PagesFile::Put(std::string_view key, std::string_view page) {
 std::uint64_t PagesFile::bytes() const { return writer_->file.FileSize(); }
 
 Status PagesFile::Finish() { return FromRocks(writer_->file.Finish(), "writing " + path_); }
+
+Status ForEachPage(const std::string& path,
+                   const std::function<Status(std::string_view, std::string_view)>& visit) {
+  rocksdb::SstFileReader reader(MakeOptions());
+  TOPICDB_RETURN_IF_ERROR(FromRocks(reader.Open(path), "opening " + path));
+  const std::unique_ptr<rocksdb::Iterator> pages(reader.NewIterator(rocksdb::ReadOptions()));
+  for (pages->SeekToFirst(); pages->Valid(); pages->Next()) {
+    TOPICDB_RETURN_IF_ERROR(visit(pages->key().ToStringView(), pages->value().ToStringView()));
+  }
+  return FromRocks(pages->status(), "reading " + path);
+}
 
 Status Ingest(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, const std::string& path) {
   // RocksDB moves the second name; the first stays, so that whoever is interrupted can begin again.

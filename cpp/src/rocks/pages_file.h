@@ -1,6 +1,7 @@
 // A table file of pages that is written outside of any database, and its way into one.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -33,6 +34,10 @@ class PagesFile {
   const std::string path_;
   const std::unique_ptr<Writer> writer_;
 };
+
+// Calls visit(key, page) for all that is in the file, in order, until that fails. kCorruption.
+Status ForEachPage(const std::string& path,
+                   const std::function<Status(std::string_view, std::string_view)>& visit);
 
 // Makes what is in the file part of the family, durably; the file stays as it is. Shares its blocks
 // on disk where the file system can. kStorage.

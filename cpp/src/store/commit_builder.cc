@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/coding.h"
+#include "rocks/pages_file.h"
 #include "rocks/rocks_compat.h"
 #include "store/delete_expander.h"
 
@@ -71,11 +72,14 @@ Status CommitBuilder::Add(ShardCommit* commit) {
 Status CommitBuilder::AddStaged(ShardCommit* commit) {
   const StagedMessages& staged = *commit->staged;
   durability_ = Durability::kDisk;
-  meta::JobRecord record{staged.number, state_.serial + 1, 0, now_us_, 0};
+  meta::JobRecord record{staged.number, state_.serial + 1, 0, now_us_, 0, staged.malformed};
   for (const StagedPart& part : staged.parts) {
-    TOPICDB_RETURN_IF_ERROR(ForEachStagedBlock(
-        part, [&](const StagedBlock& block)
-                  TOPICDB_REQUIRES(shard_.commit_mutex_) { return AddStagedBlock(part, block); }));
+    const bool takes_blocks = TargetOf(part.retention_class).slab->layout().seals();
+    TOPICDB_RETURN_IF_ERROR(
+        takes_blocks ? ForEachStagedBlock(
+                           part, [&](const StagedBlock& block) TOPICDB_REQUIRES(
+                                     shard_.commit_mutex_) { return AddStagedBlock(part, block); })
+                     : AddStagedMessages(part, staged.directory));
     record.messages += part.messages;
   }
   record.last_serial = state_.serial;
@@ -85,8 +89,46 @@ Status CommitBuilder::AddStaged(ShardCommit* commit) {
                           "preparing a commit to " + shard_.Name());
 }
 
-Status CommitBuilder::AddStagedBlock(const StagedPart& part, const StagedBlock& block) {
+StagedPlace CommitBuilder::PlaceStaged(const StagedBlock& block) {
   StagedPlace place{++state_.serial, 0, {}};
+  if (!block.assigns_times) return place;
+  place.time_shift = std::max(state_.clock_us + 1, now_us_);
+  state_.clock_us = place.time_shift + block.last_time;
+  return place;
+}
+
+Status CommitBuilder::AddStagedMessages(const StagedPart& part, const std::string& directory) {
+  std::map<std::uint64_t, StagedPlace> places;  // by number of pages
+  TOPICDB_RETURN_IF_ERROR(ForEachStagedBlock(part, [&](const StagedBlock& block) {
+    places.emplace(block.pages, PlaceStaged(block));
+    return Status::Ok();
+  }));
+  Target& target = TargetOf(part.retention_class);
+  std::uint32_t index = 0;
+  StagedPlace place;
+  const auto add = [&](std::string_view topic, std::int64_t time,
+                       std::string_view value) TOPICDB_REQUIRES(shard_.commit_mutex_) {
+    std::uint32_t retention_class = 0;
+    PlacedMessage placed = Place({topic, 0, value}, TopicCache::HashOf(topic), &retention_class);
+    placed.serial = place.serial;
+    placed.timestamp = target.slab->timestamp_bytes() == 0 ? 0 : time + place.time_shift;
+    placed.index = index++;
+    Count(&target.counters, 1, placed.timestamp, placed.timestamp, topic.size() + value.size());
+    return rocks::FromRocks(target.writer->Add(placed), "preparing a commit to " + shard_.Name());
+  };
+  return rocks::ForEachPage(directory + "/" + part.pages_file,
+                            [&](std::string_view key, std::string_view page)
+                                TOPICDB_REQUIRES(shard_.commit_mutex_) {
+                                  const auto found = places.find(StagedPagesOf(key));
+                                  if (found == places.end())
+                                    return Corruption(part.pages_file + " has unknown pages");
+                                  place = found->second;
+                                  return ForEachStagedMessage(page, add);
+                                });
+}
+
+Status CommitBuilder::AddStagedBlock(const StagedPart& part, const StagedBlock& block) {
+  StagedPlace place = PlaceStaged(block);
   std::vector<std::uint32_t> streams;
   streams.reserve(block.topics.size());
   for (const StagedTopic& topic : block.topics) {
@@ -99,10 +141,6 @@ Status CommitBuilder::AddStagedBlock(const StagedPart& part, const StagedBlock& 
     streams.push_back(placed.stream);
   }
   place.streams = streams;
-  if (block.assigns_times) {
-    place.time_shift = std::max(state_.clock_us + 1, now_us_);
-    state_.clock_us = place.time_shift + block.last_time;
-  }
   Target& target = TargetOf(part.retention_class);
   Count(&target.counters, block.rows, block.first_time + place.time_shift,
         block.last_time + place.time_shift, block.bytes);

@@ -64,7 +64,12 @@ class CommitBuilder {
   PlacedMessage Place(const MessageView& message, std::uint64_t hash,
                       std::uint32_t* retention_class) TOPICDB_REQUIRES(shard_.commit_mutex_);
   Target& TargetOf(std::uint32_t retention_class) TOPICDB_REQUIRES(shard_.commit_mutex_);
+  // What a commit decides of a staged block but for its streams.
+  StagedPlace PlaceStaged(const StagedBlock& block);
   Status AddStagedBlock(const StagedPart& part, const StagedBlock& block)
+      TOPICDB_REQUIRES(shard_.commit_mutex_);
+  // For layouts that take no blocks: message by message.
+  Status AddStagedMessages(const StagedPart& part, const std::string& directory)
       TOPICDB_REQUIRES(shard_.commit_mutex_);
   std::int64_t TimestampOf(const MessageView& message, std::uint32_t timestamp_bytes);
 

@@ -291,6 +291,16 @@ Status Database::Refresh() {
   return impl_->Refresh();
 }
 
+Result<std::vector<JobInfo>> Database::Jobs() const {
+  TOPICDB_ENTER(impl_);
+  std::vector<JobInfo> jobs;
+  for (const auto& shard : impl_->Shards()) {
+    TOPICDB_ASSIGN_OR_RETURN(const std::vector<JobInfo> more, shard->Jobs());
+    jobs.insert(jobs.end(), more.begin(), more.end());
+  }
+  return jobs;
+}
+
 Status Database::Flush() {
   TOPICDB_ENTER(impl_);
   for (const auto& shard : impl_->Shards()) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -21,6 +22,7 @@ namespace {
 constexpr std::size_t kStagedFileBytesMax = std::size_t{4} << 30;
 constexpr std::chrono::milliseconds kOwnerPauseMin(2);
 constexpr std::chrono::milliseconds kOwnerPauseMax(100);
+constexpr std::uint64_t kBytesMaxWithoutBlocks = std::uint64_t{1} << 30;
 constexpr std::size_t kCommitCacheBytes = std::size_t{1} << 20;
 
 Result<StagedFile> LoadStaged(const std::string& directory, const std::string& name) {
@@ -32,7 +34,8 @@ Result<StagedFile> LoadStaged(const std::string& directory, const std::string& n
 // What the tasks have staged for one shard.
 Result<StagedMessages> LoadShard(const std::string& path, const JobIntent& intent,
                                  std::uint32_t shard) {
-  StagedMessages staged{JobDirectory(path, intent.job), intent.sequence, intent.number, {}};
+  StagedMessages staged{
+      JobDirectory(path, intent.job), intent.sequence, intent.number, intent.malformed, {}};
   for (const std::string& name : intent.files) {
     TOPICDB_ASSIGN_OR_RETURN(StagedFile file, LoadStaged(staged.directory, name));
     for (StagedPart& part : file.parts) {
@@ -40,6 +43,18 @@ Result<StagedMessages> LoadShard(const std::string& path, const JobIntent& inten
     }
   }
   return staged;
+}
+
+// Without blocks, what a job has for a shard is one batch in memory.
+Status CheckSize(const std::map<std::uint32_t, std::uint64_t>& bytes_by_shard,
+                 const Schema& schema) {
+  for (const auto& [shard, bytes] : bytes_by_shard) {
+    if (schema.layout == LayoutKind::kColumnar || bytes <= kBytesMaxWithoutBlocks) continue;
+    return InvalidArgument("the job has " + std::to_string(bytes) + " bytes for shard " +
+                           std::to_string(shard) +
+                           "; with the layout 'skipstream' a job may have 1 GiB a shard: split it");
+  }
+  return Status::Ok();
 }
 
 Status CheckPart(const StagedPart& part, const std::string& directory, const Schema& schema) {
@@ -61,9 +76,11 @@ Result<JobIntent> MakeIntent(const std::string& path, const JobCommit& commit,
   intent.job = commit.job;
   intent.sequence = commit.sequence.empty() ? commit.job : commit.sequence;
   intent.number = commit.number;
+  intent.malformed = commit.malformed;
   const std::string directory = JobDirectory(path, commit.job);
   std::set<std::uint32_t> shards;
   std::set<std::string> files;
+  std::map<std::uint32_t, std::uint64_t> bytes_by_shard;
   for (const std::string& name : commit.files) {
     if (name.empty()) continue;  // of a task without messages
     const bool is_name = name.find('/') == std::string::npos && name.ends_with(".staged");
@@ -78,9 +95,11 @@ Result<JobIntent> MakeIntent(const std::string& path, const JobCommit& commit,
       TOPICDB_RETURN_IF_ERROR(CheckPart(part, directory, descriptor.schema));
       shards.insert(part.shard);
       intent.messages += part.messages;
+      bytes_by_shard[part.shard] += part.bytes;
     }
     intent.files.push_back(name);
   }
+  TOPICDB_RETURN_IF_ERROR(CheckSize(bytes_by_shard, descriptor.schema));
   intent.shards.assign(shards.begin(), shards.end());
   return intent;
 }
@@ -182,7 +201,10 @@ Status DatabaseImpl::OpenJobs() {
   const std::string& path = environment_->database_path;
   TOPICDB_RETURN_IF_ERROR(MakeDirectory(JobsDirectory(path)));
   TOPICDB_RETURN_IF_ERROR(ApplyJobs());
-  for (const auto& shard : Shards()) TOPICDB_RETURN_IF_ERROR(shard->RemoveUnplaced());
+  for (const auto& shard : Shards()) {
+    TOPICDB_RETURN_IF_ERROR(shard->RemoveUnplaced());
+    TOPICDB_RETURN_IF_ERROR(shard->ForgetJobs());
+  }
   TOPICDB_RETURN_IF_ERROR(SweepJobs(path));
   TOPICDB_ASSIGN_OR_RETURN(watcher_, JobWatcher::Start(JobsDirectory(path), [this] {
                              if (CheckUsable().ok())
@@ -194,6 +216,9 @@ Status DatabaseImpl::OpenJobs() {
 Result<JobReceipt> CommitJob(const std::string& path, const JobCommit& commit) {
   TOPICDB_RETURN_IF_ERROR(CheckJobName(commit.job));
   if (!commit.sequence.empty()) TOPICDB_RETURN_IF_ERROR(CheckJobName(commit.sequence));
+  if (commit.sequence.empty() != (commit.number == 0)) {
+    return InvalidArgument("number: a job of a sequence has one, from 1 on; others have none");
+  }
   OpenOptions existing;
   existing.read_only = true;
   TOPICDB_ASSIGN_OR_RETURN(const Descriptor descriptor, FindOrCreateDatabase(path, existing));

@@ -123,6 +123,7 @@ std::string EncodeIntent(const JobIntent& intent) {
   AppendPrefixed(&bytes, intent.sequence);
   AppendVarint(&bytes, intent.number);
   AppendVarint(&bytes, intent.messages);
+  AppendVarint(&bytes, intent.malformed);
   AppendVarint(&bytes, intent.shards.size());
   for (const std::uint32_t shard : intent.shards) AppendVarint(&bytes, shard);
   AppendVarint(&bytes, intent.files.size());
@@ -145,6 +146,7 @@ Result<JobIntent> DecodeIntent(std::string_view bytes, const std::string& path) 
   intent.sequence = decoder.Prefixed();
   intent.number = decoder.Varint();
   intent.messages = decoder.Varint();
+  intent.malformed = decoder.Varint();
   const std::uint64_t shards = decoder.Varint();
   for (std::uint64_t i = 0; decoder.ok() && i < shards; ++i) {
     intent.shards.push_back(static_cast<std::uint32_t>(decoder.Varint()));

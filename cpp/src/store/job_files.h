@@ -35,6 +35,7 @@ struct JobIntent {
   std::vector<std::uint32_t> shards;  // that have messages of it, sorted
   std::vector<std::string> files;     // staged, in the job's directory
   std::uint64_t messages = 0;
+  std::uint64_t malformed = 0;
 
   std::string name;  // of its file, without ".intent"; not stored
 };

@@ -49,8 +49,10 @@ std::string CountersKey(const SlabId& slab) { return SlabScopedKey(KeyKind::kCou
 std::string NodePrefix(const SlabId& slab) { return SlabScopedKey(KeyKind::kNode, slab); }
 std::string SlabPrefix() { return Key(KeyKind::kSlab); }
 
+std::string JobPrefix() { return Key(KeyKind::kJob); }
+
 std::string JobKey(std::string_view sequence) {
-  std::string key = Key(KeyKind::kJob);
+  std::string key = JobPrefix();
   key.append(sequence);
   return key;
 }
@@ -172,6 +174,7 @@ std::string Encode(const JobRecord& record) {
   AppendLittle(&bytes, record.last_serial);
   AppendSigned(&bytes, record.applied_at_us);
   AppendLittle(&bytes, record.messages);
+  AppendLittle(&bytes, record.malformed);
   return bytes;
 }
 
@@ -183,6 +186,7 @@ bool Decode(std::string_view bytes, JobRecord* record) {
   record->last_serial = decoder.Little<std::uint64_t>();
   record->applied_at_us = ReadSigned(&decoder);
   record->messages = decoder.Little<std::uint64_t>();
+  record->malformed = decoder.Little<std::uint64_t>();
   return known && decoder.Finished() && record->first_serial <= record->last_serial;
 }
 

@@ -62,6 +62,8 @@ std::string EncodeSampleLevel(unsigned level);
 bool DecodeSampleLevel(std::string_view bytes, unsigned* level);
 
 std::string JobKey(std::string_view sequence);
+// Every job key begins with this.
+std::string JobPrefix();
 
 // Deletes of one commit are counted from 0.
 std::string DeleteKey(std::uint64_t serial, std::uint32_t index);
@@ -125,7 +127,8 @@ struct JobRecord {
   std::uint64_t first_serial = 0;
   std::uint64_t last_serial = 0;
   std::int64_t applied_at_us = 0;
-  std::uint64_t messages = 0;
+  std::uint64_t messages = 0;   // in this shard
+  std::uint64_t malformed = 0;  // that the whole job has left out
 };
 std::string Encode(const JobRecord& record);
 bool Decode(std::string_view bytes, JobRecord* record);

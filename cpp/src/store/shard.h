@@ -27,6 +27,7 @@
 #include "store/slab.h"
 #include "store/topic_cache.h"
 #include "topicdb/database.h"
+#include "topicdb/job.h"
 
 namespace topicdb {
 
@@ -137,6 +138,10 @@ class Shard : private CommitSink, public Sealable {
 
   // Sealable: what is due by size or count, and all of slabs that are read-only.
   Status SealDue() override TOPICDB_EXCLUDES(commit_mutex_);
+  // What jobs it has applied.
+  Result<std::vector<JobInfo>> Jobs() const;
+  // Forgets those without a sequence that are older than a week.
+  Status ForgetJobs() TOPICDB_EXCLUDES(commit_mutex_);
   // Removes what jobs have stored and not committed. REQUIRES: no commit is under way
   Status RemoveUnplaced() TOPICDB_EXCLUDES(commit_mutex_);
   // Seals every fresh block.

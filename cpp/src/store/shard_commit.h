@@ -39,6 +39,7 @@ struct StagedMessages {
   std::string directory;  // of the files
   std::string sequence;
   std::uint64_t number = 0;
+  std::uint64_t malformed = 0;
   std::vector<StagedPart> parts;
 };
 

@@ -4,12 +4,17 @@
 
 #include <array>
 
+#include "base/clock.h"
 #include "rocks/pages_file.h"
 #include "rocks/rocks_compat.h"
 #include "store/commit_builder.h"
 #include "store/shard.h"
 
 namespace topicdb {
+
+namespace {
+constexpr std::int64_t kJobMemoryUs = std::int64_t{7} * 24 * 3'600 * 1'000'000;
+}  // namespace
 
 Status Shard::CommitStaged(ShardCommit* commit) {
   const StagedMessages& staged = *commit->staged;
@@ -45,6 +50,7 @@ Status Shard::TakePages(const StagedMessages& staged, const StagedPart& part) {
                       " does not have");
   }
   const Slab& slab = *CurrentSlab(part.retention_class)->slab;
+  if (!slab.layout().seals()) return Status::Ok();  // it takes messages out of the files
   std::optional<std::uint64_t> first;
   TOPICDB_RETURN_IF_ERROR(ForEachStagedBlock(part, [&](const StagedBlock& block) {
     if (!first.has_value()) first = block.pages;
@@ -63,6 +69,40 @@ Status Shard::TakePages(const StagedMessages& staged, const StagedPart& part) {
     return Corruption(path + " is missing or cut off");
   }
   return rocks::Ingest(db_.get(), slab.families().sealed, path).WithContext(Name());
+}
+
+Result<std::vector<JobInfo>> Shard::Jobs() const {
+  std::vector<JobInfo> jobs;
+  const std::string prefix = meta::JobPrefix();
+  const std::unique_ptr<rocksdb::Iterator> records(db_->NewIterator(rocksdb::ReadOptions()));
+  for (records->Seek(prefix); records->Valid() && records->key().starts_with(prefix);
+       records->Next()) {
+    meta::JobRecord record;
+    if (!meta::Decode(records->value().ToStringView(), &record)) {
+      return Corruption(Name() + ": the record of a job is malformed");
+    }
+    jobs.push_back({index_, records->key().ToString().substr(prefix.size()), record.number,
+                    record.first_serial, record.last_serial, record.messages, record.malformed,
+                    record.applied_at_us});
+  }
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(records->status(), "reading jobs of " + Name()));
+  return jobs;
+}
+
+Status Shard::ForgetJobs() {
+  TOPICDB_ASSIGN_OR_RETURN(const std::vector<JobInfo> jobs, Jobs());
+  rocksdb::WriteBatch batch;
+  rocksdb::Status status;
+  for (const JobInfo& job : jobs) {
+    // A job of its own is not committed again once its files are gone.
+    const bool is_single = job.number == 0;
+    if (!is_single || job.applied_at_us + kJobMemoryUs > SystemClockUs()) continue;
+    if (status.ok()) status = batch.Delete(meta::JobKey(job.sequence));
+  }
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "forgetting jobs of " + Name()));
+  if (batch.Count() == 0) return Status::Ok();
+  const MutexLock lock(commit_mutex_);
+  return Write(rocksdb::WriteOptions(), &batch);
 }
 
 Status Shard::RemoveUnplaced() {

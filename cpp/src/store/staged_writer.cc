@@ -12,6 +12,7 @@
 
 #include "base/files.h"
 #include "base/fork_guard.h"
+#include "base/mutex.h"
 #include "rocks/pages_file.h"
 #include "store/create.h"
 #include "store/database_impl.h"
@@ -73,7 +74,8 @@ class StagedWriter::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  Status Append(std::span<const MessageView> messages) {
+  Status Append(std::span<const MessageView> messages) TOPICDB_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     TOPICDB_RETURN_IF_ERROR(CheckUsable());
     malformed_now_.clear();
     for (std::size_t i = 0; i < messages.size(); ++i) {
@@ -81,7 +83,7 @@ class StagedWriter::Impl {
           CheckMessage(messages[i], descriptor_.schema.timestamp_bytes, TopicUse::kPublic);
       if (status.ok()) continue;
       if (!options_.drop_malformed) {
-        return status.WithContext("row " + std::to_string(rows_ + i));
+        return status.WithContext("row " + std::to_string(i));
       }
       malformed_now_.insert(i);
     }
@@ -90,12 +92,12 @@ class StagedWriter::Impl {
       broken_ = Add(messages[i]);
       TOPICDB_RETURN_IF_ERROR(broken_);
     }
-    rows_ += messages.size();
     task_.malformed += malformed_now_.size();
     return Status::Ok();
   }
 
-  Result<StagedTask> Finish() {
+  Result<StagedTask> Finish() TOPICDB_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     TOPICDB_RETURN_IF_ERROR(CheckUsable());
     broken_ = InvalidArgument("the staged writer is finished");
     for (auto& [key, part] : parts_) {
@@ -154,7 +156,8 @@ class StagedWriter::Impl {
     TopicCache::Topic* topic = topics_.Find(message.topic, hash);
     if (topic == nullptr) topic = AddTopic(message.topic, hash);
     Route& route = RouteOf(topic);
-    const bool assigns = message.timestamp == kAssignTimestamp;
+    const bool has_time = descriptor_.schema.timestamp_bytes != 0;
+    const bool assigns = has_time && message.timestamp == kAssignTimestamp;
     Buffer& buffer = assigns ? route.part->assigned : route.part->given;
     TopicMark& mark = assigns ? route.assigned : route.given;
     StagedRows& rows = buffer.rows;
@@ -168,7 +171,9 @@ class StagedWriter::Impl {
     }
     rows.rows.push_back({mark.topic, static_cast<std::uint32_t>(rows.values.size()),
                          static_cast<std::uint32_t>(message.value.size()),
-                         assigns ? buffer.next_time++ : message.timestamp});
+                         assigns    ? buffer.next_time++
+                         : has_time ? message.timestamp
+                                    : 0});
     rows.values.append(message.value);
     rows.topic_bytes += message.topic.size();
     rows.assigns_times = assigns;
@@ -243,6 +248,7 @@ class StagedWriter::Impl {
   const StageOptions options_;
   const std::string attempt_;
   const ForkGuard fork_guard_;
+  Mutex mutex_;            // guards all below
   StructureTrie learned_;  // empty: what is learned is in the edit
   std::optional<StructureEdit> edit_;
   TopicCache topics_;
@@ -253,7 +259,6 @@ class StagedWriter::Impl {
   std::set<std::size_t> malformed_now_;
   std::uint64_t buffers_ = 0;
   std::size_t memory_ = 0;
-  std::uint64_t rows_ = 0;
   StagedTask task_;
   Status broken_;
   bool finished_ = false;

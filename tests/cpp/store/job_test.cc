@@ -360,6 +360,46 @@ TEST(Job, DamagedOrForeignFilesAreRefusedBeforeTheCommit) {
   EXPECT_EQ(Sorted(Scan(*OpenOk(path), "#")), Matching(rows, "#"));
 }
 
+TEST(Job, InSkipstreamALaterMessageOverwrites) {
+  const TestDirectory directory;
+  const std::string path = directory / "db";
+  OpenOptions options = Wide();
+  options.schema.layout = LayoutKind::kSkipstream;
+  OpenOk(path, options)->Close().IgnoreError();
+  std::mt19937_64 random(8);
+  std::map<std::pair<std::string, std::int64_t>, std::string> state;
+  for (int step = 0; step < 4; ++step) {
+    const std::string job = "j" + std::to_string(step);
+    Rows rows = RandomRows(&random, 400);
+    for (Row& row : rows) row.time %= 7;
+    CommitOk(path, {job, {Stage(path, job, rows, 5'000).file}, {}, 0});
+    for (const Row& row : rows) state[{row.topic, row.time}] = row.value;
+    Rows all;
+    for (const auto& [key, value] : state) all.push_back({key.first, key.second, value});
+    ASSERT_NO_FATAL_FAILURE(ExpectHolds(*OpenOk(path, options), all, job));
+  }
+  CommitOk(path,
+           {"now",
+            {Stage(path, "now", {{"t", kAssignTimestamp, "1"}, {"t", kAssignTimestamp, "2"}}).file},
+            {},
+            0});
+  const Rows found = Scan(*OpenOk(path, options), "t");
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].value, "1");
+  OpenOptions map;
+  map.schema.timestamp_bytes = 0;
+  OpenOk(directory / "map", map)->Close().IgnoreError();
+  CommitOk(directory / "map",
+           {"m",
+            {Stage(directory / "map", "m",
+                   {{"a", 0, "1"}, {"b", kAssignTimestamp, "2"}, {"a", kAssignTimestamp, "3"}})
+                 .file},
+            {},
+            0});
+  EXPECT_EQ(Sorted(Scan(*OpenOk(directory / "map", map), "#")),
+            (Rows{{"a", 0, "3"}, {"b", 0, "2"}}));
+}
+
 TEST(Job, BadMessagesAreNamedOrCounted) {
   const TestDirectory directory;
   const std::string path = directory / "db";
@@ -368,7 +408,7 @@ TEST(Job, BadMessagesAreNamedOrCounted) {
   ASSERT_TRUE(writer->Append(std::vector<MessageView>{{"a", 1, "x"}}).ok());
   const Status status = writer->Append(std::vector<MessageView>{{"b", 1, "y"}, {"no/+", 2, "z"}});
   EXPECT_EQ(status.code(), Code::kTopic);
-  EXPECT_NE(status.message().find("row 2"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("row 1"), std::string::npos) << status.message();
   EXPECT_EQ(writer->Finish().value().messages, 1U);
   StageOptions options;
   options.drop_malformed = true;

@@ -1,0 +1,73 @@
+#include "arrow_capsules.h"
+#include "messages.h"
+#include "register.h"
+#include "topicdb/job.h"
+
+namespace topicdb::python {
+
+namespace py = pybind11;
+
+namespace {
+
+std::unique_ptr<StagedWriter> OpenWriter(const std::string& path, const std::string& job,
+                                         std::size_t memory_bytes_max, bool drop_malformed) {
+  const StageOptions options{memory_bytes_max, drop_malformed};
+  return Unwrap(WithoutGil([&] { return StagedWriter::Open(path, job, options); }));
+}
+
+template <typename Copies>
+void Append(StagedWriter& self, const py::object& source) {
+  const Copies copies(source);
+  Check(WithoutGil([&] { return self.Append(copies.messages()); }));
+}
+
+// (file, messages, bytes, malformed)
+py::tuple Finish(StagedWriter& self) {
+  const StagedTask task = Unwrap(WithoutGil([&] { return self.Finish(); }));
+  return py::make_tuple(task.file, task.messages, task.bytes, task.malformed);
+}
+
+// (serials, messages, pending, repeated)
+py::tuple Commit(const std::string& path, const std::string& job,
+                 const std::vector<std::string>& files, const std::string& sequence,
+                 std::uint64_t number, std::uint64_t malformed, std::int64_t timeout_us) {
+  const JobCommit commit{job,    files,     sequence,
+                         number, malformed, std::chrono::microseconds(timeout_us)};
+  const JobReceipt receipt = Unwrap(WithoutGil([&] { return CommitJob(path, commit); }));
+  py::dict serials;
+  for (const auto& [shard, serial] : receipt.serials) serials[py::int_(shard)] = serial;
+  return py::make_tuple(serials, receipt.messages, receipt.pending, receipt.repeated);
+}
+
+}  // namespace
+
+void RegisterJob(py::module_& module) {
+  py::class_<StagedWriter>(module, "StagedWriter", "Stages the messages of a task.",
+                           py::release_gil_before_calling_cpp_dtor())
+      .def_static("open", &OpenWriter, py::arg("path"), py::arg("job"), py::kw_only(),
+                  py::arg("memory_bytes_max"), py::arg("drop_malformed"))
+      .def("append_rows", &Append<RowCopies>, py::arg("rows"))
+      .def("append_arrow", &Append<ArrowCopies>, py::arg("stream"))
+      .def("finish", &Finish);
+  module.def("commit_job", &Commit, py::arg("path"), py::arg("job"), py::arg("files"),
+             py::kw_only(), py::arg("sequence"), py::arg("number"), py::arg("malformed"),
+             py::arg("timeout_us"));
+  module.def(
+      "abort_job",
+      [](const std::string& path, const std::string& job) {
+        Check(WithoutGil([&] { return AbortJob(path, job); }));
+      },
+      py::arg("path"), py::arg("job"));
+}
+
+// (shard, sequence, number, first serial, last serial, messages, malformed, applied at, µs)
+py::list JobTuples(const std::vector<JobInfo>& jobs) {
+  py::list tuples;
+  for (const JobInfo& job : jobs) {
+    tuples.append(py::make_tuple(job.shard, job.sequence, job.number, job.first_serial,
+                                 job.last_serial, job.messages, job.malformed, job.applied_at_us));
+  }
+  return tuples;
+}
+
+}  // namespace topicdb::python

@@ -1,0 +1,184 @@
+"""Writing with ``format("topicdb")``: tasks stage, the driver commits (``topicdb.jobs``).
+
+A batch is one job. A micro-batch of a stream is the job number ``batch id + 1`` of the sequence
+that is the query's id, so one that Spark repeats is stored once.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+import topicdb
+from topicdb import jobs
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from topicdb.spark.options import WriteOptions
+
+_logger = logging.getLogger(__name__)
+COLUMNS = {
+    "topic": ("string",),
+    "timestamp": ("timestamp", "bigint"),
+    "value": ("binary", "string"),
+}
+_OPTIONAL = {"timestamp"}
+_QUERY_ID = "sql.streaming.queryId"
+_RUN_ID = "spark.jobGroup.id"
+_BATCH_ID = "streaming.sql.batchId"
+
+
+@dataclass(frozen=True)
+class TaskDone(WriterCommitMessage):
+    """What a task tells the commit, which runs in another process and knows nothing else."""
+
+    job: str
+    sequence: str
+    staged: jobs.Staged
+
+
+def check_columns(schema: StructType) -> None:
+    """ValueError that names a column, what it should be and what it is."""
+    types = {field.name: field.dataType.simpleString() for field in schema.fields}
+    if len(types) < len(schema.fields):
+        raise ValueError(f"columns: two have the same name, of {schema.names}")
+    for name, wanted in COLUMNS.items():
+        if name not in types and name not in _OPTIONAL:
+            raise ValueError(f"column {name!r} is missing; the data has {list(types)}")
+        if name in types and types[name] not in wanted:
+            raise ValueError(
+                f"column {name!r}: expected {' or '.join(wanted)}, got {types[name]}"
+            )
+    for name in types:
+        if name not in COLUMNS:
+            raise ValueError(
+                f"column {name!r} is unknown: expected topic, timestamp and value; select them"
+            )
+
+
+def _complete(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+    """The rows that have a topic and a value, and how many have not."""
+    keep = pc.and_(pc.is_valid(batch.column("topic")), pc.is_valid(batch.column("value")))
+    kept = batch.filter(keep)
+    return kept, batch.num_rows - kept.num_rows
+
+
+def _stage(
+    batches: Iterable[pa.RecordBatch], options: WriteOptions, job: str, sequence: str
+) -> TaskDone:
+    """Runs in a task. Errors say which partition and row they are about."""
+    without = seen = 0
+    writer = jobs.StagedWriter(options.path, job, drop_malformed=options.drop_malformed)
+    with writer:
+        for batch in batches:
+            if options.drop_malformed:
+                batch, dropped = _complete(batch)
+                without += dropped
+            try:
+                writer.append(batch)
+            except (ValueError, TypeError) as error:
+                where = f"partition {_context().partitionId()}, rows from {seen}"
+                # Some of these classes take no single text.
+                kind = ValueError if isinstance(error, UnicodeError) else type(error)
+                raise kind(f"{where}: {error}") from None
+            seen += batch.num_rows
+    staged = writer.staged
+    counted = jobs.Staged(
+        staged.file, staged.messages, staged.bytes, staged.malformed + without
+    )
+    return TaskDone(job, sequence, counted)
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None
+    return context
+
+
+def _commit(done: list[TaskDone], options: WriteOptions, number: int) -> None:
+    if not done:
+        return
+    committed = jobs.commit(
+        options.path,
+        done[0].job,
+        [task.staged for task in done],
+        sequence=done[0].sequence or None,
+        number=number,
+        timeout=timedelta(seconds=options.commit_timeout),
+    )
+    malformed = sum(task.staged.malformed for task in done)
+    if malformed:
+        _logger.warning("%s: %d malformed messages were left out", options.path, malformed)
+    if committed.pending:
+        _logger.warning(
+            "%s: committed, but shards %s are open elsewhere and were not served within %s s",
+            options.path,
+            committed.pending,
+            options.commit_timeout,
+        )
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """One job of Spark. Made by the driver, travels pickled into tasks."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+        self._job = f"spark-{uuid.uuid4().hex}"
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskDone:
+        return _stage(iterator, self._options, self._job, "")
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        _commit([done for done in messages if isinstance(done, TaskDone)], self._options, 0)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        jobs.abort(self._options.path, self._job)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """The micro-batches of a query. Nothing in it survives from write to commit but messages."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskDone:
+        query = _property(_QUERY_ID)
+        # A run of a query writes a batch once: its attempts share a job, those of other runs do not.
+        job = f"{query}-{_property(_BATCH_ID)}-{_property(_RUN_ID)}"
+        return _stage(iterator, self._options, job, query)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        done = [task for task in messages if isinstance(task, TaskDone)]
+        _commit(done, self._options, batchId + 1)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        for job in {task.job for task in messages if isinstance(task, TaskDone)}:
+            jobs.abort(self._options.path, job)
+
+
+def _property(name: str) -> str:
+    value: Any = _context().getLocalProperty(name)
+    if value is None:
+        raise RuntimeError(f"Spark has not said the property {name} of this streaming query")
+    return re.sub(r"[^A-Za-z0-9_-]", "-", str(value))
+
+
+def check_database(path: str) -> None:
+    """NotFoundError, before a job begins, if there is none to write to."""
+    with topicdb.open(path, mode="r", only_shards=[0]):
+        pass
