@@ -44,7 +44,7 @@ def stage(path: str, job: str, messages: Any, **options: Any) -> jobs.Staged:
 
 def stored(path: str, filter: str = "#") -> list[tuple[str, int, bytes]]:
     with topicdb.open(path, mode="r") as database:
-        return [tuple(message) for message in database.scan(filter, order="time")]
+        return [(m.topic, m.timestamp, m.value) for m in database.scan(filter, order="time")]
 
 
 def job_files(path: str) -> list[str]:
