@@ -254,10 +254,11 @@ class Database:
         filters: Sequence[str] | None,
         after: int,
         until: int | None,
+        start: int | None,
         rows_max: int,
         bytes_max: int,
     ) -> tuple[int, int, int]:
-        """How far commits go within the limits: serial, messages, bytes."""
+        """How far commits go within the limits: serial, messages, bytes. At least one commit."""
     def explain(self, filter: str, start: int | None, end: int | None) -> dict[str, int]: ...
     def next(
         self, iterator: Iterator, rows_max: int, bytes_max: int

@@ -93,6 +93,7 @@ struct SliceOptions {
 struct CommitRange {
   std::uint64_t after = 0;
   std::optional<std::uint64_t> until;  // absent: the last one there is
+  TimeRange times;                     // other messages do not count
 };
 
 struct CommitSpan {

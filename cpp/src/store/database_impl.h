@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -70,7 +71,10 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   Status Close() TOPICDB_EXCLUDES(lifecycle_);
 
  private:
+  // Opens the shards; of those that it has, only the ones with other files than then.
   Status OpenShards() TOPICDB_EXCLUDES(shards_mutex_);
+  bool IsUnchanged(std::uint32_t shard, const std::string& files) const
+      TOPICDB_EXCLUDES(shards_mutex_);
 
   const ForkGuard fork_guard_;
   const std::shared_ptr<const ShardEnvironment> environment_;
@@ -82,6 +86,8 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
 
   mutable Mutex shards_mutex_;
   std::vector<std::shared_ptr<Shard>> shards_ TOPICDB_GUARDED_BY(shards_mutex_);  // by index
+  // What their logs and manifests were just before they were opened.
+  std::map<std::uint32_t, std::string> files_ TOPICDB_GUARDED_BY(shards_mutex_);
 
   Mutex holders_mutex_;
   std::set<ViewHolder*> holders_ TOPICDB_GUARDED_BY(holders_mutex_);

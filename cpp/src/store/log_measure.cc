@@ -27,6 +27,7 @@ LogMeasure::LogMeasure(const ShardView& view, const std::vector<Filter>& filters
       filters_(filters),
       after_(range.after),
       until_(std::min(range.until.value_or(view.serial()), view.serial())),
+      times_(range.times),
       limits_(limits),
       interrupted_(interrupted) {}
 
@@ -34,6 +35,7 @@ Status LogMeasure::List() {
   Slice all;
   all.after = after_;
   all.until = until_;
+  all.range = times_;
   for (const SlabView& slab_view : view_.slabs()) {
     const Slab& slab = *slab_view.slab;
     if (!slab.layout().has_log()) continue;
@@ -104,7 +106,8 @@ Result<CommitSpan> LogMeasure::Run() {
   while (next_ < blocks_.size() && blocks_[next_].info.first_serial <= after_) {
     TOPICDB_RETURN_IF_ERROR(Expand(blocks_[next_++]));
   }
-  if (filters_.size() == 1 && filters_.front().is_everything()) {
+  const bool is_all = filters_.size() == 1 && filters_.front().is_everything();
+  if (is_all && times_ == TimeRange()) {
     TOPICDB_RETURN_IF_ERROR(CountWhole());
   }
   return CountCommits();

@@ -37,6 +37,7 @@ class LogMeasure {
   const std::vector<Filter>& filters_;
   const std::uint64_t after_;
   const std::uint64_t until_;
+  const TimeRange times_;
   const PageLimits limits_;
   const InterruptCheck& interrupted_;
 

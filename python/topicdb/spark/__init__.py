@@ -5,6 +5,10 @@ of RocksDB is opened on behalf of a worker before it has been forked: each task 
 and closes it before it ends.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from topicdb.spark.reader import Split, plan, read_dataframe, read_rdd, read_split
 from topicdb.spark.writer import (
     PartitionWriter,
@@ -15,6 +19,17 @@ from topicdb.spark.writer import (
     write_rdd,
 )
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def register(spark: SparkSession) -> None:
+    """Makes ``format("topicdb")`` known to a session, if Spark has not found it by itself."""
+    from topicdb.spark.source import TopicDBDataSource
+
+    spark.dataSource.register(TopicDBDataSource)
+
+
 __all__ = [
     "PartitionWriter",
     "ShardWritten",
@@ -24,6 +39,7 @@ __all__ = [
     "read_dataframe",
     "read_rdd",
     "read_split",
+    "register",
     "write_dataframe",
     "write_partition",
     "write_rdd",
