@@ -24,10 +24,22 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession) -> None:
-    """Makes ``format("topicdb")`` known to a session, if Spark has not found it by itself."""
+    """Makes ``format("topicdb")`` known to a session, and lets predicates reach it.
+
+    Spark finds the format by itself, too; but only with this its
+    ``spark.sql.python.filterPushdown.enabled`` is on, which other Python data sources may use.
+    """
     from topicdb.spark.source import TopicDBDataSource
 
     spark.dataSource.register(TopicDBDataSource)
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+
+
+def explain(path: str, **options: str) -> str:
+    """What a batch read with these options would take; see ``topicdb.spark.explain.explain``."""
+    from topicdb.spark.planning import explain
+
+    return explain(path, **options)
 
 
 __all__ = [
@@ -35,6 +47,7 @@ __all__ = [
     "ShardWritten",
     "Split",
     "WriteResult",
+    "explain",
     "plan",
     "read_dataframe",
     "read_rdd",

@@ -97,10 +97,9 @@ class _PushFilters:
     calls whatever the reader has there.
     """
 
-    __func__ = DataSourceReader.pushFilters
-
     def __init__(self, reader: BatchReader) -> None:
         self._reader = reader
+        self.__func__ = DataSourceReader.pushFilters  # of the instance, or it would be bound
 
     def __call__(self, filters: list[Filter]) -> list[Filter]:
         return self._reader.push(filters)
