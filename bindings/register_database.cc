@@ -220,7 +220,6 @@ Iterator NewIterator(const Database& self, const Stream& stream, const py::str& 
   return Unwrap(WithoutGil([&] { return self.NewIterator(stream, parsed, {start, end}); }));
 }
 
-
 py::dict Explain(const Database& self, const py::str& filter, OptionalTime start,
                  OptionalTime end) {
   const Filter parsed = ParseFilter(filter);

@@ -12,9 +12,9 @@ using Filters = std::optional<std::vector<py::str>>;
 using OptionalTime = std::optional<std::int64_t>;
 using Serials = std::map<std::uint32_t, std::uint64_t>;
 // shard, retention_class, generation, after, until, start, end, messages, bytes: topicdb.Slice
-using SliceTuple = std::tuple<std::uint32_t, std::string, std::uint32_t, std::uint64_t,
-                              std::uint64_t, OptionalTime, OptionalTime, std::uint64_t,
-                              std::uint64_t>;
+using SliceTuple =
+    std::tuple<std::uint32_t, std::string, std::uint32_t, std::uint64_t, std::uint64_t,
+               OptionalTime, OptionalTime, std::uint64_t, std::uint64_t>;
 
 // None: every topic.
 std::vector<Filter> ParseFilters(const Filters& filters) {
@@ -25,9 +25,8 @@ std::vector<Filter> ParseFilters(const Filters& filters) {
 }
 
 SliceTuple TupleOf(const Slice& slice) {
-  return {slice.slab.shard, slice.retention_class, slice.slab.generation,
-          slice.after,      slice.until,           slice.range.start,
-          slice.range.end,  slice.messages,        slice.bytes};
+  return {slice.slab.shard,  slice.retention_class, slice.slab.generation, slice.after, slice.until,
+          slice.range.start, slice.range.end,       slice.messages,        slice.bytes};
 }
 
 Slice SliceOf(const SliceTuple& tuple) {

@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 Value = TypeVar("Value")
 Durability: TypeAlias = Literal["none", "os", "disk"]
 Filters: TypeAlias = "str | Sequence[str] | None"
-"""A topic filter; or several, of which a message has to match one; or None: every topic, "$…" too."""
+"""A topic filter; several, of which a message has to match one; or None: every topic, "$…" too."""
 BytesLike: TypeAlias = "bytes | bytearray | memoryview"
 Row: TypeAlias = "tuple[str, TimeLike | None, BytesLike]"
 KEEP_FOREVER = 0

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import topicdb
 
-LAYOUTS = pytest.mark.parametrize("layout", ["columnar", "skipstream"])
 FILTERS: list[str | list[str] | None] = [
     "#",
     None,
@@ -36,7 +35,7 @@ def fill(db: topicdb.Database, seed: int = 1) -> None:
             count = 900 if commit == 5 else random_.randrange(1, 60)
             rows = []
             for _ in range(count):
-                first = random_.choice(["a", "b", "$SYS", "+level"[1:]])
+                first = random_.choice(["a", "b", "$SYS", "level"])
                 time = random_.choice([number, random_.randrange(3_000), 7])
                 rows.append((f"{first}/{random_.randrange(4)}", time, b"%06d" % number))
                 number += 1
@@ -53,7 +52,9 @@ def database(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> topicdb.Database:
     path = tmp_path_factory.mktemp("slices") / "db"
-    db = topicdb.open(path, shards=2, layout=request.param, retention={"a/#": None}, seal_bytes=9_000)
+    db = topicdb.open(
+        path, shards=2, layout=request.param, retention={"a/#": None}, seal_bytes=9_000
+    )
     fill(db)
     return db
 
@@ -93,7 +94,9 @@ def test_slices_hold_every_message_once(
 def test_slices_are_even_in_commits_and_in_one_commit(tmp_path: Path) -> None:
     with topicdb.open(tmp_path / "db") as db:
         for commit in range(20):
-            db.append([("one/topic", i, bytes(100)) for i in range(commit * 500, commit * 500 + 500)])
+            db.append(
+                [("one/topic", i, bytes(100)) for i in range(commit * 500, commit * 500 + 500)]
+            )
         many = db.slices(bytes_max=110_000)
         assert [s.messages for s in many] == [1_000] * 10
         assert [len(list(db.scan_slices([s]))) for s in many] == [1_000] * 10
@@ -204,7 +207,7 @@ def commits_of(counts: Sequence[int], path: Path, seal_bytes: int) -> topicdb.Da
     after=st.integers(0, 13),
     seal_bytes=st.sampled_from([1, 600, 16 << 20]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_measuring_the_log(
     tmp_path_factory: pytest.TempPathFactory,
     filter: str | list[str] | None,

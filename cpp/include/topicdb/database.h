@@ -67,8 +67,8 @@ struct ScanOptions {
   std::optional<std::vector<Stream>> streams;
 };
 
-// A part of a slab: messages of its commits behind `after` up to `until`, in a range of time. Can be
-// sent to another process and read there; what is committed meanwhile is not in it.
+// A part of a slab: messages of its commits behind `after` up to `until`, in a range of time. Can
+// be sent to another process and read there; what is committed meanwhile is not in it.
 struct Slice {
   SlabId slab;
   std::string retention_class;  // its topic filter
@@ -233,7 +233,8 @@ class Database {
   Result<std::unique_ptr<Scan>> NewScan(const std::vector<Filter>& filters,
                                         const std::vector<Slice>& slices) const;
   // How far the commits of a shard go until messages that match a filter are more than the limits;
-  // at least one commit with such messages. Deleted ones may count. kInvalidArgument: no commit log.
+  // at least one commit with such messages. Deleted ones may count. kInvalidArgument: no commit
+  // log.
   Result<CommitSpan> MeasureLog(std::uint32_t shard, const std::vector<Filter>& filters,
                                 const CommitRange& range, const PageLimits& limits,
                                 const InterruptCheck& interrupted = nullptr) const;

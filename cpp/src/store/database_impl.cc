@@ -58,8 +58,8 @@ SealLimits MakeSealLimits(std::size_t seal_bytes) {
 std::string LogFiles(const std::string& directory) {
   std::vector<std::string> files;
   std::error_code error;
-  for (std::filesystem::directory_iterator entry(directory, error), end;
-       !error && entry != end; entry.increment(error)) {
+  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
     const std::string name = entry->path().filename();
     if (name != "CURRENT" && !name.starts_with("MANIFEST") && !name.ends_with(".log")) continue;
     std::error_code gone;

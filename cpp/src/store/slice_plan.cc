@@ -59,9 +59,9 @@ std::vector<Slice> CutByTime(const Slice& whole, std::span<const BlockInfo> bloc
   double bytes = 0;
   for (const BlockInfo& block : blocks) {
     const std::int64_t first = std::max(block.first_time, whole.range.start.value_or(0));
-    const std::int64_t last =
-        whole.range.end.has_value() ? std::min(block.last_time, *whole.range.end - 1)
-                                    : block.last_time;
+    const std::int64_t last = whole.range.end.has_value()
+                                  ? std::min(block.last_time, *whole.range.end - 1)
+                                  : block.last_time;
     const double rate = static_cast<double>(block.size.bytes) / Width(first, last);
     density.emplace_back(first, rate);
     density.emplace_back(last == kTimeMax ? last : last + 1, -rate);
@@ -194,9 +194,8 @@ std::vector<Slice> CutBlocks(const Slice& whole, std::vector<BlockInfo> blocks,
     block.size = {std::max<std::uint64_t>(Part(block.size.messages, share), 1),
                   Part(block.size.bytes, share)};
   }
-  std::sort(blocks.begin(), blocks.end(), [](const BlockInfo& a, const BlockInfo& b) {
-    return a.first_serial < b.first_serial;
-  });
+  std::sort(blocks.begin(), blocks.end(),
+            [](const BlockInfo& a, const BlockInfo& b) { return a.first_serial < b.first_serial; });
   Cutter cutter(whole, bytes_max);
   for (std::size_t begin = 0; begin < blocks.size();) {
     std::uint64_t last_serial = 0;

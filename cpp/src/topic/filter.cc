@@ -38,9 +38,9 @@ Filter Filter::Everything() {
 }
 
 bool Filter::is_topic() const {
-  return !everything_ && !ends_in_hash_ && std::all_of(levels_.begin(), levels_.end(), [](const Level& level) {
-    return level.kind == LevelKind::kWord;
-  });
+  return !everything_ && !ends_in_hash_ &&
+         std::all_of(levels_.begin(), levels_.end(),
+                     [](const Level& level) { return level.kind == LevelKind::kWord; });
 }
 
 bool Filter::begins_with_wildcard() const {

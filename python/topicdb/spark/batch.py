@@ -112,7 +112,7 @@ class BatchReader(DataSourceReader):
         self._options = options
         self._selection = Selection(options.filters, options.start, options.end)
         if options.pushdown:
-            self.pushFilters = _PushFilters(self)  # type: ignore[assignment, method-assign]
+            self.pushFilters = _PushFilters(self)  # type: ignore[method-assign]
 
     def push(self, filters: list[Filter]) -> list[Filter]:
         """Narrows what is read; gives back the predicates that Spark has to look at."""
@@ -120,8 +120,8 @@ class BatchReader(DataSourceReader):
         return rest
 
     def partitions(self) -> list[InputPartition]:
-        filters = self._selection.filters
-        return [SlicesPartition(filters, task) for task in plan(self._options, self._selection).tasks]
+        tasks = plan(self._options, self._selection).tasks
+        return [SlicesPartition(self._selection.filters, slices) for slices in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, SlicesPartition):

@@ -1,4 +1,4 @@
-"""Options of ``format("topicdb")``: one table for checking, for errors and for the documentation."""
+"""Options of ``format("topicdb")``: one table for checks, errors and documentation."""
 
 from __future__ import annotations
 
@@ -149,8 +149,8 @@ OPTIONS = (
         "number",
         "",
         _STREAM,
-        "bytes of topics and values in a micro-batch at most, but at least one commit; not together "
-        "with `maxMessagesPerTrigger`",
+        "bytes of topics and values in a micro-batch at most, but at least one commit; not "
+        "together with `maxMessagesPerTrigger`",
         _number,
     ),
     Option(

@@ -138,15 +138,14 @@ def _narrow(filter: str, prefix: list[str]) -> str | None:
 
 
 def _push_time(selection: Selection, predicate: Any) -> tuple[Selection, bool]:
-    value = getattr(predicate, "value", None)
     if isinstance(predicate, In):
-        times = [_microseconds(item) for item in value if item is not None]
+        times = [_microseconds(item) for item in predicate.value if item is not None]
         if None in times:
             return selection, False
         if not times:
             return NOTHING, True
         return _within(selection, min(times), max(times) + 1), len(set(times)) == 1
-    moment = _microseconds(value)
+    moment = _microseconds(getattr(predicate, "value", None))
     if moment is None:
         return selection, False
     if isinstance(predicate, (EqualTo, EqualNullSafe)):

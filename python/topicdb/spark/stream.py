@@ -128,8 +128,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with topicdb.open(path, mode="r", only_shards=[shard]) as database:
             if _last_serials(database)[shard] < partition.until:
                 raise topicdb.StorageError(
-                    f"shard {shard} of {path} ends before commit {partition.until}, which the query "
-                    "has planned to read: was the database replaced, or restored from a copy?"
+                    f"shard {shard} of {path} ends before commit {partition.until}, which the "
+                    "query has planned to read: was the database replaced, or restored from a copy?"
                 )
             missing = partition.slabs - slabs_of(database)
             if missing and self._options.fail_on_data_loss:

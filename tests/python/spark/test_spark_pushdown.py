@@ -26,7 +26,7 @@ def at(us: int) -> datetime:
 
 
 def us(value: Any) -> int:
-    return (value - EPOCH) // timedelta(microseconds=1)
+    return int((value - EPOCH) / timedelta(microseconds=1))
 
 
 def passes(predicate: Any, topic: str, time: int) -> bool:
@@ -41,12 +41,12 @@ def passes(predicate: Any, topic: str, time: int) -> bool:
     left: Any = topic if is_topic else time
     if isinstance(predicate, ds.In):
         return left in [v if is_topic or v is None else us(v) for v in predicate.value]
-    right = predicate.value if is_topic else us(predicate.value)
+    right: Any = predicate.value if is_topic else us(predicate.value)
     if isinstance(predicate, ds.StringStartsWith):
         return topic.startswith(right)
     if isinstance(predicate, ds.StringEndsWith):
         return topic.endswith(right)
-    tests = {
+    tests: dict[type, bool] = {
         ds.EqualTo: left == right,
         ds.EqualNullSafe: left == right,
         ds.GreaterThan: left > right,
@@ -122,8 +122,8 @@ def test_a_selection_loses_nothing_and_is_exact_in_what_it_takes(
         (None, ds.StringStartsWith(TOPIC, "site"), None, False),
         (["+/temp", "x/#"], ds.StringStartsWith(TOPIC, "site/"), ["site/temp"], False),
         (["#"], ds.StringStartsWith(TOPIC, "$SYS/"), [], False),
-        (None, ds.In(TOPIC, ["b", "a", "b"]), ["a", "b"], True),
-        (None, ds.In(TOPIC, [f"t/{i}" for i in range(1_000)]), None, False),
+        (None, ds.In(TOPIC, ("b", "a", "b")), ["a", "b"], True),
+        (None, ds.In(TOPIC, tuple(f"t/{i}" for i in range(1_000))), None, False),
     ],
     ids=str,
 )

@@ -56,6 +56,14 @@ def fill(path: str) -> None:
             db.rotate()
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> str:
+    place = str(tmp_path_factory.mktemp("filled") / "db")
+    topicdb.open(place, shards=3).close()
+    fill(place)
+    return place
+
+
 def load(spark: SparkSession, path: str, **given: object) -> DataFrame:
     return spark.read.format("topicdb").options(**given).load(path)  # type: ignore[arg-type]
 
@@ -65,9 +73,8 @@ def rows_of(frame: DataFrame) -> list[Row]:
     return sorted((row.topic, row.t, bytes(row.value)) for row in found)
 
 
-def test_all_messages_with_their_types(spark: SparkSession, path: str) -> None:
-    fill(path)
-    frame = load(spark, path)
+def test_all_messages_with_their_types(spark: SparkSession, filled: str) -> None:
+    frame = load(spark, filled)
     assert frame.dtypes == [("topic", "string"), ("timestamp", "timestamp"), ("value", "binary")]
     assert rows_of(frame) == sorted(messages())
 
@@ -102,13 +109,12 @@ CASES: list[tuple[str, Callable[[str, int], bool]]] = [
 @pytest.mark.parametrize(("where", "wanted"), CASES, ids=[where for where, _ in CASES])
 def test_predicates(
     spark: SparkSession,
-    path: str,
+    filled: str,
     pushdown: bool,
     where: str,
     wanted: Callable[[str, int], bool],
 ) -> None:
-    fill(path)
-    found = rows_of(load(spark, path).where(where))
+    found = rows_of(load(spark, filled).where(where))
     assert found == sorted(row for row in messages() if wanted(row[0], row[1]))
 
 
@@ -127,17 +133,16 @@ def test_predicates_choose_what_is_read(spark: SparkSession, path: str) -> None:
     assert plan.count() == 100
 
 
-def test_options_choose_what_is_read(spark: SparkSession, path: str) -> None:
-    fill(path)
-    both = load(spark, path, topicFilter='["site/#", "+/1/+", "$SYS/#"]', startingTimestamp="0")
+def test_options_choose_what_is_read(spark: SparkSession, filled: str) -> None:
+    both = load(spark, filled, topicFilter='["site/#", "+/1/+", "$SYS/#"]', startingTimestamp="0")
     assert rows_of(both) == sorted(r for r in messages() if r[0][:4] in ("site", "$SYS"))
-    hash_ = load(spark, path, topicFilter="#", endingTimestamp="1970-01-02T00:00:00Z")
+    hash_ = load(spark, filled, topicFilter="#", endingTimestamp="1970-01-02T00:00:00Z")
     assert rows_of(hash_) == sorted(r for r in messages() if r[1] < DAY_US and r[0][0] != "$")
-    with topicdb.open(path, mode="r") as db:
+    with topicdb.open(filled, mode="r") as db:
         serials = {s["shard"]: s["serial"] // 2 for s in db.stats()["shards"]}
     text = str({str(shard): serial for shard, serial in serials.items()}).replace("'", '"')
-    first = rows_of(load(spark, path, endingOffsets=text))
-    second = rows_of(load(spark, path, startingOffsets=text))
+    first = rows_of(load(spark, filled, endingOffsets=text))
+    second = rows_of(load(spark, filled, startingOffsets=text))
     assert 0 < len(first) < 700
     assert sorted(first + second) == sorted(messages())
 
@@ -304,5 +309,7 @@ def test_spark_finds_the_source_by_itself_and_by_register(spark: SparkSession, p
     subprocess.run([sys.executable, "-c", program], check=True)
     topicdb.spark.register(spark)
     assert load(spark, path).count() == 0
+    assert spark.conf.get(CONF) == "true"
+    spark.conf.unset(CONF)
     text = topicdb.spark.explain(path, topicFilter="site/#")
     assert re.search(r"tasks +0", text)

@@ -12,8 +12,7 @@ BlockQuery::BlockQuery(const std::vector<ReadRequest>& any_of)
   selectors_.reserve(any_of.size());
   for (const ReadRequest& request : any_of) {
     selectors_.emplace_back(request);
-    every_topic_ =
-        every_topic_ || (request.filter.is_everything() && !request.streams.has_value());
+    every_topic_ = every_topic_ || (request.filter.is_everything() && !request.streams.has_value());
   }
 }
 

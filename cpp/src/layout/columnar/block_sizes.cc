@@ -20,8 +20,7 @@ BlockInfo InfoOf(const Block& block) {
 }
 
 // The size is that of the pages that may hold what is wanted.
-Result<BlockInfo> Estimate(const BlockReader& reader, const BlockQuery& query,
-                           const Block& block) {
+Result<BlockInfo> Estimate(const BlockReader& reader, const BlockQuery& query, const Block& block) {
   BlockInfo info = InfoOf(block);
   const bool is_whole = query.wants_every_topic() && query.Covers(block.entry.extent);
   if (is_whole || !block.sealed) return info;
