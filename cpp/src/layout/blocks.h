@@ -21,6 +21,9 @@ struct MessageCount {
 struct BlockInfo {
   std::uint64_t id = 0;
   bool sealed = false;
+  bool staged = false;
+  std::uint32_t rows = 0;  // all of it
+  std::uint32_t pages = 0;
   std::int64_t first_time = 0;
   std::int64_t last_time = 0;
   std::uint64_t first_serial = 0;

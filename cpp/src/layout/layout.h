@@ -15,6 +15,7 @@
 #include <rocksdb/db.h>
 #include <rocksdb/write_batch.h>
 
+#include "layout/staged_block.h"
 #include "structure/structure.h"
 #include "topicdb/database.h"
 #include "topicdb/iterator.h"
@@ -235,7 +236,7 @@ class Layout {
   virtual bool needs_words() const = 0;
   // A read takes one stream; or any number at once.
   virtual bool reads_one_stream() const = 0;
-  // Has blocks that are sealed in the background.
+  // Has blocks that are sealed in the background, and takes staged ones.
   virtual bool seals() const = 0;
 
   // Fills the state of a slab that is opened, and removes what a crash has left unfinished, unless
@@ -246,7 +247,16 @@ class Layout {
                                                 rocksdb::WriteBatch* batch) const = 0;
   virtual std::unique_ptr<SlabRemover> NewRemover(const RocksSource& source,
                                                   rocksdb::WriteBatch* batch) const = 0;
-  // REQUIRES: seals()
+  // Adds to the batch what makes messages of a staged block seen, whose pages are in the second
+  // family. One more block is fresh once the batch is written. kCorruption.
+  // REQUIRES: seals(), for what follows, too
+  virtual Status InstallStaged(const SlabFamilies& families, LayoutState* state,
+                               const StagedBlock& block, const StagedPlace& place,
+                               rocksdb::WriteBatch* batch) const = 0;
+  // What the slab has under a number of staged pages.
+  virtual Result<StagedState> FindStaged(const RocksSource& source, std::uint64_t pages) const = 0;
+  // Removes the pages of staged blocks that were not installed.
+  virtual Status RemoveUnplaced(const RocksSource& source) const = 0;
   virtual std::unique_ptr<Sealing> NewSealing(const RocksSource& source, LayoutState* state,
                                               const SealLimits& limits) const = 0;
   // The message of this stream, topic and time that is not masked; the newest if several are kept.

@@ -20,11 +20,13 @@ constexpr std::size_t kFetchStep = 4;
 // What a row takes beside topic and value, about.
 constexpr std::size_t kRowBytes = 32;
 
-void Count(meta::SlabCounters* counters, std::int64_t timestamp, std::size_t bytes) {
-  const bool first = counters->messages == 0;
-  counters->first_timestamp = first ? timestamp : std::min(counters->first_timestamp, timestamp);
-  counters->last_timestamp = first ? timestamp : std::max(counters->last_timestamp, timestamp);
-  ++counters->messages;
+// Messages from `first` to `last`.
+void Count(meta::SlabCounters* counters, std::uint64_t messages, std::int64_t first,
+           std::int64_t last, std::size_t bytes) {
+  const bool none = counters->messages == 0;
+  counters->first_timestamp = none ? first : std::min(counters->first_timestamp, first);
+  counters->last_timestamp = none ? last : std::max(counters->last_timestamp, last);
+  counters->messages += messages;
   counters->bytes += bytes;
 }
 
@@ -64,6 +66,49 @@ Status CommitBuilder::Add(ShardCommit* commit) {
     TOPICDB_RETURN_IF_ERROR(AddMessage(message, index));
   }
   return Status::Ok();
+}
+
+Status CommitBuilder::AddStaged(ShardCommit* commit) {
+  const StagedMessages& staged = *commit->staged;
+  durability_ = Durability::kDisk;
+  meta::JobRecord record{staged.number, state_.serial + 1, 0, now_us_, 0};
+  for (const StagedPart& part : staged.parts) {
+    TOPICDB_RETURN_IF_ERROR(ForEachStagedBlock(
+        part, [&](const StagedBlock& block)
+                  TOPICDB_REQUIRES(shard_.commit_mutex_) { return AddStagedBlock(part, block); }));
+    record.messages += part.messages;
+  }
+  record.last_serial = state_.serial;
+  commit->serial = state_.serial;
+  commit->written = true;
+  return rocks::FromRocks(batch_.Put(meta::JobKey(staged.sequence), meta::Encode(record)),
+                          "preparing a commit to " + shard_.Name());
+}
+
+Status CommitBuilder::AddStagedBlock(const StagedPart& part, const StagedBlock& block) {
+  StagedPlace place{++state_.serial, 0, {}};
+  std::vector<std::uint32_t> streams;
+  streams.reserve(block.topics.size());
+  for (const StagedTopic& topic : block.topics) {
+    std::uint32_t retention_class = 0;
+    const PlacedMessage placed =
+        Place({topic.text, 0, {}}, TopicCache::HashOf(topic.text), &retention_class);
+    if (retention_class != part.retention_class) {
+      return Corruption("topic '" + topic.text + "' is staged for another class than its own");
+    }
+    streams.push_back(placed.stream);
+  }
+  place.streams = streams;
+  if (block.assigns_times) {
+    place.time_shift = std::max(state_.clock_us + 1, now_us_);
+    state_.clock_us = place.time_shift + block.last_time;
+  }
+  Target& target = TargetOf(part.retention_class);
+  Count(&target.counters, block.rows, block.first_time + place.time_shift,
+        block.last_time + place.time_shift, block.bytes);
+  ++target.staged_blocks;
+  return target.slab->layout().InstallStaged(target.slab->families(), target.slab->layout_state(),
+                                             block, place, &batch_);
 }
 
 void CommitBuilder::HashTopics(std::span<const MessageView> messages) {
@@ -108,7 +153,8 @@ Status CommitBuilder::AddMessage(const MessageView& message, std::uint32_t index
   Target& target = TargetOf(retention_class);
   placed.timestamp = TimestampOf(message, target.slab->timestamp_bytes());
   placed.index = index;
-  Count(&target.counters, placed.timestamp, message.topic.size() + message.value.size());
+  Count(&target.counters, 1, placed.timestamp, placed.timestamp,
+        message.topic.size() + message.value.size());
   const rocksdb::Status status = target.writer->Add(placed);
   if (status.ok()) return Status::Ok();
   return rocks::FromRocks(status, "preparing a commit to " + shard_.Name());
@@ -160,6 +206,7 @@ void CommitBuilder::Apply() {
   applied_ = true;
   for (auto& [retention_class, target] : targets_) {
     target.writer->Apply();
+    target.slab->layout_state()->fresh_blocks += target.staged_blocks;
     target.slab->ApplyCommit(target.edit, target.counters);
     target.slab->MutableSample()->Apply(target.sample);
   }

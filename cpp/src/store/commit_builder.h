@@ -28,6 +28,8 @@ class CommitBuilder {
   // Adds the deletes of a commit, then its messages, and gives it a serial. After a failure the
   // builder is of no more use.
   Status Add(ShardCommit* commit) TOPICDB_REQUIRES(shard_.commit_mutex_);
+  // The same for what a job has staged; its pages are stored already.
+  Status AddStaged(ShardCommit* commit) TOPICDB_REQUIRES(shard_.commit_mutex_);
   bool empty() const { return state_.serial == first_serial_; }
 
   // Adds everything but the messages. `logged`: whether the batch has to be in the log.
@@ -50,6 +52,7 @@ class CommitBuilder {
     TopicSample::Edit sample;
     meta::SlabCounters counters;
     std::unique_ptr<SlabWriter> writer;
+    std::uint64_t staged_blocks = 0;
   };
 
   Status AddDeletes(ShardCommit* commit) TOPICDB_REQUIRES(shard_.commit_mutex_);
@@ -61,6 +64,8 @@ class CommitBuilder {
   PlacedMessage Place(const MessageView& message, std::uint64_t hash,
                       std::uint32_t* retention_class) TOPICDB_REQUIRES(shard_.commit_mutex_);
   Target& TargetOf(std::uint32_t retention_class) TOPICDB_REQUIRES(shard_.commit_mutex_);
+  Status AddStagedBlock(const StagedPart& part, const StagedBlock& block)
+      TOPICDB_REQUIRES(shard_.commit_mutex_);
   std::int64_t TimestampOf(const MessageView& message, std::uint32_t timestamp_bytes);
 
   const Shard& shard_;

@@ -118,6 +118,7 @@ Result<std::shared_ptr<DatabaseImpl>> DatabaseImpl::Open(const std::string& path
                            options.streams_max};
   auto database = std::make_shared<DatabaseImpl>(std::move(environment), options);
   TOPICDB_RETURN_IF_ERROR(database->OpenShards());
+  if (!options.read_only) TOPICDB_RETURN_IF_ERROR(database->OpenJobs());
   return database;
 }
 
@@ -219,6 +220,7 @@ Status DatabaseImpl::Close() {
     const WriterLock wait(lifecycle_);  // until the other Close is done
     return Status::Ok();
   }
+  watcher_.reset();
   environment_->commits->Notify();  // tails that wait notice that the handle is closed
   const WriterLock alone(lifecycle_);
   std::set<ViewHolder*> holders;

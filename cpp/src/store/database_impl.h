@@ -12,6 +12,8 @@
 
 #include "base/fork_guard.h"
 #include "base/mutex.h"
+#include "store/job_files.h"
+#include "store/job_watcher.h"
 #include "store/shard.h"
 #include "store/stream_plan.h"
 #include "topicdb/database.h"
@@ -75,6 +77,11 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   Status OpenShards() TOPICDB_EXCLUDES(shards_mutex_);
   bool IsUnchanged(std::uint32_t shard, const std::string& files) const
       TOPICDB_EXCLUDES(shards_mutex_);
+  // Applies what jobs have committed, and looks for more from then on. REQUIRES: not read-only
+  Status OpenJobs() TOPICDB_EXCLUDES(jobs_mutex_);
+  // Applies committed jobs to the shards that are open here.
+  Status ApplyJobs() TOPICDB_EXCLUDES(jobs_mutex_);
+  Status ApplyJob(const JobIntent& intent, Shard* shard) TOPICDB_REQUIRES(jobs_mutex_);
 
   const ForkGuard fork_guard_;
   const std::shared_ptr<const ShardEnvironment> environment_;
@@ -88,6 +95,9 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   std::vector<std::shared_ptr<Shard>> shards_ TOPICDB_GUARDED_BY(shards_mutex_);  // by index
   // What their logs and manifests were just before they were opened.
   std::map<std::uint32_t, std::string> files_ TOPICDB_GUARDED_BY(shards_mutex_);
+
+  Mutex jobs_mutex_;                     // before all others but lifecycle_
+  std::unique_ptr<JobWatcher> watcher_;  // of Open and Close
 
   Mutex holders_mutex_;
   std::set<ViewHolder*> holders_ TOPICDB_GUARDED_BY(holders_mutex_);

@@ -49,6 +49,12 @@ std::string CountersKey(const SlabId& slab) { return SlabScopedKey(KeyKind::kCou
 std::string NodePrefix(const SlabId& slab) { return SlabScopedKey(KeyKind::kNode, slab); }
 std::string SlabPrefix() { return Key(KeyKind::kSlab); }
 
+std::string JobKey(std::string_view sequence) {
+  std::string key = Key(KeyKind::kJob);
+  key.append(sequence);
+  return key;
+}
+
 std::string NodeKey(const SlabId& slab, NodeId node) {
   std::string key = NodePrefix(slab);
   AppendBig<std::uint32_t>(&key, node);
@@ -157,6 +163,27 @@ bool Decode(std::string_view bytes, SlabCounters* counters) {
   counters->first_timestamp = ReadSigned(&decoder);
   counters->last_timestamp = ReadSigned(&decoder);
   return known && decoder.Finished();
+}
+
+std::string Encode(const JobRecord& record) {
+  std::string bytes = NewRecord();
+  AppendLittle(&bytes, record.number);
+  AppendLittle(&bytes, record.first_serial);
+  AppendLittle(&bytes, record.last_serial);
+  AppendSigned(&bytes, record.applied_at_us);
+  AppendLittle(&bytes, record.messages);
+  return bytes;
+}
+
+bool Decode(std::string_view bytes, JobRecord* record) {
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  record->number = decoder.Little<std::uint64_t>();
+  record->first_serial = decoder.Little<std::uint64_t>();
+  record->last_serial = decoder.Little<std::uint64_t>();
+  record->applied_at_us = ReadSigned(&decoder);
+  record->messages = decoder.Little<std::uint64_t>();
+  return known && decoder.Finished() && record->first_serial <= record->last_serial;
 }
 
 std::string Encode(const NodeRecord& node) {

@@ -8,6 +8,7 @@
 //   6 | serial u64 BE | index u32 BE         a delete that is not finished
 //   7 | class | generation                   how large a part of its topics the sample is
 //   7 | class | generation | serial u64 BE   topics that a commit added to it
+//   8 | sequence of jobs                     the last job of it that was applied
 //
 // Records begin with a version byte; numbers are little-endian. RocksDB checksums all of it.
 #pragma once
@@ -33,6 +34,7 @@ enum class KeyKind : std::uint8_t {
   kNode = 5,
   kDelete = 6,
   kSample = 7,
+  kJob = 8,
 };
 
 std::string IdentityKey();
@@ -58,6 +60,8 @@ void AppendSampleTopic(std::string* topics, std::string_view topic);
 bool DecodeSample(std::string_view bytes, std::vector<std::string_view>* topics);
 std::string EncodeSampleLevel(unsigned level);
 bool DecodeSampleLevel(std::string_view bytes, unsigned* level);
+
+std::string JobKey(std::string_view sequence);
 
 // Deletes of one commit are counted from 0.
 std::string DeleteKey(std::uint64_t serial, std::uint32_t index);
@@ -114,6 +118,17 @@ struct SlabCounters {
 };
 std::string Encode(const SlabCounters& counters);
 bool Decode(std::string_view bytes, SlabCounters* counters);
+
+// Of jobs that follow each other, the last one that was applied.
+struct JobRecord {
+  std::uint64_t number = 0;
+  std::uint64_t first_serial = 0;
+  std::uint64_t last_serial = 0;
+  std::int64_t applied_at_us = 0;
+  std::uint64_t messages = 0;
+};
+std::string Encode(const JobRecord& record);
+bool Decode(std::string_view bytes, JobRecord* record);
 
 std::string Encode(const NodeRecord& node);
 // `key` is the whole key, made by NodeKey.

@@ -137,6 +137,8 @@ class Shard : private CommitSink, public Sealable {
 
   // Sealable: what is due by size or count, and all of slabs that are read-only.
   Status SealDue() override TOPICDB_EXCLUDES(commit_mutex_);
+  // Removes what jobs have stored and not committed. REQUIRES: no commit is under way
+  Status RemoveUnplaced() TOPICDB_EXCLUDES(commit_mutex_);
   // Seals every fresh block.
   Status SealAll() TOPICDB_EXCLUDES(commit_mutex_);
 
@@ -217,8 +219,14 @@ class Shard : private CommitSink, public Sealable {
   // Whether a transaction is open that began before.
   bool Publish(SlabViews slabs, DeleteRecords deletes) TOPICDB_REQUIRES(commit_mutex_)
       TOPICDB_EXCLUDES(view_mutex_);
-  // Reserves serials beyond those in use, with an fsync, so that none is ever used twice.
-  Status ReserveSerials() TOPICDB_REQUIRES(commit_mutex_);
+  // Commits what a job has staged, unless it was committed before.
+  Status CommitStaged(ShardCommit* commit) TOPICDB_REQUIRES(commit_mutex_);
+  // Makes the pages of a part those of the slab, where nobody sees them yet.
+  Status TakePages(const StagedMessages& staged, const StagedPart& part)
+      TOPICDB_REQUIRES(commit_mutex_);
+  // Reserves serials beyond those in use and `more`, with an fsync, so that none is ever used
+  // twice.
+  Status ReserveSerials(std::uint64_t more = 0) TOPICDB_REQUIRES(commit_mutex_);
   Status SaveCleanState() TOPICDB_REQUIRES(commit_mutex_);
 
   const std::shared_ptr<const ShardEnvironment> environment_;

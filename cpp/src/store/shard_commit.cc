@@ -70,6 +70,13 @@ void Shard::CommitGroup(std::span<QueuedCommit* const> group) {
   for (QueuedCommit* queued : group) {
     auto* commit = static_cast<ShardCommit*>(queued);
     commit->status = usable;
+    if (commit->staged != nullptr) {
+      write_built();
+      usable = CheckWritable();
+      commit->status = usable.ok() ? CommitStaged(commit) : usable;
+      builder = std::make_unique<CommitBuilder>(*this, state_, &topics_, ExpectedWrites{});
+      continue;
+    }
     if (LooksAtStorage(*commit)) {
       write_built();
       usable = CheckWritable();
@@ -123,7 +130,8 @@ void Shard::WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> com
     more.insert(more.end(), builder->deletes().begin(), builder->deletes().end());
     deletes = std::make_shared<const std::vector<meta::DeleteRecord>>(std::move(more));
   }
-  if (Publish(slabs_, std::move(deletes))) {
+  const bool is_staged = commits.front()->staged != nullptr;
+  if (Publish(slabs_, std::move(deletes)) && !is_staged) {
     Remember(*builder, commits);
   } else {
     memory_.Clear(state_.serial);
@@ -239,9 +247,9 @@ Status Shard::CheckRequirements(ShardCommit* commit) const {
                            "; nothing was applied");
 }
 
-Status Shard::ReserveSerials() {
+Status Shard::ReserveSerials(std::uint64_t more) {
   meta::CommitState reserved = state_;
-  reserved.serial_limit = state_.serial + kSerialReserve;
+  reserved.serial_limit = state_.serial + more + kSerialReserve;
   rocksdb::WriteBatch batch;
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
       batch.Put(meta::CommitStateKey(), meta::Encode(reserved)), "reserving serials of " + Name()));

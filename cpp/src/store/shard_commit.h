@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "commit/commit_queue.h"
+#include "store/staged_file.h"
 #include "topicdb/message.h"
 #include "topicdb/transaction.h"
 
@@ -33,13 +34,23 @@ struct TransactionOps {
   std::vector<bool> is_serial;  // by message: its value is the serial; empty: none is
 };
 
+// What a job has staged for a shard. It is a commit of its own, of a serial for each block.
+struct StagedMessages {
+  std::string directory;  // of the files
+  std::string sequence;
+  std::uint64_t number = 0;
+  std::vector<StagedPart> parts;
+};
+
 struct ShardCommit : QueuedCommit {
-  std::span<const MessageView> messages;  // valid, and of topics that live in this shard
-  TransactionOps* transaction = nullptr;  // optional, borrowed
+  std::span<const MessageView> messages;   // valid, and of topics that live in this shard
+  TransactionOps* transaction = nullptr;   // optional, borrowed
+  const StagedMessages* staged = nullptr;  // instead of both, borrowed
   // Outcome
   std::uint64_t serial = 0;
   std::uint64_t deleted = 0;  // messages that were removed
   bool hides = false;         // deletes remain to be finished: Shard::FinishDeletes
+  bool repeated = false;      // staged: the job was applied before, `serial` is the last of it
   CommitFault fault;
 };
 

@@ -39,6 +39,7 @@ class TopicCache {
   Topic* Add(std::string_view topic, std::uint64_t hash, std::uint32_t retention_class,
              std::uint32_t stream);
   void Clear();
+  std::size_t size() const { return topics_.size(); }
 
  private:
   // The first candidate, or null.

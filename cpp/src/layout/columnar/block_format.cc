@@ -11,9 +11,12 @@ namespace topicdb::columnar {
 namespace {
 
 constexpr std::uint8_t kRecordVersion = 1;
+constexpr std::uint8_t kStagedVersion = 2;  // of the entry of a staged block; else as version 1
 constexpr std::size_t kCrcBytes = 4;
 
-std::string Begin() { return std::string(1, static_cast<char>(kRecordVersion)); }
+std::string Begin(std::uint8_t version = kRecordVersion) {
+  return std::string(1, static_cast<char>(version));
+}
 
 std::string Finish(std::string record) {
   AppendLittle(&record, Crc32(record));
@@ -21,10 +24,8 @@ std::string Finish(std::string record) {
 }
 
 // The record between version and checksum; false if those are wrong.
-bool Open(std::string_view record, std::string_view* body) {
-  if (record.size() < 1 + kCrcBytes || record.front() != static_cast<char>(kRecordVersion)) {
-    return false;
-  }
+bool Open(std::string_view record, std::string_view* body, std::uint8_t version = kRecordVersion) {
+  if (record.size() < 1 + kCrcBytes || record.front() != static_cast<char>(version)) return false;
   *body = record.substr(1, record.size() - 1 - kCrcBytes);
   Decoder tail(record.substr(record.size() - kCrcBytes));
   return tail.Little<std::uint32_t>() == Crc32(record.substr(0, record.size() - kCrcBytes));
@@ -74,9 +75,9 @@ std::string DeletedRowsKey(BlockId block, std::uint32_t page) {
   return key;
 }
 
-std::string SealedPageKey(BlockId block, std::uint32_t page) {
+std::string SealedPageKey(std::uint64_t pages, std::uint32_t page) {
   std::string key;
-  AppendBig<std::uint64_t>(&key, block);
+  AppendBig<std::uint64_t>(&key, pages);
   AppendBig<std::uint32_t>(&key, page);
   return key;
 }
@@ -86,7 +87,7 @@ BlockId BlockOf(std::string_view key) {
 }
 
 std::string Encode(const BlockEntry& entry) {
-  std::string record = Begin();
+  std::string record = Begin(entry.staged ? kStagedVersion : kRecordVersion);
   record.push_back(static_cast<char>(entry.codec));
   AppendVarint(&record, entry.rows);
   AppendVarint(&record, entry.pages);
@@ -98,7 +99,8 @@ std::string Encode(const BlockEntry& entry) {
 
 bool Decode(std::string_view bytes, BlockEntry* entry) {
   std::string_view body;
-  if (!Open(bytes, &body)) return false;
+  entry->staged = bytes.starts_with(static_cast<char>(kStagedVersion));
+  if (!Open(bytes, &body, entry->staged ? kStagedVersion : kRecordVersion)) return false;
   Decoder decoder(body);
   const auto codec = decoder.Little<std::uint8_t>();
   entry->codec = static_cast<PageCodec>(codec);
@@ -152,6 +154,84 @@ bool Decode(std::string_view bytes, Directory* directory) {
     page.first_topic += decoder.Prefixed();
     topic = page.first_topic;
     if (!decoder.ok() || page.rows == 0 || page.first_stream == 0) return false;
+  }
+  return decoder.Finished();
+}
+
+std::uint32_t Placement::StreamOf(std::uint32_t group, std::string_view topic) const {
+  const auto found = std::lower_bound(
+      groups.begin(), groups.end(), group,
+      [](const Group& candidate, std::uint32_t wanted) { return candidate.group < wanted; });
+  if (found == groups.end() || found->group != group) return 0;
+  const auto other = std::lower_bound(
+      found->others.begin(), found->others.end(), topic,
+      [](const auto& candidate, std::string_view wanted) { return candidate.first < wanted; });
+  const bool is_other = other != found->others.end() && other->first == topic;
+  return is_other ? other->second : found->stream;
+}
+
+std::vector<std::uint32_t> Placement::GroupsOf(const std::vector<std::uint32_t>& streams) const {
+  const auto wanted = [&](std::uint32_t stream) {
+    return std::binary_search(streams.begin(), streams.end(), stream);
+  };
+  std::vector<std::uint32_t> found;
+  for (const Group& group : groups) {
+    if (wanted(group.stream) ||
+        std::any_of(group.others.begin(), group.others.end(),
+                    [&](const auto& other) { return wanted(other.second); })) {
+      found.push_back(group.group);
+    }
+  }
+  return found;
+}
+
+std::string Encode(const Placement& placement) {
+  std::string record = Begin();
+  AppendLittle<std::uint64_t>(&record, placement.pages);
+  AppendVarint(&record, placement.serial);
+  AppendVarint(&record, static_cast<std::uint64_t>(placement.time_shift));
+  AppendVarint(&record, placement.groups.size());
+  std::uint32_t before = 0;
+  for (const Placement::Group& group : placement.groups) {
+    AppendVarint(&record, group.group - before);
+    AppendVarint(&record, group.stream);
+    AppendVarint(&record, group.others.size());
+    for (const auto& [topic, stream] : group.others) {
+      AppendPrefixed(&record, topic);
+      AppendVarint(&record, stream);
+    }
+    before = group.group;
+  }
+  return Finish(std::move(record));
+}
+
+bool Decode(std::string_view bytes, Placement* placement) {
+  std::string_view body;
+  if (!Open(bytes, &body)) return false;
+  Decoder decoder(body);
+  placement->pages = decoder.Little<std::uint64_t>();
+  placement->serial = decoder.Varint();
+  placement->time_shift = static_cast<std::int64_t>(decoder.Varint());
+  const std::uint64_t groups = decoder.Varint();
+  if (placement->pages < kStagedPages || placement->serial == 0 || placement->time_shift < 0 ||
+      groups == 0 || groups > body.size()) {
+    return false;
+  }
+  placement->groups.assign(groups, {});
+  std::uint64_t before = 0;
+  for (Placement::Group& group : placement->groups) {
+    const std::uint64_t step = decoder.Varint();
+    group.group = static_cast<std::uint32_t>(before += step);
+    if (step == 0 || before != group.group || !ReadSmall(&decoder, &group.stream)) return false;
+    const std::uint64_t others = decoder.Varint();
+    if (others > body.size()) return false;
+    group.others.resize(others);
+    for (auto& [topic, stream] : group.others) {
+      topic = decoder.Prefixed();
+      if (!ReadSmall(&decoder, &stream) || stream == 0) return false;
+    }
+    if (group.stream == 0 || !std::is_sorted(group.others.begin(), group.others.end()))
+      return false;
   }
   return decoder.Finished();
 }

@@ -8,16 +8,20 @@
 //   4 | block u64                  its directory: where its pages begin
 //   5 | block u64 | page u32       rows of a page that are deleted
 //   6 | block u64                  filter over the words of a sealed block's topics
+//   7 | block u64                  of a staged block: what its pages do not know (Placement)
 // The slab's second family, where keys only ever grow, so that RocksDB need not merge its files:
-//   block u64 | page u32           page of a sealed block
+//   pages u64 | page u32           page of a sealed block; pages: its number, or of a staged block
+//                                  Placement::pages, which is from kStagedPages on
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "layout/columnar/page.h"
+#include "layout/staged_block.h"
 
 namespace topicdb::columnar {
 
@@ -32,13 +36,17 @@ enum class RecordKind : std::uint8_t {
   kDirectory = 4,
   kDeletedRows = 5,
   kWordFilter = 6,
+  kPlacement = 7,
 };
+
+// Pages of staged blocks are stored before a commit numbers them: under numbers from here on.
+inline constexpr std::uint64_t kStagedPages = kStagedPagesMin;
 
 // Every key of the kind begins with this.
 std::string KindPrefix(RecordKind kind);
 std::string RecordKey(RecordKind kind, BlockId block);
 std::string DeletedRowsKey(BlockId block, std::uint32_t page);
-std::string SealedPageKey(BlockId block, std::uint32_t page);
+std::string SealedPageKey(std::uint64_t pages, std::uint32_t page);
 // The block of a key made by RecordKey or DeletedRowsKey; 0 if it is none.
 BlockId BlockOf(std::string_view key);
 
@@ -49,6 +57,7 @@ struct BlockEntry {
   std::uint32_t pages = 0;
   Extent extent;
   std::uint64_t bytes = 0;  // of topics and values
+  bool staged = false;      // was prepared by a job: it has pages as a sealed one, and a Placement
   std::string streams;      // filter over the streams (block_filter.h)
 };
 std::string Encode(const BlockEntry& entry);
@@ -67,6 +76,31 @@ bool Decode(std::string_view bytes, Directory* directory);
 // A filter over words (block_filter.h), with a checksum: a wrong bit would hide messages.
 std::string EncodeFilter(std::string_view filter);
 bool DecodeFilter(std::string_view bytes, std::string* filter);
+
+// The serial of every message in the pages of staged blocks.
+inline constexpr std::uint64_t kStagedSerial = 1;
+
+// What a commit has decided about a staged block. Its pages were written before: their serials are
+// 1, their times may count from 0, and where a stream should be they have the number of a *group*
+// of topics, which mostly are of one stream.
+struct Placement {
+  struct Group {
+    std::uint32_t group = 0;
+    std::uint32_t stream = 0;  // of its topics but for these, which are sorted by topic
+    std::vector<std::pair<std::string, std::uint32_t>> others;
+  };
+  std::uint64_t pages = 0;      // first part of their keys
+  std::uint64_t serial = 0;     // of all messages
+  std::int64_t time_shift = 0;  // to be added to the times in pages
+  std::vector<Group> groups;    // sorted, each once
+
+  // 0: the block has no such group.
+  std::uint32_t StreamOf(std::uint32_t group, std::string_view topic) const;
+  // Groups that have topics of these streams (sorted). REQUIRES: sorted
+  std::vector<std::uint32_t> GroupsOf(const std::vector<std::uint32_t>& streams) const;
+};
+std::string Encode(const Placement& placement);
+bool Decode(std::string_view bytes, Placement* placement);
 
 // Sorted, each once.
 using DeletedRows = std::vector<std::uint32_t>;

@@ -33,7 +33,7 @@ Result<bool> BlockQuery::MayHold(const BlockReader& reader, const Block& block) 
   bool has_words = false;
   for (const TopicSelector& selector : selectors_) {
     if (!selector.MayHoldStreams(block.entry.streams)) continue;
-    if (!block.sealed || !selector.has_words()) return true;
+    if (!block.is_paged() || !selector.has_words()) return true;
     if (!has_words) {
       TOPICDB_ASSIGN_OR_RETURN(words, reader.LoadWordFilter(block.id));
       has_words = true;
@@ -43,16 +43,26 @@ Result<bool> BlockQuery::MayHold(const BlockReader& reader, const Block& block) 
   return false;
 }
 
-std::vector<std::uint32_t> BlockQuery::PagesOf(const Directory& directory) const {
-  std::vector<std::uint32_t> pages;
+Result<BlockQuery::Pages> BlockQuery::PagesOf(const Block& block, BlockReader* reader) const {
+  if (!block.is_paged()) return Pages{{0}, block.entry.rows};
+  TOPICDB_ASSIGN_OR_RETURN(const Directory directory, reader->LoadDirectory(block));
+  std::vector<WantedStreams> streams;
+  for (const TopicSelector& selector : selectors_) {
+    TOPICDB_ASSIGN_OR_RETURN(WantedStreams wanted, selector.StreamsIn(block, reader));
+    streams.push_back(std::move(wanted));
+  }
+  Pages pages;
   for (std::uint32_t page = 0; page < directory.size(); ++page) {
     const PageEntry& entry = directory[page];
     const PageEntry* next = page + 1 < directory.size() ? &directory[page + 1] : nullptr;
     if (!Concerns(entry.extent)) continue;
-    const bool wanted = std::any_of(
-        selectors_.begin(), selectors_.end(),
-        [&](const TopicSelector& selector) { return selector.MayHoldPage(entry, next); });
-    if (wanted || every_topic_) pages.push_back(page);
+    bool wanted = every_topic_;
+    for (std::size_t i = 0; !wanted && i < selectors_.size(); ++i) {
+      wanted = selectors_[i].MayHoldPage(streams[i], entry, next);
+    }
+    if (!wanted) continue;
+    pages.numbers.push_back(page);
+    pages.rows += entry.rows;
   }
   return pages;
 }

@@ -23,8 +23,12 @@ class BlockQuery {
   bool Covers(const Extent& extent) const;
   // By entry and word filter. kCorruption.
   Result<bool> MayHold(const BlockReader& reader, const Block& block) const;
-  // Pages of a block that may hold wanted rows.
-  std::vector<std::uint32_t> PagesOf(const Directory& directory) const;
+  // Pages of a block that may hold wanted rows, and how many rows those have. kCorruption.
+  struct Pages {
+    std::vector<std::uint32_t> numbers;
+    std::uint64_t rows = 0;
+  };
+  Result<Pages> PagesOf(const Block& block, BlockReader* reader) const;
   // By topic of the page.
   std::vector<bool> TopicsOf(const Page& page) const;
   // Of a row whose topic is wanted.

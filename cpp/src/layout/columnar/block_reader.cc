@@ -6,6 +6,8 @@ namespace topicdb::columnar {
 
 namespace {
 
+constexpr std::size_t kPlacementsMax = 64;  // that a reader keeps
+
 Status Damaged(BlockId block, const char* what) {
   return Corruption("block " + std::to_string(block) + ": its " + what + " is damaged");
 }
@@ -83,14 +85,32 @@ Result<std::string> BlockReader::LoadWordFilter(BlockId block) const {
   return filter;
 }
 
+Result<std::shared_ptr<const Placement>> BlockReader::LoadPlacement(const Block& block) {
+  const auto known = placements_.find(block.id);
+  if (known != placements_.end()) return known->second;
+  TOPICDB_ASSIGN_OR_RETURN(const std::string value,
+                           Get(source_.families.main, RecordKey(RecordKind::kPlacement, block.id),
+                               "placement", block.id));
+  const auto placement = std::make_shared<Placement>();
+  if (!Decode(value, placement.get())) return Damaged(block.id, "placement");
+  if (placements_.size() >= kPlacementsMax) placements_.clear();
+  placements_.emplace(block.id, placement);
+  return std::shared_ptr<const Placement>(placement);
+}
+
 Result<std::shared_ptr<const Page>> BlockReader::LoadPage(const Block& block, std::uint32_t page) {
+  std::shared_ptr<const Placement> placement;
+  if (block.entry.staged) {
+    TOPICDB_ASSIGN_OR_RETURN(placement, LoadPlacement(block));
+  }
+  const std::uint64_t pages = placement == nullptr ? block.id : placement->pages;
   Result<std::string> bytes =
-      block.sealed ? Get(source_.families.sealed, SealedPageKey(block.id, page), "page", block.id)
-                   : Get(source_.families.main, RecordKey(RecordKind::kFreshPage, block.id), "page",
-                         block.id);
+      block.is_paged() ? Get(source_.families.sealed, SealedPageKey(pages, page), "page", block.id)
+                       : Get(source_.families.main, RecordKey(RecordKind::kFreshPage, block.id),
+                             "page", block.id);
   if (!bytes.ok()) return bytes.status();
   bytes_read_ += bytes->size();
-  auto loaded = Page::Decode(std::move(*bytes));
+  auto loaded = Page::Decode(std::move(*bytes), placement.get());
   if (loaded.ok()) return loaded;
   return loaded.status().WithContext("block " + std::to_string(block.id) + ", page " +
                                      std::to_string(page));

@@ -13,8 +13,11 @@ namespace topicdb::columnar {
 
 struct Block {
   BlockId id = 0;
-  bool sealed = false;
+  bool sealed = false;  // or among the fresh ones
   BlockEntry entry;
+
+  // Whether it has a directory, a word filter and pages of their own.
+  bool is_paged() const { return sealed || entry.staged; }
 };
 
 // Not thread-safe.
@@ -55,6 +58,8 @@ class BlockReader {
   // The same, and it fits the block's entry.
   Result<Directory> LoadDirectory(const Block& block) const;
   Result<std::string> LoadWordFilter(BlockId block) const;
+  // REQUIRES: block.entry.staged
+  Result<std::shared_ptr<const Placement>> LoadPlacement(const Block& block);
   Result<std::shared_ptr<const Page>> LoadPage(const Block& block, std::uint32_t page);
   // By page; pages without deleted rows are left out.
   Result<std::map<std::uint32_t, DeletedRows>> LoadDeleted(BlockId block);
@@ -70,6 +75,7 @@ class BlockReader {
 
   const RocksSource source_;
   std::uint64_t bytes_read_ = 0;
+  std::map<BlockId, std::shared_ptr<const Placement>> placements_;  // loaded lately
   std::unique_ptr<rocksdb::Iterator> deleted_;  // kept: it is asked for block after block
   bool has_deleted_ = true;
 };

@@ -6,18 +6,14 @@
 #include <unordered_map>
 
 #include "base/hash.h"
-#include "layout/columnar/block_filter.h"
 #include "rocks/rocks_compat.h"
 
 namespace topicdb::columnar {
 
 namespace {
 
-constexpr std::size_t kRowsMax = 262'144;  // of a sealed block
-constexpr std::size_t kMergedMin = 8;      // small sealed blocks that are merged
+constexpr std::size_t kMergedMin = 8;  // small sealed blocks that are merged
 constexpr std::size_t kWriteBytes = std::size_t{1} << 20;
-// What a row takes in a page beside topic and value, for the size of pages.
-constexpr std::size_t kRowBytes = 8;
 
 struct TopicKey {
   std::uint32_t stream;
@@ -40,6 +36,7 @@ Result<bool> BlockSealing::Gather(SealScope scope) {
       state_->fresh_blocks >= limits_.fresh_blocks_max) {
     TOPICDB_RETURN_IF_ERROR(ChooseFresh(&chosen));
   }
+  if (!promoted_.empty()) return true;
   if (chosen.empty()) TOPICDB_RETURN_IF_ERROR(ChooseSealed(&chosen));
   if (chosen.empty()) return false;
   TOPICDB_RETURN_IF_ERROR(Load(std::move(chosen)));
@@ -56,9 +53,16 @@ Status BlockSealing::ChooseFresh(std::vector<Block>* chosen) {
   std::size_t bytes = 0;
   std::size_t rows = 0;
   for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
+    // The order of commits is kept: nothing behind a staged block is sealed with what is before it.
+    if (block->entry.staged && !chosen->empty()) break;
+    if (block->entry.staged) {
+      promoted_.push_back(std::move(*block));
+      continue;
+    }
+    if (!promoted_.empty()) break;
     bytes += block->entry.bytes;
     rows += block->entry.rows;
-    if (!chosen->empty() && (bytes > limits_.block_bytes_max || rows > kRowsMax)) break;
+    if (!chosen->empty() && (bytes > limits_.block_bytes_max || rows > kBlockRowsMax)) break;
     chosen->push_back(std::move(*block));
   }
   return Status::Ok();
@@ -74,7 +78,7 @@ Status BlockSealing::ChooseSealed(std::vector<Block>* chosen) {
     return a.entry.extent.first_serial < b.entry.extent.first_serial;
   });
   std::size_t bytes_max = limits_.block_bytes_max / kMergedMin;
-  std::size_t rows_max = kRowsMax / kMergedMin;
+  std::size_t rows_max = kBlockRowsMax / kMergedMin;
   std::optional<std::size_t> begin;
   // The smallest that are enough.
   for (; bytes_max > 0 && rows_max > 0; bytes_max /= kMergedMin, rows_max /= kMergedMin) {
@@ -118,7 +122,7 @@ Status BlockSealing::Load(std::vector<Block> chosen) {
   for (Block& block : chosen) {
     Input& input = inputs_.emplace_back();
     input.block = std::move(block);
-    if (!input.block.sealed) {
+    if (!input.block.sealed) {  // staged ones are promoted first
       ++fresh_blocks_;
       fresh_bytes_ += input.block.entry.bytes;
     }
@@ -193,26 +197,9 @@ void BlockSealing::Sort() {
   }
 }
 
-std::size_t BlockSealing::PageEnd(std::size_t begin) const {
-  std::size_t bytes = 0;
-  std::size_t end = begin;
-  for (; end < rows_.size(); ++end) {
-    const bool repeats = end > begin && rows_[end].topic == rows_[end - 1].topic;
-    bytes += rows_[end].value.size() + kRowBytes + (repeats ? 0 : rows_[end].topic.size());
-    if (end > begin && bytes > limits_.page_bytes_max) break;
-  }
-  return end;
-}
-
 Status BlockSealing::WriteData() {
-  if (rows_.empty()) return Status::Ok();  // all are deleted
+  if (rows_.empty()) return Status::Ok();  // all are deleted, or nothing is to be written
   block_ = state_->next_block.fetch_add(1);
-  const PackedRow& first = rows_.front();
-  entry_.extent = {first.time, first.time, first.serial, first.serial};
-  entry_.rows = static_cast<std::uint32_t>(rows_.size());
-  FilterBuilder words;
-  FilterBuilder streams;
-  PackedPageEncoder encoder(codec_);
   rocksdb::WriteBatch batch;
   rocksdb::WriteOptions options;
   // The slab may be dropped meanwhile; RocksDB would take no more writes after one that failed.
@@ -222,37 +209,14 @@ Status BlockSealing::WriteData() {
     batch.Clear();
     return rocks::FromRocks(status, "sealing blocks");
   };
-  for (std::size_t begin = 0, end = 0; begin < rows_.size(); begin = end) {
-    end = PageEnd(begin);
-    const std::span<const PackedRow> rows = std::span(rows_).subspan(begin, end - begin);
-    PageEntry page;
-    page.rows = static_cast<std::uint32_t>(rows.size());
-    page.extent = {rows[0].time, rows[0].time, rows[0].serial, rows[0].serial};
-    page.first_stream = rows[0].stream;
-    page.first_topic = rows[0].topic;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const PackedRow& row = rows[i];
-      page.extent.Include(row.time, row.serial);
-      entry_.bytes += row.topic.size() + row.value.size();
-      if (i > 0 && row.topic == rows[i - 1].topic && row.stream == rows[i - 1].stream) continue;
-      words.AddWords(row.topic);
-      if (i == 0 || row.stream != rows[i - 1].stream) streams.Add(StreamHash(row.stream));
-    }
-    entry_.extent.Include(page.extent);
-    std::string bytes;
-    TOPICDB_RETURN_IF_ERROR(encoder.Encode(rows, &bytes));
-    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
-        batch.Put(source_.families.sealed,
-                  SealedPageKey(block_, static_cast<std::uint32_t>(directory_.size())), bytes),
-        "sealing blocks"));
-    directory_.push_back(std::move(page));
-    page_begins_.push_back(begin);
-    if (batch.GetDataSize() >= kWriteBytes) TOPICDB_RETURN_IF_ERROR(write());
-  }
-  entry_.codec = codec_;
-  entry_.pages = static_cast<std::uint32_t>(directory_.size());
-  entry_.streams = streams.Build();
-  word_filter_ = words.Build();
+  builder_.emplace(codec_, limits_.page_bytes_max);
+  const PageSink put = [&](std::uint32_t number, std::string_view page) {
+    const rocksdb::Status status =
+        batch.Put(source_.families.sealed, SealedPageKey(block_, number), page);
+    if (status.ok() && batch.GetDataSize() >= kWriteBytes) return write();
+    return rocks::FromRocks(status, "sealing blocks");
+  };
+  TOPICDB_RETURN_IF_ERROR(builder_->Build(rows_, put));
   return write();
 }
 
@@ -274,9 +238,10 @@ Result<BlockSealing::DeletedByPage> BlockSealing::DeletedSince(const RocksSource
   DeletedByPage result;
   if (deleted.empty()) return result;
   std::sort(deleted.begin(), deleted.end());
-  for (std::size_t page = 0; page < page_begins_.size(); ++page) {
-    const std::size_t begin = page_begins_[page];
-    const std::size_t end = page + 1 < page_begins_.size() ? page_begins_[page + 1] : rows_.size();
+  const std::vector<std::size_t>& begins = builder_->page_begins();
+  for (std::size_t page = 0; page < begins.size(); ++page) {
+    const std::size_t begin = begins[page];
+    const std::size_t end = page + 1 < begins.size() ? begins[page + 1] : rows_.size();
     for (std::size_t row = begin; row < end; ++row) {
       if (!std::binary_search(deleted.begin(), deleted.end(), origins_[row])) continue;
       result[static_cast<std::uint32_t>(page)].push_back(static_cast<std::uint32_t>(row - begin));
@@ -293,15 +258,22 @@ Status BlockSealing::RemoveInputs(const RocksSource& now, rocksdb::WriteBatch* b
   };
   for (const Input& input : inputs_) {
     const BlockId block = input.block.id;
-    if (input.block.sealed) {
-      remove(now.families.main, RecordKey(RecordKind::kSealedEntry, block));
+    std::uint64_t pages = block;
+    if (input.block.entry.staged) {
+      TOPICDB_ASSIGN_OR_RETURN(const auto placement, reader.LoadPlacement(input.block));
+      pages = placement->pages;
+      remove(now.families.main, RecordKey(RecordKind::kPlacement, block));
+    }
+    remove(
+        now.families.main,
+        RecordKey(input.block.sealed ? RecordKind::kSealedEntry : RecordKind::kFreshEntry, block));
+    if (input.block.is_paged()) {
       remove(now.families.main, RecordKey(RecordKind::kDirectory, block));
       remove(now.families.main, RecordKey(RecordKind::kWordFilter, block));
       for (std::uint32_t page = 0; page < input.block.entry.pages; ++page) {
-        remove(now.families.sealed, SealedPageKey(block, page));
+        remove(now.families.sealed, SealedPageKey(pages, page));
       }
     } else {
-      remove(now.families.main, RecordKey(RecordKind::kFreshEntry, block));
       remove(now.families.main, RecordKey(RecordKind::kFreshPage, block));
     }
     TOPICDB_ASSIGN_OR_RETURN(const auto deleted, reader.LoadDeleted(block));
@@ -312,23 +284,38 @@ Status BlockSealing::RemoveInputs(const RocksSource& now, rocksdb::WriteBatch* b
   return rocks::FromRocks(status, "sealing blocks");
 }
 
+Status BlockSealing::Promote(const RocksSource& now, rocksdb::WriteBatch* batch) const {
+  rocksdb::Status status;
+  for (const Block& block : promoted_) {
+    if (status.ok()) {
+      status = batch->Delete(now.families.main, RecordKey(RecordKind::kFreshEntry, block.id));
+    }
+    if (status.ok()) {
+      status = batch->Put(now.families.main, RecordKey(RecordKind::kSealedEntry, block.id),
+                          Encode(block.entry));
+    }
+  }
+  return rocks::FromRocks(status, "sealing blocks");
+}
+
 Status BlockSealing::Install(const RocksSource& now, rocksdb::WriteBatch* batch) {
+  TOPICDB_RETURN_IF_ERROR(Promote(now, batch));
   TOPICDB_RETURN_IF_ERROR(RemoveInputs(now, batch));
   if (rows_.empty()) return Status::Ok();
   rocksdb::Status status;
   const auto put = [&](const std::string& key, const std::string& value) {
     if (status.ok()) status = batch->Put(now.families.main, key, value);
   };
-  put(RecordKey(RecordKind::kSealedEntry, block_), Encode(entry_));
-  put(RecordKey(RecordKind::kDirectory, block_), Encode(directory_));
-  put(RecordKey(RecordKind::kWordFilter, block_), EncodeFilter(word_filter_));
+  put(RecordKey(RecordKind::kSealedEntry, block_), Encode(builder_->entry()));
+  put(RecordKey(RecordKind::kDirectory, block_), Encode(builder_->directory()));
+  put(RecordKey(RecordKind::kWordFilter, block_), EncodeFilter(builder_->word_filter()));
   TOPICDB_ASSIGN_OR_RETURN(const DeletedByPage deleted, DeletedSince(now));
   for (const auto& [page, rows] : deleted) put(DeletedRowsKey(block_, page), Encode(rows));
   return rocks::FromRocks(status, "sealing blocks");
 }
 
 void BlockSealing::Apply() {
-  state_->fresh_blocks -= fresh_blocks_;
+  state_->fresh_blocks -= fresh_blocks_ + promoted_.size();
   state_->fresh_bytes -= fresh_bytes_;
 }
 

@@ -13,9 +13,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "layout/columnar/block_builder.h"
 #include "layout/columnar/block_reader.h"
 #include "layout/columnar/page.h"
 #include "layout/layout.h"
@@ -54,10 +56,10 @@ class BlockSealing : public Sealing {
   Status Load(std::vector<Block> chosen);
   // Fills rows_ and origins_.
   void Sort();
-  // Rows of the new block up to which the page that begins at `begin` goes.
-  std::size_t PageEnd(std::size_t begin) const;
   // What was deleted of the inputs since they were read, as rows of the new block, by page.
   Result<DeletedByPage> DeletedSince(const RocksSource& now) const;
+  // Staged blocks with nothing before them among the fresh ones become sealed ones as they are.
+  Status Promote(const RocksSource& now, rocksdb::WriteBatch* batch) const;
   Status RemoveInputs(const RocksSource& now, rocksdb::WriteBatch* batch) const;
 
   const RocksSource source_;
@@ -71,10 +73,8 @@ class BlockSealing : public Sealing {
   std::vector<Origin> origins_;  // of rows_
   PageCodec codec_ = PageCodec::kLz4;
   BlockId block_ = 0;
-  BlockEntry entry_;
-  Directory directory_;
-  std::vector<std::size_t> page_begins_;  // in rows_
-  std::string word_filter_;
+  std::optional<BlockBuilder> builder_;
+  std::vector<Block> promoted_;
 };
 
 }  // namespace topicdb::columnar

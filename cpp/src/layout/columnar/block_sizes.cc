@@ -9,25 +9,39 @@ namespace columnar {
 namespace {
 
 BlockInfo InfoOf(const Block& block) {
-  const Extent& extent = block.entry.extent;
-  return {block.id,
-          block.sealed,
-          extent.first_time,
-          extent.last_time,
-          extent.first_serial,
-          extent.last_serial,
-          {block.entry.rows, block.entry.bytes}};
+  const BlockEntry& entry = block.entry;
+  BlockInfo info;
+  info.id = block.id;
+  info.sealed = block.sealed;
+  info.staged = entry.staged;
+  info.rows = entry.rows;
+  info.pages = entry.pages;
+  info.first_time = entry.extent.first_time;
+  info.last_time = entry.extent.last_time;
+  info.first_serial = entry.extent.first_serial;
+  info.last_serial = entry.extent.last_serial;
+  info.size = {entry.rows, entry.bytes};
+  return info;
+}
+
+// What of the block is needed to load its pages.
+Block BlockOf(const BlockInfo& info) {
+  Block block;
+  block.id = info.id;
+  block.sealed = info.sealed;
+  block.entry.staged = info.staged;
+  block.entry.rows = info.rows;
+  block.entry.pages = info.pages;
+  return block;
 }
 
 // The size is that of the pages that may hold what is wanted.
 Result<BlockInfo> Estimate(const BlockReader& reader, const BlockQuery& query, const Block& block) {
   BlockInfo info = InfoOf(block);
   const bool is_whole = query.wants_every_topic() && query.Covers(block.entry.extent);
-  if (is_whole || !block.sealed) return info;
-  TOPICDB_ASSIGN_OR_RETURN(const Directory directory, reader.LoadDirectory(block));
-  std::uint64_t rows = 0;
-  for (const std::uint32_t page : query.PagesOf(directory)) rows += directory[page].rows;
-  info.size = {rows, block.entry.bytes * rows / block.entry.rows};
+  if (is_whole || !block.is_paged()) return info;
+  TOPICDB_ASSIGN_OR_RETURN(const BlockQuery::Pages pages, query.PagesOf(block, reader));
+  info.size = {pages.rows, block.entry.bytes * pages.rows / block.entry.rows};
   return info;
 }
 
@@ -52,11 +66,11 @@ void CountRows(const Page& page, const BlockQuery& query,
 
 Result<std::vector<BlockInfo>> ListBlocks(const RocksSource& source,
                                           const std::vector<ReadRequest>& any_of) {
-  const columnar::BlockReader reader(source);
+  columnar::BlockReader reader(source);
   const columnar::BlockQuery query(any_of);
   std::vector<BlockInfo> blocks;
   TOPICDB_RETURN_IF_ERROR(query.ForEachBlock(reader, [&](const columnar::Block& block) {
-    auto info = columnar::Estimate(reader, query, block);
+    auto info = columnar::Estimate(query, block, &reader);
     if (info.ok() && info->size.messages > 0) blocks.push_back(*info);
     return info.ok() ? Status::Ok() : info.status();
   }));
@@ -67,16 +81,10 @@ Result<std::map<std::uint64_t, MessageCount>> CountByCommit(
     const RocksSource& source, const BlockInfo& block, const std::vector<ReadRequest>& any_of) {
   columnar::BlockReader reader(source);
   const columnar::BlockQuery query(any_of);
-  columnar::Block found;
-  found.id = block.id;
-  found.sealed = block.sealed;
-  std::vector<std::uint32_t> pages{0};  // all of a fresh block
-  if (block.sealed) {
-    TOPICDB_ASSIGN_OR_RETURN(const columnar::Directory directory, reader.LoadDirectory(block.id));
-    pages = query.PagesOf(directory);
-  }
+  const columnar::Block found = columnar::BlockOf(block);
+  TOPICDB_ASSIGN_OR_RETURN(const columnar::BlockQuery::Pages pages, query.PagesOf(found, &reader));
   std::map<std::uint64_t, MessageCount> counts;
-  for (const std::uint32_t number : pages) {
+  for (const std::uint32_t number : pages.numbers) {
     TOPICDB_ASSIGN_OR_RETURN(const auto page, reader.LoadPage(found, number));
     columnar::CountRows(*page, query, &counts);
   }

@@ -1,6 +1,7 @@
 #include "layout/columnar/columnar_layout.h"
 
 #include "layout/columnar/block_sealing.h"
+#include "layout/columnar/block_staging.h"
 #include "layout/columnar/columnar_log_reader.h"
 #include "layout/columnar/columnar_reader.h"
 #include "layout/columnar/columnar_remover.h"
@@ -16,7 +17,9 @@ Status RemoveOrphans(const RocksSource& source, BlockId last_sealed) {
   rocksdb::WriteBatch batch;
   const std::unique_ptr<rocksdb::Iterator> pages(
       source.db->NewIterator(rocksdb::ReadOptions(), source.families.sealed));
-  for (pages->Seek(SealedPageKey(last_sealed + 1, 0)); pages->Valid(); pages->Next()) {
+  const std::string end = SealedPageKey(kStagedPages, 0);
+  for (pages->Seek(SealedPageKey(last_sealed + 1, 0));
+       pages->Valid() && pages->key().compare(end) < 0; pages->Next()) {
     TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(batch.Delete(source.families.sealed, pages->key()),
                                              "removing unfinished blocks"));
   }
@@ -34,7 +37,7 @@ Status ColumnarLayout::Restore(const RocksSource& source, bool read_only,
   BlockId last = 0;
   TOPICDB_RETURN_IF_ERROR(reader.ForEachFresh([&](const Block& block) {
     ++state->fresh_blocks;
-    state->fresh_bytes += block.entry.bytes;
+    if (!block.entry.staged) state->fresh_bytes += block.entry.bytes;
     last = std::max(last, block.id);
     return true;
   }));
@@ -48,6 +51,21 @@ std::unique_ptr<SlabWriter> ColumnarLayout::NewWriter(const SlabFamilies& famili
                                                       const ExpectedWrites& expected,
                                                       rocksdb::WriteBatch* batch) const {
   return std::make_unique<ColumnarWriter>(families, state, expected, batch);
+}
+
+Status ColumnarLayout::InstallStaged(const SlabFamilies& families, LayoutState* state,
+                                     const StagedBlock& block, const StagedPlace& place,
+                                     rocksdb::WriteBatch* batch) const {
+  return columnar::InstallStaged(families, state, block, place, batch);
+}
+
+Result<StagedState> ColumnarLayout::FindStaged(const RocksSource& source,
+                                               std::uint64_t pages) const {
+  return columnar::FindStaged(source, pages);
+}
+
+Status ColumnarLayout::RemoveUnplaced(const RocksSource& source) const {
+  return columnar::RemoveUnplaced(source);
 }
 
 std::unique_ptr<SlabRemover> ColumnarLayout::NewRemover(const RocksSource& source,

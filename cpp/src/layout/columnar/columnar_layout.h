@@ -21,6 +21,10 @@ class ColumnarLayout : public Layout {
                                         rocksdb::WriteBatch* batch) const override;
   std::unique_ptr<SlabRemover> NewRemover(const RocksSource& source,
                                           rocksdb::WriteBatch* batch) const override;
+  Status InstallStaged(const SlabFamilies& families, LayoutState* state, const StagedBlock& block,
+                       const StagedPlace& place, rocksdb::WriteBatch* batch) const override;
+  Result<StagedState> FindStaged(const RocksSource& source, std::uint64_t pages) const override;
+  Status RemoveUnplaced(const RocksSource& source) const override;
   std::unique_ptr<Sealing> NewSealing(const RocksSource& source, LayoutState* state,
                                       const SealLimits& limits) const override;
   Result<std::optional<StoredMessage>> Get(const RocksSource& source, const PlacedMessage& place,

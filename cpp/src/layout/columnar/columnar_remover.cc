@@ -31,26 +31,28 @@ Result<bool> ColumnarRemover::Remove(const ReadRequest& request, std::size_t row
   TOPICDB_RETURN_IF_ERROR(reader.ForEachFresh(add));
   for (const Block& block : blocks) {
     Directory directory;
-    if (block.sealed) {
+    WantedStreams streams;
+    if (block.is_paged()) {
       if (selector.has_words()) {
         TOPICDB_ASSIGN_OR_RETURN(const std::string filter, reader.LoadWordFilter(block.id));
         if (!selector.MayHoldWords(filter)) continue;
       }
       TOPICDB_ASSIGN_OR_RETURN(directory, reader.LoadDirectory(block));
+      TOPICDB_ASSIGN_OR_RETURN(streams, selector.StreamsIn(block, &reader));
     }
     TOPICDB_ASSIGN_OR_RETURN(auto deleted, reader.LoadDeleted(block.id));
     for (std::uint32_t number = 0; number < block.entry.pages; ++number) {
-      if (block.sealed) {
+      if (block.is_paged()) {
         const PageEntry* next = number + 1 < directory.size() ? &directory[number + 1] : nullptr;
         if (!Overlaps(request, directory[number].extent) ||
-            !selector.MayHoldPage(directory[number], next)) {
+            !selector.MayHoldPage(streams, directory[number], next)) {
           continue;
         }
       }
       const PlaceOfPage place(block.id, number);
       const auto changed = changed_.find(place);
       DeletedRows rows = changed != changed_.end() ? changed->second : deleted[number];
-      const std::uint32_t all = block.sealed ? directory[number].rows : block.entry.rows;
+      const std::uint32_t all = block.is_paged() ? directory[number].rows : block.entry.rows;
       if (rows.size() == all) continue;  // what earlier steps of a large delete have done
       TOPICDB_ASSIGN_OR_RETURN(const auto page, reader.LoadPage(block, number));
       std::size_t found = 0;

@@ -84,15 +84,18 @@ Result<PageHeader> ReadHeader(std::string_view page) {
   return header;
 }
 
-Result<std::shared_ptr<const Page>> Page::Decode(std::string bytes) {
+Result<std::shared_ptr<const Page>> Page::Decode(std::string bytes, const Placement* placement) {
   TOPICDB_ASSIGN_OR_RETURN(const PageHeader header, ReadHeader(bytes));
+  if (placement != nullptr && header.kind != PageKind::kPacked) {
+    return PageFault("its kind is not that of a staged page");
+  }
   const std::shared_ptr<Page> page(new Page);
   page->bytes_ = std::move(bytes);
   page->rows_ = header.rows;
   page->extent_ = header.extent;
   TOPICDB_RETURN_IF_ERROR(header.kind == PageKind::kPlain
                               ? PlainDecoder::Decode(header, page.get())
-                              : PackedDecoder::Decode(header, page.get()));
+                              : PackedDecoder::Decode(header, placement, page.get()));
   page->signed_offsets_ = {reinterpret_cast<const std::int32_t*>(page->value_offsets_.data()),
                            page->value_offsets_.size()};
   return std::shared_ptr<const Page>(page);

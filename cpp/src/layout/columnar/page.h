@@ -47,11 +47,15 @@ struct SerialRun {
 };
 static_assert(sizeof(SerialRun) == 16);
 
+struct Placement;  // block_format.h
+
 // A decoded page. Immutable; what it hands out lives as long as it.
 class Page {
  public:
-  // Checks and decodes; takes the bytes. kCorruption: they are no page that was ever written.
-  static Result<std::shared_ptr<const Page>> Decode(std::string bytes);
+  // Checks and decodes; takes the bytes. placement: of the staged block that the page is of; else
+  // null. kCorruption: they are no page that was ever written.
+  static Result<std::shared_ptr<const Page>> Decode(std::string bytes,
+                                                    const Placement* placement = nullptr);
 
   Page(const Page&) = delete;
   Page& operator=(const Page&) = delete;

@@ -113,12 +113,15 @@ class PlainDecoder {
 };
 class PackedDecoder {
  public:
-  static Status Decode(const PageHeader& header, Page* page);
+  // placement: null, but for a staged page.
+  static Status Decode(const PageHeader& header, const Placement* placement, Page* page);
 
  private:
   static Status DecodeColumns(const PageHeader& header,
                               std::span<const std::string_view, kPackedColumns> columns,
                               Page* page);
+  // Makes of what a staged page has what its messages have.
+  static Status Place(const Placement& placement, Page* page);
 };
 
 }  // namespace topicdb::columnar

@@ -84,7 +84,7 @@ Status PageMerge::AddBlock(Block block) {
     ++counters_.blocks_skipped_by_stream;
     return Status::Ok();
   }
-  if (block.sealed && selector_.has_words()) {
+  if (block.is_paged() && selector_.has_words()) {
     TOPICDB_ASSIGN_OR_RETURN(const std::string filter, reader_.LoadWordFilter(block.id));
     if (!selector_.MayHoldWords(filter)) {
       ++counters_.blocks_skipped_by_word;
@@ -106,19 +106,20 @@ Status PageMerge::ExpandBlocks(std::uint64_t major) {
 
 Status PageMerge::ExpandBlock(std::size_t index) {
   const Block& block = blocks_[index];
-  if (!block.sealed) {
+  if (!block.is_paged()) {
     ++counters_.pages;
     pending_.push({FirstOf(block.entry.extent), LastOf(block.entry.extent), index, 0});
     return Status::Ok();
   }
   TOPICDB_ASSIGN_OR_RETURN(const Directory directory, reader_.LoadDirectory(block));
+  TOPICDB_ASSIGN_OR_RETURN(const WantedStreams streams, selector_.StreamsIn(block, &reader_));
   for (std::uint32_t page = 0; page < directory.size(); ++page) {
     ++counters_.pages;
     const PageEntry& entry = directory[page];
     const PageEntry* next = page + 1 < directory.size() ? &directory[page + 1] : nullptr;
     if (!Concerns(entry.extent)) {
       ++counters_.pages_skipped_by_time;
-    } else if (!selector_.MayHoldPage(entry, next)) {
+    } else if (!selector_.MayHoldPage(streams, entry, next)) {
       ++counters_.pages_skipped_by_topic;
     } else {
       pending_.push({FirstOf(entry.extent), LastOf(entry.extent), index, page});

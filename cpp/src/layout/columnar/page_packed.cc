@@ -17,6 +17,7 @@
 
 #include "base/coding.h"
 #include "base/crc32.h"
+#include "layout/columnar/block_format.h"
 #include "layout/columnar/page_format.h"
 
 namespace topicdb::columnar {
@@ -199,7 +200,7 @@ Status PackedPageEncoder::Encode(std::span<const PackedRow> rows, std::string* o
   return Status::Ok();
 }
 
-Status PackedDecoder::Decode(const PageHeader& header, Page* page) {
+Status PackedDecoder::Decode(const PageHeader& header, const Placement* placement, Page* page) {
   const std::string_view stored =
       std::string_view(page->bytes_).substr(kHeaderBytes, header.stored_bytes);
   if (!IsPossibleSize(header.codec, stored.size(), header.body_bytes)) {
@@ -219,7 +220,8 @@ Status PackedDecoder::Decode(const PageHeader& header, Page* page) {
   if (!decoder.ok() || page->values_.size() != header.value_bytes || sizes[1] < header.rows) {
     return PageFault("its columns do not fit its header");
   }
-  return DecodeColumns(header, columns, page);
+  TOPICDB_RETURN_IF_ERROR(DecodeColumns(header, columns, page));
+  return placement == nullptr ? Status::Ok() : Place(*placement, page);
 }
 
 Status PackedDecoder::DecodeColumns(const PageHeader& header,
@@ -283,6 +285,30 @@ Status PackedDecoder::DecodeColumns(const PageHeader& header,
   page->times_ = {times, rows};
   page->serials_ = {serials, rows};
   page->indexes_ = {indexes, rows};
+  return Status::Ok();
+}
+
+Status PackedDecoder::Place(const Placement& placement, Page* page) {
+  // The columns are in memory of the page's own; it has only let go of the right to change them.
+  const auto writable = []<typename Number>(std::span<const Number> column) {
+    return std::span<Number>(const_cast<Number*>(column.data()), column.size());
+  };
+  const std::span<std::uint32_t> streams = writable(page->streams_);
+  for (std::uint32_t topic = 0; topic < page->topics(); ++topic) {
+    streams[topic] = placement.StreamOf(streams[topic], page->topic(topic));
+    if (streams[topic] == 0) return PageFault("its topics are not those of its block");
+  }
+  Extent& extent = page->extent_;
+  if (extent.first_serial != kStagedSerial || extent.last_serial != kStagedSerial ||
+      extent.last_time > std::numeric_limits<std::int64_t>::max() - placement.time_shift) {
+    return PageFault("its times or serials are not those of a staged page");
+  }
+  for (std::uint64_t& serial : writable(page->serials_)) serial = placement.serial;
+  if (placement.time_shift > 0) {
+    for (std::int64_t& time : writable(page->times_)) time += placement.time_shift;
+  }
+  extent = {extent.first_time + placement.time_shift, extent.last_time + placement.time_shift,
+            placement.serial, placement.serial};
   return Status::Ok();
 }
 

@@ -14,7 +14,9 @@ constexpr std::size_t kStreamsAskedMax = 256;
 }  // namespace
 
 TopicSelector::TopicSelector(const ReadRequest& request)
-    : streams_(request.streams),
+    : streams_(request.streams.has_value()
+                   ? std::make_shared<const std::vector<std::uint32_t>>(*request.streams)
+                   : nullptr),
       filter_(request.filter),
       every_topic_(request.filter.levels().empty() && request.filter.ends_in_hash()) {
   bool literal = true;
@@ -34,7 +36,7 @@ TopicSelector::TopicSelector(const ReadRequest& request)
 }
 
 bool TopicSelector::SelectsStream(std::uint32_t stream) const {
-  return !streams_.has_value() || std::binary_search(streams_->begin(), streams_->end(), stream);
+  return streams_ == nullptr || std::binary_search(streams_->begin(), streams_->end(), stream);
 }
 
 bool TopicSelector::Selects(std::uint32_t stream, std::string_view topic) const {
@@ -44,7 +46,7 @@ bool TopicSelector::Selects(std::uint32_t stream, std::string_view topic) const 
 }
 
 bool TopicSelector::MayHoldStreams(std::string_view stream_filter) const {
-  if (!streams_.has_value() || streams_->size() > kStreamsAskedMax) return true;
+  if (streams_ == nullptr || streams_->size() > kStreamsAskedMax) return true;
   return std::any_of(streams_->begin(), streams_->end(), [&](std::uint32_t stream) {
     return MayContain(stream_filter, StreamHash(stream));
   });
@@ -61,13 +63,21 @@ bool TopicSelector::MayHoldRange(const std::string* first, const std::string* la
   return !exact_ && first->starts_with(prefix_);
 }
 
-bool TopicSelector::MayHoldPage(const PageEntry& page, const PageEntry* next) const {
-  if (!streams_.has_value()) {
+Result<WantedStreams> TopicSelector::StreamsIn(const Block& block, BlockReader* reader) const {
+  if (streams_ == nullptr || !block.entry.staged) return streams_;
+  TOPICDB_ASSIGN_OR_RETURN(const auto placement, reader->LoadPlacement(block));
+  return WantedStreams(
+      std::make_shared<const std::vector<std::uint32_t>>(placement->GroupsOf(*streams_)));
+}
+
+bool TopicSelector::MayHoldPage(const WantedStreams& streams, const PageEntry& page,
+                                const PageEntry* next) const {
+  if (streams == nullptr) {
     if (next == nullptr || next->first_stream != page.first_stream) return true;
     return MayHoldRange(&page.first_topic, &next->first_topic);
   }
-  auto stream = std::lower_bound(streams_->begin(), streams_->end(), page.first_stream);
-  for (; stream != streams_->end(); ++stream) {
+  auto stream = std::lower_bound(streams->begin(), streams->end(), page.first_stream);
+  for (; stream != streams->end(); ++stream) {
     if (next != nullptr && *stream > next->first_stream) return false;
     const bool from_first = *stream == page.first_stream;
     const bool to_last = next != nullptr && *stream == next->first_stream;

@@ -3,15 +3,18 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "layout/columnar/block_format.h"
+#include "layout/columnar/block_reader.h"
 #include "layout/layout.h"
 
 namespace topicdb::columnar {
+
+// Sorted; absent: all.
+using WantedStreams = std::shared_ptr<const std::vector<std::uint32_t>>;
 
 // Immutable. Keeps copies of what it needs.
 class TopicSelector {
@@ -23,15 +26,19 @@ class TopicSelector {
   // Whether MayHoldWords can say anything.
   bool has_words() const { return !word_hashes_.empty(); }
   bool MayHoldWords(std::string_view word_filter) const;
+  const WantedStreams& streams() const { return streams_; }
+  // What the directory of a block calls the streams that are wanted. kCorruption
+  Result<WantedStreams> StreamsIn(const Block& block, BlockReader* reader) const;
   // `next`: the page that follows in the block; null if there is none.
-  bool MayHoldPage(const PageEntry& page, const PageEntry* next) const;
+  bool MayHoldPage(const WantedStreams& streams, const PageEntry& page,
+                   const PageEntry* next) const;
 
  private:
   bool SelectsStream(std::uint32_t stream) const;
   // Whether topics of one stream from `first` to `last` (null: without end) may be wanted.
   bool MayHoldRange(const std::string* first, const std::string* last) const;
 
-  const std::optional<std::vector<std::uint32_t>> streams_;
+  const WantedStreams streams_;
   const Filter filter_;
   bool every_topic_;                        // but those that begin with '$'
   std::string prefix_;                      // what wanted topics begin with

@@ -33,12 +33,9 @@ Status UnorderedReader::List() {
 }
 
 Status UnorderedReader::OpenBlock(const Block& block) {
-  pages_ = {0};
   next_page_ = 0;
-  if (block.sealed) {
-    TOPICDB_ASSIGN_OR_RETURN(const Directory directory, reader_.LoadDirectory(block));
-    pages_ = query_.PagesOf(directory);
-  }
+  TOPICDB_ASSIGN_OR_RETURN(BlockQuery::Pages pages, query_.PagesOf(block, &reader_));
+  pages_ = std::move(pages.numbers);
   counters_.pages += pages_.size();
   TOPICDB_ASSIGN_OR_RETURN(deleted_, reader_.LoadDeleted(block.id));
   return Status::Ok();

@@ -23,6 +23,14 @@ class SkipstreamLayout : public Layout {
                                         rocksdb::WriteBatch* batch) const override;
   std::unique_ptr<SlabRemover> NewRemover(const RocksSource& source,
                                           rocksdb::WriteBatch* batch) const override;
+  Status InstallStaged(const SlabFamilies&, LayoutState*, const StagedBlock&, const StagedPlace&,
+                       rocksdb::WriteBatch*) const override {
+    return InvalidArgument("the layout 'skipstream' takes no staged blocks");
+  }
+  Result<StagedState> FindStaged(const RocksSource&, std::uint64_t) const override {
+    return StagedState::kAbsent;
+  }
+  Status RemoveUnplaced(const RocksSource&) const override { return Status::Ok(); }
   std::unique_ptr<Sealing> NewSealing(const RocksSource&, LayoutState*,
                                       const SealLimits&) const override {
     return nullptr;

@@ -201,5 +201,55 @@ TEST(BlockFormat, ImpossibleRecordsWithARightChecksumAreRefused) {
   EXPECT_FALSE(Decode(WithChecksum("\1\1\xff\xff\xff\xff\xff\xff\xff\xff\xff\1"), &rows));
 }
 
+Placement ExamplePlacement() {
+  return {
+      kStagedPages + 9, 300, 1'000, {{1, 7, {}}, {4, 8, {{"a/b", 9}, {"a/c", 7}}}, {300, 9, {}}}};
+}
+
+TEST(BlockFormat, AStagedBlocksEntryIsTheSameButForItsVersion) {
+  BlockEntry entry = ExampleEntry();
+  entry.staged = true;
+  ExpectRoundTrips(entry);
+  const std::string bytes = Encode(entry);
+  EXPECT_EQ(bytes.front(), 2);
+  ExpectDamageIsNoticed<BlockEntry>(bytes);
+  BlockEntry decoded;
+  ASSERT_TRUE(Decode(bytes, &decoded));
+  EXPECT_TRUE(decoded.staged);
+  ASSERT_TRUE(Decode(Encode(ExampleEntry()), &decoded));
+  EXPECT_FALSE(decoded.staged);
+}
+
+TEST(BlockFormat, Placements) {
+  const Placement placement = ExamplePlacement();
+  const std::string bytes = Encode(placement);
+  EXPECT_EQ(bytes, WithChecksum(Bytes("\1\11\0\0\0\0\0\0\200\254\2\350\7\3"
+                                      "\1\7\0"
+                                      "\3\10\2\3a/b\11\3a/c\7"
+                                      "\250\2\11\0")));
+  ExpectDamageIsNoticed<Placement>(bytes);
+  Placement decoded;
+  ASSERT_TRUE(Decode(bytes, &decoded));
+  EXPECT_EQ(Encode(decoded), bytes);
+  EXPECT_EQ(decoded.StreamOf(1, "x"), 7U);
+  EXPECT_EQ(decoded.StreamOf(4, "a/a"), 8U);
+  EXPECT_EQ(decoded.StreamOf(4, "a/b"), 9U);
+  EXPECT_EQ(decoded.StreamOf(4, "a/c"), 7U);
+  EXPECT_EQ(decoded.StreamOf(2, "x"), 0U);
+  EXPECT_EQ(decoded.GroupsOf({7}), (std::vector<std::uint32_t>{1, 4}));
+  EXPECT_EQ(decoded.GroupsOf({9}), (std::vector<std::uint32_t>{4, 300}));
+  EXPECT_EQ(decoded.GroupsOf({6}), std::vector<std::uint32_t>());
+  for (const auto& spoil : std::vector<void (*)(Placement*)>{
+           [](Placement* p) { p->pages = 5; }, [](Placement* p) { p->serial = 0; },
+           [](Placement* p) { p->groups.clear(); }, [](Placement* p) { p->groups[1].group = 1; },
+           [](Placement* p) { p->groups[0].stream = 0; },
+           [](Placement* p) { std::swap(p->groups[1].others[0], p->groups[1].others[1]); },
+           [](Placement* p) { p->time_shift = -1; }}) {
+    Placement spoilt = placement;
+    spoil(&spoilt);
+    EXPECT_FALSE(Decode(Encode(spoilt), &decoded));
+  }
+}
+
 }  // namespace
 }  // namespace topicdb::columnar

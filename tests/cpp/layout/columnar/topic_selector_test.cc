@@ -115,7 +115,7 @@ TEST(TopicSelector, NeverSkipsAPageOrBlockThatHoldsASelectedTopic) {
       const TopicSelector selector = Selector(filter, streams);
       for (std::size_t page = 0; page < block.pages.size(); ++page) {
         const bool is_last = page + 1 == block.pages.size();
-        const bool may = selector.MayHoldPage(block.directory[page],
+        const bool may = selector.MayHoldPage(selector.streams(), block.directory[page],
                                               is_last ? nullptr : &block.directory[page + 1]);
         const bool holds = std::any_of(
             block.pages[page].begin(), block.pages[page].end(),
@@ -139,7 +139,8 @@ TEST(TopicSelector, SkipsPagesBeforeAndBehindTheWantedTopics) {
     PageEntry following;
     following.first_stream = next.stream;
     following.first_topic = next.name;
-    return Selector(filter, streams).MayHoldPage(page, &following);
+    const TopicSelector selector = Selector(filter, streams);
+    return selector.MayHoldPage(selector.streams(), page, &following);
   };
   EXPECT_FALSE(may_hold("m/#", std::nullopt, {1, "a"}, {1, "b"}));
   EXPECT_FALSE(may_hold("m/#", std::nullopt, {1, "n"}, {1, "o"}));

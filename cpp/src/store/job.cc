@@ -1,0 +1,232 @@
+// Committing jobs, and applying what was committed.
+
+#include "topicdb/job.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include "base/files.h"
+#include "store/create.h"
+#include "store/database_impl.h"
+#include "store/job_files.h"
+
+namespace topicdb {
+
+namespace {
+
+constexpr std::size_t kStagedFileBytesMax = std::size_t{4} << 30;
+constexpr std::chrono::milliseconds kOwnerPauseMin(2);
+constexpr std::chrono::milliseconds kOwnerPauseMax(100);
+constexpr std::size_t kCommitCacheBytes = std::size_t{1} << 20;
+
+Result<StagedFile> LoadStaged(const std::string& directory, const std::string& name) {
+  const std::string file = directory + "/" + name;
+  TOPICDB_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(file, kStagedFileBytesMax));
+  return DecodeStagedFile(bytes, file);
+}
+
+// What the tasks have staged for one shard.
+Result<StagedMessages> LoadShard(const std::string& path, const JobIntent& intent,
+                                 std::uint32_t shard) {
+  StagedMessages staged{JobDirectory(path, intent.job), intent.sequence, intent.number, {}};
+  for (const std::string& name : intent.files) {
+    TOPICDB_ASSIGN_OR_RETURN(StagedFile file, LoadStaged(staged.directory, name));
+    for (StagedPart& part : file.parts) {
+      if (part.shard == shard) staged.parts.push_back(std::move(part));
+    }
+  }
+  return staged;
+}
+
+Status CheckPart(const StagedPart& part, const std::string& directory, const Schema& schema) {
+  const std::string file = directory + "/" + part.pages_file;
+  struct stat info{};
+  if (stat(file.c_str(), &info) != 0 ||
+      static_cast<std::uint64_t>(info.st_size) != part.pages_file_bytes) {
+    return Corruption(file + " is missing or cut off");
+  }
+  if (part.shard < schema.shards) return Status::Ok();
+  return Corruption(file + " is for a shard that the database does not have");
+}
+
+// Checks all that tasks have staged, so that nothing can go wrong once the intent is written.
+Result<JobIntent> MakeIntent(const std::string& path, const JobCommit& commit,
+                             const Descriptor& descriptor) {
+  JobIntent intent;
+  intent.database = descriptor.id;
+  intent.job = commit.job;
+  intent.sequence = commit.sequence.empty() ? commit.job : commit.sequence;
+  intent.number = commit.number;
+  const std::string directory = JobDirectory(path, commit.job);
+  std::set<std::uint32_t> shards;
+  std::set<std::string> files;
+  for (const std::string& name : commit.files) {
+    if (name.empty()) continue;  // of a task without messages
+    const bool is_name = name.find('/') == std::string::npos && name.ends_with(".staged");
+    if (!is_name || !files.insert(name).second) {
+      return InvalidArgument("files: '" + name + "' is no name of a staged file, or comes twice");
+    }
+    TOPICDB_ASSIGN_OR_RETURN(const StagedFile file, LoadStaged(directory, name));
+    if (file.database != descriptor.id) {
+      return Corruption(directory + "/" + name + " was staged for another database");
+    }
+    for (const StagedPart& part : file.parts) {
+      TOPICDB_RETURN_IF_ERROR(CheckPart(part, directory, descriptor.schema));
+      shards.insert(part.shard);
+      intent.messages += part.messages;
+    }
+    intent.files.push_back(name);
+  }
+  intent.shards.assign(shards.begin(), shards.end());
+  return intent;
+}
+
+// Opens shards that no other process has, which applies what is committed; false if one has.
+Result<bool> ApplyByOpening(const std::string& path, std::vector<std::uint32_t> shards) {
+  OpenOptions options;
+  options.only_shards = std::move(shards);
+  options.cache_bytes = kCommitCacheBytes;
+  const auto database = Database::Open(path, options);
+  if (!database.ok() && database.status().code() == Code::kLocked) return false;
+  TOPICDB_RETURN_IF_ERROR(database.status());
+  TOPICDB_RETURN_IF_ERROR((*database)->Close());
+  return true;
+}
+
+std::vector<std::uint32_t> Missing(const JobIntent& intent,
+                                   const std::map<std::uint32_t, ShardOutcome>& outcomes) {
+  std::vector<std::uint32_t> missing;
+  for (const std::uint32_t shard : intent.shards) {
+    if (!outcomes.contains(shard)) missing.push_back(shard);
+  }
+  return missing;
+}
+
+Status ApplyWhereFree(const std::string& path, const std::vector<std::uint32_t>& shards) {
+  TOPICDB_ASSIGN_OR_RETURN(const bool all, ApplyByOpening(path, shards));
+  if (all || shards.size() == 1) return Status::Ok();
+  for (const std::uint32_t shard : shards) {
+    TOPICDB_RETURN_IF_ERROR(ApplyByOpening(path, {shard}).status());
+  }
+  return Status::Ok();
+}
+
+Status AfterCommit(const Status& status, const std::string& job) {
+  return Status(status.code(), "the job '" + job + "' is committed, but not yet applied: " +
+                                   status.message() + "; whoever opens the database applies it");
+}
+
+// This process was held up for so long that another one has swept what was applied.
+std::map<std::uint32_t, ShardOutcome> Swept(const JobIntent& intent,
+                                            std::map<std::uint32_t, ShardOutcome> outcomes) {
+  for (const std::uint32_t shard : intent.shards) outcomes.try_emplace(shard);
+  return outcomes;
+}
+
+// Waits until every shard has applied the intent, helping where nobody else has the shard.
+Result<std::map<std::uint32_t, ShardOutcome>> Apply(const std::string& path,
+                                                    const JobIntent& intent,
+                                                    std::chrono::microseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  auto pause = kOwnerPauseMin;
+  std::map<std::uint32_t, ShardOutcome> outcomes;
+  while (true) {
+    TOPICDB_RETURN_IF_ERROR(ApplyWhereFree(path, Missing(intent, outcomes)));
+    TOPICDB_ASSIGN_OR_RETURN(const bool applied, IsApplied(path, intent, &outcomes));
+    if (applied || std::chrono::steady_clock::now() >= deadline) return outcomes;
+    if (!HasIntent(path, intent)) return Swept(intent, outcomes);
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, kOwnerPauseMax);
+  }
+}
+
+}  // namespace
+
+Status DatabaseImpl::ApplyJobs() {
+  const MutexLock lock(jobs_mutex_);
+  const std::string& path = environment_->database_path;
+  TOPICDB_ASSIGN_OR_RETURN(const std::vector<JobIntent> intents, ListIntents(path));
+  for (const JobIntent& intent : intents) {
+    if (intent.database != environment_->database) {
+      return Corruption(JobsDirectory(path) + "/" + intent.name +
+                        ".intent belongs to another database: remove it");
+    }
+    for (const auto& shard : Shards()) {
+      const bool concerns =
+          std::binary_search(intent.shards.begin(), intent.shards.end(), shard->index());
+      if (!concerns) continue;
+      TOPICDB_ASSIGN_OR_RETURN(const auto outcome, FindOutcome(path, intent, shard->index()));
+      if (outcome.has_value()) continue;
+      TOPICDB_RETURN_IF_ERROR(ApplyJob(intent, shard.get()));
+    }
+  }
+  return Status::Ok();
+}
+
+Status DatabaseImpl::ApplyJob(const JobIntent& intent, Shard* shard) {
+  const std::string& path = environment_->database_path;
+  TOPICDB_ASSIGN_OR_RETURN(const StagedMessages staged, LoadShard(path, intent, shard->index()));
+  ShardCommit commit;
+  commit.durability = Durability::kDisk;
+  commit.staged = &staged;
+  shard->Commit(&commit);
+  TOPICDB_RETURN_IF_ERROR(commit.status);
+  return WriteOutcome(path, intent, shard->index(), {commit.serial, commit.repeated});
+}
+
+Status DatabaseImpl::OpenJobs() {
+  const std::string& path = environment_->database_path;
+  TOPICDB_RETURN_IF_ERROR(MakeDirectory(JobsDirectory(path)));
+  TOPICDB_RETURN_IF_ERROR(ApplyJobs());
+  for (const auto& shard : Shards()) TOPICDB_RETURN_IF_ERROR(shard->RemoveUnplaced());
+  TOPICDB_RETURN_IF_ERROR(SweepJobs(path));
+  TOPICDB_ASSIGN_OR_RETURN(watcher_, JobWatcher::Start(JobsDirectory(path), [this] {
+                             if (CheckUsable().ok())
+                               ApplyJobs().IgnoreError();  // the next opening tells what is wrong
+                           }));
+  return Status::Ok();
+}
+
+Result<JobReceipt> CommitJob(const std::string& path, const JobCommit& commit) {
+  TOPICDB_RETURN_IF_ERROR(CheckJobName(commit.job));
+  if (!commit.sequence.empty()) TOPICDB_RETURN_IF_ERROR(CheckJobName(commit.sequence));
+  OpenOptions existing;
+  existing.read_only = true;
+  TOPICDB_ASSIGN_OR_RETURN(const Descriptor descriptor, FindOrCreateDatabase(path, existing));
+  TOPICDB_ASSIGN_OR_RETURN(JobIntent intent, MakeIntent(path, commit, descriptor));
+  JobReceipt receipt;
+  receipt.messages = intent.messages;
+  if (intent.shards.empty()) {
+    TOPICDB_RETURN_IF_ERROR(AbortJob(path, commit.job));
+    return receipt;
+  }
+  TOPICDB_RETURN_IF_ERROR(WriteIntent(path, &intent));
+  const auto outcomes = Apply(path, intent, commit.timeout);
+  if (!outcomes.ok()) return AfterCommit(outcomes.status(), commit.job);
+  receipt.pending = Missing(intent, *outcomes);
+  receipt.repeated = receipt.pending.empty();
+  for (const auto& [shard, outcome] : *outcomes) {
+    receipt.serials.emplace_back(shard, outcome.serial);
+    receipt.repeated = receipt.repeated && outcome.repeated;
+  }
+  if (receipt.pending.empty()) TOPICDB_RETURN_IF_ERROR(RemoveApplied(path, intent));
+  return receipt;
+}
+
+Status AbortJob(const std::string& path, const std::string& job) {
+  TOPICDB_RETURN_IF_ERROR(CheckJobName(job));
+  TOPICDB_ASSIGN_OR_RETURN(const std::vector<JobIntent> intents, ListIntents(path));
+  const bool is_committed = std::any_of(intents.begin(), intents.end(),
+                                        [&](const JobIntent& intent) { return intent.job == job; });
+  if (is_committed) return Status::Ok();
+  std::error_code error;
+  std::filesystem::remove_all(JobDirectory(path, job), error);
+  if (error) return ErrnoFault("removing", JobDirectory(path, job), error.value());
+  return Status::Ok();
+}
+
+}  // namespace topicdb

@@ -1,0 +1,284 @@
+// Staging: routes messages to blocks by shard and class, and writes those when they are full.
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "base/files.h"
+#include "base/fork_guard.h"
+#include "rocks/pages_file.h"
+#include "store/create.h"
+#include "store/database_impl.h"
+#include "store/job_files.h"
+#include "store/staged_file.h"
+#include "store/topic_cache.h"
+#include "topicdb/job.h"
+
+namespace topicdb {
+
+namespace {
+
+// As of sealed blocks, which they will be.
+constexpr std::size_t kBlockBytesMax = std::size_t{16} << 20;
+constexpr std::size_t kBlockRowsMax = 262'144;
+constexpr std::size_t kPageBytesMax = std::size_t{64} << 10;
+constexpr std::size_t kTopicCacheBytes = std::size_t{32} << 20;
+// Pages of one part are numbered from a random number with so many zero bits.
+constexpr unsigned kPartBits = 16;
+
+std::uint64_t Random() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) | device();
+}
+
+std::string Hex(std::uint64_t number) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text(16, '0');
+  for (std::size_t i = text.size(); i-- > 0; number >>= 4) text[i] = kDigits[number & 15];
+  return text;
+}
+
+}  // namespace
+
+class StagedWriter::Impl {
+ public:
+  Impl(std::string path, std::string directory, Descriptor descriptor, RetentionRules rules,
+       const StageOptions& options)
+      : path_(std::move(path)),
+        directory_(std::move(directory)),
+        descriptor_(std::move(descriptor)),
+        rules_(std::move(rules)),
+        options_(options),
+        attempt_(Hex(Random())),
+        learned_({descriptor_.schema.thresholds, true, OpenOptions().streams_max}),
+        topics_(kTopicCacheBytes) {
+    if (!learned_.Restore({kRootNode, kNoNode, NodeKind::kWord, false, {}}).ok()) std::abort();
+    edit_.emplace(learned_);
+    for (const std::string& hint : descriptor_.schema.structures) {
+      edit_->SeedHint(*Filter::Parse(hint));  // was checked when the database was made
+    }
+  }
+
+  ~Impl() {
+    if (finished_) return;
+    parts_.clear();
+    for (const std::string& file : files_) unlink((directory_ + "/" + file).c_str());
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  Status Append(std::span<const MessageView> messages) {
+    TOPICDB_RETURN_IF_ERROR(CheckUsable());
+    malformed_now_.clear();
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+      const Status status =
+          CheckMessage(messages[i], descriptor_.schema.timestamp_bytes, TopicUse::kPublic);
+      if (status.ok()) continue;
+      if (!options_.drop_malformed) {
+        return status.WithContext("row " + std::to_string(rows_ + i));
+      }
+      malformed_now_.insert(i);
+    }
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+      if (!malformed_now_.empty() && malformed_now_.contains(i)) continue;
+      broken_ = Add(messages[i]);
+      TOPICDB_RETURN_IF_ERROR(broken_);
+    }
+    rows_ += messages.size();
+    task_.malformed += malformed_now_.size();
+    return Status::Ok();
+  }
+
+  Result<StagedTask> Finish() {
+    TOPICDB_RETURN_IF_ERROR(CheckUsable());
+    broken_ = InvalidArgument("the staged writer is finished");
+    for (auto& [key, part] : parts_) {
+      TOPICDB_RETURN_IF_ERROR(WriteBlock(&part.given, &part));
+      TOPICDB_RETURN_IF_ERROR(WriteBlock(&part.assigned, &part));
+    }
+    StagedFile file{descriptor_.id, {}};
+    for (auto& [key, part] : parts_) {
+      if (part.pages == nullptr) continue;
+      TOPICDB_RETURN_IF_ERROR(part.pages->Finish());
+      part.staged.pages_file_bytes = part.pages->bytes();
+      file.parts.push_back(std::move(part.staged));
+    }
+    if (!file.parts.empty()) {
+      task_.file = attempt_ + ".staged";
+      files_.push_back(task_.file);
+      TOPICDB_RETURN_IF_ERROR(
+          WriteFileAtomically(directory_ + "/" + task_.file, EncodeStagedFile(file)));
+    }
+    finished_ = true;
+    return task_;
+  }
+
+ private:
+  // Messages on their way into one block.
+  struct Buffer {
+    StagedRows rows;
+    std::uint64_t number = 0;  // of this block, for the marks of topics
+    std::int64_t next_time = 0;
+  };
+  struct Part {
+    StagedPart staged;
+    std::unique_ptr<rocks::PagesFile> pages;
+    std::uint64_t next_pages = 0;
+    Buffer given;
+    Buffer assigned;
+  };
+  // What a topic leads to.
+  struct Route {
+    Part* part;
+    TopicMark given;
+    TopicMark assigned;
+  };
+
+  Status CheckUsable() const {
+    if (fork_guard_.Forked()) {
+      return Forked("this staged writer was opened before the process was forked");
+    }
+    return broken_;
+  }
+
+  Route& RouteOf(TopicCache::Topic* topic) { return routes_[topic->retention_class]; }
+
+  Status Add(const MessageView& message) {
+    const std::uint64_t hash = TopicCache::HashOf(message.topic);
+    TopicCache::Topic* topic = topics_.Find(message.topic, hash);
+    if (topic == nullptr) topic = AddTopic(message.topic, hash);
+    Route& route = RouteOf(topic);
+    const bool assigns = message.timestamp == kAssignTimestamp;
+    Buffer& buffer = assigns ? route.part->assigned : route.part->given;
+    TopicMark& mark = assigns ? route.assigned : route.given;
+    StagedRows& rows = buffer.rows;
+    const bool is_full =
+        rows.rows.size() >= kBlockRowsMax || rows.bytes() + message.value.size() > kBlockBytesMax;
+    if (is_full) TOPICDB_RETURN_IF_ERROR(WriteBlock(&buffer, route.part));
+    if (buffer.number == 0) buffer.number = ++buffers_;
+    if (mark.page != buffer.number) {
+      mark = {buffer.number, static_cast<std::uint32_t>(rows.topics.size())};
+      rows.topics.push_back({topic->stream, std::string(message.topic)});
+    }
+    rows.rows.push_back({mark.topic, static_cast<std::uint32_t>(rows.values.size()),
+                         static_cast<std::uint32_t>(message.value.size()),
+                         assigns ? buffer.next_time++ : message.timestamp});
+    rows.values.append(message.value);
+    rows.topic_bytes += message.topic.size();
+    rows.assigns_times = assigns;
+    ++task_.messages;
+    task_.bytes += message.topic.size() + message.value.size();
+    memory_ += message.topic.size() + message.value.size() + sizeof(StagedRows::Row);
+    return memory_ < options_.memory_bytes_max ? Status::Ok() : WriteLargest();
+  }
+
+  // The cache's class is the number of the topic's route here, its stream the group.
+  TopicCache::Topic* AddTopic(std::string_view text, std::uint64_t hash) {
+    const std::uint32_t shards = descriptor_.schema.shards;
+    const std::uint32_t shard = shards == 1 ? 0 : ShardOfTopic(text, shards);
+    const std::uint32_t retention_class = rules_.ClassOf(text);
+    Part& part = parts_[{shard, retention_class}];
+    part.staged.shard = shard;
+    part.staged.retention_class = retention_class;
+    const NodeId group = edit_->Resolve(text, &varying_);
+    const std::size_t known = topics_.size();
+    TopicCache::Topic* topic = topics_.Add(text, hash, static_cast<std::uint32_t>(known), group);
+    if (topics_.size() <= known) routes_.clear();  // it was full, and forgot all
+    topic->retention_class = static_cast<std::uint32_t>(routes_.size());
+    routes_.push_back({&part, {}, {}});
+    return topic;
+  }
+
+  Status WriteLargest() {
+    Part* largest = nullptr;
+    Buffer* chosen = nullptr;
+    for (auto& [key, part] : parts_) {
+      for (Buffer* buffer : {&part.given, &part.assigned}) {
+        if (chosen != nullptr && buffer->rows.bytes() <= chosen->rows.bytes()) continue;
+        largest = &part;
+        chosen = buffer;
+      }
+    }
+    return WriteBlock(chosen, largest);
+  }
+
+  Status WriteBlock(Buffer* buffer, Part* part) {
+    if (buffer->rows.rows.empty()) return Status::Ok();
+    if (part->pages == nullptr) {
+      part->staged.pages_file = attempt_ + "-" + std::to_string(part->staged.shard) + "-" +
+                                std::to_string(part->staged.retention_class) + ".pages";
+      files_.push_back(part->staged.pages_file);
+      TOPICDB_ASSIGN_OR_RETURN(
+          part->pages, rocks::PagesFile::Create(directory_ + "/" + part->staged.pages_file));
+      part->next_pages = kStagedPagesMin | (Random() << kPartBits);
+    }
+    StagedBlock block;
+    const KeySink put = [&](std::string_view key, std::string_view page) {
+      return part->pages->Put(key, page);
+    };
+    TOPICDB_RETURN_IF_ERROR(
+        StageBlock(buffer->rows, part->next_pages++, kPageBytesMax, put, &block));
+    AppendStagedBlock(block, &part->staged);
+    memory_ -= std::min(memory_,
+                        buffer->rows.bytes() + buffer->rows.rows.size() * sizeof(StagedRows::Row));
+    buffer->rows.topics.clear();
+    buffer->rows.rows.clear();
+    buffer->rows.values.clear();
+    buffer->rows.topic_bytes = 0;
+    buffer->number = 0;
+    buffer->next_time = 0;
+    return Status::Ok();
+  }
+
+  const std::string path_;
+  const std::string directory_;
+  const Descriptor descriptor_;
+  const RetentionRules rules_;
+  const StageOptions options_;
+  const std::string attempt_;
+  const ForkGuard fork_guard_;
+  StructureTrie learned_;  // empty: what is learned is in the edit
+  std::optional<StructureEdit> edit_;
+  TopicCache topics_;
+  std::vector<Route> routes_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Part> parts_;  // by shard and class
+  std::vector<std::string> files_;                                 // that were made
+  std::vector<std::string_view> varying_;
+  std::set<std::size_t> malformed_now_;
+  std::uint64_t buffers_ = 0;
+  std::size_t memory_ = 0;
+  std::uint64_t rows_ = 0;
+  StagedTask task_;
+  Status broken_;
+  bool finished_ = false;
+};
+
+StagedWriter::StagedWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+StagedWriter::~StagedWriter() = default;
+
+Result<std::unique_ptr<StagedWriter>> StagedWriter::Open(const std::string& path,
+                                                         const std::string& job,
+                                                         const StageOptions& options) {
+  TOPICDB_RETURN_IF_ERROR(CheckJobName(job));
+  OpenOptions existing;
+  existing.read_only = true;
+  TOPICDB_ASSIGN_OR_RETURN(Descriptor descriptor, FindOrCreateDatabase(path, existing));
+  TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, RetentionRules::Make(descriptor.schema.retention));
+  TOPICDB_ASSIGN_OR_RETURN(std::string directory, MakeJobDirectory(path, job));
+  return std::unique_ptr<StagedWriter>(new StagedWriter(std::make_unique<Impl>(
+      path, std::move(directory), std::move(descriptor), std::move(rules), options)));
+}
+
+Status StagedWriter::Append(std::span<const MessageView> messages) {
+  return impl_->Append(messages);
+}
+
+Result<StagedTask> StagedWriter::Finish() { return impl_->Finish(); }
+
+}  // namespace topicdb

@@ -1,0 +1,410 @@
+#include "topicdb/job.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <thread>
+#include <tuple>
+
+#include "base/files.h"
+#include "store/job_files.h"
+#include "test_directory.h"
+#include "topicdb/database.h"
+#include "topicdb/tail.h"
+
+namespace topicdb {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Row {
+  std::string topic;
+  std::int64_t time;
+  std::string value;
+  auto operator<=>(const Row&) const = default;
+};
+using Rows = std::vector<Row>;
+
+std::unique_ptr<Database> OpenOk(const std::string& path, const OpenOptions& options = {}) {
+  auto database = Database::Open(path, options);
+  EXPECT_TRUE(database.ok()) << database.status().message();
+  return std::move(database).value();
+}
+
+OpenOptions Wide() {
+  OpenOptions options;
+  options.schema.shards = 3;
+  options.schema.thresholds = {{3, 2}};
+  options.schema.retention = {{{"keep/#", 0}, {"m/#", 0}}};
+  options.seal_bytes = 4'096;  // many pages, many blocks
+  return options;
+}
+
+std::vector<MessageView> Views(const Rows& rows) {
+  std::vector<MessageView> views;
+  for (const Row& row : rows) views.push_back({row.topic, row.time, row.value});
+  return views;
+}
+
+StagedTask Stage(const std::string& path, const std::string& job, const Rows& rows,
+                 std::size_t memory_bytes = std::size_t{64} << 20) {
+  StageOptions options;
+  options.memory_bytes_max = memory_bytes;
+  auto writer = StagedWriter::Open(path, job, options);
+  EXPECT_TRUE(writer.ok()) << writer.status().message();
+  for (std::size_t i = 0; i < rows.size(); i += 100) {
+    const Rows part(rows.begin() + static_cast<std::ptrdiff_t>(i),
+                    rows.begin() + static_cast<std::ptrdiff_t>(std::min(rows.size(), i + 100)));
+    const Status status = (*writer)->Append(Views(part));
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+  auto task = (*writer)->Finish();
+  EXPECT_TRUE(task.ok()) << task.status().message();
+  return task.ok() ? *task : StagedTask();
+}
+
+JobReceipt CommitOk(const std::string& path, const JobCommit& commit) {
+  auto receipt = CommitJob(path, commit);
+  EXPECT_TRUE(receipt.ok()) << receipt.status().message();
+  return receipt.ok() ? *receipt : JobReceipt();
+}
+
+Rows Scan(const Database& database, const std::string& filter, const TimeRange& range = {}) {
+  Rows rows;
+  auto scan = database.NewScan(Filter::Parse(filter).value(), {range, true, std::nullopt});
+  EXPECT_TRUE(scan.ok()) << scan.status().message();
+  while (true) {
+    auto batch = scan.value()->Next({1'000, 1 << 20});
+    EXPECT_TRUE(batch.ok()) << batch.status().message();
+    if (!batch.ok() || *batch == nullptr) return rows;
+    for (std::size_t row = 0; row < (*batch)->size(); ++row) {
+      rows.push_back({std::string((*batch)->topic(row)), (*batch)->timestamp(row),
+                      std::string((*batch)->value(row))});
+    }
+  }
+}
+
+Rows Sorted(Rows rows) {
+  std::sort(rows.begin(), rows.end());
+  return rows;
+}
+
+Rows Matching(const Rows& rows, const std::string& filter, const TimeRange& range = {}) {
+  const Filter parsed = Filter::Parse(filter).value();
+  Rows found;
+  for (const Row& row : rows) {
+    if (parsed.Matches(row.topic) && Contains(range, row.time)) found.push_back(row);
+  }
+  return Sorted(found);
+}
+
+const std::vector<std::string>& Filters() {
+  static const std::vector<std::string> filters{
+      "#", "m/#", "m/+/a", "m/h1/#", "m/h1/a", "+/+/b", "keep/+", "+", "x/#", "m/+/+/#", "$s/#"};
+  return filters;
+}
+
+Rows RandomRows(std::mt19937_64* random, std::size_t count) {
+  const std::vector<std::string> first{"m", "keep", "x", "$s", "y"};
+  const std::vector<std::string> last{"a", "b", "c", "d", "e", ""};
+  Rows rows;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::string topic = first[(*random)() % first.size()] + "/h" + std::to_string((*random)() % 12);
+    if ((*random)() % 4 != 0) topic += "/" + last[(*random)() % last.size()];
+    rows.push_back({topic, static_cast<std::int64_t>((*random)() % 5'000),
+                    std::to_string((*random)()) + std::string((*random)() % 40, 'v')});
+  }
+  return rows;
+}
+
+void ExpectHolds(const Database& database, const Rows& rows, const std::string& when) {
+  const TimeRange range{1'000, 3'000};
+  for (const std::string& filter : Filters()) {
+    ASSERT_EQ(Sorted(Scan(database, filter)), Matching(rows, filter)) << when << ", " << filter;
+    ASSERT_EQ(Sorted(Scan(database, filter, range)), Matching(rows, filter, range))
+        << when << ", " << filter;
+  }
+  const auto streams = database.Streams(Filter::Parse("#").value(), {});
+  ASSERT_TRUE(streams.ok());
+  for (const Stream& stream : *streams) {
+    ScanOptions options;
+    options.streams = {{stream}};
+    auto scan = database.NewScan(Filter::Parse("#").value(), options);
+    ASSERT_TRUE(scan.ok());
+    std::int64_t last = 0;
+    while (true) {
+      auto batch = scan.value()->Next({100, 1 << 20});
+      ASSERT_TRUE(batch.ok()) << batch.status().message();
+      if (*batch == nullptr) break;
+      for (std::size_t row = 0; row < (*batch)->size(); ++row) {
+        ASSERT_GE((*batch)->timestamp(row), last) << when;
+        last = (*batch)->timestamp(row);
+      }
+    }
+  }
+}
+
+void ReadTail(Tail* tail, Rows* rows) {
+  while (true) {
+    const auto batch = tail->Next({1'000, 1 << 20}, std::chrono::microseconds(0));
+    ASSERT_TRUE(batch.ok()) << batch.status().message();
+    if (*batch == nullptr) return;
+    for (std::size_t row = 0; row < (*batch)->size(); ++row) {
+      rows->push_back({std::string((*batch)->topic(row)), (*batch)->timestamp(row),
+                       std::string((*batch)->value(row))});
+    }
+  }
+}
+
+std::map<std::string, std::vector<std::string>> ByTopic(const Rows& rows) {
+  std::map<std::string, std::vector<std::string>> values;
+  for (const Row& row : rows) values[row.topic].push_back(row.value);
+  return values;
+}
+
+// Staged and appended messages in turns; sealing, rotation and opening must not be noticed.
+TEST(Job, WhatIsCommittedIsFoundByEveryFilter) {
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 3; ++round) {
+    const TestDirectory directory;
+    const std::string path = directory / "db";
+    Rows all;
+    OpenOk(path, Wide())->Close().IgnoreError();
+    for (int step = 0; step < 8; ++step) {
+      const std::string job = "job" + std::to_string(step);
+      JobCommit commit{job, {}, {}, 0};
+      for (std::uint64_t task = random() % 3; task < 3; ++task) {
+        const Rows rows = RandomRows(&random, random() % 600);
+        commit.files.push_back(Stage(path, job, rows, random() % 2 == 0 ? 5'000 : 1 << 20).file);
+        all.insert(all.end(), rows.begin(), rows.end());
+      }
+      const bool live = random() % 2 == 0;  // the database is open for writing meanwhile
+      auto database = live ? OpenOk(path, Wide()) : nullptr;
+      const JobReceipt receipt = CommitOk(path, commit);
+      EXPECT_TRUE(receipt.pending.empty());
+      if (database == nullptr) database = OpenOk(path, Wide());
+      ASSERT_NO_FATAL_FAILURE(ExpectHolds(*database, all, "committed " + job));
+      const Rows rows = RandomRows(&random, 50);
+      ASSERT_TRUE(database->Append(Views(rows), Durability::kOs).ok());
+      all.insert(all.end(), rows.begin(), rows.end());
+      if (random() % 3 == 0) {
+        ASSERT_TRUE(database->Flush().ok());
+      }
+      if (random() % 4 == 0) {
+        ASSERT_TRUE(database->Rotate(std::nullopt).ok());
+      }
+      ASSERT_NO_FATAL_FAILURE(ExpectHolds(*database, all, "sealed"));
+      ASSERT_TRUE(database->Close().ok());
+      EXPECT_FALSE(fs::exists(path + "/jobs/" + job));
+    }
+  }
+}
+
+TEST(Job, TheTailGivesItOnceAndInOrder) {
+  const TestDirectory directory;
+  const std::string path = directory / "db";
+  const auto database = OpenOk(path, Wide());
+  std::mt19937_64 random(2);
+  const auto tail = database->NewTail(Filter::Parse("#").value(), {}).value();
+  Rows all;
+  Rows seen;
+  for (int step = 0; step < 6; ++step) {
+    Rows rows = RandomRows(&random, 300);
+    std::erase_if(rows, [](const Row& row) { return row.topic.starts_with("$"); });
+    const std::string job = "j" + std::to_string(step);
+    CommitOk(path, {job, {Stage(path, job, rows).file}, {}, 0});
+    all.insert(all.end(), rows.begin(), rows.end());
+    Rows appended = RandomRows(&random, 20);
+    std::erase_if(appended, [](const Row& row) { return row.topic.starts_with("$"); });
+    ASSERT_TRUE(database->Append(Views(appended), Durability::kOs).ok());
+    all.insert(all.end(), appended.begin(), appended.end());
+    if (step == 3) {
+      ASSERT_TRUE(database->Flush().ok());
+    }
+    ReadTail(tail.get(), &seen);
+    ASSERT_EQ(Sorted(seen), Sorted(all));
+  }
+  EXPECT_EQ(ByTopic(seen), ByTopic(all));  // in a shard, and so in a topic, as they came
+  // Sealed, it is the same from the start.
+  ASSERT_TRUE(database->Flush().ok());
+  Rows again;
+  ReadTail(database->NewTail(Filter::Parse("#").value(), {}).value().get(), &again);
+  EXPECT_EQ(ByTopic(again), ByTopic(all));
+  // And from any place: who follows the log reads no block that is before it.
+  for (std::uint64_t after = 1; after < 20; ++after) {
+    TailOptions options;
+    options.after = {{0, after}, {1, after}, {2, after}};
+    Rows rest;
+    ReadTail(database->NewTail(Filter::Parse("#").value(), options).value().get(), &rest);
+    for (const auto& [topic, values] : ByTopic(rest)) {
+      const std::vector<std::string> whole = ByTopic(all)[topic];
+      ASSERT_TRUE(std::equal(values.rbegin(), values.rend(), whole.rbegin())) << topic;
+    }
+  }
+}
+
+TEST(Job, TimesThatAreNotGivenAreAssignedInOrder) {
+  const TestDirectory directory;
+  const std::string path = directory / "db";
+  const auto database = OpenOk(path);
+  ASSERT_TRUE(
+      database->Append(std::vector<MessageView>{{"a", kAssignTimestamp, "0"}}, Durability::kOs)
+          .ok());
+  Rows rows;
+  for (int i = 1; i <= 500; ++i) rows.push_back({"a", kAssignTimestamp, std::to_string(i)});
+  rows.push_back({"b", 7, "given"});
+  CommitOk(path, {"j", {Stage(path, "j", rows, 2'000).file}, {}, 0});
+  ASSERT_TRUE(
+      database->Append(std::vector<MessageView>{{"a", kAssignTimestamp, "501"}}, Durability::kOs)
+          .ok());
+  const Rows found = Scan(*database, "a");
+  ASSERT_EQ(found.size(), 502U);
+  for (int i = 0; i <= 501; ++i) {
+    EXPECT_EQ(found[static_cast<std::size_t>(i)].value, std::to_string(i));
+    if (i > 0) {
+      EXPECT_GT(found[static_cast<std::size_t>(i)].time,
+                found[static_cast<std::size_t>(i - 1)].time);
+    }
+  }
+  EXPECT_EQ(Scan(*database, "b"), (Rows{{"b", 7, "given"}}));
+}
+
+TEST(Job, WhatIsNotCommittedLeavesNothing) {
+  const TestDirectory directory;
+  const std::string path = directory / "db";
+  OpenOk(path)->Close().IgnoreError();
+  std::mt19937_64 random(3);
+  {
+    const auto writer = StagedWriter::Open(path, "j", {1'000}).value();
+    ASSERT_TRUE(writer->Append(Views(RandomRows(&random, 500))).ok());
+    EXPECT_FALSE(fs::is_empty(path + "/jobs/j"));
+  }
+  EXPECT_TRUE(fs::is_empty(path + "/jobs/j"));
+  Stage(path, "j", RandomRows(&random, 100));  // an attempt that does not count
+  const Rows rows = RandomRows(&random, 100);
+  const StagedTask task = Stage(path, "j", rows);
+  EXPECT_EQ(task.messages, 100U);
+  CommitOk(path, {"j", {task.file, Stage(path, "j", {}).file}, {}, 0});
+  EXPECT_EQ(Sorted(Scan(*OpenOk(path), "#")), Matching(rows, "#"));
+  Stage(path, "k", rows);
+  ASSERT_TRUE(AbortJob(path, "k").ok());
+  EXPECT_TRUE(fs::is_empty(path + "/jobs"));
+  EXPECT_EQ(Scan(*OpenOk(path), "#").size(), Matching(rows, "#").size());
+}
+
+TEST(Job, ABatchThatIsRepeatedIsStoredOnce) {
+  const TestDirectory directory;
+  const std::string path = directory / "db";
+  OpenOk(path, Wide())->Close().IgnoreError();
+  std::mt19937_64 random(4);
+  const Rows rows = RandomRows(&random, 200);
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const std::string job = "attempt" + std::to_string(attempt);
+    const JobReceipt receipt = CommitOk(path, {job, {Stage(path, job, rows).file}, "query", 7});
+    EXPECT_EQ(receipt.repeated, attempt > 0);
+  }
+  CommitOk(path, {"older", {Stage(path, "older", rows).file}, "query", 6});
+  EXPECT_EQ(Sorted(Scan(*OpenOk(path, Wide()), "#")), Matching(rows, "#"));
+  CommitOk(path, {"next", {Stage(path, "next", rows).file}, "query", 8});
+  EXPECT_EQ(Scan(*OpenOk(path, Wide()), "#").size(), 2 * Matching(rows, "#").size());
+}
+
+TEST(Job, ItIsCommittedThoughNobodyCouldApplyIt) {
+  const TestDirectory directory;
+  const std::string path = directory / "db";
+  OpenOk(path, Wide())->Close().IgnoreError();
+  std::mt19937_64 random(5);
+  const Rows rows = RandomRows(&random, 400);
+  const StagedTask task = Stage(path, "j", rows);
+  {
+    const auto other = FileLock::Acquire(path + "/shards/0001.lock").value();
+    JobCommit commit{"j", {task.file}, {}, 0};
+    commit.timeout = std::chrono::microseconds(0);
+    EXPECT_EQ(CommitOk(path, commit).pending, std::vector<std::uint32_t>{1});
+    ASSERT_TRUE(AbortJob(path, "j").ok());  // too late
+  }
+  const auto database = OpenOk(path, Wide());
+  ASSERT_NO_FATAL_FAILURE(ExpectHolds(*database, rows, "opened"));
+}
+
+TEST(Job, DamagedOrForeignFilesAreRefusedBeforeTheCommit) {
+  const TestDirectory directory;
+  const std::string path = directory / "db";
+  OpenOk(path)->Close().IgnoreError();
+  OpenOk(directory / "other")->Close().IgnoreError();
+  std::mt19937_64 random(6);
+  const Rows rows = RandomRows(&random, 100);
+  const StagedTask task = Stage(path, "j", rows);
+  const std::string file = path + "/jobs/j/" + task.file;
+  const std::string bytes = ReadFile(file, 1 << 20).value();
+  for (std::size_t at = 0; at < bytes.size(); at += 7) {
+    std::string flipped = bytes;
+    flipped[at] = static_cast<char>(flipped[at] ^ 4);
+    ASSERT_TRUE(WriteFileAtomically(file, flipped).ok());
+    EXPECT_FALSE(CommitJob(path, {"j", {task.file}, {}, 0}).ok()) << at;
+  }
+  EXPECT_EQ(CommitJob(path, {"j", {"missing.staged"}, {}, 0}).status().code(), Code::kNotFound);
+  EXPECT_EQ(CommitJob(path, {"j", {"../x.staged"}, {}, 0}).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(CommitJob(path, {"a/b", {}, {}, 0}).status().code(), Code::kInvalidArgument);
+  ASSERT_TRUE(WriteFileAtomically(file, bytes).ok());
+  fs::create_directories(directory / "other/jobs");
+  fs::copy(path + "/jobs/j", directory / "other/jobs/j");
+  EXPECT_EQ(CommitJob(directory / "other", {"j", {task.file}, {}, 0}).status().code(),
+            Code::kCorruption);
+  EXPECT_TRUE(Scan(*OpenOk(path), "#").empty());
+  CommitOk(path, {"j", {task.file}, {}, 0});
+  EXPECT_EQ(Sorted(Scan(*OpenOk(path), "#")), Matching(rows, "#"));
+}
+
+TEST(Job, BadMessagesAreNamedOrCounted) {
+  const TestDirectory directory;
+  const std::string path = directory / "db";
+  OpenOk(path)->Close().IgnoreError();
+  const auto writer = StagedWriter::Open(path, "j", {}).value();
+  ASSERT_TRUE(writer->Append(std::vector<MessageView>{{"a", 1, "x"}}).ok());
+  const Status status = writer->Append(std::vector<MessageView>{{"b", 1, "y"}, {"no/+", 2, "z"}});
+  EXPECT_EQ(status.code(), Code::kTopic);
+  EXPECT_NE(status.message().find("row 2"), std::string::npos) << status.message();
+  EXPECT_EQ(writer->Finish().value().messages, 1U);
+  StageOptions options;
+  options.drop_malformed = true;
+  const auto lenient = StagedWriter::Open(path, "j", options).value();
+  ASSERT_TRUE(
+      lenient->Append(std::vector<MessageView>{{"b", 1, "y"}, {"no/+", 2, "z"}, {"c", -5, "z"}})
+          .ok());
+  const StagedTask task = lenient->Finish().value();
+  EXPECT_EQ(task.messages, 1U);
+  EXPECT_EQ(task.malformed, 2U);
+}
+
+TEST(Job, DeletesAndMergesTakeItsBlocksLikeOthers) {
+  const TestDirectory directory;
+  const std::string path = directory / "db";
+  std::mt19937_64 random(7);
+  Rows all;
+  OpenOk(path, Wide())->Close().IgnoreError();
+  for (int step = 0; step < 20; ++step) {  // small blocks, which are merged
+    const Rows rows = RandomRows(&random, 30);
+    const std::string job = "j" + std::to_string(step);
+    CommitOk(path, {job, {Stage(path, job, rows).file}, {}, 0});
+    all.insert(all.end(), rows.begin(), rows.end());
+  }
+  const auto database = OpenOk(path, Wide());
+  const Filter gone = Filter::Parse("m/+/a").value();
+  ASSERT_TRUE(database->Delete(gone, {{}, 2'500}, std::nullopt).ok());
+  std::erase_if(all, [&](const Row& row) { return gone.Matches(row.topic) && row.time < 2'500; });
+  ASSERT_NO_FATAL_FAILURE(ExpectHolds(*database, all, "deleted"));
+  ASSERT_TRUE(database->Flush().ok());
+  ASSERT_TRUE(database->Rotate(std::nullopt).ok());
+  ASSERT_TRUE(database->Flush().ok());
+  ASSERT_NO_FATAL_FAILURE(ExpectHolds(*database, all, "merged"));
+  ASSERT_TRUE(database->Close().ok());
+  ASSERT_NO_FATAL_FAILURE(ExpectHolds(*OpenOk(path, Wide()), all, "opened"));
+}
+
+}  // namespace
+}  // namespace topicdb
