@@ -50,6 +50,7 @@ std::vector<std::int64_t> CutTimes(std::vector<std::pair<std::int64_t, double>> 
     now = time;
   }
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  std::erase_if(cuts, [&](std::int64_t cut) { return cut <= density.front().first; });
   return cuts;
 }
 

@@ -25,7 +25,7 @@ BlockInfo InfoOf(const Block& block) {
 }
 
 // What of the block is needed to load its pages.
-Block BlockOf(const BlockInfo& info) {
+Block AsBlock(const BlockInfo& info) {
   Block block;
   block.id = info.id;
   block.sealed = info.sealed;
@@ -36,7 +36,7 @@ Block BlockOf(const BlockInfo& info) {
 }
 
 // The size is that of the pages that may hold what is wanted.
-Result<BlockInfo> Estimate(const BlockReader& reader, const BlockQuery& query, const Block& block) {
+Result<BlockInfo> Estimate(const BlockQuery& query, const Block& block, BlockReader* reader) {
   BlockInfo info = InfoOf(block);
   const bool is_whole = query.wants_every_topic() && query.Covers(block.entry.extent);
   if (is_whole || !block.is_paged()) return info;
@@ -81,7 +81,7 @@ Result<std::map<std::uint64_t, MessageCount>> CountByCommit(
     const RocksSource& source, const BlockInfo& block, const std::vector<ReadRequest>& any_of) {
   columnar::BlockReader reader(source);
   const columnar::BlockQuery query(any_of);
-  const columnar::Block found = columnar::BlockOf(block);
+  const columnar::Block found = columnar::AsBlock(block);
   TOPICDB_ASSIGN_OR_RETURN(const columnar::BlockQuery::Pages pages, query.PagesOf(found, &reader));
   std::map<std::uint64_t, MessageCount> counts;
   for (const std::uint32_t number : pages.numbers) {
