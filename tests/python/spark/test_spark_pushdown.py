@@ -133,3 +133,29 @@ def test_topics_become_filters(
     selection, rest = push(Selection(filters, None, None), [predicate])
     assert selection.filters == wanted
     assert rest == ([] if exact else [predicate])
+
+
+@pytest.mark.parametrize(
+    ("predicate", "start", "end", "exact"),
+    [
+        (ds.EqualTo(TIME, at(5)), 5, 6, True),
+        (ds.LessThan(TIME, at(5)), None, 5, True),
+        (ds.LessThanOrEqual(TIME, at(5)), None, 6, True),
+        (ds.GreaterThan(TIME, at(5)), 6, None, True),
+        (ds.GreaterThanOrEqual(TIME, at(5)), 5, None, True),
+        (ds.GreaterThan(TIME, at(-5)), None, None, True),
+        (ds.In(TIME, (at(5), None, at(8))), 5, 9, False),
+    ],
+    ids=str,
+)
+def test_times_become_a_range(
+    predicate: Any, start: int | None, end: int | None, exact: bool
+) -> None:
+    selection, rest = push(Selection(None, None, None), [predicate])
+    assert (selection.start, selection.end) == (start, end)
+    assert rest == ([] if exact else [predicate])
+
+
+def test_no_message_is_older_than_the_epoch() -> None:
+    for predicate in (ds.LessThan(TIME, at(0)), ds.LessThanOrEqual(TIME, at(-1))):
+        assert push(Selection(None, None, None), [predicate])[0].is_empty
