@@ -27,6 +27,8 @@ void RegisterScan(pybind11::module_& module);
 void RegisterTail(pybind11::module_& module);
 void RegisterTransaction(pybind11::module_& module);
 void RegisterDatabase(pybind11::module_& module);
+// The part of Database that is for reading with many processes.
+void RegisterSlices(pybind11::class_<Database>& type);
 
 // TopicError if it is none.
 Filter ParseFilter(const pybind11::str& text);

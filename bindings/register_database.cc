@@ -221,13 +221,6 @@ Iterator NewIterator(const Database& self, const Stream& stream, const py::str& 
   return Unwrap(WithoutGil([&] { return self.NewIterator(stream, parsed, {start, end}); }));
 }
 
-py::object NewTail(const Database& self, const py::str& filter,
-                   std::map<std::uint32_t, std::uint64_t> after) {
-  const Filter parsed = ParseFilter(filter);
-  const TailOptions options{std::move(after)};
-  return WrapTail(Unwrap(WithoutGil([&] { return self.NewTail(parsed, options); })));
-}
-
 py::dict Explain(const Database& self, const py::str& filter, OptionalTime start,
                  OptionalTime end) {
   const Filter parsed = ParseFilter(filter);
@@ -306,9 +299,9 @@ void RegisterDatabase(py::module_& module) {
 
   module.attr("FORMAT_VERSION") = kFormatVersion;
   module.attr("ROCKSDB_VERSION") = RocksDbVersion();
-  py::class_<Database>(module, "Database", "An open database.",
-                       py::release_gil_before_calling_cpp_dtor())
-      .def_static("open", &Open, py::arg("path"), py::kw_only(), py::arg("read_only"),
+  py::class_<Database> type(module, "Database", "An open database.",
+                            py::release_gil_before_calling_cpp_dtor());
+  type.def_static("open", &Open, py::arg("path"), py::kw_only(), py::arg("read_only"),
                   py::arg("only_shards"), py::arg("durability"), py::arg("cache_bytes"),
                   py::arg("write_buffer_bytes"), py::arg("seal_bytes"), py::arg("learning"),
                   py::arg("streams_max"), py::arg("shards"), py::arg("layout"),
@@ -331,7 +324,6 @@ void RegisterDatabase(py::module_& module) {
       .def("streams", &Streams, py::arg("filter"), py::arg("start"), py::arg("end"))
       .def("iterator", &NewIterator, py::arg("stream"), py::arg("filter"), py::arg("start"),
            py::arg("end"))
-      .def("tail", &NewTail, py::arg("filter"), py::arg("after"))
       .def("explain", &Explain, py::arg("filter"), py::arg("start"), py::arg("end"))
       .def("next", &Next, py::arg("iterator"), py::arg("rows_max"), py::arg("bytes_max"))
       .def(
@@ -363,6 +355,7 @@ void RegisterDatabase(py::module_& module) {
       .def("refresh", [](Database& self) { Check(WithoutGil([&] { return self.Refresh(); })); })
       .def("flush", [](Database& self) { Check(WithoutGil([&] { return self.Flush(); })); })
       .def("close", [](Database& self) { Check(WithoutGil([&] { return self.Close(); })); });
+  RegisterSlices(type);
 }
 
 }  // namespace topicdb::python

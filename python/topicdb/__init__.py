@@ -30,7 +30,7 @@ from topicdb._core import (
     shard_of,
     topic_matches,
 )
-from topicdb._types import Message, Page, Receipt
+from topicdb._types import Message, Page, Receipt, Slice
 from topicdb.database import Database, open
 from topicdb.forward.forwarder import Forwarder
 from topicdb.map import Map
@@ -72,6 +72,7 @@ __all__ = [
     "Scan",
     "SchemaError",
     "Slab",
+    "Slice",
     "StorageError",
     "Stream",
     "Tail",

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
-from topicdb._types import Message
+from topicdb._types import Message, Slice
 
 _bytes: TypeAlias = bytes  # where a property has that name
 
@@ -258,7 +258,31 @@ class Database:
     def iterator(
         self, stream: Stream, filter: str, start: int | None, end: int | None
     ) -> Iterator: ...
-    def tail(self, filter: str, after: dict[int, int]) -> Tail: ...
+    def tail(
+        self, filters: Sequence[str] | None, after: dict[int, int], until: dict[int, int]
+    ) -> Tail: ...
+    def slices(
+        self,
+        filters: Sequence[str] | None,
+        start: int | None,
+        end: int | None,
+        after: dict[int, int],
+        until: dict[int, int],
+        bytes_max: int,
+    ) -> list[tuple[int, str, int, int, int, int | None, int | None, int, int]]:
+        """As the fields of ``topicdb.Slice``. filters None: every topic, "$…" too."""
+    def scan_slices(self, filters: Sequence[str] | None, slices: Sequence[Slice]) -> Scan: ...
+    def measure_log(
+        self,
+        shard: int,
+        filters: Sequence[str] | None,
+        after: int,
+        until: int | None,
+        start: int | None,
+        rows_max: int,
+        bytes_max: int,
+    ) -> tuple[int, int, int]:
+        """How far commits go within the limits: serial, messages, bytes. At least one commit."""
     def explain(self, filter: str, start: int | None, end: int | None) -> dict[str, int]: ...
     def next(
         self, iterator: Iterator, rows_max: int, bytes_max: int

@@ -20,6 +20,25 @@ class Message(NamedTuple):
     value: bytes
 
 
+class Slice(NamedTuple):
+    """A part of what ``Database.slices`` was asked for, to be read by ``Database.scan_slices``.
+
+    Messages of one slab (``shard``, ``retention_class``, ``generation``), of its commits behind
+    ``after`` up to ``until``, ``start`` <= timestamp < ``end``. ``messages`` and ``bytes`` are
+    about what there is of them. Can be pickled.
+    """
+
+    shard: int
+    retention_class: str
+    generation: int
+    after: int
+    until: int
+    start: int | None
+    end: int | None
+    messages: int
+    bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """What an append reached.

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, overload
 
 from topicdb import _core
 from topicdb._core import Iterator, Slab, Stream
-from topicdb._types import Page, Receipt
+from topicdb._types import Page, Receipt, Slice
 from topicdb.completions import Completer
 from topicdb.map import RAW, Codec, Map
 from topicdb.scan import BATCH_BYTES_MAX, Scan
@@ -24,10 +24,13 @@ from topicdb.transaction import Transaction, transact
 Result = TypeVar("Result")
 Value = TypeVar("Value")
 Durability: TypeAlias = Literal["none", "os", "disk"]
+Filters: TypeAlias = "str | Sequence[str] | None"
+"""A topic filter; several, of which a message has to match one; or None: every topic, "$…" too."""
 BytesLike: TypeAlias = "bytes | bytearray | memoryview"
 Row: TypeAlias = "tuple[str, TimeLike | None, BytesLike]"
 KEEP_FOREVER = 0
 NO_QUOTA = 0
+SLICE_BYTES_MAX = 128 << 20
 
 
 class ArrowStream(Protocol):
@@ -135,6 +138,22 @@ def open(
         quota_bytes=_quota(quota_bytes),
     )
     return Database(core)
+
+
+class _SliceScans:
+    """What a ``Scan`` of slices is made by."""
+
+    def __init__(self, core: _core.Database) -> None:
+        self.scan = core.scan_slices
+
+
+def _filters(filter: Filters) -> list[str] | None:
+    if filter is None:
+        return None
+    filters = [filter] if isinstance(filter, str) else list(filter)
+    for text in filters:
+        _core.check_filter(text)
+    return filters
 
 
 def _quota(quota_bytes: int | None) -> int:
@@ -363,25 +382,64 @@ class Database:
             raise ValueError(f"rows must be at least 1, got {rows}")
         return Page(*self._core.next(iterator, rows, BATCH_BYTES_MAX))
 
+    def slices(
+        self,
+        filter: Filters = "#",
+        *,
+        start: TimeLike | None = None,
+        end: TimeLike | None = None,
+        after: Mapping[int, int] | None = None,
+        until: Mapping[int, int] | None = None,
+        bytes_max: int = SLICE_BYTES_MAX,
+    ) -> list[Slice]:
+        """Slices of about ``bytes_max`` bytes that together hold each matching message once.
+
+        For reading with many processes: send each some slices, and read those with
+        ``scan_slices``. All of them see this moment: what is committed later is in none. Large
+        slabs are cut by commits and times where that divides evenly what is stored. ``after``,
+        ``until``: {shard: serial}; only commits behind the first, up to the second.
+        """
+        return [
+            Slice(*fields)
+            for fields in self._core.slices(
+                _filters(filter),
+                *time_range_us(start, end),
+                dict(after or {}),
+                dict(until or {}),
+                bytes_max,
+            )
+        ]
+
+    def scan_slices(self, slices: Sequence[Slice], filter: Filters = "#") -> Scan:
+        """Messages of ``slices`` that match, each once, in no order.
+
+        The scan raises NotFoundError, naming the slab, if one of them has been dropped, and
+        ValueError if this handle was opened before the slices were made: see ``refresh``. Messages
+        that were deleted since, or replaced (layout ``skipstream``), are left out.
+        """
+        return Scan(_SliceScans(self._core), (_filters(filter), slices))
+
     def tail(
         self,
-        filter: str = "#",
+        filter: Filters = "#",
         *,
         after: Mapping[int, int] | None = None,
+        until: Mapping[int, int] | None = None,
         timeout: float | timedelta | None = None,
     ) -> Tail:
         """Messages in commit order, those that are stored and those that follow. See ``Tail``.
 
         ``after``: {shard: serial} as in ``Receipt.serials`` and ``Tail.serials``; commits up to
-        there are left out. ``timeout``: iteration ends when no message comes for so many seconds;
+        there are left out. ``until``: later ones are left out, and once all shards are read so
+        far, iteration ends. ``timeout``: iteration ends when no message comes for so many seconds;
         0: at the end of what is stored; None: it waits for ever. ValueError: the database has the
         layout ``skipstream``, which keeps no commit log, or ``after`` names no shard of it.
 
         >>> for message in db.tail("metrics/#", after=receipt.serials):     # doctest: +SKIP
         ...     print(message)
         """
-        _core.check_filter(filter)
-        return Tail(self._core.tail(filter, dict(after or {})), timeout_us(timeout))
+        core = self._core.tail(_filters(filter), dict(after or {}), dict(until or {}))
+        return Tail(core, timeout_us(timeout))
 
     def explain(
         self, filter: str = "#", *, start: TimeLike | None = None, end: TimeLike | None = None

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -65,6 +66,41 @@ struct ScanOptions {
   bool time_order = false;
   // Only these streams; absent: all that the filter may find.
   std::optional<std::vector<Stream>> streams;
+};
+
+// A part of a slab: messages of its commits behind `after` up to `until`, in a range of time. Can
+// be sent to another process and read there; what is committed meanwhile is not in it.
+struct Slice {
+  SlabId slab;
+  std::string retention_class;  // its topic filter
+  std::uint64_t after = 0;
+  std::uint64_t until = 0;
+  TimeRange range;
+  std::uint64_t messages = 0;  // about
+  std::uint64_t bytes = 0;     // of their topics and values, about
+
+  bool operator==(const Slice&) const = default;
+};
+
+struct SliceOptions {
+  TimeRange range;
+  // Of each shard: only commits behind the first and up to the second; absent: all that there are.
+  std::map<std::uint32_t, std::uint64_t> after;
+  std::map<std::uint32_t, std::uint64_t> until;
+  std::uint64_t bytes_max = std::uint64_t{128} << 20;  // of a slice, about; at least 1
+};
+
+// Commits of one shard behind `after` up to `until`.
+struct CommitRange {
+  std::uint64_t after = 0;
+  std::optional<std::uint64_t> until;  // absent: the last one there is
+  TimeRange times;                     // other messages do not count
+};
+
+struct CommitSpan {
+  std::uint64_t until = 0;
+  std::uint64_t messages = 0;
+  std::uint64_t bytes = 0;  // of their topics and values
 };
 
 // What reads did. Blocks and pages are those of the layout columnar; rows are messages.
@@ -189,11 +225,27 @@ class Database {
   Result<Page> Next(const Iterator& iterator, const PageLimits& limits,
                     const InterruptCheck& interrupted = nullptr) const;
   Result<std::unique_ptr<Scan>> NewScan(const Filter& filter, const ScanOptions& options) const;
+  // Slices that together hold each message once that matches a filter, and few others: large slabs
+  // are cut by commits and times, evenly by what is stored.
+  Result<std::vector<Slice>> Slices(const std::vector<Filter>& filters,
+                                    const SliceOptions& options) const;
+  // Reads slices, each message that matches a filter once, in no order. kNotFound names a slab that
+  // is gone; kInvalidArgument: this handle does not see all commits yet (Refresh).
+  Result<std::unique_ptr<Scan>> NewScan(const std::vector<Filter>& filters,
+                                        const std::vector<Slice>& slices) const;
+  // How far the commits of a shard go until messages that match a filter are more than the limits;
+  // at least one commit with such messages. Deleted ones may count. kInvalidArgument: no commit
+  // log.
+  Result<CommitSpan> MeasureLog(std::uint32_t shard, const std::vector<Filter>& filters,
+                                const CommitRange& range, const PageLimits& limits,
+                                const InterruptCheck& interrupted = nullptr) const;
   // What reading these messages takes; reads them.
   Result<Explanation> Explain(const Filter& filter, const TimeRange& range,
                               const InterruptCheck& interrupted = nullptr) const;
-  // kInvalidArgument for a layout without a commit log (skipstream), or a shard that is not there.
-  Result<std::unique_ptr<Tail>> NewTail(const Filter& filter, const TailOptions& options) const;
+  // Of messages that match any of the filters. kInvalidArgument for a layout without a commit log
+  // (skipstream), or a shard that is not there.
+  Result<std::unique_ptr<Tail>> NewTail(const std::vector<Filter>& filters,
+                                        const TailOptions& options) const;
 
   // Starts a new generation in every open shard, of one class (its filter) or of all.
   // The jobs that were applied, by shard and sequence. Those without a sequence are kept for a

@@ -17,6 +17,9 @@ struct TailOptions {
   // Of each shard: commits up to this one are not wanted. Shards that are not named are read from
   // their oldest message on.
   std::map<std::uint32_t, std::uint64_t> after;
+  // Of each shard: later commits are not wanted. Once all shards have one and are read so far, Next
+  // gives nullptr without waiting.
+  std::map<std::uint32_t, std::uint64_t> until;
 };
 
 // Gives every message that matches and is stored, and then those that are committed, each once: in

@@ -56,12 +56,15 @@ class Filter {
 
   // kTopic with the reason for text that is no topic filter.
   static Result<Filter> Parse(std::string_view text);
+  // Matches every topic, those that begin with '$' too, which no text can say; its own is empty.
+  static Filter Everything();
 
   // Whether a valid topic matches, by the rules of MQTT 5 section 4.7.
   bool Matches(std::string_view topic) const;
   // Whether there can be a topic that both match.
   bool Intersects(const Filter& other) const;
 
+  bool is_everything() const { return everything_; }
   const std::string& text() const { return text_; }
   // Levels without the final '#'.
   const std::vector<Level>& levels() const { return levels_; }
@@ -76,6 +79,7 @@ class Filter {
   std::string text_;
   std::vector<Level> levels_;
   bool ends_in_hash_ = false;
+  bool everything_ = false;
 };
 
 }  // namespace topicdb

@@ -66,6 +66,7 @@ struct ReadRequest {
   std::uint64_t serial_max = std::numeric_limits<std::uint64_t>::max();  // of what is returned
   // Decoded messages in memory; more is possible while messages are larger than this.
   std::size_t memory_bytes_max = std::size_t{96} << 20;
+  std::uint64_t serial_min = 0;  // of what an unordered read returns; others take it by itself
 };
 
 // A message as it is found by its topic and timestamp.

@@ -37,6 +37,9 @@ rocksdb::DBOptions MakeDbOptions(const SharedResources& resources, bool read_onl
   // Every file open at all times: a file that vanishes under a reader stays readable, and one that
   // is missing is noticed when the shard opens.
   options.max_open_files = -1;
+  // Threads that open them are started anew for each column family: with the default of 16, a
+  // database of 1,000 slabs took 6 s to open instead of half of one.
+  options.max_file_opening_threads = 1;
   // An incomplete record at the end of the log is a commit nobody was told of. Damage before that
   // is an error: the default mode would drop what follows it without a word.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;

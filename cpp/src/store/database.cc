@@ -216,19 +216,16 @@ Result<Explanation> Database::Explain(const Filter& filter, const TimeRange& ran
   return explanation;
 }
 
-Result<std::unique_ptr<Tail>> Database::NewTail(const Filter& filter,
+Result<std::unique_ptr<Tail>> Database::NewTail(const std::vector<Filter>& filters,
                                                 const TailOptions& options) const {
   TOPICDB_ENTER(impl_);
   if (schema().layout != LayoutKind::kColumnar) {
     return InvalidArgument(path() + " has the layout '" + NameOf(schema().layout) +
                            "', which keeps no commit log; 'columnar' does");
   }
-  for (const auto& [shard, serial] : options.after) {
-    if (shard < schema().shards) continue;
-    return InvalidArgument("after: there is no shard " + std::to_string(shard) +
-                           ", the database has " + std::to_string(schema().shards));
-  }
-  return std::make_unique<Tail>(std::make_shared<TailImpl>(impl_, filter, options));
+  TOPICDB_RETURN_IF_ERROR(CheckShards("after", options.after, schema().shards));
+  TOPICDB_RETURN_IF_ERROR(CheckShards("until", options.until, schema().shards));
+  return std::make_unique<Tail>(std::make_shared<TailImpl>(impl_, filters, options));
 }
 
 Status Database::Rotate(const std::optional<std::string>& retention_class) {

@@ -1,6 +1,7 @@
 #include "store/database_impl.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <numeric>
 
 #include "store/create.h"
@@ -50,6 +51,26 @@ SealLimits MakeSealLimits(std::size_t seal_bytes) {
   constexpr std::size_t kPageBytesMax = std::size_t{64} << 10;
   return {seal_bytes, kFreshBlocksMax, std::clamp(seal_bytes, kBlockBytesMin, kSealedBytesMax),
           std::clamp(seal_bytes / 256, kPageBytesMin, kPageBytesMax)};
+}
+
+// Names, sizes and times of the files that every commit and every change of files appends to; empty
+// if they cannot be read. RocksDB's logs are preallocated without changing their size.
+std::string LogFiles(const std::string& directory) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename();
+    if (name != "CURRENT" && !name.starts_with("MANIFEST") && !name.ends_with(".log")) continue;
+    std::error_code gone;
+    files.push_back(name + " " + std::to_string(entry->file_size(gone)) + " " +
+                    std::to_string(entry->last_write_time(gone).time_since_epoch().count()));
+  }
+  if (error) return {};
+  std::sort(files.begin(), files.end());
+  std::string all;
+  for (const std::string& file : files) all += file + "\n";
+  return all;
 }
 
 Status CheckOnlyShards(const std::optional<std::vector<std::uint32_t>>& only_shards,
@@ -106,14 +127,30 @@ Status DatabaseImpl::OpenShards() {
   std::iota(indexes.begin(), indexes.end(), 0);
   if (only_shards_.has_value()) indexes = *only_shards_;
   std::sort(indexes.begin(), indexes.end());
+  std::map<std::uint32_t, std::shared_ptr<Shard>> known;
+  for (const auto& shard : Shards()) known[shard->index()] = shard;
+  std::map<std::uint32_t, std::string> files;
   std::vector<std::shared_ptr<Shard>> shards;
   for (const std::uint32_t index : indexes) {
+    files[index] = LogFiles(Shard::DirectoryOf(environment_->database_path, index));
+    const auto found = known.find(index);
+    if (found != known.end() && IsUnchanged(index, files[index])) {
+      shards.push_back(found->second);
+      continue;
+    }
     TOPICDB_ASSIGN_OR_RETURN(auto shard, Shard::Open(environment_, index, /*create=*/false));
     shards.push_back(std::move(shard));
   }
   const MutexLock lock(shards_mutex_);
   shards_.swap(shards);
+  files_.swap(files);
   return Status::Ok();
+}
+
+bool DatabaseImpl::IsUnchanged(std::uint32_t shard, const std::string& files) const {
+  const MutexLock lock(shards_mutex_);
+  const auto found = files_.find(shard);
+  return found != files_.end() && found->second == files && !files.empty();
 }
 
 Status DatabaseImpl::CheckUsable() const {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -72,7 +73,10 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   Status Close() TOPICDB_EXCLUDES(lifecycle_);
 
  private:
+  // Opens the shards; of those that it has, only the ones with other files than then.
   Status OpenShards() TOPICDB_EXCLUDES(shards_mutex_);
+  bool IsUnchanged(std::uint32_t shard, const std::string& files) const
+      TOPICDB_EXCLUDES(shards_mutex_);
   // Applies what jobs have committed, and looks for more from then on. REQUIRES: not read-only
   Status OpenJobs() TOPICDB_EXCLUDES(jobs_mutex_);
   // Applies committed jobs to the shards that are open here.
@@ -89,6 +93,8 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
 
   mutable Mutex shards_mutex_;
   std::vector<std::shared_ptr<Shard>> shards_ TOPICDB_GUARDED_BY(shards_mutex_);  // by index
+  // What their logs and manifests were just before they were opened.
+  std::map<std::uint32_t, std::string> files_ TOPICDB_GUARDED_BY(shards_mutex_);
 
   Mutex jobs_mutex_;                     // before all others but lifecycle_
   std::unique_ptr<JobWatcher> watcher_;  // of Open and Close

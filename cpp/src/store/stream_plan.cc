@@ -1,6 +1,7 @@
 #include "store/stream_plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 namespace topicdb {
@@ -43,7 +44,8 @@ std::vector<StreamSet> SelectStreams(const Slab& slab, const Filter& filter,
     }
     return sets;
   }
-  if (!wanted.has_value() && filter.text() == "#") return {StreamSet{}};
+  const bool is_all = filter.text() == "#" || filter.is_everything();
+  if (!wanted.has_value() && is_all) return {StreamSet{}};
   std::vector<std::uint32_t> streams = slab.MatchIds(filter);
   if (wanted.has_value()) {
     std::erase_if(streams, [&](std::uint32_t stream) { return !wanted->contains(stream); });
@@ -81,6 +83,20 @@ std::vector<RowMask> MasksOf(const std::vector<meta::DeleteRecord>& deletes, con
     masks.push_back({record.keys.filter, record.keys.range, record.serial});
   }
   return masks;
+}
+
+RowMask Except(const Filter& filter) {
+  return {filter, {}, std::numeric_limits<std::uint64_t>::max()};
+}
+
+Status CheckShards(const char* what, const std::map<std::uint32_t, std::uint64_t>& serials,
+                   std::uint32_t shards) {
+  for (const auto& [shard, serial] : serials) {
+    if (shard < shards) continue;
+    return InvalidArgument(std::string(what) + ": there is no shard " + std::to_string(shard) +
+                           ", the database has " + std::to_string(shards));
+  }
+  return Status::Ok();
 }
 
 Position StartOf(const TimeRange& range) {

@@ -1,6 +1,7 @@
 // Which streams a read visits, in which order.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -48,6 +49,12 @@ std::vector<RowMask> MasksOf(const std::vector<meta::DeleteRecord>& deletes, con
 
 // What reads of one call may take in memory together.
 inline constexpr std::size_t kReadMemoryBytes = std::size_t{96} << 20;
+
+// Hides what another read of the same call gives.
+RowMask Except(const Filter& filter);
+// kInvalidArgument for serials of a shard that is not there; `what` names the argument.
+Status CheckShards(const char* what, const std::map<std::uint32_t, std::uint64_t>& serials,
+                   std::uint32_t shards);
 
 // The position from which a range is read.
 Position StartOf(const TimeRange& range);

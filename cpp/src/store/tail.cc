@@ -16,9 +16,12 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-TailImpl::TailImpl(std::shared_ptr<DatabaseImpl> database, Filter filter,
+TailImpl::TailImpl(std::shared_ptr<DatabaseImpl> database, std::vector<Filter> filters,
                    const TailOptions& options)
-    : database_(std::move(database)), filter_(std::move(filter)), serials_(options.after) {
+    : database_(std::move(database)),
+      filters_(std::move(filters)),
+      until_(options.until),
+      serials_(options.after) {
   for (const auto& shard : database_->Shards()) serials_.try_emplace(shard->index(), 0);
   database_->Register(this);
 }
@@ -51,7 +54,7 @@ Result<std::shared_ptr<const Batch>> TailImpl::Next(
   while (true) {
     const std::uint64_t seen = database_->environment().commits->count();
     TOPICDB_ASSIGN_OR_RETURN(auto batch, Poll(limits, interrupted));
-    if (batch != nullptr) return batch;
+    if (batch != nullptr || IsDone()) return batch;
     auto deadline = Clock::now() + pause;
     if (timeout.has_value()) deadline = std::min(deadline, began + *timeout);
     if (Clock::now() >= deadline) return std::shared_ptr<const Batch>();
@@ -87,23 +90,41 @@ void TailImpl::OpenReaders(Cursor* cursor) {
   for (const SlabView& slab_view : cursor->view->slabs()) {
     const Slab& slab = *slab_view.slab;
     if (!slab.layout().has_log()) continue;
-    for (StreamSet& set : SelectStreams(slab, filter_, std::nullopt)) {
-      ReadRequest request;
-      request.streams = std::move(set.streams);
-      request.filter = filter_;
-      request.masks = MasksOf(cursor->view->deletes(), slab.id());
-      cursor->readers.push_back(
-          slab.layout().NewLogReader(cursor->view->Source(slab), request, serial_min));
+    std::vector<RowMask> masks = MasksOf(cursor->view->deletes(), slab.id());
+    for (const Filter& filter : filters_) {
+      for (StreamSet& set : SelectStreams(slab, filter, std::nullopt)) {
+        ReadRequest request;
+        request.streams = std::move(set.streams);
+        request.filter = filter;
+        request.masks = masks;
+        request.serial_max = UntilOf(cursor->shard->index());
+        cursor->readers.push_back(
+            slab.layout().NewLogReader(cursor->view->Source(slab), request, serial_min));
+      }
+      masks.push_back(Except(filter));  // it gives them
     }
   }
+}
+
+std::uint64_t TailImpl::UntilOf(std::uint32_t shard) const {
+  const auto found = until_.find(shard);
+  return found == until_.end() ? ~std::uint64_t{0} : found->second;
+}
+
+bool TailImpl::IsDone() const {
+  const MutexLock lock(mutex_);
+  return std::all_of(serials_.begin(), serials_.end(), [&](const auto& item) {
+    return until_.contains(item.first) && item.second >= UntilOf(item.first);
+  });
 }
 
 Status TailImpl::Read(Cursor* cursor, const PageLimits& limits, const InterruptCheck& interrupted,
                       Batch* batch) {
   std::uint64_t& serial = serials_[cursor->shard->index()];
+  const std::uint64_t last = UntilOf(cursor->shard->index());
   if (cursor->readers.empty()) {
     cursor->view = cursor->shard->view();
-    if (cursor->view->serial() > serial) OpenReaders(cursor);
+    if (cursor->view->serial() > serial && last > serial) OpenReaders(cursor);
   }
   const std::string name = cursor->shard->Name();
   std::uint64_t current = 0;  // commit that is being read
@@ -125,7 +146,7 @@ Status TailImpl::Read(Cursor* cursor, const PageLimits& limits, const InterruptC
     }
     if (first == nullptr) {
       cursor->readers.clear();
-      serial = std::max(serial, cursor->view->serial());
+      serial = std::max(serial, std::min(cursor->view->serial(), last));
       cursor->view.reset();
       return Status::Ok();
     }

@@ -13,7 +13,8 @@ namespace topicdb {
 
 class TailImpl : public ViewHolder {
  public:
-  TailImpl(std::shared_ptr<DatabaseImpl> database, Filter filter, const TailOptions& options);
+  TailImpl(std::shared_ptr<DatabaseImpl> database, std::vector<Filter> filters,
+           const TailOptions& options);
   ~TailImpl() override;
 
   Result<std::shared_ptr<const Batch>> Next(const PageLimits& limits,
@@ -41,9 +42,14 @@ class TailImpl : public ViewHolder {
   Status Read(Cursor* cursor, const PageLimits& limits, const InterruptCheck& interrupted,
               Batch* batch) TOPICDB_REQUIRES(mutex_);
   void OpenReaders(Cursor* cursor) TOPICDB_REQUIRES(mutex_);
+  // The last commit of a shard that is wanted.
+  std::uint64_t UntilOf(std::uint32_t shard) const;
+  // Whether no more can come.
+  bool IsDone() const TOPICDB_EXCLUDES(mutex_);
 
   const std::shared_ptr<DatabaseImpl> database_;
-  const Filter filter_;
+  const std::vector<Filter> filters_;
+  const std::map<std::uint32_t, std::uint64_t> until_;
   mutable Mutex mutex_;  // one call at a time
   std::map<std::uint32_t, std::uint64_t> serials_ TOPICDB_GUARDED_BY(mutex_);
   std::map<std::uint32_t, Cursor> cursors_ TOPICDB_GUARDED_BY(mutex_);  // by shard

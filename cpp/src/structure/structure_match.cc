@@ -49,6 +49,7 @@ std::optional<RowFilter> RowFilter::Make(const Structure& structure, const Filte
     result.whole_ = filter;
     return result;
   }
+  if (filter.is_everything()) return result;
   if (levels.size() < wanted.size()) return std::nullopt;
   if (levels.size() > wanted.size() && !filter.ends_in_hash()) return std::nullopt;
 

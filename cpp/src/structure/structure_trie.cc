@@ -163,6 +163,7 @@ void StructureTrie::Match(const Filter& filter, const std::function<void(NodeId)
     NodeId node;
     std::size_t depth;
   };
+  const bool goes_on = filter.ends_in_hash() || filter.is_everything();
   if (any_stream() != kNoNode) visit(any_stream());
   std::vector<Place> stack{{kRootNode, 0}};
   while (!stack.empty()) {
@@ -171,7 +172,7 @@ void StructureTrie::Match(const Filter& filter, const std::function<void(NodeId)
     const Node& node = nodes_[place.node];
     const bool below_filter = place.depth >= wanted.size();
     if (place.depth > 0 && below_filter && node.end_child != kNoNode) visit(node.end_child);
-    if (below_filter && !filter.ends_in_hash()) continue;
+    if (below_filter && !goes_on) continue;
     if (node.plus_child != kNoNode) stack.push_back({node.plus_child, place.depth + 1});
     if (!below_filter && wanted[place.depth].kind == Filter::LevelKind::kWord) {
       const NodeId child = FindWord(place.node, wanted[place.depth].word);
@@ -179,7 +180,8 @@ void StructureTrie::Match(const Filter& filter, const std::function<void(NodeId)
       continue;
     }
     for (NodeId child = node.first_child; child != kNoNode; child = nodes_[child].next_sibling) {
-      if (place.depth == 0 && IsDollarLevel(Label(nodes_[child]))) continue;
+      const bool is_hidden = place.depth == 0 && !filter.is_everything();
+      if (is_hidden && IsDollarLevel(Label(nodes_[child]))) continue;
       stack.push_back({child, place.depth + 1});
     }
   }

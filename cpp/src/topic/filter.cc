@@ -31,17 +31,24 @@ Result<Filter> Filter::Parse(std::string_view text) {
   return filter;
 }
 
+Filter Filter::Everything() {
+  Filter filter;
+  filter.everything_ = true;
+  return filter;
+}
+
 bool Filter::is_topic() const {
-  return !ends_in_hash_ && std::all_of(levels_.begin(), levels_.end(), [](const Level& level) {
-    return level.kind == LevelKind::kWord;
-  });
+  return !everything_ && !ends_in_hash_ &&
+         std::all_of(levels_.begin(), levels_.end(),
+                     [](const Level& level) { return level.kind == LevelKind::kWord; });
 }
 
 bool Filter::begins_with_wildcard() const {
-  return levels_.empty() || levels_.front().kind == LevelKind::kPlus;
+  return !everything_ && (levels_.empty() || levels_.front().kind == LevelKind::kPlus);
 }
 
 bool Filter::Matches(std::string_view topic) const {
+  if (everything_) return true;
   std::size_t depth = 0;
   bool matches = true;
   ForEachLevel(topic, [&](std::string_view level) {
@@ -58,6 +65,7 @@ bool Filter::Matches(std::string_view topic) const {
 }
 
 bool Filter::Intersects(const Filter& other) const {
+  if (everything_ || other.everything_) return true;
   const auto keeps_out = [](const Filter& wild, const Filter& named) {
     return wild.begins_with_wildcard() && !named.begins_with_wildcard() &&
            IsDollarLevel(named.levels_.front().word);

@@ -209,7 +209,7 @@ TEST(Job, TheTailGivesItOnceAndInOrder) {
   const std::string path = directory / "db";
   const auto database = OpenOk(path, Wide());
   std::mt19937_64 random(2);
-  const auto tail = database->NewTail(Filter::Parse("#").value(), {}).value();
+  const auto tail = database->NewTail({Filter::Parse("#").value()}, {}).value();
   Rows all;
   Rows seen;
   for (int step = 0; step < 6; ++step) {
@@ -232,14 +232,14 @@ TEST(Job, TheTailGivesItOnceAndInOrder) {
   // Sealed, it is the same from the start.
   ASSERT_TRUE(database->Flush().ok());
   Rows again;
-  ReadTail(database->NewTail(Filter::Parse("#").value(), {}).value().get(), &again);
+  ReadTail(database->NewTail({Filter::Parse("#").value()}, {}).value().get(), &again);
   EXPECT_EQ(ByTopic(again), ByTopic(all));
   // And from any place: who follows the log reads no block that is before it.
   for (std::uint64_t after = 1; after < 20; ++after) {
     TailOptions options;
     options.after = {{0, after}, {1, after}, {2, after}};
     Rows rest;
-    ReadTail(database->NewTail(Filter::Parse("#").value(), options).value().get(), &rest);
+    ReadTail(database->NewTail({Filter::Parse("#").value()}, options).value().get(), &rest);
     for (const auto& [topic, values] : ByTopic(rest)) {
       const std::vector<std::string> whole = ByTopic(all)[topic];
       ASSERT_TRUE(std::equal(values.rbegin(), values.rend(), whole.rbegin())) << topic;

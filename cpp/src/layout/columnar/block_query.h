@@ -1,0 +1,67 @@
+// Which blocks, pages and rows any of some requests wants (layout/blocks.h).
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "layout/columnar/block_reader.h"
+#include "layout/columnar/topic_selector.h"
+#include "layout/layout.h"
+
+namespace topicdb::columnar {
+
+// Immutable. Keeps copies of what it needs.
+class BlockQuery {
+ public:
+  explicit BlockQuery(const std::vector<ReadRequest>& any_of);
+
+  // Every topic is wanted: only times and serials decide.
+  bool wants_every_topic() const { return every_topic_; }
+  // By times and serials: some rows may be wanted; all are.
+  bool Concerns(const Extent& extent) const;
+  bool Covers(const Extent& extent) const;
+  // By entry and word filter. kCorruption.
+  Result<bool> MayHold(const BlockReader& reader, const Block& block) const;
+  // Pages of a block that may hold wanted rows, and how many rows those have. kCorruption.
+  struct Pages {
+    std::vector<std::uint32_t> numbers;
+    std::uint64_t rows = 0;
+  };
+  Result<Pages> PagesOf(const Block& block, BlockReader* reader) const;
+  // By topic of the page.
+  std::vector<bool> TopicsOf(const Page& page) const;
+  // Of a row whose topic is wanted.
+  bool WantsRow(const Page& page, std::uint32_t row) const {
+    return page.serial(row) >= serial_min_ && page.serial(row) <= serial_max_ &&
+           Contains(range_, page.time(row));
+  }
+  bool has_masks() const { return !masks_.empty(); }
+  bool IsMasked(const Page& page, std::uint32_t row) const;
+  // Calls visit(block) for blocks that may hold wanted rows. kCorruption.
+  template <typename Visit>
+  Status ForEachBlock(const BlockReader& reader, Visit visit) const {
+    Status fault;
+    const auto consider = [&](Block block) {
+      if (!Concerns(block.entry.extent)) return true;
+      auto may_hold = MayHold(reader, block);
+      fault = may_hold.ok() ? Status::Ok() : may_hold.status();
+      if (fault.ok() && *may_hold) fault = visit(std::move(block));
+      return fault.ok();
+    };
+    TOPICDB_RETURN_IF_ERROR(reader.ForEachSealed(consider));
+    TOPICDB_RETURN_IF_ERROR(fault);
+    TOPICDB_RETURN_IF_ERROR(reader.ForEachFresh(consider));
+    return fault;
+  }
+
+ private:
+  std::vector<TopicSelector> selectors_;
+  const TimeRange range_;
+  const std::uint64_t serial_min_;
+  const std::uint64_t serial_max_;
+  const std::vector<RowMask> masks_;
+  bool every_topic_ = false;
+};
+
+}  // namespace topicdb::columnar

@@ -1,0 +1,94 @@
+// What blocks hold, for who plans a read: ListBlocks and CountByCommit of layout/blocks.h.
+#include "layout/blocks.h"
+#include "layout/columnar/block_query.h"
+
+namespace topicdb {
+
+namespace columnar {
+
+namespace {
+
+BlockInfo InfoOf(const Block& block) {
+  const BlockEntry& entry = block.entry;
+  BlockInfo info;
+  info.id = block.id;
+  info.sealed = block.sealed;
+  info.staged = entry.staged;
+  info.rows = entry.rows;
+  info.pages = entry.pages;
+  info.first_time = entry.extent.first_time;
+  info.last_time = entry.extent.last_time;
+  info.first_serial = entry.extent.first_serial;
+  info.last_serial = entry.extent.last_serial;
+  info.size = {entry.rows, entry.bytes};
+  return info;
+}
+
+// What of the block is needed to load its pages.
+Block AsBlock(const BlockInfo& info) {
+  Block block;
+  block.id = info.id;
+  block.sealed = info.sealed;
+  block.entry.staged = info.staged;
+  block.entry.rows = info.rows;
+  block.entry.pages = info.pages;
+  return block;
+}
+
+// The size is that of the pages that may hold what is wanted.
+Result<BlockInfo> Estimate(const BlockQuery& query, const Block& block, BlockReader* reader) {
+  BlockInfo info = InfoOf(block);
+  const bool is_whole = query.wants_every_topic() && query.Covers(block.entry.extent);
+  if (is_whole || !block.is_paged()) return info;
+  TOPICDB_ASSIGN_OR_RETURN(const BlockQuery::Pages pages, query.PagesOf(block, reader));
+  info.size = {pages.rows, block.entry.bytes * pages.rows / block.entry.rows};
+  return info;
+}
+
+void CountRows(const Page& page, const BlockQuery& query,
+               std::map<std::uint64_t, MessageCount>* counts) {
+  const std::vector<bool> wanted = query.TopicsOf(page);
+  auto commit = counts->end();
+  for (std::uint32_t row = 0; row < page.rows(); ++row) {
+    const std::uint32_t topic = page.topic_of(row);
+    if (!wanted[topic] || !query.WantsRow(page, row)) continue;
+    if (commit == counts->end() || commit->first != page.serial(row)) {
+      commit = counts->try_emplace(page.serial(row)).first;
+    }
+    ++commit->second.messages;
+    commit->second.bytes += page.topic(topic).size() + page.value(row).size();
+  }
+}
+
+}  // namespace
+
+}  // namespace columnar
+
+Result<std::vector<BlockInfo>> ListBlocks(const RocksSource& source,
+                                          const std::vector<ReadRequest>& any_of) {
+  columnar::BlockReader reader(source);
+  const columnar::BlockQuery query(any_of);
+  std::vector<BlockInfo> blocks;
+  TOPICDB_RETURN_IF_ERROR(query.ForEachBlock(reader, [&](const columnar::Block& block) {
+    auto info = columnar::Estimate(query, block, &reader);
+    if (info.ok() && info->size.messages > 0) blocks.push_back(*info);
+    return info.ok() ? Status::Ok() : info.status();
+  }));
+  return blocks;
+}
+
+Result<std::map<std::uint64_t, MessageCount>> CountByCommit(
+    const RocksSource& source, const BlockInfo& block, const std::vector<ReadRequest>& any_of) {
+  columnar::BlockReader reader(source);
+  const columnar::BlockQuery query(any_of);
+  const columnar::Block found = columnar::AsBlock(block);
+  TOPICDB_ASSIGN_OR_RETURN(const columnar::BlockQuery::Pages pages, query.PagesOf(found, &reader));
+  std::map<std::uint64_t, MessageCount> counts;
+  for (const std::uint32_t number : pages.numbers) {
+    TOPICDB_ASSIGN_OR_RETURN(const auto page, reader.LoadPage(found, number));
+    columnar::CountRows(*page, query, &counts);
+  }
+  return counts;
+}
+
+}  // namespace topicdb

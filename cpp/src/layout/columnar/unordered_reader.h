@@ -1,0 +1,54 @@
+// Reads blocks one after the other, page by page, as they are stored.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "layout/columnar/block_query.h"
+#include "layout/columnar/block_reader.h"
+
+namespace topicdb::columnar {
+
+class UnorderedReader : public StreamReader {
+ public:
+  UnorderedReader(const RocksSource& source, const std::vector<ReadRequest>& any_of);
+
+  Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) override;
+  // Always the beginning: a read without an order cannot be resumed.
+  const Position& position() const override { return position_; }
+  ReadCounters counters() const override;
+
+ private:
+  Status List();
+  // Loads the next page with rows that may be wanted; false at the end.
+  Result<bool> NextPage();
+  Status OpenBlock(const Block& block);
+  bool Wants(std::uint32_t row) const;
+  // Appends rows of the page from row_ on; false if a limit ended that.
+  bool AppendRows(const ReadLimits& limits, Batch* out);
+  // Appends a long beginning of what is left of the page without a copy of its values; false if
+  // that is not worth it.
+  bool LendRows(const ReadLimits& limits, Batch* out);
+
+  const BlockQuery query_;
+  const Position position_;
+  BlockReader reader_;
+  ReadCounters counters_;
+
+  bool listed_ = false;
+  std::vector<Block> blocks_;
+  std::size_t next_block_ = 0;
+  std::vector<std::uint32_t> pages_;  // of the block before that
+  std::size_t next_page_ = 0;         // in pages_
+  std::map<std::uint32_t, DeletedRows> deleted_;
+
+  std::shared_ptr<const Page> page_;
+  const DeletedRows* deleted_rows_ = nullptr;  // null: none
+  std::vector<bool> topics_;                   // wanted
+  bool covered_ = false;                       // times and serials of all rows are wanted
+  std::uint32_t row_ = 0;
+};
+
+}  // namespace topicdb::columnar

@@ -1,0 +1,111 @@
+// Database: planning and reading of slices, for those who read a database with many processes.
+#include <algorithm>
+
+#include "store/log_measure.h"
+#include "store/scan_impl.h"
+#include "store/slice_source.h"
+#include "topicdb/database.h"
+
+namespace topicdb {
+
+namespace {
+
+std::uint64_t SerialOf(const std::map<std::uint32_t, std::uint64_t>& serials, std::uint32_t shard,
+                       std::uint64_t otherwise) {
+  const auto found = serials.find(shard);
+  return found == serials.end() ? otherwise : found->second;
+}
+
+Result<ShardMoment> MomentOf(const std::vector<ShardMoment>& moments, std::uint32_t shard) {
+  for (const ShardMoment& moment : moments) {
+    if (moment.shard->index() == shard) return moment;
+  }
+  return NotFound("shard " + std::to_string(shard) + " is not open here");
+}
+
+Result<const SlabView*> FindSlab(const ShardMoment& moment, const Slice& slice,
+                                 const RetentionRules& rules) {
+  TOPICDB_ASSIGN_OR_RETURN(const std::uint32_t index, rules.IndexOf(slice.retention_class));
+  const SlabId id{slice.slab.shard, index, slice.slab.generation};
+  const SlabView* const found = moment.view->Find(id);
+  if (found == nullptr) {
+    return NotFound(moment.view->Describe(id) + " is gone: it was dropped");
+  }
+  if (slice.until > moment.view->serial()) {
+    return InvalidArgument(moment.shard->Name() + " is seen up to commit " +
+                           std::to_string(moment.view->serial()) + " here, a slice goes up to " +
+                           std::to_string(slice.until) + ": refresh() or open it again");
+  }
+  return found;
+}
+
+void AddParts(const std::shared_ptr<const ShardView>& view, const std::shared_ptr<Slab>& slab,
+              std::vector<ReadRequest> requests, std::vector<SlicePart>* parts) {
+  if (requests.empty()) return;
+  if (!slab->layout().reads_one_stream()) {
+    parts->push_back({view, slab, std::move(requests)});
+    return;
+  }
+  for (ReadRequest& request : requests) parts->push_back({view, slab, {std::move(request)}});
+}
+
+}  // namespace
+
+Result<std::vector<Slice>> Database::Slices(const std::vector<Filter>& filters,
+                                            const SliceOptions& options) const {
+  TOPICDB_ENTER(impl_);
+  if (options.bytes_max == 0) return InvalidArgument("bytes_max: at least 1 is needed, got 0");
+  TOPICDB_RETURN_IF_ERROR(CheckShards("after", options.after, schema().shards));
+  TOPICDB_RETURN_IF_ERROR(CheckShards("until", options.until, schema().shards));
+  const RetentionRules& rules = impl_->environment().rules;
+  std::vector<Slice> slices;
+  for (const ShardMoment& moment : impl_->Moments()) {
+    const std::uint32_t shard = moment.shard->index();
+    Slice whole;
+    whole.range = options.range;
+    whole.after = SerialOf(options.after, shard, 0);
+    whole.until =
+        std::min(moment.view->serial(), SerialOf(options.until, shard, ~std::uint64_t{0}));
+    if (whole.until <= whole.after) continue;
+    for (const SlabView& slab_view : moment.view->slabs()) {
+      const Slab& slab = *slab_view.slab;
+      if (slab.id().retention_class == rules.reserved() || !slab.MayHold(options.range)) continue;
+      whole.slab = slab.id();
+      whole.retention_class = rules.FilterOf(whole.slab.retention_class);
+      auto cut = CutSlab(*moment.view, slab, filters, whole, options.bytes_max);
+      if (!cut.ok()) return cut.status().WithContext(moment.view->Describe(slab.id()));
+      slices.insert(slices.end(), cut->begin(), cut->end());
+    }
+  }
+  return slices;
+}
+
+Result<std::unique_ptr<Scan>> Database::NewScan(const std::vector<Filter>& filters,
+                                                const std::vector<Slice>& slices) const {
+  TOPICDB_ENTER(impl_);
+  std::vector<ShardMoment> moments = impl_->Moments();
+  std::vector<SlicePart> parts;
+  for (const Slice& slice : slices) {
+    TOPICDB_ASSIGN_OR_RETURN(const ShardMoment moment, MomentOf(moments, slice.slab.shard));
+    TOPICDB_ASSIGN_OR_RETURN(const SlabView* const found,
+                             FindSlab(moment, slice, impl_->environment().rules));
+    AddParts(moment.view, found->slab, RequestsOf(*moment.view, *found->slab, filters, slice),
+             &parts);
+  }
+  return std::make_unique<Scan>(std::make_shared<ScanImpl>(
+      impl_, std::move(moments), std::make_unique<SliceSource>(std::move(parts))));
+}
+
+Result<CommitSpan> Database::MeasureLog(std::uint32_t shard, const std::vector<Filter>& filters,
+                                        const CommitRange& range, const PageLimits& limits,
+                                        const InterruptCheck& interrupted) const {
+  TOPICDB_ENTER(impl_);
+  if (schema().layout != LayoutKind::kColumnar) {
+    return InvalidArgument(path() + " has the layout '" + NameOf(schema().layout) +
+                           "', which keeps no commit log; 'columnar' does");
+  }
+  TOPICDB_ASSIGN_OR_RETURN(const ShardMoment moment, MomentOf(impl_->Moments(), shard));
+  return LogMeasure(*moment.view, filters, range, limits, interrupted).Run();
+}
+
+}  // namespace topicdb

@@ -1,0 +1,311 @@
+"""Options of ``format("topicdb")``: one table for checks, errors and documentation."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import topicdb
+from topicdb import _core
+from topicdb.times import time_us
+
+Use: TypeAlias = Literal["batch", "stream", "write"]
+Serials: TypeAlias = "dict[int, int]"
+
+EARLIEST = "earliest"
+LATEST = "latest"
+_READS = frozenset({"batch", "stream"})
+_BATCH = frozenset({"batch"})
+_STREAM = frozenset({"stream"})
+_ALL = frozenset({"batch", "stream", "write"})
+_NUMBER_MAX = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option. ``check`` turns its text into its value, or raises ValueError with the reason."""
+
+    name: str
+    type: str
+    default: str
+    uses: frozenset[str]
+    meaning: str
+    check: Callable[[str], Any]
+
+
+def _filters(text: str) -> list[str]:
+    filters: Any = [text]
+    if text.lstrip().startswith("["):
+        try:
+            filters = json.loads(text)
+        except ValueError:
+            raise ValueError("expected a topic filter or a JSON list of filters") from None
+        if not filters or not all(isinstance(item, str) for item in filters):
+            raise ValueError("expected at least one filter in the list, each a string")
+    for filter in filters:
+        _core.check_filter(filter)
+    return list(dict.fromkeys(filters))
+
+
+def _time(text: str) -> int:
+    digits = text.strip()
+    return time_us(int(digits) if digits.isdecimal() else text, what="the time")
+
+
+def _offsets(text: str) -> str | Serials:
+    if text.strip().lower() in (EARLIEST, LATEST):
+        return text.strip().lower()
+    fault = ValueError(
+        'expected "earliest", "latest" or serials of commits by shard, such as {"0": 17, "1": 4}'
+    )
+    try:
+        given = json.loads(text)
+        given = given.get("serials", given)  # an offset as Spark's checkpoints and logs have it
+        serials = {int(shard): serial for shard, serial in given.items()}
+    except (ValueError, AttributeError):
+        raise fault from None
+    if not all(type(serial) is int and 0 <= serial < _NUMBER_MAX for serial in serials.values()):
+        raise fault
+    return serials
+
+
+def _number(text: str) -> int:
+    if not text.strip().isdecimal() or not 1 <= int(text) < _NUMBER_MAX:
+        raise ValueError("expected a whole number, at least 1")
+    return int(text)
+
+
+def _flag(text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise ValueError("expected true or false")
+    return text.strip().lower() == "true"
+
+
+def _not_yet(text: str) -> Any:
+    raise ValueError("not yet: the name is reserved")
+
+
+def _metadata(text: str) -> bool:
+    if _flag(text):
+        raise ValueError("not yet: columns are topic, timestamp and value")
+    return False
+
+
+def _path(text: str) -> str:
+    if not text:
+        raise ValueError("expected the directory of a database")
+    return os.path.abspath(text)  # tasks may run in another directory
+
+
+OPTIONS = (
+    Option("path", "text", "", _ALL, "directory of the database; also `load(path)`", _path),
+    Option(
+        "topicFilter",
+        "filter or JSON list",
+        "every topic, `$…` too",
+        _READS,
+        "MQTT topic filter, or several of which a message has to match one",
+        _filters,
+    ),
+    Option(
+        "startingTimestamp",
+        "time",
+        "",
+        _READS,
+        "batch: no earlier message; stream: begin at the first commit that has a message of that "
+        "time or later",
+        _time,
+    ),
+    Option("endingTimestamp", "time", "", _BATCH, "only messages before", _time),
+    Option(
+        "startingOffsets",
+        "`earliest`, `latest`, JSON",
+        "batch `earliest`, stream `latest`",
+        _READS,
+        "only commits behind these serials; shards that are not named: from the first",
+        _offsets,
+    ),
+    Option(
+        "endingOffsets",
+        "`latest`, JSON",
+        "`latest`",
+        _BATCH,
+        "only commits up to these serials; shards that are not named: to the last",
+        _offsets,
+    ),
+    Option(
+        "maxMessagesPerTrigger",
+        "number",
+        "",
+        _STREAM,
+        "messages in a micro-batch at most, but at least one commit",
+        _number,
+    ),
+    Option(
+        "maxBytesPerTrigger",
+        "number",
+        "",
+        _STREAM,
+        "bytes of topics and values in a micro-batch at most, but at least one commit; not "
+        "together with `maxMessagesPerTrigger`",
+        _number,
+    ),
+    Option(
+        "minPartitions",
+        "number",
+        "1",
+        _READS,
+        "about so many tasks at least, if there is enough to divide",
+        _number,
+    ),
+    Option(
+        "failOnDataLoss",
+        "flag",
+        "true",
+        _READS,
+        "whether it is an error that a generation was dropped before it was read",
+        _flag,
+    ),
+    Option(
+        "pushdown",
+        "flag",
+        "true",
+        _BATCH,
+        "whether predicates on topic and timestamp choose what is read",
+        _flag,
+    ),
+    Option("includeMetadata", "flag", "false", _READS, "not yet", _metadata),
+    Option("remote", "text", "", _ALL, "reserved", _not_yet),
+    Option("token", "text", "", _ALL, "reserved", _not_yet),
+)
+_BY_KEY = {option.name.lower(): option for option in OPTIONS}
+
+
+def markdown() -> str:
+    """The table of the documentation."""
+    lines = ["| option | type | default | where | meaning |", "|---|---|---|---|---|"]
+    for option in OPTIONS:
+        where = "all" if option.uses == _ALL else ", ".join(sorted(option.uses))
+        lines.append(
+            f"| `{option.name}` | {option.type} | {option.default} | {where} | {option.meaning} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def parse(options: Mapping[str, str], use: Use) -> dict[str, Any]:
+    """Values by the options' proper names; those that are not given are not there.
+
+    ValueError names an option that is unknown, out of place or wrong.
+    """
+    values: dict[str, Any] = {}
+    for key, text in options.items():
+        option = _BY_KEY.get(key.lower())
+        if option is None or (use not in option.uses and option.check is not _not_yet):
+            raise ValueError(_unknown(key, option, use))
+        try:
+            values[option.name] = option.check(text)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"option {option.name}={text!r}: {error}") from None
+    if "path" not in values:
+        raise ValueError(
+            "option path is missing: give the directory of the database, as in "
+            "spark.read.format('topicdb').load('/data/fleet.db')"
+        )
+    return values
+
+
+def _unknown(key: str, option: Option | None, use: Use) -> str:
+    names = ", ".join(sorted(item.name for item in OPTIONS if use in item.uses))
+    kind = {"batch": "a batch read", "stream": "a stream read", "write": "a write"}[use]
+    if option is None:
+        return f"option {key!r} is unknown; {kind} takes {names}"
+    return f"option {option.name!r} is not for {kind}, which takes {names}"
+
+
+@dataclass(frozen=True)
+class BatchOptions:
+    """What a batch read is asked for."""
+
+    path: str
+    filters: list[str] | None
+    start: int | None
+    end: int | None
+    after: Serials
+    until: Serials
+    partitions_min: int
+    fail_on_data_loss: bool
+    pushdown: bool
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """What a stream read is asked for."""
+
+    path: str
+    filters: list[str] | None
+    start: int | None
+    starting: str | Serials
+    messages_max: int | None
+    bytes_max: int | None
+    partitions_min: int
+    fail_on_data_loss: bool
+
+
+def batch_options(options: Mapping[str, str]) -> BatchOptions:
+    """ValueError as ``parse``."""
+    values = parse(options, "batch")
+    after = values.get("startingOffsets", EARLIEST)
+    until = values.get("endingOffsets", LATEST)
+    if after == LATEST or until == EARLIEST:
+        name = "startingOffsets" if after == LATEST else "endingOffsets"
+        raise ValueError(f"option {name}: a batch read from there has no messages")
+    return BatchOptions(
+        values["path"],
+        values.get("topicFilter"),
+        values.get("startingTimestamp"),
+        values.get("endingTimestamp"),
+        {} if after == EARLIEST else after,
+        {} if until == LATEST else until,
+        values.get("minPartitions", 1),
+        values.get("failOnDataLoss", True),
+        values.get("pushdown", True),
+    )
+
+
+def stream_options(options: Mapping[str, str]) -> StreamOptions:
+    """ValueError as ``parse``."""
+    values = parse(options, "stream")
+    for one, other in (
+        ("maxMessagesPerTrigger", "maxBytesPerTrigger"),
+        ("startingOffsets", "startingTimestamp"),
+    ):
+        if one in values and other in values:
+            raise ValueError(f"options {one} and {other}: give one of them, not both")
+    return StreamOptions(
+        values["path"],
+        values.get("topicFilter"),
+        values.get("startingTimestamp"),
+        values.get("startingOffsets", LATEST),
+        values.get("maxMessagesPerTrigger"),
+        values.get("maxBytesPerTrigger"),
+        values.get("minPartitions", 1),
+        values.get("failOnDataLoss", True),
+    )
+
+
+def describe_missing(slices: set[tuple[int, str, int]], path: str) -> str:
+    """The text of the error about generations that are gone."""
+    shard, retention_class, generation = min(slices)
+    more = f", and {len(slices) - 1} more" if len(slices) > 1 else ""
+    return (
+        f"generation {generation} of class '{retention_class}' of shard {shard} of {path}{more} "
+        "was dropped before it was read; failOnDataLoss=false goes on without it"
+    )
+
+
+def slabs_of(database: topicdb.Database) -> set[tuple[int, str, int]]:
+    """Shard, class and generation of each slab."""
+    return {(slab.shard, slab.retention_class, slab.generation) for slab in database.slabs()}

@@ -1,0 +1,34 @@
+"""What a read through ``format("topicdb")`` would take."""
+
+from __future__ import annotations
+
+from topicdb.spark.batch import plan
+from topicdb.spark.options import batch_options
+from topicdb.spark.pushdown import Selection
+
+
+def explain(path: str, **options: str) -> str:
+    """Plans a batch read with these options of ``format("topicdb")``, and says what it chose.
+
+    Spark's own ``explain`` shows of a Python data source only its name. To see what predicates do,
+    give the options that say the same: ``topicFilter``, ``startingTimestamp``, ``endingTimestamp``.
+
+    >>> print(topicdb.spark.explain("fleet.db", topicFilter="site/1/#"))    # doctest: +SKIP
+    """
+    parsed = batch_options({"path": path, **options})
+    selection = Selection(parsed.filters, parsed.start, parsed.end)
+    planned = plan(parsed, selection)
+    slices = planned.slices
+    filters = "every topic" if parsed.filters is None else ", ".join(parsed.filters)
+    start = "" if parsed.start is None else str(parsed.start)
+    end = "" if parsed.end is None else str(parsed.end)
+    lines = [
+        ("database", parsed.path),
+        ("filters", filters),
+        ("timestamps", f"{start}..{end}"),
+        ("slabs", f"{len({slice[:3] for slice in slices})} of {planned.slabs}"),
+        ("tasks", str(len(planned.tasks))),
+        ("messages", f"about {sum(slice.messages for slice in slices)}"),
+        ("bytes", f"about {sum(slice.bytes for slice in slices)}"),
+    ]
+    return "\n".join(f"{name:10} {text}" for name, text in lines)

@@ -1,0 +1,307 @@
+"""Stream reads: micro-batches of whole commits, in the order in which they were committed.
+
+An offset says by shard up to which commit messages were read, and by shard and retention class the
+first generation that may have more, so that a generation that is dropped too early is noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+import topicdb
+from topicdb.scan import BATCH_BYTES_MAX
+from topicdb.spark.batch import BATCH_ROWS, PARTITION_BYTES_MIN, to_arrow
+from topicdb.spark.options import (
+    EARLIEST,
+    LATEST,
+    Serials,
+    StreamOptions,
+    describe_missing,
+    slabs_of,
+)
+
+VERSION = 1
+_NO_LIMIT = (1 << 63) - 1
+Offset: TypeAlias = "dict[str, Any]"
+Generations: TypeAlias = "dict[str, dict[str, int]]"
+
+
+@dataclass(frozen=True)
+class CommitsPartition(InputPartition):
+    """Commits of one shard, behind ``after`` up to ``until``, and the slabs that may have them."""
+
+    shard: int
+    after: int
+    until: int
+    slabs: frozenset[tuple[int, str, int]]
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Lives on the driver as long as the query; tasks get a copy."""
+
+    def __init__(self, options: StreamOptions) -> None:
+        self._options = options
+        self._opened: topicdb.Database | None = None
+        self._target: Serials | None = None  # of Trigger.AvailableNow
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": None}
+
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name, as those that follow
+        database = self._database()
+        last = _last_serials(database)
+        starting = self._options.starting
+        if self._options.start is not None:
+            serials = {shard: self._before_start(database, shard) for shard in last}
+        elif starting == LATEST:
+            serials = last
+        elif starting == EARLIEST:
+            serials = dict.fromkeys(last, 0)
+        else:
+            serials = self._given(starting, last)
+        return self._offset(database, serials, last)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        if self._options.messages_max is not None:
+            return ReadMaxRows(self._options.messages_max)
+        if self._options.bytes_max is not None:
+            return ReadMaxBytes(self._options.bytes_max)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._target = _last_serials(self._database())
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        database = self._database()
+        last = _last_serials(database)
+        begin = _serials(start)
+        self._check_loss(database, start, last)
+        end = {
+            shard: max(begin.get(shard, 0), min(serial, (self._target or last)[shard]))
+            for shard, serial in last.items()
+        }
+        if end == begin and self._target is not None:
+            return start
+        messages_max, bytes_max = _limits(limit)
+        if (messages_max, bytes_max) != (_NO_LIMIT, _NO_LIMIT):
+            end = self._within(database, begin, end, messages_max, bytes_max)
+        return self._offset(database, end, last)
+
+    def reportLatestOffset(self) -> Offset | None:  # noqa: N802
+        return None
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        database = self._database()
+        self._check_loss(database, start, _last_serials(database))
+        begin = _serials(start)
+        spans = [(shard, begin.get(shard, 0), until) for shard, until in _serials(end).items()]
+        sizes = [self._measure(database, *span) for span in spans]
+        share = sum(size for _, size in sizes) // self._options.partitions_min
+        bytes_max = max(min(share, PARTITION_BYTES_MIN), 1)
+        partitions: list[InputPartition] = []
+        for shard, after, until in spans:
+            slabs = _between(start, end, shard)
+            while after < until:
+                cut, messages, _ = database._core.measure_log(
+                    shard, None, after, until, None, _NO_LIMIT, bytes_max
+                )
+                if messages:
+                    partitions.append(CommitsPartition(shard, after, cut, slabs))
+                after = cut
+        return partitions
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, CommitsPartition)
+        shard, path = partition.shard, self._options.path
+        with topicdb.open(path, mode="r", only_shards=[shard]) as database:
+            if _last_serials(database)[shard] < partition.until:
+                raise topicdb.StorageError(
+                    f"shard {shard} of {path} ends before commit {partition.until}, which the "
+                    "query has planned to read: was the database replaced, or restored from a copy?"
+                )
+            missing = partition.slabs - slabs_of(database)
+            if missing and self._options.fail_on_data_loss:
+                raise topicdb.NotFoundError(describe_missing(set(missing), path))
+            tail = database.tail(
+                self._options.filters,
+                after={shard: partition.after},
+                until={shard: partition.until},
+            )
+            for batch in tail.batches(BATCH_ROWS, bytes_max=BATCH_BYTES_MAX):
+                yield to_arrow(batch)
+
+    def commit(self, end: Offset) -> None:
+        pass
+
+    def stop(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+
+    def _database(self) -> topicdb.Database:
+        """As it is now."""
+        if self._opened is not None:
+            self._opened.refresh()
+            return self._opened
+        database = topicdb.open(self._options.path, mode="r")
+        layout = database.schema["layout"]
+        if layout != "columnar":
+            database.close()
+            raise ValueError(
+                f"{self._options.path} has the layout {layout!r}, which keeps no commit log: it "
+                "can be read by batch, not by stream"
+            )
+        self._opened = database
+        return database
+
+    def _given(self, starting: Any, last: Serials) -> Serials:
+        for shard in starting:
+            if shard not in last:
+                raise ValueError(
+                    f"option startingOffsets: {self._options.path} has no shard {shard}, it has "
+                    f"{len(last)}"
+                )
+        return {shard: min(starting.get(shard, 0), serial) for shard, serial in last.items()}
+
+    def _before_start(self, database: topicdb.Database, shard: int) -> int:
+        """The serial before the first commit with a message of ``startingTimestamp`` or later."""
+        first, messages, _ = database._core.measure_log(
+            shard, self._options.filters, 0, None, self._options.start, 0, _NO_LIMIT
+        )
+        return first - 1 if messages else first
+
+    def _measure(
+        self, database: topicdb.Database, shard: int, after: int, until: int
+    ) -> tuple[int, int]:
+        """Messages and bytes of a shard's commits."""
+        _, messages, size = database._core.measure_log(
+            shard, None, after, until, None, _NO_LIMIT, _NO_LIMIT
+        )
+        return messages, size
+
+    def _within(
+        self,
+        database: topicdb.Database,
+        begin: Serials,
+        end: Serials,
+        messages_max: int,
+        bytes_max: int,
+    ) -> Serials:
+        """How far to go from ``begin`` so that the limits hold, or by one commit.
+
+        The shards share what is allowed. The first of them, which is another one each time, may
+        read a commit that is larger than its share.
+        """
+        behind = [shard for shard in end if begin.get(shard, 0) < end[shard]]
+        turn = sum(begin.values()) % max(len(behind), 1)
+        result = {**end, **{shard: begin.get(shard, 0) for shard in behind}}
+        messages_left, bytes_left = messages_max, bytes_max
+        order = behind[turn:] + behind[:turn]
+        for place, shard in enumerate(order):
+            others = len(order) - place
+            rows, size = -(-messages_left // others), -(-bytes_left // others)
+            serial, messages, taken = database._core.measure_log(
+                shard,
+                self._options.filters,
+                result[shard],
+                end[shard],
+                None,
+                max(rows, 1),
+                max(size, 1),
+            )
+            fits = messages <= messages_left and taken <= bytes_left
+            if not fits and (messages_left, bytes_left) != (messages_max, bytes_max):
+                continue
+            result[shard] = serial
+            messages_left = max(messages_left - messages, 0)
+            bytes_left = max(bytes_left - taken, 0)
+        return result
+
+    def _offset(self, database: topicdb.Database, serials: Serials, last: Serials) -> Offset:
+        return {
+            "v": VERSION,
+            "serials": {str(shard): serial for shard, serial in sorted(serials.items())},
+            "generations": _unread(database, serials, last),
+        }
+
+    def _check_loss(self, database: topicdb.Database, offset: Offset, last: Serials) -> None:
+        if not self._options.fail_on_data_loss:
+            return
+        begin = _serials(offset)
+        for shard, serial in begin.items():
+            if serial > last.get(shard, -1):
+                raise topicdb.StorageError(
+                    f"the query has read shard {shard} of {self._options.path} up to commit "
+                    f"{serial}, but it ends at {last.get(shard)}: was the database replaced, or "
+                    "restored from a copy? failOnDataLoss=false goes on"
+                )
+        stored = slabs_of(database)
+        current = _current(database)
+        missing = {
+            (int(shard), retention_class, generation)
+            for shard, classes in offset["generations"].items()
+            for retention_class, first in classes.items()
+            for generation in range(first, current.get(shard, {}).get(retention_class, first))
+            if (int(shard), retention_class, generation) not in stored
+        }
+        if missing:
+            raise topicdb.NotFoundError(describe_missing(missing, self._options.path))
+
+
+def _serials(offset: Offset) -> Serials:
+    return {int(shard): serial for shard, serial in offset["serials"].items()}
+
+
+def _last_serials(database: topicdb.Database) -> Serials:
+    return {shard["shard"]: shard["serial"] for shard in database.stats()["shards"]}
+
+
+def _limits(limit: ReadLimit) -> tuple[int, int]:
+    """Messages and bytes."""
+    if isinstance(limit, ReadMaxRows):
+        return limit.max_rows, _NO_LIMIT
+    if isinstance(limit, ReadMaxBytes):
+        return _NO_LIMIT, limit.max_bytes
+    return _NO_LIMIT, _NO_LIMIT
+
+
+def _current(database: topicdb.Database) -> Generations:
+    """The generation that is written to, by shard and class."""
+    found: Generations = {}
+    for slab in database.slabs():
+        if not slab.read_only:
+            found.setdefault(str(slab.shard), {})[slab.retention_class] = slab.generation
+    return found
+
+
+def _unread(database: topicdb.Database, serials: Serials, last: Serials) -> Generations:
+    """The first generation, by shard and class, with commits behind these serials."""
+    found = _current(database)
+    if all(serials[shard] >= serial for shard, serial in last.items()):
+        return found
+    for slice in database.slices(None, after=serials, bytes_max=_NO_LIMIT):
+        classes = found[str(slice.shard)]
+        first = classes[slice.retention_class]
+        classes[slice.retention_class] = min(first, slice.generation)
+    return found
+
+
+def _between(start: Offset, end: Offset, shard: int) -> frozenset[tuple[int, str, int]]:
+    """The slabs that may have commits of a shard between two offsets."""
+    firsts = start["generations"].get(str(shard), {})
+    return frozenset(
+        (shard, retention_class, generation)
+        for retention_class, last in end["generations"].get(str(shard), {}).items()
+        for generation in range(firsts.get(retention_class, last), last + 1)
+    )

@@ -1,0 +1,243 @@
+"""format("topicdb"): stream reads."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
+
+import topicdb
+from topicdb.spark.options import stream_options
+from topicdb.spark.stream import StreamReader
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> str:
+    return str(tmp_path / "checkpoint")
+
+
+def run(
+    spark: SparkSession, path: str, checkpoint: str, fail: bool = False, **given: object
+) -> list[list[bytes]]:
+    """Values of the micro-batches until what is stored is read."""
+    batches: list[list[bytes]] = []
+
+    def take(frame: DataFrame, number: int) -> None:
+        rows = [bytes(row.value) for row in frame.collect()]
+        if fail:
+            raise RuntimeError("the sink fails")
+        batches.append(rows)
+
+    stream = spark.readStream.format("topicdb").options(**given).load(path)  # type: ignore[arg-type]
+    query = (
+        stream.writeStream.foreachBatch(take)
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination(120)
+    assert not query.isActive
+    return batches
+
+
+def put(path: str, first: int, count: int, commits: int = 1) -> list[bytes]:
+    """Later values with earlier timestamps."""
+    values = [b"%06d" % i for i in range(first, first + count)]
+    with topicdb.open(path) as db:
+        for start in range(commits):
+            db.append([(f"t/{int(v) % 10}", 10**6 - int(v), v) for v in values[start::commits]])
+    return values
+
+
+def test_every_message_once_across_restarts(
+    spark: SparkSession, path: str, checkpoint: str
+) -> None:
+    wanted = put(path, 0, 100, commits=5)
+    start: dict[str, Any] = {"startingOffsets": "earliest"}
+    found = run(spark, path, checkpoint, **start)
+    assert sorted(v for batch in found for v in batch) == wanted
+    assert run(spark, path, checkpoint, **start) == []
+    more = put(path, 100, 100, commits=5)
+    with pytest.raises(StreamingQueryException, match="the sink fails"):
+        run(spark, path, checkpoint, fail=True, **start)
+    last = put(path, 200, 50)
+    again = run(spark, path, checkpoint, **start)
+    assert sorted(again[0]) == more  # the batch that failed, as it was planned
+    assert sorted(v for batch in again for v in batch) == [*more, *last]
+
+
+def test_limits_of_a_micro_batch(spark: SparkSession, path: str, checkpoint: str) -> None:
+    wanted = put(path, 0, 400, commits=40)
+    found = run(
+        spark,
+        path,
+        checkpoint,
+        startingOffsets="earliest",
+        maxMessagesPerTrigger=100,
+        topicFilter='["t/#", "+/1"]',
+    )
+    assert sorted(v for batch in found for v in batch) == wanted
+    assert max(len(batch) for batch in found) <= 100
+    assert len(found) <= 8
+
+
+def reader(path: str, **given: str) -> StreamReader:
+    return StreamReader(stream_options({"path": path, **given}))
+
+
+def values_of(reader: StreamReader, start: Any, end: Any) -> list[bytes]:
+    """Through the same pickles as in Spark."""
+    start, end = json.loads(json.dumps(start)), json.loads(json.dumps(end))
+    partitions = pickle.loads(pickle.dumps(reader.partitions(start, end)))
+    copy = pickle.loads(pickle.dumps(reader))
+    return [v for p in partitions for b in copy.read(p) for v in b.column("value").to_pylist()]
+
+
+def drain(reader: StreamReader, start: Any, limit: Any) -> list[list[bytes]]:
+    batches: list[list[bytes]] = []
+    while True:
+        end = reader.latestOffset(start, limit)
+        if end["serials"] == start["serials"]:
+            return batches
+        batches.append(values_of(reader, start, end))
+        start = end
+
+
+@pytest.mark.parametrize("messages_max", [1, 7, 60, 1_000])
+@pytest.mark.parametrize("filters", ["", "t/#", '["t/1", "t/2", "+/2"]'])
+def test_whole_commits_within_the_limit(path: str, messages_max: int, filters: str) -> None:
+    with topicdb.open(path) as db:
+        for commit, count in enumerate([3, 50, 1, 1, 200, 7, 7, 30]):
+            db.append([(f"t/{i % 10}", i, b"%d" % commit) for i in range(count)])
+            if commit == 4:
+                db.rotate()
+        wanted = list(db.tail("t/+" if filters[:1] != "[" else ["t/1", "t/2"], timeout=0))
+    given = {"startingOffsets": "earliest"} | ({"topicFilter": filters} if filters else {})
+    source = reader(path, **given)
+    batches = drain(source, source.initialOffset(), ReadMaxRows(messages_max))
+    assert sorted(v for b in batches for v in b) == sorted(m.value for m in wanted)
+    for batch in batches:
+        assert len(batch) <= messages_max or len(set(batch)) == 1  # one commit of one shard
+    if messages_max == 1_000:
+        assert len(batches) == 1
+    source.stop()
+
+
+def test_bytes_limit_and_parallel_tasks(path: str) -> None:
+    with topicdb.open(path) as db:
+        for _ in range(20):
+            db.append([(f"t/{i}", i, bytes(100)) for i in range(30)])
+    source = reader(path, startingOffsets="earliest", minPartitions="6")
+    start = source.initialOffset()
+    end = source.latestOffset(start, ReadAllAvailable())
+    assert len(source.partitions(start, end)) >= 6
+    assert len(values_of(source, start, end)) == 600
+    batches = drain(source, start, ReadMaxBytes(10_000))
+    assert [len(b) > 0 for b in batches] == [True] * len(batches)
+    assert max(len(b) for b in batches) * 103 <= 10_000
+    assert sum(len(b) for b in batches) == 600
+
+
+def test_where_a_stream_starts(path: str) -> None:
+    with topicdb.open(path) as db:
+        for commit in range(10):
+            db.append([(f"t/{i}", commit * 100 + i, b"%d" % commit) for i in range(30)])
+        serials = db.append([("t/1", 5, b"late")]).serials
+
+    def values(**given: str) -> set[bytes]:
+        source = reader(path, **given)
+        start = source.initialOffset()
+        assert set(start["serials"]) == {"0", "1", "2"}
+        return set(values_of(source, start, source.latestOffset(start, ReadAllAvailable())))
+
+    every = {b"%d" % commit for commit in range(10)} | {b"late"}
+    assert values() == set()
+    assert values(startingOffsets="latest") == set()
+    assert values(startingOffsets="earliest") == every
+    assert values(startingTimestamp="700") == {b"7", b"8", b"9", b"late"}
+    assert values(startingTimestamp="700", topicFilter="t/5") == {b"7", b"8", b"9"}
+    assert values(startingTimestamp="5000") == set()
+    ((shard, serial),) = serials.items()
+    one = json.dumps({"0": 10, "1": 10, "2": 10} | {str(shard): serial - 1})
+    assert values(startingOffsets=one) == {b"late"}
+    with pytest.raises(ValueError, match="no shard 9"):
+        reader(path, startingOffsets='{"9": 1}').initialOffset()
+
+
+def test_available_now_ends_where_it_began(path: str) -> None:
+    put(path, 0, 30)
+    source = reader(path, startingOffsets="earliest")
+    start = source.initialOffset()
+    source.prepareForTriggerAvailableNow()
+    put(path, 30, 30)
+    end = source.latestOffset(start, ReadAllAvailable())
+    assert sorted(values_of(source, start, end)) == [b"%06d" % i for i in range(30)]
+    assert source.latestOffset(end, ReadAllAvailable()) == end
+    fresh = reader(path)
+    assert len(values_of(fresh, end, fresh.latestOffset(end, ReadAllAvailable()))) == 30
+
+
+def dropping(path: str) -> tuple[StreamReader, Any, Callable[[], None]]:
+    """A stream that has read generation 1 and not 2, and what drops both."""
+    source = reader(path, startingOffsets="earliest")
+    put(path, 0, 30)
+    start = source.latestOffset(source.initialOffset(), ReadAllAvailable())
+    with topicdb.open(path) as db:
+        db.rotate()
+    put(path, 30, 30)
+
+    def drop(last: int = 2) -> None:
+        with topicdb.open(path) as db:
+            db.rotate()
+            for slab in db.slabs():
+                if slab.read_only and slab.generation <= last:
+                    db.drop_slab(slab)
+
+    return source, start, drop
+
+
+def test_a_dropped_generation_that_was_not_read(path: str) -> None:
+    source, start, drop = dropping(path)
+    end = source.latestOffset(start, ReadAllAvailable())
+    partitions = source.partitions(start, end)
+    drop()
+    for call in (
+        lambda: source.latestOffset(start, ReadAllAvailable()),
+        lambda: source.partitions(start, end),
+        lambda: list(source.read(partitions[0])),
+    ):
+        with pytest.raises(topicdb.NotFoundError, match=r"generation [12] of class '#' of shard"):
+            call()
+    tolerant = reader(path, failOnDataLoss="false")
+    put(path, 60, 30)
+    end = tolerant.latestOffset(start, ReadAllAvailable())
+    assert sorted(values_of(tolerant, start, end)) == [b"%06d" % i for i in range(60, 90)]
+
+
+def test_a_dropped_generation_that_was_read_is_no_loss(path: str) -> None:
+    source, start, drop = dropping(path)
+    end = source.latestOffset(start, ReadAllAvailable())  # in generation 2, all of it
+    drop(1)  # type: ignore[call-arg]
+    assert source.latestOffset(end, ReadAllAvailable())["serials"].keys() == end["serials"].keys()
+
+
+def test_another_database_is_noticed(path: str, tmp_path: Path) -> None:
+    source = reader(path, startingOffsets="earliest")
+    put(path, 0, 30)
+    start = source.latestOffset(source.initialOffset(), ReadAllAvailable())
+    topicdb.open(tmp_path / "other", shards=3).close()
+    with pytest.raises(topicdb.StorageError, match="was the database replaced"):
+        reader(str(tmp_path / "other")).latestOffset(start, ReadAllAvailable())
+
+
+def test_state_has_no_stream(tmp_path: Path) -> None:
+    topicdb.open(tmp_path / "db", layout="skipstream").close()
+    with pytest.raises(ValueError, match="layout 'skipstream', which keeps no commit log"):
+        reader(str(tmp_path / "db")).initialOffset()

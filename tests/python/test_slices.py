@@ -1,0 +1,232 @@
+"""Slices: each matching message once, whatever the cuts; and measuring the commit log."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import topicdb
+
+FILTERS: list[str | list[str] | None] = [
+    "#",
+    None,
+    "a/#",
+    "+/1",
+    "$SYS/#",
+    ["a/#", "+/1", "#"],
+    ["+/2", "a/+", "$SYS/1"],
+    "none/x",
+]
+
+
+def fill(db: topicdb.Database, seed: int = 1) -> None:
+    """Three generations, late data, one giant commit, fresh and sealed blocks, deletes."""
+    random_ = random.Random(seed)
+    number = 0
+    for generation in range(3):
+        for commit in range(12):
+            count = 900 if commit == 5 else random_.randrange(1, 60)
+            rows = []
+            for _ in range(count):
+                first = random_.choice(["a", "b", "$SYS", "level"])
+                time = random_.choice([number, random_.randrange(3_000), 7])
+                rows.append((f"{first}/{random_.randrange(4)}", time, b"%06d" % number))
+                number += 1
+            db.append(rows)
+            if commit == 8:
+                db.flush()
+        db.delete("b/3", start=100, end=900)
+        if generation < 2:
+            db.rotate()
+
+
+@pytest.fixture(scope="module", params=["columnar", "skipstream"])
+def database(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> topicdb.Database:
+    path = tmp_path_factory.mktemp("slices") / "db"
+    db = topicdb.open(
+        path, shards=2, layout=request.param, retention={"a/#": None}, seal_bytes=9_000
+    )
+    fill(db)
+    return db
+
+
+def wanted(
+    db: topicdb.Database, filter: str | list[str] | None, start: int | None, end: int | None
+) -> list[tuple[str, int, bytes]]:
+    filters = [filter] if isinstance(filter, str) else filter
+    rows = [*db.scan("#", start=start, end=end), *db.scan("$SYS/#", start=start, end=end)]
+    return sorted(
+        row
+        for row in rows
+        if filters is None or any(topicdb.topic_matches(f, row.topic) for f in filters)
+    )
+
+
+@pytest.mark.parametrize("filter", FILTERS, ids=str)
+@pytest.mark.parametrize("bytes_max", [1, 500, 5_000, 1 << 30])
+@pytest.mark.parametrize(("start", "end"), [(None, None), (7, 8), (500, 1_500), (3_000, None)])
+def test_slices_hold_every_message_once(
+    database: topicdb.Database,
+    filter: str | list[str] | None,
+    bytes_max: int,
+    start: int | None,
+    end: int | None,
+) -> None:
+    slices = database.slices(filter, start=start, end=end, bytes_max=bytes_max)
+    found = [
+        message
+        for one in pickle.loads(pickle.dumps(slices))
+        for message in database.scan_slices([one], filter)
+    ]
+    assert sorted(found) == wanted(database, filter, start, end)
+    assert sorted(database.scan_slices(slices, filter)) == sorted(found)
+
+
+def test_slices_are_even_in_commits_and_in_one_commit(tmp_path: Path) -> None:
+    with topicdb.open(tmp_path / "db") as db:
+        for commit in range(20):
+            db.append(
+                [("one/topic", i, bytes(100)) for i in range(commit * 500, commit * 500 + 500)]
+            )
+        many = db.slices(bytes_max=110_000)
+        assert [s.messages for s in many] == [1_000] * 10
+        assert [len(list(db.scan_slices([s]))) for s in many] == [1_000] * 10
+        db.rotate()
+        db.append([("one/topic", i, bytes(100)) for i in range(10_000)])
+        one = [s for s in db.slices(bytes_max=110_000) if s.generation == 2]
+        assert len(one) == 10
+        sizes = [len(list(db.scan_slices([s]))) for s in one]
+        assert sum(sizes) == 10_000
+        assert max(sizes) <= 1_100
+
+
+def test_slices_of_few_topics_are_few(tmp_path: Path) -> None:
+    with topicdb.open(tmp_path / "db", seal_bytes=200_000) as db:
+        for commit in range(20):
+            db.append([(f"t/{i}", commit, bytes(100)) for i in range(1_000)])
+        db.flush()
+        assert len(db.slices("#", bytes_max=100_000)) >= 15
+        few = db.slices("t/500", bytes_max=100_000)
+        assert len(few) <= 2
+        assert len(list(db.scan_slices(few, "t/500"))) == 20
+        assert db.slices("u/500") == []
+
+
+def test_later_commits_are_in_no_slice(tmp_path: Path) -> None:
+    with topicdb.open(tmp_path / "db", shards=2) as db:
+        first = db.append([(f"t/{i}", 5, b"") for i in range(100)])
+        slices = db.slices()
+        second = db.append([(f"t/{i}", 5, b"new") for i in range(100)])
+        db.flush()
+        assert {m.value for m in db.scan_slices(slices)} == {b""}
+        later = db.slices(after=first.serials, until=second.serials)
+        assert {m.value for m in db.scan_slices(later)} == {b"new"}
+        assert db.slices(after=second.serials) == []
+
+
+def test_slices_of_maps_stay_out(tmp_path: Path) -> None:
+    with topicdb.open(tmp_path / "db") as db:
+        db.map("m")["k"] = b"v"
+        db.append([("$SYS/x", 1, b"")])
+        assert [m.topic for m in db.scan_slices(db.slices(None), None)] == ["$SYS/x"]
+        assert [m.topic for m in db.tail(None, timeout=0)] == ["$SYS/x"]
+
+
+def test_a_slab_that_is_gone_is_named(tmp_path: Path) -> None:
+    with topicdb.open(tmp_path / "db", retention={"a/#": None}) as db:
+        db.append([("a/1", 5, b"")])
+        slices = db.slices()
+        db.rotate()
+        db.drop_slab(db.slabs()[0])
+        with pytest.raises(topicdb.NotFoundError, match="class 'a/#', generation 1 of shard 0"):
+            list(db.scan_slices(slices))
+
+
+def test_a_handle_that_is_behind_says_so(tmp_path: Path) -> None:
+    with topicdb.open(tmp_path / "db") as db:
+        db.append([("a/1", 5, b"")])
+        with topicdb.open(tmp_path / "db", mode="r") as reader:
+            db.append([("a/2", 5, b"")])
+            with pytest.raises(ValueError, match="refresh"):
+                list(reader.scan_slices(db.slices()))
+            reader.refresh()
+            assert len(list(reader.scan_slices(db.slices()))) == 2
+
+
+def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
+    with topicdb.open(tmp_path / "db") as db:
+        with pytest.raises(ValueError, match="bytes_max"):
+            db.slices(bytes_max=0)
+        with pytest.raises(topicdb.TopicError):
+            db.slices(["a", "b/#/c"])
+        with pytest.raises(ValueError, match="until: there is no shard 3"):
+            db.slices(until={3: 1})
+        with pytest.raises(ValueError, match="until: there is no shard 3"):
+            db.tail(until={3: 1})
+
+
+@pytest.mark.parametrize("filter", FILTERS, ids=str)
+def test_a_tail_ends_at_a_serial(
+    database: topicdb.Database, filter: str | list[str] | None
+) -> None:
+    if database.schema["layout"] != "columnar":
+        return
+    last = {shard["shard"]: shard["serial"] for shard in database.stats()["shards"]}
+    middle = {shard: serial // 2 for shard, serial in last.items()}
+    first = list(database.tail(filter, until=middle))  # without a timeout: it ends by itself
+    second_tail = database.tail(filter, after=middle, until=last)
+    second = list(second_tail)
+    assert second_tail.serials == last
+    assert sorted(first + second) == wanted(database, filter, None, None)
+    numbers: dict[int, list[bytes]] = {0: [], 1: []}
+    for message in first + second:
+        numbers[topicdb.shard_of(message.topic, 2)].append(message.value)
+    assert all(values == sorted(values) for values in numbers.values())
+
+
+def commits_of(counts: Sequence[int], path: Path, seal_bytes: int) -> topicdb.Database:
+    db = topicdb.open(path, seal_bytes=seal_bytes, retention={"a/#": None, "b/#": None})
+    for number, count in enumerate(counts):
+        db.append([(f"{'abc'[i % 3]}/{i}", number, bytes(10)) for i in range(count)])
+    return db
+
+
+@pytest.mark.parametrize("filter", [None, "#", "a/#", ["a/#", "b/1"]], ids=str)
+@given(
+    counts=st.lists(st.integers(1, 40), min_size=1, max_size=12),
+    rows=st.integers(1, 120),
+    after=st.integers(0, 13),
+    seal_bytes=st.sampled_from([1, 600, 16 << 20]),
+)
+@settings(max_examples=12, deadline=None)
+def test_measuring_the_log(
+    tmp_path_factory: pytest.TempPathFactory,
+    filter: str | list[str] | None,
+    counts: list[int],
+    rows: int,
+    after: int,
+    seal_bytes: int,
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "db"
+    with commits_of(counts, path, seal_bytes) as db:
+        db.flush()
+        filters = [filter] if isinstance(filter, str) else filter
+        until, messages, _ = db._core.measure_log(0, filters, after, None, None, rows, 1 << 40)
+        sizes = [0] + [
+            len(list(db.tail(filter, after={0: a}, until={0: b})))
+            for a, b in pairwise(range(len(counts) + 1))
+        ]
+        assert messages == sum(sizes[after + 1 : until + 1])
+        if until < len(counts):  # what follows does not fit
+            assert messages > 0
+            assert messages + sizes[until + 1] > rows
+        assert messages <= rows or messages == max(sizes[after + 1 : until + 1])
