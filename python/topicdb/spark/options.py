@@ -20,6 +20,7 @@ LATEST = "latest"
 _READS = frozenset({"batch", "stream"})
 _BATCH = frozenset({"batch"})
 _STREAM = frozenset({"stream"})
+_WRITE = frozenset({"write"})
 _ALL = frozenset({"batch", "stream", "write"})
 _NUMBER_MAX = 1 << 63
 
@@ -92,6 +93,12 @@ def _metadata(text: str) -> bool:
     if _flag(text):
         raise ValueError("not yet: columns are topic, timestamp and value")
     return False
+
+
+def _mode(text: str) -> bool:
+    if text.strip().upper() not in ("FAILFAST", "DROPMALFORMED"):
+        raise ValueError("expected FAILFAST or DROPMALFORMED")
+    return text.strip().upper() == "DROPMALFORMED"
 
 
 def _path(text: str) -> str:
@@ -177,6 +184,23 @@ OPTIONS = (
         "whether predicates on topic and timestamp choose what is read",
         _flag,
     ),
+    Option(
+        "mode",
+        "`FAILFAST`, `DROPMALFORMED`",
+        "`FAILFAST`",
+        _WRITE,
+        "a row that is no message fails the job; or is left out and counted",
+        _mode,
+    ),
+    Option(
+        "commitTimeout",
+        "seconds",
+        "60",
+        _WRITE,
+        "what a commit waits for processes that have shards open for writing",
+        _number,
+    ),
+    Option("checkpointLocation", "text", "", _WRITE, "Spark's own, of streams", str),
     Option("includeMetadata", "flag", "false", _READS, "not yet", _metadata),
     Option("remote", "text", "", _ALL, "reserved", _not_yet),
     Option("token", "text", "", _ALL, "reserved", _not_yet),
@@ -252,6 +276,23 @@ class StreamOptions:
     bytes_max: int | None
     partitions_min: int
     fail_on_data_loss: bool
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """What a write is asked for. ``commit_timeout``: seconds."""
+
+    path: str
+    drop_malformed: bool
+    commit_timeout: int
+
+
+def write_options(options: Mapping[str, str]) -> WriteOptions:
+    """ValueError as ``parse``."""
+    values = parse(options, "write")
+    return WriteOptions(
+        values["path"], values.get("mode", False), values.get("commitTimeout", 60)
+    )
 
 
 def batch_options(options: Mapping[str, str]) -> BatchOptions:

@@ -9,11 +9,13 @@ from pyspark.sql.datasource import DataSource
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from topicdb.spark.options import WriteOptions
+
 SCHEMA = "topic string, timestamp timestamp, value binary"
 
 
 class TopicDBDataSource(DataSource):
-    """Reads by batch and by stream. Options: ``topicdb.spark.options``."""
+    """Reads and writes, by batch and by stream. Options: ``topicdb.spark.options``."""
 
     @classmethod
     def name(cls) -> str:
@@ -37,15 +39,28 @@ class TopicDBDataSource(DataSource):
         return StreamReader(stream_options(self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
-        raise ValueError(
-            "writing with format('topicdb') is not yet possible: use topicdb.spark.write_dataframe"
-        )
+        from topicdb.spark.sink import BatchWriter
+
+        return BatchWriter(self._write_options(schema, overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: N802
-        raise ValueError(
-            "writing streams with format('topicdb') is not yet possible: use foreachBatch and "
-            "topicdb.spark.write_dataframe"
-        )
+        from topicdb.spark.sink import StreamWriter
+
+        return StreamWriter(self._write_options(schema, overwrite))
+
+    def _write_options(self, schema: StructType, overwrite: bool) -> WriteOptions:
+        from topicdb.spark.options import write_options
+        from topicdb.spark.sink import check_columns, check_database
+
+        if overwrite:
+            raise ValueError(
+                "mode overwrite (output mode complete): format('topicdb') only appends; delete "
+                "what shall go with Database.delete, and use mode append"
+            )
+        options = write_options(self.options)
+        check_columns(schema)
+        check_database(options.path)
+        return options
 
 
 def _check_schema(schema: StructType) -> None:
