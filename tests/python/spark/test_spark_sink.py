@@ -21,7 +21,7 @@ from topicdb import jobs
 from topicdb.spark import register
 
 SCHEMA = "topic string, timestamp timestamp, value binary"
-Row = tuple[str, Any, bytes]
+Row = tuple[str, Any, Any]
 
 
 @pytest.fixture(autouse=True)
