@@ -14,6 +14,7 @@ from cli_runs import COMMAND, error_in, error_of, output_of, run, run_here, star
 from support import CHILD_TIMEOUT_S
 
 import topicdb
+from topicdb import jobs
 
 pytest.importorskip("typer", reason="needs topicdb[cli]")
 
@@ -177,6 +178,20 @@ class TestReports:
             database.append([("old/[red]one", 5, b""), ("$SYS/up", 6, b"")])
             database.rotate("old/#")
         return db_path
+
+    def test_spark_log(self, site: Path) -> None:
+        for number in (1, 2):
+            with jobs.StagedWriter(site, f"j{number}", drop_malformed=True) as writer:
+                writer.append([("metrics/h1/cpu/1", 5, b"x"), ("a/#", 5, b"")])
+            jobs.commit(site, f"j{number}", [writer.staged], sequence="query-7", number=number)
+        rows = [line.split() for line in output_of("spark-log", site).splitlines()]
+        assert rows[0][:3] == ["job", "number", "shard"]
+        (row,) = rows[1:]
+        with topicdb.open(site, mode="r") as database:
+            (job,) = jobs.applied(database)
+        serial = str(job.last_serial)
+        assert row[:7] == ["query-7", "2", str(job.shard), serial, serial, "1", "1"]
+        assert row[7].startswith("20") and row[7].endswith("Z")
 
     def test_info(self, site: Path) -> None:
         text = output_of("info", site)

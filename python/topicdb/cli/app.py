@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 import topicdb
-from topicdb import _core
+from topicdb import _core, jobs
 from topicdb.cli import output, queue, report
 from topicdb.cli.errors import EXIT_INTERRUPTED, ErrorGroup
 from topicdb.cli.ingest import Counts, Source, Target
@@ -196,6 +196,13 @@ def streams(
     """List the streams that may hold messages for FILTER."""
     with topicdb.open(path, mode="r") as database:
         report.print_streams(database.streams(filter, start=_time(start), end=_time(end)))
+
+
+@app.command()
+def spark_log(path: PathArgument) -> None:
+    """List the jobs that were stored: of each streaming query of Spark its last batch."""
+    with topicdb.open(path, mode="r") as database:
+        report.print_jobs(jobs.applied(database))
 
 
 @app.command()

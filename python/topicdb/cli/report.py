@@ -16,6 +16,7 @@ from rich.tree import Tree
 import topicdb
 from topicdb.cli.output import printable, time_text
 from topicdb.database import KEEP_FOREVER
+from topicdb.jobs import Applied
 from topicdb.queue_files import QueueInfo
 
 _WIDTH_OF_FILES = 10_000  # nothing is cut when the output is no terminal
@@ -84,6 +85,26 @@ def print_streams(streams: Sequence[topicdb.Stream]) -> None:
             str(stream.generation),
             str(stream.id),
             printable(stream.structure),
+        )
+    console().print(table)
+
+
+def print_jobs(applied: Sequence[Applied]) -> None:
+    """A row for each sequence, or job without one, and shard."""
+    table = _table(
+        "job", "number>", "shard>", "first serial>", "last serial>", "messages>", "malformed>", "at"
+    )
+    for job in sorted(applied, key=lambda job: (job.applied_at, job.sequence, job.shard)):
+        numbers = (
+            job.number or "",
+            job.shard,
+            job.first_serial,
+            job.last_serial,
+            job.messages,
+            job.malformed,
+        )
+        table.add_row(
+            printable(job.sequence), *(str(number) for number in numbers), time_text(job.applied_at)
         )
     console().print(table)
 
