@@ -172,7 +172,7 @@ def test_planning_a_thousand_slabs_is_quick(tmp_path: Path) -> None:
             if time_us == 0:
                 db.rotate()
     with topicdb.open(path, mode="r") as db:
-        for filter, start, count in ((None, None, 1_000), ("t/7/#", 1, 25), ("+/+", 0, 50)):
+        for filter, start, count in ((None, None, 1_000), ("t/7/#", 1, 25), ("+/7/+", 0, 50)):
             began = time.perf_counter()
             found = {s[:3] for s in db.slices(filter, start=start)}
             assert time.perf_counter() - began < 0.2
