@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import Child, run_child, topic_in_shard
+from support import Child, fork_and_run, run_child, topic_in_shard
 
 import topicdb
 from topicdb import jobs
@@ -168,6 +168,21 @@ class TestJobs:
         assert job_files(path) == ["new"]
         jobs.commit(path, "new", [new])
         assert stored(path) == rows(5)
+
+
+    def test_in_a_forked_child_the_files_are_the_parents(self, path: str) -> None:
+        writers = [jobs.StagedWriter(path, "j", memory_bytes=1)]
+        writers[0].append(rows(50))
+
+        def use() -> str:
+            with pytest.raises(topicdb.ForkedError, match="before this process was forked"):
+                writers[0].append(rows(1))
+            writers.clear()  # would remove the files
+            return "used"
+
+        assert fork_and_run(use) == "used"
+        jobs.commit(path, "j", [writers[0].finish()])
+        assert stored(path) == rows(50)
 
 
 class TestBadInput:

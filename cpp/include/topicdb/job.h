@@ -57,7 +57,7 @@ class StagedWriter {
  private:
   class Impl;
   explicit StagedWriter(std::unique_ptr<Impl> impl);
-  const std::unique_ptr<Impl> impl_;
+  std::unique_ptr<Impl> impl_;
 };
 
 struct JobCommit {

@@ -74,9 +74,12 @@ class StagedWriter::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
+  bool forked() const { return fork_guard_.Forked(); }
+
   Status Append(std::span<const MessageView> messages) TOPICDB_EXCLUDES(mutex_) {
+    TOPICDB_RETURN_IF_ERROR(CheckNotForked());
     const MutexLock lock(mutex_);
-    TOPICDB_RETURN_IF_ERROR(CheckUsable());
+    TOPICDB_RETURN_IF_ERROR(broken_);
     malformed_now_.clear();
     for (std::size_t i = 0; i < messages.size(); ++i) {
       const Status status =
@@ -97,8 +100,9 @@ class StagedWriter::Impl {
   }
 
   Result<StagedTask> Finish() TOPICDB_EXCLUDES(mutex_) {
+    TOPICDB_RETURN_IF_ERROR(CheckNotForked());
     const MutexLock lock(mutex_);
-    TOPICDB_RETURN_IF_ERROR(CheckUsable());
+    TOPICDB_RETURN_IF_ERROR(broken_);
     broken_ = InvalidArgument("the staged writer is finished");
     for (auto& [key, part] : parts_) {
       TOPICDB_RETURN_IF_ERROR(WriteBlock(&part.given, &part));
@@ -142,11 +146,10 @@ class StagedWriter::Impl {
     TopicMark assigned;
   };
 
-  Status CheckUsable() const {
-    if (fork_guard_.Forked()) {
-      return Forked("this staged writer was opened before the process was forked");
-    }
-    return broken_;
+  // To be asked before the mutex is taken: in a child it may be locked for ever.
+  Status CheckNotForked() const {
+    if (!forked()) return Status::Ok();
+    return Forked("this staged writer was opened before this process was forked: open one here");
   }
 
   Route& RouteOf(TopicCache::Topic* topic) { return routes_[topic->retention_class]; }
@@ -265,7 +268,11 @@ class StagedWriter::Impl {
 };
 
 StagedWriter::StagedWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-StagedWriter::~StagedWriter() = default;
+
+StagedWriter::~StagedWriter() {
+  // In a forked child the files are the parent's.
+  if (impl_->forked()) new std::unique_ptr<Impl>(std::move(impl_));
+}
 
 Result<std::unique_ptr<StagedWriter>> StagedWriter::Open(const std::string& path,
                                                          const std::string& job,
