@@ -167,6 +167,7 @@ def commit_job(
     """serials, messages, pending shards, repeated"""
 
 def abort_job(path: str, job: str) -> None: ...
+
 @final
 class Tail:
     def next_batch(self, rows_max: int, bytes_max: int, timeout_us: int | None) -> Batch | None:

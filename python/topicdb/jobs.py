@@ -36,7 +36,7 @@ COMMIT_TIMEOUT_SECONDS = 60.0
 class Staged:
     """What a task has staged, for ``commit``. Small, and may travel pickled.
 
-    ``malformed``: messages that were left out (``drop_malformed``). ``bytes``: of topics and values.
+    ``malformed``: messages that were left out (``drop_malformed``). ``bytes``: topics and values.
     """
 
     file: str

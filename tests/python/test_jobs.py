@@ -69,7 +69,9 @@ class TestJobs:
         assert job_files(path) == []
 
     def test_rows_arrow_and_times_to_be_assigned(self, path: str) -> None:
-        table = pa.table({"topic": ["a", "a"], "timestamp": pa.array([5, None]), "value": ["x", "y"]})
+        table = pa.table(
+            {"topic": ["a", "a"], "timestamp": pa.array([5, None]), "value": ["x", "y"]}
+        )
         with jobs.StagedWriter(path, "j") as writer:
             writer.append(table)
             writer.append(table.to_batches()[0])
@@ -169,7 +171,6 @@ class TestJobs:
         jobs.commit(path, "new", [new])
         assert stored(path) == rows(5)
 
-
     def test_in_a_forked_child_the_files_are_the_parents(self, path: str) -> None:
         writers = [jobs.StagedWriter(path, "j", memory_bytes=1)]
         writers[0].append(rows(50))
@@ -207,7 +208,10 @@ class TestBadInput:
             assert [job.malformed for job in jobs.applied(database)] == [3]
 
     def test_after_an_exception_nothing_is_left(self, path: str) -> None:
-        with pytest.raises(ZeroDivisionError), jobs.StagedWriter(path, "j", memory_bytes=1) as writer:
+        with (
+            pytest.raises(ZeroDivisionError),
+            jobs.StagedWriter(path, "j", memory_bytes=1) as writer,
+        ):
             writer.append(rows(100))
             assert len(os.listdir(Path(path) / "jobs" / "j")) > 0
             raise ZeroDivisionError

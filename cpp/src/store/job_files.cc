@@ -28,8 +28,8 @@ constexpr std::size_t kIntentBytesMax = std::size_t{256} << 20;
 constexpr std::size_t kOutcomeBytesMax = 4'096;
 constexpr std::size_t kCrcBytes = 4;
 constexpr std::int64_t kSecondUs = 1'000'000;
-constexpr std::int64_t kAppliedAgeUs = 60 * kSecondUs;
-constexpr std::int64_t kOrphanAgeUs = 6 * 3'600 * kSecondUs;
+constexpr std::int64_t kAppliedAgeUs = kSecondUs * 60;
+constexpr std::int64_t kOrphanAgeUs = kSecondUs * 6 * 3'600;
 
 std::string Begin(std::string_view magic) {
   std::string bytes(magic);

@@ -290,9 +290,7 @@ class WriteOptions:
 def write_options(options: Mapping[str, str]) -> WriteOptions:
     """ValueError as ``parse``."""
     values = parse(options, "write")
-    return WriteOptions(
-        values["path"], values.get("mode", False), values.get("commitTimeout", 60)
-    )
+    return WriteOptions(values["path"], values.get("mode", False), values.get("commitTimeout", 60))
 
 
 def batch_options(options: Mapping[str, str]) -> BatchOptions:

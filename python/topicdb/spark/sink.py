@@ -61,9 +61,7 @@ def check_columns(schema: StructType) -> None:
         if name not in types and name not in _OPTIONAL:
             raise ValueError(f"column {name!r} is missing; the data has {list(types)}")
         if name in types and types[name] not in wanted:
-            raise ValueError(
-                f"column {name!r}: expected {' or '.join(wanted)}, got {types[name]}"
-            )
+            raise ValueError(f"column {name!r}: expected {' or '.join(wanted)}, got {types[name]}")
     for name in types:
         if name not in COLUMNS:
             raise ValueError(
@@ -98,9 +96,7 @@ def _stage(
                 raise kind(f"{where}: {error}") from None
             seen += batch.num_rows
     staged = writer.staged
-    counted = jobs.Staged(
-        staged.file, staged.messages, staged.bytes, staged.malformed + without
-    )
+    counted = jobs.Staged(staged.file, staged.messages, staged.bytes, staged.malformed + without)
     return TaskDone(job, sequence, counted)
 
 
@@ -158,7 +154,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskDone:
         query = _property(_QUERY_ID)
-        # A run of a query writes a batch once: its attempts share a job, those of other runs do not.
+        # A run of a query writes a batch once: its attempts share a job, other runs have others.
         job = f"{query}-{_property(_BATCH_ID)}-{_property(_RUN_ID)}"
         return _stage(iterator, self._options, job, query)
 

@@ -97,7 +97,9 @@ class TestBatch:
                     raise RuntimeError("lost power")
 
         rows: list[Row] = [(f"m/{i}", moment(i), b"v") for i in range(800)]
-        broken = frame(spark, rows).repartitionByRange(4, "timestamp").mapInArrow(fails_in_one, SCHEMA)
+        broken = (
+            frame(spark, rows).repartitionByRange(4, "timestamp").mapInArrow(fails_in_one, SCHEMA)
+        )
         with pytest.raises(PySparkException, match="lost power"):
             save(broken, path)
         assert stored(path) == []

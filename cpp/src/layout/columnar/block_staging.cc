@@ -55,11 +55,13 @@ std::vector<PackedRow> SortRows(const StagedRows& staged, const TopicOrder& orde
         std::string_view(staged.values).substr(row.value_begin, row.value_size);
     rows[next[number]++] = {topic.group, topic.text, row.time, kStagedSerial, i, value};
   }
-  const auto by_time = [](const PackedRow& a, const PackedRow& b) { return a.time < b.time; };
+  const auto by_time = [](const PackedRow& a, const PackedRow& b) {
+    return std::pair(a.time, a.index) < std::pair(b.time, b.index);
+  };
   for (const std::uint32_t topic : order.sorted) {
     const auto first = rows.begin() + static_cast<std::ptrdiff_t>(begins[topic]);
     const auto last = rows.begin() + static_cast<std::ptrdiff_t>(next[topic]);
-    if (!std::is_sorted(first, last, by_time)) std::stable_sort(first, last, by_time);
+    if (!std::is_sorted(first, last, by_time)) std::sort(first, last, by_time);
   }
   return rows;
 }
