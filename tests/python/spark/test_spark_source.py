@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import topicdb
@@ -296,8 +296,6 @@ def test_errors_reach_the_user(spark: SparkSession, path: str, tmp_path: Path) -
     fails(
         lambda: spark.read.format("topicdb").schema("topic string").load(path), "leave out .schema"
     )
-    with pytest.raises(AnalysisException, match="write_dataframe"):
-        load(spark, path).write.format("topicdb").mode("append").save(path)
 
 
 def test_the_documentation_has_the_table() -> None:
