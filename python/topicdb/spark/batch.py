@@ -5,22 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 import topicdb
 from topicdb.scan import BATCH_BYTES_MAX
+from topicdb.spark.columns import to_arrow
 from topicdb.spark.options import BatchOptions, describe_missing, slabs_of
 from topicdb.spark.pushdown import Selection, push
 
 PARTITION_BYTES_MIN = 64 << 20
 PARTITION_BYTES_MAX = 128 << 20
 BATCH_ROWS = 10_000
-ARROW_SCHEMA = pa.schema(
-    [("topic", pa.string()), ("timestamp", pa.timestamp("us", tz="UTC")), ("value", pa.binary())]
-)
 
 
 @dataclass(frozen=True)
@@ -82,11 +79,6 @@ def _pack(slices: Sequence[topicdb.Slice], bytes_max: int) -> list[list[topicdb.
         tasks[-1].append(slice)
         size += slice.bytes
     return tasks
-
-
-def to_arrow(batch: Any) -> pa.RecordBatch:
-    """A batch of the core in exactly the types that Spark wants."""
-    return pa.RecordBatch.from_arrays(pa.record_batch(batch).columns, schema=ARROW_SCHEMA)
 
 
 class _PushFilters:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 import topicdb
 from topicdb.scan import BATCH_BYTES_MAX
+from topicdb.spark.columns import DDL, to_arrow
 from topicdb.times import TimeLike, optional_time_us
 
 if TYPE_CHECKING:
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
 
 TASKS_PER_CORE = 2
 BATCH_ROWS = 10_000
-_DDL = "topic string, timestamp timestamp, value binary"
-_SCHEMA = pa.schema(
-    [("topic", pa.string()), ("timestamp", pa.timestamp("us", tz="UTC")), ("value", pa.binary())]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +90,7 @@ def read_split(split: Split) -> Iterator[pa.RecordBatch]:
     with topicdb.open(split.path, mode="r", only_shards=shards) as database:
         scan = database.scan(split.filter, start=split.start, end=split.end, streams=split.streams)
         for batch in scan.batches(BATCH_ROWS, bytes_max=BATCH_BYTES_MAX):
-            columns = pa.record_batch(batch).columns
-            yield pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+            yield to_arrow(batch)
 
 
 def read_dataframe(
@@ -113,10 +109,10 @@ def read_dataframe(
     """
     splits = plan(path, filter, start=start, end=end, tasks=_tasks(spark, tasks))
     if not splits:
-        return spark.createDataFrame([], _DDL)
+        return spark.createDataFrame([], DDL)
     rows = [(pickle.dumps(split),) for split in splits]
     frame = spark.createDataFrame(spark.sparkContext.parallelize(rows, len(rows)), "split binary")
-    return frame.mapInArrow(_read_pickled, _DDL)
+    return frame.mapInArrow(_read_pickled, DDL)
 
 
 def read_rdd(

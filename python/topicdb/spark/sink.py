@@ -25,6 +25,7 @@ from pyspark.sql.datasource import (
 
 import topicdb
 from topicdb import jobs
+from topicdb.spark.columns import check_columns, located
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -32,12 +33,6 @@ if TYPE_CHECKING:
     from topicdb.spark.options import WriteOptions
 
 _logger = logging.getLogger(__name__)
-COLUMNS = {
-    "topic": ("string",),
-    "timestamp": ("timestamp", "bigint"),
-    "value": ("binary", "string"),
-}
-_OPTIONAL = {"timestamp"}
 _QUERY_ID = "sql.streaming.queryId"
 _RUN_ID = "spark.jobGroup.id"
 _BATCH_ID = "streaming.sql.batchId"
@@ -52,21 +47,12 @@ class TaskDone(WriterCommitMessage):
     staged: jobs.Staged
 
 
-def check_columns(schema: StructType) -> None:
-    """ValueError that names a column, what it should be and what it is."""
+def check_schema(schema: StructType) -> None:
+    """ValueError that names a column that is wrong."""
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     if len(types) < len(schema.fields):
         raise ValueError(f"columns: two have the same name, of {schema.names}")
-    for name, wanted in COLUMNS.items():
-        if name not in types and name not in _OPTIONAL:
-            raise ValueError(f"column {name!r} is missing; the data has {list(types)}")
-        if name in types and types[name] not in wanted:
-            raise ValueError(f"column {name!r}: expected {' or '.join(wanted)}, got {types[name]}")
-    for name in types:
-        if name not in COLUMNS:
-            raise ValueError(
-                f"column {name!r} is unknown: expected topic, timestamp and value; select them"
-            )
+    check_columns(types, needs_timestamp=False)
 
 
 def _complete(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
@@ -91,9 +77,7 @@ def _stage(
                 writer.append(batch)
             except (ValueError, TypeError) as error:
                 where = f"partition {_context().partitionId()}, rows from {seen}"
-                # Some of these classes take no single text.
-                kind = ValueError if isinstance(error, UnicodeError) else type(error)
-                raise kind(f"{where}: {error}") from None
+                raise located(error, where) from None
             seen += batch.num_rows
     staged = writer.staged
     counted = jobs.Staged(staged.file, staged.messages, staged.bytes, staged.malformed + without)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource
 
+from topicdb.spark.columns import DDL
+
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from topicdb.spark.options import WriteOptions
-
-SCHEMA = "topic string, timestamp timestamp, value binary"
 
 
 class TopicDBDataSource(DataSource):
@@ -22,7 +22,7 @@ class TopicDBDataSource(DataSource):
         return "topicdb"
 
     def schema(self) -> str:
-        return SCHEMA
+        return DDL
 
     def reader(self, schema: StructType) -> Any:
         from topicdb.spark.batch import BatchReader
@@ -50,7 +50,7 @@ class TopicDBDataSource(DataSource):
 
     def _write_options(self, schema: StructType, overwrite: bool) -> WriteOptions:
         from topicdb.spark.options import write_options
-        from topicdb.spark.sink import check_columns, check_database
+        from topicdb.spark.sink import check_database, check_schema
 
         if overwrite:
             raise ValueError(
@@ -58,7 +58,7 @@ class TopicDBDataSource(DataSource):
                 "what shall go with Database.delete, and use mode append"
             )
         options = write_options(self.options)
-        check_columns(schema)
+        check_schema(schema)
         check_database(options.path)
         return options
 
@@ -66,4 +66,4 @@ class TopicDBDataSource(DataSource):
 def _check_schema(schema: StructType) -> None:
     columns = [(field.name, field.dataType.simpleString()) for field in schema.fields]
     if columns != [("topic", "string"), ("timestamp", "timestamp"), ("value", "binary")]:
-        raise ValueError(f"schema: format('topicdb') gives {SCHEMA}; leave out .schema(…)")
+        raise ValueError(f"schema: format('topicdb') gives {DDL}; leave out .schema(…)")

@@ -22,7 +22,8 @@ from pyspark.sql.streaming.datasource import (
 
 import topicdb
 from topicdb.scan import BATCH_BYTES_MAX
-from topicdb.spark.batch import BATCH_ROWS, PARTITION_BYTES_MIN, to_arrow
+from topicdb.spark.batch import BATCH_ROWS, PARTITION_BYTES_MIN
+from topicdb.spark.columns import to_arrow
 from topicdb.spark.options import (
     EARLIEST,
     LATEST,

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 import topicdb
 from topicdb.database import Durability
+from topicdb.spark.columns import check_columns, located
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -32,8 +33,6 @@ _RESULT_SCHEMA = pa.schema(
     [("shard", pa.int32()), ("messages", pa.int64()), ("serial", pa.int64())]
 )
 _RESULT_DDL = "shard int, messages bigint, serial bigint"
-_TIMESTAMP_TYPES = ("timestamp", "bigint")
-_VALUE_TYPES = ("binary", "string")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class PartitionWriter:
             receipt = self._database.append(messages)
         except (ValueError, TypeError) as error:
             where = f"shard {done.shard}, rows from {done.messages} of its partition"
-            raise _named(error)(f"{where}: {error}") from None
+            raise located(error, where) from None
         serial = receipt.serials.get(done.shard, done.serial)
         self.written = ShardWritten(done.shard, done.messages + receipt.count, serial)
 
@@ -119,7 +118,7 @@ def write_dataframe(
     """
     from pyspark.sql import functions as F  # noqa: N812 - the name Spark users know
 
-    _check_columns(dataframe)
+    check_columns(dict(dataframe.dtypes), needs_timestamp=True)
     path = os.path.abspath(path)  # tasks may run in another directory
     shards = _shards_of(path)
     rows = dataframe.select("topic", "timestamp", F.col("value").cast("binary").alias("value"))
@@ -151,26 +150,6 @@ def write_rdd(
     return _total(
         keyed.partitionBy(shards, lambda shard: shard).mapPartitionsWithIndex(write).collect()
     )
-
-
-def _named(error: Exception) -> type[Exception]:
-    """The class to raise again with more text: UnicodeError's children take no single text."""
-    return ValueError if isinstance(error, UnicodeError) else type(error)
-
-
-def _check_columns(dataframe: DataFrame) -> None:
-    types = dict(dataframe.dtypes)
-    wanted = {"topic": ("string",), "timestamp": _TIMESTAMP_TYPES, "value": _VALUE_TYPES}
-    for column, allowed in wanted.items():
-        if column not in types:
-            raise ValueError(f"column {column!r} is missing; the DataFrame has {list(types)}")
-        if types[column] not in allowed:
-            raise ValueError(
-                f"column {column!r}: expected {' or '.join(allowed)}, got {types[column]}"
-            )
-    for column in types:
-        if column not in wanted:
-            raise ValueError(f"column {column!r} is unknown: expected topic, timestamp and value")
 
 
 def _shards_of(path: str) -> int:
