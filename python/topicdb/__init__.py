@@ -31,9 +31,10 @@ from topicdb._core import (
     topic_matches,
 )
 from topicdb._types import Message, Page, Receipt, Slice
-from topicdb.database import Database, open
+from topicdb.database import Database
 from topicdb.forward.forwarder import Forwarder
 from topicdb.map import Map
+from topicdb.opening import open
 from topicdb.queue import Cursor, Drop, Queue, QueueReceipt
 from topicdb.scan import Scan
 from topicdb.tail import Tail

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from types import TracebackType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from topicdb import _core
 from topicdb._core import QueueBudget
+from topicdb.closing import Closing
 from topicdb.times import timeout_us
 
 Mode: TypeAlias = Literal["memory", "disk", "offload", "volatile"]
@@ -235,7 +235,7 @@ class Cursor(Consumer):
         return f"<topicdb.Cursor {self.name!r}>"
 
 
-class Queue(Consumer):
+class Queue(Consumer, Closing):
     """A buffer queue of byte strings. Thread-safe; use it in ``with``.
 
     Its own ``pop``, ``ack``, … are those of the cursor ``"default"``.
@@ -373,17 +373,6 @@ class Queue(Consumer):
     def close(self) -> None:
         """Saves what is to be kept, and waits for calls in flight. May be repeated."""
         self._queue.close()
-
-    def __enter__(self) -> Queue:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         state = " (closed)" if self.closed else ""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator as _Iterator
-from types import TracebackType
 
 from topicdb import _core
 from topicdb._types import Message
+from topicdb.closing import Closing
 from topicdb.scan import BATCH_BYTES_MAX, BATCH_ROWS, check_batch_limits
 
 
-class Tail:
+class Tail(Closing):
     """Messages in the order in which they were committed; made by ``Database.tail``.
 
     Each message that matches comes exactly once: first those that are stored, then those that are
@@ -55,14 +55,3 @@ class Tail:
     def close(self) -> None:
         """Frees what it holds. May be repeated."""
         self._core.close()
-
-    def __enter__(self) -> Tail:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

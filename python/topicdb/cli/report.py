@@ -15,8 +15,8 @@ from rich.tree import Tree
 
 import topicdb
 from topicdb.cli.output import printable, time_text
-from topicdb.database import KEEP_FOREVER
 from topicdb.jobs import Applied
+from topicdb.opening import KEEP_FOREVER
 from topicdb.queue_files import QueueInfo
 
 _WIDTH_OF_FILES = 10_000  # nothing is cut when the output is no terminal

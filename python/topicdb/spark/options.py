@@ -249,33 +249,34 @@ def _unknown(key: str, option: Option | None, use: Use) -> str:
     return f"option {option.name!r} is not for {kind}, which takes {names}"
 
 
-@dataclass(frozen=True)
-class BatchOptions:
-    """What a batch read is asked for."""
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """What every read is asked for. ``start``: µs."""
 
     path: str
     filters: list[str] | None
     start: int | None
+    partitions_min: int
+    fail_on_data_loss: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchOptions(ReadOptions):
+    """What a batch read is asked for: commits after ``after``, up to ``until``, by shard."""
+
     end: int | None
     after: Serials
     until: Serials
-    partitions_min: int
-    fail_on_data_loss: bool
     pushdown: bool
 
 
-@dataclass(frozen=True)
-class StreamOptions:
+@dataclass(frozen=True, kw_only=True)
+class StreamOptions(ReadOptions):
     """What a stream read is asked for."""
 
-    path: str
-    filters: list[str] | None
-    start: int | None
     starting: str | Serials
     messages_max: int | None
     bytes_max: int | None
-    partitions_min: int
-    fail_on_data_loss: bool
 
 
 @dataclass(frozen=True)
@@ -293,6 +294,16 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     return WriteOptions(values["path"], values.get("mode", False), values.get("commitTimeout", 60))
 
 
+def _read_options(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "path": values["path"],
+        "filters": values.get("topicFilter"),
+        "start": values.get("startingTimestamp"),
+        "partitions_min": values.get("minPartitions", 1),
+        "fail_on_data_loss": values.get("failOnDataLoss", True),
+    }
+
+
 def batch_options(options: Mapping[str, str]) -> BatchOptions:
     """ValueError as ``parse``."""
     values = parse(options, "batch")
@@ -302,15 +313,11 @@ def batch_options(options: Mapping[str, str]) -> BatchOptions:
         name = "startingOffsets" if after == LATEST else "endingOffsets"
         raise ValueError(f"option {name}: a batch read from there has no messages")
     return BatchOptions(
-        values["path"],
-        values.get("topicFilter"),
-        values.get("startingTimestamp"),
-        values.get("endingTimestamp"),
-        {} if after == EARLIEST else after,
-        {} if until == LATEST else until,
-        values.get("minPartitions", 1),
-        values.get("failOnDataLoss", True),
-        values.get("pushdown", True),
+        **_read_options(values),
+        end=values.get("endingTimestamp"),
+        after={} if after == EARLIEST else after,
+        until={} if until == LATEST else until,
+        pushdown=values.get("pushdown", True),
     )
 
 
@@ -324,14 +331,10 @@ def stream_options(options: Mapping[str, str]) -> StreamOptions:
         if one in values and other in values:
             raise ValueError(f"options {one} and {other}: give one of them, not both")
     return StreamOptions(
-        values["path"],
-        values.get("topicFilter"),
-        values.get("startingTimestamp"),
-        values.get("startingOffsets", LATEST),
-        values.get("maxMessagesPerTrigger"),
-        values.get("maxBytesPerTrigger"),
-        values.get("minPartitions", 1),
-        values.get("failOnDataLoss", True),
+        **_read_options(values),
+        starting=values.get("startingOffsets", LATEST),
+        messages_max=values.get("maxMessagesPerTrigger"),
+        bytes_max=values.get("maxBytesPerTrigger"),
     )
 
 

@@ -1,0 +1,134 @@
+"""``topicdb.open``, and what its options mean to the core."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Literal
+
+from topicdb import _core
+from topicdb.database import Database, Durability
+from topicdb.times import duration_us
+
+KEEP_FOREVER = 0
+NO_QUOTA = 0
+
+
+def open(
+    path: str | os.PathLike[str],
+    *,
+    mode: Literal["rw", "r"] = "rw",
+    shards: int | None = None,
+    layout: Literal["columnar", "skipstream"] | None = None,
+    timestamp_bytes: Literal[0, 8] | None = None,
+    structures: Sequence[str] | None = None,
+    thresholds: Sequence[int] | None = None,
+    retention: Mapping[str, str | timedelta | None] | None = None,
+    durability: Durability = "os",
+    only_shards: Sequence[int] | None = None,
+    cache_bytes: int = 32 << 20,
+    write_buffer_bytes: int = 64 << 20,
+    seal_bytes: int = 16 << 20,
+    learning: Literal["adaptive", "base"] = "adaptive",
+    streams_max: int = 4096,
+    flush_interval: str | timedelta = "10ms",
+    idle_flush_interval: str | timedelta = "1ms",
+    max_pending: int = 10_000,
+    max_pending_bytes: int = 64 << 20,
+    conflict_window: str | timedelta = "5s",
+    quota_bytes: int | None = None,
+) -> Database:
+    """Opens the database at ``path``, or creates it there (``mode="rw"``) with the given schema.
+
+    The schema is fixed at creation; what is given later must agree with what is stored.
+
+    Schema (``None``: as stored, or the default for a new database):
+        shards: number of shards, 1 to 1,024 (default 1). One process writes a shard.
+        layout: ``"columnar"`` (the default: for messages, which are all kept) or ``"skipstream"``
+            (for state: the same topic and timestamp overwrites).
+        timestamp_bytes: 8, or 0 for a pure map of topics (every timestamp is then 0).
+        structures: hints, such as ``["metrics/+/cpu/#"]``: levels known to vary.
+        thresholds: distinct words a level may have before it is taken to vary, by depth; the last
+            one repeats (default ``[100, 10]``).
+        retention: topic filter to age (``"7d"``, a timedelta, or None for "keep"). The first filter
+            that matches a topic decides its retention class; what none matches is kept. Nothing
+            goes by itself: call ``rotate`` and ``expire`` on a schedule.
+    Settings of this handle:
+        durability: the default of ``append``. ``"none"`` survives close, ``"os"`` ``kill -9``,
+            ``"disk"`` a power cut.
+        only_shards: open these shards only; other processes may write the others.
+        cache_bytes, write_buffer_bytes: memory for reads, and for writes before they go to files.
+        seal_bytes: layout columnar: messages of a slab that are kept as they came, before they are
+            sorted, compressed and indexed in the background. Reading takes longest there.
+        learning, streams_max: how structures are learned: ``"adaptive"``, within a budget of
+            streams for each slab, and anew whenever a generation is closed; or ``"base"``, by
+            thresholds alone.
+        flush_interval, idle_flush_interval: asynchronous appends gather until the oldest has waited
+            for the first, or none came for the second. Others are written at once.
+        max_pending, max_pending_bytes: commits that may wait in a shard; who brings more waits.
+        conflict_window: a transaction that writes must not be open for longer.
+        quota_bytes: while the open shards have so many bytes on disk (measured once a second),
+            what adds data raises QuotaError; deletes pass. None: no limit.
+
+    Raises:
+        NotFoundError: ``mode="r"`` and nothing is there. CorruptionError: something else is there,
+        or it is damaged. SchemaError: the arguments disagree with what is stored, are malformed, or
+        a newer TopicDB wrote it. LockedError: another process (its pid is named) writes it.
+
+    The handle may be used from many threads, not in a forked child. Close it, or use ``with``.
+    """
+    if mode not in ("rw", "r"):
+        raise ValueError(f"mode: expected 'rw' or 'r', got {mode!r}")
+    core = _core.Database.open(
+        os.fspath(path),
+        read_only=mode == "r",
+        only_shards=only_shards,
+        durability=durability,
+        cache_bytes=cache_bytes,
+        write_buffer_bytes=write_buffer_bytes,
+        seal_bytes=seal_bytes,
+        learning=learning,
+        streams_max=streams_max,
+        shards=shards,
+        layout=layout,
+        timestamp_bytes=timestamp_bytes,
+        structures=structures,
+        thresholds=thresholds,
+        retention=_retention_classes(retention),
+        commit=(
+            duration_us(flush_interval, what="flush_interval"),
+            duration_us(idle_flush_interval, what="idle_flush_interval"),
+            duration_us(conflict_window, what="conflict_window"),
+            max_pending,
+            max_pending_bytes,
+        ),
+        quota_bytes=_quota(quota_bytes),
+    )
+    return Database(core)
+
+
+def _quota(quota_bytes: int | None) -> int:
+    if quota_bytes is None:
+        return NO_QUOTA
+    if quota_bytes < 1:
+        raise ValueError(f"quota_bytes: expected at least 1, or None, got {quota_bytes}")
+    return quota_bytes
+
+
+def _retention_classes(
+    retention: Mapping[str, str | timedelta | None] | None,
+) -> list[tuple[str, int]] | None:
+    """(filter, age in µs) in the order given; 0 keeps for ever."""
+    if retention is None:
+        return None
+    try:
+        return [
+            (
+                filter,
+                KEEP_FOREVER if age is None else duration_us(age, what=f"retention[{filter!r}]"),
+            )
+            for filter, age in retention.items()
+        ]
+    except ValueError as error:
+        raise _core.SchemaError(str(error)) from None
