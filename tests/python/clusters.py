@@ -1,0 +1,155 @@
+"""Spark processes that tests start, look at and kill."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+import pyspark
+
+DRIVER = Path(__file__).with_name("spark_driver.py")
+GONE_SECONDS = 60
+
+
+class Driver:
+    """``spark_driver.py`` and all that it starts; killed at the end if it still runs."""
+
+    def __init__(self, home: Path, master: str, *arguments: object) -> None:
+        self._log = (home / "driver.log").open("a+")
+        self._process = subprocess.Popen(
+            [sys.executable, str(DRIVER), master, *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            env={**os.environ, "SPARK_HOME": str(home)},
+            start_new_session=True,  # the JVM is in its group
+        )
+
+    def await_line(self, start: str) -> list[str]:
+        """Lines that it prints until one that begins with ``start``, which is the last."""
+        assert self._process.stdout is not None
+        lines: list[str] = []
+        while not lines or not lines[-1].startswith(start):
+            line = self._process.stdout.readline()
+            if not line:
+                self._log.seek(0)
+                raise AssertionError(f"no {start!r}; got {lines}:\n{self._log.read()[-4000:]}")
+            lines.append(line.rstrip("\n"))
+        return lines
+
+    def finish(self) -> list[str]:
+        """What it prints until its end, which has to be a good one."""
+        assert self._process.stdout is not None
+        lines = self._process.stdout.read().splitlines()
+        self._log.seek(0)
+        assert self._process.wait(GONE_SECONDS) == 0, f"{lines}:\n{self._log.read()[-4000:]}"
+        return lines
+
+    def processes(self, part: str) -> list[int]:
+        """What it has started, directly or not, with ``part`` in the command line."""
+        return [pid for pid in _descendants(self._process.pid) if part in _command(pid)]
+
+    def kill(self) -> None:
+        """kill -9 of the driver and its JVM; waits until all that they had started is gone."""
+        started = _descendants(self._process.pid)
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        until = time.monotonic() + GONE_SECONDS
+        while any(_command(pid) for pid in started):
+            assert time.monotonic() < until, [_command(pid) for pid in started]
+            time.sleep(0.05)
+
+    def close(self) -> None:
+        self.kill()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._log.close()
+
+
+@contextmanager
+def driver(home: Path, master: str, *arguments: object) -> Iterator[Driver]:
+    started = Driver(home, master, *arguments)
+    try:
+        yield started
+    finally:
+        started.close()
+
+
+def spark_home(place: Path) -> Path:
+    """A SPARK_HOME whose working files go to ``place``, not into the installed package."""
+    installed = Path(pyspark.__file__).parent
+    place.mkdir()
+    for name in ("bin", "jars", "python"):
+        if (installed / name).exists():
+            (place / name).symlink_to(installed / name)
+    return place
+
+
+@contextmanager
+def standalone(home: Path, hosts: list[str]) -> Iterator[str]:
+    """A cluster with a worker on each of the hosts; gives its master's address."""
+    with (home / "cluster.log").open("w+") as log:
+        processes = [_daemon(home, "master.Master", log, "--host", "127.0.0.1", "--port", "0")]
+        try:
+            address = _await_text(log, "Starting Spark master at ")
+            for host in hosts:
+                where = ("--host", host, "--cores", "1", "--memory", "1g")
+                directory = ("--work-dir", str(home / f"work-{host}"))
+                processes.append(_daemon(home, "worker.Worker", log, *where, *directory, address))
+            for host in hosts:
+                _await_text(log, f"Registering worker {host}")
+            yield address
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+
+
+def _daemon(home: Path, name: str, log: IO[str], *arguments: str) -> subprocess.Popen[bytes]:
+    command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"]
+    return subprocess.Popen(
+        [*command, "--webui-port", "0", *arguments],
+        stdout=log,
+        stderr=log,
+        env={**os.environ, "SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m"},
+    )
+
+
+def _await_text(log: IO[str], start: str) -> str:
+    """The word that follows ``start`` in what is logged."""
+    until = time.monotonic() + GONE_SECONDS
+    while True:
+        log.seek(0)
+        text = log.read()
+        if start in text:
+            return text.split(start, 1)[1].split()[0] if start.endswith(" ") else start
+        assert time.monotonic() < until, text
+        time.sleep(0.1)
+
+
+def _descendants(root: int) -> list[int]:
+    parents = {}
+    for entry in os.listdir("/proc"):
+        with suppress(OSError, ValueError):
+            # The name is in parentheses and may have blanks; the parent is the second field behind.
+            stat = Path(f"/proc/{int(entry)}/stat").read_text().rpartition(")")[2]
+            parents[int(entry)] = int(stat.split()[1])
+    found = [root]
+    for pid in found:
+        found += [child for child, parent in parents.items() if parent == pid]
+    return found[1:]
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""

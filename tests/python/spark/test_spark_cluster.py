@@ -1,0 +1,178 @@
+"""Spark with real executors and workers, of which any may be killed. What a streaming query reads
+from one database and writes to another has to be equal in the end, message by message.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from clusters import Driver, driver, spark_home, standalone
+
+import topicdb
+
+ROUNDS = int(os.environ.get("TOPICDB_CRASH_ROUNDS", "2"))
+EXECUTOR = "CoarseGrainedExecutorBackend"
+PYTHON = "-m pyspark."  # workers of tasks, the one that plans the stream, and the daemon
+pytestmark = pytest.mark.timeout(600 + 60 * ROUNDS)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return spark_home(tmp_path / "spark")
+
+
+def stored(path: Path) -> Counter[tuple[str, int, bytes]]:
+    with topicdb.open(path, mode="r") as database:
+        return Counter((m.topic, m.timestamp, m.value) for m in database.scan("#"))
+
+
+@contextmanager
+def appending(database: topicdb.Database) -> Iterator[None]:
+    """Commits that go on, ten in a second, of 50 messages each."""
+    ended = threading.Event()
+
+    def append() -> None:
+        serial = 0
+        while not ended.wait(0.1):
+            rows = [(f"m/{i % 13}/x", i, b"%d" % i) for i in range(serial, serial + 50)]
+            database.append(rows)
+            serial += 50
+
+    thread = threading.Thread(target=append)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+class Copying:
+    """What a query copies: a database that grows, to one that has an owner or none."""
+
+    def __init__(self, directory: Path, home: Path, master: str, *, owned: bool) -> None:
+        self._source, self._target = directory / "source", directory / "target"
+        self._stop = directory / "stop"
+        self._arguments = (self._source, self._target, directory / "checkpoint", self._stop)
+        self._home, self._master = home, master
+        topicdb.open(self._source, shards=3).close()
+        topicdb.open(self._target, shards=2).close()
+        self._owner = ExitStack()
+        if owned:
+            self._owner.enter_context(topicdb.open(self._target))
+        self._appending = ExitStack()
+        self._appending.enter_context(
+            appending(self._appending.enter_context(topicdb.open(self._source)))
+        )
+
+    def __enter__(self) -> Copying:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._appending.close()
+        self._owner.close()
+
+    def driver(self) -> AbstractContextManager[Driver]:
+        """Begins or goes on."""
+        return driver(self._home, self._master, "copy", *self._arguments)
+
+    def finish(self, last: Driver) -> list[str]:
+        """Lets it copy what is left, and compares. Gives what the driver printed."""
+        self._appending.close()
+        self._stop.touch()
+        lines = last.finish()
+        self._owner.close()
+        topicdb.open(self._target).close()  # applies what is committed, sweeps the rest
+        want, found = stored(self._source), stored(self._target)
+        assert found == want
+        assert set(found.values()) == {1}
+        assert os.listdir(self._target / "jobs") == []
+        return lines
+
+
+def kill_one(running: Driver, part: str, chance: random.Random) -> bool:
+    """Whether there was one to be killed."""
+    found = running.processes(part)
+    if found:
+        with suppress(ProcessLookupError):
+            os.kill(chance.choice(found), signal.SIGKILL)
+    return bool(found)
+
+
+def kill_at_random(running: Driver, part: str, pause_max_s: float) -> None:
+    chance = random.Random(ROUNDS)
+    for _ in range(ROUNDS):
+        time.sleep(chance.uniform(0.2, pause_max_s))
+        until = time.monotonic() + 60
+        while not kill_one(running, part, chance):
+            assert time.monotonic() < until, f"no {part}"
+            time.sleep(0.05)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("owned", [False, True], ids=["alone", "with an owner"])
+def test_killed_drivers(tmp_path: Path, home: Path, owned: bool) -> None:
+    """Between the commit here and Spark's own, among other moments."""
+    chance = random.Random(3)
+    with Copying(tmp_path, home, "local[2]", owned=owned) as copying:
+        for _ in range(ROUNDS // 2):
+            with copying.driver() as running:
+                running.await_line("query")
+                time.sleep(chance.uniform(0, 6))
+                running.kill()
+        with copying.driver() as running:
+            copying.finish(running)
+
+
+@pytest.mark.crash
+def test_killed_python_workers(tmp_path: Path, home: Path) -> None:
+    with (
+        Copying(tmp_path, home, "local[2,8]", owned=True) as copying,
+        copying.driver() as running,
+    ):
+        running.await_line("query")
+        kill_at_random(running, PYTHON, pause_max_s=3)
+        copying.finish(running)
+
+
+@pytest.mark.crash
+def test_killed_executors(tmp_path: Path, home: Path) -> None:
+    with (
+        Copying(tmp_path, home, "local-cluster[2,1,1024]", owned=False) as copying,
+        copying.driver() as running,
+    ):
+        running.await_line("query")
+        kill_at_random(running, EXECUTOR, pause_max_s=8)  # one starts for some seconds
+        copying.finish(running)
+
+
+def saved_once(directory: Path, home: Path, master: str) -> set[str]:
+    """Attempts of the six tasks, as partition-attempt."""
+    target, attempts = directory / "db", directory / "attempts"
+    attempts.mkdir()
+    topicdb.open(target, shards=3).close()
+    with driver(home, master, "save", target, 3_000, 6, attempts) as running:
+        assert running.finish() == ["saved"]
+    assert stored(target) == Counter((f"m/{i % 7}", i, b"%d" % i) for i in range(3_000))
+    assert os.listdir(target / "jobs") == []
+    return set(os.listdir(attempts))
+
+
+def test_tasks_that_fail_and_are_repeated(tmp_path: Path, home: Path) -> None:
+    attempts = saved_once(tmp_path, home, "local[2,4]")
+    assert attempts == {*(f"{task}-0" for task in range(6)), "0-1", "3-1"}
+
+
+def test_speculative_tasks(tmp_path: Path, home: Path) -> None:
+    """A task that stalls has a second attempt on another host, which wins; the first is killed."""
+    with standalone(home, ["127.0.0.2", "127.0.0.3"]) as master:
+        assert "0-1" in saved_once(tmp_path, home, master)

@@ -1,0 +1,123 @@
+"""A Spark driver in a process of its own, for tests that kill it or what it starts.
+
+``spark_driver.py MASTER copy SOURCE TARGET CHECKPOINT STOP``: follows a database into another by a
+streaming query, again and again, whatever fails, until the file STOP is there and all is copied.
+
+``spark_driver.py MASTER save TARGET ROWS TASKS ATTEMPTS``: writes rows in one job. Some tasks
+fail at their first attempt, or one stalls where Spark speculates. Attempts leave files in ATTEMPTS.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark import TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from topicdb.spark import register
+
+STALLS_SECONDS = 60
+
+
+def session(master: str) -> SparkSession:
+    """One that fits where tests run: little memory, nothing but the loopback."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    spark = (
+        SparkSession.builder.master(master)
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.executor.memory", "512m")
+        .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+        .config("spark.deploy.maxExecutorRetries", "-1")
+        .config("spark.task.maxFailures", "8")
+        .config("spark.speculation", str(master.startswith("spark:")).lower())
+        .config("spark.speculation.minTaskRuntime", "1s")
+        .config("spark.speculation.multiplier", "2")
+        .config("spark.speculation.quantile", "0.5")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    register(spark)
+    return spark
+
+
+def copy(spark: SparkSession, source: str, target: str, checkpoint: str, stop: str) -> None:
+    while True:
+        last = Path(stop).exists()
+        try:
+            query = (
+                spark.readStream.format("topicdb")
+                .options(startingOffsets="earliest", maxMessagesPerTrigger="1500")
+                .load(source)
+                .writeStream.format("topicdb")
+                .option("checkpointLocation", checkpoint)
+                .trigger(availableNow=True)
+                .start(target)
+            )
+            print("query", flush=True)
+            query.awaitTermination()
+        except (PySparkException, Py4JJavaError) as error:  # the second, while it is planned
+            print("failed", str(error).splitlines()[0], flush=True)
+            continue
+        if last:
+            return
+
+
+def save(spark: SparkSession, target: str, rows: str, tasks: str, attempts: str) -> None:
+    stalls = spark.sparkContext.getConf().get("spark.speculation") == "true"
+
+    def messages(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        Path(attempts, f"{context.partitionId()}-{context.attemptNumber()}").touch()
+        for batch in batches:
+            number = batch.column("id").to_pylist()
+            yield pa.record_batch(
+                {
+                    "topic": [f"m/{i % 7}" for i in number],
+                    "timestamp": pa.array(number, pa.int64()),
+                    "value": [b"%d" % i for i in number],
+                }
+            )
+        # After all of its rows are staged, so that something is there to be stored twice.
+        if context.attemptNumber() == 0 and context.partitionId() % 3 == 0:
+            if not stalls:
+                raise RuntimeError("the first attempt fails")
+            if context.partitionId() == 0:  # one: the other core has to be free
+                time.sleep(STALLS_SECONDS)
+
+    (
+        spark.range(int(rows), numPartitions=int(tasks))
+        .mapInArrow(messages, "topic string, timestamp bigint, value binary")
+        .write.format("topicdb")
+        .mode("append")
+        .save(target)
+    )
+    print("saved", flush=True)
+
+
+def main() -> None:
+    logging.disable()  # what fails here fails on purpose
+    warnings.simplefilter("ignore")
+    master, work, *arguments = sys.argv[1:]
+    spark = session(master)
+    works: dict[str, Callable[..., None]] = {"copy": copy, "save": save}
+    works[work](spark, *arguments)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
