@@ -95,7 +95,17 @@ Result<Descriptor> Create(const std::string& path, const OpenOptions& options) {
 
 }  // namespace
 
+Result<Descriptor> FindDatabase(const std::string& path) {
+  OpenOptions existing;
+  existing.read_only = true;
+  return FindOrCreateDatabase(path, existing);
+}
+
 Result<Descriptor> FindOrCreateDatabase(const std::string& path, const OpenOptions& options) {
+  if (path.empty() || path.find('\0') != std::string::npos) {
+    return InvalidArgument("path: expected a path without NUL characters, got '" +
+                           path.substr(0, path.find('\0')) + "'");
+  }
   struct stat info{};
   const bool exists = stat(path.c_str(), &info) == 0;
   if (exists && !S_ISDIR(info.st_mode)) {

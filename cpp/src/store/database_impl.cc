@@ -14,11 +14,7 @@ namespace {
 // More would take a reader too much memory.
 constexpr std::size_t kSealedBytesMax = std::size_t{16} << 20;
 
-Status CheckOptions(const std::string& path, const OpenOptions& options) {
-  if (path.empty() || path.find('\0') != std::string::npos) {
-    return InvalidArgument("path: expected a path without NUL characters, got '" +
-                           path.substr(0, path.find('\0')) + "'");
-  }
+Status CheckOptions(const OpenOptions& options) {
   constexpr std::uint32_t kStreamsMin = 16;
   constexpr std::size_t kBytesMin = std::size_t{64} << 10;
   if (options.write_buffer_bytes < kBytesMin) {
@@ -101,7 +97,7 @@ DatabaseImpl::DatabaseImpl(std::shared_ptr<const ShardEnvironment> environment,
 
 Result<std::shared_ptr<DatabaseImpl>> DatabaseImpl::Open(const std::string& path,
                                                          const OpenOptions& options) {
-  TOPICDB_RETURN_IF_ERROR(CheckOptions(path, options));
+  TOPICDB_RETURN_IF_ERROR(CheckOptions(options));
   TOPICDB_ASSIGN_OR_RETURN(const Descriptor descriptor, FindOrCreateDatabase(path, options));
   TOPICDB_RETURN_IF_ERROR(CheckOnlyShards(options.only_shards, descriptor.schema.shards));
   auto environment = std::make_shared<ShardEnvironment>();

@@ -219,9 +219,7 @@ Result<JobReceipt> CommitJob(const std::string& path, const JobCommit& commit) {
   if (commit.sequence.empty() != (commit.number == 0)) {
     return InvalidArgument("number: a job of a sequence has one, from 1 on; others have none");
   }
-  OpenOptions existing;
-  existing.read_only = true;
-  TOPICDB_ASSIGN_OR_RETURN(const Descriptor descriptor, FindOrCreateDatabase(path, existing));
+  TOPICDB_ASSIGN_OR_RETURN(const Descriptor descriptor, FindDatabase(path));
   TOPICDB_ASSIGN_OR_RETURN(JobIntent intent, MakeIntent(path, commit, descriptor));
   JobReceipt receipt;
   receipt.messages = intent.messages;

@@ -278,9 +278,7 @@ Result<std::unique_ptr<StagedWriter>> StagedWriter::Open(const std::string& path
                                                          const std::string& job,
                                                          const StageOptions& options) {
   TOPICDB_RETURN_IF_ERROR(CheckJobName(job));
-  OpenOptions existing;
-  existing.read_only = true;
-  TOPICDB_ASSIGN_OR_RETURN(Descriptor descriptor, FindOrCreateDatabase(path, existing));
+  TOPICDB_ASSIGN_OR_RETURN(Descriptor descriptor, FindDatabase(path));
   TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, RetentionRules::Make(descriptor.schema.retention));
   TOPICDB_ASSIGN_OR_RETURN(std::string directory, MakeJobDirectory(path, job));
   return std::unique_ptr<StagedWriter>(new StagedWriter(std::make_unique<Impl>(
