@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <chrono>
-#include <filesystem>
 #include <thread>
 
 #include "base/files.h"
@@ -58,9 +57,7 @@ Result<std::unique_ptr<FileLock>> LockCreation(const std::string& path) {
 }
 
 Status CreateShards(const std::string& path, const Descriptor& descriptor) {
-  std::error_code error;
-  std::filesystem::remove_all(path + "/shards", error);
-  if (error) return ErrnoFault("removing", path + "/shards", error.value());
+  TOPICDB_RETURN_IF_ERROR(RemoveTree(path + "/shards"));
   TOPICDB_RETURN_IF_ERROR(MakeDirectory(path + "/shards"));
   auto environment = std::make_shared<ShardEnvironment>();
   environment->database_path = path;

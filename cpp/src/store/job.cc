@@ -2,10 +2,7 @@
 
 #include "topicdb/job.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <set>
 #include <thread>
@@ -58,14 +55,10 @@ Status CheckSize(const std::map<std::uint32_t, std::uint64_t>& bytes_by_shard,
 }
 
 Status CheckPart(const StagedPart& part, const std::string& directory, const Schema& schema) {
-  const std::string file = directory + "/" + part.pages_file;
-  struct stat info{};
-  if (stat(file.c_str(), &info) != 0 ||
-      static_cast<std::uint64_t>(info.st_size) != part.pages_file_bytes) {
-    return Corruption(file + " is missing or cut off");
-  }
+  TOPICDB_RETURN_IF_ERROR(CheckPagesFile(directory, part));
   if (part.shard < schema.shards) return Status::Ok();
-  return Corruption(file + " is for a shard that the database does not have");
+  return Corruption(directory + "/" + part.pages_file +
+                    " is for a shard that the database does not have");
 }
 
 // Checks all that tasks have staged, so that nothing can go wrong once the intent is written.
@@ -246,10 +239,7 @@ Status AbortJob(const std::string& path, const std::string& job) {
   const bool is_committed = std::any_of(intents.begin(), intents.end(),
                                         [&](const JobIntent& intent) { return intent.job == job; });
   if (is_committed) return Status::Ok();
-  std::error_code error;
-  std::filesystem::remove_all(JobDirectory(path, job), error);
-  if (error) return ErrnoFault("removing", JobDirectory(path, job), error.value());
-  return Status::Ok();
+  return RemoveTree(JobDirectory(path, job));
 }
 
 }  // namespace topicdb

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
 #include <set>
 
 #include "base/clock.h"
@@ -62,12 +61,6 @@ std::string OutcomePath(const std::string& path, const JobIntent& intent, std::u
   char number[16];
   std::snprintf(number, sizeof number, "%04u", shard);
   return JobsDirectory(path) + "/" + intent.name + std::string(kOutcomeMark) + number;
-}
-
-Status RemoveTree(const std::string& path) {
-  std::error_code error;
-  std::filesystem::remove_all(path, error);
-  return error ? ErrnoFault("removing", path, error.value()) : Status::Ok();
 }
 
 bool IsDirectory(const std::string& path) {

@@ -1,5 +1,7 @@
 #include "store/staged_file.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -117,6 +119,14 @@ Status ForEachStagedBlock(const StagedPart& part,
     TOPICDB_RETURN_IF_ERROR(visit(block));
   }
   return decoder.Finished() ? Status::Ok() : Corruption("staged blocks are malformed");
+}
+
+Status CheckPagesFile(const std::string& directory, const StagedPart& part) {
+  const std::string path = directory + "/" + part.pages_file;
+  struct stat info{};
+  const bool whole = stat(path.c_str(), &info) == 0 &&
+                     static_cast<std::uint64_t>(info.st_size) == part.pages_file_bytes;
+  return whole ? Status::Ok() : Corruption(path + " is missing or cut off");
 }
 
 std::string EncodeStagedFile(const StagedFile& file) {
