@@ -11,9 +11,6 @@ namespace topicdb {
 
 namespace {
 
-// More would take a reader too much memory.
-constexpr std::size_t kSealedBytesMax = std::size_t{16} << 20;
-
 Status CheckOptions(const OpenOptions& options) {
   constexpr std::uint32_t kStreamsMin = 16;
   constexpr std::size_t kBytesMin = std::size_t{64} << 10;
@@ -44,9 +41,9 @@ SealLimits MakeSealLimits(std::size_t seal_bytes) {
   constexpr std::size_t kFreshBlocksMax = 1'024;
   constexpr std::size_t kBlockBytesMin = std::size_t{64} << 10;
   constexpr std::size_t kPageBytesMin = 64;
-  constexpr std::size_t kPageBytesMax = std::size_t{64} << 10;
-  return {seal_bytes, kFreshBlocksMax, std::clamp(seal_bytes, kBlockBytesMin, kSealedBytesMax),
-          std::clamp(seal_bytes / 256, kPageBytesMin, kPageBytesMax)};
+  return {seal_bytes, kFreshBlocksMax,
+          std::clamp(seal_bytes, kBlockBytesMin, SealLimits::kBlockBytesMax),
+          std::clamp(seal_bytes / 256, kPageBytesMin, SealLimits::kPageBytesMax)};
 }
 
 // Names, sizes and times of the files that every commit and every change of files appends to; empty

@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/fork_guard.h"
 #include "base/mutex.h"
+#include "layout/layout.h"
 #include "rocks/pages_file.h"
 #include "store/create.h"
 #include "store/database_impl.h"
@@ -25,10 +26,6 @@ namespace topicdb {
 
 namespace {
 
-// As of sealed blocks, which they will be.
-constexpr std::size_t kBlockBytesMax = std::size_t{16} << 20;
-constexpr std::size_t kBlockRowsMax = 262'144;
-constexpr std::size_t kPageBytesMax = std::size_t{64} << 10;
 constexpr std::size_t kTopicCacheBytes = std::size_t{32} << 20;
 // Pages of one part are numbered from a random number with so many zero bits.
 constexpr unsigned kPartBits = 16;
@@ -164,8 +161,9 @@ class StagedWriter::Impl {
     Buffer& buffer = assigns ? route.part->assigned : route.part->given;
     TopicMark& mark = assigns ? route.assigned : route.given;
     StagedRows& rows = buffer.rows;
-    const bool is_full =
-        rows.rows.size() >= kBlockRowsMax || rows.bytes() + message.value.size() > kBlockBytesMax;
+    // It will be a sealed block as it is.
+    const bool is_full = rows.rows.size() >= SealLimits::kBlockRowsMax ||
+                         rows.bytes() + message.value.size() > SealLimits::kBlockBytesMax;
     if (is_full) TOPICDB_RETURN_IF_ERROR(WriteBlock(&buffer, route.part));
     if (buffer.number == 0) buffer.number = ++buffers_;
     if (mark.page != buffer.number) {
@@ -231,7 +229,7 @@ class StagedWriter::Impl {
       return part->pages->Put(key, page);
     };
     TOPICDB_RETURN_IF_ERROR(
-        StageBlock(buffer->rows, part->next_pages++, kPageBytesMax, put, &block));
+        StageBlock(buffer->rows, part->next_pages++, SealLimits::kPageBytesMax, put, &block));
     AppendStagedBlock(block, &part->staged);
     memory_ -= std::min(memory_,
                         buffer->rows.bytes() + buffer->rows.rows.size() * sizeof(StagedRows::Row));

@@ -213,7 +213,7 @@ bool Decode(std::string_view bytes, Placement* placement) {
   placement->serial = decoder.Varint();
   placement->time_shift = static_cast<std::int64_t>(decoder.Varint());
   const std::uint64_t groups = decoder.Varint();
-  if (placement->pages < kStagedPages || placement->serial == 0 || placement->time_shift < 0 ||
+  if (placement->pages < kStagedPagesMin || placement->serial == 0 || placement->time_shift < 0 ||
       groups == 0 || groups > body.size()) {
     return false;
   }

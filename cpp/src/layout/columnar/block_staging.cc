@@ -164,7 +164,7 @@ Status RemoveUnplaced(const RocksSource& source) {
   rocksdb::Status status;
   const std::unique_ptr<rocksdb::Iterator> pages(
       source.db->NewIterator(rocksdb::ReadOptions(), source.families.sealed));
-  pages->Seek(SealedPageKey(kStagedPages, 0));
+  pages->Seek(SealedPageKey(kStagedPagesMin, 0));
   while (status.ok() && pages->Valid()) {
     const auto number = ReadBig<std::uint64_t>(pages->key().ToStringView());
     if (placed.contains(number)) {
