@@ -1,9 +1,9 @@
 #include "store/database_impl.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <numeric>
 
+#include "rocks/file_state.h"
 #include "store/create.h"
 #include "store/scan_impl.h"
 
@@ -44,26 +44,6 @@ SealLimits MakeSealLimits(std::size_t seal_bytes) {
   return {seal_bytes, kFreshBlocksMax,
           std::clamp(seal_bytes, kBlockBytesMin, SealLimits::kBlockBytesMax),
           std::clamp(seal_bytes / 256, kPageBytesMin, SealLimits::kPageBytesMax)};
-}
-
-// Names, sizes and times of the files that every commit and every change of files appends to; empty
-// if they cannot be read. RocksDB's logs are preallocated without changing their size.
-std::string LogFiles(const std::string& directory) {
-  std::vector<std::string> files;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string name = entry->path().filename();
-    if (name != "CURRENT" && !name.starts_with("MANIFEST") && !name.ends_with(".log")) continue;
-    std::error_code gone;
-    files.push_back(name + " " + std::to_string(entry->file_size(gone)) + " " +
-                    std::to_string(entry->last_write_time(gone).time_since_epoch().count()));
-  }
-  if (error) return {};
-  std::sort(files.begin(), files.end());
-  std::string all;
-  for (const std::string& file : files) all += file + "\n";
-  return all;
 }
 
 Status CheckOnlyShards(const std::optional<std::vector<std::uint32_t>>& only_shards,
@@ -125,7 +105,10 @@ Status DatabaseImpl::OpenShards() {
   std::map<std::uint32_t, std::string> files;
   std::vector<std::shared_ptr<Shard>> shards;
   for (const std::uint32_t index : indexes) {
-    files[index] = LogFiles(Shard::DirectoryOf(environment_->database_path, index));
+    if (environment_->read_only) {  // for Refresh, which writing handles do not need
+      files[index] = rocks::StateOf(Shard::DirectoryOf(environment_->database_path, index),
+                                    rocks::StateFiles::kLogsToo);
+    }
     const auto found = known.find(index);
     if (found != known.end() && IsUnchanged(index, files[index])) {
       shards.push_back(found->second);
