@@ -229,7 +229,9 @@ Result<JobReceipt> CommitJob(const std::string& path, const JobCommit& commit) {
     receipt.serials.emplace_back(shard, outcome.serial);
     receipt.repeated = receipt.repeated && outcome.repeated;
   }
-  if (receipt.pending.empty()) TOPICDB_RETURN_IF_ERROR(RemoveApplied(path, intent));
+  // The job is committed and applied: files that cannot be removed now are no failure of it. A
+  // later opening sweeps them.
+  if (receipt.pending.empty()) RemoveApplied(path, intent).IgnoreError();
   return receipt;
 }
 
