@@ -102,8 +102,7 @@ std::unique_ptr<Database> Open(
   return Unwrap(WithoutGil([&] { return Database::Open(path, options); }));
 }
 
-py::dict SchemaOf(const Database& self) {
-  const Schema& schema = self.schema();
+py::dict AsDict(const Schema& schema) {
   py::dict retention;
   for (const RetentionClass& item : schema.retention) {
     retention[py::str(item.filter)] =
@@ -117,6 +116,10 @@ py::dict SchemaOf(const Database& self) {
   result["thresholds"] = schema.thresholds;
   result["retention"] = retention;
   return result;
+}
+
+py::dict ReadSchema(const std::string& path) {
+  return AsDict(Unwrap(WithoutGil([&] { return Database::ReadSchema(path); })));
 }
 
 void AddCounters(const ReadCounters& counters, py::dict* result) {
@@ -299,6 +302,7 @@ void RegisterDatabase(py::module_& module) {
 
   module.attr("FORMAT_VERSION") = kFormatVersion;
   module.attr("ROCKSDB_VERSION") = RocksDbVersion();
+  module.def("read_schema", &ReadSchema, py::arg("path"));
   py::class_<Database> type(module, "Database", "An open database.",
                             py::release_gil_before_calling_cpp_dtor());
   type.def_static("open", &Open, py::arg("path"), py::kw_only(), py::arg("read_only"),
@@ -308,7 +312,7 @@ void RegisterDatabase(py::module_& module) {
                   py::arg("timestamp_bytes"), py::arg("structures"), py::arg("thresholds"),
                   py::arg("retention"), py::arg("commit"), py::arg("quota_bytes"))
       .def_property_readonly("path", &Database::path)
-      .def_property_readonly("schema", &SchemaOf)
+      .def_property_readonly("schema", [](const Database& self) { return AsDict(self.schema()); })
       .def_property_readonly("closed", &Database::closed)
       .def("append_rows", &AppendRows, py::arg("rows"), py::arg("durability"))
       .def("append_arrow", &AppendArrow, py::arg("stream"), py::arg("durability"))

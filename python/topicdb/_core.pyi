@@ -202,6 +202,9 @@ class Completions:
         """Waits for outcomes of (token, receipt or error); empty when closed."""
     def close(self) -> None: ...
 
+def read_schema(path: str) -> dict[str, Any]:
+    """As ``Database.schema``, without opening a shard."""
+
 @final
 class Database:
     @staticmethod

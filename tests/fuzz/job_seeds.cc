@@ -40,6 +40,6 @@ int main(int count, char** arguments) {
   Write(directory, "outcome", 2, EncodeOutcome({300, true}));
   Write(directory, "placement", 3,
         Encode(columnar::Placement{
-            columnar::kStagedPages + 9, 300, 1'000, {{1, 7, {}}, {4, 8, {{"a/b", 9}}}}}));
+            kStagedPagesMin + 9, 300, 1'000, {{1, 7, {}}, {4, 8, {{"a/b", 9}}}}}));
   return 0;
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import shutil
 import threading
 import weakref
 from collections.abc import Callable
@@ -64,6 +65,16 @@ def test_a_closed_handle_still_says_what_it_was(db_path: Path) -> None:
     assert db.path == str(db_path)
     assert db.schema["shards"] == 2
     assert "closed" in repr(db)
+
+
+def test_the_schema_is_read_without_the_shards(db_path: Path, layout: Layout) -> None:
+    with pytest.raises(topicdb.NotFoundError):
+        topicdb._core.read_schema(str(db_path))
+    with topicdb.open(db_path, shards=2, layout=layout, retention={"a/#": None}) as db:
+        schema = db.schema
+    shutil.rmtree(db_path / "shards")
+    assert topicdb._core.read_schema(str(db_path)) == schema
+    assert schema["layout"] == layout
 
 
 def test_closing_twice_is_fine(db_path: Path) -> None:

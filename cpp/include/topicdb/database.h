@@ -186,6 +186,9 @@ class Database {
   // kNotFound, kCorruption, kSchema, kLocked, kInvalidArgument, kStorage.
   static Result<std::unique_ptr<Database>> Open(const std::string& path,
                                                 const OpenOptions& options);
+  // The schema of the database in directory `path`, without opening a shard. kNotFound,
+  // kCorruption, kSchema, kInvalidArgument, kStorage.
+  static Result<Schema> ReadSchema(const std::string& path);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
@@ -247,10 +250,10 @@ class Database {
   Result<std::unique_ptr<Tail>> NewTail(const std::vector<Filter>& filters,
                                         const TailOptions& options) const;
 
-  // Starts a new generation in every open shard, of one class (its filter) or of all.
   // The jobs that were applied, by shard and sequence. Those without a sequence are kept for a
   // week.
   Result<std::vector<JobInfo>> Jobs() const;
+  // Starts a new generation in every open shard, of one class (its filter) or of all.
   Status Rotate(const std::optional<std::string>& retention_class);
   Result<std::vector<SlabInfo>> Slabs() const;
   // kInvalidArgument for a current generation, kNotFound if there is no such slab.

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <set>
 #include <system_error>
 
@@ -117,6 +118,12 @@ Status WriteFileAtomically(const std::string& path, std::string_view content) {
 Status RemoveFile(const std::string& path) {
   if (unlink(path.c_str()) != 0) return ErrnoFault("removing", path, errno);
   return SyncDirectory(ParentOf(path));
+}
+
+Status RemoveTree(const std::string& path) {
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  return error ? ErrnoFault("removing", path, error.value()) : Status::Ok();
 }
 
 Status SyncDirectory(const std::string& path) {

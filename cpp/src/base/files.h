@@ -20,6 +20,8 @@ Result<std::string> ReadFile(const std::string& path, std::size_t bytes_max);
 // crash there is the old file or the new one, whole.
 Status WriteFileAtomically(const std::string& path, std::string_view content);
 Status RemoveFile(const std::string& path);
+// Removes a file, or a directory with all that is in it; fine if there is none. Not made durable.
+Status RemoveTree(const std::string& path);
 Status SyncDirectory(const std::string& path);
 // Makes one directory (not its parents); one that is there is fine.
 Status MakeDirectory(const std::string& path);

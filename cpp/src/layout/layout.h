@@ -188,6 +188,11 @@ class SlabRemover {
 
 // How much is sealed at a time.
 struct SealLimits {
+  // What no sealed block exceeds, whatever the limits say: a reader would need too much memory.
+  static constexpr std::size_t kBlockRowsMax = 262'144;
+  static constexpr std::size_t kBlockBytesMax = std::size_t{16} << 20;
+  static constexpr std::size_t kPageBytesMax = std::size_t{64} << 10;
+
   // Fresh blocks that may gather before they are sealed.
   std::size_t fresh_bytes_max;
   std::size_t fresh_blocks_max;

@@ -13,6 +13,10 @@
 
 namespace topicdb {
 
+// Pages of staged blocks are stored before a commit numbers their block: under numbers from here
+// on.
+inline constexpr std::uint64_t kStagedPagesMin = std::uint64_t{1} << 63;
+
 // A topic and the stream that the job would give it.
 struct StagedTopic {
   std::uint32_t group = 0;  // from 1
@@ -77,6 +81,4 @@ std::uint64_t StagedPagesOf(std::string_view key);
 Status ForEachStagedMessage(
     std::string_view page,
     const std::function<Status(std::string_view, std::int64_t, std::string_view)>& visit);
-inline constexpr std::uint64_t kStagedPagesMin = std::uint64_t{1} << 63;
-
 }  // namespace topicdb

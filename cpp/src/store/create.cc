@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <chrono>
-#include <filesystem>
 #include <thread>
 
 #include "base/files.h"
@@ -58,9 +57,7 @@ Result<std::unique_ptr<FileLock>> LockCreation(const std::string& path) {
 }
 
 Status CreateShards(const std::string& path, const Descriptor& descriptor) {
-  std::error_code error;
-  std::filesystem::remove_all(path + "/shards", error);
-  if (error) return ErrnoFault("removing", path + "/shards", error.value());
+  TOPICDB_RETURN_IF_ERROR(RemoveTree(path + "/shards"));
   TOPICDB_RETURN_IF_ERROR(MakeDirectory(path + "/shards"));
   auto environment = std::make_shared<ShardEnvironment>();
   environment->database_path = path;
@@ -95,7 +92,17 @@ Result<Descriptor> Create(const std::string& path, const OpenOptions& options) {
 
 }  // namespace
 
+Result<Descriptor> FindDatabase(const std::string& path) {
+  OpenOptions existing;
+  existing.read_only = true;
+  return FindOrCreateDatabase(path, existing);
+}
+
 Result<Descriptor> FindOrCreateDatabase(const std::string& path, const OpenOptions& options) {
+  if (path.empty() || path.find('\0') != std::string::npos) {
+    return InvalidArgument("path: expected a path without NUL characters, got '" +
+                           path.substr(0, path.find('\0')) + "'");
+  }
   struct stat info{};
   const bool exists = stat(path.c_str(), &info) == 0;
   if (exists && !S_ISDIR(info.st_mode)) {

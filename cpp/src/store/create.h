@@ -9,8 +9,12 @@
 
 namespace topicdb {
 
-// The descriptor of the database at `path`, which is created there unless options.read_only. A
-// directory that holds anything else is left as it is: kCorruption.
+// The descriptor of the database at `path`, which must be there; opens no shard. kNotFound, and
+// as below.
+Result<Descriptor> FindDatabase(const std::string& path);
+// The same with options.schema to agree with; but the database is created there unless
+// options.read_only. A directory that holds anything else is left as it is: kCorruption.
+// kInvalidArgument for a path that is none.
 Result<Descriptor> FindOrCreateDatabase(const std::string& path, const OpenOptions& options);
 
 }  // namespace topicdb

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rocks/rocks_compat.h"
+#include "store/create.h"
 #include "store/database_impl.h"
 #include "store/scan_impl.h"
 #include "store/tail_impl.h"
@@ -79,6 +80,11 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
                                                  const OpenOptions& options) {
   TOPICDB_ASSIGN_OR_RETURN(auto impl, DatabaseImpl::Open(path, options));
   return std::unique_ptr<Database>(new Database(std::move(impl)));
+}
+
+Result<Schema> Database::ReadSchema(const std::string& path) {
+  TOPICDB_ASSIGN_OR_RETURN(Descriptor descriptor, FindDatabase(path));
+  return std::move(descriptor.schema);
 }
 
 const std::string& Database::path() const { return impl_->environment().database_path; }

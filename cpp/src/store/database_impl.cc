@@ -1,9 +1,9 @@
 #include "store/database_impl.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <numeric>
 
+#include "rocks/file_state.h"
 #include "store/create.h"
 #include "store/scan_impl.h"
 
@@ -11,14 +11,7 @@ namespace topicdb {
 
 namespace {
 
-// More would take a reader too much memory.
-constexpr std::size_t kSealedBytesMax = std::size_t{16} << 20;
-
-Status CheckOptions(const std::string& path, const OpenOptions& options) {
-  if (path.empty() || path.find('\0') != std::string::npos) {
-    return InvalidArgument("path: expected a path without NUL characters, got '" +
-                           path.substr(0, path.find('\0')) + "'");
-  }
+Status CheckOptions(const OpenOptions& options) {
   constexpr std::uint32_t kStreamsMin = 16;
   constexpr std::size_t kBytesMin = std::size_t{64} << 10;
   if (options.write_buffer_bytes < kBytesMin) {
@@ -48,29 +41,9 @@ SealLimits MakeSealLimits(std::size_t seal_bytes) {
   constexpr std::size_t kFreshBlocksMax = 1'024;
   constexpr std::size_t kBlockBytesMin = std::size_t{64} << 10;
   constexpr std::size_t kPageBytesMin = 64;
-  constexpr std::size_t kPageBytesMax = std::size_t{64} << 10;
-  return {seal_bytes, kFreshBlocksMax, std::clamp(seal_bytes, kBlockBytesMin, kSealedBytesMax),
-          std::clamp(seal_bytes / 256, kPageBytesMin, kPageBytesMax)};
-}
-
-// Names, sizes and times of the files that every commit and every change of files appends to; empty
-// if they cannot be read. RocksDB's logs are preallocated without changing their size.
-std::string LogFiles(const std::string& directory) {
-  std::vector<std::string> files;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string name = entry->path().filename();
-    if (name != "CURRENT" && !name.starts_with("MANIFEST") && !name.ends_with(".log")) continue;
-    std::error_code gone;
-    files.push_back(name + " " + std::to_string(entry->file_size(gone)) + " " +
-                    std::to_string(entry->last_write_time(gone).time_since_epoch().count()));
-  }
-  if (error) return {};
-  std::sort(files.begin(), files.end());
-  std::string all;
-  for (const std::string& file : files) all += file + "\n";
-  return all;
+  return {seal_bytes, kFreshBlocksMax,
+          std::clamp(seal_bytes, kBlockBytesMin, SealLimits::kBlockBytesMax),
+          std::clamp(seal_bytes / 256, kPageBytesMin, SealLimits::kPageBytesMax)};
 }
 
 Status CheckOnlyShards(const std::optional<std::vector<std::uint32_t>>& only_shards,
@@ -101,7 +74,7 @@ DatabaseImpl::DatabaseImpl(std::shared_ptr<const ShardEnvironment> environment,
 
 Result<std::shared_ptr<DatabaseImpl>> DatabaseImpl::Open(const std::string& path,
                                                          const OpenOptions& options) {
-  TOPICDB_RETURN_IF_ERROR(CheckOptions(path, options));
+  TOPICDB_RETURN_IF_ERROR(CheckOptions(options));
   TOPICDB_ASSIGN_OR_RETURN(const Descriptor descriptor, FindOrCreateDatabase(path, options));
   TOPICDB_RETURN_IF_ERROR(CheckOnlyShards(options.only_shards, descriptor.schema.shards));
   auto environment = std::make_shared<ShardEnvironment>();
@@ -132,7 +105,10 @@ Status DatabaseImpl::OpenShards() {
   std::map<std::uint32_t, std::string> files;
   std::vector<std::shared_ptr<Shard>> shards;
   for (const std::uint32_t index : indexes) {
-    files[index] = LogFiles(Shard::DirectoryOf(environment_->database_path, index));
+    if (environment_->read_only) {  // for Refresh, which writing handles do not need
+      files[index] = rocks::StateOf(Shard::DirectoryOf(environment_->database_path, index),
+                                    rocks::StateFiles::kLogsToo);
+    }
     const auto found = known.find(index);
     if (found != known.end() && IsUnchanged(index, files[index])) {
       shards.push_back(found->second);

@@ -93,7 +93,7 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
 
   mutable Mutex shards_mutex_;
   std::vector<std::shared_ptr<Shard>> shards_ TOPICDB_GUARDED_BY(shards_mutex_);  // by index
-  // What their logs and manifests were just before they were opened.
+  // What their logs and manifests were just before they were opened; of a read-only handle.
   std::map<std::uint32_t, std::string> files_ TOPICDB_GUARDED_BY(shards_mutex_);
 
   Mutex jobs_mutex_;                     // before all others but lifecycle_

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "base/checked_record.h"
 #include "base/coding.h"
-#include "base/crc32.h"
 
 // docs/format.md, "Streams and iterators".
 namespace topicdb {
@@ -25,19 +25,9 @@ std::string Begin(std::uint8_t version, const DatabaseId& database, const SlabId
   return bytes;
 }
 
-std::string Seal(std::string bytes) {
-  AppendLittle<std::uint32_t>(&bytes, Crc32(bytes));
-  return bytes;
-}
-
-// The bytes before the checksum, behind the version; empty if version or checksum are wrong.
-std::string_view Unseal(std::string_view bytes, std::uint8_t version) {
-  if (bytes.size() < 1 + sizeof(std::uint32_t)) return {};
-  const std::string_view content = bytes.substr(0, bytes.size() - sizeof(std::uint32_t));
-  Decoder trailer(bytes.substr(content.size()));
-  if (trailer.Little<std::uint32_t>() != Crc32(content)) return {};
-  if (static_cast<std::uint8_t>(content.front()) != version) return {};
-  return content.substr(1);
+// The fields of what Begin has begun; empty if the bytes are damaged or of something else.
+std::string_view FieldsOf(std::string_view bytes, std::uint8_t version) {
+  return OpenRecord(bytes, std::string(1, static_cast<char>(version))).value_or(std::string_view());
 }
 
 std::uint32_t ReadU32(Decoder* decoder, bool* ok) {
@@ -85,11 +75,11 @@ std::string Stream::Encode() const {
   std::string bytes = Begin(kStreamVersion, database, slab, id);
   AppendPrefixed(&bytes, retention_class);
   AppendPrefixed(&bytes, structure);
-  return Seal(std::move(bytes));
+  return CloseRecord(std::move(bytes));
 }
 
 Result<Stream> Stream::Decode(std::string_view bytes) {
-  Decoder decoder(Unseal(bytes, kStreamVersion));
+  Decoder decoder(FieldsOf(bytes, kStreamVersion));
   Stream stream;
   bool ok = ReadPlace(&decoder, &stream.database, &stream.slab, &stream.id);
   stream.retention_class = decoder.Prefixed();
@@ -111,12 +101,12 @@ std::string Iterator::Encode() const {
   } else if (position.kind == Position::Kind::kAfterKey) {
     AppendPrefixed(&bytes, position.words);
   }
-  return Seal(std::move(bytes));
+  return CloseRecord(std::move(bytes));
 }
 
 Result<Iterator> Iterator::Decode(std::string_view bytes) {
   const Status fault = Corruption("these bytes are no saved iterator");
-  Decoder decoder(Unseal(bytes, kIteratorVersion));
+  Decoder decoder(FieldsOf(bytes, kIteratorVersion));
   Iterator iterator;
   if (!ReadPlace(&decoder, &iterator.database, &iterator.slab, &iterator.stream)) return fault;
   iterator.filter = decoder.Prefixed();

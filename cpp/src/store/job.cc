@@ -2,10 +2,7 @@
 
 #include "topicdb/job.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <set>
 #include <thread>
@@ -58,14 +55,10 @@ Status CheckSize(const std::map<std::uint32_t, std::uint64_t>& bytes_by_shard,
 }
 
 Status CheckPart(const StagedPart& part, const std::string& directory, const Schema& schema) {
-  const std::string file = directory + "/" + part.pages_file;
-  struct stat info{};
-  if (stat(file.c_str(), &info) != 0 ||
-      static_cast<std::uint64_t>(info.st_size) != part.pages_file_bytes) {
-    return Corruption(file + " is missing or cut off");
-  }
+  TOPICDB_RETURN_IF_ERROR(CheckPagesFile(directory, part));
   if (part.shard < schema.shards) return Status::Ok();
-  return Corruption(file + " is for a shard that the database does not have");
+  return Corruption(directory + "/" + part.pages_file +
+                    " is for a shard that the database does not have");
 }
 
 // Checks all that tasks have staged, so that nothing can go wrong once the intent is written.
@@ -219,9 +212,7 @@ Result<JobReceipt> CommitJob(const std::string& path, const JobCommit& commit) {
   if (commit.sequence.empty() != (commit.number == 0)) {
     return InvalidArgument("number: a job of a sequence has one, from 1 on; others have none");
   }
-  OpenOptions existing;
-  existing.read_only = true;
-  TOPICDB_ASSIGN_OR_RETURN(const Descriptor descriptor, FindOrCreateDatabase(path, existing));
+  TOPICDB_ASSIGN_OR_RETURN(const Descriptor descriptor, FindDatabase(path));
   TOPICDB_ASSIGN_OR_RETURN(JobIntent intent, MakeIntent(path, commit, descriptor));
   JobReceipt receipt;
   receipt.messages = intent.messages;
@@ -238,7 +229,9 @@ Result<JobReceipt> CommitJob(const std::string& path, const JobCommit& commit) {
     receipt.serials.emplace_back(shard, outcome.serial);
     receipt.repeated = receipt.repeated && outcome.repeated;
   }
-  if (receipt.pending.empty()) TOPICDB_RETURN_IF_ERROR(RemoveApplied(path, intent));
+  // The job is committed and applied: files that cannot be removed now are no failure of it. A
+  // later opening sweeps them.
+  if (receipt.pending.empty()) RemoveApplied(path, intent).IgnoreError();
   return receipt;
 }
 
@@ -248,10 +241,7 @@ Status AbortJob(const std::string& path, const std::string& job) {
   const bool is_committed = std::any_of(intents.begin(), intents.end(),
                                         [&](const JobIntent& intent) { return intent.job == job; });
   if (is_committed) return Status::Ok();
-  std::error_code error;
-  std::filesystem::remove_all(JobDirectory(path, job), error);
-  if (error) return ErrnoFault("removing", JobDirectory(path, job), error.value());
-  return Status::Ok();
+  return RemoveTree(JobDirectory(path, job));
 }
 
 }  // namespace topicdb

@@ -6,12 +6,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
 #include <set>
 
+#include "base/checked_record.h"
 #include "base/clock.h"
 #include "base/coding.h"
-#include "base/crc32.h"
 #include "base/files.h"
 
 namespace topicdb {
@@ -26,7 +25,6 @@ constexpr std::string_view kOutcomeMark = ".shard-";
 constexpr std::size_t kNameBytesMax = 128;
 constexpr std::size_t kIntentBytesMax = std::size_t{256} << 20;
 constexpr std::size_t kOutcomeBytesMax = 4'096;
-constexpr std::size_t kCrcBytes = 4;
 constexpr std::int64_t kSecondUs = 1'000'000;
 constexpr std::int64_t kAppliedAgeUs = kSecondUs * 60;
 constexpr std::int64_t kOrphanAgeUs = kSecondUs * 6 * 3'600;
@@ -37,23 +35,6 @@ std::string Begin(std::string_view magic) {
   return bytes;
 }
 
-std::string Finish(std::string bytes) {
-  AppendLittle(&bytes, Crc32(bytes));
-  return bytes;
-}
-
-// What is between version and checksum; false if the bytes are damaged or of something else.
-bool Open(std::string_view bytes, std::string_view magic, std::string_view* body) {
-  const std::size_t head = magic.size() + 1;
-  if (bytes.size() < head + kCrcBytes || !bytes.starts_with(magic) ||
-      bytes[magic.size()] != static_cast<char>(kVersion)) {
-    return false;
-  }
-  Decoder tail(bytes.substr(bytes.size() - kCrcBytes));
-  *body = bytes.substr(head, bytes.size() - head - kCrcBytes);
-  return tail.Little<std::uint32_t>() == Crc32(bytes.substr(0, bytes.size() - kCrcBytes));
-}
-
 std::string IntentPath(const std::string& path, const JobIntent& intent) {
   return JobsDirectory(path) + "/" + intent.name + std::string(kIntentSuffix);
 }
@@ -62,12 +43,6 @@ std::string OutcomePath(const std::string& path, const JobIntent& intent, std::u
   char number[16];
   std::snprintf(number, sizeof number, "%04u", shard);
   return JobsDirectory(path) + "/" + intent.name + std::string(kOutcomeMark) + number;
-}
-
-Status RemoveTree(const std::string& path) {
-  std::error_code error;
-  std::filesystem::remove_all(path, error);
-  return error ? ErrnoFault("removing", path, error.value()) : Status::Ok();
 }
 
 bool IsDirectory(const std::string& path) {
@@ -128,7 +103,7 @@ std::string EncodeIntent(const JobIntent& intent) {
   for (const std::uint32_t shard : intent.shards) AppendVarint(&bytes, shard);
   AppendVarint(&bytes, intent.files.size());
   for (const std::string& file : intent.files) AppendPrefixed(&bytes, file);
-  return Finish(std::move(bytes));
+  return CloseRecord(std::move(bytes));
 }
 
 Result<JobIntent> DecodeIntent(std::string_view bytes, const std::string& path) {
@@ -136,9 +111,9 @@ Result<JobIntent> DecodeIntent(std::string_view bytes, const std::string& path) 
       path +
       " is damaged: it says which messages of a job belong to the database. Restore it, or, "
       "to give up that job, remove it");
-  std::string_view body;
-  if (!Open(bytes, kIntentMagic, &body)) return damaged;
-  Decoder decoder(body);
+  const auto body = OpenRecord(bytes, Begin(kIntentMagic));
+  if (!body.has_value()) return damaged;
+  Decoder decoder(*body);
   JobIntent intent;
   const std::string_view id = decoder.Bytes(intent.database.size());
   std::copy(id.begin(), id.end(), intent.database.begin());
@@ -163,13 +138,13 @@ std::string EncodeOutcome(const ShardOutcome& outcome) {
   std::string bytes = Begin(kOutcomeMagic);
   AppendVarint(&bytes, outcome.serial);
   bytes.push_back(static_cast<char>(outcome.repeated ? 2 : 1));
-  return Finish(std::move(bytes));
+  return CloseRecord(std::move(bytes));
 }
 
 bool DecodeOutcome(std::string_view bytes, ShardOutcome* outcome) {
-  std::string_view body;
-  if (!Open(bytes, kOutcomeMagic, &body)) return false;
-  Decoder decoder(body);
+  const auto body = OpenRecord(bytes, Begin(kOutcomeMagic));
+  if (!body.has_value()) return false;
+  Decoder decoder(*body);
   outcome->serial = decoder.Varint();
   const auto kind = decoder.Little<std::uint8_t>();
   outcome->repeated = kind == 2;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/fork_guard.h"
+#include "rocks/file_state.h"
 #include "rocks/log_check.h"
 #include "rocks/rocks_compat.h"
 #include "store/shard.h"
@@ -19,17 +20,6 @@ namespace {
 constexpr std::chrono::seconds kReadOnlyPatience(10);
 constexpr int kReadOnlyAttemptsUnchanged = 5;
 constexpr std::chrono::milliseconds kReadOnlyPause(10);
-constexpr std::size_t kCurrentBytesMax = 4'096;
-
-// Names the state of the shard's manifest; empty if there is none.
-std::string ManifestState(const std::string& directory) {
-  Result<std::string> current = ReadFile(directory + "/CURRENT", kCurrentBytesMax);
-  if (!current.ok()) return {};
-  const std::string name = current->substr(0, current->find('\n'));
-  struct stat info{};
-  if (stat((directory + "/" + name).c_str(), &info) != 0) return {};
-  return name + " " + std::to_string(info.st_size);
-}
 
 // RocksDB's background threads belong to the process and are made once, by the first writer. A
 // forked child has none, and its first flush would wait for them for ever.
@@ -303,9 +293,9 @@ Result<std::shared_ptr<Shard>> Shard::Open(std::shared_ptr<const ShardEnvironmen
   const std::string directory = DirectoryOf(environment->database_path, index);
   const auto deadline = std::chrono::steady_clock::now() + kReadOnlyPatience;
   for (int attempt = 1;; ++attempt) {
-    const std::string before = ManifestState(directory);
+    const std::string before = rocks::StateOf(directory, rocks::StateFiles::kManifest);
     Result<std::shared_ptr<Shard>> shard = ShardOpener(environment, index).Run(create);
-    const bool changed = ManifestState(directory) != before;
+    const bool changed = rocks::StateOf(directory, rocks::StateFiles::kManifest) != before;
     if (shard.ok() && !changed) return shard;
     const bool futile = !changed && attempt >= kReadOnlyAttemptsUnchanged;
     if (futile || std::chrono::steady_clock::now() > deadline) {

@@ -1,7 +1,5 @@
 // What a shard does with what jobs have staged for it.
 
-#include <sys/stat.h>
-
 #include <array>
 
 #include "base/clock.h"
@@ -63,11 +61,7 @@ Status Shard::TakePages(const StagedMessages& staged, const StagedPart& part) {
   if (state == StagedState::kInstalled) {
     return StorageFault(path + ": its pages have numbers that are in use; run the job again");
   }
-  struct stat info{};
-  if (stat(path.c_str(), &info) != 0 ||
-      static_cast<std::uint64_t>(info.st_size) != part.pages_file_bytes) {
-    return Corruption(path + " is missing or cut off");
-  }
+  TOPICDB_RETURN_IF_ERROR(CheckPagesFile(staged.directory, part));
   return rocks::Ingest(db_.get(), slab.families().sealed, path).WithContext(Name());
 }
 

@@ -1,10 +1,12 @@
 #include "store/staged_file.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <limits>
 
+#include "base/checked_record.h"
 #include "base/coding.h"
-#include "base/crc32.h"
 
 namespace topicdb {
 
@@ -14,7 +16,6 @@ constexpr std::string_view kMagic = "TDBSTAG\n";
 constexpr std::uint8_t kVersion = 1;
 constexpr std::uint8_t kGivenTimes = 1;
 constexpr std::uint8_t kAssignedTimes = 2;
-constexpr std::size_t kCrcBytes = 4;
 
 void AppendTopics(const std::vector<StagedTopic>& topics, std::string* out) {
   AppendVarint(out, topics.size());
@@ -119,6 +120,14 @@ Status ForEachStagedBlock(const StagedPart& part,
   return decoder.Finished() ? Status::Ok() : Corruption("staged blocks are malformed");
 }
 
+Status CheckPagesFile(const std::string& directory, const StagedPart& part) {
+  const std::string path = directory + "/" + part.pages_file;
+  struct stat info{};
+  const bool whole = stat(path.c_str(), &info) == 0 &&
+                     static_cast<std::uint64_t>(info.st_size) == part.pages_file_bytes;
+  return whole ? Status::Ok() : Corruption(path + " is missing or cut off");
+}
+
 std::string EncodeStagedFile(const StagedFile& file) {
   std::string bytes(kMagic);
   bytes.push_back(static_cast<char>(kVersion));
@@ -134,18 +143,14 @@ std::string EncodeStagedFile(const StagedFile& file) {
     AppendVarint(&bytes, part.block_count);
     AppendPrefixed(&bytes, part.blocks);
   }
-  AppendLittle(&bytes, Crc32(bytes));
-  return bytes;
+  return CloseRecord(std::move(bytes));
 }
 
 Result<StagedFile> DecodeStagedFile(std::string_view bytes, const std::string& path) {
   if (!bytes.starts_with(kMagic)) return Corruption(path + " is no staged file of TopicDB");
-  Decoder tail(bytes.substr(std::max(bytes.size(), kCrcBytes) - kCrcBytes));
-  const std::string_view checked = bytes.substr(0, bytes.size() - kCrcBytes);
-  if (tail.Little<std::uint32_t>() != Crc32(checked)) {
-    return Corruption(path + " is damaged (checksum)");
-  }
-  Decoder decoder(checked.substr(kMagic.size()));
+  const auto body = OpenRecord(bytes, kMagic);
+  if (!body.has_value()) return Corruption(path + " is damaged (checksum)");
+  Decoder decoder(*body);
   const auto version = decoder.Little<std::uint8_t>();
   if (version != kVersion) {
     return SchemaFault(path + " has version " + std::to_string(version) +

@@ -36,6 +36,9 @@ void AppendStagedBlock(const StagedBlock& block, StagedPart* part);
 Status ForEachStagedBlock(const StagedPart& part,
                           const std::function<Status(const StagedBlock&)>& visit);
 
+// kCorruption unless the pages file of a part is in the job's directory, as long as it was written.
+Status CheckPagesFile(const std::string& directory, const StagedPart& part);
+
 std::string EncodeStagedFile(const StagedFile& file);
 // `path` is for messages. kCorruption.
 Result<StagedFile> DecodeStagedFile(std::string_view bytes, const std::string& path);

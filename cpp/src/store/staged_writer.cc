@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/fork_guard.h"
 #include "base/mutex.h"
+#include "layout/layout.h"
 #include "rocks/pages_file.h"
 #include "store/create.h"
 #include "store/database_impl.h"
@@ -25,10 +26,6 @@ namespace topicdb {
 
 namespace {
 
-// As of sealed blocks, which they will be.
-constexpr std::size_t kBlockBytesMax = std::size_t{16} << 20;
-constexpr std::size_t kBlockRowsMax = 262'144;
-constexpr std::size_t kPageBytesMax = std::size_t{64} << 10;
 constexpr std::size_t kTopicCacheBytes = std::size_t{32} << 20;
 // Pages of one part are numbered from a random number with so many zero bits.
 constexpr unsigned kPartBits = 16;
@@ -49,10 +46,9 @@ std::string Hex(std::uint64_t number) {
 
 class StagedWriter::Impl {
  public:
-  Impl(std::string path, std::string directory, Descriptor descriptor, RetentionRules rules,
+  Impl(std::string directory, Descriptor descriptor, RetentionRules rules,
        const StageOptions& options)
-      : path_(std::move(path)),
-        directory_(std::move(directory)),
+      : directory_(std::move(directory)),
         descriptor_(std::move(descriptor)),
         rules_(std::move(rules)),
         options_(options),
@@ -80,7 +76,7 @@ class StagedWriter::Impl {
     TOPICDB_RETURN_IF_ERROR(CheckNotForked());
     const MutexLock lock(mutex_);
     TOPICDB_RETURN_IF_ERROR(broken_);
-    malformed_now_.clear();
+    std::set<std::size_t> malformed;
     for (std::size_t i = 0; i < messages.size(); ++i) {
       const Status status =
           CheckMessage(messages[i], descriptor_.schema.timestamp_bytes, TopicUse::kPublic);
@@ -88,14 +84,14 @@ class StagedWriter::Impl {
       if (!options_.drop_malformed) {
         return status.WithContext("row " + std::to_string(i));
       }
-      malformed_now_.insert(i);
+      malformed.insert(i);
     }
     for (std::size_t i = 0; i < messages.size(); ++i) {
-      if (!malformed_now_.empty() && malformed_now_.contains(i)) continue;
+      if (malformed.contains(i)) continue;
       broken_ = Add(messages[i]);
       TOPICDB_RETURN_IF_ERROR(broken_);
     }
-    task_.malformed += malformed_now_.size();
+    task_.malformed += malformed.size();
     return Status::Ok();
   }
 
@@ -152,20 +148,19 @@ class StagedWriter::Impl {
     return Forked("this staged writer was opened before this process was forked: open one here");
   }
 
-  Route& RouteOf(TopicCache::Topic* topic) { return routes_[topic->retention_class]; }
-
   Status Add(const MessageView& message) {
     const std::uint64_t hash = TopicCache::HashOf(message.topic);
-    TopicCache::Topic* topic = topics_.Find(message.topic, hash);
+    const TopicCache::Topic* topic = topics_.Find(message.topic, hash);
     if (topic == nullptr) topic = AddTopic(message.topic, hash);
-    Route& route = RouteOf(topic);
+    Route& route = routes_[topics_.IndexOf(*topic)];
     const bool has_time = descriptor_.schema.timestamp_bytes != 0;
     const bool assigns = has_time && message.timestamp == kAssignTimestamp;
     Buffer& buffer = assigns ? route.part->assigned : route.part->given;
     TopicMark& mark = assigns ? route.assigned : route.given;
     StagedRows& rows = buffer.rows;
-    const bool is_full =
-        rows.rows.size() >= kBlockRowsMax || rows.bytes() + message.value.size() > kBlockBytesMax;
+    // It will be a sealed block as it is.
+    const bool is_full = rows.rows.size() >= SealLimits::kBlockRowsMax ||
+                         rows.bytes() + message.value.size() > SealLimits::kBlockBytesMax;
     if (is_full) TOPICDB_RETURN_IF_ERROR(WriteBlock(&buffer, route.part));
     if (buffer.number == 0) buffer.number = ++buffers_;
     if (mark.page != buffer.number) {
@@ -186,8 +181,8 @@ class StagedWriter::Impl {
     return memory_ < options_.memory_bytes_max ? Status::Ok() : WriteLargest();
   }
 
-  // The cache's class is the number of the topic's route here, its stream the group.
-  TopicCache::Topic* AddTopic(std::string_view text, std::uint64_t hash) {
+  // The cache's stream is the group here.
+  const TopicCache::Topic* AddTopic(std::string_view text, std::uint64_t hash) {
     const std::uint32_t shards = descriptor_.schema.shards;
     const std::uint32_t shard = shards == 1 ? 0 : ShardOfTopic(text, shards);
     const std::uint32_t retention_class = rules_.ClassOf(text);
@@ -195,10 +190,8 @@ class StagedWriter::Impl {
     part.staged.shard = shard;
     part.staged.retention_class = retention_class;
     const NodeId group = edit_->Resolve(text, &varying_);
-    const std::size_t known = topics_.size();
-    TopicCache::Topic* topic = topics_.Add(text, hash, static_cast<std::uint32_t>(known), group);
-    if (topics_.size() <= known) routes_.clear();  // it was full, and forgot all
-    topic->retention_class = static_cast<std::uint32_t>(routes_.size());
+    const TopicCache::Topic* topic = topics_.Add(text, hash, retention_class, group);
+    routes_.resize(topics_.IndexOf(*topic));  // to none if the cache was full, and forgot all
     routes_.push_back({&part, {}, {}});
     return topic;
   }
@@ -231,7 +224,7 @@ class StagedWriter::Impl {
       return part->pages->Put(key, page);
     };
     TOPICDB_RETURN_IF_ERROR(
-        StageBlock(buffer->rows, part->next_pages++, kPageBytesMax, put, &block));
+        StageBlock(buffer->rows, part->next_pages++, SealLimits::kPageBytesMax, put, &block));
     AppendStagedBlock(block, &part->staged);
     memory_ -= std::min(memory_,
                         buffer->rows.bytes() + buffer->rows.rows.size() * sizeof(StagedRows::Row));
@@ -244,7 +237,6 @@ class StagedWriter::Impl {
     return Status::Ok();
   }
 
-  const std::string path_;
   const std::string directory_;
   const Descriptor descriptor_;
   const RetentionRules rules_;
@@ -255,11 +247,10 @@ class StagedWriter::Impl {
   StructureTrie learned_;  // empty: what is learned is in the edit
   std::optional<StructureEdit> edit_;
   TopicCache topics_;
-  std::vector<Route> routes_;
+  std::vector<Route> routes_;  // of the topics in topics_, by their index
   std::map<std::pair<std::uint32_t, std::uint32_t>, Part> parts_;  // by shard and class
   std::vector<std::string> files_;                                 // that were made
   std::vector<std::string_view> varying_;
-  std::set<std::size_t> malformed_now_;
   std::uint64_t buffers_ = 0;
   std::size_t memory_ = 0;
   StagedTask task_;
@@ -278,13 +269,11 @@ Result<std::unique_ptr<StagedWriter>> StagedWriter::Open(const std::string& path
                                                          const std::string& job,
                                                          const StageOptions& options) {
   TOPICDB_RETURN_IF_ERROR(CheckJobName(job));
-  OpenOptions existing;
-  existing.read_only = true;
-  TOPICDB_ASSIGN_OR_RETURN(Descriptor descriptor, FindOrCreateDatabase(path, existing));
+  TOPICDB_ASSIGN_OR_RETURN(Descriptor descriptor, FindDatabase(path));
   TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, RetentionRules::Make(descriptor.schema.retention));
   TOPICDB_ASSIGN_OR_RETURN(std::string directory, MakeJobDirectory(path, job));
   return std::unique_ptr<StagedWriter>(new StagedWriter(std::make_unique<Impl>(
-      path, std::move(directory), std::move(descriptor), std::move(rules), options)));
+      std::move(directory), std::move(descriptor), std::move(rules), options)));
 }
 
 Status StagedWriter::Append(std::span<const MessageView> messages) {

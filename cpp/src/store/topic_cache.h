@@ -39,7 +39,10 @@ class TopicCache {
   Topic* Add(std::string_view topic, std::uint64_t hash, std::uint32_t retention_class,
              std::uint32_t stream);
   void Clear();
-  std::size_t size() const { return topics_.size(); }
+  // Number of a topic that Find or Add has just given, among those that are known, from 0.
+  std::size_t IndexOf(const Topic& topic) const {
+    return static_cast<std::size_t>(&topic - topics_.data());
+  }
 
  private:
   // The first candidate, or null.

@@ -23,8 +23,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-import topicdb
-from topicdb import jobs
+from topicdb import _core, jobs
 from topicdb.spark.columns import check_columns, located
 
 if TYPE_CHECKING:
@@ -160,5 +159,4 @@ def _property(name: str) -> str:
 
 def check_database(path: str) -> None:
     """NotFoundError, before a job begins, if there is none to write to."""
-    with topicdb.open(path, mode="r", only_shards=[0]):
-        pass
+    _core.read_schema(path)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import topicdb
+from topicdb import _core
 from topicdb.database import Durability
 from topicdb.spark.columns import check_columns, located
 
@@ -153,8 +154,7 @@ def write_rdd(
 
 
 def _shards_of(path: str) -> int:
-    with topicdb.open(path, mode="r", only_shards=[0]) as database:  # the schema is in no shard
-        shards: int = database.schema["shards"]
+    shards: int = _core.read_schema(path)["shards"]
     return shards
 
 

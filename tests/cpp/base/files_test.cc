@@ -37,6 +37,16 @@ TEST(Files, ReadingNamesWhatIsWrong) {
             std::string::npos);
 }
 
+TEST(Files, ATreeIsRemovedWithAllThatIsInIt) {
+  const TestDirectory directory;
+  ASSERT_TRUE(MakeDirectory(directory / "d").ok());
+  ASSERT_TRUE(MakeDirectory(directory / "d/e").ok());
+  ASSERT_TRUE(WriteFileAtomically(directory / "d/e/f", "x").ok());
+  EXPECT_TRUE(RemoveTree(directory / "d").ok());
+  EXPECT_TRUE(ListDirectory(directory / "").value().empty());
+  EXPECT_TRUE(RemoveTree(directory / "d").ok()) << "there is none";
+}
+
 TEST(FileLock, ExcludesASecondOneInTheProcess) {
   const TestDirectory directory;
   auto first = FileLock::Acquire(directory / "lock");

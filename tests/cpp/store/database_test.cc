@@ -144,6 +144,20 @@ TEST(Database, ADroppedSlabStaysAwayAndItsGenerationIsNotUsedAgain) {
   EXPECT_EQ(database->Slabs()->at(0).id.generation, 2U);
 }
 
+TEST(Database, ItsSchemaIsReadWithoutItsShards) {
+  const TestDirectory directory;
+  EXPECT_EQ(Database::ReadSchema(directory / "db").status().code(), Code::kNotFound);
+  OpenOptions options;
+  options.schema.shards = 3;
+  options.schema.layout = LayoutKind::kSkipstream;
+  const Schema created = OpenOk(directory / "db", options)->schema();
+  fs::remove_all(directory / "db/shards");
+  const auto schema = Database::ReadSchema(directory / "db");
+  ASSERT_TRUE(schema.ok()) << schema.status().message();
+  EXPECT_EQ(*schema, created);
+  EXPECT_EQ(Database::ReadSchema("").status().code(), Code::kInvalidArgument);
+}
+
 TEST(Database, AMissingFileIsNoticedAtOpen) {
   const TestDirectory directory;
   {

@@ -1,5 +1,5 @@
-// What a shard does when an fsync fails. RocksDB is linked statically, so the fdatasync of this
-// file stands before that of the C library for the whole test program.
+// What happens when an fsync fails. All of TopicDB and RocksDB is linked statically, so fdatasync
+// and fsync of this file stand before those of the C library for the whole test program.
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -8,13 +8,17 @@
 #include <atomic>
 #include <cerrno>
 
+#include "base/files.h"
 #include "test_directory.h"
 #include "topicdb/database.h"
+#include "topicdb/job.h"
 #include "topicdb/transaction.h"
 
 namespace {
 std::atomic<bool> fsync_fails{false};
 std::atomic<int> fsyncs{0};
+// fsync fails when there is nothing at this path; null: never.
+std::atomic<const char*> fsync_needs{nullptr};
 }  // namespace
 
 extern "C" int fdatasync(int descriptor) {
@@ -24,6 +28,15 @@ extern "C" int fdatasync(int descriptor) {
   }
   ++fsyncs;
   return static_cast<int>(syscall(SYS_fdatasync, descriptor));
+}
+
+extern "C" int fsync(int descriptor) {
+  const char* needed = fsync_needs;
+  if (needed != nullptr && access(needed, F_OK) != 0) {
+    errno = EIO;
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_fsync, descriptor));
 }
 
 namespace topicdb {
@@ -77,6 +90,28 @@ TEST(FsyncFailure, ItStopsWritingUntilTheDatabaseIsOpenedAgain) {
   const auto database = Database::Open(directory / "db", {}).value();
   EXPECT_EQ(Count(*database), 2U) << "no power was lost";
   EXPECT_TRUE(AppendOne(*database, "c", Durability::kDisk).ok());
+}
+
+TEST(FsyncFailure, AJobWhoseFilesCannotBeRemovedIsCommitted) {
+  const TestDirectory directory;
+  ASSERT_TRUE(Database::Open(directory / "db", {}).ok());
+  const auto writer = StagedWriter::Open(directory / "db", "job", {}).value();
+  const std::vector<MessageView> messages{{"a", 1, "x"}};
+  ASSERT_TRUE(writer->Append(messages).ok());
+  JobCommit commit;
+  commit.job = "job";
+  commit.files = {writer->Finish()->file};
+  const std::string staged = directory / "db/jobs/job";
+  fsync_needs = staged.c_str();  // from the removal on
+  const auto receipt = CommitJob(directory / "db", commit);
+  fsync_needs = nullptr;
+  ASSERT_TRUE(receipt.ok()) << receipt.status().message();
+  EXPECT_EQ(receipt->messages, 1U);
+  EXPECT_EQ(receipt->serials.size(), 1U);
+  EXPECT_FALSE(ListDirectory(directory / "db/jobs")->empty()) << "the removal was cut short";
+  const auto database = Database::Open(directory / "db", {}).value();
+  EXPECT_EQ(Count(*database), 1U);
+  EXPECT_TRUE(ListDirectory(directory / "db/jobs")->empty()) << "the opening swept it";
 }
 
 }  // namespace

@@ -13,9 +13,6 @@
 
 namespace topicdb::columnar {
 
-// Limits of a sealed block; that of its bytes is SealLimits::block_bytes_max.
-inline constexpr std::size_t kBlockRowsMax = 262'144;
-
 // Called with each page in turn, counted from 0.
 using PageSink = std::function<Status(std::uint32_t number, std::string_view page)>;
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/checked_record.h"
 #include "base/coding.h"
-#include "base/crc32.h"
 
 namespace topicdb::columnar {
 
@@ -12,23 +12,9 @@ namespace {
 
 constexpr std::uint8_t kRecordVersion = 1;
 constexpr std::uint8_t kStagedVersion = 2;  // of the entry of a staged block; else as version 1
-constexpr std::size_t kCrcBytes = 4;
 
 std::string Begin(std::uint8_t version = kRecordVersion) {
   return std::string(1, static_cast<char>(version));
-}
-
-std::string Finish(std::string record) {
-  AppendLittle(&record, Crc32(record));
-  return record;
-}
-
-// The record between version and checksum; false if those are wrong.
-bool Open(std::string_view record, std::string_view* body, std::uint8_t version = kRecordVersion) {
-  if (record.size() < 1 + kCrcBytes || record.front() != static_cast<char>(version)) return false;
-  *body = record.substr(1, record.size() - 1 - kCrcBytes);
-  Decoder tail(record.substr(record.size() - kCrcBytes));
-  return tail.Little<std::uint32_t>() == Crc32(record.substr(0, record.size() - kCrcBytes));
 }
 
 void AppendExtent(std::string* out, const Extent& extent) {
@@ -94,14 +80,14 @@ std::string Encode(const BlockEntry& entry) {
   AppendExtent(&record, entry.extent);
   AppendVarint(&record, entry.bytes);
   record.append(entry.streams);
-  return Finish(std::move(record));
+  return CloseRecord(std::move(record));
 }
 
 bool Decode(std::string_view bytes, BlockEntry* entry) {
-  std::string_view body;
   entry->staged = bytes.starts_with(static_cast<char>(kStagedVersion));
-  if (!Open(bytes, &body, entry->staged ? kStagedVersion : kRecordVersion)) return false;
-  Decoder decoder(body);
+  const auto body = OpenRecord(bytes, Begin(entry->staged ? kStagedVersion : kRecordVersion));
+  if (!body.has_value()) return false;
+  Decoder decoder(*body);
   const auto codec = decoder.Little<std::uint8_t>();
   entry->codec = static_cast<PageCodec>(codec);
   if (codec < static_cast<std::uint8_t>(PageCodec::kNone) ||
@@ -132,15 +118,15 @@ std::string Encode(const Directory& directory) {
     AppendPrefixed(&record, next.substr(shared));
     topic = next;
   }
-  return Finish(std::move(record));
+  return CloseRecord(std::move(record));
 }
 
 bool Decode(std::string_view bytes, Directory* directory) {
-  std::string_view body;
-  if (!Open(bytes, &body)) return false;
-  Decoder decoder(body);
+  const auto body = OpenRecord(bytes, Begin());
+  if (!body.has_value()) return false;
+  Decoder decoder(*body);
   const std::uint64_t pages = decoder.Varint();
-  if (pages > body.size()) return false;
+  if (pages > body->size()) return false;
   directory->assign(pages, {});
   std::string_view topic;
   for (PageEntry& page : *directory) {
@@ -202,19 +188,19 @@ std::string Encode(const Placement& placement) {
     }
     before = group.group;
   }
-  return Finish(std::move(record));
+  return CloseRecord(std::move(record));
 }
 
 bool Decode(std::string_view bytes, Placement* placement) {
-  std::string_view body;
-  if (!Open(bytes, &body)) return false;
-  Decoder decoder(body);
+  const auto body = OpenRecord(bytes, Begin());
+  if (!body.has_value()) return false;
+  Decoder decoder(*body);
   placement->pages = decoder.Little<std::uint64_t>();
   placement->serial = decoder.Varint();
   placement->time_shift = static_cast<std::int64_t>(decoder.Varint());
   const std::uint64_t groups = decoder.Varint();
-  if (placement->pages < kStagedPages || placement->serial == 0 || placement->time_shift < 0 ||
-      groups == 0 || groups > body.size()) {
+  if (placement->pages < kStagedPagesMin || placement->serial == 0 || placement->time_shift < 0 ||
+      groups == 0 || groups > body->size()) {
     return false;
   }
   placement->groups.assign(groups, {});
@@ -224,7 +210,7 @@ bool Decode(std::string_view bytes, Placement* placement) {
     group.group = static_cast<std::uint32_t>(before += step);
     if (step == 0 || before != group.group || !ReadSmall(&decoder, &group.stream)) return false;
     const std::uint64_t others = decoder.Varint();
-    if (others > body.size()) return false;
+    if (others > body->size()) return false;
     group.others.resize(others);
     for (auto& [topic, stream] : group.others) {
       topic = decoder.Prefixed();
@@ -236,12 +222,12 @@ bool Decode(std::string_view bytes, Placement* placement) {
   return decoder.Finished();
 }
 
-std::string EncodeFilter(std::string_view filter) { return Finish(Begin().append(filter)); }
+std::string EncodeFilter(std::string_view filter) { return CloseRecord(Begin().append(filter)); }
 
 bool DecodeFilter(std::string_view bytes, std::string* filter) {
-  std::string_view body;
-  if (!Open(bytes, &body)) return false;
-  *filter = body;
+  const auto body = OpenRecord(bytes, Begin());
+  if (!body.has_value()) return false;
+  *filter = *body;
   return true;
 }
 
@@ -252,13 +238,13 @@ std::string Encode(const DeletedRows& rows) {
     AppendVarint(&record, row - previous);
     previous = row;
   }
-  return Finish(std::move(record));
+  return CloseRecord(std::move(record));
 }
 
 bool Decode(std::string_view bytes, DeletedRows* rows) {
-  std::string_view body;
-  if (!Open(bytes, &body)) return false;
-  Decoder decoder(body);
+  const auto body = OpenRecord(bytes, Begin());
+  if (!body.has_value()) return false;
+  Decoder decoder(*body);
   rows->clear();
   std::uint64_t row = 0;
   while (decoder.ok() && !decoder.rest().empty()) {

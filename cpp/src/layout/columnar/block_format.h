@@ -11,7 +11,7 @@
 //   7 | block u64                  of a staged block: what its pages do not know (Placement)
 // The slab's second family, where keys only ever grow, so that RocksDB need not merge its files:
 //   pages u64 | page u32           page of a sealed block; pages: its number, or of a staged block
-//                                  Placement::pages, which is from kStagedPages on
+//                                  Placement::pages, which is from kStagedPagesMin on
 #pragma once
 
 #include <cstdint>
@@ -38,9 +38,6 @@ enum class RecordKind : std::uint8_t {
   kWordFilter = 6,
   kPlacement = 7,
 };
-
-// Pages of staged blocks are stored before a commit numbers them: under numbers from here on.
-inline constexpr std::uint64_t kStagedPages = kStagedPagesMin;
 
 // Every key of the kind begins with this.
 std::string KindPrefix(RecordKind kind);

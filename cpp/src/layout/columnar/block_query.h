@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "layout/columnar/block_reader.h"
+#include "layout/columnar/row_selector.h"
 #include "layout/columnar/topic_selector.h"
 #include "layout/layout.h"
 
@@ -18,9 +19,8 @@ class BlockQuery {
 
   // Every topic is wanted: only times and serials decide.
   bool wants_every_topic() const { return every_topic_; }
-  // By times and serials: some rows may be wanted; all are.
-  bool Concerns(const Extent& extent) const;
-  bool Covers(const Extent& extent) const;
+  // Which rows are wanted of those whose topic is.
+  const RowSelector& rows() const { return rows_; }
   // By entry and word filter. kCorruption.
   Result<bool> MayHold(const BlockReader& reader, const Block& block) const;
   // Pages of a block that may hold wanted rows, and how many rows those have. kCorruption.
@@ -31,19 +31,12 @@ class BlockQuery {
   Result<Pages> PagesOf(const Block& block, BlockReader* reader) const;
   // By topic of the page.
   std::vector<bool> TopicsOf(const Page& page) const;
-  // Of a row whose topic is wanted.
-  bool WantsRow(const Page& page, std::uint32_t row) const {
-    return page.serial(row) >= serial_min_ && page.serial(row) <= serial_max_ &&
-           Contains(range_, page.time(row));
-  }
-  bool has_masks() const { return !masks_.empty(); }
-  bool IsMasked(const Page& page, std::uint32_t row) const;
   // Calls visit(block) for blocks that may hold wanted rows. kCorruption.
   template <typename Visit>
   Status ForEachBlock(const BlockReader& reader, Visit visit) const {
     Status fault;
     const auto consider = [&](Block block) {
-      if (!Concerns(block.entry.extent)) return true;
+      if (!rows_.Concerns(block.entry.extent)) return true;
       auto may_hold = MayHold(reader, block);
       fault = may_hold.ok() ? Status::Ok() : may_hold.status();
       if (fault.ok() && *may_hold) fault = visit(std::move(block));
@@ -57,10 +50,7 @@ class BlockQuery {
 
  private:
   std::vector<TopicSelector> selectors_;
-  const TimeRange range_;
-  const std::uint64_t serial_min_;
-  const std::uint64_t serial_max_;
-  const std::vector<RowMask> masks_;
+  const RowSelector rows_;
   bool every_topic_ = false;
 };
 

@@ -62,7 +62,8 @@ Status BlockSealing::ChooseFresh(std::vector<Block>* chosen) {
     if (!promoted_.empty()) break;
     bytes += block->entry.bytes;
     rows += block->entry.rows;
-    if (!chosen->empty() && (bytes > limits_.block_bytes_max || rows > kBlockRowsMax)) break;
+    if (!chosen->empty() && (bytes > limits_.block_bytes_max || rows > SealLimits::kBlockRowsMax))
+      break;
     chosen->push_back(std::move(*block));
   }
   return Status::Ok();
@@ -78,7 +79,7 @@ Status BlockSealing::ChooseSealed(std::vector<Block>* chosen) {
     return a.entry.extent.first_serial < b.entry.extent.first_serial;
   });
   std::size_t bytes_max = limits_.block_bytes_max / kMergedMin;
-  std::size_t rows_max = kBlockRowsMax / kMergedMin;
+  std::size_t rows_max = SealLimits::kBlockRowsMax / kMergedMin;
   std::optional<std::size_t> begin;
   // The smallest that are enough.
   for (; bytes_max > 0 && rows_max > 0; bytes_max /= kMergedMin, rows_max /= kMergedMin) {

@@ -38,7 +38,7 @@ Block AsBlock(const BlockInfo& info) {
 // The size is that of the pages that may hold what is wanted.
 Result<BlockInfo> Estimate(const BlockQuery& query, const Block& block, BlockReader* reader) {
   BlockInfo info = InfoOf(block);
-  const bool is_whole = query.wants_every_topic() && query.Covers(block.entry.extent);
+  const bool is_whole = query.wants_every_topic() && query.rows().Covers(block.entry.extent);
   if (is_whole || !block.is_paged()) return info;
   TOPICDB_ASSIGN_OR_RETURN(const BlockQuery::Pages pages, query.PagesOf(block, reader));
   info.size = {pages.rows, block.entry.bytes * pages.rows / block.entry.rows};
@@ -51,7 +51,7 @@ void CountRows(const Page& page, const BlockQuery& query,
   auto commit = counts->end();
   for (std::uint32_t row = 0; row < page.rows(); ++row) {
     const std::uint32_t topic = page.topic_of(row);
-    if (!wanted[topic] || !query.WantsRow(page, row)) continue;
+    if (!wanted[topic] || !query.rows().Wants(page, row)) continue;
     if (commit == counts->end() || commit->first != page.serial(row)) {
       commit = counts->try_emplace(page.serial(row)).first;
     }

@@ -159,12 +159,15 @@ Result<StagedState> FindStaged(const RocksSource& source, std::uint64_t pages) {
 }
 
 Status RemoveUnplaced(const RocksSource& source) {
-  TOPICDB_ASSIGN_OR_RETURN(const std::set<std::uint64_t> placed, PlacedPages(source));
-  rocksdb::WriteBatch batch;
-  rocksdb::Status status;
   const std::unique_ptr<rocksdb::Iterator> pages(
       source.db->NewIterator(rocksdb::ReadOptions(), source.families.sealed));
-  pages->Seek(SealedPageKey(kStagedPages, 0));
+  pages->Seek(SealedPageKey(kStagedPagesMin, 0));
+  std::set<std::uint64_t> placed;
+  if (pages->Valid()) {  // else there was no job, and no block need be looked at
+    TOPICDB_ASSIGN_OR_RETURN(placed, PlacedPages(source));
+  }
+  rocksdb::WriteBatch batch;
+  rocksdb::Status status;
   while (status.ok() && pages->Valid()) {
     const auto number = ReadBig<std::uint64_t>(pages->key().ToStringView());
     if (placed.contains(number)) {

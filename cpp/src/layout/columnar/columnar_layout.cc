@@ -17,7 +17,7 @@ Status RemoveOrphans(const RocksSource& source, BlockId last_sealed) {
   rocksdb::WriteBatch batch;
   const std::unique_ptr<rocksdb::Iterator> pages(
       source.db->NewIterator(rocksdb::ReadOptions(), source.families.sealed));
-  const std::string end = SealedPageKey(kStagedPages, 0);
+  const std::string end = SealedPageKey(kStagedPagesMin, 0);
   for (pages->Seek(SealedPageKey(last_sealed + 1, 0));
        pages->Valid() && pages->key().compare(end) < 0; pages->Next()) {
     TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(batch.Delete(source.families.sealed, pages->key()),

@@ -2,16 +2,16 @@
 
 #include <algorithm>
 
+#include "layout/columnar/page_rows.h"
+
 namespace topicdb::columnar {
 
 namespace {
 
-// Less is copied sooner than a batch of its own is handed out.
 // A batch of so many rows is not enlarged for those of another run: that would move it.
 constexpr std::size_t kEnoughRows = 4'096;
 // Rows that values are fetched ahead.
 constexpr std::size_t kPrefetch = 8;
-constexpr std::size_t kWholeBytesMin = std::size_t{128} << 10;
 
 std::optional<RowKey> KeyBehind(const Position& position) {
   if (position.kind != Position::Kind::kAfterMessage) return std::nullopt;
@@ -56,28 +56,12 @@ Result<ReadOutcome> ColumnarReader::Read(const ReadLimits& limits, Batch* out) {
 
 std::size_t ColumnarReader::EmitWhole(std::span<const MergedRow> rows, const ReadLimits& limits,
                                       Batch* out) {
-  if (!out->empty()) return 0;
   const MergedRow& first = rows.front();
-  const Page& page = merge_.page(first);
-  const std::size_t count_max = std::min(rows.size(), limits.rows_max);
-  std::size_t topic_bytes = 0;
-  std::size_t value_bytes = 0;
-  std::size_t count = 0;
-  for (; count < count_max; ++count) {
-    const MergedRow& row = rows[count];
-    if (row.slot != first.slot || row.row != first.row + count) break;
-    topic_bytes += page.topic(page.topic_of(row.row)).size();
-    value_bytes += page.value(row.row).size();
-    const std::size_t bytes = topic_bytes + value_bytes + (count + 1) * Batch::kRowBytes;
-    if (count > 0 && (bytes > limits.bytes_max || topic_bytes > Batch::kColumnBytesMax)) break;
-  }
-  if (value_bytes < kWholeBytesMin) return 0;
-  for (const MergedRow& row : rows.first(count)) {
-    out->AppendKey(page.topic(page.topic_of(row.row)), page.time(row.row));
-  }
-  out->BorrowValues(merge_.shared_page(first), page.value_offsets().subspan(first.row, count + 1),
-                    page.values());
-  return count;
+  const auto follows = [&](std::uint32_t row) {
+    const std::size_t i = row - first.row;
+    return i < rows.size() && rows[i].slot == first.slot && rows[i].row == row;
+  };
+  return LendRows(merge_.shared_page(first), first.row, limits, follows, out);
 }
 
 std::size_t AppendRows(const PageMerge& merge, std::span<const MergedRow> rows,
@@ -89,7 +73,7 @@ std::size_t AppendRows(const PageMerge& merge, std::span<const MergedRow> rows,
     return std::min(bytes / sample.rows() * expected * 9 / 8, limits.bytes_max);
   };
   out->Reserve(expected, share(sample.topic_bytes()), share(sample.values().size()));
-  std::size_t bytes = out->bytes();
+  RowCopier copier(limits, out);
   std::size_t count = 0;
   for (; count < rows.size(); ++count) {
     // Neighbours in time lie far from each other: to wait for each of them would take the longest.
@@ -102,15 +86,7 @@ std::size_t AppendRows(const PageMerge& merge, std::span<const MergedRow> rows,
       merge.page(later).PrefetchValue(later.row);
     }
     const MergedRow& row = rows[count];
-    const Page& page = merge.page(row);
-    const MessageView message{page.topic(page.topic_of(row.row)), page.time(row.row),
-                              page.value(row.row)};
-    bytes += message.topic.size() + message.value.size() + Batch::kRowBytes;
-    const bool has_room =
-        out->empty() || (out->size() < limits.rows_max && bytes <= limits.bytes_max &&
-                         out->Fits(message.topic.size(), message.value.size()));
-    if (!has_room) break;
-    out->Append(message);
+    if (!copier.Append(merge.page(row), row.row)) break;
   }
   return count;
 }

@@ -6,23 +6,14 @@
 
 namespace topicdb::columnar {
 
-namespace {
-
-bool Overlaps(const ReadRequest& request, const Extent& extent) {
-  return extent.last_time >= request.range.start.value_or(0) &&
-         (!request.range.end.has_value() || extent.first_time < *request.range.end) &&
-         extent.first_serial <= request.serial_max;
-}
-
-}  // namespace
-
 Result<bool> ColumnarRemover::Remove(const ReadRequest& request, std::size_t rows_max,
                                      std::size_t* removed) {
   const TopicSelector selector(request);
+  const RowSelector wanted(request, 0);
   BlockReader reader(source_);
   std::vector<Block> blocks;
   const auto add = [&](Block block) {
-    if (Overlaps(request, block.entry.extent) && selector.MayHoldStreams(block.entry.streams)) {
+    if (wanted.Concerns(block.entry.extent) && selector.MayHoldStreams(block.entry.streams)) {
       blocks.push_back(std::move(block));
     }
     return true;
@@ -44,7 +35,7 @@ Result<bool> ColumnarRemover::Remove(const ReadRequest& request, std::size_t row
     for (std::uint32_t number = 0; number < block.entry.pages; ++number) {
       if (block.is_paged()) {
         const PageEntry* next = number + 1 < directory.size() ? &directory[number + 1] : nullptr;
-        if (!Overlaps(request, directory[number].extent) ||
+        if (!wanted.Concerns(directory[number].extent) ||
             !selector.MayHoldPage(streams, directory[number], next)) {
           continue;
         }
@@ -57,7 +48,7 @@ Result<bool> ColumnarRemover::Remove(const ReadRequest& request, std::size_t row
       TOPICDB_ASSIGN_OR_RETURN(const auto page, reader.LoadPage(block, number));
       std::size_t found = 0;
       TOPICDB_ASSIGN_OR_RETURN(const bool complete,
-                               RemoveFromPage(request, selector, *page, &rows, rows_max, &found));
+                               RemoveFromPage(selector, wanted, *page, &rows, rows_max, &found));
       if (found > 0) changed_[place] = std::move(rows);
       rows_max -= found;
       *removed += found;
@@ -67,24 +58,19 @@ Result<bool> ColumnarRemover::Remove(const ReadRequest& request, std::size_t row
   return true;
 }
 
-Result<bool> ColumnarRemover::RemoveFromPage(const ReadRequest& request,
-                                             const TopicSelector& selector, const Page& page,
+Result<bool> ColumnarRemover::RemoveFromPage(const TopicSelector& selector,
+                                             const RowSelector& wanted, const Page& page,
                                              DeletedRows* deleted, std::size_t rows_max,
                                              std::size_t* removed) const {
   DeletedRows found;
   bool complete = true;
   for (std::uint32_t row = 0; row < page.rows(); ++row) {
     const std::uint32_t topic = page.topic_of(row);
-    if (page.serial(row) > request.serial_max || !Contains(request.range, page.time(row)) ||
-        !selector.Selects(page.stream(topic), page.topic(topic)) ||
+    if (!wanted.Wants(page, row) || !selector.Selects(page.stream(topic), page.topic(topic)) ||
         std::binary_search(deleted->begin(), deleted->end(), row)) {
       continue;
     }
-    const bool is_masked =
-        std::any_of(request.masks.begin(), request.masks.end(), [&](const RowMask& mask) {
-          return mask.Hides(page.topic(topic), page.time(row), page.serial(row));
-        });
-    if (is_masked) continue;
+    if (wanted.IsMasked(page, row)) continue;
     if (found.size() == rows_max) {
       complete = false;
       break;

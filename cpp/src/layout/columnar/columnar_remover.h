@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "layout/columnar/block_reader.h"
+#include "layout/columnar/row_selector.h"
 #include "layout/columnar/topic_selector.h"
 #include "layout/layout.h"
 
@@ -26,7 +27,7 @@ class ColumnarRemover : public SlabRemover {
   using PlaceOfPage = std::pair<BlockId, std::uint32_t>;
 
   // False if the page has more than `rows_max` left.
-  Result<bool> RemoveFromPage(const ReadRequest& request, const TopicSelector& selector,
+  Result<bool> RemoveFromPage(const TopicSelector& selector, const RowSelector& wanted,
                               const Page& page, DeletedRows* deleted, std::size_t rows_max,
                               std::size_t* removed) const;
 

@@ -14,10 +14,7 @@ constexpr std::size_t kRunBytesMax = std::size_t{24} << 20;
 PageMerge::PageMerge(const RocksSource& source, const ReadRequest& request, MergeOrder order,
                      std::optional<RowKey> after, std::uint64_t serial_min)
     : selector_(request),
-      range_(request.range),
-      masks_(request.masks),
-      serial_min_(serial_min),
-      serial_max_(request.serial_max),
+      rows_(request, serial_min),
       memory_max_(request.memory_bytes_max),
       order_(order),
       reader_(source),
@@ -41,9 +38,7 @@ RowKey PageMerge::KeyOf(const Page& page, std::uint32_t row) const {
 }
 
 bool PageMerge::Concerns(const Extent& extent) const {
-  if (range_.start.has_value() && extent.last_time < *range_.start) return false;
-  if (range_.end.has_value() && extent.first_time >= *range_.end) return false;
-  if (extent.first_serial > serial_max_ || extent.last_serial < serial_min_) return false;
+  if (!rows_.Concerns(extent)) return false;
   if (after_.has_value() && LastOf(extent) < after_->major) return false;
   return !ceiling_.has_value() || FirstOf(extent) <= ceiling_->major;
 }
@@ -59,7 +54,7 @@ Status PageMerge::List() {
   TOPICDB_RETURN_IF_ERROR(reader_.ForEachFresh([&](Block block) {
     // Fresh blocks come from the last to the first, and sealed ones hold what was committed before
     // them: who follows the log needs no older one.
-    needs_older = block.entry.extent.first_serial >= serial_min_;
+    needs_older = block.entry.extent.first_serial >= rows_.serial_min();
     return add(std::move(block)) && needs_older;
   }));
   TOPICDB_RETURN_IF_ERROR(fault);
@@ -212,11 +207,7 @@ void PageMerge::SelectRows(const Page& page, const DeletedRows* deleted, std::ui
     any = any || wanted[topic];
   }
   if (!any) return;
-  const std::int64_t start = range_.start.value_or(0);
-  const Extent& extent = page.extent();
-  const bool in_range = extent.first_time >= start &&
-                        (!range_.end.has_value() || extent.last_time < *range_.end) &&
-                        extent.first_serial >= serial_min_ && extent.last_serial <= serial_max_;
+  const bool covered = rows_.Covers(page.extent());
   std::size_t next_deleted = 0;
   for (std::uint32_t row = 0; row < page.rows(); ++row) {
     if (deleted != nullptr && next_deleted < deleted->size() && (*deleted)[next_deleted] == row) {
@@ -224,22 +215,13 @@ void PageMerge::SelectRows(const Page& page, const DeletedRows* deleted, std::ui
       continue;
     }
     if (!wanted[page.topic_of(row)]) continue;
-    if (!in_range && (!Contains(range_, page.time(row)) || page.serial(row) < serial_min_ ||
-                      page.serial(row) > serial_max_)) {
-      continue;
-    }
+    if (!covered && !rows_.Wants(page, row)) continue;
     const RowKey key = KeyOf(page, row);
     if (after_.has_value() && key <= *after_) continue;
     if (ceiling_.has_value() && key > *ceiling_) continue;
-    if (!masks_.empty() && IsMasked(page, row)) continue;
+    if (rows_.has_masks() && rows_.IsMasked(page, row)) continue;
     rows->push_back({key, slot, row});
   }
-}
-
-bool PageMerge::IsMasked(const Page& page, std::uint32_t row) const {
-  return std::any_of(masks_.begin(), masks_.end(), [&](const RowMask& mask) {
-    return mask.Hides(page.topic(page.topic_of(row)), page.time(row), page.serial(row));
-  });
 }
 
 void PageMerge::AddRun(std::vector<MergedRow> rows) {

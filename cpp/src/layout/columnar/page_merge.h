@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "layout/columnar/block_reader.h"
+#include "layout/columnar/row_selector.h"
 #include "layout/columnar/row_sort.h"
 #include "layout/columnar/topic_selector.h"
 #include "layout/layout.h"
@@ -96,7 +97,6 @@ class PageMerge {
   // Of a page the rows that are wanted.
   void SelectRows(const Page& page, const DeletedRows* deleted, std::uint32_t slot,
                   std::vector<MergedRow>* rows);
-  bool IsMasked(const Page& page, std::uint32_t row) const;
   void AddRun(std::vector<MergedRow> rows);
   // Keeps the first half of all rows that wait, or less, in memory of their own.
   Status Shrink();
@@ -106,10 +106,7 @@ class PageMerge {
   bool NeedsPages() const;
 
   const TopicSelector selector_;
-  const TimeRange range_;
-  const std::vector<RowMask> masks_;
-  const std::uint64_t serial_min_;
-  const std::uint64_t serial_max_;
+  const RowSelector rows_;
   const std::size_t memory_max_;
   const MergeOrder order_;
   BlockReader reader_;

@@ -3,15 +3,9 @@
 #include <algorithm>
 
 #include "layout/blocks.h"
+#include "layout/columnar/page_rows.h"
 
 namespace topicdb::columnar {
-
-namespace {
-
-// Less is copied sooner than a batch of its own is handed out.
-constexpr std::size_t kLentBytesMin = std::size_t{128} << 10;
-
-}  // namespace
 
 UnorderedReader::UnorderedReader(const RocksSource& source, const std::vector<ReadRequest>& any_of)
     : query_(any_of), position_(any_of.front().position), reader_(source) {}
@@ -53,7 +47,8 @@ Result<bool> UnorderedReader::NextPage() {
   const auto found = deleted_.find(number);
   deleted_rows_ = found == deleted_.end() ? nullptr : &found->second;
   topics_ = query_.TopicsOf(*page_);
-  covered_ = query_.Covers(page_->extent()) && !query_.has_masks() && deleted_rows_ == nullptr;
+  covered_ = query_.rows().Covers(page_->extent()) && !query_.rows().has_masks() &&
+             deleted_rows_ == nullptr;
   row_ = 0;
   return true;
 }
@@ -61,46 +56,20 @@ Result<bool> UnorderedReader::NextPage() {
 bool UnorderedReader::Wants(std::uint32_t row) const {
   if (!topics_[page_->topic_of(row)]) return false;
   if (covered_) return true;
-  if (!query_.WantsRow(*page_, row)) return false;
+  if (!query_.rows().Wants(*page_, row)) return false;
   if (deleted_rows_ != nullptr &&
       std::binary_search(deleted_rows_->begin(), deleted_rows_->end(), row)) {
     return false;
   }
-  return !query_.has_masks() || !query_.IsMasked(*page_, row);
-}
-
-bool UnorderedReader::LendRows(const ReadLimits& limits, Batch* out) {
-  const std::span<const std::int32_t> offsets = page_->value_offsets();
-  const std::uint32_t first = row_;
-  std::uint32_t end = first;
-  std::size_t topic_bytes = 0;
-  std::size_t value_bytes = 0;
-  while (end < page_->rows() && end - first < limits.rows_max && Wants(end)) {
-    const std::size_t topic = page_->topic(page_->topic_of(end)).size();
-    const auto values = static_cast<std::size_t>(offsets[end + 1] - offsets[first]);
-    const std::size_t bytes = topic_bytes + topic + values + (end - first + 1) * Batch::kRowBytes;
-    if (end > first && (bytes > limits.bytes_max || topic_bytes + topic > Batch::kColumnBytesMax)) {
-      break;
-    }
-    topic_bytes += topic;
-    value_bytes = values;
-    ++end;
-  }
-  if (value_bytes < kLentBytesMin) return false;
-  out->Reserve(end - first, topic_bytes, 0);
-  for (std::uint32_t row = first; row < end; ++row) {
-    out->AppendKey(page_->topic(page_->topic_of(row)), page_->time(row));
-  }
-  out->BorrowValues(page_, offsets.subspan(first, end - first + 1), page_->values());
-  counters_.rows_matched += end - first;
-  row_ = end;
-  return true;
+  return !query_.rows().has_masks() || !query_.rows().IsMasked(*page_, row);
 }
 
 bool UnorderedReader::AppendRows(const ReadLimits& limits, Batch* out) {
-  if (out->empty() && page_->values().size() >= kLentBytesMin && LendRows(limits, out)) {
-    return false;
-  }
+  const auto wants = [&](std::uint32_t row) { return Wants(row); };
+  const std::uint32_t lent = LendRows(page_, row_, limits, wants, out);
+  counters_.rows_matched += lent;
+  row_ += lent;
+  if (lent > 0) return false;
   if (out->empty()) {  // room for a batch of rows like these
     const std::size_t rows = std::min<std::size_t>(limits.rows_max, 1 << 16);
     const auto share = [&](std::size_t bytes) {
@@ -108,17 +77,10 @@ bool UnorderedReader::AppendRows(const ReadLimits& limits, Batch* out) {
     };
     out->Reserve(rows, 0, share(page_->values().size()));
   }
-  std::size_t bytes = out->bytes();
+  RowCopier copier(limits, out);
   for (; row_ < page_->rows(); ++row_) {
     if (!Wants(row_)) continue;
-    const MessageView message{page_->topic(page_->topic_of(row_)), page_->time(row_),
-                              page_->value(row_)};
-    bytes += message.topic.size() + message.value.size() + Batch::kRowBytes;
-    const bool has_room =
-        out->empty() || (out->size() < limits.rows_max && bytes <= limits.bytes_max &&
-                         out->Fits(message.topic.size(), message.value.size()));
-    if (!has_room) return false;
-    out->Append(message);
+    if (!copier.Append(*page_, row_)) return false;
     ++counters_.rows_matched;
   }
   return true;

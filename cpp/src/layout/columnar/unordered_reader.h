@@ -28,9 +28,6 @@ class UnorderedReader : public StreamReader {
   bool Wants(std::uint32_t row) const;
   // Appends rows of the page from row_ on; false if a limit ended that.
   bool AppendRows(const ReadLimits& limits, Batch* out);
-  // Appends a long beginning of what is left of the page without a copy of its values; false if
-  // that is not worth it.
-  bool LendRows(const ReadLimits& limits, Batch* out);
 
   const BlockQuery query_;
   const Position position_;

@@ -202,8 +202,10 @@ TEST(BlockFormat, ImpossibleRecordsWithARightChecksumAreRefused) {
 }
 
 Placement ExamplePlacement() {
-  return {
-      kStagedPages + 9, 300, 1'000, {{1, 7, {}}, {4, 8, {{"a/b", 9}, {"a/c", 7}}}, {300, 9, {}}}};
+  return {kStagedPagesMin + 9,
+          300,
+          1'000,
+          {{1, 7, {}}, {4, 8, {{"a/b", 9}, {"a/c", 7}}}, {300, 9, {}}}};
 }
 
 TEST(BlockFormat, AStagedBlocksEntryIsTheSameButForItsVersion) {

@@ -25,7 +25,7 @@ StagedBlock Stage(const StagedRows& rows, Pages* pages) {
     pages->emplace(key, page);
     return Status::Ok();
   };
-  EXPECT_TRUE(StageBlock(rows, kStagedPages + 5, 1 << 16, put, &block).ok());
+  EXPECT_TRUE(StageBlock(rows, kStagedPagesMin + 5, 1 << 16, put, &block).ok());
   return block;
 }
 
@@ -54,7 +54,7 @@ TEST(BlockStaging, ATopicThatComesTwiceIsOne) {
   EXPECT_EQ(block.topics[1].text, "a");
   EXPECT_EQ(block.topics[2].text, "b");
   ASSERT_EQ(pages.size(), 1U);
-  EXPECT_EQ(pages.begin()->first, SealedPageKey(kStagedPages + 5, 0));
+  EXPECT_EQ(pages.begin()->first, SealedPageKey(kStagedPagesMin + 5, 0));
   const Placement placement = PlacementOf(block, 1'000);
   const auto page = Page::Decode(pages.begin()->second, &placement);
   ASSERT_TRUE(page.ok()) << page.status().message();
