@@ -215,7 +215,7 @@ class TestBadInput:
             writer.append(rows(100))
             assert len(os.listdir(Path(path) / "jobs" / "j")) > 0
             raise ZeroDivisionError
-        assert os.listdir(Path(path) / "jobs" / "j") == []
+        assert job_files(path) == []
         with pytest.raises(topicdb.ClosedError):
             writer.append(rows(1))
         with pytest.raises(RuntimeError, match="not finished"):
@@ -260,11 +260,12 @@ OWNER = """
     time.sleep(600)
 """
 WRITER = """
-    import sys
+    import sys, time
     from topicdb import jobs
-    path, number = sys.argv[1], int(sys.argv[2])
+    path, number, pause = sys.argv[1], int(sys.argv[2]), float(sys.argv[4])
     while True:
         number += 1
+        time.sleep(pause)
         job = f"{number}-{sys.argv[3]}"
         staged = []
         for part in range(2):
@@ -274,6 +275,22 @@ WRITER = """
         jobs.commit(path, job, staged, sequence="q", number=number)
         print(number, flush=True)
 """
+
+
+def test_readers_see_all_of_a_job_or_nothing(path: str) -> None:
+    """While jobs come and are applied to one shard after the other."""
+    with (
+        topicdb.open(path) as owner,
+        topicdb.open(path, mode="r") as reader,
+        Child(WRITER, path, 0, 0, 0.1) as writer,
+    ):
+        for _ in range(15):
+            assert writer.read_line(), writer.finish()
+            for database in (owner, reader) * 3:
+                database.refresh()
+                counts = Counter(m.timestamp for m in database.scan("#"))
+                assert set(counts.values()) <= {400}
+                assert database.scan_slices(database.slices()).count() % 400 == 0
 
 
 @pytest.mark.crash
@@ -286,7 +303,7 @@ def test_killed_at_any_moment_a_job_is_there_wholly_or_not_at_all(path: str, liv
         with ExitStack() as processes:
             if live:
                 processes.enter_context(Child(OWNER, path)).expect("open")
-            writer = processes.enter_context(Child(WRITER, path, last, attempt))
+            writer = processes.enter_context(Child(WRITER, path, last, attempt, 0))
             until = time.monotonic() + chance.uniform(0.3, 1.5)
             while time.monotonic() < until:
                 line = writer.read_line()

@@ -42,15 +42,17 @@ struct PlacedMessage {
   TopicMark* mark = nullptr;  // of the topic, if it is kept from message to message
 };
 
-// Messages that are deleted, though they may still be stored: those that match and were written by
-// the commit `serial` or an earlier one.
+// Messages that are not to be seen, though they may be stored: those that match and were written by
+// the commit `serial` or an earlier one (deleted since), from `serial_min` on.
 struct RowMask {
   Filter filter;
   TimeRange range;
   std::uint64_t serial;
+  std::uint64_t serial_min = 0;
 
   bool Hides(std::string_view topic, std::int64_t timestamp, std::uint64_t of_serial) const {
-    return of_serial <= serial && Contains(range, timestamp) && filter.Matches(topic);
+    return of_serial <= serial && of_serial >= serial_min && Contains(range, timestamp) &&
+           filter.Matches(topic);
   }
 };
 

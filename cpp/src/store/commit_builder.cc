@@ -72,7 +72,9 @@ Status CommitBuilder::Add(ShardCommit* commit) {
 Status CommitBuilder::AddStaged(ShardCommit* commit) {
   const StagedMessages& staged = *commit->staged;
   durability_ = Durability::kDisk;
-  meta::JobRecord record{staged.number, state_.serial + 1, 0, now_us_, 0, staged.malformed};
+  const std::uint64_t first_serial = state_.serial + 1;
+  job_ = shard_.JobAfter(staged);
+  job_.applied_at_us = now_us_;
   for (const StagedPart& part : staged.parts) {
     const bool takes_blocks = TargetOf(part.retention_class).slab->layout().seals();
     TOPICDB_RETURN_IF_ERROR(
@@ -80,12 +82,12 @@ Status CommitBuilder::AddStaged(ShardCommit* commit) {
                            part, [&](const StagedBlock& block) TOPICDB_REQUIRES(
                                      shard_.commit_mutex_) { return AddStagedBlock(part, block); })
                      : AddStagedMessages(part, staged.directory));
-    record.messages += part.messages;
+    job_.messages += part.messages;
   }
-  record.last_serial = state_.serial;
+  job_.last = {staged.number, first_serial, state_.serial, staged.committed_at_us, staged.shards};
   commit->serial = state_.serial;
   commit->written = true;
-  return rocks::FromRocks(batch_.Put(meta::JobKey(staged.sequence), meta::Encode(record)),
+  return rocks::FromRocks(batch_.Put(meta::JobKey(staged.sequence), meta::Encode(job_)),
                           "preparing a commit to " + shard_.Name());
 }
 

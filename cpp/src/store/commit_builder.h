@@ -43,6 +43,8 @@ class CommitBuilder {
   const std::vector<meta::DeleteRecord>& deletes() const { return deletes_; }
   // Timestamps that were assigned, in the order of their messages.
   const std::vector<std::int64_t>& assigned() const { return assigned_; }
+  // Of what AddStaged has added.
+  const meta::JobRecord& job() const { return job_; }
 
  private:
   // What the commits do to the current slab of one class.
@@ -76,6 +78,7 @@ class CommitBuilder {
   const Shard& shard_;
   const std::uint64_t first_serial_;
   meta::CommitState state_;
+  meta::JobRecord job_;
   const std::int64_t now_us_;
   Durability durability_ = Durability::kNone;  // the highest that is asked for
   std::map<std::uint32_t, Target> targets_;    // by class

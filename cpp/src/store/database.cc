@@ -147,6 +147,7 @@ Result<Page> Database::Next(const Iterator& iterator, const PageLimits& limits,
   const bool is_current =
       entry.reader != nullptr && entry.shard == moment.shard &&
       entry.view->deletes_version() == moment.view->deletes_version() &&
+      entry.view->hidden() == moment.view->hidden() &&
       (entry.view->serial() == moment.view->serial() || WasReadOnly(*entry.view, iterator.slab));
   if (!is_current) {
     entry.reader.reset();
@@ -298,7 +299,7 @@ Result<std::vector<JobInfo>> Database::Jobs() const {
   TOPICDB_ENTER(impl_);
   std::vector<JobInfo> jobs;
   for (const auto& shard : impl_->Shards()) {
-    TOPICDB_ASSIGN_OR_RETURN(const std::vector<JobInfo> more, shard->Jobs());
+    const std::vector<JobInfo> more = shard->Jobs();
     jobs.insert(jobs.end(), more.begin(), more.end());
   }
   return jobs;

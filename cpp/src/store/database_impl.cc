@@ -11,6 +11,8 @@ namespace topicdb {
 
 namespace {
 
+constexpr int kOpenPassesMax = 3;
+
 Status CheckOptions(const OpenOptions& options) {
   constexpr std::uint32_t kStreamsMin = 16;
   constexpr std::size_t kBytesMin = std::size_t{64} << 10;
@@ -96,6 +98,16 @@ Result<std::shared_ptr<DatabaseImpl>> DatabaseImpl::Open(const std::string& path
 }
 
 Status DatabaseImpl::OpenShards() {
+  TOPICDB_RETURN_IF_ERROR(OpenChanged());
+  if (!environment_->read_only) return Status::Ok();
+  // Beside a busy writer, shards may have been opened at moments that are many jobs apart.
+  for (int pass = 1; pass < kOpenPassesMax && AreFarApart(WholeMoments()); ++pass) {
+    TOPICDB_RETURN_IF_ERROR(OpenChanged());
+  }
+  return Status::Ok();
+}
+
+Status DatabaseImpl::OpenChanged() {
   std::vector<std::uint32_t> indexes(environment_->schema.shards);
   std::iota(indexes.begin(), indexes.end(), 0);
   if (only_shards_.has_value()) indexes = *only_shards_;
@@ -154,6 +166,12 @@ Result<std::shared_ptr<Shard>> DatabaseImpl::FindShard(std::uint32_t index) cons
 }
 
 std::vector<ShardMoment> DatabaseImpl::Moments() const {
+  std::vector<ShardMoment> moments = WholeMoments();
+  if (environment_->schema.layout == LayoutKind::kColumnar) curtain_.Hide(&moments);
+  return moments;
+}
+
+std::vector<ShardMoment> DatabaseImpl::WholeMoments() const {
   std::vector<ShardMoment> moments;
   for (auto& shard : Shards()) {
     auto view = shard->view();

@@ -13,6 +13,7 @@
 #include "base/fork_guard.h"
 #include "base/mutex.h"
 #include "store/job_files.h"
+#include "store/job_views.h"
 #include "store/job_watcher.h"
 #include "store/shard.h"
 #include "store/stream_plan.h"
@@ -57,7 +58,11 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   std::vector<std::shared_ptr<Shard>> Shards() const TOPICDB_EXCLUDES(shards_mutex_);
   // kReadOnly if the shard is not open here.
   Result<std::shared_ptr<Shard>> FindShard(std::uint32_t index) const;
+  // For readers: a job that some shards have applied and others have not is hidden. With the layout
+  // skipstream it is not, since what it has replaced is gone.
   std::vector<ShardMoment> Moments() const;
+  // For those that follow the log, or read what was chosen before: with everything.
+  std::vector<ShardMoment> WholeMoments() const;
   Status Refresh() TOPICDB_EXCLUDES(shards_mutex_);
 
   // kReadOnly
@@ -73,15 +78,17 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   Status Close() TOPICDB_EXCLUDES(lifecycle_);
 
  private:
-  // Opens the shards; of those that it has, only the ones with other files than then.
   Status OpenShards() TOPICDB_EXCLUDES(shards_mutex_);
+  // Opens the shards; of those that it has, only the ones with other files than then.
+  Status OpenChanged() TOPICDB_EXCLUDES(shards_mutex_);
   bool IsUnchanged(std::uint32_t shard, const std::string& files) const
       TOPICDB_EXCLUDES(shards_mutex_);
   // Applies what jobs have committed, and looks for more from then on. REQUIRES: not read-only
   Status OpenJobs() TOPICDB_EXCLUDES(jobs_mutex_);
   // Applies committed jobs to the shards that are open here.
   Status ApplyJobs() TOPICDB_EXCLUDES(jobs_mutex_);
-  Status ApplyJob(const JobIntent& intent, Shard* shard) TOPICDB_REQUIRES(jobs_mutex_);
+  Status ApplyJob(const JobIntent& intent, std::int64_t pending_since_us, Shard* shard)
+      TOPICDB_REQUIRES(jobs_mutex_);
 
   const ForkGuard fork_guard_;
   const std::shared_ptr<const ShardEnvironment> environment_;
@@ -95,6 +102,8 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   std::vector<std::shared_ptr<Shard>> shards_ TOPICDB_GUARDED_BY(shards_mutex_);  // by index
   // What their logs and manifests were just before they were opened; of a read-only handle.
   std::map<std::uint32_t, std::string> files_ TOPICDB_GUARDED_BY(shards_mutex_);
+
+  mutable JobCurtain curtain_;
 
   Mutex jobs_mutex_;                     // before all others but lifecycle_
   std::unique_ptr<JobWatcher> watcher_;  // of Open and Close

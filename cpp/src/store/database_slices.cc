@@ -39,6 +39,38 @@ Result<const SlabView*> FindSlab(const ShardMoment& moment, const Slice& slice,
   return found;
 }
 
+// The runs of commits of a slice between those that are hidden.
+std::vector<Slice> Seen(Slice whole, const std::vector<SerialRange>& hidden) {
+  std::vector<Slice> parts;
+  const auto add_until = [&](std::uint64_t until) {
+    if (until <= whole.after) return;
+    parts.push_back(whole);
+    parts.back().until = until;
+  };
+  for (const SerialRange& serials : hidden) {
+    add_until(std::min(whole.until, serials.first - 1));
+    whole.after = std::max(whole.after, serials.last);
+  }
+  add_until(whole.until);
+  return parts;
+}
+
+// Adds the slices of all slabs of a shard.
+Status CutShard(const ShardView& view, const RetentionRules& rules,
+                const std::vector<Filter>& filters, Slice whole, std::uint64_t bytes_max,
+                std::vector<Slice>* slices) {
+  for (const SlabView& slab_view : view.slabs()) {
+    const Slab& slab = *slab_view.slab;
+    if (slab.id().retention_class == rules.reserved() || !slab.MayHold(whole.range)) continue;
+    whole.slab = slab.id();
+    whole.retention_class = rules.FilterOf(whole.slab.retention_class);
+    auto cut = CutSlab(view, slab, filters, whole, bytes_max);
+    if (!cut.ok()) return cut.status().WithContext(view.Describe(slab.id()));
+    slices->insert(slices->end(), cut->begin(), cut->end());
+  }
+  return Status::Ok();
+}
+
 void AddParts(const std::shared_ptr<const ShardView>& view, const std::shared_ptr<Slab>& slab,
               std::vector<ReadRequest> requests, std::vector<SlicePart>* parts) {
   if (requests.empty()) return;
@@ -66,15 +98,9 @@ Result<std::vector<Slice>> Database::Slices(const std::vector<Filter>& filters,
     whole.after = SerialOf(options.after, shard, 0);
     whole.until =
         std::min(moment.view->serial(), SerialOf(options.until, shard, ~std::uint64_t{0}));
-    if (whole.until <= whole.after) continue;
-    for (const SlabView& slab_view : moment.view->slabs()) {
-      const Slab& slab = *slab_view.slab;
-      if (slab.id().retention_class == rules.reserved() || !slab.MayHold(options.range)) continue;
-      whole.slab = slab.id();
-      whole.retention_class = rules.FilterOf(whole.slab.retention_class);
-      auto cut = CutSlab(*moment.view, slab, filters, whole, options.bytes_max);
-      if (!cut.ok()) return cut.status().WithContext(moment.view->Describe(slab.id()));
-      slices.insert(slices.end(), cut->begin(), cut->end());
+    for (const Slice& part : Seen(whole, moment.view->hidden())) {
+      TOPICDB_RETURN_IF_ERROR(
+          CutShard(*moment.view, rules, filters, part, options.bytes_max, &slices));
     }
   }
   return slices;
@@ -83,7 +109,7 @@ Result<std::vector<Slice>> Database::Slices(const std::vector<Filter>& filters,
 Result<std::unique_ptr<Scan>> Database::NewScan(const std::vector<Filter>& filters,
                                                 const std::vector<Slice>& slices) const {
   TOPICDB_ENTER(impl_);
-  std::vector<ShardMoment> moments = impl_->Moments();
+  std::vector<ShardMoment> moments = impl_->WholeMoments();  // what is seen was decided with them
   std::vector<SlicePart> parts;
   for (const Slice& slice : slices) {
     TOPICDB_ASSIGN_OR_RETURN(const ShardMoment moment, MomentOf(moments, slice.slab.shard));
@@ -104,7 +130,7 @@ Result<CommitSpan> Database::MeasureLog(std::uint32_t shard, const std::vector<F
     return InvalidArgument(path() + " has the layout '" + NameOf(schema().layout) +
                            "', which keeps no commit log; 'columnar' does");
   }
-  TOPICDB_ASSIGN_OR_RETURN(const ShardMoment moment, MomentOf(impl_->Moments(), shard));
+  TOPICDB_ASSIGN_OR_RETURN(const ShardMoment moment, MomentOf(impl_->WholeMoments(), shard));
   return LogMeasure(*moment.view, filters, range, limits, interrupted).Run();
 }
 

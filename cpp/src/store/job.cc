@@ -30,9 +30,15 @@ Result<StagedFile> LoadStaged(const std::string& directory, const std::string& n
 
 // What the tasks have staged for one shard.
 Result<StagedMessages> LoadShard(const std::string& path, const JobIntent& intent,
-                                 std::uint32_t shard) {
-  StagedMessages staged{
-      JobDirectory(path, intent.job), intent.sequence, intent.number, intent.malformed, {}};
+                                 std::int64_t pending_since_us, std::uint32_t shard) {
+  StagedMessages staged;
+  staged.directory = JobDirectory(path, intent.job);
+  staged.sequence = intent.sequence;
+  staged.number = intent.number;
+  staged.malformed = intent.malformed;
+  staged.committed_at_us = CommittedAtUs(intent);
+  staged.pending_since_us = pending_since_us;
+  staged.shards = intent.shards;
   for (const std::string& name : intent.files) {
     TOPICDB_ASSIGN_OR_RETURN(StagedFile file, LoadStaged(staged.directory, name));
     for (StagedPart& part : file.parts) {
@@ -173,15 +179,17 @@ Status DatabaseImpl::ApplyJobs() {
       if (!concerns) continue;
       TOPICDB_ASSIGN_OR_RETURN(const auto outcome, FindOutcome(path, intent, shard->index()));
       if (outcome.has_value()) continue;
-      TOPICDB_RETURN_IF_ERROR(ApplyJob(intent, shard.get()));
+      TOPICDB_RETURN_IF_ERROR(ApplyJob(intent, CommittedAtUs(intents.front()), shard.get()));
     }
   }
   return Status::Ok();
 }
 
-Status DatabaseImpl::ApplyJob(const JobIntent& intent, Shard* shard) {
+Status DatabaseImpl::ApplyJob(const JobIntent& intent, std::int64_t pending_since_us,
+                              Shard* shard) {
   const std::string& path = environment_->database_path;
-  TOPICDB_ASSIGN_OR_RETURN(const StagedMessages staged, LoadShard(path, intent, shard->index()));
+  TOPICDB_ASSIGN_OR_RETURN(const StagedMessages staged,
+                           LoadShard(path, intent, pending_since_us, shard->index()));
   ShardCommit commit;
   commit.durability = Durability::kDisk;
   commit.staged = &staged;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <set>
 
@@ -17,6 +18,7 @@ namespace topicdb {
 
 namespace {
 
+constexpr std::size_t kTimeDigits = 20;  // of a file's name
 constexpr std::string_view kIntentMagic = "TDBINTN\n";
 constexpr std::string_view kOutcomeMagic = "TDBOUTC\n";
 constexpr std::uint8_t kVersion = 1;
@@ -151,8 +153,15 @@ bool DecodeOutcome(std::string_view bytes, ShardOutcome* outcome) {
   return decoder.Finished() && (kind == 1 || kind == 2);
 }
 
+std::int64_t CommittedAtUs(const JobIntent& intent) {
+  std::int64_t time = 0;
+  const char* const digits = intent.name.data();
+  std::from_chars(digits, digits + std::min(kTimeDigits, intent.name.size()), time);
+  return time;
+}
+
 Status WriteIntent(const std::string& path, JobIntent* intent) {
-  char time[32];
+  char time[kTimeDigits + 2];
   std::snprintf(time, sizeof time, "%020lld-", static_cast<long long>(SystemClockUs()));
   intent->name = time + intent->job;
   return WriteFileAtomically(IntentPath(path, *intent), EncodeIntent(*intent));

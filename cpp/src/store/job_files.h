@@ -51,6 +51,9 @@ struct ShardOutcome {
 std::string EncodeOutcome(const ShardOutcome& outcome);
 bool DecodeOutcome(std::string_view bytes, ShardOutcome* outcome);
 
+// As the name of its file says.
+std::int64_t CommittedAtUs(const JobIntent& intent);
+
 // The commit point of a job. Fills intent->name.
 Status WriteIntent(const std::string& path, JobIntent* intent);
 // In the order in which they are to be applied. kCorruption.

@@ -40,6 +40,28 @@ std::int64_t ReadSigned(Decoder* decoder) {
   return static_cast<std::int64_t>(decoder->Little<std::uint64_t>());
 }
 
+void AppendSpan(const JobSpan& span, std::string* bytes) {
+  AppendLittle(bytes, span.number);
+  AppendLittle(bytes, span.first_serial);
+  AppendLittle(bytes, span.last_serial);
+  AppendSigned(bytes, span.committed_at_us);
+  AppendLittle(bytes, static_cast<std::uint32_t>(span.shards.size()));
+  for (const std::uint32_t shard : span.shards) AppendLittle(bytes, shard);
+}
+
+bool ReadSpan(Decoder* decoder, JobSpan* span) {
+  span->number = decoder->Little<std::uint64_t>();
+  span->first_serial = decoder->Little<std::uint64_t>();
+  span->last_serial = decoder->Little<std::uint64_t>();
+  span->committed_at_us = ReadSigned(decoder);
+  const auto shards = decoder->Little<std::uint32_t>();
+  if (!decoder->ok() || shards > decoder->rest().size() / sizeof(std::uint32_t)) return false;
+  span->shards.resize(shards);
+  for (std::uint32_t& shard : span->shards) shard = decoder->Little<std::uint32_t>();
+  return span->first_serial <= span->last_serial &&
+         std::is_sorted(span->shards.begin(), span->shards.end());
+}
+
 }  // namespace
 
 std::string IdentityKey() { return Key(KeyKind::kIdentity); }
@@ -169,25 +191,26 @@ bool Decode(std::string_view bytes, SlabCounters* counters) {
 
 std::string Encode(const JobRecord& record) {
   std::string bytes = NewRecord();
-  AppendLittle(&bytes, record.number);
-  AppendLittle(&bytes, record.first_serial);
-  AppendLittle(&bytes, record.last_serial);
   AppendSigned(&bytes, record.applied_at_us);
   AppendLittle(&bytes, record.messages);
   AppendLittle(&bytes, record.malformed);
+  AppendSpan(record.last, &bytes);
+  for (const JobSpan& span : record.earlier) AppendSpan(span, &bytes);
   return bytes;
 }
 
 bool Decode(std::string_view bytes, JobRecord* record) {
   bool known = false;
   Decoder decoder = OpenRecord(bytes, &known);
-  record->number = decoder.Little<std::uint64_t>();
-  record->first_serial = decoder.Little<std::uint64_t>();
-  record->last_serial = decoder.Little<std::uint64_t>();
   record->applied_at_us = ReadSigned(&decoder);
   record->messages = decoder.Little<std::uint64_t>();
   record->malformed = decoder.Little<std::uint64_t>();
-  return known && decoder.Finished() && record->first_serial <= record->last_serial;
+  bool sound = ReadSpan(&decoder, &record->last);
+  record->earlier.clear();
+  while (known && sound && !decoder.Finished() && record->earlier.size() < kJobSpansMax) {
+    sound = ReadSpan(&decoder, &record->earlier.emplace_back());
+  }
+  return known && sound && decoder.Finished();
 }
 
 std::string Encode(const NodeRecord& node) {

@@ -14,6 +14,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -121,15 +123,31 @@ struct SlabCounters {
 std::string Encode(const SlabCounters& counters);
 bool Decode(std::string_view bytes, SlabCounters* counters);
 
-// Of jobs that follow each other, the last one that was applied.
-struct JobRecord {
+// What a job that was applied has in a shard, and which shards have messages of it.
+struct JobSpan {
   std::uint64_t number = 0;
   std::uint64_t first_serial = 0;
   std::uint64_t last_serial = 0;
+  std::int64_t committed_at_us = 0;   // the same in all shards
+  std::vector<std::uint32_t> shards;  // sorted
+  bool operator==(const JobSpan&) const = default;
+};
+
+// Of jobs that follow each other, the last one that was applied.
+struct JobRecord {
+  JobSpan last;
   std::int64_t applied_at_us = 0;
   std::uint64_t messages = 0;   // in this shard
   std::uint64_t malformed = 0;  // that the whole job has left out
+  // Those before, the oldest first, since another shard may be behind: the last kJobSpansMin, and
+  // up to kJobSpansMax while some shard has yet to apply them.
+  std::vector<JobSpan> earlier;
+  bool operator==(const JobRecord&) const = default;
 };
+inline constexpr std::size_t kJobSpansMin = 16;
+inline constexpr std::size_t kJobSpansMax = 1'024;
+// By sequence, or job without one.
+using JobRecords = std::map<std::string, JobRecord, std::less<>>;
 std::string Encode(const JobRecord& record);
 bool Decode(std::string_view bytes, JobRecord* record);
 

@@ -31,8 +31,20 @@ rocks::FamilyUse FamilyUseOf(std::string_view name) {
   return meta::IsPagesFamily(name) ? rocks::FamilyUse::kPages : rocks::FamilyUse::kKeys;
 }
 
+ShardView::ShardView(std::shared_ptr<const ShardView> whole, std::vector<SerialRange> hidden)
+    : environment_(whole->environment_),
+      db_(whole->db_),
+      snapshot_(whole->snapshot_),
+      slabs_(whole->slabs_),
+      deletes_(whole->deletes_),
+      jobs_(whole->jobs_),
+      serial_(whole->serial_),
+      deletes_version_(whole->deletes_version_),
+      hidden_(std::move(hidden)),
+      whole_(std::move(whole)) {}
+
 ShardView::~ShardView() {
-  if (snapshot_ != nullptr) db_->ReleaseSnapshot(snapshot_);
+  if (whole_ == nullptr && snapshot_ != nullptr) db_->ReleaseSnapshot(snapshot_);
 }
 
 const SlabView* ShardView::Find(const SlabId& id) const {
@@ -80,7 +92,7 @@ bool Shard::Publish(SlabViews slabs, DeleteRecords deletes) {
   }
   const rocksdb::Snapshot* snapshot = environment_->read_only ? nullptr : db_->GetSnapshot();
   auto view = std::make_shared<const ShardView>(environment_, db_.get(), snapshot, slabs_, deletes_,
-                                                state_.serial, deletes_version_);
+                                                jobs_, state_.serial, deletes_version_);
   bool has_transactions = false;
   {
     const MutexLock lock(view_mutex_);

@@ -62,6 +62,14 @@ struct SlabView {
 
 using SlabViews = std::shared_ptr<const std::vector<SlabView>>;
 using DeleteRecords = std::shared_ptr<const std::vector<meta::DeleteRecord>>;
+using SharedJobs = std::shared_ptr<const meta::JobRecords>;
+
+// Commits of these serials.
+struct SerialRange {
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+  bool operator==(const SerialRange&) const = default;
+};
 
 // A moment of a shard between two commits: the snapshot holds whole commits, and the tries of the
 // slabs hold at least the structures of those. Must be gone before the shard closes.
@@ -69,14 +77,17 @@ class ShardView {
  public:
   ShardView(std::shared_ptr<const ShardEnvironment> environment, rocksdb::DB* db,
             const rocksdb::Snapshot* snapshot, SlabViews slabs, DeleteRecords deletes,
-            std::uint64_t serial, std::uint64_t deletes_version)
+            SharedJobs jobs, std::uint64_t serial, std::uint64_t deletes_version)
       : environment_(std::move(environment)),
         db_(db),
         snapshot_(snapshot),
         slabs_(std::move(slabs)),
         deletes_(std::move(deletes)),
+        jobs_(std::move(jobs)),
         serial_(serial),
         deletes_version_(deletes_version) {}
+  // The same moment without some of the commits, in order.
+  ShardView(std::shared_ptr<const ShardView> whole, std::vector<SerialRange> hidden);
   ~ShardView();
   ShardView(const ShardView&) = delete;
   ShardView& operator=(const ShardView&) = delete;
@@ -86,6 +97,10 @@ class ShardView {
   const SlabViews& shared_slabs() const { return slabs_; }
   // Deletes whose messages may still be stored.
   const std::vector<meta::DeleteRecord>& deletes() const { return *deletes_; }
+  // What jobs have been applied.
+  const SharedJobs& jobs() const { return jobs_; }
+  // Commits that readers do not see.
+  const std::vector<SerialRange>& hidden() const { return hidden_; }
   // Of the last commit that it holds.
   std::uint64_t serial() const { return serial_; }
   // Grows with each delete.
@@ -105,8 +120,11 @@ class ShardView {
   const rocksdb::Snapshot* const snapshot_;  // null in a read-only shard: it never changes
   const SlabViews slabs_;
   const DeleteRecords deletes_;
+  const SharedJobs jobs_;
   const std::uint64_t serial_;
   const std::uint64_t deletes_version_;
+  const std::vector<SerialRange> hidden_;
+  const std::shared_ptr<const ShardView> whole_;  // has the snapshot, if it is there
 };
 
 // Thread-safe. Lock order: commit_mutex_, then a slab's mutex or view_mutex_. The locks of the
@@ -139,7 +157,7 @@ class Shard : private CommitSink, public Sealable {
   // Sealable: what is due by size or count, and all of slabs that are read-only.
   Status SealDue() override TOPICDB_EXCLUDES(commit_mutex_);
   // What jobs it has applied.
-  Result<std::vector<JobInfo>> Jobs() const;
+  std::vector<JobInfo> Jobs() const TOPICDB_EXCLUDES(view_mutex_);
   // Forgets those without a sequence that are older than a week.
   Status ForgetJobs() TOPICDB_EXCLUDES(commit_mutex_);
   // Removes what jobs have stored and not committed. REQUIRES: no commit is under way
@@ -226,6 +244,8 @@ class Shard : private CommitSink, public Sealable {
       TOPICDB_EXCLUDES(view_mutex_);
   // Commits what a job has staged, unless it was committed before.
   Status CommitStaged(ShardCommit* commit) TOPICDB_REQUIRES(commit_mutex_);
+  // What is to be noted of a job, but for what it has in this shard.
+  meta::JobRecord JobAfter(const StagedMessages& staged) const TOPICDB_REQUIRES(commit_mutex_);
   // Makes the pages of a part those of the slab, where nobody sees them yet.
   Status TakePages(const StagedMessages& staged, const StagedPart& part)
       TOPICDB_REQUIRES(commit_mutex_);
@@ -250,6 +270,7 @@ class Shard : private CommitSink, public Sealable {
   std::map<std::uint64_t, std::uint64_t> removed_ TOPICDB_GUARDED_BY(commit_mutex_);
   DeleteRecords deletes_ TOPICDB_GUARDED_BY(commit_mutex_) =
       std::make_shared<const std::vector<meta::DeleteRecord>>();
+  SharedJobs jobs_ TOPICDB_GUARDED_BY(commit_mutex_) = std::make_shared<const meta::JobRecords>();
   std::uint64_t deletes_version_ TOPICDB_GUARDED_BY(commit_mutex_) = 0;
   std::vector<SlabView> current_ TOPICDB_GUARDED_BY(commit_mutex_);  // by class
   Status sealing_status_ TOPICDB_GUARDED_BY(commit_mutex_);          // of its last step

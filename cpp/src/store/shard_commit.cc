@@ -131,6 +131,11 @@ void Shard::WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> com
     deletes = std::make_shared<const std::vector<meta::DeleteRecord>>(std::move(more));
   }
   const bool is_staged = commits.front()->staged != nullptr;
+  if (is_staged) {
+    auto jobs = *jobs_;
+    jobs.insert_or_assign(commits.front()->staged->sequence, builder->job());
+    jobs_ = std::make_shared<const meta::JobRecords>(std::move(jobs));
+  }
   if (Publish(slabs_, std::move(deletes)) && !is_staged) {
     Remember(*builder, commits);
   } else {

@@ -62,6 +62,7 @@ class ShardOpener {
     TOPICDB_RETURN_IF_ERROR(create ? WriteIdentity() : CheckIdentity());
     TOPICDB_RETURN_IF_ERROR(LoadCommitState());
     TOPICDB_RETURN_IF_ERROR(LoadDeletes());
+    TOPICDB_RETURN_IF_ERROR(LoadJobs());
     return create ? CreateSlabs() : LoadSlabs();
   }
 
@@ -156,6 +157,22 @@ class ShardOpener {
     }
     shard_->deletes_ = std::make_shared<const std::vector<meta::DeleteRecord>>(std::move(deletes));
     return rocks::FromRocks(records->status(), "reading deletes of " + shard_->Name());
+  }
+
+  Status LoadJobs() TOPICDB_REQUIRES(shard_->commit_mutex_) {
+    meta::JobRecords jobs;
+    const std::string prefix = meta::JobPrefix();
+    const std::unique_ptr<rocksdb::Iterator> records(
+        shard_->db_->NewIterator(rocksdb::ReadOptions()));
+    for (records->Seek(prefix); records->Valid() && records->key().starts_with(prefix);
+         records->Next()) {
+      meta::JobRecord& job = jobs[records->key().ToString().substr(prefix.size())];
+      if (!meta::Decode(records->value().ToStringView(), &job)) {
+        return Damaged("the record of a job is malformed");
+      }
+    }
+    shard_->jobs_ = std::make_shared<const meta::JobRecords>(std::move(jobs));
+    return rocks::FromRocks(records->status(), "reading jobs of " + shard_->Name());
   }
 
   Status LoadSlabs() TOPICDB_REQUIRES(shard_->commit_mutex_) {

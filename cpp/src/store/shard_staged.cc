@@ -6,27 +6,18 @@
 #include "rocks/pages_file.h"
 #include "rocks/rocks_compat.h"
 #include "store/commit_builder.h"
+#include "store/job_views.h"
 #include "store/shard.h"
 
 namespace topicdb {
 
-namespace {
-constexpr std::int64_t kJobMemoryUs = std::int64_t{7} * 24 * 3'600 * 1'000'000;
-}  // namespace
-
 Status Shard::CommitStaged(ShardCommit* commit) {
   const StagedMessages& staged = *commit->staged;
-  std::string value;
-  const rocksdb::Status found =
-      db_->Get(rocksdb::ReadOptions(), meta::JobKey(staged.sequence), &value);
-  if (!found.IsNotFound()) {
-    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(found, "looking for a job in " + Name()));
-    meta::JobRecord record;
-    if (!meta::Decode(value, &record)) {
-      return Corruption(Name() + ": the record of the job '" + staged.sequence + "' is malformed");
-    }
-    commit->repeated = record.number >= staged.number;
-    commit->serial = record.last_serial;
+  const auto found = jobs_->find(staged.sequence);
+  if (found != jobs_->end()) {
+    const meta::JobSpan& last = found->second.last;
+    commit->repeated = last.number >= staged.number;
+    commit->serial = last.last_serial;
     if (commit->repeated) return Status::Ok();
   }
   std::uint64_t blocks = 0;
@@ -65,38 +56,52 @@ Status Shard::TakePages(const StagedMessages& staged, const StagedPart& part) {
   return rocks::Ingest(db_.get(), slab.families().sealed, path).WithContext(Name());
 }
 
-Result<std::vector<JobInfo>> Shard::Jobs() const {
+meta::JobRecord Shard::JobAfter(const StagedMessages& staged) const {
+  meta::JobRecord record;
+  record.malformed = staged.malformed;
+  const auto found = jobs_->find(staged.sequence);
+  if (found == jobs_->end()) return record;
+  record.earlier = found->second.earlier;
+  record.earlier.push_back(found->second.last);
+  const auto is_known = [&](const meta::JobSpan& span) {
+    return span.committed_at_us < staged.pending_since_us;
+  };
+  while (record.earlier.size() > meta::kJobSpansMax ||
+         (record.earlier.size() > meta::kJobSpansMin && is_known(record.earlier.front()))) {
+    record.earlier.erase(record.earlier.begin());
+  }
+  return record;
+}
+
+std::vector<JobInfo> Shard::Jobs() const {
   std::vector<JobInfo> jobs;
-  const std::string prefix = meta::JobPrefix();
-  const std::unique_ptr<rocksdb::Iterator> records(db_->NewIterator(rocksdb::ReadOptions()));
-  for (records->Seek(prefix); records->Valid() && records->key().starts_with(prefix);
-       records->Next()) {
-    meta::JobRecord record;
-    if (!meta::Decode(records->value().ToStringView(), &record)) {
-      return Corruption(Name() + ": the record of a job is malformed");
-    }
-    jobs.push_back({index_, records->key().ToString().substr(prefix.size()), record.number,
-                    record.first_serial, record.last_serial, record.messages, record.malformed,
+  for (const auto& [sequence, record] : *view()->jobs()) {
+    jobs.push_back({index_, sequence, record.last.number, record.last.first_serial,
+                    record.last.last_serial, record.messages, record.malformed,
                     record.applied_at_us});
   }
-  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(records->status(), "reading jobs of " + Name()));
   return jobs;
 }
 
 Status Shard::ForgetJobs() {
-  TOPICDB_ASSIGN_OR_RETURN(const std::vector<JobInfo> jobs, Jobs());
+  const MutexLock lock(commit_mutex_);
+  meta::JobRecords kept = *jobs_;
   rocksdb::WriteBatch batch;
   rocksdb::Status status;
-  for (const JobInfo& job : jobs) {
+  std::erase_if(kept, [&](const auto& job) {
     // A job of its own is not committed again once its files are gone.
-    const bool is_single = job.number == 0;
-    if (!is_single || job.applied_at_us + kJobMemoryUs > SystemClockUs()) continue;
-    if (status.ok()) status = batch.Delete(meta::JobKey(job.sequence));
-  }
+    const bool is_single = job.second.last.number == 0;
+    if (!is_single || job.second.last.committed_at_us + kJobMemoryUs > SystemClockUs())
+      return false;
+    if (status.ok()) status = batch.Delete(meta::JobKey(job.first));
+    return true;
+  });
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "forgetting jobs of " + Name()));
   if (batch.Count() == 0) return Status::Ok();
-  const MutexLock lock(commit_mutex_);
-  return Write(rocksdb::WriteOptions(), &batch);
+  TOPICDB_RETURN_IF_ERROR(Write(rocksdb::WriteOptions(), &batch));
+  jobs_ = std::make_shared<const meta::JobRecords>(std::move(kept));
+  Publish(slabs_, deletes_);
+  return Status::Ok();
 }
 
 Status Shard::RemoveUnplaced() {

@@ -168,7 +168,7 @@ MessageCount Guess(const SlabInfo& info, const std::vector<ReadRequest>& request
 
 std::vector<ReadRequest> RequestsOf(const ShardView& view, const Slab& slab,
                                     const std::vector<Filter>& filters, const Slice& slice) {
-  std::vector<RowMask> masks = MasksOf(view.deletes(), slab.id());
+  std::vector<RowMask> masks = MasksOf(view, slab.id());
   std::vector<ReadRequest> requests;
   for (const Filter& filter : filters) {
     for (StreamSet& set : SelectStreams(slab, filter, std::nullopt)) {

@@ -66,6 +66,8 @@ class StagedWriter::Impl {
     if (finished_) return;
     parts_.clear();
     for (const std::string& file : files_) unlink((directory_ + "/" + file).c_str());
+    // Unless there are other attempts: this one may have made it after the job was aborted.
+    rmdir(directory_.c_str());
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -215,6 +217,7 @@ class StagedWriter::Impl {
       part->staged.pages_file = attempt_ + "-" + std::to_string(part->staged.shard) + "-" +
                                 std::to_string(part->staged.retention_class) + ".pages";
       files_.push_back(part->staged.pages_file);
+      TOPICDB_RETURN_IF_ERROR(MakeDirectory(directory_));  // another attempt may have removed it
       TOPICDB_ASSIGN_OR_RETURN(
           part->pages, rocks::PagesFile::Create(directory_ + "/" + part->staged.pages_file));
       part->next_pages = kStagedPagesMin | (Random() << kPartBits);

@@ -85,6 +85,14 @@ std::vector<RowMask> MasksOf(const std::vector<meta::DeleteRecord>& deletes, con
   return masks;
 }
 
+std::vector<RowMask> MasksOf(const ShardView& view, const SlabId& slab) {
+  std::vector<RowMask> masks = MasksOf(view.deletes(), slab);
+  for (const SerialRange& serials : view.hidden()) {
+    masks.push_back({Filter::Everything(), {}, serials.last, serials.first});
+  }
+  return masks;
+}
+
 RowMask Except(const Filter& filter) {
   return {filter, {}, std::numeric_limits<std::uint64_t>::max()};
 }
@@ -107,7 +115,7 @@ std::unique_ptr<StreamReader> OpenReader(const StreamTarget& target, const TimeR
                                          const Position& position, std::size_t memory_bytes_max) {
   const Slab& slab = *target.slab;
   ReadRequest request{target.set.streams, target.set.structure, target.filter, range, position, {}};
-  request.masks = MasksOf(target.view->deletes(), slab.id());
+  request.masks = MasksOf(*target.view, slab.id());
   request.memory_bytes_max = memory_bytes_max;
   return std::make_unique<SlabReader>(
       target, slab.layout().NewReader(target.view->Source(slab), std::move(request)));

@@ -46,6 +46,8 @@ std::vector<StreamTarget> PlanStreams(const std::vector<ShardMoment>& moments, c
 
 // The deletes that concern messages of one slab.
 std::vector<RowMask> MasksOf(const std::vector<meta::DeleteRecord>& deletes, const SlabId& slab);
+// What of one slab readers of the view do not see.
+std::vector<RowMask> MasksOf(const ShardView& view, const SlabId& slab);
 
 // What reads of one call may take in memory together.
 inline constexpr std::size_t kReadMemoryBytes = std::size_t{96} << 20;

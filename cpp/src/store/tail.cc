@@ -90,7 +90,7 @@ void TailImpl::OpenReaders(Cursor* cursor) {
   for (const SlabView& slab_view : cursor->view->slabs()) {
     const Slab& slab = *slab_view.slab;
     if (!slab.layout().has_log()) continue;
-    std::vector<RowMask> masks = MasksOf(cursor->view->deletes(), slab.id());
+    std::vector<RowMask> masks = MasksOf(*cursor->view, slab.id());
     for (const Filter& filter : filters_) {
       for (StreamSet& set : SelectStreams(slab, filter, std::nullopt)) {
         ReadRequest request;

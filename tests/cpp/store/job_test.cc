@@ -283,7 +283,7 @@ TEST(Job, WhatIsNotCommittedLeavesNothing) {
     ASSERT_TRUE(writer->Append(Views(RandomRows(&random, 500))).ok());
     EXPECT_FALSE(fs::is_empty(path + "/jobs/j"));
   }
-  EXPECT_TRUE(fs::is_empty(path + "/jobs/j"));
+  EXPECT_TRUE(fs::is_empty(path + "/jobs"));
   Stage(path, "j", RandomRows(&random, 100));  // an attempt that does not count
   const Rows rows = RandomRows(&random, 100);
   const StagedTask task = Stage(path, "j", rows);
@@ -329,6 +329,82 @@ TEST(Job, ItIsCommittedThoughNobodyCouldApplyIt) {
   }
   const auto database = OpenOk(path, Wide());
   ASSERT_NO_FATAL_FAILURE(ExpectHolds(*database, rows, "opened"));
+}
+
+std::size_t CountSliced(const Database& database) {
+  const auto slices = database.Slices({Filter::Everything()}, {});
+  EXPECT_TRUE(slices.ok()) << slices.status().message();
+  auto scan = database.NewScan({Filter::Everything()}, *slices);
+  EXPECT_TRUE(scan.ok()) << scan.status().message();
+  std::size_t count = 0;
+  while (true) {
+    auto batch = (*scan)->Next({1'000, 1 << 20});
+    EXPECT_TRUE(batch.ok()) << batch.status().message();
+    if (!batch.ok() || *batch == nullptr) return count;
+    count += (*batch)->size();
+  }
+}
+
+// Jobs of a sequence, as far as they come while nobody may have shard 1.
+void CommitBesides(const std::string& path, const Rows& rows, std::uint64_t first,
+                   std::uint64_t last) {
+  const auto other = FileLock::Acquire(path + "/shards/0001.lock").value();
+  for (std::uint64_t number = first; number <= last; ++number) {
+    const std::string job = "j" + std::to_string(number);
+    JobCommit commit{job, {Stage(path, job, rows).file}, "query", number};
+    commit.timeout = std::chrono::microseconds(0);
+    EXPECT_EQ(CommitOk(path, commit).pending, std::vector<std::uint32_t>{1});
+  }
+}
+
+TEST(Job, ItIsHiddenUntilEveryShardHasIt) {
+  const TestDirectory directory;
+  const std::string path = directory / "db";
+  OpenOptions reading;
+  reading.read_only = true;
+  std::mt19937_64 random(6);
+  const Rows before = RandomRows(&random, 300);
+  const Rows rows = RandomRows(&random, 100);
+  constexpr std::uint64_t kJobs = 20;  // more than are remembered when nobody is behind
+  Rows all = before;
+  {
+    const auto database = OpenOk(path, Wide());
+    ASSERT_TRUE(database->Append(Views(before)).ok());
+  }
+  CommitBesides(path, rows, 1, kJobs);
+  {
+    const auto database = OpenOk(path, reading);
+    ASSERT_NO_FATAL_FAILURE(ExpectHolds(*database, before, "pending"));
+    EXPECT_EQ(CountSliced(*database), before.size());
+    // The log gives what each shard has.
+    auto tail = database->NewTail({Filter::Everything()}, {});
+    std::size_t logged = 0;
+    while (auto batch = (*tail)->Next({1'000, 1 << 20}, std::chrono::microseconds(0)).value()) {
+      logged += batch->size();
+    }
+    EXPECT_GT(logged, before.size());
+  }
+  {
+    OpenOptions some;  // later commits of the same shards are seen
+    some.only_shards = {0, 2};
+    const auto database = OpenOk(path, some);
+    Rows more;
+    for (const Row& row : rows) {
+      if (ShardOfTopic(row.topic, 3) != 1) more.push_back({row.topic, row.time, "later"});
+    }
+    ASSERT_TRUE(database->Append(Views(more)).ok());
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  {
+    const auto database = OpenOk(path, reading);
+    ASSERT_NO_FATAL_FAILURE(ExpectHolds(*database, all, "still pending"));
+    EXPECT_EQ(CountSliced(*database), all.size());
+  }
+  for (std::uint64_t i = 0; i < kJobs; ++i) all.insert(all.end(), rows.begin(), rows.end());
+  const auto database = OpenOk(path, Wide());
+  ASSERT_NO_FATAL_FAILURE(ExpectHolds(*database, all, "applied"));
+  EXPECT_EQ(CountSliced(*database), all.size());
+  ASSERT_NO_FATAL_FAILURE(ExpectHolds(*OpenOk(path, reading), all, "applied, read"));
 }
 
 TEST(Job, DamagedOrForeignFilesAreRefusedBeforeTheCommit) {

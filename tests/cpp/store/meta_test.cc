@@ -93,6 +93,24 @@ TEST(Meta, CountersRoundTrip) {
   ExpectOnlyWholeRecords<SlabCounters>(Encode(counters));
 }
 
+TEST(Meta, JobsRoundTripAndBadSpansAreRefused) {
+  JobRecord job{{9, 20, 25, 1'700'000'000'000'000, {0, 3}}, 1'700'000'000'000'001, 7, 1, {}};
+  for (std::uint64_t number = 0; number <= kJobSpansMax; ++number) {
+    const std::string bytes = Encode(job);
+    JobRecord decoded;
+    ASSERT_TRUE(Decode(bytes, &decoded)) << number;
+    EXPECT_EQ(decoded, job);
+    EXPECT_FALSE(Decode(bytes.substr(0, bytes.size() - 1), &decoded));
+    job.earlier.push_back({number, number + 1, number + 1, -1, {2}});
+  }
+  JobRecord decoded;
+  EXPECT_FALSE(Decode(Encode(job), &decoded));  // more than may be
+  job.earlier = {{1, 2, 1, 0, {}}};
+  EXPECT_FALSE(Decode(Encode(job), &decoded));  // ends before it begins
+  job.earlier = {{1, 2, 2, 0, {3, 1}}};
+  EXPECT_FALSE(Decode(Encode(job), &decoded));  // not sorted
+}
+
 TEST(Meta, NodesRoundTripAndUnknownKindsAreRefused) {
   const NodeRecord node{9, 4, NodeKind::kWord, true, std::string("w\0rd", 4)};
   const std::string key = NodeKey(kSlab, node.id);

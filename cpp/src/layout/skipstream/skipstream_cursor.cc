@@ -31,7 +31,8 @@ RowCursor::RowCursor(const RocksSource& source, const ReadRequest& request,
       serial_max_(request.serial_max) {
   for (const RowMask& mask : request.masks) {
     std::optional<RowFilter> filter = RowFilter::Make(request.structure, mask.filter);
-    if (filter.has_value()) masks_.push_back({std::move(*filter), mask.range, mask.serial});
+    if (filter.has_value())
+      masks_.push_back({std::move(*filter), mask.range, mask.serial, mask.serial_min});
   }
   if (!row_filter_.has_value()) return;  // no topic of the stream matches
   const std::uint32_t stream = request.streams->front();
@@ -136,8 +137,8 @@ bool RowCursor::AcceptRow() {
 
 bool RowCursor::IsDeleted() const {
   return std::any_of(masks_.begin(), masks_.end(), [&](const Mask& mask) {
-    return value_.serial <= mask.serial && Contains(mask.range, key_.timestamp) &&
-           mask.filter.Matches(key_.words);
+    return value_.serial <= mask.serial && value_.serial >= mask.serial_min &&
+           Contains(mask.range, key_.timestamp) && mask.filter.Matches(key_.words);
   });
 }
 

@@ -72,6 +72,7 @@ class RowCursor {
     RowFilter filter;
     TimeRange range;
     std::uint64_t serial;
+    std::uint64_t serial_min;
   };
 
   const std::optional<RowFilter> row_filter_;
