@@ -1,18 +1,48 @@
 #!/usr/bin/env bash
-# Fetches the jars of a Kafka broker for its tests, once per machine, and prints their folder.
+# Fetches jars for the tests with Kafka, once per machine, and prints their folder: `kafka.sh` those
+# of a broker, `kafka.sh spark` those that Spark needs to read from one.
 #
 # Maven gets them from where this machine gets its artifacts, and compares them with the checksums
-# it finds there; kafka.sha256 has what they were when the version was chosen. Exits with 75 where
-# they cannot be had: no Maven, or it gets nothing.
+# it finds there; kafka.sha256 and kafka_spark.sha256 have what they were when the versions were
+# chosen. Exits with 75 where they cannot be had: no Maven, or it gets nothing.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-version=3.9.1
-sums=$topicdb_root/scripts/kafka.sha256
+kafka_version=3.9.1
+case ${1:-broker} in
+  broker)
+    name=kafka-$kafka_version
+    sums=$topicdb_root/scripts/kafka.sha256
+    artifacts=("org.apache.kafka kafka_2.13 $kafka_version")
+    exclusion=
+    ;;
+  spark)
+    # Each by name, and nothing that they ask for: the rest is in pyspark. Not all versions are in
+    # every mirror; these run with Spark 4.3.
+    name=kafka-spark-4.2.0
+    sums=$topicdb_root/scripts/kafka_spark.sha256
+    artifacts=(
+      "org.apache.spark spark-sql-kafka-0-10_2.13 4.2.0"
+      "org.apache.spark spark-token-provider-kafka-0-10_2.13 4.0.0"
+      "org.apache.kafka kafka-clients $kafka_version"
+      "org.apache.commons commons-pool2 2.12.1"
+    )
+    exclusion="<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+    ;;
+  *) topicdb_fail "kafka.sh: expected nothing, broker or spark, got $1" ;;
+esac
+
 unavailable=75
 cache=$(topicdb_cache_dir)
-jars=$cache/kafka-$version-$(sha256sum "$sums" | cut -c1-12)
+jars=$cache/$name-$(sha256sum "$sums" | cut -c1-12)
 work=$cache/kafka-fetch
+
+dependencies() {
+  local group artifact version
+  while read -r group artifact version; do
+    echo "<dependency><groupId>$group</groupId><artifactId>$artifact</artifactId><version>$version</version>$exclusion</dependency>"
+  done < <(printf '%s\n' "${artifacts[@]}")
+}
 
 fetch() {
   cat >"$work/pom.xml" <<END
@@ -20,7 +50,7 @@ fetch() {
   <modelVersion>4.0.0</modelVersion>
   <groupId>topicdb</groupId><artifactId>kafka</artifactId><version>1</version>
   <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>$version</version></dependency>
+    $(dependencies)
   </dependencies>
 </project>
 END
@@ -38,7 +68,7 @@ if [ ! -e "$jars" ]; then
   mkdir "$work"
   (topicdb_logged "$cache/kafka-fetch.log" fetch) || exit "$unavailable"
   (cd "$work/jars" && sha256sum --check --quiet --strict "$sums" >&2) ||
-    topicdb_fail "the jars of Kafka $version are not those of $sums"
+    topicdb_fail "the jars of $name are not those of $sums"
   mv "$work/jars" "$jars" # one rename: nobody ever sees half a folder
   rm -rf "$work"
 fi

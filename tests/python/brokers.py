@@ -113,13 +113,16 @@ class UnavailableError(Exception):
     """What a test needs is not to be had on this machine: it is to be skipped."""
 
 
-def kafka_jars() -> str:
-    """The folder with the jars of a Kafka broker."""
+def kafka_jars(purpose: str = "broker") -> str:
+    """The folder with the jars of a Kafka broker, or those of ``spark`` to read from one.
+
+    Raises UnavailableError.
+    """
     script = Path(__file__).resolve().parents[2] / "scripts" / "kafka.sh"
     if not script.exists():
         raise UnavailableError("scripts/kafka.sh is not beside the tests")
     found = subprocess.run(
-        [script], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=240
+        [script, purpose], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=240
     )
     if found.returncode == KAFKA_UNAVAILABLE:
         raise UnavailableError(f"the jars of Kafka cannot be had: {found.stderr.strip()[-500:]}")
