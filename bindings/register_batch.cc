@@ -18,14 +18,23 @@ struct PyBatch {
   SharedBatch batch;
 };
 
-// Lives as long as the array that refers to the batch's memory.
-py::array_t<std::int64_t> Timestamps(const PyBatch& self) {
+// Keeps the batch, whose memory it refers to.
+template <typename Number>
+py::array_t<Number> ArrayOf(const PyBatch& self, std::span<const Number> numbers) {
   const auto* owner = new SharedBatch(self.batch);
   const py::capsule keep(owner, [](void* pointer) { delete static_cast<SharedBatch*>(pointer); });
-  py::array_t<std::int64_t> array(static_cast<py::ssize_t>(self.batch->size()),
-                                  self.batch->timestamps().data(), keep);
+  py::array_t<Number> array(static_cast<py::ssize_t>(numbers.size()), numbers.data(), keep);
   array.attr("flags").attr("writeable") = false;
   return array;
+}
+
+py::array_t<std::int64_t> Timestamps(const PyBatch& self) {
+  return ArrayOf(self, self.batch->timestamps());
+}
+
+py::object Serials(const PyBatch& self) {
+  if (!self.batch->keeps_serials()) return py::none();
+  return ArrayOf(self, self.batch->serials());
 }
 
 py::list Topics(const PyBatch& self) {
@@ -79,6 +88,7 @@ void RegisterBatch(py::module_& module) {
       .def_property_readonly("timestamps", &Timestamps,
                              "read-only int64 array, microseconds since the epoch; no copy")
       .def_property_readonly("values", &Values, "list[bytes]: the value of each message")
+      .def_property_readonly("serials", &Serials)
       .def_property_readonly("nbytes", [](const PyBatch& self) { return self.batch->bytes(); })
       .def("__len__", [](const PyBatch& self) { return self.batch->size(); })
       .def("__getitem__", &GetItem, py::arg("index"), py::pos_only())

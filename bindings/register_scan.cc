@@ -12,10 +12,11 @@ struct PyScan {
   std::shared_ptr<Scan> scan;
 };
 
-py::object NextBatch(const PyScan& self, std::size_t rows_max, std::size_t bytes_max) {
+py::object NextBatch(const PyScan& self, std::size_t rows_max, std::size_t bytes_max,
+                     bool with_serials) {
   Result<std::shared_ptr<const Batch>> batch = [&] {
     const py::gil_scoped_release release;  // reads files
-    return self.scan->Next({rows_max, bytes_max}, &PythonInterrupts);
+    return self.scan->Next({rows_max, bytes_max, with_serials}, &PythonInterrupts);
   }();
   std::shared_ptr<const Batch> value = Unwrap(std::move(batch));
   return value == nullptr ? py::none() : WrapBatch(std::move(value));
@@ -43,7 +44,8 @@ py::object WrapScan(std::unique_ptr<Scan> scan) {
 
 void RegisterScan(py::module_& module) {
   py::class_<PyScan>(module, "Scan", "A running read.", py::release_gil_before_calling_cpp_dtor())
-      .def("next_batch", &NextBatch, py::arg("rows_max"), py::arg("bytes_max"))
+      .def("next_batch", &NextBatch, py::arg("rows_max"), py::arg("bytes_max"),
+           py::arg("with_serials") = false)
       .def("arrow_stream", &TakeStream, py::arg("rows_max"), py::arg("bytes_max"))
       .def("close", &CloseScan);
 }

@@ -14,12 +14,12 @@ struct PyTail {
 };
 
 py::object NextBatch(const PyTail& self, std::size_t rows_max, std::size_t bytes_max,
-                     std::optional<std::int64_t> timeout_us) {
+                     std::optional<std::int64_t> timeout_us, bool with_serials) {
   std::optional<std::chrono::microseconds> timeout;
   if (timeout_us.has_value()) timeout.emplace(*timeout_us);
   Result<std::shared_ptr<const Batch>> batch = [&] {
     const py::gil_scoped_release release;  // reads files, and waits
-    return self.tail->Next({rows_max, bytes_max}, timeout, &PythonInterrupts);
+    return self.tail->Next({rows_max, bytes_max, with_serials}, timeout, &PythonInterrupts);
   }();
   std::shared_ptr<const Batch> value = Unwrap(std::move(batch));
   return value == nullptr ? py::none() : WrapBatch(std::move(value));
@@ -45,7 +45,7 @@ void RegisterTail(py::module_& module) {
   py::class_<PyTail>(module, "Tail", "A reader of the commit log.",
                      py::release_gil_before_calling_cpp_dtor())
       .def("next_batch", &NextBatch, py::arg("rows_max"), py::arg("bytes_max"),
-           py::arg("timeout_us"))
+           py::arg("timeout_us"), py::arg("with_serials") = false)
       .def("serials", &Serials)
       .def("close", &CloseTail);
 }

@@ -56,6 +56,8 @@ class Batch:
     @property
     def timestamps(self) -> npt.NDArray[np.int64]: ...
     @property
+    def serials(self) -> npt.NDArray[np.uint64] | None: ...
+    @property
     def values(self) -> list[bytes]: ...
     @property
     def nbytes(self) -> int: ...
@@ -137,7 +139,7 @@ class Slab:
 
 @final
 class Scan:
-    def next_batch(self, rows_max: int, bytes_max: int) -> Batch | None:
+    def next_batch(self, rows_max: int, bytes_max: int, with_serials: bool = False) -> Batch | None:
         """The next messages, at least one, or None at the end."""
     def arrow_stream(self, rows_max: int, bytes_max: int) -> object:
         """A PyCapsule "arrow_array_stream" that takes over this scan."""
@@ -170,7 +172,9 @@ def abort_job(path: str, job: str) -> None: ...
 
 @final
 class Tail:
-    def next_batch(self, rows_max: int, bytes_max: int, timeout_us: int | None) -> Batch | None:
+    def next_batch(
+        self, rows_max: int, bytes_max: int, timeout_us: int | None, with_serials: bool = False
+    ) -> Batch | None:
         """Whole commits of one shard, or None if there was none for so long."""
     def serials(self) -> dict[int, int]: ...
     def close(self) -> None: ...

@@ -47,12 +47,16 @@ class Scan:
             yield from batch
 
     def batches(
-        self, rows: int = BATCH_ROWS, *, bytes_max: int = BATCH_BYTES_MAX
+        self, rows: int = BATCH_ROWS, *, bytes_max: int = BATCH_BYTES_MAX, serials: bool = False
     ) -> _Iterator[_core.Batch]:
-        """Batches of at most ``rows`` messages and about ``bytes_max`` bytes; none is empty."""
+        """Batches of at most ``rows`` messages and about ``bytes_max`` bytes; none is empty.
+
+        ``serials``: ``Batch.serials`` then has, for each message, the serial of the commit that
+        brought it, in the shard of its topic; 0 for what the transaction itself has yet to commit.
+        """
         check_batch_limits(rows, bytes_max)
         with self._opened() as scan:
-            while (batch := scan.next_batch(rows, bytes_max)) is not None:
+            while (batch := scan.next_batch(rows, bytes_max, serials)) is not None:
                 if len(batch):
                     yield batch
 

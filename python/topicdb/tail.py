@@ -40,13 +40,16 @@ class Tail(Closing):
             yield from batch
 
     def batches(
-        self, rows: int = BATCH_ROWS, *, bytes_max: int = BATCH_BYTES_MAX
+        self, rows: int = BATCH_ROWS, *, bytes_max: int = BATCH_BYTES_MAX, serials: bool = False
     ) -> _Iterator[_core.Batch]:
-        """Batches of whole commits: some ``rows`` messages, more if a commit has more."""
+        """Batches of whole commits: some ``rows`` messages, more if a commit has more.
+
+        ``serials``: whether ``Batch.serials`` has the commit of each message.
+        """
         check_batch_limits(rows, bytes_max)
         while True:
             self._serials = self._core.serials()
-            batch = self._core.next_batch(rows, bytes_max, self._timeout_us)
+            batch = self._core.next_batch(rows, bytes_max, self._timeout_us, serials)
             if batch is None:
                 self._serials = self._core.serials()
                 return

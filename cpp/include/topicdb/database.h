@@ -58,6 +58,7 @@ struct KeyRange {
 struct PageLimits {
   std::size_t rows_max = 1'000;
   std::size_t bytes_max = std::size_t{8} << 20;
+  bool with_serials = false;  // of batches: whether they keep them
 };
 
 struct ScanOptions {

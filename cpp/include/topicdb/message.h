@@ -45,6 +45,9 @@ class Batch {
  public:
   static constexpr std::size_t kColumnBytesMax = 0x7fffffff;
 
+  // With serials it also has, of each message, that of the commit that brought it.
+  explicit Batch(bool keeps_serials = false) : keeps_serials_(keeps_serials) {}
+
   std::size_t size() const { return timestamps_.size(); }
   bool empty() const { return timestamps_.empty(); }
   // What a message takes beside topic and value.
@@ -59,6 +62,9 @@ class Batch {
   std::string_view value(std::size_t row) const {
     return Slice(value_bytes(), value_offsets(), row);
   }
+  bool keeps_serials() const { return keeps_serials_; }
+  // 0 if the batch does not keep them, or a transaction has yet to commit the message.
+  std::uint64_t serial(std::size_t row) const { return keeps_serials_ ? serials_[row] : 0; }
   MessageView message(std::size_t row) const { return {topic(row), timestamp(row), value(row)}; }
 
   std::span<const std::int32_t> topic_offsets() const { return topic_offsets_; }
@@ -67,6 +73,8 @@ class Batch {
   std::span<const std::int32_t> value_offsets() const {
     return owner_ == nullptr ? std::span<const std::int32_t>(value_offsets_) : borrowed_offsets_;
   }
+  // Empty if they are not kept.
+  std::span<const std::uint64_t> serials() const { return serials_; }
   // What value_offsets() count in.
   std::string_view value_bytes() const {
     return owner_ == nullptr ? value_bytes_.view() : borrowed_bytes_;
@@ -81,11 +89,11 @@ class Batch {
   // Makes room for more messages, of so many bytes together.
   void Reserve(std::size_t rows, std::size_t topic_bytes, std::size_t value_bytes);
   // REQUIRES: Fits(message.topic.size(), message.value.size())
-  void Append(const MessageView& message);
+  void Append(const MessageView& message, std::uint64_t serial);
 
   // Fills an empty batch without a copy of the values: AppendKey for each message, then this once
   // with the n + 1 offsets of their values in `bytes`. `owner` keeps both alive.
-  void AppendKey(std::string_view topic, std::int64_t timestamp);
+  void AppendKey(std::string_view topic, std::int64_t timestamp, std::uint64_t serial);
   void BorrowValues(std::shared_ptr<const void> owner, std::span<const std::int32_t> offsets,
                     std::string_view bytes);
 
@@ -101,6 +109,8 @@ class Batch {
   }
   void CopyBorrowed();
 
+  bool keeps_serials_;
+  std::vector<std::uint64_t> serials_;  // empty if they are not kept
   std::vector<std::int32_t> topic_offsets_{0};
   ByteBuffer topic_bytes_;
   std::vector<std::int64_t> timestamps_;

@@ -4,7 +4,8 @@
 
 namespace topicdb {
 
-void Batch::AppendKey(std::string_view topic, std::int64_t timestamp) {
+void Batch::AppendKey(std::string_view topic, std::int64_t timestamp, std::uint64_t serial) {
+  if (keeps_serials_) serials_.push_back(serial);
   topic_bytes_.append(topic);
   topic_offsets_.push_back(static_cast<std::int32_t>(topic_bytes_.size()));
   timestamps_.push_back(timestamp);
@@ -19,13 +20,14 @@ void Batch::Reserve(std::size_t rows, std::size_t topic_bytes, std::size_t value
   enlarge(&topic_offsets_, rows);
   enlarge(&topic_bytes_, topic_bytes);
   enlarge(&timestamps_, rows);
+  if (keeps_serials_) enlarge(&serials_, rows);
   enlarge(&value_offsets_, rows);
   enlarge(&value_bytes_, value_bytes);
 }
 
-void Batch::Append(const MessageView& message) {
+void Batch::Append(const MessageView& message, std::uint64_t serial) {
   if (owner_ != nullptr) CopyBorrowed();
-  AppendKey(message.topic, message.timestamp);
+  AppendKey(message.topic, message.timestamp, serial);
   value_bytes_.append(message.value);
   value_offsets_.push_back(static_cast<std::int32_t>(value_bytes_.size()));
 }

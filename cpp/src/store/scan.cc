@@ -29,7 +29,7 @@ Result<std::shared_ptr<const Batch>> ScanImpl::Next(const PageLimits& limits,
   TOPICDB_RETURN_IF_ERROR(database_->CheckUsable());
   const MutexLock lock(mutex_);
   if (source_ == nullptr) return Closed("this scan is closed");
-  auto batch = std::make_shared<Batch>();
+  auto batch = std::make_shared<Batch>(limits.with_serials);
   while (true) {
     TOPICDB_ASSIGN_OR_RETURN(
         const ReadOutcome outcome,

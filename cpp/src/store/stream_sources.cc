@@ -45,13 +45,14 @@ MergedSource::MergedSource(std::vector<StreamTarget> targets, const TimeRange& r
   for (const StreamTarget& target : targets_) {
     const std::int64_t first = target.slab->FirstTimestamp();
     heap_.push({std::max(first, range.start.value_or(0)), cursors_.size()});
-    cursors_.push_back({&target, StartOf(range), {}, 0, false, nullptr});
+    cursors_.push_back({&target, StartOf(range), Batch(), 0, false, nullptr});
   }
 }
 
-Result<ReadOutcome> MergedSource::Refill(std::size_t index, const ReadLimits& limits) {
+Result<ReadOutcome> MergedSource::Refill(std::size_t index, const ReadLimits& limits,
+                                         bool with_serials) {
   Cursor& cursor = cursors_[index];
-  cursor.page = Batch();
+  cursor.page = Batch(with_serials);
   cursor.row = 0;
   if (cursor.exhausted) return ReadOutcome::kExhausted;
   if (cursor.reader == nullptr) {
@@ -73,7 +74,8 @@ Result<ReadOutcome> MergedSource::Refill(std::size_t index, const ReadLimits& li
 Result<ReadOutcome> MergedSource::Read(const ReadLimits& limits, Batch* out) {
   while (true) {
     while (!to_refill_.empty()) {
-      TOPICDB_ASSIGN_OR_RETURN(const ReadOutcome outcome, Refill(to_refill_.back(), limits));
+      TOPICDB_ASSIGN_OR_RETURN(const ReadOutcome outcome,
+                               Refill(to_refill_.back(), limits, out->keeps_serials()));
       if (outcome == ReadOutcome::kMore) return ReadOutcome::kMore;
       to_refill_.pop_back();
     }
@@ -94,7 +96,7 @@ Result<ReadOutcome> MergedSource::Read(const ReadLimits& limits, Batch* out) {
          out->Fits(message.topic.size(), message.value.size()));
     if (!has_room) return ReadOutcome::kMore;
     heap_.pop();
-    out->Append(message);
+    out->Append(message, cursor.page.serial(cursor.row));
     if (++cursor.row < cursor.page.size()) {
       heap_.push({cursor.page.timestamp(cursor.row), index});
     } else {

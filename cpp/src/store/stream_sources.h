@@ -64,7 +64,7 @@ class MergedSource : public MessageSource {
 
   // Reads the cursor's next page and puts it on the heap if there is a message. kMore if
   // `examined_max` rows were looked at without one.
-  Result<ReadOutcome> Refill(std::size_t index, const ReadLimits& limits);
+  Result<ReadOutcome> Refill(std::size_t index, const ReadLimits& limits, bool with_serials);
 
   const std::vector<StreamTarget> targets_;
   const TimeRange range_;

@@ -76,7 +76,7 @@ Result<std::shared_ptr<const Batch>> TailImpl::Poll(const PageLimits& limits,
     const auto& shard = shards[(next_shard_ + i) % shards.size()];
     Cursor& cursor = cursors_[shard->index()];
     if (cursor.readers.empty()) cursor.shard = shard;  // another one after a refresh
-    auto batch = std::make_shared<Batch>();
+    auto batch = std::make_shared<Batch>(limits.with_serials);
     TOPICDB_RETURN_IF_ERROR(Read(&cursor, limits, interrupted, batch.get()));
     if (batch->empty()) continue;
     next_shard_ = static_cast<std::uint32_t>((next_shard_ + i + 1) % shards.size());

@@ -91,13 +91,13 @@ bool OverlaySource::IsDeletedOrReplaced(const MessageView& committed) const {
   return own != nullptr && !own->is_serial;
 }
 
-Result<ReadOutcome> OverlaySource::FindBase(const ReadLimits& limits) {
+Result<ReadOutcome> OverlaySource::FindBase(const ReadLimits& limits, bool with_serials) {
   while (true) {
     for (; row_ < page_.size(); ++row_) {
       if (!IsDeletedOrReplaced(page_.message(row_))) return ReadOutcome::kExhausted;
     }
     if (base_exhausted_) return ReadOutcome::kExhausted;
-    page_ = Batch();
+    page_ = Batch(with_serials);
     row_ = 0;
     TOPICDB_ASSIGN_OR_RETURN(const ReadOutcome outcome,
                              base_->Read({kPageRows, kPageBytes, limits.examined_max}, &page_));
@@ -108,7 +108,7 @@ Result<ReadOutcome> OverlaySource::FindBase(const ReadLimits& limits) {
 
 Result<ReadOutcome> OverlaySource::Read(const ReadLimits& limits, Batch* out) {
   while (true) {
-    TOPICDB_ASSIGN_OR_RETURN(const ReadOutcome outcome, FindBase(limits));
+    TOPICDB_ASSIGN_OR_RETURN(const ReadOutcome outcome, FindBase(limits, out->keeps_serials()));
     if (outcome == ReadOutcome::kMore) return ReadOutcome::kMore;
     const bool has_base = row_ < page_.size();
     const bool has_own = next_own_ < own_rows_.size();
@@ -129,7 +129,7 @@ Result<ReadOutcome> OverlaySource::Read(const ReadLimits& limits, Batch* out) {
          !out->Fits(message.topic.size(), message.value.size()))) {
       return ReadOutcome::kMore;
     }
-    out->Append(message);
+    out->Append(message, take_base ? page_.serial(row_) : 0);
     ++(take_base ? row_ : next_own_);
   }
 }

@@ -64,7 +64,7 @@ class OverlaySource : public MessageSource {
  private:
   // Moves to the next committed message that is neither deleted nor replaced; kMore if
   // `examined_max` stopped it.
-  Result<ReadOutcome> FindBase(const ReadLimits& limits);
+  Result<ReadOutcome> FindBase(const ReadLimits& limits, bool with_serials);
   bool IsDeletedOrReplaced(const MessageView& committed) const;
 
   const std::unique_ptr<MessageSource> base_;

@@ -119,13 +119,14 @@ class BatchReader(DataSourceReader):
         if not isinstance(partition, SlicesPartition):
             return  # Spark makes one of nothing, if nothing is to be read
         slices = partition.slices
-        shards = sorted({slice.shard for slice in slices})
-        with topicdb.open(self._options.path, mode="r", only_shards=shards) as database:
+        shard = slices[0].shard  # of all slices of a task
+        metadata = self._options.metadata
+        with topicdb.open(self._options.path, mode="r", only_shards=[shard]) as database:
             stored = slabs_of(database)
             missing = {slice[:3] for slice in slices} - stored
             if missing and self._options.fail_on_data_loss:
                 raise topicdb.NotFoundError(describe_missing(missing, self._options.path))
             kept = [slice for slice in slices if slice[:3] in stored]
             scan = database.scan_slices(kept, partition.filters)
-            for batch in scan.batches(BATCH_ROWS, bytes_max=BATCH_BYTES_MAX):
-                yield to_arrow(batch)
+            for batch in scan.batches(BATCH_ROWS, bytes_max=BATCH_BYTES_MAX, serials=metadata):
+                yield to_arrow(batch, shard if metadata else None)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 DDL = "topic string, timestamp timestamp, value binary"
+METADATA_DDL = f"{DDL}, shard int, serial bigint"
 _ARROW_SCHEMA = pa.schema(
     [("topic", pa.string()), ("timestamp", pa.timestamp("us", tz="UTC")), ("value", pa.binary())]
 )
+_METADATA_SCHEMA = pa.schema([*_ARROW_SCHEMA, ("shard", pa.int32()), ("serial", pa.int64())])
 _TO_WRITE = {
     "topic": ("string",),
     "timestamp": ("timestamp", "bigint"),
@@ -18,9 +21,14 @@ _TO_WRITE = {
 }
 
 
-def to_arrow(batch: Any) -> pa.RecordBatch:
-    """A batch of the core."""
-    return pa.RecordBatch.from_arrays(pa.record_batch(batch).columns, schema=_ARROW_SCHEMA)
+def to_arrow(batch: Any, shard: int | None = None) -> pa.RecordBatch:
+    """A batch of the core; with its serials if its ``shard`` is given."""
+    columns = pa.record_batch(batch).columns
+    if shard is None:
+        return pa.RecordBatch.from_arrays(columns, schema=_ARROW_SCHEMA)
+    shards = pa.array(np.full(len(batch), shard, np.int32))
+    serials = pa.array(batch.serials.astype(np.int64))
+    return pa.RecordBatch.from_arrays([*columns, shards, serials], schema=_METADATA_SCHEMA)
 
 
 def check_columns(types: Mapping[str, str], *, needs_timestamp: bool) -> None:

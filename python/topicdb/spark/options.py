@@ -89,12 +89,6 @@ def _not_yet(text: str) -> Any:
     raise ValueError("not yet: the name is reserved")
 
 
-def _metadata(text: str) -> bool:
-    if _flag(text):
-        raise ValueError("not yet: columns are topic, timestamp and value")
-    return False
-
-
 def _mode(text: str) -> bool:
     if text.strip().upper() not in ("FAILFAST", "DROPMALFORMED"):
         raise ValueError("expected FAILFAST or DROPMALFORMED")
@@ -201,7 +195,14 @@ OPTIONS = (
         _number,
     ),
     Option("checkpointLocation", "text", "", _WRITE, "Spark's own, of streams", str),
-    Option("includeMetadata", "flag", "false", _READS, "not yet", _metadata),
+    Option(
+        "includeMetadata",
+        "flag",
+        "false",
+        _READS,
+        "two more columns: `shard` int, and `serial` bigint of the commit in it",
+        _flag,
+    ),
     Option("remote", "text", "", _ALL, "reserved", _not_yet),
     Option("token", "text", "", _ALL, "reserved", _not_yet),
 )
@@ -241,6 +242,12 @@ def parse(options: Mapping[str, str], use: Use) -> dict[str, Any]:
     return values
 
 
+def is_true(options: Mapping[str, str], name: str) -> bool:
+    """Whether a flag is given and true, by itself: what is wrong elsewhere is found later."""
+    given = {key.lower(): text for key, text in options.items()}
+    return given.get(name.lower(), "").strip().lower() == "true"
+
+
 def _unknown(key: str, option: Option | None, use: Use) -> str:
     names = ", ".join(sorted(item.name for item in OPTIONS if use in item.uses))
     kind = {"batch": "a batch read", "stream": "a stream read", "write": "a write"}[use]
@@ -258,6 +265,7 @@ class ReadOptions:
     start: int | None
     partitions_min: int
     fail_on_data_loss: bool
+    metadata: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,6 +309,7 @@ def _read_options(values: Mapping[str, Any]) -> dict[str, Any]:
         "start": values.get("startingTimestamp"),
         "partitions_min": values.get("minPartitions", 1),
         "fail_on_data_loss": values.get("failOnDataLoss", True),
+        "metadata": values.get("includeMetadata", False),
     }
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource
 
-from topicdb.spark.columns import DDL
+from topicdb.spark.columns import DDL, METADATA_DDL
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -22,20 +22,22 @@ class TopicDBDataSource(DataSource):
         return "topicdb"
 
     def schema(self) -> str:
-        return DDL
+        from topicdb.spark.options import is_true
+
+        return METADATA_DDL if is_true(self.options, "includeMetadata") else DDL
 
     def reader(self, schema: StructType) -> Any:
         from topicdb.spark.batch import BatchReader
         from topicdb.spark.options import batch_options
 
-        _check_schema(schema)
+        _check_schema(schema, self.schema())
         return BatchReader(batch_options(self.options))
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name
         from topicdb.spark.options import stream_options
         from topicdb.spark.stream import StreamReader
 
-        _check_schema(schema)
+        _check_schema(schema, self.schema())
         return StreamReader(stream_options(self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
@@ -63,7 +65,7 @@ class TopicDBDataSource(DataSource):
         return options
 
 
-def _check_schema(schema: StructType) -> None:
-    columns = [(field.name, field.dataType.simpleString()) for field in schema.fields]
-    if columns != [("topic", "string"), ("timestamp", "timestamp"), ("value", "binary")]:
-        raise ValueError(f"schema: format('topicdb') gives {DDL}; leave out .schema(…)")
+def _check_schema(schema: StructType, wanted: str) -> None:
+    columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema.fields)
+    if columns != wanted:
+        raise ValueError(f"schema: format('topicdb') gives {wanted}; leave out .schema(…)")

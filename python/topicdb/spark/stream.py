@@ -140,8 +140,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 after={shard: partition.after},
                 until={shard: partition.until},
             )
-            for batch in tail.batches(BATCH_ROWS, bytes_max=BATCH_BYTES_MAX):
-                yield to_arrow(batch)
+            metadata = self._options.metadata
+            for batch in tail.batches(BATCH_ROWS, bytes_max=BATCH_BYTES_MAX, serials=metadata):
+                yield to_arrow(batch, shard if metadata else None)
 
     def commit(self, end: Offset) -> None:
         pass

@@ -11,8 +11,8 @@ namespace {
 
 std::shared_ptr<const Batch> ExampleBatch() {
   auto batch = std::make_shared<Batch>();
-  batch->Append({"a/b", 5, "value"});
-  batch->Append({"c", 6, ""});
+  batch->Append({"a/b", 5, "value"}, 0);
+  batch->Append({"c", 6, ""}, 0);
   return batch;
 }
 

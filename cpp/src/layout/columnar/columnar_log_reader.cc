@@ -32,7 +32,8 @@ void ColumnarLogReader::Read(const CommitPlace& until, Batch* out) {
   for (; next_ < rows_.size() && PlaceOf(rows_[next_]) < until; ++next_) {
     const MergedRow& row = rows_[next_];
     const Page& page = merge_.page(row);
-    out->Append({page.topic(page.topic_of(row.row)), page.time(row.row), page.value(row.row)});
+    out->Append({page.topic(page.topic_of(row.row)), page.time(row.row), page.value(row.row)},
+                page.serial(row.row));
   }
 }
 

@@ -33,8 +33,10 @@ std::uint32_t LendRows(const std::shared_ptr<const Page>& page, std::uint32_t fi
   }
   if (value_bytes < kLentBytesMin) return 0;
   out->Reserve(end - first, topic_bytes, 0);
+  const bool with_serials = out->keeps_serials();
   for (std::uint32_t row = first; row < end; ++row) {
-    out->AppendKey(page->topic(page->topic_of(row)), page->time(row));
+    out->AppendKey(page->topic(page->topic_of(row)), page->time(row),
+                   with_serials ? page->serial(row) : 0);
   }
   out->BorrowValues(page, offsets.subspan(first, end - first + 1), page->values());
   return end - first;
@@ -54,7 +56,7 @@ class RowCopier {
     const bool has_room =
         out_->empty() || (out_->size() < limits_.rows_max && bytes_ <= limits_.bytes_max &&
                           out_->Fits(message.topic.size(), message.value.size()));
-    if (has_room) out_->Append(message);
+    if (has_room) out_->Append(message, page.serial(row));
     return has_room;
   }
 

@@ -87,7 +87,7 @@ Result<ReadOutcome> SkipstreamReader::ReadByKey(const ReadLimits& limits, Batch*
     if (!HasRoom(limits, *out, topic_.size(), value.size()) || cursor_.examined() > examined_end) {
       return ReadOutcome::kMore;
     }
-    out->Append({topic_, key.timestamp, value});
+    out->Append({topic_, key.timestamp, value}, cursor_.value().serial);
     ++matched_;
     position_.kind = Position::Kind::kAfterKey;
     position_.words = key.words_bytes;
@@ -171,7 +171,8 @@ bool SkipstreamReader::EmitGroup(const ReadLimits& limits, Batch* out) {
     const GroupRow& row = group_[next_row_];
     if (!HasRoom(limits, *out, row.topic_size, row.value_size)) return false;
     out->Append({arena.substr(row.begin, row.topic_size), group_time_,
-                 arena.substr(row.begin + row.topic_size, row.value_size)});
+                 arena.substr(row.begin + row.topic_size, row.value_size)},
+                row.rank.first);
     ++matched_;
     position_ = {Position::Kind::kAfterMessage, group_time_, row.rank.first, row.rank.second, {}};
   }
