@@ -22,6 +22,7 @@ TOPICS = HOSTS * len(METRICS)
 START_US = 1_735_689_600_000_000  # 2025-01-01
 YEAR_US = 365 * 24 * 3_600_000_000
 BATCH_ROWS = 10_000
+SLABS_OF_A_SHARD = 50
 COLUMNS = ["topic", "timestamp", "value"]
 HOST = "topic LIKE 'metrics/h0042/%'"
 HOUR = (
@@ -81,13 +82,19 @@ def fill_database(path: Path, parquet: Path, shards: int) -> None:
         database.flush()
 
 
-def generations(path: Path, count: int) -> None:
-    """A database of one shard with so many slabs."""
-    with topicdb.open(path, shards=1) as database:
-        for number in range(count):
+def generations(path: Path, slabs: int) -> int:
+    """A database of so many slabs, about, 50 or more a shard; gives the number of messages.
+
+    Of one shard it would take far longer to make: each new slab costs by those that are there.
+    """
+    shards = max(1, slabs // SLABS_OF_A_SHARD)
+    topics = [f"metrics/h{host:04}/cpu" for host in range(HOSTS)]  # some in each shard
+    with topicdb.open(path, shards=shards) as database:
+        for number in range(slabs // shards):
             if number:
                 database.rotate()
-            database.append([(f"metrics/h{h:04}/cpu", number * 1_000 + h, b"1") for h in range(10)])
+            database.append([(topic, number, b"1") for topic in topics])
+    return HOSTS * (slabs // shards)
 
 
 def write_by_shard(frame: DataFrame, path: Path, shards: int) -> None:

@@ -12,7 +12,7 @@ import spark_data
 import spark_tasks
 from pyspark import RDD
 from pyspark.sql import DataFrame
-from spark_measure import Side, Took, digest, measured, to_noop, turns
+from spark_measure import Side, Took, digest, digest_text, measured, to_noop, turns
 from spark_report import OURS, PARQUET
 from spark_rows import Bench
 
@@ -116,16 +116,19 @@ def _write_dataframe(bench: Bench, some: DataFrame) -> None:
     shutil.rmtree(database)
 
 
+def _checksum(done: list[spark_tasks.Done]) -> str:
+    return digest_text(sum(task.messages for task in done), sum(task.result for task in done))
+
+
 def _scan_arrow(bench: Bench) -> None:
     tasks = bench.cores
     splits = plan(str(bench.database), tasks=2 * tasks)
     files = spark_data.parquet_files(bench.parquet)
-    sums: dict[str, set[tuple[int, int]]] = {}
+    sums: dict[str, str] = {}
 
     def side(name: str, prepare: Callable[[int], spark_tasks.Work]) -> Took:
         done = spark_tasks.run(bench.spark, tasks, prepare)
-        found = sum(task.messages for task in done), sum(task.result for task in done)
-        sums.setdefault(name, set()).add(found)
+        sums[name] = _checksum(done)
         return spark_tasks.took(done)
 
     ours = partial(spark_tasks.scan, splits, tasks)
@@ -133,7 +136,7 @@ def _scan_arrow(bench: Bench) -> None:
     timings = turns(
         {OURS: lambda: side(OURS, ours), PARQUET: lambda: side(PARQUET, theirs)}, bench.rounds
     )
-    bench.report.same("4 scan to Arrow", str(sums[PARQUET]), str(sums[OURS]))
+    bench.report.same("4 scan to Arrow", sums[PARQUET], sums[OURS])
     what = "scan to Arrow (plan, read_split)"
     bench.report.add_rates("4", what, bench.rows, timings, rate=ARROW_READ)
 
@@ -152,8 +155,7 @@ def _scan_tuples(bench: Bench) -> None:
         return spark_tasks.took(make().mapPartitions(spark_tasks.count_tuples).collect())
 
     sums = [make().mapPartitions(spark_tasks.sum_tuples).collect() for make in (theirs, ours)]
-    totals = [(sum(d.messages for d in s), sum(d.result for d in s)) for s in sums]
-    bench.report.same("4 scan to tuples", *map(str, totals))
+    bench.report.same("4 scan to tuples", *map(_checksum, sums))
     timings = turns({OURS: lambda: side(ours), PARQUET: lambda: side(theirs)}, bench.rounds)
     bench.report.add_rates("4", "scan to tuples (read_rdd)", bench.rows, timings, rate=TUPLES_READ)
 

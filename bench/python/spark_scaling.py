@@ -64,14 +64,14 @@ def _child(bench: Bench, directory: Path, rows: int, cores: int) -> dict[str, An
 def measure_child(arguments: list[str]) -> None:
     """Memory is that of TopicDB's own reading and writing: Parquet's turns come after it."""
     directory, (rows, cores, rounds) = Path(arguments[0]), map(int, arguments[1:])
-    with peaks() as found, session(cores, directory, brief=rounds == 1) as spark:
+    with session(cores, directory, brief=rounds == 1) as spark:
         bench = Bench(spark, Report(), directory, rows, rounds, cores, 0, 0, 0, 0)
         reads, writes = read_sides(bench), write_sides(bench)
-        for side in (reads[OURS], writes[OURS]):
-            side()
-        peak = {"jvm": found.jvm, "worker": found.worker}
+        with peaks() as found:
+            for side in (reads[OURS], writes[OURS]):
+                side()
         result = {
-            "peaks": peak,
+            "peaks": {"jvm": found.jvm, "worker": found.worker},
             "full read": _walls(turns(reads, rounds)),
             "batch write": _walls(turns(writes, rounds)),
         }
