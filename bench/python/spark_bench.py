@@ -25,7 +25,7 @@ import spark_data
 from measure import ROUNDS
 from pyspark.sql import SparkSession
 from spark_functions import functions
-from spark_measure import session
+from spark_measure import BRIEF, session
 from spark_micro import micro_batches
 from spark_report import Report
 from spark_rows import Bench, batch_write, full_read, planning, selective_reads, stream_read
@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> None:
     print(", ".join(f"{name} {value}" for name, value in facts.items()), flush=True)
     place = Path(tempfile.mkdtemp(prefix="topicdb-spark-", dir=options.directory))
     try:
-        with session(options.cores, place, brief=options.rounds == 1) as spark:
+        with session(options.cores, place, BRIEF if options.rounds == 1 else "") as spark:
             report = measure_all(spark, place, options)
     finally:
         shutil.rmtree(place)

@@ -27,7 +27,10 @@ import topicdb.spark
 HERE = Path(__file__).resolve().parent
 TICKS = os.sysconf("SC_CLK_TCK")
 DRIVER_MEMORY = "1g"
+# A JVM that compiles little is quicker where nothing is worth measuring.
 BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Or the heap grows with the garbage of longer work, and hides what else grows.
+WHOLE_HEAP = f"-Xms{DRIVER_MEMORY} -XX:+AlwaysPreTouch"
 SAMPLE_SECONDS = 0.05
 DIGEST = (
     "count(*) as messages",
@@ -38,11 +41,8 @@ Side: TypeAlias = Callable[[], Took]
 
 
 @contextmanager
-def session(cores: int, directory: Path, *, brief: bool = False) -> Iterator[SparkSession]:
-    """A local Spark whose workers find the files of this folder.
-
-    ``brief``: a JVM that compiles little, which is quicker where nothing is worth measuring.
-    """
+def session(cores: int, directory: Path, java: str = "") -> Iterator[SparkSession]:
+    """A local Spark whose workers find the files of this folder. ``java``: options of its JVM."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["SPARK_LOCAL_DIRS"] = str(directory)
@@ -53,7 +53,7 @@ def session(cores: int, directory: Path, *, brief: bool = False) -> Iterator[Spa
         spark = (
             SparkSession.builder.master(f"local[{cores}]")
             .config("spark.driver.memory", DRIVER_MEMORY)
-            .config("spark.driver.extraJavaOptions", BRIEF if brief else "")
+            .config("spark.driver.extraJavaOptions", java)
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.ui.enabled", "false")

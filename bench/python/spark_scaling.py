@@ -13,7 +13,7 @@ from typing import Any
 
 import spark_data
 from measure import Timing
-from spark_measure import peaks, session, turns
+from spark_measure import BRIEF, WHOLE_HEAP, peaks, session, turns
 from spark_report import OURS, PARQUET, Line, Report
 from spark_rows import Bench, read_sides, write_sides
 
@@ -64,7 +64,8 @@ def _child(bench: Bench, directory: Path, rows: int, cores: int) -> dict[str, An
 def measure_child(arguments: list[str]) -> None:
     """Memory is that of TopicDB's own reading and writing: Parquet's turns come after it."""
     directory, (rows, cores, rounds) = Path(arguments[0]), map(int, arguments[1:])
-    with session(cores, directory, brief=rounds == 1) as spark:
+    java = f"{BRIEF} {WHOLE_HEAP}" if rounds == 1 else WHOLE_HEAP
+    with session(cores, directory, java) as spark:
         bench = Bench(spark, Report(), directory, rows, rounds, cores, 0, 0, 0, 0)
         reads, writes = read_sides(bench), write_sides(bench)
         with peaks() as found:
