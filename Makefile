@@ -61,6 +61,10 @@ bench-commit: ## measure commits, transactions and latencies beside SQLite and R
 bench-queue: ## measure the buffer queue beside plain writing and reading of records
 	@scripts/bench_queue.sh $(ARGS)
 
+.PHONY: bench-spark
+bench-spark: ## measure format("topicdb") beside Spark's own Parquet
+	@scripts/setup.sh bench arrow,spark && .venv/bin/python bench/python/spark_bench.py $(ARGS)
+
 .PHONY: lint
 lint: ## every static check: formats, clang-tidy, ruff, mypy, stubtest, shellcheck
 	@scripts/setup.sh test arrow,spark,cli && scripts/setup.sh lint && scripts/lint.sh

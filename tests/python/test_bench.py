@@ -80,3 +80,26 @@ def test_the_report_compares_every_peer(tmp_path: Path) -> None:
     assert (before, after) == ("before", "after")
     assert "old" not in table
     assert any(line.startswith("| P1 append tuples, metrics | ") for line in table)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)  # four JVMs
+def test_the_spark_bench_compares_each_row(tmp_path: Path) -> None:
+    """It refuses itself to go on when two sides have given different messages."""
+    result = tmp_path / "result.json"
+    command = [sys.executable, str(BENCH / "python" / "spark_bench.py"), "--small"]
+    done = subprocess.run(
+        [*command, "--directory", str(tmp_path), "--json", str(result)],
+        capture_output=True,
+        text=True,
+        timeout=570,
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(result.read_text())
+    assert {line["part"] for line in document["results"]} == set("12345678")
+    whole = document["digests"]["1 full read"]
+    assert whole.startswith("20000:")
+    for what in ("3 batch write", "4 write_dataframe", "4 read_dataframe", "6 stream read"):
+        assert document["digests"][what] == whole
+    assert document["digests"]["2 one host of 1,000"].startswith("20:")
+    assert list(tmp_path.iterdir()) == [result]  # nothing is left

@@ -1,0 +1,176 @@
+"""Rows 1 to 3, 6 and 7: ``format("topicdb")`` beside Spark's Parquet, in turns in one session."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import spark_data
+from measure import Timing
+from pyspark.sql import DataFrame, SparkSession
+from spark_measure import Side, digest, digest_text, measured, median, to_noop, turns
+from spark_report import OURS, PARQUET, Line, Report
+
+import topicdb
+from topicdb.spark import batch, options
+from topicdb.spark.pushdown import Selection
+
+PLAN_MS_MAX = 200
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What every row needs."""
+
+    spark: SparkSession
+    report: Report
+    directory: Path
+    rows: int
+    rounds: int
+    cores: int
+    seed: int
+    slabs: int
+    micro_rows: int
+    micro_batches: int
+
+    @property
+    def parquet(self) -> Path:
+        return self.directory / "messages.parquet"
+
+    @property
+    def database(self) -> Path:
+        return self.directory / "messages.db"
+
+    def read_parquet(self, path: Path | None = None) -> DataFrame:
+        return self.spark.read.parquet(str(path or self.parquet))
+
+    def read_topicdb(self, path: Path | None = None) -> DataFrame:
+        return self.spark.read.format("topicdb").load(str(path or self.database))
+
+
+def read_sides(bench: Bench, where: str = "") -> dict[str, Side]:
+    """Both take everything, or what a predicate leaves, to nowhere; opening is part of it."""
+
+    def side(read: Callable[[], DataFrame]) -> Side:
+        return lambda: measured(lambda: to_noop(read().where(where) if where else read()))
+
+    return {OURS: side(bench.read_topicdb), PARQUET: side(bench.read_parquet)}
+
+
+def full_read(bench: Bench) -> None:
+    found = [digest(frame) for frame in (bench.read_parquet(), bench.read_topicdb())]
+    bench.report.same("1 full read", *found)
+    timings = turns(read_sides(bench), bench.rounds)
+    bench.report.add_rates("1", "full read to noop", bench.rows, timings, faster=1, cpu_max=1.3)
+
+
+def selective_reads(bench: Bench) -> None:
+    for what, where in (("one host of 1,000", spark_data.HOST), ("an hour", spark_data.HOUR)):
+        frames = bench.read_parquet(), bench.read_topicdb()
+        bench.report.same(f"2 {what}", *(digest(frame.where(where)) for frame in frames))
+        timings = turns(read_sides(bench, where), bench.rounds)
+        bench.report.add_times("2", what, bench.rows, timings, faster=10)
+
+
+def write_sides(bench: Bench) -> dict[str, Side]:
+    """Both read the Parquet files and write anew; the empty database is there before."""
+    database, parquet = written(bench)
+
+    def ours() -> tuple[float, float]:
+        spark_data.new_database(database, bench.cores)
+        writer = bench.read_parquet().write.format("topicdb").mode("append")
+        return measured(lambda: writer.save(str(database)))
+
+    def theirs() -> tuple[float, float]:
+        shutil.rmtree(parquet, ignore_errors=True)
+        return measured(lambda: spark_data.write_parquet(bench.read_parquet(), parquet))
+
+    return {OURS: ours, PARQUET: theirs}
+
+
+def written(bench: Bench) -> tuple[Path, Path]:
+    return bench.directory / "written.db", bench.directory / "written.parquet"
+
+
+def batch_write(bench: Bench) -> None:
+    timings = turns(write_sides(bench), bench.rounds)
+    database, parquet = written(bench)
+    found = digest(bench.read_parquet(parquet)), digest(bench.read_topicdb(database))
+    bench.report.same("3 batch write", *found)
+    bench.report.add_rates("3", "batch write", bench.rows, timings, faster=0.8)
+    for path in (database, parquet):
+        shutil.rmtree(path)
+
+
+def stream_read(bench: Bench) -> None:
+    """The whole query, from its start to its end, beside the batch read of the same database."""
+    checkpoint = bench.directory / "checkpoint"
+
+    def run(prepare: Callable[[Any], Any]) -> float:
+        """Gives the seconds of its micro-batches alone."""
+        shutil.rmtree(checkpoint, ignore_errors=True)
+        frame = (
+            bench.spark.readStream.format("topicdb")
+            .option("startingOffsets", "earliest")
+            .load(str(bench.database))
+        )
+        query = (
+            prepare(frame.writeStream)
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        progress = (p for p in query.recentProgress if p.numInputRows)
+        return float(sum(p.durationMs["addBatch"] for p in progress)) / 1e3
+
+    def add(frame: DataFrame, _: int) -> None:
+        counted = digest(frame).split(":")
+        found.append((int(counted[0]), int(counted[1], 16)))
+
+    found: list[tuple[int, int]] = []
+    run(lambda writer: writer.foreachBatch(add))
+    streamed = digest_text(sum(part[0] for part in found), sum(part[1] for part in found))
+    bench.report.same("6 stream read", digest(bench.read_parquet()), streamed)
+    alone_s: list[float] = []
+
+    def whole() -> None:
+        alone_s.append(run(lambda writer: writer.format("noop")))
+
+    timings = turns(
+        {"stream": lambda: measured(whole), "batch": read_sides(bench)[OURS]}, bench.rounds
+    )
+    what = "stream read to noop; beside: batch read"
+    bench.report.add_rates("6", what, bench.rows, timings, faster=0.7)
+    alone = median(alone_s[-bench.rounds :])  # without the one that warms up
+    batch_s = timings["batch"].wall
+    ours, theirs = (f"{bench.rows / seconds:,.0f} /s" for seconds in (alone, batch_s))
+    bench.report.add(Line("6", "of it addBatch alone", ours, theirs, batch_s / alone))
+
+
+def planning(bench: Bench) -> None:
+    """Without Spark, in this process: what the driver's Python worker does."""
+    path = bench.directory / "generations.db"
+    messages = spark_data.generations(path, bench.slabs)
+    parsed = options.batch_options({"path": str(path)})
+
+    def opened() -> None:
+        topicdb.open(path, mode="r").close()
+
+    def planned() -> None:
+        plan = batch.plan(parsed, Selection(None, None, None))
+        assert sum(slice.messages for slice in plan.slices) == messages
+
+    timings: dict[str, Timing] = turns(
+        {"open": lambda: measured(opened), "plan": lambda: measured(planned)}, bench.rounds
+    )
+    bench.report.same(
+        "7 messages of all slabs", str(messages), str(bench.read_topicdb(path).count())
+    )
+    for name, what in (("open", 'topicdb.open(mode="r")'), ("plan", "planning, with the opening")):
+        took_ms = median(timings[name].wall_s) * 1e3
+        most = PLAN_MS_MAX if name == "plan" else 0
+        bench.report.add_most("7", f"{what}, {bench.slabs:,} slabs", took_ms, "ms", most)
