@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> None:
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--small", action="store_true", help="shows in half a minute that all runs")
+    parser.add_argument("--small", action="store_true", help="shows in two minutes that all runs")
     parser.add_argument("--rows", type=int, help="messages of some 200 bytes")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--slabs", type=int, help="of the database of row 7")

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,24 +83,37 @@ def test_the_report_compares_every_peer(tmp_path: Path) -> None:
     assert any(line.startswith("| P1 append tuples, metrics | ") for line in table)
 
 
-@pytest.mark.spark
-@pytest.mark.timeout(600)  # four JVMs
-def test_the_spark_bench_compares_each_row(tmp_path: Path) -> None:
-    """It refuses itself to go on when two sides have given different messages."""
-    result = tmp_path / "result.json"
-    command = [sys.executable, str(BENCH / "python" / "spark_bench.py"), "--small"]
+def spark_bench(place: Path, parts: str) -> dict[str, Any]:
+    """What it measured, small; it refuses itself to go on when two sides differ."""
+    result = place / "result.json"
+    command = [sys.executable, str(BENCH / "python" / "spark_bench.py"), "--small", "--only", parts]
     done = subprocess.run(
-        [*command, "--directory", str(tmp_path), "--json", str(result)],
+        [*command, "--directory", str(place), "--json", str(result)],
         capture_output=True,
         text=True,
         timeout=570,
     )
     assert done.returncode == 0, done.stderr
-    document = json.loads(result.read_text())
-    assert {line["part"] for line in document["results"]} == set("12345678")
+    document: dict[str, Any] = json.loads(result.read_text())
+    assert {line["part"] for line in document["results"]} == set(parts.split(","))
+    assert list(place.iterdir()) == [result]  # nothing is left
+    return document
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_spark_bench_compares_cores_and_memory(tmp_path: Path) -> None:
+    """In a JVM for each of them."""
+    spark_bench(tmp_path, "8")
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_the_spark_bench_compares_each_row(tmp_path: Path) -> None:
+    document = spark_bench(tmp_path, "1,2,3,4,5,6,7")
     whole = document["digests"]["1 full read"]
     assert whole.startswith("20000:")
     for what in ("3 batch write", "4 write_dataframe", "4 read_dataframe", "6 stream read"):
         assert document["digests"][what] == whole
     assert document["digests"]["2 one host of 1,000"].startswith("20:")
-    assert list(tmp_path.iterdir()) == [result]  # nothing is left
