@@ -163,11 +163,12 @@ Status Shard::SeedStructures(bool reserved, const Slab* previous, StructureEdit*
 }
 
 Result<std::shared_ptr<Slab>> Shard::CreateSlab(const SlabId& id, const Slab* previous,
-                                                std::int64_t now_us, rocksdb::WriteBatch* batch) {
+                                                std::int64_t now_us, NewFamilies* families,
+                                                rocksdb::WriteBatch* batch) {
   const Schema& schema = environment_->schema;
   meta::SlabRecord record;
   const bool reserved = id.retention_class == environment_->rules.reserved();
-  record.layout = reserved ? LayoutKind::kSkipstream : schema.layout;
+  record.layout = LayoutOf(id);
   record.timestamp_bytes = reserved ? 0 : static_cast<std::uint8_t>(schema.timestamp_bytes);
   record.created_at_us = now_us;
 
@@ -184,24 +185,41 @@ Result<std::shared_ptr<Slab>> Shard::CreateSlab(const SlabId& id, const Slab* pr
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "preparing a generation of " + Name()));
   trie.Apply(edit);
 
-  const bool columnar = record.layout == LayoutKind::kColumnar;
-  std::unique_ptr<FamilyHandle> pages;
-  if (columnar) {
-    TOPICDB_ASSIGN_OR_RETURN(pages, CreateFamily(meta::PagesFamilyName(id)));
-  }
-  TOPICDB_ASSIGN_OR_RETURN(
-      auto family, CreateFamily(columnar ? meta::BlocksFamilyName(id) : meta::FamilyName(id)));
+  std::vector<std::unique_ptr<FamilyHandle>> own;
+  for (const std::string& name : FamilyNamesOf(id)) own.push_back(std::move(families->at(name)));
+  auto family = std::move(own.front());
+  auto pages = own.size() > 1 ? std::move(own.back()) : nullptr;
   return std::make_shared<Slab>(id, record, std::move(family), std::move(pages), std::move(trie),
                                 meta::SlabCounters{});
 }
 
-Result<std::unique_ptr<FamilyHandle>> Shard::CreateFamily(const std::string& name) {
-  rocksdb::ColumnFamilyHandle* handle = nullptr;
-  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
-      db_->CreateColumnFamily(rocks::MakeFamilyOptions(environment_->resources, FamilyUseOf(name)),
-                              name, &handle),
-      "creating a generation of " + Name()));
-  return std::make_unique<FamilyHandle>(db_.get(), handle);
+LayoutKind Shard::LayoutOf(const SlabId& id) const {
+  const bool reserved = id.retention_class == environment_->rules.reserved();
+  return reserved ? LayoutKind::kSkipstream : environment_->schema.layout;
+}
+
+std::vector<std::string> Shard::FamilyNamesOf(const SlabId& id) const {
+  if (LayoutOf(id) != LayoutKind::kColumnar) return {meta::FamilyName(id)};
+  return {meta::BlocksFamilyName(id), meta::PagesFamilyName(id)};
+}
+
+// In one call: RocksDB writes down the options of all families that there are in each.
+Result<Shard::NewFamilies> Shard::CreateFamilies(const std::vector<SlabId>& slabs) {
+  std::vector<rocksdb::ColumnFamilyDescriptor> wanted;
+  for (const SlabId& id : slabs) {
+    for (const std::string& name : FamilyNamesOf(id)) {
+      wanted.emplace_back(name,
+                          rocks::MakeFamilyOptions(environment_->resources, FamilyUseOf(name)));
+    }
+  }
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  const rocksdb::Status status = db_->CreateColumnFamilies(wanted, &handles);
+  NewFamilies families;
+  for (rocksdb::ColumnFamilyHandle* handle : handles) {  // also of a call that failed half-way
+    families[handle->GetName()] = std::make_unique<FamilyHandle>(db_.get(), handle);
+  }
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "creating a generation of " + Name()));
+  return families;
 }
 
 Status Shard::Rotate(std::optional<std::uint32_t> retention_class) {
@@ -227,22 +245,27 @@ Status Shard::RotateClasses(std::span<const std::uint32_t> classes) {
   const std::int64_t now_us = SystemClockUs();
   rocksdb::WriteBatch batch;
   auto slabs = slabs_ ? *slabs_ : std::vector<SlabView>();
+  std::vector<SlabId> ids;
+  std::vector<const Slab*> before;
   for (const std::uint32_t retention_class : classes) {
-    SlabId id{index_, retention_class, 1};
-    const Slab* previous = nullptr;
+    ids.push_back({index_, retention_class, 1});
+    before.push_back(nullptr);
     for (SlabView& view : slabs) {
       if (view.read_only || view.slab->id().retention_class != retention_class) continue;
-      previous = view.slab.get();
-      id.generation = previous->id().generation + 1;
+      before.back() = view.slab.get();
+      ids.back().generation = view.slab->id().generation + 1;
       view.read_only = true;
       view.sealed_at_us = now_us;
-      meta::SlabRecord record = previous->record();
+      meta::SlabRecord record = view.slab->record();
       record.state = meta::SlabState::kReadOnly;
       record.sealed_at_us = now_us;
       TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
-          batch.Put(meta::SlabKey(previous->id()), meta::Encode(record)), "sealing " + Name()));
+          batch.Put(meta::SlabKey(view.slab->id()), meta::Encode(record)), "sealing " + Name()));
     }
-    TOPICDB_ASSIGN_OR_RETURN(auto slab, CreateSlab(id, previous, now_us, &batch));
+  }
+  TOPICDB_ASSIGN_OR_RETURN(NewFamilies families, CreateFamilies(ids));
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    TOPICDB_ASSIGN_OR_RETURN(auto slab, CreateSlab(ids[i], before[i], now_us, &families, &batch));
     slabs.push_back({std::move(slab), false, 0});
   }
   rocksdb::WriteOptions options;

@@ -228,13 +228,17 @@ class Shard : private CommitSink, public Sealable {
       TOPICDB_REQUIRES(commit_mutex_);
   // One step of FinishDeletes: false when nothing was left to remove.
   Result<bool> RemoveHidden(const meta::DeleteRecord& record) TOPICDB_EXCLUDES(commit_mutex_);
-  // A column family that is empty.
-  Result<std::unique_ptr<FamilyHandle>> CreateFamily(const std::string& name)
+  LayoutKind LayoutOf(const SlabId& id) const;
+  // Names of the column families of a new slab, that of its index first.
+  std::vector<std::string> FamilyNamesOf(const SlabId& id) const;
+  using NewFamilies = std::map<std::string, std::unique_ptr<FamilyHandle>>;
+  Result<NewFamilies> CreateFamilies(const std::vector<SlabId>& slabs)
       TOPICDB_REQUIRES(commit_mutex_);
-  // Makes the slab's column families and adds its records to `batch`. Structures that vary are
-  // taken over from `previous` if there is one.
+  // Takes its families, and adds its records to `batch`. Structures that vary are taken over from
+  // `previous` if there is one.
   Result<std::shared_ptr<Slab>> CreateSlab(const SlabId& id, const Slab* previous,
-                                           std::int64_t now_us, rocksdb::WriteBatch* batch)
+                                           std::int64_t now_us, NewFamilies* families,
+                                           rocksdb::WriteBatch* batch)
       TOPICDB_REQUIRES(commit_mutex_);
   Status RotateClasses(std::span<const std::uint32_t> classes) TOPICDB_REQUIRES(commit_mutex_);
   const SlabView* CurrentSlab(std::uint32_t retention_class) const TOPICDB_REQUIRES(commit_mutex_);
