@@ -134,24 +134,20 @@ def test_killed_drivers(tmp_path: Path, home: Path, owned: bool) -> None:
 
 
 @pytest.mark.crash
-def test_killed_python_workers(tmp_path: Path, home: Path) -> None:
-    with (
-        Copying(tmp_path, home, "local[2,8]", owned=True) as copying,
-        copying.driver() as running,
-    ):
+@pytest.mark.parametrize(
+    ("master", "part", "owned", "pause_max_s"),
+    [
+        pytest.param("local[2,8]", PYTHON, True, 3, id="Python workers"),
+        # An executor needs some seconds to start.
+        pytest.param("local-cluster[2,1,1024]", EXECUTOR, False, 8, id="executors"),
+    ],
+)
+def test_killed_tasks(
+    tmp_path: Path, home: Path, master: str, part: str, owned: bool, pause_max_s: float
+) -> None:
+    with Copying(tmp_path, home, master, owned=owned) as copying, copying.driver() as running:
         running.await_line("query")
-        kill_at_random(running, PYTHON, pause_max_s=3)
-        copying.finish(running)
-
-
-@pytest.mark.crash
-def test_killed_executors(tmp_path: Path, home: Path) -> None:
-    with (
-        Copying(tmp_path, home, "local-cluster[2,1,1024]", owned=False) as copying,
-        copying.driver() as running,
-    ):
-        running.await_line("query")
-        kill_at_random(running, EXECUTOR, pause_max_s=8)  # one starts for some seconds
+        kill_at_random(running, part, pause_max_s)
         copying.finish(running)
 
 
