@@ -46,8 +46,7 @@ def _how(tuples: bool) -> tuple[str, float]:
 
 
 def _staging(bench: Bench, rows: spark_tasks.Rows, tuples: bool) -> None:
-    database, files = bench.directory / "staged.db", bench.directory / "task_files"
-    how, target = _how(tuples)
+    database = bench.directory / "staged.db"
 
     def ours() -> Took:
         spark_data.new_database(database, bench.cores)
@@ -57,27 +56,34 @@ def _staging(bench: Bench, rows: spark_tasks.Rows, tuples: bool) -> None:
         jobs.commit(database, job, [task.result for task in done])
         return spark_tasks.took(done)
 
-    sides = {OURS: ours, PARQUET: _files_side(bench, rows, files, tuples)}
-    timings = turns(sides, bench.rounds)
-    what = f"stage {how} (StagedWriter)"
-    found = digest(bench.read_parquet(files)), digest(bench.read_topicdb(database))
-    bench.report.same(f"4 {what}", *found)
-    bench.report.add_rates("4", what, rows.count * bench.cores, timings, rate=target)
-    shutil.rmtree(database)
+    _beside_files(bench, rows, tuples, database, ours, "stage {} (StagedWriter)")
 
 
 def _appending(bench: Bench, rows: spark_tasks.Rows, tuples: bool) -> None:
-    database, files = bench.directory / "appended.db", bench.directory / "task_files"
-    how, target = _how(tuples)
+    database = bench.directory / "appended.db"
 
     def ours() -> Took:
         spark_data.new_database(database, bench.cores)
         prepare = partial(spark_tasks.append, rows, database, tuples)
         return spark_tasks.took(spark_tasks.run(bench.spark, bench.cores, prepare))
 
+    _beside_files(bench, rows, tuples, database, ours, "append {} (write_partition)")
+
+
+def _beside_files(
+    bench: Bench,
+    rows: spark_tasks.Rows,
+    tuples: bool,
+    database: Path,
+    ours: Callable[[], Took],
+    title: str,
+) -> None:
+    """Measures ``ours``, which fills ``database``, in turns with tasks that write Parquet."""
+    files = bench.directory / "task_files"
+    how, target = _how(tuples)
+    what = title.format(how)
     sides = {OURS: ours, PARQUET: _files_side(bench, rows, files, tuples)}
     timings = turns(sides, bench.rounds)
-    what = f"append {how} (write_partition)"
     found = digest(bench.read_parquet(files)), digest(bench.read_topicdb(database))
     bench.report.same(f"4 {what}", *found)
     bench.report.add_rates("4", what, rows.count * bench.cores, timings, rate=target)
