@@ -6,6 +6,7 @@ timestamps that the database assigned; everything else it works out itself.
 
 from __future__ import annotations
 
+import copy
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -155,6 +156,15 @@ class Model:
         )
         self.assigned_last[shard] = timestamp
 
+    def learns_alike(self, topics: Sequence[str]) -> bool:
+        """Whether the streams of new topics are the same in whatever order they come."""
+        forward, backward = self._learned(topics), self._learned(reversed(topics))
+        return forward == backward == self._learned(sorted(topics))
+
+    def current_topics(self) -> set[str]:
+        """Topics that have a stream in a slab that is written to."""
+        return {t for slab in self.slabs.values() if not slab.read_only for t in slab.stream_of}
+
     def rotate(self, retention_class: str | None = None) -> None:
         """Starts a new generation; it inherits what was learned to vary."""
         for shard in range(self.schema.shards):
@@ -236,6 +246,16 @@ class Model:
     def topics(self) -> set[str]:
         """Topics of all messages stored."""
         return {entry.topic for slab in self.slabs.values() for entry in slab.entries.values()}
+
+    def _learned(self, topics: Iterable[str]) -> dict[str, StreamKey]:
+        learners: dict[SlabId, Structures] = {}
+        found: dict[str, StreamKey] = {}
+        for topic in topics:
+            slab_id = self.current(self.shard_of(topic), self.schema.class_of(topic))
+            if slab_id not in learners:
+                learners[slab_id] = copy.deepcopy(self.slabs[slab_id].structures)
+            found[topic] = learners[slab_id].learn(topic)
+        return found
 
     def _rotate(self, shard: int, name: str) -> None:
         slab_id = self.current(shard, name)

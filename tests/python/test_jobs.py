@@ -90,6 +90,14 @@ class TestJobs:
         assert [t for _, t, v in found if v == b"x"] == [5, 5]
         assert min(t for _, t, v in found if v in (b"y", b"z")) >= before
 
+    def test_messages_of_a_task_with_equal_times_keep_their_order(self, tmp_path: Path) -> None:
+        path = str(tmp_path / "state")
+        topicdb.open(path, layout="skipstream", structures=["a/+"]).close()
+        sent = [(f"a/{i}", 7, b"%d" % i) for i in range(12)]  # "a/10" sorts before "a/2"
+        jobs.commit(path, "j", [stage(path, "j", sent)])
+        with topicdb.open(path, mode="r") as database:
+            assert database.scan().to_list() == sent
+
     def test_it_is_handed_to_the_process_that_has_the_database_open(self, path: str) -> None:
         code = """
             import sys, topicdb

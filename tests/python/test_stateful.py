@@ -29,9 +29,10 @@ from hypothesis.stateful import (
 from strategies import filters, fleets, payload, schemas, timestamp, topic
 
 import topicdb
-from model.model import Cursor, Model, Row, Schema, SlabId, StreamRef, check_scan
+from model.model import Cursor, Model, ResolvedRow, Row, Schema, SlabId, StreamRef, check_scan
 from model.structures import StreamKey
 from model.topics import is_filter
+from topicdb import jobs
 
 try:
     import pyarrow as pa
@@ -67,7 +68,9 @@ class DatabaseMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.directory = Path(tempfile.mkdtemp(prefix="topicdb-test-", dir=MEMORY_DISK))
+        self.path = self.directory / "test.db"
         self.values_made = 0
+        self.jobs_made = 0
         self.reader: topicdb.Database | None = None
 
     @initialize(schema=schemas, seal_bytes=st.sampled_from([1, 100, 16 << 20]))
@@ -108,6 +111,32 @@ class DatabaseMachine(RuleBasedStateMachine):
     def append_with_a_bad_row(self, rows: list[Any], bad: Any, place: int) -> None:
         with pytest.raises((ValueError, TypeError)):
             self.db.append([*rows[:place], bad, *rows[place:]])
+
+    @rule(
+        tasks=st.lists(rows_strategy | fleets(), max_size=2),
+        aborted=rows_strategy,
+        has_owner=st.sampled_from([True, True, True, False]),
+    )
+    def commit_job(self, tasks: list[list[Row]], aborted: list[Row], has_owner: bool) -> None:
+        """Applied by this process, which has the database open, or by one that opens it."""
+        self.jobs_made += 1
+        job = f"job-{self.jobs_made}"
+        prepared = [[self._prepare(row) for row in self._learnable(rows)] for rows in tasks]
+        staged = [self._stage(job, rows) for rows in prepared]
+        self._stage(job, [self._prepare(row) for row in aborted])  # an attempt that does not count
+        if not has_owner:
+            self.db.close()
+        before = time.time_ns() // 1_000
+        committed = self._commit(job, staged)
+        after = time.time_ns() // 1_000
+        if not has_owner:
+            self.db = self._open()
+        rows = [row for task in prepared for row in task]
+        assert (committed.messages, committed.pending) == (len(rows), [])
+        self.model.append(self._resolve_job(rows, before, after), committed.serials)
+        if rows:
+            again = f"{job}-again"
+            assert self._commit(again, [self._stage(again, rows)]).repeated
 
     @rule(data=st.data())
     def rotate(self, data: st.DataObject) -> None:
@@ -259,7 +288,7 @@ class DatabaseMachine(RuleBasedStateMachine):
 
     def _open(self, **options: Any) -> topicdb.Database:
         return topicdb.open(
-            self.directory / "test.db",
+            self.path,
             learning="base",  # which the model knows
             cache_bytes=1 << 20,
             seal_bytes=self.seal_bytes,
@@ -275,6 +304,32 @@ class DatabaseMachine(RuleBasedStateMachine):
         resolved = [(t, self._assigned(t, when, v, before, after), v) for t, when, v in prepared]
         self.model.append(resolved, receipt.serials)
 
+    def _learnable(self, rows: list[Row]) -> list[Row]:
+        """Without rows of new topics, if a job may learn these in another order than the model."""
+        if self.model.learns_alike([topic for topic, _, _ in rows]):
+            return rows
+        known = self.model.current_topics()
+        return [row for row in rows if row[0] in known]
+
+    def _stage(self, job: str, rows: list[Row]) -> jobs.Staged:
+        with jobs.StagedWriter(self.path, job) as writer:
+            writer.append(rows)
+        return writer.staged
+
+    def _commit(self, job: str, staged: list[jobs.Staged]) -> jobs.Committed:
+        return jobs.commit(self.path, job, staged, sequence="jobs", number=self.jobs_made)
+
+    def _resolve_job(self, rows: list[Row], before: int, after: int) -> list[ResolvedRow]:
+        """With the times that the commit assigned: without a gap, but not in the order of rows."""
+        resolved = [(t, self._stored_time(t, when, v), v) for t, when, v in rows]
+        if self.model.schema.timestamp_bytes > 0:
+            assigned = [
+                new for (_, when, _), new in zip(rows, resolved, strict=True) if when is None
+            ]
+            for topic, when, _ in sorted(assigned, key=lambda row: row[1]):
+                self.model.assign(topic, when, before, after)
+        return resolved
+
     def _prepare(self, row: Row) -> Row:
         """A row that this database takes; with a value of its own if its time is to be assigned."""
         topic, when, value = row
@@ -286,12 +341,18 @@ class DatabaseMachine(RuleBasedStateMachine):
         return topic, when, value
 
     def _assigned(self, topic: str, when: int | None, value: bytes, before: int, after: int) -> int:
+        """The timestamp of a row; checked where the database chose it."""
+        stored = self._stored_time(topic, when, value)
+        if when is None and self.model.schema.timestamp_bytes > 0:
+            self.model.assign(topic, stored, before, after)
+        return stored
+
+    def _stored_time(self, topic: str, when: int | None, value: bytes) -> int:
         """The timestamp of a row, read back where the database chose it."""
         if when is not None or self.model.schema.timestamp_bytes == 0:
             return when or 0
-        [when] = [m.timestamp for m in self.db.scan(topic) if m.value == value]
-        self.model.assign(topic, when, before, after)
-        return when
+        [stored] = [m.timestamp for m in self.db.scan(topic) if m.value == value]
+        return stored
 
     def _draw_filter(self, data: st.DataObject, model: Model) -> str:
         return data.draw(filters(sorted(model.topics())), label="filter")

@@ -76,9 +76,15 @@ Status StageBlock(const StagedRows& rows, std::uint64_t pages, std::size_t page_
                   const KeySink& sink, StagedBlock* block);
 // The number that StageBlock was given for this page.
 std::uint64_t StagedPagesOf(std::string_view key);
-// Calls visit(topic, time, value) for the messages of a page that StageBlock has made; those of a
-// topic in the order of their times, and where these are equal of their arrival. kCorruption.
-Status ForEachStagedMessage(
-    std::string_view page,
-    const std::function<Status(std::string_view, std::int64_t, std::string_view)>& visit);
+struct StagedMessage {
+  std::string_view topic;
+  std::int64_t time;
+  std::string_view value;
+  std::uint32_t index;  // of its row in the order in which they came
+};
+
+// Calls visit for the messages of a page that StageBlock has made; those of a topic in the order of
+// their times, and where these are equal of their arrival. kCorruption.
+Status ForEachStagedMessage(std::string_view page,
+                            const std::function<Status(const StagedMessage&)>& visit);
 }  // namespace topicdb

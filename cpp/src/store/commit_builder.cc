@@ -106,16 +106,16 @@ Status CommitBuilder::AddStagedMessages(const StagedPart& part, const std::strin
     return Status::Ok();
   }));
   Target& target = TargetOf(part.retention_class);
-  std::uint32_t index = 0;
   StagedPlace place;
-  const auto add = [&](std::string_view topic, std::int64_t time,
-                       std::string_view value) TOPICDB_REQUIRES(shard_.commit_mutex_) {
+  const auto add = [&](const StagedMessage& message) TOPICDB_REQUIRES(shard_.commit_mutex_) {
     std::uint32_t retention_class = 0;
-    PlacedMessage placed = Place({topic, 0, value}, TopicCache::HashOf(topic), &retention_class);
+    PlacedMessage placed = Place({message.topic, 0, message.value},
+                                 TopicCache::HashOf(message.topic), &retention_class);
     placed.serial = place.serial;
-    placed.timestamp = target.slab->timestamp_bytes() == 0 ? 0 : time + place.time_shift;
-    placed.index = index++;
-    Count(&target.counters, 1, placed.timestamp, placed.timestamp, topic.size() + value.size());
+    placed.timestamp = target.slab->timestamp_bytes() == 0 ? 0 : message.time + place.time_shift;
+    placed.index = message.index;
+    Count(&target.counters, 1, placed.timestamp, placed.timestamp,
+          message.topic.size() + message.value.size());
     return rocks::FromRocks(target.writer->Add(placed), "preparing a commit to " + shard_.Name());
   };
   return rocks::ForEachPage(directory + "/" + part.pages_file,

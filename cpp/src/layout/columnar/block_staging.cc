@@ -217,13 +217,12 @@ std::uint64_t StagedPagesOf(std::string_view key) {
   return key.size() < sizeof(std::uint64_t) ? 0 : ReadBig<std::uint64_t>(key);
 }
 
-Status ForEachStagedMessage(
-    std::string_view page,
-    const std::function<Status(std::string_view, std::int64_t, std::string_view)>& visit) {
+Status ForEachStagedMessage(std::string_view page,
+                            const std::function<Status(const StagedMessage&)>& visit) {
   TOPICDB_ASSIGN_OR_RETURN(const auto decoded, columnar::Page::Decode(std::string(page)));
   for (std::uint32_t row = 0; row < decoded->rows(); ++row) {
-    TOPICDB_RETURN_IF_ERROR(
-        visit(decoded->topic(decoded->topic_of(row)), decoded->time(row), decoded->value(row)));
+    TOPICDB_RETURN_IF_ERROR(visit({decoded->topic(decoded->topic_of(row)), decoded->time(row),
+                                   decoded->value(row), decoded->index(row)}));
   }
   return Status::Ok();
 }
