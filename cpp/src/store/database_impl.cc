@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/parallel.h"
 #include "rocks/file_state.h"
 #include "store/create.h"
 #include "store/scan_impl.h"
@@ -114,24 +115,25 @@ Status DatabaseImpl::OpenChanged() {
   std::sort(indexes.begin(), indexes.end());
   std::map<std::uint32_t, std::shared_ptr<Shard>> known;
   for (const auto& shard : Shards()) known[shard->index()] = shard;
-  std::map<std::uint32_t, std::string> files;
-  std::vector<std::shared_ptr<Shard>> shards;
-  for (const std::uint32_t index : indexes) {
+  std::vector<std::string> files(indexes.size());
+  std::vector<std::shared_ptr<Shard>> shards(indexes.size());
+  TOPICDB_RETURN_IF_ERROR(RunInParallel(indexes.size(), [&](std::size_t i) -> Status {
     if (environment_->read_only) {  // for Refresh, which writing handles do not need
-      files[index] = rocks::StateOf(Shard::DirectoryOf(environment_->database_path, index),
-                                    rocks::StateFiles::kLogsToo);
+      files[i] = rocks::StateOf(Shard::DirectoryOf(environment_->database_path, indexes[i]),
+                                rocks::StateFiles::kLogsToo);
     }
-    const auto found = known.find(index);
-    if (found != known.end() && IsUnchanged(index, files[index])) {
-      shards.push_back(found->second);
-      continue;
+    const auto found = known.find(indexes[i]);
+    if (found != known.end() && IsUnchanged(indexes[i], files[i])) {
+      shards[i] = found->second;
+      return Status::Ok();
     }
-    TOPICDB_ASSIGN_OR_RETURN(auto shard, Shard::Open(environment_, index, /*create=*/false));
-    shards.push_back(std::move(shard));
-  }
+    TOPICDB_ASSIGN_OR_RETURN(shards[i], Shard::Open(environment_, indexes[i], /*create=*/false));
+    return Status::Ok();
+  }));
   const MutexLock lock(shards_mutex_);
   shards_.swap(shards);
-  files_.swap(files);
+  files_.clear();
+  for (std::size_t i = 0; i < indexes.size(); ++i) files_[indexes[i]] = std::move(files[i]);
   return Status::Ok();
 }
 
