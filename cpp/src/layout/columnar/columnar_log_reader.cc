@@ -30,6 +30,7 @@ Result<std::optional<CommitPlace>> ColumnarLogReader::Head(const InterruptCheck&
 
 void ColumnarLogReader::Read(const CommitPlace& until, Batch* out) {
   for (; next_ < rows_.size() && PlaceOf(rows_[next_]) < until; ++next_) {
+    merge_.FetchAhead(rows_, next_);
     const MergedRow& row = rows_[next_];
     const Page& page = merge_.page(row);
     out->Append({page.topic(page.topic_of(row.row)), page.time(row.row), page.value(row.row)},

@@ -10,8 +10,6 @@ namespace {
 
 // A batch of so many rows is not enlarged for those of another run: that would move it.
 constexpr std::size_t kEnoughRows = 4'096;
-// Rows that values are fetched ahead.
-constexpr std::size_t kPrefetch = 8;
 
 std::optional<RowKey> KeyBehind(const Position& position) {
   if (position.kind != Position::Kind::kAfterMessage) return std::nullopt;
@@ -76,15 +74,7 @@ std::size_t AppendRows(const PageMerge& merge, std::span<const MergedRow> rows,
   RowCopier copier(limits, out);
   std::size_t count = 0;
   for (; count < rows.size(); ++count) {
-    // Neighbours in time lie far from each other: to wait for each of them would take the longest.
-    if (count + 2 * kPrefetch < rows.size()) {
-      const MergedRow& later = rows[count + 2 * kPrefetch];
-      merge.page(later).PrefetchRow(later.row);
-    }
-    if (count + kPrefetch < rows.size()) {
-      const MergedRow& later = rows[count + kPrefetch];
-      merge.page(later).PrefetchValue(later.row);
-    }
+    merge.FetchAhead(rows, count);
     const MergedRow& row = rows[count];
     if (!copier.Append(merge.page(row), row.row)) break;
   }

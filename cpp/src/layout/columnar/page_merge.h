@@ -49,12 +49,26 @@ class PageMerge {
   const std::shared_ptr<const Page>& shared_page(const MergedRow& row) const {
     return slots_[row.slot].page;
   }
+  // Has the processor fetch what lies some rows behind rows[index]: neighbours in the order lie far
+  // from each other in memory, and to wait for each of them would take the longest.
+  void FetchAhead(std::span<const MergedRow> rows, std::size_t index) const {
+    if (index + 2 * kFetchRows < rows.size()) {
+      const MergedRow& later = rows[index + 2 * kFetchRows];
+      page(later).PrefetchRow(later.row);
+    }
+    if (index + kFetchRows < rows.size()) {
+      const MergedRow& later = rows[index + kFetchRows];
+      page(later).PrefetchValue(later.row);
+    }
+  }
   // Leaves the first `count` of them behind.
   void Consume(std::size_t count);
 
   ReadCounters counters() const;
 
  private:
+  static constexpr std::size_t kFetchRows = 8;
+
   struct Slot {
     std::shared_ptr<const Page> page;
     std::size_t waiting = 0;  // rows of it in runs

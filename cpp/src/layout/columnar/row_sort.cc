@@ -13,18 +13,35 @@ constexpr std::size_t kRadixMin = 1'024;  // fewer are compared
 constexpr unsigned kDigitBits = 11;
 constexpr std::size_t kDigits = std::size_t{1} << kDigitBits;
 
+// A key of both parts takes another pass or two; more would cost what comparing equal majors does.
+constexpr unsigned kBothBitsMax = 3 * kDigitBits;
+
 struct Item {
-  std::uint64_t major;  // above the smallest
+  std::uint64_t key;
   std::uint32_t row;
 };
 
 bool ByKey(const MergedRow& a, const MergedRow& b) { return a.key < b.key; }
 
+// The smallest of a part of the keys, and the bits of what others are above it.
+struct Bounds {
+  std::uint64_t smallest;
+  unsigned bits;
+};
+
+Bounds BoundsOf(const std::vector<MergedRow>& rows, std::uint64_t RowKey::* part) {
+  const auto [first, last] = std::minmax_element(
+      rows.begin(), rows.end(),
+      [&](const MergedRow& a, const MergedRow& b) { return a.key.*part < b.key.*part; });
+  const std::uint64_t smallest = first->key.*part;
+  return {smallest, static_cast<unsigned>(std::bit_width(last->key.*part - smallest))};
+}
+
 // Least significant digit first; stable.
 void RadixSort(unsigned bits, std::vector<Item>* items) {
   std::vector<Item> sorted(items->size());
   for (unsigned shift = 0; shift < bits; shift += kDigitBits) {
-    const auto digit = [&](const Item& item) { return (item.major >> shift) % kDigits; };
+    const auto digit = [&](const Item& item) { return (item.key >> shift) % kDigits; };
     std::array<std::size_t, kDigits> next{};
     for (const Item& item : *items) ++next[digit(item)];
     std::size_t begin = 0;
@@ -38,6 +55,16 @@ void RadixSort(unsigned bits, std::vector<Item>* items) {
   }
 }
 
+// Rows with equal majors that are not in order yet: they are as they came.
+void SortEqual(std::vector<MergedRow>* rows) {
+  for (auto begin = rows->begin(); begin != rows->end();) {
+    auto end = begin + 1;
+    while (end != rows->end() && end->key.major == begin->key.major) ++end;
+    if (end - begin > 1 && !std::is_sorted(begin, end, ByKey)) std::sort(begin, end, ByKey);
+    begin = end;
+  }
+}
+
 }  // namespace
 
 void SortRows(std::vector<MergedRow>* rows) {
@@ -46,29 +73,23 @@ void SortRows(std::vector<MergedRow>* rows) {
     std::sort(rows->begin(), rows->end(), ByKey);
     return;
   }
-  const auto [first, last] = std::minmax_element(
-      rows->begin(), rows->end(),
-      [](const MergedRow& a, const MergedRow& b) { return a.key.major < b.key.major; });
-  const std::uint64_t smallest = first->key.major;
-  const auto bits = static_cast<unsigned>(std::bit_width(last->key.major - smallest));
+  const Bounds major = BoundsOf(*rows, &RowKey::major);
+  const Bounds middle = BoundsOf(*rows, &RowKey::middle);
+  const bool has_both = major.bits + middle.bits <= kBothBitsMax;
   std::vector<Item> items;
   items.reserve(rows->size());
   for (std::uint32_t row = 0; row < rows->size(); ++row) {
-    items.push_back({(*rows)[row].key.major - smallest, row});
+    const RowKey& key = (*rows)[row].key;
+    const std::uint64_t above = key.major - major.smallest;
+    items.push_back(
+        {has_both ? above << middle.bits | (key.middle - middle.smallest) : above, row});
   }
-  RadixSort(bits, &items);
+  RadixSort(has_both ? major.bits + middle.bits : major.bits, &items);
   std::vector<MergedRow> sorted;
   sorted.reserve(rows->size());
   for (const Item& item : items) sorted.push_back((*rows)[item.row]);
   rows->swap(sorted);
-
-  // Rows with equal majors are still in the order in which they came.
-  for (auto begin = rows->begin(); begin != rows->end();) {
-    auto end = begin + 1;
-    while (end != rows->end() && end->key.major == begin->key.major) ++end;
-    if (end - begin > 1) std::sort(begin, end, ByKey);
-    begin = end;
-  }
+  SortEqual(rows);
 }
 
 }  // namespace topicdb::columnar
