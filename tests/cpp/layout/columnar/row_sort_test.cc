@@ -11,13 +11,13 @@ namespace {
 
 using MakeMajor = std::function<std::uint64_t(std::size_t row, std::uint64_t noise)>;
 
-// Compares SortRows with std::sort, over sizes on both sides of where it changes its way.
-void ExpectSorted(const MakeMajor& major) {
+void ExpectSorted(const MakeMajor& major, std::uint64_t middles, bool minors_fall) {
   std::mt19937_64 random(1);
-  for (const std::size_t size : {0, 1, 2, 3, 100, 1'023, 1'024, 1'025, 5'000}) {
+  for (const std::uint32_t size : {0, 1, 2, 3, 100, 1'023, 1'024, 1'025, 5'000}) {
     std::vector<MergedRow> rows;
     for (std::uint32_t row = 0; row < size; ++row) {
-      rows.push_back({{major(row, random()), random() % 9, row}, row % 5, row});
+      const std::uint32_t minor = minors_fall ? size - row : row;
+      rows.push_back({{major(row, random()), random() % middles, minor}, row % 5, row});
     }
     auto expected = rows;
     std::sort(expected.begin(), expected.end(),
@@ -29,6 +29,15 @@ void ExpectSorted(const MakeMajor& major) {
       ASSERT_EQ(rows[i].row, expected[i].row);
       ASSERT_EQ(rows[i].slot, expected[i].slot);
     }
+  }
+}
+
+// Compares SortRows with std::sort, on both sides of where it changes its way: many or few rows,
+// and middle parts that go into the first sort or do not.
+void ExpectSorted(const MakeMajor& major) {
+  for (const std::uint64_t middles :
+       {std::uint64_t{1}, std::uint64_t{9}, std::uint64_t{1} << 20, ~std::uint64_t{0}}) {
+    for (const bool minors_fall : {false, true}) ExpectSorted(major, middles, minors_fall);
   }
 }
 
