@@ -66,11 +66,11 @@ py::object NewTail(const Database& self, const Filters& filters, Serials after, 
 
 py::tuple MeasureLog(const Database& self, std::uint32_t shard, const Filters& filters,
                      std::uint64_t after, std::optional<std::uint64_t> until, OptionalTime start,
-                     std::size_t rows_max, std::size_t bytes_max) {
+                     std::size_t rows_max, std::size_t bytes_max, bool whole_blocks) {
   const std::vector<Filter> parsed = ParseFilters(filters);
   const CommitSpan span = Unwrap(WithoutGil([&] {
-    return self.MeasureLog(shard, parsed, {after, until, {start, {}}}, {rows_max, bytes_max},
-                           &PythonInterrupts);
+    return self.MeasureLog(shard, parsed, {after, until, {start, {}}, whole_blocks},
+                           {rows_max, bytes_max}, &PythonInterrupts);
   }));
   return py::make_tuple(span.until, span.messages, span.bytes);
 }
@@ -83,7 +83,8 @@ void RegisterSlices(py::class_<Database>& type) {
       .def("scan_slices", &ScanSlices, py::arg("filters"), py::arg("slices"))
       .def("tail", &NewTail, py::arg("filters"), py::arg("after"), py::arg("until"))
       .def("measure_log", &MeasureLog, py::arg("shard"), py::arg("filters"), py::arg("after"),
-           py::arg("until"), py::arg("start"), py::arg("rows_max"), py::arg("bytes_max"));
+           py::arg("until"), py::arg("start"), py::arg("rows_max"), py::arg("bytes_max"),
+           py::arg("whole_blocks") = false);
 }
 
 }  // namespace topicdb::python

@@ -13,12 +13,14 @@ from measure import Timing
 from pyspark.sql import DataFrame, SparkSession
 from spark_measure import Side, digest, digest_text, measured, median, to_noop, turns
 from spark_report import OURS, PARQUET, Line, Report
+from spark_transport import read_transport
 
 import topicdb
 from topicdb.spark import batch, options
 from topicdb.spark.pushdown import Selection
 
 PLAN_MS_MAX = 200
+TRANSPORT = "transport"
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,13 @@ def read_sides(bench: Bench, where: str = "") -> dict[str, Side]:
 def full_read(bench: Bench) -> None:
     found = [digest(frame) for frame in (bench.read_parquet(), bench.read_topicdb())]
     bench.report.same("1 full read", *found)
-    timings = turns(read_sides(bench), bench.rounds)
+    alone = read_transport(bench.spark, str(bench.database), bench.rows, 4 * bench.cores)
+    sides = {**read_sides(bench), TRANSPORT: lambda: measured(lambda: to_noop(alone))}
+    timings = turns(sides, bench.rounds)
+    transport = timings.pop(TRANSPORT)
     bench.report.add_rates("1", "full read to noop", bench.rows, timings, faster=1, cpu_max=1.3)
+    beside = {TRANSPORT: transport, PARQUET: timings[PARQUET]}
+    bench.report.add_rates("1", "one batch, over and over: transport alone", bench.rows, beside)
 
 
 def selective_reads(bench: Bench) -> None:

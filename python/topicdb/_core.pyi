@@ -289,8 +289,12 @@ class Database:
         start: int | None,
         rows_max: int,
         bytes_max: int,
+        whole_blocks: bool = False,
     ) -> tuple[int, int, int]:
-        """How far commits go within the limits: serial, messages, bytes. At least one commit."""
+        """How far commits go within the limits: serial, messages, bytes. At least one commit.
+
+        whole_blocks: or less, but half of ``bytes_max``, if a block ends there.
+        """
     def explain(self, filter: str, start: int | None, end: int | None) -> dict[str, int]: ...
     def next(
         self, iterator: Iterator, rows_max: int, bytes_max: int

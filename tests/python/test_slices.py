@@ -276,3 +276,31 @@ def test_measuring_the_log(
             assert messages > 0
             assert messages + sizes[until + 1] > rows
         assert messages <= rows or messages == max(sizes[after + 1 : until + 1])
+
+
+@given(
+    counts=st.lists(st.integers(1, 40), min_size=2, max_size=30),
+    bytes_max=st.integers(1, 2_000),
+    seal_bytes=st.sampled_from([1, 600, 16 << 20]),
+)
+@settings(max_examples=25, deadline=None)
+def test_measuring_the_log_by_whole_blocks(
+    tmp_path_factory: pytest.TempPathFactory, counts: list[int], bytes_max: int, seal_bytes: int
+) -> None:
+    """The parts are together the whole, each within the limit or a commit; none is tiny."""
+    path = tmp_path_factory.mktemp("log") / "db"
+    with commits_of(counts, path, seal_bytes) as db:
+        db.flush()
+        after, parts = 0, []
+        while after < len(counts):
+            until, messages, size = db._core.measure_log(
+                0, None, after, None, None, 1 << 40, bytes_max, whole_blocks=True
+            )
+            assert messages == sum(counts[after:until])
+            assert size <= bytes_max or until == after + 1
+            parts.append(size)
+            after = until
+        assert after == len(counts)
+        commits = [sum(10 + len(f"a/{i}") for i in range(count)) for count in counts]
+        assert sum(parts) == sum(commits)
+        assert all(2 * (part + max(commits)) >= bytes_max for part in parts[:-1])

@@ -96,6 +96,9 @@ struct CommitRange {
   std::uint64_t after = 0;
   std::optional<std::uint64_t> until;  // absent: the last one there is
   TimeRange times;                     // other messages do not count
+  // May end where a block does, behind half of the bytes: who reads from there reads no block in
+  // vain.
+  bool whole_blocks = false;
 };
 
 struct CommitSpan {

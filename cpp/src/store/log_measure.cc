@@ -28,6 +28,9 @@ LogMeasure::LogMeasure(const ShardView& view, const std::vector<Filter>& filters
       after_(range.after),
       until_(std::min(range.until.value_or(view.serial()), view.serial())),
       times_(range.times),
+      counts_all_(filters.size() == 1 && filters.front().is_everything() &&
+                  range.times == TimeRange()),
+      whole_blocks_(range.whole_blocks),
       limits_(limits),
       interrupted_(interrupted) {}
 
@@ -54,6 +57,10 @@ Status LogMeasure::List() {
 
 Status LogMeasure::Expand(const Block& block) {
   if (interrupted_ && interrupted_()) return Interrupted();
+  if (counts_all_ && block.info.first_serial == block.info.last_serial) {
+    AddTo(&counts_[block.info.first_serial], block.info.size);
+    return Status::Ok();
+  }
   auto counts =
       CountByCommit(view_.Source(*block.slab), block.info, requests_.find(block.slab)->second);
   if (!counts.ok()) return counts.status().WithContext(view_.Describe(block.slab->id()));
@@ -100,15 +107,20 @@ Result<CommitSpan> LogMeasure::CountCommits() {
   return CommitSpan{std::max(until_, after_), total_.messages, total_.bytes};
 }
 
+bool LogMeasure::EndsWithBlock() const {
+  return whole_blocks_ && counts_.empty() && next_ < blocks_.size() && total_.messages > 0 &&
+         total_.bytes >= limits_.bytes_max / 2;
+}
+
 Result<CommitSpan> LogMeasure::Run() {
   if (until_ <= after_) return CommitSpan{after_, 0, 0};
   TOPICDB_RETURN_IF_ERROR(List());
   while (next_ < blocks_.size() && blocks_[next_].info.first_serial <= after_) {
     TOPICDB_RETURN_IF_ERROR(Expand(blocks_[next_++]));
   }
-  const bool is_all = filters_.size() == 1 && filters_.front().is_everything();
-  if (is_all && times_ == TimeRange()) {
-    TOPICDB_RETURN_IF_ERROR(CountWhole());
+  if (counts_all_) TOPICDB_RETURN_IF_ERROR(CountWhole());
+  if (EndsWithBlock()) {
+    return CommitSpan{blocks_[next_].info.first_serial - 1, total_.messages, total_.bytes};
   }
   return CountCommits();
 }

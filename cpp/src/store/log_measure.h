@@ -29,6 +29,8 @@ class LogMeasure {
   // Counts whole blocks from next_ on, as many as fit beside what is in counts_.
   Status CountWhole();
   Result<CommitSpan> CountCommits();
+  // The range may end before the next block.
+  bool EndsWithBlock() const;
   bool Fits(const MessageCount& sum) const {
     return sum.messages <= limits_.rows_max && sum.bytes <= limits_.bytes_max;
   }
@@ -38,6 +40,8 @@ class LogMeasure {
   const std::uint64_t after_;
   const std::uint64_t until_;
   const TimeRange times_;
+  const bool counts_all_;  // messages of every topic and time
+  const bool whole_blocks_;
   const PageLimits limits_;
   const InterruptCheck& interrupted_;
 

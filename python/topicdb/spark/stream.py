@@ -116,7 +116,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             slabs = _between(start, end, shard)
             while after < until:
                 cut, messages, _ = database._core.measure_log(
-                    shard, None, after, until, None, _NO_LIMIT, bytes_max
+                    shard, None, after, until, None, _NO_LIMIT, bytes_max, whole_blocks=True
                 )
                 if messages:
                     partitions.append(CommitsPartition(shard, after, cut, slabs))

@@ -1,5 +1,9 @@
 #include "layout/columnar/columnar_log_reader.h"
 
+#include <algorithm>
+
+#include "layout/columnar/page_rows.h"
+
 namespace topicdb::columnar {
 
 namespace {
@@ -29,12 +33,18 @@ Result<std::optional<CommitPlace>> ColumnarLogReader::Head(const InterruptCheck&
 }
 
 void ColumnarLogReader::Read(const CommitPlace& until, Batch* out) {
-  for (; next_ < rows_.size() && PlaceOf(rows_[next_]) < until; ++next_) {
+  const auto begin = rows_.begin() + static_cast<std::ptrdiff_t>(next_);
+  const auto end = std::partition_point(begin, rows_.end(),
+                                        [&](const MergedRow& row) { return PlaceOf(row) < until; });
+  if (end == begin) return;
+  ReserveLike(merge_.page(*begin), static_cast<std::size_t>(end - begin), Batch::kColumnBytesMax,
+              out);
+  for (; next_ < static_cast<std::size_t>(end - rows_.begin()); ++next_) {
     merge_.FetchAhead(rows_, next_);
     const MergedRow& row = rows_[next_];
     const Page& page = merge_.page(row);
     out->Append({page.topic(page.topic_of(row.row)), page.time(row.row), page.value(row.row)},
-                page.serial(row.row));
+                row.key.major);
   }
 }
 

@@ -67,10 +67,7 @@ std::size_t AppendRows(const PageMerge& merge, std::span<const MergedRow> rows,
   const Page& sample = merge.page(rows.front());
   const std::size_t rows_left = limits.rows_max - std::min(limits.rows_max, out->size());
   const std::size_t expected = std::min(rows.size(), std::max<std::size_t>(rows_left, 1));
-  const auto share = [&](std::size_t bytes) {  // somewhat more than these rows' part of the bytes
-    return std::min(bytes / sample.rows() * expected * 9 / 8, limits.bytes_max);
-  };
-  out->Reserve(expected, share(sample.topic_bytes()), share(sample.values().size()));
+  ReserveLike(sample, expected, limits.bytes_max, out);
   RowCopier copier(limits, out);
   std::size_t count = 0;
   for (; count < rows.size(); ++count) {

@@ -42,6 +42,14 @@ std::uint32_t LendRows(const std::shared_ptr<const Page>& page, std::uint32_t fi
   return end - first;
 }
 
+// Makes room for rows that are like those of a page.
+inline void ReserveLike(const Page& sample, std::size_t rows, std::size_t bytes_max, Batch* out) {
+  const auto share = [&](std::size_t bytes) {  // somewhat more than these rows' part of the bytes
+    return std::min(bytes / sample.rows() * rows * 9 / 8, bytes_max);
+  };
+  out->Reserve(rows, share(sample.topic_bytes()), share(sample.values().size()));
+}
+
 // Copies rows to a batch while there is room.
 class RowCopier {
  public:
@@ -56,7 +64,8 @@ class RowCopier {
     const bool has_room =
         out_->empty() || (out_->size() < limits_.rows_max && bytes_ <= limits_.bytes_max &&
                           out_->Fits(message.topic.size(), message.value.size()));
-    if (has_room) out_->Append(message, page.serial(row));
+    // Serials that nobody asks for are not fetched.
+    if (has_room) out_->Append(message, out_->keeps_serials() ? page.serial(row) : 0);
     return has_room;
   }
 
