@@ -24,9 +24,15 @@ Status RunInParallel(std::size_t tasks, const std::function<Status(std::size_t)>
     }
   };
   std::vector<std::thread> others;
-  try {
-    while (others.size() + 1 < threads_wanted) others.emplace_back(work);
-  } catch (const std::system_error&) {  // no more threads: those that there are do it
+  const auto start = [&] {
+    try {
+      others.emplace_back(work);
+      return true;
+    } catch (const std::system_error&) {
+      return false;  // no more threads: those that there are do it
+    }
+  };
+  while (others.size() + 1 < threads_wanted && start()) {
   }
   work();
   for (std::thread& other : others) other.join();
