@@ -63,6 +63,8 @@ class Filter {
   bool Matches(std::string_view topic) const;
   // Whether there can be a topic that both match.
   bool Intersects(const Filter& other) const;
+  // Whether it matches every topic that the other matches.
+  bool Covers(const Filter& other) const;
 
   bool is_everything() const { return everything_; }
   const std::string& text() const { return text_; }

@@ -81,4 +81,24 @@ bool Filter::Intersects(const Filter& other) const {
          (other.levels_.size() <= common || ends_in_hash_);
 }
 
+bool Filter::Covers(const Filter& other) const {
+  if (everything_ || other.everything_) return everything_;
+  if (begins_with_wildcard() && !other.begins_with_wildcard() &&
+      IsDollarLevel(other.levels_.front().word)) {
+    return false;
+  }
+  // A topic has a level, so "#" is "+/#".
+  const std::size_t depth = std::max<std::size_t>(other.levels_.size(), 1);
+  if (depth < levels_.size()) return false;
+  if (!ends_in_hash_ && (depth > levels_.size() || other.ends_in_hash_)) return false;
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    if (levels_[i].kind == LevelKind::kPlus) continue;
+    if (i >= other.levels_.size() || other.levels_[i].kind != LevelKind::kWord ||
+        other.levels_[i].word != levels_[i].word) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace topicdb

@@ -1,0 +1,53 @@
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "topicdb/topic.h"
+
+namespace topicdb {
+namespace {
+
+// All texts of one to `depth` levels out of these words.
+std::vector<std::string> Texts(const std::vector<std::string>& words, std::size_t depth) {
+  std::vector<std::string> texts;
+  std::vector<std::string> last{""};
+  for (std::size_t level = 0; level < depth; ++level) {
+    std::vector<std::string> next;
+    for (const std::string& text : last) {
+      for (const std::string& word : words) {
+        next.push_back(level == 0 ? word : text + "/" + word);
+      }
+    }
+    texts.insert(texts.end(), next.begin(), next.end());
+    last = std::move(next);
+  }
+  return texts;
+}
+
+TEST(FilterCovers, IsWhatMatchingSaysOfEveryTopic) {
+  std::vector<Filter> filters{Filter::Everything(), Filter::Parse("#").value()};
+  for (const std::string& text : Texts({"a", "+", "$x"}, 3)) {
+    filters.push_back(Filter::Parse(text).value());
+    filters.push_back(Filter::Parse(text + "/#").value());
+  }
+  const std::vector<std::string> topics = Texts({"a", "$x", "other"}, 4);
+  std::vector<std::vector<bool>> matches;
+  for (const Filter& filter : filters) {
+    std::vector<bool>& matched = matches.emplace_back();
+    for (const std::string& topic : topics) matched.push_back(filter.Matches(topic));
+  }
+  for (std::size_t i = 0; i < filters.size(); ++i) {
+    for (std::size_t j = 0; j < filters.size(); ++j) {
+      bool covers = true;
+      for (std::size_t k = 0; k < topics.size(); ++k) {
+        if (matches[j][k] && !matches[i][k]) covers = false;
+      }
+      ASSERT_EQ(filters[i].Covers(filters[j]), covers)
+          << "'" << filters[i].text() << "' '" << filters[j].text() << "'";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace topicdb
