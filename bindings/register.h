@@ -29,6 +29,13 @@ void RegisterTransaction(pybind11::module_& module);
 void RegisterDatabase(pybind11::module_& module);
 // The part of Database that is for reading with many processes.
 void RegisterSlices(pybind11::class_<Database>& type);
+// That for the life of the data.
+void RegisterMaintenance(pybind11::class_<Database>& type);
+
+// filter, age in µs, bytes, time in µs after which it rotates; 0: none
+using RetentionTuples =
+    std::vector<std::tuple<std::string, std::int64_t, std::uint64_t, std::int64_t>>;
+std::vector<RetentionClass> ParseRetention(const RetentionTuples& tuples);
 
 // TopicError if it is none.
 Filter ParseFilter(const pybind11::str& text);

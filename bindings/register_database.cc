@@ -28,7 +28,6 @@ using OptionalText = std::optional<std::string>;
 using OptionalNumber = std::optional<std::int64_t>;
 using OptionalTime = std::optional<std::int64_t>;
 using Numbers = std::vector<std::int64_t>;
-using Retention = std::vector<std::pair<std::string, std::int64_t>>;
 
 // The core's numbers have no sign; Python's do. `fault` makes the error of the option.
 std::uint32_t Unsigned(std::int64_t value, const char* option, Status (*fault)(std::string)) {
@@ -72,8 +71,8 @@ std::unique_ptr<Database> Open(
     std::size_t seal_bytes, const std::string& learning, std::uint32_t streams_max,
     OptionalNumber shards, const OptionalText& layout, OptionalNumber timestamp_bytes,
     std::optional<std::vector<std::string>> structures, const std::optional<Numbers>& thresholds,
-    const std::optional<Retention>& retention, const CommitNumbers& commit,
-    std::int64_t quota_bytes) {
+    const std::optional<RetentionTuples>& retention, const CommitNumbers& commit,
+    std::int64_t quota_bytes, double quota_trim, std::int64_t maintenance_interval_us) {
   OpenOptions options;
   if (quota_bytes < 0) throw py::value_error("quota_bytes: a size cannot be negative");
   options.quota_bytes = static_cast<std::uint64_t>(quota_bytes);
@@ -95,10 +94,9 @@ std::unique_ptr<Database> Open(
   }
   options.schema.structures = std::move(structures);
   if (thresholds) options.schema.thresholds = AllUnsigned(*thresholds, "thresholds", &SchemaFault);
-  if (retention.has_value()) {
-    auto& classes = options.schema.retention.emplace();
-    for (const auto& [filter, age_us] : *retention) classes.push_back({filter, age_us});
-  }
+  if (retention.has_value()) options.schema.retention = ParseRetention(*retention);
+  options.quota_trim = quota_trim;
+  options.maintenance_interval = std::chrono::microseconds(maintenance_interval_us);
   return Unwrap(WithoutGil([&] { return Database::Open(path, options); }));
 }
 
@@ -281,6 +279,15 @@ py::dict StatsOf(const Database& self) {
   result["streams"] = streams;
   result["disk_bytes"] = disk_bytes;
   result["cache_bytes"] = stats.cache_bytes;
+  py::dict maintenance;
+  maintenance["runs"] = stats.maintenance.runs;
+  maintenance["last_run"] = stats.maintenance.last_run_us;
+  maintenance["rotated"] = stats.maintenance.rotated;
+  maintenance["dropped_slabs"] = stats.maintenance.dropped_slabs;
+  maintenance["dropped_messages"] = stats.maintenance.dropped_messages;
+  maintenance["dropped_bytes"] = stats.maintenance.dropped_bytes;
+  maintenance["error"] = stats.maintenance.error;
+  result["maintenance"] = maintenance;
   result["shards"] = shards;
   return result;
 }
@@ -310,7 +317,8 @@ void RegisterDatabase(py::module_& module) {
                   py::arg("write_buffer_bytes"), py::arg("seal_bytes"), py::arg("learning"),
                   py::arg("streams_max"), py::arg("shards"), py::arg("layout"),
                   py::arg("timestamp_bytes"), py::arg("structures"), py::arg("thresholds"),
-                  py::arg("retention"), py::arg("commit"), py::arg("quota_bytes"))
+                  py::arg("retention"), py::arg("commit"), py::arg("quota_bytes"),
+                  py::arg("quota_trim"), py::arg("maintenance_interval_us"))
       .def_property_readonly("path", &Database::path)
       .def_property_readonly("schema", [](const Database& self) { return AsDict(self.schema()); })
       .def_property_readonly("closed", &Database::closed)
@@ -330,36 +338,16 @@ void RegisterDatabase(py::module_& module) {
            py::arg("end"))
       .def("explain", &Explain, py::arg("filter"), py::arg("start"), py::arg("end"))
       .def("next", &Next, py::arg("iterator"), py::arg("rows_max"), py::arg("bytes_max"))
-      .def(
-          "rotate",
-          [](Database& self, const OptionalText& retention_class) {
-            Check(WithoutGil([&] { return self.Rotate(retention_class); }));
-          },
-          py::arg("retention_class"))
       .def("jobs",
            [](const Database& self) {
              return JobTuples(Unwrap(WithoutGil([&] { return self.Jobs(); })));
            })
-      .def("slabs",
-           [](const Database& self) { return Unwrap(WithoutGil([&] { return self.Slabs(); })); })
-      .def(
-          "drop_slab",
-          [](Database& self, std::uint32_t shard, const std::string& retention_class,
-             std::uint32_t generation) {
-            Check(WithoutGil([&] { return self.DropSlab(shard, retention_class, generation); }));
-          },
-          py::arg("shard"), py::arg("retention_class"), py::arg("generation"))
-      .def(
-          "expire",
-          [](Database& self, std::int64_t now_us) {
-            return Unwrap(WithoutGil([&] { return self.Expire(now_us); }));
-          },
-          py::arg("now_us"))
       .def("stats", &StatsOf)
       .def("refresh", [](Database& self) { Check(WithoutGil([&] { return self.Refresh(); })); })
       .def("flush", [](Database& self) { Check(WithoutGil([&] { return self.Flush(); })); })
       .def("close", [](Database& self) { Check(WithoutGil([&] { return self.Close(); })); });
   RegisterSlices(type);
+  RegisterMaintenance(type);
 }
 
 }  // namespace topicdb::python

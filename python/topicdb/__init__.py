@@ -33,6 +33,7 @@ from topicdb._core import (
 from topicdb._types import Message, Page, Receipt, Slice
 from topicdb.database import Database
 from topicdb.forward.forwarder import Forwarder
+from topicdb.lifecycle import Retention
 from topicdb.map import Map
 from topicdb.opening import open
 from topicdb.queue import Cursor, Drop, Queue, QueueReceipt
@@ -70,6 +71,7 @@ __all__ = [
     "QuotaError",
     "ReadOnlyError",
     "Receipt",
+    "Retention",
     "Scan",
     "SchemaError",
     "Slab",

@@ -10,14 +10,15 @@ from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, overload
 
 from topicdb import _core
-from topicdb._core import Iterator, Slab, Stream
+from topicdb._core import Iterator, Stream
 from topicdb._types import Page, Receipt, Slice
 from topicdb.closing import Closing
 from topicdb.completions import Completer
+from topicdb.lifecycle import Lifecycle
 from topicdb.map import RAW, Codec, Map
 from topicdb.scan import BATCH_BYTES_MAX, Scan
 from topicdb.tail import Tail
-from topicdb.times import TimeLike, now_us, time_range_us, time_us, timeout_us
+from topicdb.times import TimeLike, time_range_us, timeout_us
 from topicdb.transaction import Transaction, transact
 
 Result = TypeVar("Result")
@@ -60,11 +61,12 @@ def _filters(filter: Filters) -> list[str] | None:
     return filters
 
 
-class Database(Closing):
+class Database(Lifecycle, Closing):
     """An open database. Made by ``topicdb.open``; safe to use from many threads."""
 
-    def __init__(self, core: _core.Database) -> None:
+    def __init__(self, core: _core.Database, quota_bytes: int = 0) -> None:
         self._core = core
+        self._quota_bytes = quota_bytes
         self._completer = Completer(core)
         self._completer.retire_with(self)
 
@@ -329,29 +331,6 @@ class Database(Closing):
         ``pages_read`` and ``bytes_read`` (as stored); messages examined and matched (``rows_…``).
         """
         return self._core.explain(filter, *time_range_us(start, end))
-
-    def rotate(self, retention_class: str | None = None) -> None:
-        """Starts a new generation in every shard, of one retention class or of all.
-
-        What was the current generation is read-only from then on.
-        """
-        self._core.rotate(retention_class)
-
-    def slabs(self) -> list[Slab]:
-        """Every slab (shard, retention class, generation) with its times, sizes and counts."""
-        return self._core.slabs()
-
-    def drop_slab(self, slab: Slab) -> None:
-        """Deletes a read-only slab at once. ValueError: it is the current one. NotFoundError."""
-        self._core.drop_slab(slab.shard, slab.retention_class, slab.generation)
-
-    def expire(self, now: TimeLike | None = None) -> list[Slab]:
-        """Drops what its retention class keeps no longer; returns the slabs that went.
-
-        A slab goes when it was sealed (by ``rotate``) longer ago than the age of its class. So a
-        message outlives that age by at most the time between two rotations and two calls.
-        """
-        return self._core.expire(now_us() if now is None else time_us(now, what="now"))
 
     def structures(self, filter: str = "#") -> dict[str, list[Stream]]:
         """Learned topic structures that ``filter`` may find, each with its streams."""

@@ -9,10 +9,12 @@ from typing import Literal
 
 from topicdb import _core
 from topicdb.database import Database, Durability
+from topicdb.lifecycle import RetentionLike, retention_classes
 from topicdb.times import duration_us
 
-KEEP_FOREVER = 0
 NO_QUOTA = 0
+NO_TRIM = 0.0
+NO_MAINTENANCE = 0
 
 
 def open(
@@ -24,7 +26,7 @@ def open(
     timestamp_bytes: Literal[0, 8] | None = None,
     structures: Sequence[str] | None = None,
     thresholds: Sequence[int] | None = None,
-    retention: Mapping[str, str | timedelta | None] | None = None,
+    retention: Mapping[str, RetentionLike] | None = None,
     durability: Durability = "os",
     only_shards: Sequence[int] | None = None,
     cache_bytes: int = 32 << 20,
@@ -38,6 +40,8 @@ def open(
     max_pending_bytes: int = 64 << 20,
     conflict_window: str | timedelta = "5s",
     quota_bytes: int | None = None,
+    quota_trim: float | None = 0.9,
+    maintenance_interval: str | timedelta | None = "10s",
 ) -> Database:
     """Opens the database at ``path``, or creates it there (``mode="rw"``) with the given schema.
 
@@ -51,9 +55,9 @@ def open(
         structures: hints, such as ``["metrics/+/cpu/#"]``: levels known to vary.
         thresholds: distinct words a level may have before it is taken to vary, by depth; the last
             one repeats (default ``[100, 10]``).
-        retention: topic filter to age (``"7d"``, a timedelta, or None for "keep"). The first filter
-            that matches a topic decides its retention class; what none matches is kept. Nothing
-            goes by itself: call ``rotate`` and ``expire`` on a schedule.
+        retention: topic filter to age (``"7d"``, a timedelta), ``Retention`` (age, bytes or both),
+            or None for "keep". The first filter that matches a topic decides its retention class;
+            what none matches is kept. ``Database.set_retention`` changes it.
     Settings of this handle:
         durability: the default of ``append``. ``"none"`` survives close, ``"os"`` ``kill -9``,
             ``"disk"`` a power cut.
@@ -70,6 +74,9 @@ def open(
         conflict_window: a transaction that writes must not be open for longer.
         quota_bytes: while the open shards have so many bytes on disk (measured once a second),
             what adds data raises QuotaError; deletes pass. None: no limit.
+        quota_trim: from this part of the quota on, the oldest generations are dropped. None: never.
+        maintenance_interval: how often ``Database.maintain`` runs in the background; it drops what
+            ``retention`` and ``quota_trim`` keep no longer. None: only when it is called.
 
     Raises:
         NotFoundError: ``mode="r"`` and nothing is there. CorruptionError: something else is there,
@@ -95,7 +102,7 @@ def open(
         timestamp_bytes=timestamp_bytes,
         structures=structures,
         thresholds=thresholds,
-        retention=_retention_classes(retention),
+        retention=None if retention is None else retention_classes(retention),
         commit=(
             duration_us(flush_interval, what="flush_interval"),
             duration_us(idle_flush_interval, what="idle_flush_interval"),
@@ -104,8 +111,14 @@ def open(
             max_pending_bytes,
         ),
         quota_bytes=_quota(quota_bytes),
+        quota_trim=NO_TRIM if quota_trim is None else quota_trim,
+        maintenance_interval_us=(
+            NO_MAINTENANCE
+            if maintenance_interval is None
+            else duration_us(maintenance_interval, what="maintenance_interval")
+        ),
     )
-    return Database(core)
+    return Database(core, quota_bytes=_quota(quota_bytes))
 
 
 def _quota(quota_bytes: int | None) -> int:
@@ -114,21 +127,3 @@ def _quota(quota_bytes: int | None) -> int:
     if quota_bytes < 1:
         raise ValueError(f"quota_bytes: expected at least 1, or None, got {quota_bytes}")
     return quota_bytes
-
-
-def _retention_classes(
-    retention: Mapping[str, str | timedelta | None] | None,
-) -> list[tuple[str, int]] | None:
-    """(filter, age in µs) in the order given; 0 keeps for ever."""
-    if retention is None:
-        return None
-    try:
-        return [
-            (
-                filter,
-                KEEP_FOREVER if age is None else duration_us(age, what=f"retention[{filter!r}]"),
-            )
-            for filter, age in retention.items()
-        ]
-    except ValueError as error:
-        raise _core.SchemaError(str(error)) from None

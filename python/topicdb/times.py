@@ -34,6 +34,11 @@ def now_us() -> int:
     return time.time_ns() // 1_000
 
 
+def is_duration(value: object) -> bool:
+    """Whether it is text such as ``"90s"``."""
+    return isinstance(value, str) and _DURATION.fullmatch(value.strip()) is not None
+
+
 def duration_us(text: str | timedelta, *, what: str = "duration") -> int:
     """Microseconds of ``"90s"``, ````"365d"`` or a timedelta. ValueErrors name ``what``."""
     if isinstance(text, timedelta):

@@ -18,7 +18,7 @@ QUOTA_BYTES = 3 << 20
 def test_what_adds_data_is_refused_and_deletes_pass(db_path: Path, layout: Layout) -> None:
     noise = random.Random(5)
     with topicdb.open(
-        db_path, quota_bytes=QUOTA_BYTES, write_buffer_bytes=1 << 20, layout=layout
+        db_path, quota_bytes=QUOTA_BYTES, quota_trim=None, write_buffer_bytes=1 << 20, layout=layout
     ) as db:
         written = 0
         with pytest.raises(QuotaError, match="quota_bytes"):
@@ -46,7 +46,7 @@ def test_what_adds_data_is_refused_and_deletes_pass(db_path: Path, layout: Layou
 def test_room_comes_back_when_slabs_are_dropped(db_path: Path, layout: Layout) -> None:
     noise = random.Random(6)
     with topicdb.open(
-        db_path, quota_bytes=QUOTA_BYTES, write_buffer_bytes=1 << 20, layout=layout
+        db_path, quota_bytes=QUOTA_BYTES, quota_trim=None, write_buffer_bytes=1 << 20, layout=layout
     ) as db:
         with pytest.raises(QuotaError):
             while True:
@@ -69,7 +69,7 @@ def test_room_comes_back_when_slabs_are_dropped(db_path: Path, layout: Layout) -
 def test_a_higher_quota_or_none_lets_go_on(db_path: Path) -> None:
     with topicdb.open(db_path) as db:
         db.append([("a", i, random.Random(i).randbytes(1000)) for i in range(1000)])
-    with topicdb.open(db_path, quota_bytes=1000) as db, pytest.raises(QuotaError):
+    with topicdb.open(db_path, quota_bytes=1000, quota_trim=None) as db, pytest.raises(QuotaError):
         db.append([("a", 0, b"")])
     for quota in (1 << 30, None):
         with topicdb.open(db_path, quota_bytes=quota) as db:

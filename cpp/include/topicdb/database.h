@@ -131,6 +131,41 @@ struct Explanation {
   ReadCounters counters;
 };
 
+struct SlabUsage {
+  SlabInfo slab;
+  std::uint64_t disk_bytes = 0;  // of its files, and of what will go there
+};
+
+// Why a slab was dropped.
+enum class SlabDropReason : std::uint8_t { kAge = 1, kBytes = 2, kQuota = 3 };
+
+struct DroppedSlab {
+  SlabUsage usage;
+  SlabDropReason reason = SlabDropReason::kAge;
+};
+
+// What one run of it has done.
+struct Maintenance {
+  std::uint64_t rotated = 0;  // generations that were started
+  std::vector<DroppedSlab> dropped;
+};
+
+struct TrimCount {
+  std::vector<SlabInfo> slabs;  // that went as a whole
+  std::uint64_t messages = 0;   // that went one by one
+};
+
+// What the background thread has done since the database was opened.
+struct MaintenanceStats {
+  std::uint64_t runs = 0;
+  std::int64_t last_run_us = 0;  // its time
+  std::uint64_t rotated = 0;
+  std::uint64_t dropped_slabs = 0;
+  std::uint64_t dropped_messages = 0;
+  std::uint64_t dropped_bytes = 0;  // of files
+  std::string error;                // of the last run; empty if it went well
+};
+
 struct ShardStats {
   std::uint32_t shard = 0;
   std::uint64_t serial = 0;    // of the last commit
@@ -151,6 +186,7 @@ struct ShardStats {
 struct Stats {
   std::vector<ShardStats> shards;
   std::uint64_t cache_bytes = 0;  // in use
+  MaintenanceStats maintenance;
 };
 
 struct Page {
@@ -257,14 +293,30 @@ class Database {
   // The jobs that were applied, by shard and sequence. Those without a sequence are kept for a
   // week.
   Result<std::vector<JobInfo>> Jobs() const;
+  // The classes as they are now.
+  Result<std::vector<RetentionClass>> Retention() const;
+  // Replaces the classes. Messages stay in the class that they were stored in; if that is not among
+  // the new ones, they are kept as long as any class that their topics may belong to now. Durable
+  // when it returns. kSchema for classes that no database can have, kReadOnly unless every shard is
+  // open for writing here.
+  Status SetRetention(const std::vector<RetentionClass>& classes);
   // Starts a new generation in every open shard, of one class (its filter) or of all.
   Status Rotate(const std::optional<std::string>& retention_class);
   Result<std::vector<SlabInfo>> Slabs() const;
+  Result<std::vector<SlabUsage>> Usage() const;
   // kInvalidArgument for a current generation, kNotFound if there is no such slab.
   Status DropSlab(std::uint32_t shard, const std::string& retention_class,
                   std::uint32_t generation);
   // Drops the slabs that were sealed longer ago than their class keeps messages; which ones.
   Result<std::vector<SlabInfo>> Expire(std::int64_t now_us);
+  // What the background thread of a handle does from time to time, as if it were `now_us`: starts
+  // new generations where they are due, and drops those whose time is over or that are beyond the
+  // bytes of their class or the quota; the oldest first.
+  Result<Maintenance> Maintain(std::int64_t now_us);
+  // Removes messages of a filter that are older than `before_us`, whole generations at once where
+  // that is all they have; without one those of "#". Counts them only if `dry_run`.
+  Result<TrimCount> Trim(std::int64_t before_us, const std::optional<Filter>& filter, bool dry_run,
+                         const InterruptCheck& interrupted = nullptr);
   Result<Stats> GetStats() const;
 
   // Read-only handles see what was written since; others are up to date anyway.
@@ -276,6 +328,9 @@ class Database {
 
  private:
   explicit Database(std::shared_ptr<DatabaseImpl> impl);
+  // Messages in other slabs than these.
+  Result<std::uint64_t> Count(const KeyRange& keys, const std::vector<SlabInfo>& without,
+                              const InterruptCheck& interrupted) const;
   std::shared_ptr<DatabaseImpl> impl_;
 };
 

@@ -29,10 +29,14 @@ enum class LayoutKind : std::uint8_t {
 // "columnar" or "skipstream".
 const char* NameOf(LayoutKind layout);
 
-// Topics that share a retention; see Schema::retention.
+// Topics that share a retention. See Schema::retention, and Database::Maintain for what follows.
 struct RetentionClass {
   std::string filter;
-  std::int64_t age_us = 0;  // 0: keep for ever
+  std::int64_t age_us = 0;      // messages go when they were stored so long ago; 0: never
+  std::uint64_t bytes_max = 0;  // of files, in all shards: beyond it the oldest go; 0: any number
+  // A generation takes messages for so long; 0: an eighth of the age. Messages go by whole
+  // generations, so none outlives its age by more than this.
+  std::int64_t rotate_us = 0;
 
   bool operator==(const RetentionClass&) const = default;
 };
@@ -50,7 +54,7 @@ struct Schema {
   // one repeats. The defaults are those of EMQX Durable Storage, whose learning this is.
   std::vector<std::uint32_t> thresholds = {100, 10};
   // The first filter that matches a topic decides its class. What none matches is in an implicit
-  // last class "#" that is kept for ever.
+  // last class "#" that is kept for ever. May be changed later (Database::SetRetention).
   std::vector<RetentionClass> retention;
 
   bool operator==(const Schema&) const = default;
@@ -107,6 +111,10 @@ struct OpenOptions {
   // Appends and writes fail with kQuota while the open shards have at least so many bytes on disk
   // (measured once a second, estimated in between); 0: no limit.
   std::uint64_t quota_bytes = 0;
+  // From this part of the quota on, the oldest slabs that are read-only go; 0: never.
+  double quota_trim = 0.9;
+  // How often Database::Maintain is called in the background; 0: never.
+  std::chrono::microseconds maintenance_interval{10'000'000};
 };
 
 }  // namespace topicdb

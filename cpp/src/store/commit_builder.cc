@@ -108,9 +108,8 @@ Status CommitBuilder::AddStagedMessages(const StagedPart& part, const std::strin
   Target& target = TargetOf(part.retention_class);
   StagedPlace place;
   const auto add = [&](const StagedMessage& message) TOPICDB_REQUIRES(shard_.commit_mutex_) {
-    std::uint32_t retention_class = 0;
-    PlacedMessage placed = Place({message.topic, 0, message.value},
-                                 TopicCache::HashOf(message.topic), &retention_class);
+    PlacedMessage placed = PlaceIn(part.retention_class, message.topic);
+    placed.value = message.value;
     placed.serial = place.serial;
     placed.timestamp = target.slab->timestamp_bytes() == 0 ? 0 : message.time + place.time_shift;
     placed.index = message.index;
@@ -134,13 +133,7 @@ Status CommitBuilder::AddStagedBlock(const StagedPart& part, const StagedBlock& 
   std::vector<std::uint32_t> streams;
   streams.reserve(block.topics.size());
   for (const StagedTopic& topic : block.topics) {
-    std::uint32_t retention_class = 0;
-    const PlacedMessage placed =
-        Place({topic.text, 0, {}}, TopicCache::HashOf(topic.text), &retention_class);
-    if (retention_class != part.retention_class) {
-      return Corruption("topic '" + topic.text + "' is staged for another class than its own");
-    }
-    streams.push_back(placed.stream);
+    streams.push_back(PlaceIn(part.retention_class, topic.text).stream);
   }
   place.streams = streams;
   Target& target = TargetOf(part.retention_class);
@@ -205,10 +198,10 @@ PlacedMessage CommitBuilder::Place(const MessageView& message, std::uint64_t has
   TopicCache::Topic* topic = topics_->Find(message.topic, hash);
   PlacedMessage placed{0, message.topic, {}, 0, state_.serial, 0, message.value};
   if (topic == nullptr) {
-    *retention_class = shard_.environment_->rules.ClassOf(message.topic);
+    *retention_class = shard_.rules_->ClassOf(message.topic);
     Target& target = TargetOf(*retention_class);
     placed.stream = target.edit.Resolve(message.topic, &varying_);
-    if (samples_ && *retention_class != shard_.environment_->rules.reserved()) {
+    if (samples_ && *retention_class != shard_.rules_->reserved()) {
       target.sample.Add(message.topic, hash);
     }
     if (target.slab->layout().needs_words()) {
@@ -221,6 +214,15 @@ PlacedMessage CommitBuilder::Place(const MessageView& message, std::uint64_t has
   placed.stream = topic->stream;
   placed.mark = &topic->mark;
   return placed;
+}
+
+PlacedMessage CommitBuilder::PlaceIn(std::uint32_t retention_class, std::string_view topic) {
+  if (shard_.rules_->ClassOf(topic) == retention_class) {
+    return Place({topic, 0, {}}, TopicCache::HashOf(topic), &retention_class);
+  }
+  // The classes were changed since it was staged.
+  const NodeId stream = TargetOf(retention_class).edit.Resolve(topic, &varying_);
+  return {stream, topic, varying_, 0, state_.serial, 0, {}};
 }
 
 Status CommitBuilder::Finish(bool* logged) {

@@ -63,6 +63,9 @@ class CommitBuilder {
   Status AddMessage(const MessageView& message, std::uint32_t index)
       TOPICDB_REQUIRES(shard_.commit_mutex_);
   // The place of a message but for its time; its class is in `retention_class`.
+  // A topic that was staged for a class, which may not be its own any more.
+  PlacedMessage PlaceIn(std::uint32_t retention_class, std::string_view topic)
+      TOPICDB_REQUIRES(shard_.commit_mutex_);
   PlacedMessage Place(const MessageView& message, std::uint64_t hash,
                       std::uint32_t* retention_class) TOPICDB_REQUIRES(shard_.commit_mutex_);
   Target& TargetOf(std::uint32_t retention_class) TOPICDB_REQUIRES(shard_.commit_mutex_);

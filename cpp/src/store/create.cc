@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -30,7 +31,11 @@ bool Exists(const std::string& path) {
 Result<Descriptor> LoadDescriptor(const std::string& path) {
   const std::string file = DescriptorPath(path);
   TOPICDB_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(file, kDescriptorBytesMax));
-  return DecodeDescriptor(bytes, file);
+  TOPICDB_ASSIGN_OR_RETURN(Descriptor descriptor, DecodeDescriptor(bytes, file));
+  TOPICDB_ASSIGN_OR_RETURN(const RetentionRules rules,
+                           LoadRetention(path, descriptor.schema.retention));
+  descriptor.schema.retention = rules.classes();
+  return descriptor;
 }
 
 // Whether a database may be made in the directory: it is empty, or an earlier try was cut short.
@@ -64,13 +69,24 @@ Status CreateShards(const std::string& path, const Descriptor& descriptor) {
   environment->database = descriptor.id;
   environment->schema = descriptor.schema;
   environment->learning.thresholds = descriptor.schema.thresholds;
-  TOPICDB_ASSIGN_OR_RETURN(environment->rules, RetentionRules::Make(descriptor.schema.retention));
+  TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, RetentionRules::Make(descriptor.schema.retention));
+  environment->retention = std::make_shared<RetentionState>(std::move(rules));
   environment->resources = rocks::MakeSharedResources(kCreationBufferBytes, kCreationBufferBytes);
   for (std::uint32_t index = 0; index < descriptor.schema.shards; ++index) {
     TOPICDB_ASSIGN_OR_RETURN(const auto shard, Shard::Open(environment, index, /*create=*/true));
     TOPICDB_RETURN_IF_ERROR(shard->Close());
   }
   return SyncDirectory(path + "/shards");
+}
+
+// What a descriptor has no place for.
+Status StoreLimits(const std::string& path, const std::vector<RetentionClass>& classes) {
+  const bool have_more_than_ages = std::any_of(
+      classes.begin(), classes.end(),
+      [](const RetentionClass& limits) { return limits.bytes_max > 0 || limits.rotate_us > 0; });
+  if (!have_more_than_ages) return Status::Ok();
+  TOPICDB_ASSIGN_OR_RETURN(const RetentionRules rules, RetentionRules::Make(classes));
+  return StoreRetention(path, rules);
 }
 
 Result<Descriptor> Create(const std::string& path, const OpenOptions& options) {
@@ -83,6 +99,7 @@ Result<Descriptor> Create(const std::string& path, const OpenOptions& options) {
     TOPICDB_RETURN_IF_ERROR(CheckCreatable(path));
     TOPICDB_RETURN_IF_ERROR(WriteFileAtomically(MarkerPath(path), ""));
     TOPICDB_RETURN_IF_ERROR(CreateShards(path, descriptor));
+    TOPICDB_RETURN_IF_ERROR(StoreLimits(path, descriptor.schema.retention));
     TOPICDB_RETURN_IF_ERROR(
         WriteFileAtomically(DescriptorPath(path), EncodeDescriptor(descriptor)));
     TOPICDB_RETURN_IF_ERROR(RemoveFile(MarkerPath(path)));

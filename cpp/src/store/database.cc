@@ -41,18 +41,18 @@ Result<ShardMoment> FindMoment(const DatabaseImpl& impl, std::uint32_t index) {
 Result<StreamTarget> FindTarget(const DatabaseImpl& impl, const ShardMoment& moment,
                                 const SlabId& slab, std::uint32_t stream, const Filter& filter,
                                 bool* read_only) {
-  const RetentionRules& rules = impl.environment().rules;
+  const auto rules = impl.environment().rules();
   const SlabView* found = moment.view->Find(slab);
-  if (found == nullptr || slab.retention_class > rules.reserved()) {
-    const bool known = slab.retention_class <= rules.reserved();
-    return NotFound(DescribeSlab(slab, known ? rules.FilterOf(slab.retention_class) : "?") +
+  if (found == nullptr) {
+    const bool known = slab.retention_class < rules->ids_end();
+    return NotFound(DescribeSlab(slab, known ? rules->FilterOf(slab.retention_class) : "?") +
                     " is gone: it was dropped");
   }
   *read_only = found->read_only;
   std::optional<Structure> structure = found->slab->StructureOf(stream);
   if (!structure.has_value()) {
     return NotFound("there is no stream " + std::to_string(stream) + " in " +
-                    DescribeSlab(slab, rules.FilterOf(slab.retention_class)));
+                    DescribeSlab(slab, rules->FilterOf(slab.retention_class)));
   }
   if (!RowFilter::Make(*structure, filter).has_value()) {
     return InvalidArgument("filter '" + filter.text() + "' matches no topic of the structure '" +
@@ -103,7 +103,7 @@ Result<std::vector<Stream>> Database::Streams(const Filter& filter, const TimeRa
       for (const auto& [structure, stream] : view.slab->Match(filter)) {
         if (!RowFilter::Make(structure, filter).has_value()) continue;
         streams.push_back({environment.database, slab, stream,
-                           environment.rules.FilterOf(slab.retention_class), structure.Text()});
+                           environment.rules()->FilterOf(slab.retention_class), structure.Text()});
       }
     }
   }
@@ -235,57 +235,11 @@ Result<std::unique_ptr<Tail>> Database::NewTail(const std::vector<Filter>& filte
   return std::make_unique<Tail>(std::make_shared<TailImpl>(impl_, filters, options));
 }
 
-Status Database::Rotate(const std::optional<std::string>& retention_class) {
-  TOPICDB_ENTER(impl_);
-  std::optional<std::uint32_t> index;
-  if (retention_class.has_value()) {
-    TOPICDB_ASSIGN_OR_RETURN(index, impl_->environment().rules.IndexOf(*retention_class));
-  }
-  for (const auto& shard : impl_->Shards()) TOPICDB_RETURN_IF_ERROR(shard->Rotate(index));
-  return Status::Ok();
-}
-
-Result<std::vector<SlabInfo>> Database::Slabs() const {
-  TOPICDB_ENTER(impl_);
-  std::vector<SlabInfo> slabs;
-  for (const ShardMoment& moment : impl_->Moments()) {
-    for (const SlabView& view : moment.view->slabs()) {
-      const std::uint32_t retention_class = view.slab->id().retention_class;
-      slabs.push_back(view.slab->Info(impl_->environment().rules.FilterOf(retention_class)));
-      slabs.back().read_only = view.read_only;
-      if (view.read_only) slabs.back().sealed_at_us = view.sealed_at_us;
-    }
-  }
-  return slabs;
-}
-
-Status Database::DropSlab(std::uint32_t shard, const std::string& retention_class,
-                          std::uint32_t generation) {
-  TOPICDB_ENTER(impl_);
-  TOPICDB_ASSIGN_OR_RETURN(const std::uint32_t index,
-                           impl_->environment().rules.IndexOf(retention_class));
-  TOPICDB_ASSIGN_OR_RETURN(const auto found, impl_->FindShard(shard));
-  return found->DropSlab(index, generation);
-}
-
-Result<std::vector<SlabInfo>> Database::Expire(std::int64_t now_us) {
-  TOPICDB_ASSIGN_OR_RETURN(const std::vector<SlabInfo> slabs, Slabs());
-  std::vector<SlabInfo> expired;
-  for (const SlabInfo& slab : slabs) {
-    const std::uint32_t index = slab.id.retention_class;
-    const bool configured = index < schema().retention.size();
-    const std::int64_t age_us = configured ? schema().retention[index].age_us : 0;
-    if (age_us == 0 || !slab.sealed_at_us || *slab.sealed_at_us + age_us > now_us) continue;
-    TOPICDB_RETURN_IF_ERROR(DropSlab(slab.id.shard, slab.retention_class, slab.id.generation));
-    expired.push_back(slab);
-  }
-  return expired;
-}
-
 Result<Stats> Database::GetStats() const {
   TOPICDB_ENTER(impl_);
   Stats stats;
   for (const auto& shard : impl_->Shards()) stats.shards.push_back(shard->Stats());
+  stats.maintenance = impl_->maintenance_stats();
   stats.cache_bytes = rocks::CacheBytesInUse(impl_->environment().resources);
   return stats;
 }

@@ -36,7 +36,13 @@ Status CheckOptions(const OpenOptions& options) {
   TOPICDB_RETURN_IF_ERROR(positive("idle_flush_interval", commit.idle_flush_interval.count()));
   TOPICDB_RETURN_IF_ERROR(positive("max_pending", commit.pending_max));
   TOPICDB_RETURN_IF_ERROR(positive("max_pending_bytes", commit.pending_bytes_max));
-  return positive("conflict_window", commit.conflict_window.count());
+  TOPICDB_RETURN_IF_ERROR(positive("conflict_window", commit.conflict_window.count()));
+  if (options.quota_trim < 0 || options.quota_trim > 1) {
+    return InvalidArgument("quota_trim: a part of the quota, from 0 to 1, is needed, got " +
+                           std::to_string(options.quota_trim));
+  }
+  if (options.maintenance_interval.count() >= 0) return Status::Ok();
+  return InvalidArgument("maintenance_interval: it cannot be negative");
 }
 
 // Small ones are for tests: they then have several pages a block, and blocks that are merged.
@@ -73,7 +79,8 @@ DatabaseImpl::DatabaseImpl(std::shared_ptr<const ShardEnvironment> environment,
     : environment_(std::move(environment)),
       only_shards_(options.only_shards),
       durability_(options.durability),
-      quota_bytes_(options.quota_bytes) {}
+      quota_bytes_(options.quota_bytes),
+      quota_trim_(options.quota_trim) {}
 
 Result<std::shared_ptr<DatabaseImpl>> DatabaseImpl::Open(const std::string& path,
                                                          const OpenOptions& options) {
@@ -84,7 +91,8 @@ Result<std::shared_ptr<DatabaseImpl>> DatabaseImpl::Open(const std::string& path
   environment->database_path = path;
   environment->database = descriptor.id;
   environment->schema = descriptor.schema;
-  TOPICDB_ASSIGN_OR_RETURN(environment->rules, RetentionRules::Make(descriptor.schema.retention));
+  TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, LoadRetention(path, descriptor.schema.retention));
+  environment->retention = std::make_shared<RetentionState>(std::move(rules));
   environment->resources =
       rocks::MakeSharedResources(options.cache_bytes, options.write_buffer_bytes);
   environment->commit = options.commit;
@@ -94,7 +102,10 @@ Result<std::shared_ptr<DatabaseImpl>> DatabaseImpl::Open(const std::string& path
                            options.streams_max};
   auto database = std::make_shared<DatabaseImpl>(std::move(environment), options);
   TOPICDB_RETURN_IF_ERROR(database->OpenShards());
-  if (!options.read_only) TOPICDB_RETURN_IF_ERROR(database->OpenJobs());
+  if (!options.read_only) {
+    TOPICDB_RETURN_IF_ERROR(database->OpenJobs());
+    database->StartJanitor(options.maintenance_interval);
+  }
   return database;
 }
 
@@ -109,6 +120,11 @@ Status DatabaseImpl::OpenShards() {
 }
 
 Status DatabaseImpl::OpenChanged() {
+  if (environment_->read_only) {
+    TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, LoadRetention(environment_->database_path,
+                                                                 environment_->schema.retention));
+    environment_->retention->Set(std::move(rules));
+  }
   std::vector<std::uint32_t> indexes(environment_->schema.shards);
   std::iota(indexes.begin(), indexes.end(), 0);
   if (only_shards_.has_value()) indexes = *only_shards_;
@@ -217,6 +233,7 @@ Status DatabaseImpl::Close() {
     return Status::Ok();
   }
   watcher_.reset();
+  janitor_.reset();
   environment_->commits->Notify();  // tails that wait notice that the handle is closed
   const WriterLock alone(lifecycle_);
   std::set<ViewHolder*> holders;

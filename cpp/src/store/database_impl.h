@@ -12,9 +12,11 @@
 
 #include "base/fork_guard.h"
 #include "base/mutex.h"
+#include "store/janitor.h"
 #include "store/job_files.h"
 #include "store/job_views.h"
 #include "store/job_watcher.h"
+#include "store/maintenance.h"
 #include "store/shard.h"
 #include "store/stream_plan.h"
 #include "topicdb/database.h"
@@ -75,6 +77,13 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   void Register(ViewHolder* holder) TOPICDB_EXCLUDES(holders_mutex_);
   void Unregister(ViewHolder* holder) TOPICDB_EXCLUDES(holders_mutex_);
 
+  Status SetRetention(const std::vector<RetentionClass>& classes)
+      TOPICDB_EXCLUDES(maintenance_mutex_);
+  Result<std::vector<SlabUsage>> Usage() const;
+  Result<std::vector<SlabInfo>> Expire(std::int64_t now_us) TOPICDB_EXCLUDES(maintenance_mutex_);
+  Result<Maintenance> Maintain(std::int64_t now_us) TOPICDB_EXCLUDES(maintenance_mutex_);
+  MaintenanceStats maintenance_stats() const TOPICDB_EXCLUDES(maintenance_stats_mutex_);
+
   Status Close() TOPICDB_EXCLUDES(lifecycle_);
 
  private:
@@ -90,11 +99,19 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   Status ApplyJob(const JobIntent& intent, std::int64_t pending_since_us, Shard* shard)
       TOPICDB_REQUIRES(jobs_mutex_);
 
+  MaintenanceLimits LimitsNow() const;
+  Result<std::vector<DroppedSlab>> ChooseDue(std::int64_t now_us) const;
+  Status Drop(const std::vector<DroppedSlab>& slabs) TOPICDB_REQUIRES(maintenance_mutex_);
+  void StartJanitor(std::chrono::microseconds interval);
+  void Note(std::int64_t now_us, const Result<Maintenance>& done)
+      TOPICDB_EXCLUDES(maintenance_stats_mutex_);
+
   const ForkGuard fork_guard_;
   const std::shared_ptr<const ShardEnvironment> environment_;
   const std::optional<std::vector<std::uint32_t>> only_shards_;
   const Durability durability_;
   const std::uint64_t quota_bytes_;
+  const double quota_trim_;
   std::atomic<bool> closing_{false};
   mutable SharedMutex lifecycle_;
 
@@ -107,6 +124,11 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
 
   Mutex jobs_mutex_;                     // before all others but lifecycle_
   std::unique_ptr<JobWatcher> watcher_;  // of Open and Close
+
+  Mutex maintenance_mutex_;           // one at a time; before those of shards
+  std::unique_ptr<Janitor> janitor_;  // of Open and Close
+  mutable Mutex maintenance_stats_mutex_;
+  MaintenanceStats maintenance_stats_ TOPICDB_GUARDED_BY(maintenance_stats_mutex_);
 
   Mutex holders_mutex_;
   std::set<ViewHolder*> holders_ TOPICDB_GUARDED_BY(holders_mutex_);

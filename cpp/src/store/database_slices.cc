@@ -89,7 +89,7 @@ Result<std::vector<Slice>> Database::Slices(const std::vector<Filter>& filters,
   if (options.bytes_max == 0) return InvalidArgument("bytes_max: at least 1 is needed, got 0");
   TOPICDB_RETURN_IF_ERROR(CheckShards("after", options.after, schema().shards));
   TOPICDB_RETURN_IF_ERROR(CheckShards("until", options.until, schema().shards));
-  const RetentionRules& rules = impl_->environment().rules;
+  const auto rules = impl_->environment().rules();
   std::vector<Slice> slices;
   for (const ShardMoment& moment : impl_->Moments()) {
     const std::uint32_t shard = moment.shard->index();
@@ -100,7 +100,7 @@ Result<std::vector<Slice>> Database::Slices(const std::vector<Filter>& filters,
         std::min(moment.view->serial(), SerialOf(options.until, shard, ~std::uint64_t{0}));
     for (const Slice& part : Seen(whole, moment.view->hidden())) {
       TOPICDB_RETURN_IF_ERROR(
-          CutShard(*moment.view, rules, filters, part, options.bytes_max, &slices));
+          CutShard(*moment.view, *rules, filters, part, options.bytes_max, &slices));
     }
   }
   return slices;
@@ -114,7 +114,7 @@ Result<std::unique_ptr<Scan>> Database::NewScan(const std::vector<Filter>& filte
   for (const Slice& slice : slices) {
     TOPICDB_ASSIGN_OR_RETURN(const ShardMoment moment, MomentOf(moments, slice.slab.shard));
     TOPICDB_ASSIGN_OR_RETURN(const SlabView* const found,
-                             FindSlab(moment, slice, impl_->environment().rules));
+                             FindSlab(moment, slice, *impl_->environment().rules()));
     AddParts(moment.view, found->slab, RequestsOf(*moment.view, *found->slab, filters, slice),
              &parts);
   }

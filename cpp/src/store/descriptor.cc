@@ -165,8 +165,12 @@ std::string ShowThresholds(const std::vector<std::uint32_t>& thresholds) {
 std::string ShowRetention(const std::vector<RetentionClass>& classes) {
   std::vector<std::string> items;
   for (const RetentionClass& item : classes) {
-    items.push_back(item.filter + ": " +
-                    (item.age_us == 0 ? "keep" : std::to_string(item.age_us) + " µs"));
+    std::string limits = item.age_us == 0 ? "" : std::to_string(item.age_us) + " µs";
+    if (item.bytes_max > 0) {
+      limits += (limits.empty() ? "" : ", ") + std::to_string(item.bytes_max) + " bytes";
+    }
+    if (item.rotate_us > 0) limits += ", rotated every " + std::to_string(item.rotate_us) + " µs";
+    items.push_back(item.filter + ": " + (limits.empty() ? "keep" : limits));
   }
   return Show(items);
 }
@@ -244,6 +248,7 @@ Result<Descriptor> MakeDescriptor(const SchemaRequest& request) {
   schema.retention = request.retention.value_or(schema.retention);
   TOPICDB_RETURN_IF_ERROR(CheckSchema(schema));
   TOPICDB_RETURN_IF_ERROR(CheckHints(schema.structures));
+  TOPICDB_RETURN_IF_ERROR(CheckReachable(schema.retention));
   std::random_device random;
   std::generate(descriptor.id.begin(), descriptor.id.end(),
                 [&] { return static_cast<std::uint8_t>(random()); });
@@ -284,9 +289,9 @@ Status CheckAgreement(const SchemaRequest& request, const Schema& stored, const 
     return Disagreement(path, "thresholds", ShowThresholds(*request.thresholds),
                         ShowThresholds(stored.thresholds));
   }
-  if (request.retention && *request.retention != stored.retention) {
+  if (request.retention && !AreSameClasses(*request.retention, stored.retention)) {
     return Disagreement(path, "retention", ShowRetention(*request.retention),
-                        ShowRetention(stored.retention));
+                        ShowRetention(stored.retention) + " (set_retention changes it)");
   }
   return Status::Ok();
 }

@@ -108,6 +108,7 @@ Result<bool> ApplyByOpening(const std::string& path, std::vector<std::uint32_t> 
   OpenOptions options;
   options.only_shards = std::move(shards);
   options.cache_bytes = kCommitCacheBytes;
+  options.maintenance_interval = std::chrono::microseconds(0);
   const auto database = Database::Open(path, options);
   if (!database.ok() && database.status().code() == Code::kLocked) return false;
   TOPICDB_RETURN_IF_ERROR(database.status());

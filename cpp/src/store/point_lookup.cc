@@ -6,6 +6,18 @@ namespace topicdb {
 
 Result<std::optional<StoredMessage>> PointLookup::Find(std::string_view topic,
                                                        std::int64_t timestamp) const {
+  std::optional<StoredMessage> newest;
+  for (const std::uint32_t retention_class : classes) {
+    TOPICDB_ASSIGN_OR_RETURN(auto found, FindIn(retention_class, topic, timestamp));
+    if (!found.has_value()) continue;
+    if (!newest.has_value() || found->serial > newest->serial) newest = std::move(found);
+  }
+  return newest;
+}
+
+Result<std::optional<StoredMessage>> PointLookup::FindIn(std::uint32_t retention_class,
+                                                         std::string_view topic,
+                                                         std::int64_t timestamp) const {
   std::vector<std::string_view> varying;
   for (auto view = slabs.rbegin(); view != slabs.rend(); ++view) {
     const Slab& slab = *view->slab;

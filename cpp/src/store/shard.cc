@@ -54,7 +54,7 @@ const SlabView* ShardView::Find(const SlabId& id) const {
 }
 
 std::string ShardView::Describe(const SlabId& id) const {
-  return "class '" + environment_->rules.FilterOf(id.retention_class) + "', generation " +
+  return "class '" + environment_->rules()->FilterOf(id.retention_class) + "', generation " +
          std::to_string(id.generation) + " of shard " + std::to_string(id.shard) + " of " +
          environment_->database_path;
 }
@@ -62,6 +62,7 @@ std::string ShardView::Describe(const SlabId& id) const {
 Shard::Shard(std::shared_ptr<const ShardEnvironment> environment, std::uint32_t index)
     : environment_(std::move(environment)),
       index_(index),
+      rules_(environment_->rules()),
       topics_(kTopicCacheBytes / std::max<std::size_t>(environment_->schema.shards, 1)),
       memory_(environment_->commit.conflict_entries_max),
       queue_(this, environment_->commit) {}
@@ -86,7 +87,7 @@ std::shared_ptr<const ShardView> Shard::view() const {
 bool Shard::Publish(SlabViews slabs, DeleteRecords deletes) {
   slabs_ = std::move(slabs);
   deletes_ = std::move(deletes);
-  current_.assign(environment_->rules.size() + 1, {});
+  current_.assign(rules_->ids_end(), {});
   for (const SlabView& view : *slabs_) {
     if (!view.read_only) current_[view.slab->id().retention_class] = view;
   }
@@ -167,7 +168,7 @@ Result<std::shared_ptr<Slab>> Shard::CreateSlab(const SlabId& id, const Slab* pr
                                                 rocksdb::WriteBatch* batch) {
   const Schema& schema = environment_->schema;
   meta::SlabRecord record;
-  const bool reserved = id.retention_class == environment_->rules.reserved();
+  const bool reserved = id.retention_class == rules_->reserved();
   record.layout = LayoutOf(id);
   record.timestamp_bytes = reserved ? 0 : static_cast<std::uint8_t>(schema.timestamp_bytes);
   record.created_at_us = now_us;
@@ -194,7 +195,7 @@ Result<std::shared_ptr<Slab>> Shard::CreateSlab(const SlabId& id, const Slab* pr
 }
 
 LayoutKind Shard::LayoutOf(const SlabId& id) const {
-  const bool reserved = id.retention_class == environment_->rules.reserved();
+  const bool reserved = id.retention_class == environment_->rules()->reserved();
   return reserved ? LayoutKind::kSkipstream : environment_->schema.layout;
 }
 
@@ -222,27 +223,40 @@ Result<Shard::NewFamilies> Shard::CreateFamilies(const std::vector<SlabId>& slab
   return families;
 }
 
-Status Shard::Rotate(std::optional<std::uint32_t> retention_class) {
+Status Shard::Rotate(std::optional<std::uint32_t> retention_class, std::int64_t now_us) {
   const MutexLock lock(commit_mutex_);
   TOPICDB_RETURN_IF_ERROR(CheckWritable());
+  if (retention_class.has_value()) return RotateClasses(std::array{*retention_class}, now_us);
   std::vector<std::uint32_t> classes;
-  for (std::uint32_t i = 0; i < environment_->rules.size(); ++i) {
-    if (!retention_class.has_value() || *retention_class == i) classes.push_back(i);
-  }
-  return RotateClasses(classes);
+  for (const RetentionRule& rule : rules_->live()) classes.push_back(rule.id);
+  return RotateClasses(classes, now_us);
+}
+
+std::vector<std::uint32_t> Shard::MissingClasses() const {
+  std::vector<std::uint32_t> missing = rules_->ids();
+  for (const SlabView& view : *slabs_) std::erase(missing, view.slab->id().retention_class);
+  return missing;
+}
+
+Status Shard::Adopt(std::shared_ptr<const RetentionRules> rules) {
+  const MutexLock lock(commit_mutex_);
+  TOPICDB_RETURN_IF_ERROR(CheckWritable());
+  const auto before = std::exchange(rules_, std::move(rules));
+  const Status status = RotateClasses(MissingClasses(), SystemClockUs());
+  if (!status.ok()) rules_ = before;
+  return status;
 }
 
 Status Shard::EnsureReservedSlab() {
   const MutexLock lock(commit_mutex_);
   TOPICDB_RETURN_IF_ERROR(CheckWritable());
-  const std::uint32_t reserved = environment_->rules.reserved();
+  const std::uint32_t reserved = rules_->reserved();
   if (CurrentSlab(reserved)->slab != nullptr) return Status::Ok();
-  return RotateClasses(std::array{reserved});
+  return RotateClasses(std::array{reserved}, SystemClockUs());
 }
 
 // A column family that was made here without its record being written is dropped at the next open.
-Status Shard::RotateClasses(std::span<const std::uint32_t> classes) {
-  const std::int64_t now_us = SystemClockUs();
+Status Shard::RotateClasses(std::span<const std::uint32_t> classes, std::int64_t now_us) {
   rocksdb::WriteBatch batch;
   auto slabs = slabs_ ? *slabs_ : std::vector<SlabView>();
   std::vector<SlabId> ids;
@@ -287,7 +301,7 @@ Status Shard::DropSlab(std::uint32_t retention_class, std::uint32_t generation) 
   const auto found = std::find_if(slabs.begin(), slabs.end(),
                                   [&](const SlabView& view) { return view.slab->id() == id; });
   const std::string what = "generation " + std::to_string(generation) + " of class '" +
-                           environment_->rules.FilterOf(retention_class) + "' in " + Name();
+                           rules_->FilterOf(retention_class) + "' in " + Name();
   if (found == slabs.end()) return NotFound("there is no " + what);
   if (!found->read_only) {
     return InvalidArgument(what + " is the current one: rotate first, then drop it");
@@ -322,6 +336,7 @@ Status Shard::DropSlab(std::uint32_t retention_class, std::uint32_t generation) 
       rocks::FromRocks(db_->DropColumnFamilies(FamiliesOf(*slab)), "dropping " + what));
   rocksdb::WriteBatch last;
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(last.Delete(meta::SlabKey(id)), "dropping " + what));
+  disk_measured_at_us_ = 0;
   return Write(rocksdb::WriteOptions(), &last);
 }
 
@@ -410,12 +425,29 @@ std::uint64_t Shard::DiskBytes() const {
   std::int64_t measured_at = disk_measured_at_us_.load();
   if ((measured_at == 0 || now_us - measured_at > kMeasureEveryUs) &&
       disk_measured_at_us_.compare_exchange_strong(measured_at, now_us)) {
-    const std::uint64_t files = Property("rocksdb.live-sst-files-size");
-    const std::uint64_t memory = Property("rocksdb.cur-size-all-mem-tables");  // about the log's
     disk_written_bytes_ = 0;
-    disk_measured_bytes_ = files + memory;
+    disk_measured_bytes_ = MeasureDiskBytes();
   }
   return disk_measured_bytes_ + disk_written_bytes_;
+}
+
+std::uint64_t Shard::MeasureDiskBytes() const {
+  const std::uint64_t files = Property("rocksdb.live-sst-files-size");
+  const std::uint64_t memory = Property("rocksdb.cur-size-all-mem-tables");  // about the log's
+  return files + memory;
+}
+
+std::uint64_t Shard::DiskBytesOf(const Slab& slab) const {
+  std::uint64_t sum = 0;
+  for (rocksdb::ColumnFamilyHandle* const family : FamiliesOf(slab)) {
+    for (const char* property :
+         {"rocksdb.live-sst-files-size", "rocksdb.cur-size-all-mem-tables"}) {
+      std::uint64_t bytes = 0;
+      db_->GetIntProperty(family, property, &bytes);
+      sum += bytes;
+    }
+  }
+  return sum;
 }
 
 Status Shard::Close() {

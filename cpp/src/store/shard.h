@@ -21,7 +21,7 @@
 #include "store/commit_signal.h"
 #include "store/meta.h"
 #include "store/reader_cache.h"
-#include "store/retention_class.h"
+#include "store/retention_file.h"
 #include "store/sealer.h"
 #include "store/shard_commit.h"
 #include "store/slab.h"
@@ -41,8 +41,8 @@ rocks::FamilyUse FamilyUseOf(std::string_view name);
 struct ShardEnvironment {
   std::string database_path;
   DatabaseId database{};
-  Schema schema;
-  RetentionRules rules;
+  Schema schema;  // its retention: as it was when the database was opened
+  std::shared_ptr<RetentionState> retention;  // thread-safe
   rocks::SharedResources resources;
   CommitOptions commit;
   bool read_only = false;
@@ -51,6 +51,8 @@ struct ShardEnvironment {
   std::shared_ptr<Sealer> sealer = std::make_shared<Sealer>();               // thread-safe
   std::shared_ptr<CommitSignal> commits = std::make_shared<CommitSignal>();  // thread-safe
   std::shared_ptr<ReaderCache> readers = std::make_shared<ReaderCache>();    // thread-safe
+
+  std::shared_ptr<const RetentionRules> rules() const { return retention->current(); }
 };
 
 // A slab at the moment of a view: whether it was read-only then is part of what a reader sees.
@@ -167,14 +169,20 @@ class Shard : private CommitSink, public Sealable {
 
   // Makes the slab of the reserved class if there is none.
   Status EnsureReservedSlab() TOPICDB_EXCLUDES(commit_mutex_);
+  // From now on topics belong to the classes of these rules; new ones get a slab.
+  Status Adopt(std::shared_ptr<const RetentionRules> rules) TOPICDB_EXCLUDES(commit_mutex_);
   // Of one class, or of all that users see.
-  Status Rotate(std::optional<std::uint32_t> retention_class) TOPICDB_EXCLUDES(commit_mutex_);
+  Status Rotate(std::optional<std::uint32_t> retention_class, std::int64_t now_us)
+      TOPICDB_EXCLUDES(commit_mutex_);
   Status DropSlab(std::uint32_t retention_class, std::uint32_t generation)
       TOPICDB_EXCLUDES(commit_mutex_);
   Status Flush();
   ShardStats Stats() const TOPICDB_EXCLUDES(commit_mutex_);
   // Bytes of its files and of the log; measured at most once a second, estimated in between.
   std::uint64_t DiskBytes() const;
+  std::uint64_t MeasureDiskBytes() const;  // now
+  // Of a slab's files, and of what will go there.
+  std::uint64_t DiskBytesOf(const Slab& slab) const;
 
   // Flushes, closes RocksDB, releases the lock. No call may be under way, no view held elsewhere.
   Status Close() TOPICDB_EXCLUDES(commit_mutex_, view_mutex_);
@@ -240,7 +248,10 @@ class Shard : private CommitSink, public Sealable {
                                            std::int64_t now_us, NewFamilies* families,
                                            rocksdb::WriteBatch* batch)
       TOPICDB_REQUIRES(commit_mutex_);
-  Status RotateClasses(std::span<const std::uint32_t> classes) TOPICDB_REQUIRES(commit_mutex_);
+  Status RotateClasses(std::span<const std::uint32_t> classes, std::int64_t now_us)
+      TOPICDB_REQUIRES(commit_mutex_);
+  // Classes of rules_ that have no slab at all.
+  std::vector<std::uint32_t> MissingClasses() const TOPICDB_REQUIRES(commit_mutex_);
   const SlabView* CurrentSlab(std::uint32_t retention_class) const TOPICDB_REQUIRES(commit_mutex_);
   // Makes what is committed, with these slabs and unfinished deletes, the view of new readers.
   // Whether a transaction is open that began before.
@@ -269,6 +280,7 @@ class Shard : private CommitSink, public Sealable {
   mutable Mutex commit_mutex_;
   meta::CommitState state_ TOPICDB_GUARDED_BY(commit_mutex_);
   Status poison_ TOPICDB_GUARDED_BY(commit_mutex_);
+  std::shared_ptr<const RetentionRules> rules_ TOPICDB_GUARDED_BY(commit_mutex_);
   SlabViews slabs_ TOPICDB_GUARDED_BY(commit_mutex_);
   // Messages that unfinished deletes have removed so far, by the serial of their record.
   std::map<std::uint64_t, std::uint64_t> removed_ TOPICDB_GUARDED_BY(commit_mutex_);

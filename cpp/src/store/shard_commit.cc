@@ -179,12 +179,12 @@ Status Shard::CheckGeneration(const ShardCommit& commit) const {
   const std::optional<std::uint32_t>& generation = commit.transaction->generation;
   if (!generation.has_value()) return Status::Ok();
   for (const MessageView& message : commit.messages) {
-    const std::uint32_t retention_class = environment_->rules.ClassOf(message.topic);
+    const std::uint32_t retention_class = rules_->ClassOf(message.topic);
     const std::shared_ptr<Slab>& slab = CurrentSlab(retention_class)->slab;
     const std::uint32_t current = slab == nullptr ? 0 : slab->id().generation;
     if (current == *generation) continue;
     return ReadOnly("generation " + std::to_string(*generation) + " of class '" +
-                    environment_->rules.FilterOf(retention_class) + "' in " + Name() +
+                    rules_->FilterOf(retention_class) + "' in " + Name() +
                     " takes no messages: the current one is " + std::to_string(current));
   }
   return Status::Ok();
@@ -227,12 +227,9 @@ Status Shard::CheckConflicts(ShardCommit* commit) const {
 Status Shard::CheckRequirements(ShardCommit* commit) const {
   const TransactionOps& ops = *commit->transaction;
   for (const Requirement& requirement : ops.requirements) {
-    const PointLookup lookup{*slabs_,
-                             *deletes_,
-                             db_.get(),
-                             nullptr,
-                             environment_->rules.ClassOf(requirement.topic),
-                             ops.generation};
+    const PointLookup lookup{
+        *slabs_,       *deletes_, db_.get(), nullptr, rules_->ClassesWith(requirement.topic),
+        ops.generation};
     TOPICDB_ASSIGN_OR_RETURN(auto found, lookup.Find(requirement.topic, requirement.timestamp));
     std::optional<std::string> value;
     if (found.has_value()) value = std::move(found->value);

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <thread>
 
+#include "base/clock.h"
 #include "base/fork_guard.h"
 #include "rocks/file_state.h"
 #include "rocks/log_check.h"
@@ -185,8 +186,7 @@ class ShardOpener {
       SlabId id{shard_->index_, 0, 0};
       meta::SlabRecord record;
       if (!meta::DecodeSlabKey(records->key().ToStringView(), &id) ||
-          !meta::Decode(records->value().ToStringView(), &record) ||
-          id.retention_class > environment_->rules.reserved()) {
+          !meta::Decode(records->value().ToStringView(), &record) || !IsKnownClass(id)) {
         return Damaged("the record of a generation is malformed");
       }
       if (record.state == meta::SlabState::kDropping) {
@@ -203,6 +203,16 @@ class ShardOpener {
     if (!environment_->read_only) TOPICDB_RETURN_IF_ERROR(FinishDrops(dropping));
     families_.clear();
     return PublishSlabs(std::move(slabs));
+  }
+
+  // A reader may have read the classes before a writer changed them.
+  bool IsKnownClass(const SlabId& id) TOPICDB_REQUIRES(shard_->commit_mutex_) {
+    if (id.retention_class < shard_->rules_->ids_end()) return true;
+    auto now = LoadRetention(environment_->database_path, environment_->schema.retention);
+    if (!environment_->read_only || !now.ok()) return false;
+    environment_->retention->Set(std::move(now).value());
+    shard_->rules_ = environment_->rules();
+    return id.retention_class < shard_->rules_->ids_end();
   }
 
   Result<std::shared_ptr<Slab>> LoadSlab(const SlabId& id, const meta::SlabRecord& record) {
@@ -273,26 +283,30 @@ class ShardOpener {
 
   // The first generation of each class.
   Status CreateSlabs() TOPICDB_REQUIRES(shard_->commit_mutex_) {
-    std::vector<std::uint32_t> classes(environment_->rules.size());
-    std::iota(classes.begin(), classes.end(), 0);
-    return shard_->RotateClasses(classes);
+    return shard_->RotateClasses(shard_->rules_->ids(), SystemClockUs());
   }
 
-  // Each class must have one current generation.
+  // Each class must have one current generation; one that was added later may have yet to get it.
   Status PublishSlabs(std::vector<SlabView> slabs) TOPICDB_REQUIRES(shard_->commit_mutex_) {
-    std::vector<int> current(environment_->rules.size() + 1);
+    const RetentionRules& rules = *shard_->rules_;
+    std::vector<int> current(rules.ids_end());
+    std::vector<int> all(rules.ids_end());
     for (const SlabView& view : slabs) {
-      if (!view.read_only) ++current[view.slab->id().retention_class];
+      const std::uint32_t id = view.slab->id().retention_class;
+      ++all[id];
+      if (!view.read_only) ++current[id];
     }
-    for (std::size_t i = 0; i < current.size(); ++i) {
-      const bool may_lack = i == environment_->rules.reserved() && current[i] == 0;
-      if (current[i] == 1 || may_lack) continue;
-      return Damaged("class '" + environment_->rules.FilterOf(static_cast<std::uint32_t>(i)) +
-                     "' has " + std::to_string(current[i]) + " current generations");
+    for (std::uint32_t id = 0; id < rules.ids_end(); ++id) {
+      const bool may_lack = all[id] == 0 && (id >= rules.reserved());
+      if (current[id] == 1 || may_lack) continue;
+      return Damaged("class '" + rules.FilterOf(id) + "' has " + std::to_string(current[id]) +
+                     " current generations");
     }
     shard_->Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)),
                     shard_->deletes_);
-    return Status::Ok();
+    const std::vector<std::uint32_t> missing = shard_->MissingClasses();
+    if (environment_->read_only || missing.empty()) return Status::Ok();
+    return shard_->RotateClasses(missing, SystemClockUs());
   }
 
   const std::shared_ptr<const ShardEnvironment> environment_;

@@ -34,7 +34,7 @@ Status Shard::CommitStaged(ShardCommit* commit) {
 }
 
 Status Shard::TakePages(const StagedMessages& staged, const StagedPart& part) {
-  if (part.retention_class >= environment_->rules.size()) {
+  if (rules_->Find(part.retention_class) == nullptr) {
     return Corruption(staged.directory + "/" + part.pages_file + " is for a class that " + Name() +
                       " does not have");
   }

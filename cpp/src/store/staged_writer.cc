@@ -273,7 +273,7 @@ Result<std::unique_ptr<StagedWriter>> StagedWriter::Open(const std::string& path
                                                          const StageOptions& options) {
   TOPICDB_RETURN_IF_ERROR(CheckJobName(job));
   TOPICDB_ASSIGN_OR_RETURN(Descriptor descriptor, FindDatabase(path));
-  TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, RetentionRules::Make(descriptor.schema.retention));
+  TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, LoadRetention(path, descriptor.schema.retention));
   TOPICDB_ASSIGN_OR_RETURN(std::string directory, MakeJobDirectory(path, job));
   return std::unique_ptr<StagedWriter>(new StagedWriter(std::make_unique<Impl>(
       std::move(directory), std::move(descriptor), std::move(rules), options)));

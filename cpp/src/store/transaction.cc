@@ -109,7 +109,7 @@ Result<std::optional<std::string>> TransactionImpl::Get(std::string_view topic,
                            view_->deletes(),
                            view_->db(),
                            snapshot,
-                           database_->environment().rules.ClassOf(topic),
+                           database_->environment().rules()->ClassesWith(topic),
                            options_.generation};
   TOPICDB_ASSIGN_OR_RETURN(auto found, lookup.Find(topic, timestamp));
   if (!found.has_value()) return std::optional<std::string>();

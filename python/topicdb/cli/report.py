@@ -16,7 +16,6 @@ from rich.tree import Tree
 import topicdb
 from topicdb.cli.output import printable, time_text
 from topicdb.jobs import Applied
-from topicdb.opening import KEEP_FOREVER
 from topicdb.queue_files import QueueInfo
 
 _WIDTH_OF_FILES = 10_000  # nothing is cut when the output is no terminal
@@ -112,7 +111,9 @@ def print_jobs(applied: Sequence[Applied]) -> None:
 def print_stats(stats: Mapping[str, Any]) -> None:
     """Totals, and a row for each shard."""
     shards: list[Mapping[str, Any]] = stats["shards"]
-    totals = {name: _figure(name, value) for name, value in stats.items() if name != "shards"}
+    # The handle that reads does no maintenance.
+    beside = ("shards", "maintenance")
+    totals = {name: _figure(name, value) for name, value in stats.items() if name not in beside}
     # What reads did is for --json: a table within a table helps nobody.
     columns = [name for name in shards[0] if name != "reads"] if shards else []
     table = _table(*(f"{column}>" for column in columns))
@@ -228,8 +229,8 @@ def _schema_value(value: Any) -> str:
     return printable(str(value))
 
 
-def _age(microseconds: int) -> str:
-    if microseconds == KEEP_FOREVER:
+def _age(microseconds: int | None) -> str:
+    if microseconds is None:
         return "kept"
     return next(
         f"{microseconds // size}{unit}" for unit, size in _AGE_UNITS if microseconds % size == 0

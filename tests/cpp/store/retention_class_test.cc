@@ -2,13 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include "base/checked_record.h"
+#include "store/retention_file.h"
+
 namespace topicdb {
 namespace {
 
 TEST(RetentionRules, TheFirstMatchDecides) {
   const RetentionRules rules =
       RetentionRules::Make({{"alarm/#", 1}, {"+/debug", 2}, {"$SYS/#", 3}}).value();
-  ASSERT_EQ(rules.size(), 4U);  // an implicit last class takes the rest
+  ASSERT_EQ(rules.live().size(), 4U);  // an implicit last class takes the rest
   EXPECT_EQ(rules.ClassOf("alarm"), 0U);
   EXPECT_EQ(rules.ClassOf("alarm/debug"), 0U);
   EXPECT_EQ(rules.ClassOf("a/debug"), 1U);
@@ -20,9 +23,9 @@ TEST(RetentionRules, TheFirstMatchDecides) {
 
 TEST(RetentionRules, AnExplicitRestIsTheLastClass) {
   const RetentionRules rules = RetentionRules::Make({{"a/#", 1}, {"#", 2}}).value();
-  EXPECT_EQ(rules.size(), 2U);
+  EXPECT_EQ(rules.live().size(), 2U);
   EXPECT_EQ(rules.ClassOf("$SYS/x"), 1U);  // every topic has a class
-  EXPECT_EQ(RetentionRules::Make({}).value().size(), 1U);
+  EXPECT_EQ(RetentionRules::Make({}).value().live().size(), 1U);
 }
 
 TEST(RetentionRules, ClassesAreFoundByTheirFilter) {
@@ -36,10 +39,115 @@ TEST(RetentionRules, ClassesAreFoundByTheirFilter) {
 
 TEST(RetentionRules, ImpossibleOnesAreRefused) {
   using Classes = std::vector<RetentionClass>;
-  for (const Classes& classes : {Classes{{"#", 1}, {"a", 1}}, Classes{{"a", 1}, {"a", 2}},
-                                 Classes{{"a#", 1}}, Classes{{"", 1}}, Classes{{"a", -1}}}) {
+  for (const Classes& classes :
+       {Classes{{"#", 1}, {"a", 1}}, Classes{{"a", 1}, {"a", 2}}, Classes{{"a#", 1}},
+        Classes{{"", 1}}, Classes{{"a", -1}}, Classes{{"a", 1, 0, -1}}}) {
     EXPECT_EQ(RetentionRules::Make(classes).status().code(), Code::kSchema);
   }
+}
+
+TEST(RetentionRules, AFilterThatAnEarlierOneTakesEverythingFrom) {
+  EXPECT_TRUE(CheckReachable({{"a/+", 1}, {"a/#", 1}, {"+/#", 1}, {"$a/#", 1}, {"#", 1}}).ok());
+  const Status status = CheckReachable({{"a/#", 1}, {"b", 1}, {"a/+/c", 1}});
+  EXPECT_EQ(status.code(), Code::kSchema);
+  EXPECT_NE(status.message().find("'a/#' takes every topic of 'a/+/c'"), std::string::npos);
+}
+
+TEST(RetentionRules, NumbersStayWhenClassesChange) {
+  const RetentionRules first = RetentionRules::Make({{"a/#", 1}, {"b/#", 2}}).value();
+  EXPECT_EQ(first.reserved(), 3U);
+  const RetentionRules second = first.With({{"c/#", 3}, {"b/#", 4}}).value();
+  EXPECT_EQ(second.version(), 1U);
+  EXPECT_EQ(second.reserved(), 3U);
+  EXPECT_EQ(second.ClassOf("c/1"), 4U);  // the first number that was free
+  EXPECT_EQ(second.ClassOf("b/1"), 1U);
+  EXPECT_EQ(second.ClassOf("a/1"), 2U);  // now of "#"
+  EXPECT_EQ(second.FilterOf(0), "a/#");
+  EXPECT_EQ(second.IndexOf("a/#").value(), 0U);
+  EXPECT_EQ(second.ClassesWith("a/1"), (std::vector<std::uint32_t>{2, 0}));
+  EXPECT_EQ(second.ClassesWith("c/1"), (std::vector<std::uint32_t>{4, 2}));
+  EXPECT_EQ(first.ClassesWith("a/1"), (std::vector<std::uint32_t>{0}));
+  const RetentionRules third = second.With({{"a/#", 9}}).value();
+  EXPECT_EQ(third.ClassOf("a/1"), 0U);
+  EXPECT_EQ(third.Find(0)->limits.age_us, 9);
+  EXPECT_EQ(third.ids_end(), 5U);
+  EXPECT_EQ(third.ids(), (std::vector<std::uint32_t>{0, 2, 4, 1}));
+}
+
+TEST(RetentionRules, ARetiredClassIsKeptAsLongAsAnyThatHasItsTopicsNow) {
+  const RetentionRules first = RetentionRules::Make({{"a/#", 5, 100, 1}}).value();
+  const auto retired = [&](const std::vector<RetentionClass>& classes) {
+    return first.With(classes).value().Find(0)->limits;
+  };
+  EXPECT_EQ(retired({{"a/x", 7}, {"b", 50}, {"#", 3}}), (RetentionClass{"a/#", 7, 0, 1}));
+  EXPECT_EQ(retired({{"a/x", 7}, {"#", 30}}), (RetentionClass{"a/#", 30, 0, 1}));
+  EXPECT_EQ(retired({{"+/#", 7}, {"#", 30}}), (RetentionClass{"a/#", 7, 0, 1}));
+  EXPECT_EQ(retired({{"a/x", 7}}), (RetentionClass{"a/#", 0, 0, 0}));  // "#" keeps
+  EXPECT_EQ(retired({}), (RetentionClass{"a/#", 0, 0, 0}));
+}
+
+TEST(RetentionFile, WhatIsStoredComesBack) {
+  const RetentionRules rules = RetentionRules::Make({{"a/#", 1, 2, 3}, {"b/#", 4}})
+                                   .value()
+                                   .With({{"b/#", 5, 6, 7}, {"é", 8}})
+                                   .value();
+  const std::string bytes = EncodeRetention(rules);
+  const RetentionRules again = DecodeRetention(bytes, "retention").value();
+  EXPECT_EQ(EncodeRetention(again), bytes);
+  EXPECT_EQ(again.version(), 1U);
+  EXPECT_EQ(again.classes(), rules.classes());
+  EXPECT_EQ(again.reserved(), 3U);
+  EXPECT_EQ(again.ClassOf("é"), rules.ClassOf("é"));
+  EXPECT_EQ(again.Find(0)->limits, rules.Find(0)->limits);
+}
+
+// The bytes of a file as they were when the format was released: they have to be read for ever.
+TEST(RetentionFile, GoldenBytes) {
+  const RetentionRules rules = RetentionRules::Make({{"a/#", 1, 2, 3}, {"b/#", 4}})
+                                   .value()
+                                   .With({{"b/#", 5, 6, 7}, {"é", 8}})
+                                   .value();
+  std::string hex;
+  for (const char byte : EncodeRetention(rules)) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    hex += kDigits[static_cast<unsigned char>(byte) >> 4];
+    hex += kDigits[static_cast<unsigned char>(byte) & 15];
+  }
+  EXPECT_EQ(hex,
+            "5444425245544e0a010103030105060703622f230408000002c3a90200000001230100000000"
+            "03612f23f2a57e3a");
+}
+
+TEST(RetentionFile, DamageIsNoticed) {
+  const std::string bytes =
+      EncodeRetention(RetentionRules::Make({{"a/#", 1}}).value().With({{"b/#", 2}}).value());
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    std::string flipped = bytes;
+    flipped[i] = static_cast<char>(flipped[i] ^ 1);
+    EXPECT_EQ(DecodeRetention(flipped, "r").status().code(), Code::kCorruption) << i;
+    EXPECT_EQ(DecodeRetention(bytes.substr(0, i), "r").status().code(), Code::kCorruption) << i;
+  }
+  EXPECT_EQ(DecodeRetention(bytes + "x", "r").status().code(), Code::kCorruption);
+}
+
+TEST(RetentionFile, ANewerFormatIsNamed) {
+  std::string bytes = EncodeRetention(RetentionRules::Make({}).value());
+  bytes.resize(bytes.size() - 4);
+  bytes[8] = 2;
+  EXPECT_EQ(DecodeRetention(CloseRecord(bytes), "r").status().code(), Code::kSchema);
+}
+
+TEST(RetentionFile, NumbersThatCannotBe) {
+  const auto restore = [](std::uint32_t reserved, std::uint32_t id) {
+    RetentionRule rest;
+    rest.limits.filter = "#";
+    rest.id = id;
+    return RetentionRules::Restore(1, reserved, {rest}, {}).status().code();
+  };
+  EXPECT_EQ(restore(1, 0), Code::kOk);
+  EXPECT_EQ(restore(0, 0), Code::kCorruption);  // given twice
+  EXPECT_EQ(restore(7, 0), Code::kCorruption);  // a gap
+  EXPECT_EQ(RetentionRules::Restore(1, 0, {}, {}).status().code(), Code::kCorruption);
 }
 
 }  // namespace

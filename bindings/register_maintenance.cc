@@ -1,0 +1,103 @@
+// Methods of Database for the life of the data: retention, generations, trimming.
+#include "register.h"
+
+namespace topicdb::python {
+
+namespace py = pybind11;
+
+namespace {
+
+using OptionalText = std::optional<std::string>;
+using UsageTuple = std::tuple<SlabInfo, std::uint64_t>;
+
+RetentionTuples Retention(const Database& self) {
+  RetentionTuples tuples;
+  for (const RetentionClass& item : Unwrap(WithoutGil([&] { return self.Retention(); }))) {
+    tuples.emplace_back(item.filter, item.age_us, item.bytes_max, item.rotate_us);
+  }
+  return tuples;
+}
+
+void SetRetention(Database& self, const RetentionTuples& tuples) {
+  const std::vector<RetentionClass> classes = ParseRetention(tuples);
+  Check(WithoutGil([&] { return self.SetRetention(classes); }));
+}
+
+std::vector<UsageTuple> Usage(const Database& self) {
+  std::vector<UsageTuple> tuples;
+  for (SlabUsage& usage : Unwrap(WithoutGil([&] { return self.Usage(); }))) {
+    tuples.emplace_back(std::move(usage.slab), usage.disk_bytes);
+  }
+  return tuples;
+}
+
+const char* NameOf(SlabDropReason reason) {
+  switch (reason) {
+    case SlabDropReason::kAge:
+      return "age";
+    case SlabDropReason::kBytes:
+      return "bytes";
+    case SlabDropReason::kQuota:
+      return "quota";
+  }
+  return "?";
+}
+
+py::tuple Maintain(Database& self, std::int64_t now_us) {
+  const Maintenance done = Unwrap(WithoutGil([&] { return self.Maintain(now_us); }));
+  py::list dropped;
+  for (const DroppedSlab& item : done.dropped) {
+    dropped.append(py::make_tuple(item.usage.slab, item.usage.disk_bytes, NameOf(item.reason)));
+  }
+  return py::make_tuple(done.rotated, dropped);
+}
+
+py::tuple Trim(Database& self, std::int64_t before_us, const std::optional<py::str>& filter,
+               bool dry_run) {
+  std::optional<Filter> parsed;
+  if (filter.has_value()) parsed = ParseFilter(*filter);
+  const TrimCount count =
+      Unwrap(WithoutGil([&] { return self.Trim(before_us, parsed, dry_run, &PythonInterrupts); }));
+  return py::make_tuple(count.slabs, count.messages);
+}
+
+}  // namespace
+
+std::vector<RetentionClass> ParseRetention(const RetentionTuples& tuples) {
+  std::vector<RetentionClass> classes;
+  for (const auto& [filter, age_us, bytes_max, rotate_us] : tuples) {
+    classes.push_back({filter, age_us, bytes_max, rotate_us});
+  }
+  return classes;
+}
+
+void RegisterMaintenance(py::class_<Database>& type) {
+  type.def("retention", &Retention)
+      .def("set_retention", &SetRetention, py::arg("classes"))
+      .def(
+          "rotate",
+          [](Database& self, const OptionalText& retention_class) {
+            Check(WithoutGil([&] { return self.Rotate(retention_class); }));
+          },
+          py::arg("retention_class"))
+      .def("slabs",
+           [](const Database& self) { return Unwrap(WithoutGil([&] { return self.Slabs(); })); })
+      .def(
+          "drop_slab",
+          [](Database& self, std::uint32_t shard, const std::string& retention_class,
+             std::uint32_t generation) {
+            Check(WithoutGil([&] { return self.DropSlab(shard, retention_class, generation); }));
+          },
+          py::arg("shard"), py::arg("retention_class"), py::arg("generation"))
+      .def(
+          "expire",
+          [](Database& self, std::int64_t now_us) {
+            return Unwrap(WithoutGil([&] { return self.Expire(now_us); }));
+          },
+          py::arg("now_us"))
+      .def("usage", &Usage)
+      .def("maintain", &Maintain, py::arg("now_us"))
+      .def("trim", &Trim, py::arg("before_us"), py::arg("filter"), py::arg("dry_run"));
+}
+
+}  // namespace topicdb::python

@@ -1,0 +1,235 @@
+// Database: life of the data; generations, retention, trimming.
+#include <algorithm>
+
+#include "base/clock.h"
+#include "store/database_impl.h"
+#include "store/maintenance.h"
+
+namespace topicdb {
+
+namespace {
+
+SlabInfo InfoOf(const SlabView& view, const RetentionRules& rules) {
+  SlabInfo info = view.slab->Info(rules.FilterOf(view.slab->id().retention_class));
+  info.read_only = view.read_only;
+  if (view.read_only) info.sealed_at_us = view.sealed_at_us;
+  return info;
+}
+
+}  // namespace
+
+Result<std::vector<RetentionClass>> Database::Retention() const {
+  TOPICDB_ENTER(impl_);
+  return impl_->environment().rules()->classes();
+}
+
+Status Database::SetRetention(const std::vector<RetentionClass>& classes) {
+  TOPICDB_ENTER(impl_);
+  return impl_->SetRetention(classes);
+}
+
+Status Database::Rotate(const std::optional<std::string>& retention_class) {
+  TOPICDB_ENTER(impl_);
+  std::optional<std::uint32_t> index;
+  if (retention_class.has_value()) {
+    TOPICDB_ASSIGN_OR_RETURN(index, impl_->environment().rules()->IndexOf(*retention_class));
+  }
+  for (const auto& shard : impl_->Shards())
+    TOPICDB_RETURN_IF_ERROR(shard->Rotate(index, SystemClockUs()));
+  return Status::Ok();
+}
+
+Result<std::vector<SlabInfo>> Database::Slabs() const {
+  TOPICDB_ENTER(impl_);
+  const auto rules = impl_->environment().rules();
+  std::vector<SlabInfo> slabs;
+  for (const ShardMoment& moment : impl_->Moments()) {
+    for (const SlabView& view : moment.view->slabs()) slabs.push_back(InfoOf(view, *rules));
+  }
+  return slabs;
+}
+
+Result<std::vector<SlabUsage>> Database::Usage() const {
+  TOPICDB_ENTER(impl_);
+  return impl_->Usage();
+}
+
+Status Database::DropSlab(std::uint32_t shard, const std::string& retention_class,
+                          std::uint32_t generation) {
+  TOPICDB_ENTER(impl_);
+  TOPICDB_ASSIGN_OR_RETURN(const std::uint32_t index,
+                           impl_->environment().rules()->IndexOf(retention_class));
+  TOPICDB_ASSIGN_OR_RETURN(const auto found, impl_->FindShard(shard));
+  return found->DropSlab(index, generation);
+}
+
+Result<std::vector<SlabInfo>> Database::Expire(std::int64_t now_us) {
+  TOPICDB_ENTER(impl_);
+  TOPICDB_RETURN_IF_ERROR(impl_->CheckMayWrite());
+  return impl_->Expire(now_us);
+}
+
+Result<Maintenance> Database::Maintain(std::int64_t now_us) {
+  TOPICDB_ENTER(impl_);
+  TOPICDB_RETURN_IF_ERROR(impl_->CheckMayWrite());
+  return impl_->Maintain(now_us);
+}
+
+// Each of the calls in it is one of its own: closing the database waits for that, not for all.
+Result<TrimCount> Database::Trim(std::int64_t before_us, const std::optional<Filter>& filter,
+                                 bool dry_run, const InterruptCheck& interrupted) {
+  TOPICDB_RETURN_IF_ERROR(impl_->CheckMayWrite());
+  TrimCount count;
+  if (!filter.has_value()) {
+    TOPICDB_ASSIGN_OR_RETURN(const std::vector<SlabInfo> slabs, Slabs());
+    const auto rules = impl_->environment().rules();
+    for (const SlabInfo& slab : slabs) {
+      const bool is_old = slab.last_timestamp.has_value() && *slab.last_timestamp < before_us;
+      if (!is_old || !slab.read_only || rules->Find(slab.id.retention_class) == nullptr) continue;
+      if (!dry_run) {
+        TOPICDB_RETURN_IF_ERROR(DropSlab(slab.id.shard, slab.retention_class, slab.id.generation));
+      }
+      count.slabs.push_back(slab);
+    }
+  }
+  TOPICDB_ASSIGN_OR_RETURN(const Filter all, Filter::Parse("#"));
+  const KeyRange rest{filter.value_or(all), {{}, before_us}};
+  if (dry_run) {
+    TOPICDB_ASSIGN_OR_RETURN(count.messages, Count(rest, count.slabs, interrupted));
+  } else {
+    TOPICDB_ASSIGN_OR_RETURN(const Receipt receipt, Delete(rest.filter, rest.range));
+    count.messages = receipt.count;
+  }
+  return count;
+}
+
+Result<std::uint64_t> Database::Count(const KeyRange& keys, const std::vector<SlabInfo>& without,
+                                      const InterruptCheck& interrupted) const {
+  SliceOptions options;
+  options.range = keys.range;
+  TOPICDB_ASSIGN_OR_RETURN(std::vector<Slice> slices, Slices({keys.filter}, options));
+  std::erase_if(slices, [&](const Slice& slice) {
+    return std::any_of(without.begin(), without.end(),
+                       [&](const SlabInfo& slab) { return slab.id == slice.slab; });
+  });
+  TOPICDB_ASSIGN_OR_RETURN(const auto scan, NewScan({keys.filter}, slices));
+  std::uint64_t messages = 0;
+  while (true) {
+    TOPICDB_ASSIGN_OR_RETURN(const auto batch, scan->Next(PageLimits(), interrupted));
+    if (batch == nullptr) return messages;
+    messages += batch->size();
+  }
+}
+
+Status DatabaseImpl::SetRetention(const std::vector<RetentionClass>& classes) {
+  TOPICDB_RETURN_IF_ERROR(CheckMayWrite());
+  const std::string& path = environment_->database_path;
+  const auto shards = Shards();
+  if (shards.size() < environment_->schema.shards) {
+    return ReadOnly("set_retention: all shards of " + path +
+                    " have to be open for writing here, it was opened with only_shards");
+  }
+  const MutexLock lock(maintenance_mutex_);
+  TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, environment_->rules()->With(classes));
+  // From here on they hold: shards that do not get so far follow when they are next opened.
+  TOPICDB_RETURN_IF_ERROR(StoreRetention(path, rules));
+  environment_->retention->Set(std::move(rules));
+  for (const auto& shard : shards) {
+    TOPICDB_RETURN_IF_ERROR(shard->Adopt(environment_->rules()));
+  }
+  return Status::Ok();
+}
+
+Result<std::vector<SlabUsage>> DatabaseImpl::Usage() const {
+  const auto rules = environment_->rules();
+  std::vector<SlabUsage> slabs;
+  for (const ShardMoment& moment : Moments()) {
+    for (const SlabView& view : moment.view->slabs()) {
+      slabs.push_back({InfoOf(view, *rules), moment.shard->DiskBytesOf(*view.slab)});
+    }
+  }
+  return slabs;
+}
+
+MaintenanceLimits DatabaseImpl::LimitsNow() const {
+  return {quota_bytes_, quota_trim_, environment_->schema.shards,
+          static_cast<std::uint32_t>(Shards().size())};
+}
+
+Result<std::vector<DroppedSlab>> DatabaseImpl::ChooseDue(std::int64_t now_us) const {
+  TOPICDB_ASSIGN_OR_RETURN(std::vector<SlabUsage> slabs, Usage());
+  std::uint64_t disk_bytes = 0;
+  for (const auto& shard : Shards()) disk_bytes += shard->MeasureDiskBytes();
+  return ChooseDropped(*environment_->rules(), std::move(slabs), LimitsNow(), disk_bytes, now_us);
+}
+
+Status DatabaseImpl::Drop(const std::vector<DroppedSlab>& slabs) {
+  for (const DroppedSlab& dropped : slabs) {
+    const SlabId& id = dropped.usage.slab.id;
+    TOPICDB_ASSIGN_OR_RETURN(const auto shard, FindShard(id.shard));
+    const Status status = shard->DropSlab(id.retention_class, id.generation);
+    if (!status.ok() && status.code() != Code::kNotFound) return status;  // by hand meanwhile
+  }
+  return Status::Ok();
+}
+
+Result<std::vector<SlabInfo>> DatabaseImpl::Expire(std::int64_t now_us) {
+  const MutexLock lock(maintenance_mutex_);
+  TOPICDB_ASSIGN_OR_RETURN(std::vector<DroppedSlab> due, ChooseDue(now_us));
+  std::erase_if(due, [](const DroppedSlab& slab) { return slab.reason != SlabDropReason::kAge; });
+  TOPICDB_RETURN_IF_ERROR(Drop(due));
+  std::vector<SlabInfo> slabs;
+  for (DroppedSlab& slab : due) slabs.push_back(std::move(slab.usage.slab));
+  return slabs;
+}
+
+Result<Maintenance> DatabaseImpl::Maintain(std::int64_t now_us) {
+  const MutexLock lock(maintenance_mutex_);
+  const auto rules = environment_->rules();
+  const MaintenanceLimits all = LimitsNow();
+  Maintenance done;
+  TOPICDB_ASSIGN_OR_RETURN(const std::vector<SlabUsage> slabs, Usage());
+  for (const SlabUsage& usage : slabs) {
+    const SlabId& id = usage.slab.id;
+    const RetentionRule* const rule = rules->Find(id.retention_class);
+    if (usage.slab.read_only || rule == nullptr) continue;
+    if (!IsRotationDue(rule->limits, usage, all, now_us)) continue;
+    TOPICDB_ASSIGN_OR_RETURN(const auto shard, FindShard(id.shard));
+    TOPICDB_RETURN_IF_ERROR(shard->Rotate(id.retention_class, now_us));
+    ++done.rotated;
+  }
+  TOPICDB_ASSIGN_OR_RETURN(done.dropped, ChooseDue(now_us));
+  TOPICDB_RETURN_IF_ERROR(Drop(done.dropped));
+  return done;
+}
+
+void DatabaseImpl::StartJanitor(std::chrono::microseconds interval) {
+  if (interval.count() == 0) return;
+  janitor_ = std::make_unique<Janitor>(interval, [this] {
+    if (!CheckUsable().ok()) return;
+    const std::int64_t now_us = SystemClockUs();
+    Note(now_us, Maintain(now_us));
+  });
+}
+
+void DatabaseImpl::Note(std::int64_t now_us, const Result<Maintenance>& done) {
+  const MutexLock lock(maintenance_stats_mutex_);
+  MaintenanceStats& stats = maintenance_stats_;
+  ++stats.runs;
+  stats.last_run_us = now_us;
+  stats.error = done.ok() ? std::string() : done.status().message();
+  if (!done.ok()) return;
+  stats.rotated += done->rotated;
+  for (const DroppedSlab& dropped : done->dropped) {
+    ++stats.dropped_slabs;
+    stats.dropped_messages += dropped.usage.slab.messages;
+    stats.dropped_bytes += dropped.usage.disk_bytes;
+  }
+}
+
+MaintenanceStats DatabaseImpl::maintenance_stats() const {
+  const MutexLock lock(maintenance_stats_mutex_);
+  return maintenance_stats_;
+}
+
+}  // namespace topicdb

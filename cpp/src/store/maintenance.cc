@@ -1,0 +1,107 @@
+#include "store/maintenance.h"
+
+#include <algorithm>
+#include <map>
+
+namespace topicdb {
+
+namespace {
+
+std::uint64_t Part(std::uint64_t whole, double share) {
+  return static_cast<std::uint64_t>(static_cast<double>(whole) * share);
+}
+
+// The bytes of a class, or of all, that the open shards may have.
+std::uint64_t OfOpenShards(std::uint64_t bytes, const MaintenanceLimits& all) {
+  return Part(bytes, static_cast<double>(all.open_shards) / all.shards);
+}
+
+bool IsTooOld(const RetentionClass& limits, const SlabInfo& slab, std::int64_t now_us) {
+  return limits.age_us > 0 && now_us - *slab.sealed_at_us >= limits.age_us;
+}
+
+// Takes slabs out of a list and counts what is left.
+class Chooser {
+ public:
+  Chooser(std::vector<SlabUsage> slabs, std::uint64_t disk_bytes)
+      : slabs_(std::move(slabs)), disk_bytes_(disk_bytes) {
+    for (const SlabUsage& slab : slabs_) {
+      class_bytes_[slab.slab.id.retention_class] += slab.disk_bytes;
+    }
+    std::erase_if(slabs_, [](const SlabUsage& usage) { return !usage.slab.sealed_at_us; });
+    std::sort(slabs_.begin(), slabs_.end(), [](const SlabUsage& a, const SlabUsage& b) {
+      return std::pair(*a.slab.sealed_at_us, a.slab.id) <
+             std::pair(*b.slab.sealed_at_us, b.slab.id);
+    });
+  }
+
+  // Takes each that is_due, the oldest first.
+  template <typename IsDue>
+  void Take(SlabDropReason reason, IsDue is_due) {
+    std::erase_if(slabs_, [&](const SlabUsage& usage) {
+      if (!is_due(usage)) return false;
+      class_bytes_[usage.slab.id.retention_class] -= usage.disk_bytes;
+      disk_bytes_ -= std::min(disk_bytes_, usage.disk_bytes);
+      dropped_.push_back({usage, reason});
+      return true;
+    });
+  }
+
+  std::uint64_t class_bytes(std::uint32_t retention_class) { return class_bytes_[retention_class]; }
+  std::uint64_t disk_bytes() const { return disk_bytes_; }
+  std::vector<DroppedSlab> Finish() { return std::move(dropped_); }
+
+ private:
+  std::vector<SlabUsage> slabs_;  // read-only ones, by the time from which they are
+  std::map<std::uint32_t, std::uint64_t> class_bytes_;
+  std::uint64_t disk_bytes_;
+  std::vector<DroppedSlab> dropped_;
+};
+
+}  // namespace
+
+std::int64_t RotationPeriodUs(const RetentionClass& limits) {
+  if (limits.rotate_us > 0) return limits.rotate_us;
+  return limits.age_us == 0 ? 0 : std::max<std::int64_t>(limits.age_us / kGenerationsOfAClass, 1);
+}
+
+bool IsRotationDue(const RetentionClass& limits, const SlabUsage& current,
+                   const MaintenanceLimits& all, std::int64_t now_us) {
+  if (current.slab.messages == 0) return false;
+  const std::int64_t period_us = RotationPeriodUs(limits);
+  if (period_us > 0 && now_us - current.slab.created_at_us >= period_us) return true;
+  const auto has_share_of = [&](std::uint64_t bytes) {
+    return bytes > 0 && current.disk_bytes >= bytes / all.shards / kGenerationsOfAClass;
+  };
+  return has_share_of(limits.bytes_max) ||
+         (all.quota_trim > 0 && has_share_of(Part(all.quota_bytes, all.quota_trim)));
+}
+
+std::vector<DroppedSlab> ChooseDropped(const RetentionRules& rules, std::vector<SlabUsage> slabs,
+                                       const MaintenanceLimits& all, std::uint64_t disk_bytes,
+                                       std::int64_t now_us) {
+  std::erase_if(slabs, [&](const SlabUsage& usage) {
+    return rules.Find(usage.slab.id.retention_class) == nullptr;  // maps are kept
+  });
+  const auto limits_of = [&](const SlabUsage& usage) -> const RetentionClass& {
+    return rules.Find(usage.slab.id.retention_class)->limits;
+  };
+  Chooser chooser(std::move(slabs), disk_bytes);
+  chooser.Take(SlabDropReason::kAge, [&](const SlabUsage& usage) {
+    return IsTooOld(limits_of(usage), usage.slab, now_us);
+  });
+  chooser.Take(SlabDropReason::kBytes, [&](const SlabUsage& usage) {
+    const std::uint64_t bytes_max = limits_of(usage).bytes_max;
+    return bytes_max > 0 &&
+           chooser.class_bytes(usage.slab.id.retention_class) > OfOpenShards(bytes_max, all);
+  });
+  if (all.quota_bytes > 0 && all.quota_trim > 0) {
+    // The quota is that of the handle, whatever shards it has open.
+    chooser.Take(SlabDropReason::kQuota, [&](const SlabUsage&) {
+      return chooser.disk_bytes() > Part(all.quota_bytes, all.quota_trim);
+    });
+  }
+  return chooser.Finish();
+}
+
+}  // namespace topicdb

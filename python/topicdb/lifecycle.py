@@ -1,0 +1,238 @@
+"""How long messages are kept, and what they take: retention, trimming, usage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal, TypeAlias
+
+from topicdb._core import Database as CoreDatabase
+from topicdb._core import SchemaError, Slab
+from topicdb.times import TimeLike, duration_us, is_duration, now_us, time_us
+
+NO_LIMIT = 0
+_DAY_US = 86_400 * 1_000_000
+
+Age: TypeAlias = "str | timedelta"
+RetentionLike: TypeAlias = "Retention | str | timedelta | None"
+"""A Retention, an age (``"7d"``), or None for "keep"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long messages of a class are kept; None sets no limit.
+
+    - ``age``: they go when they were stored so long ago.
+    - ``bytes``: of files, in all shards; beyond it the oldest go.
+    - ``rotate``: a generation takes messages for so long (default: an eighth of ``age``). Messages
+      go by whole generations: none outlives its age by more than this.
+    """
+
+    age: Age | None = None
+    bytes: int | None = None
+    rotate: Age | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A slab that went, its bytes on disk, and why: its age, the bytes of its class, the quota."""
+
+    slab: Slab
+    disk_bytes: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Maintained:
+    """What one run of maintenance did. ``rotated``: generations that were started."""
+
+    rotated: int
+    dropped: list[Dropped]
+
+
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """What went, or would go: ``slabs`` as a whole, and of others ``messages`` one by one."""
+
+    slabs: list[Slab]
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a retention class, or one of its generations (``generation``, else 0), takes.
+
+    ``messages`` and ``bytes`` (of topics and values) as they were written; ``disk_bytes`` of files.
+    """
+
+    retention_class: str
+    generation: int
+    messages: int
+    bytes: int
+    disk_bytes: int
+    first_timestamp: int | None
+    last_timestamp: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """``bytes_per_day``: on disk, as over the life of what is stored. ``days_left``: until the
+    quota is reached at that rate; None without a quota, or while nothing grows."""
+
+    disk_bytes: int
+    bytes_per_day: float
+    days_left: float | None
+
+
+class Lifecycle:
+    """The part of Database that is about the life of its data."""
+
+    _core: CoreDatabase
+    _quota_bytes: int
+
+    @property
+    def retention(self) -> dict[str, Retention]:
+        """The retention classes, in the order they are tried."""
+        return {
+            filter: Retention(
+                timedelta(microseconds=age) if age else None,
+                bytes or None,
+                timedelta(microseconds=rotate) if rotate else None,
+            )
+            for filter, age, bytes, rotate in self._core.retention()
+        }
+
+    def set_retention(self, retention: Mapping[str, RetentionLike]) -> None:
+        """Replaces the retention classes; see ``topicdb.open``. Holds at once, and for good.
+
+        Messages stay in the class in which they were stored, under its new limits. If that class
+        is not among the new ones, they are kept as long as any class that their topics may belong
+        to now.
+
+        SchemaError for classes that cannot be, ReadOnlyError unless all shards are open for
+        writing here.
+        """
+        self._core.set_retention(retention_classes(retention))
+
+    def rotate(self, retention_class: str | None = None) -> None:
+        """Starts a new generation in every shard, of one retention class or of all.
+
+        What was the current generation is read-only from then on.
+        """
+        self._core.rotate(retention_class)
+
+    def slabs(self) -> list[Slab]:
+        """Every slab (shard, retention class, generation) with its times, sizes and counts."""
+        return self._core.slabs()
+
+    def drop_slab(self, slab: Slab) -> None:
+        """Deletes a read-only slab at once. ValueError: it is the current one. NotFoundError."""
+        self._core.drop_slab(slab.shard, slab.retention_class, slab.generation)
+
+    def expire(self, now: TimeLike | None = None) -> list[Slab]:
+        """Drops what is older than the age of its retention class; returns the slabs that went.
+
+        A part of ``maintain``: a slab goes when its generation ended longer ago than that age.
+        """
+        return self._core.expire(now_us() if now is None else time_us(now, what="now"))
+
+    def maintain(self, now: TimeLike | None = None) -> Maintained:
+        """Does at once what happens every ``maintenance_interval``, as if it were ``now``.
+
+        Starts new generations where one had its time, or an eighth of the bytes of its class or of
+        the quota; then drops slabs that are older than their class keeps, and the oldest of a class
+        with too many bytes, or of all while the files take more than ``quota_trim`` of the quota.
+        """
+        rotated, dropped = self._core.maintain(
+            now_us() if now is None else time_us(now, what="now")
+        )
+        return Maintained(rotated, [Dropped(*item) for item in dropped])
+
+    def trim(
+        self, older_than: TimeLike | timedelta, filter: str | None = None, *, dry_run: bool = True
+    ) -> Trimmed:
+        """Removes messages with earlier timestamps; or, as it is, says what would go.
+
+        - ``older_than``: a time, or an age such as ``"7d"``.
+        - ``filter``: only these topics. Without it, slabs of which all is older go as a whole, and
+          of the others what ``#`` matches (not topics that begin with ``$``).
+
+        Counting for ``dry_run`` reads what it counts.
+        """
+        slabs, messages = self._core.trim(_before_us(older_than), filter, dry_run)
+        return Trimmed(slabs, messages)
+
+    def usage(self, by: Literal["class", "generation"] = "class") -> list[Usage]:
+        """What is stored, by retention class or by its generations, over the open shards."""
+        if by not in ("class", "generation"):
+            raise ValueError(f"by: expected 'class' or 'generation', got {by!r}")
+        groups: dict[tuple[str, int], list[tuple[Slab, int]]] = {}
+        for slab, disk_bytes in self._core.usage():
+            generation = slab.generation if by == "generation" else 0
+            groups.setdefault((slab.retention_class, generation), []).append((slab, disk_bytes))
+        return [_sum(name, generation, items) for (name, generation), items in groups.items()]
+
+    def forecast(self, now: TimeLike | None = None) -> Forecast:
+        """How fast the files grow, and when the quota will be reached."""
+        at = now_us() if now is None else time_us(now, what="now")
+        usage = self._core.usage()
+        disk_bytes = sum(size for _, size in usage)
+        oldest: dict[tuple[int, str], int] = {}
+        sizes: dict[tuple[int, str], int] = {}
+        for slab, size in usage:
+            chain = slab.shard, slab.retention_class
+            oldest[chain] = min(slab.created_at, oldest.get(chain, at))
+            sizes[chain] = sizes.get(chain, 0) + size
+        per_day = sum(
+            sizes[chain] * _DAY_US / (at - began) for chain, began in oldest.items() if at > began
+        )
+        left = None
+        if self._quota_bytes and per_day > 0:
+            left = max(self._quota_bytes - disk_bytes, 0) / per_day
+        return Forecast(disk_bytes, per_day, left)
+
+
+def retention_classes(
+    retention: Mapping[str, RetentionLike],
+) -> list[tuple[str, int, int, int]]:
+    """(filter, age in µs, bytes, time in µs after which it rotates), in the order given."""
+    try:
+        return [(filter, *_limits(filter, given)) for filter, given in retention.items()]
+    except ValueError as error:
+        raise SchemaError(str(error)) from None
+
+
+def _limits(filter: str, given: RetentionLike) -> tuple[int, int, int]:
+    what = f"retention[{filter!r}]"
+    if not isinstance(given, Retention):
+        given = Retention(given)
+    if given.bytes is not None and given.bytes < 1:
+        raise ValueError(f"{what}: bytes must be at least 1, or None, got {given.bytes}")
+    return (
+        NO_LIMIT if given.age is None else duration_us(given.age, what=what),
+        given.bytes or NO_LIMIT,
+        NO_LIMIT if given.rotate is None else duration_us(given.rotate, what=f"{what}: rotate"),
+    )
+
+
+def _before_us(older_than: TimeLike | timedelta) -> int:
+    if isinstance(older_than, timedelta) or is_duration(older_than):
+        assert isinstance(older_than, (timedelta, str))
+        return max(now_us() - duration_us(older_than, what="older_than"), 0)
+    return time_us(older_than, what="older_than")
+
+
+def _sum(name: str, generation: int, items: list[tuple[Slab, int]]) -> Usage:
+    slabs = [slab for slab, _ in items]
+    firsts = [slab.first_timestamp for slab in slabs if slab.first_timestamp is not None]
+    lasts = [slab.last_timestamp for slab in slabs if slab.last_timestamp is not None]
+    return Usage(
+        name,
+        generation,
+        sum(slab.messages for slab in slabs),
+        sum(slab.bytes for slab in slabs),
+        sum(size for _, size in items),
+        min(firsts, default=None),
+        max(lasts, default=None),
+    )

@@ -1,0 +1,104 @@
+#include "store/maintenance.h"
+
+#include <gtest/gtest.h>
+
+namespace topicdb {
+namespace {
+
+constexpr std::int64_t kNow = 1'000'000;
+
+SlabUsage Current(std::int64_t created_at_us, std::uint64_t disk_bytes, std::uint64_t messages) {
+  SlabUsage usage;
+  usage.slab.created_at_us = created_at_us;
+  usage.slab.messages = messages;
+  usage.disk_bytes = disk_bytes;
+  return usage;
+}
+
+SlabUsage Sealed(std::uint32_t retention_class, std::uint32_t generation, std::int64_t sealed_at_us,
+                 std::uint64_t disk_bytes) {
+  SlabUsage usage;
+  usage.slab.id = {0, retention_class, generation};
+  usage.slab.read_only = true;
+  usage.slab.sealed_at_us = sealed_at_us;
+  usage.disk_bytes = disk_bytes;
+  return usage;
+}
+
+std::vector<std::pair<std::uint32_t, SlabDropReason>> Chosen(const RetentionRules& rules,
+                                                             std::vector<SlabUsage> slabs,
+                                                             const MaintenanceLimits& all = {}) {
+  std::uint64_t disk_bytes = 0;
+  for (const SlabUsage& usage : slabs) disk_bytes += usage.disk_bytes;
+  std::vector<std::pair<std::uint32_t, SlabDropReason>> chosen;
+  for (const DroppedSlab& slab : ChooseDropped(rules, std::move(slabs), all, disk_bytes, kNow)) {
+    chosen.emplace_back(slab.usage.slab.id.generation, slab.reason);
+  }
+  return chosen;
+}
+
+TEST(Maintenance, AGenerationHasAnEighthOfTheAgeOfItsClass) {
+  EXPECT_EQ(RotationPeriodUs({"#", 80}), 10);
+  EXPECT_EQ(RotationPeriodUs({"#", 3}), 1);
+  EXPECT_EQ(RotationPeriodUs({"#", 80, 0, 7}), 7);
+  EXPECT_EQ(RotationPeriodUs({"#", 0, 0, 7}), 7);
+  EXPECT_EQ(RotationPeriodUs({"#", 0, 1'000}), 0);
+}
+
+TEST(Maintenance, RotationIsDueByTimeOrByBytes) {
+  const RetentionClass aged{"#", 80};
+  EXPECT_FALSE(IsRotationDue(aged, Current(kNow - 9, 0, 1), {}, kNow));
+  EXPECT_TRUE(IsRotationDue(aged, Current(kNow - 10, 0, 1), {}, kNow));
+  EXPECT_FALSE(IsRotationDue(aged, Current(kNow - 10, 1'000, 0), {}, kNow));  // nothing in it
+  EXPECT_FALSE(IsRotationDue(aged, Current(kNow + 50, 0, 1), {}, kNow));      // the clock went back
+  const RetentionClass sized{"#", 0, 1'600};
+  MaintenanceLimits two_shards;
+  two_shards.shards = 2;
+  EXPECT_FALSE(IsRotationDue(sized, Current(0, 99, 1), two_shards, kNow));
+  EXPECT_TRUE(IsRotationDue(sized, Current(0, 100, 1), two_shards, kNow));
+  const RetentionClass kept{"#"};
+  EXPECT_FALSE(IsRotationDue(kept, Current(0, 1'000'000, 1), {}, kNow));
+  EXPECT_TRUE(IsRotationDue(kept, Current(0, 90, 1), {800, 0.9}, kNow));
+  EXPECT_FALSE(IsRotationDue(kept, Current(0, 89, 1), {800, 0.9}, kNow));
+  EXPECT_FALSE(IsRotationDue(kept, Current(0, 800, 1), {800, 0}, kNow));
+}
+
+TEST(Maintenance, WhatIsOlderThanItsClassKeepsGoes) {
+  const RetentionRules rules = RetentionRules::Make({{"a", 100}, {"b", 0}}).value();
+  EXPECT_EQ(Chosen(rules, {Sealed(0, 1, kNow - 100, 1), Sealed(0, 2, kNow - 99, 1),
+                           Sealed(1, 3, 0, 1), Sealed(2, 4, 0, 1), Sealed(3, 5, 0, 1)}),
+            (std::vector{std::pair(1U, SlabDropReason::kAge)}));
+}
+
+TEST(Maintenance, TheOldestOfAClassWithTooManyBytesGo) {
+  const RetentionRules rules = RetentionRules::Make({{"a", 0, 100}}).value();
+  const std::vector<SlabUsage> slabs{Sealed(0, 3, 30, 50), Sealed(0, 1, 10, 50),
+                                     Sealed(0, 2, 20, 50), Sealed(1, 9, 1, 500)};
+  EXPECT_EQ(Chosen(rules, slabs), (std::vector{std::pair(1U, SlabDropReason::kBytes)}));
+  MaintenanceLimits half;
+  half.shards = 2;  // and one of them is open here
+  EXPECT_EQ(Chosen(rules, slabs, half), (std::vector{std::pair(1U, SlabDropReason::kBytes),
+                                                     std::pair(2U, SlabDropReason::kBytes)}));
+}
+
+TEST(Maintenance, WhatIsWrittenToCountsAndStays) {
+  const RetentionRules rules = RetentionRules::Make({{"a", 0, 100}}).value();
+  SlabUsage current = Current(0, 1'000, 1);
+  current.slab.id.generation = 7;
+  EXPECT_EQ(Chosen(rules, {current, Sealed(0, 1, 10, 50)}),
+            (std::vector{std::pair(1U, SlabDropReason::kBytes)}));
+}
+
+TEST(Maintenance, BeyondTheQuotaTheOldestOfAllGo) {
+  const RetentionRules rules = RetentionRules::Make({{"a", 0}, {"b", 0}}).value();
+  const std::vector<SlabUsage> slabs{Sealed(0, 1, 30, 50), Sealed(1, 2, 10, 50),
+                                     Sealed(2, 3, 20, 50), Sealed(3, 4, 1, 50)};  // 4: of maps
+  EXPECT_EQ(Chosen(rules, slabs, {200, 0.9}), (std::vector{std::pair(2U, SlabDropReason::kQuota)}));
+  EXPECT_EQ(Chosen(rules, slabs, {100, 1}), (std::vector{std::pair(2U, SlabDropReason::kQuota),
+                                                         std::pair(3U, SlabDropReason::kQuota)}));
+  EXPECT_TRUE(Chosen(rules, slabs, {100, 0}).empty());
+  EXPECT_TRUE(Chosen(rules, slabs, {300, 0.9}).empty());
+}
+
+}  // namespace
+}  // namespace topicdb
