@@ -195,30 +195,39 @@ Status CommitBuilder::AddMessage(const MessageView& message, std::uint32_t index
 
 PlacedMessage CommitBuilder::Place(const MessageView& message, std::uint64_t hash,
                                    std::uint32_t* retention_class) {
-  TopicCache::Topic* topic = topics_->Find(message.topic, hash);
-  PlacedMessage placed{0, message.topic, {}, 0, state_.serial, 0, message.value};
+  TopicCache::Topic* const topic = topics_->Find(message.topic, hash);
   if (topic == nullptr) {
     *retention_class = shard_.rules_->ClassOf(message.topic);
-    Target& target = TargetOf(*retention_class);
-    placed.stream = target.edit.Resolve(message.topic, &varying_);
-    if (samples_ && *retention_class != shard_.rules_->reserved()) {
-      target.sample.Add(message.topic, hash);
-    }
-    if (target.slab->layout().needs_words()) {
-      placed.varying = varying_;
-      return placed;
-    }
-    topic = topics_->Add(message.topic, hash, *retention_class, placed.stream);
+    return PlaceNew(message, hash, *retention_class);
   }
   *retention_class = topic->retention_class;
-  placed.stream = topic->stream;
-  placed.mark = &topic->mark;
+  return {topic->stream, message.topic, {}, 0, state_.serial, 0, message.value, &topic->mark};
+}
+
+PlacedMessage CommitBuilder::PlaceNew(const MessageView& message, std::uint64_t hash,
+                                      std::uint32_t retention_class) {
+  Target& target = TargetOf(retention_class);
+  const NodeId stream = target.edit.Resolve(message.topic, &varying_);
+  if (samples_ && retention_class != shard_.rules_->reserved()) {
+    target.sample.Add(message.topic, hash);
+  }
+  PlacedMessage placed{stream, message.topic, {}, 0, state_.serial, 0, message.value};
+  if (target.slab->layout().needs_words()) {
+    placed.varying = varying_;
+  } else {
+    placed.mark = &topics_->Add(message.topic, hash, retention_class, stream)->mark;
+  }
   return placed;
 }
 
 PlacedMessage CommitBuilder::PlaceIn(std::uint32_t retention_class, std::string_view topic) {
-  if (shard_.rules_->ClassOf(topic) == retention_class) {
-    return Place({topic, 0, {}}, TopicCache::HashOf(topic), &retention_class);
+  const std::uint64_t hash = TopicCache::HashOf(topic);
+  const TopicCache::Topic* const known = topics_->Find(topic, hash);
+  std::uint32_t own_class =
+      known != nullptr ? known->retention_class : shard_.rules_->ClassOf(topic);
+  if (own_class == retention_class) {
+    return known != nullptr ? Place({topic, 0, {}}, hash, &own_class)
+                            : PlaceNew({topic, 0, {}}, hash, own_class);
   }
   // The classes were changed since it was staged.
   const NodeId stream = TargetOf(retention_class).edit.Resolve(topic, &varying_);

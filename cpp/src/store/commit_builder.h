@@ -63,11 +63,14 @@ class CommitBuilder {
   Status AddMessage(const MessageView& message, std::uint32_t index)
       TOPICDB_REQUIRES(shard_.commit_mutex_);
   // The place of a message but for its time; its class is in `retention_class`.
+  PlacedMessage Place(const MessageView& message, std::uint64_t hash,
+                      std::uint32_t* retention_class) TOPICDB_REQUIRES(shard_.commit_mutex_);
+  // The same for a topic that is not in topics_, and of this class.
+  PlacedMessage PlaceNew(const MessageView& message, std::uint64_t hash,
+                         std::uint32_t retention_class) TOPICDB_REQUIRES(shard_.commit_mutex_);
   // A topic that was staged for a class, which may not be its own any more.
   PlacedMessage PlaceIn(std::uint32_t retention_class, std::string_view topic)
       TOPICDB_REQUIRES(shard_.commit_mutex_);
-  PlacedMessage Place(const MessageView& message, std::uint64_t hash,
-                      std::uint32_t* retention_class) TOPICDB_REQUIRES(shard_.commit_mutex_);
   Target& TargetOf(std::uint32_t retention_class) TOPICDB_REQUIRES(shard_.commit_mutex_);
   // What a commit decides of a staged block but for its streams.
   StagedPlace PlaceStaged(const StagedBlock& block);

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/files.h"
+#include "store/retention_file.h"
 #include "store/shard.h"
 
 namespace topicdb {
@@ -28,14 +29,13 @@ bool Exists(const std::string& path) {
   return stat(path.c_str(), &info) == 0;
 }
 
-Result<Descriptor> LoadDescriptor(const std::string& path) {
+Result<FoundDatabase> Load(const std::string& path) {
   const std::string file = DescriptorPath(path);
   TOPICDB_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(file, kDescriptorBytesMax));
   TOPICDB_ASSIGN_OR_RETURN(Descriptor descriptor, DecodeDescriptor(bytes, file));
-  TOPICDB_ASSIGN_OR_RETURN(const RetentionRules rules,
-                           LoadRetention(path, descriptor.schema.retention));
+  TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, LoadRetention(path, descriptor.schema.retention));
   descriptor.schema.retention = rules.classes();
-  return descriptor;
+  return FoundDatabase{std::move(descriptor), std::move(rules)};
 }
 
 // Whether a database may be made in the directory: it is empty, or an earlier try was cut short.
@@ -61,7 +61,8 @@ Result<std::unique_ptr<FileLock>> LockCreation(const std::string& path) {
   }
 }
 
-Status CreateShards(const std::string& path, const Descriptor& descriptor) {
+Status CreateShards(const std::string& path, const FoundDatabase& made) {
+  const Descriptor& descriptor = made.descriptor;
   TOPICDB_RETURN_IF_ERROR(RemoveTree(path + "/shards"));
   TOPICDB_RETURN_IF_ERROR(MakeDirectory(path + "/shards"));
   auto environment = std::make_shared<ShardEnvironment>();
@@ -69,8 +70,7 @@ Status CreateShards(const std::string& path, const Descriptor& descriptor) {
   environment->database = descriptor.id;
   environment->schema = descriptor.schema;
   environment->learning.thresholds = descriptor.schema.thresholds;
-  TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, RetentionRules::Make(descriptor.schema.retention));
-  environment->retention = std::make_shared<RetentionState>(std::move(rules));
+  environment->retention = std::make_shared<RetentionState>(made.rules);
   environment->resources = rocks::MakeSharedResources(kCreationBufferBytes, kCreationBufferBytes);
   for (std::uint32_t index = 0; index < descriptor.schema.shards; ++index) {
     TOPICDB_ASSIGN_OR_RETURN(const auto shard, Shard::Open(environment, index, /*create=*/true));
@@ -80,42 +80,43 @@ Status CreateShards(const std::string& path, const Descriptor& descriptor) {
 }
 
 // What a descriptor has no place for.
-Status StoreLimits(const std::string& path, const std::vector<RetentionClass>& classes) {
+Status StoreLimits(const std::string& path, const RetentionRules& rules) {
+  const std::vector<RetentionClass> classes = rules.classes();
   const bool have_more_than_ages = std::any_of(
       classes.begin(), classes.end(),
       [](const RetentionClass& limits) { return limits.bytes_max > 0 || limits.rotate_us > 0; });
-  if (!have_more_than_ages) return Status::Ok();
-  TOPICDB_ASSIGN_OR_RETURN(const RetentionRules rules, RetentionRules::Make(classes));
-  return StoreRetention(path, rules);
+  return have_more_than_ages ? StoreRetention(path, rules) : Status::Ok();
 }
 
-Result<Descriptor> Create(const std::string& path, const OpenOptions& options) {
-  TOPICDB_ASSIGN_OR_RETURN(const Descriptor descriptor, MakeDescriptor(options.schema));
+Result<FoundDatabase> Create(const std::string& path, const OpenOptions& options) {
+  TOPICDB_ASSIGN_OR_RETURN(Descriptor descriptor, MakeDescriptor(options.schema));
+  TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, RetentionRules::Make(descriptor.schema.retention));
+  FoundDatabase made{std::move(descriptor), std::move(rules)};
   if (!Exists(path)) TOPICDB_RETURN_IF_ERROR(MakeDirectory(path));
   TOPICDB_RETURN_IF_ERROR(CheckCreatable(path));
   {
     TOPICDB_ASSIGN_OR_RETURN(const auto lock, LockCreation(path));
-    if (Exists(DescriptorPath(path))) return LoadDescriptor(path);  // another was faster
+    if (Exists(DescriptorPath(path))) return Load(path);  // another was faster
     TOPICDB_RETURN_IF_ERROR(CheckCreatable(path));
     TOPICDB_RETURN_IF_ERROR(WriteFileAtomically(MarkerPath(path), ""));
-    TOPICDB_RETURN_IF_ERROR(CreateShards(path, descriptor));
-    TOPICDB_RETURN_IF_ERROR(StoreLimits(path, descriptor.schema.retention));
+    TOPICDB_RETURN_IF_ERROR(CreateShards(path, made));
+    TOPICDB_RETURN_IF_ERROR(StoreLimits(path, made.rules));
     TOPICDB_RETURN_IF_ERROR(
-        WriteFileAtomically(DescriptorPath(path), EncodeDescriptor(descriptor)));
+        WriteFileAtomically(DescriptorPath(path), EncodeDescriptor(made.descriptor)));
     TOPICDB_RETURN_IF_ERROR(RemoveFile(MarkerPath(path)));
   }
-  return descriptor;
+  return made;
 }
 
 }  // namespace
 
-Result<Descriptor> FindDatabase(const std::string& path) {
+Result<FoundDatabase> FindDatabase(const std::string& path) {
   OpenOptions existing;
   existing.read_only = true;
   return FindOrCreateDatabase(path, existing);
 }
 
-Result<Descriptor> FindOrCreateDatabase(const std::string& path, const OpenOptions& options) {
+Result<FoundDatabase> FindOrCreateDatabase(const std::string& path, const OpenOptions& options) {
   if (path.empty() || path.find('\0') != std::string::npos) {
     return InvalidArgument("path: expected a path without NUL characters, got '" +
                            path.substr(0, path.find('\0')) + "'");
@@ -126,16 +127,16 @@ Result<Descriptor> FindOrCreateDatabase(const std::string& path, const OpenOptio
     return Corruption(path + " is a file; a TopicDB database is a directory");
   }
   if (Exists(DescriptorPath(path))) {
-    TOPICDB_ASSIGN_OR_RETURN(const Descriptor descriptor, LoadDescriptor(path));
-    TOPICDB_RETURN_IF_ERROR(CheckAgreement(options.schema, descriptor.schema, path));
-    return descriptor;
+    TOPICDB_ASSIGN_OR_RETURN(FoundDatabase found, Load(path));
+    TOPICDB_RETURN_IF_ERROR(CheckAgreement(options.schema, found.descriptor.schema, path));
+    return found;
   }
   if (options.read_only) {
     if (exists) TOPICDB_RETURN_IF_ERROR(CheckCreatable(path));
     return NotFound("there is no database at " + path + " (mode='r' does not create one)");
   }
-  TOPICDB_ASSIGN_OR_RETURN(const Descriptor created, Create(path, options));
-  TOPICDB_RETURN_IF_ERROR(CheckAgreement(options.schema, created.schema, path));
+  TOPICDB_ASSIGN_OR_RETURN(FoundDatabase created, Create(path, options));
+  TOPICDB_RETURN_IF_ERROR(CheckAgreement(options.schema, created.descriptor.schema, path));
   return created;
 }
 

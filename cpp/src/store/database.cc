@@ -83,8 +83,8 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
 }
 
 Result<Schema> Database::ReadSchema(const std::string& path) {
-  TOPICDB_ASSIGN_OR_RETURN(Descriptor descriptor, FindDatabase(path));
-  return std::move(descriptor.schema);
+  TOPICDB_ASSIGN_OR_RETURN(FoundDatabase found, FindDatabase(path));
+  return std::move(found.descriptor.schema);
 }
 
 const std::string& Database::path() const { return impl_->environment().database_path; }

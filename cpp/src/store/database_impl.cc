@@ -85,14 +85,14 @@ DatabaseImpl::DatabaseImpl(std::shared_ptr<const ShardEnvironment> environment,
 Result<std::shared_ptr<DatabaseImpl>> DatabaseImpl::Open(const std::string& path,
                                                          const OpenOptions& options) {
   TOPICDB_RETURN_IF_ERROR(CheckOptions(options));
-  TOPICDB_ASSIGN_OR_RETURN(const Descriptor descriptor, FindOrCreateDatabase(path, options));
+  TOPICDB_ASSIGN_OR_RETURN(FoundDatabase found, FindOrCreateDatabase(path, options));
+  const Descriptor& descriptor = found.descriptor;
   TOPICDB_RETURN_IF_ERROR(CheckOnlyShards(options.only_shards, descriptor.schema.shards));
   auto environment = std::make_shared<ShardEnvironment>();
   environment->database_path = path;
   environment->database = descriptor.id;
   environment->schema = descriptor.schema;
-  TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, LoadRetention(path, descriptor.schema.retention));
-  environment->retention = std::make_shared<RetentionState>(std::move(rules));
+  environment->retention = std::make_shared<RetentionState>(std::move(found.rules));
   environment->resources =
       rocks::MakeSharedResources(options.cache_bytes, options.write_buffer_bytes);
   environment->commit = options.commit;
@@ -120,11 +120,6 @@ Status DatabaseImpl::OpenShards() {
 }
 
 Status DatabaseImpl::OpenChanged() {
-  if (environment_->read_only) {
-    TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, LoadRetention(environment_->database_path,
-                                                                 environment_->schema.retention));
-    environment_->retention->Set(std::move(rules));
-  }
   std::vector<std::uint32_t> indexes(environment_->schema.shards);
   std::iota(indexes.begin(), indexes.end(), 0);
   if (only_shards_.has_value()) indexes = *only_shards_;
@@ -199,7 +194,13 @@ std::vector<ShardMoment> DatabaseImpl::WholeMoments() const {
 }
 
 // Scans that run keep the shards they began with.
-Status DatabaseImpl::Refresh() { return environment_->read_only ? OpenShards() : Status::Ok(); }
+Status DatabaseImpl::Refresh() {
+  if (!environment_->read_only) return Status::Ok();
+  TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, LoadRetention(environment_->database_path,
+                                                               environment_->schema.retention));
+  environment_->retention->Set(std::move(rules));
+  return OpenShards();
+}
 
 Status DatabaseImpl::CheckMayWrite() const {
   if (!environment_->read_only) return Status::Ok();

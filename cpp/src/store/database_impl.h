@@ -100,7 +100,7 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
       TOPICDB_REQUIRES(jobs_mutex_);
 
   MaintenanceLimits LimitsNow() const;
-  Result<std::vector<DroppedSlab>> ChooseDue(std::int64_t now_us) const;
+  std::uint64_t MeasureDiskBytes() const;
   Status Drop(const std::vector<DroppedSlab>& slabs) TOPICDB_REQUIRES(maintenance_mutex_);
   void StartJanitor(std::chrono::microseconds interval);
   void Note(std::int64_t now_us, const Result<Maintenance>& done)

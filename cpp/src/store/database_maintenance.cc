@@ -34,8 +34,9 @@ Status Database::Rotate(const std::optional<std::string>& retention_class) {
   if (retention_class.has_value()) {
     TOPICDB_ASSIGN_OR_RETURN(index, impl_->environment().rules()->IndexOf(*retention_class));
   }
-  for (const auto& shard : impl_->Shards())
+  for (const auto& shard : impl_->Shards()) {
     TOPICDB_RETURN_IF_ERROR(shard->Rotate(index, SystemClockUs()));
+  }
   return Status::Ok();
 }
 
@@ -156,11 +157,10 @@ MaintenanceLimits DatabaseImpl::LimitsNow() const {
           static_cast<std::uint32_t>(Shards().size())};
 }
 
-Result<std::vector<DroppedSlab>> DatabaseImpl::ChooseDue(std::int64_t now_us) const {
-  TOPICDB_ASSIGN_OR_RETURN(std::vector<SlabUsage> slabs, Usage());
-  std::uint64_t disk_bytes = 0;
-  for (const auto& shard : Shards()) disk_bytes += shard->MeasureDiskBytes();
-  return ChooseDropped(*environment_->rules(), std::move(slabs), LimitsNow(), disk_bytes, now_us);
+std::uint64_t DatabaseImpl::MeasureDiskBytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& shard : Shards()) bytes += shard->MeasureDiskBytes();
+  return bytes;
 }
 
 Status DatabaseImpl::Drop(const std::vector<DroppedSlab>& slabs) {
@@ -175,7 +175,11 @@ Status DatabaseImpl::Drop(const std::vector<DroppedSlab>& slabs) {
 
 Result<std::vector<SlabInfo>> DatabaseImpl::Expire(std::int64_t now_us) {
   const MutexLock lock(maintenance_mutex_);
-  TOPICDB_ASSIGN_OR_RETURN(std::vector<DroppedSlab> due, ChooseDue(now_us));
+  TOPICDB_ASSIGN_OR_RETURN(std::vector<SlabUsage> usage, Usage());
+  MaintenanceLimits all = LimitsNow();
+  all.quota_bytes = 0;  // nothing is asked but ages
+  std::vector<DroppedSlab> due =
+      ChooseDropped(*environment_->rules(), std::move(usage), all, /*disk_bytes=*/0, now_us);
   std::erase_if(due, [](const DroppedSlab& slab) { return slab.reason != SlabDropReason::kAge; });
   TOPICDB_RETURN_IF_ERROR(Drop(due));
   std::vector<SlabInfo> slabs;
@@ -188,7 +192,7 @@ Result<Maintenance> DatabaseImpl::Maintain(std::int64_t now_us) {
   const auto rules = environment_->rules();
   const MaintenanceLimits all = LimitsNow();
   Maintenance done;
-  TOPICDB_ASSIGN_OR_RETURN(const std::vector<SlabUsage> slabs, Usage());
+  TOPICDB_ASSIGN_OR_RETURN(std::vector<SlabUsage> slabs, Usage());
   for (const SlabUsage& usage : slabs) {
     const SlabId& id = usage.slab.id;
     const RetentionRule* const rule = rules->Find(id.retention_class);
@@ -198,7 +202,10 @@ Result<Maintenance> DatabaseImpl::Maintain(std::int64_t now_us) {
     TOPICDB_RETURN_IF_ERROR(shard->Rotate(id.retention_class, now_us));
     ++done.rotated;
   }
-  TOPICDB_ASSIGN_OR_RETURN(done.dropped, ChooseDue(now_us));
+  if (done.rotated > 0) {
+    TOPICDB_ASSIGN_OR_RETURN(slabs, Usage());
+  }
+  done.dropped = ChooseDropped(*rules, std::move(slabs), all, MeasureDiskBytes(), now_us);
   TOPICDB_RETURN_IF_ERROR(Drop(done.dropped));
   return done;
 }

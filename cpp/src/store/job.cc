@@ -221,8 +221,8 @@ Result<JobReceipt> CommitJob(const std::string& path, const JobCommit& commit) {
   if (commit.sequence.empty() != (commit.number == 0)) {
     return InvalidArgument("number: a job of a sequence has one, from 1 on; others have none");
   }
-  TOPICDB_ASSIGN_OR_RETURN(const Descriptor descriptor, FindDatabase(path));
-  TOPICDB_ASSIGN_OR_RETURN(JobIntent intent, MakeIntent(path, commit, descriptor));
+  TOPICDB_ASSIGN_OR_RETURN(const FoundDatabase found, FindDatabase(path));
+  TOPICDB_ASSIGN_OR_RETURN(JobIntent intent, MakeIntent(path, commit, found.descriptor));
   JobReceipt receipt;
   receipt.messages = intent.messages;
   if (intent.shards.empty()) {

@@ -1,7 +1,6 @@
 #include "store/retention_class.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace topicdb {
 

@@ -1,7 +1,5 @@
 #include "store/retention_file.h"
 
-#include <limits>
-
 #include "base/checked_record.h"
 #include "base/coding.h"
 #include "base/files.h"

@@ -77,7 +77,7 @@ class ShardOpener {
     const rocksdb::DBOptions options =
         rocks::MakeDbOptions(environment_->resources, environment_->read_only);
     std::vector<std::string> names{rocksdb::kDefaultColumnFamilyName};
-    const std::string context = "opening " + shard_->Name();
+    const std::string context = "opening " + directory_;
     if (!create) {
       TOPICDB_RETURN_IF_ERROR(rocks::CheckLogs(directory_).WithContext(context));
       TOPICDB_RETURN_IF_ERROR(

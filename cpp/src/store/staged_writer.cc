@@ -46,11 +46,10 @@ std::string Hex(std::uint64_t number) {
 
 class StagedWriter::Impl {
  public:
-  Impl(std::string directory, Descriptor descriptor, RetentionRules rules,
-       const StageOptions& options)
+  Impl(std::string directory, FoundDatabase database, const StageOptions& options)
       : directory_(std::move(directory)),
-        descriptor_(std::move(descriptor)),
-        rules_(std::move(rules)),
+        descriptor_(std::move(database.descriptor)),
+        rules_(std::move(database.rules)),
         options_(options),
         attempt_(Hex(Random())),
         learned_({descriptor_.schema.thresholds, true, OpenOptions().streams_max}),
@@ -272,11 +271,10 @@ Result<std::unique_ptr<StagedWriter>> StagedWriter::Open(const std::string& path
                                                          const std::string& job,
                                                          const StageOptions& options) {
   TOPICDB_RETURN_IF_ERROR(CheckJobName(job));
-  TOPICDB_ASSIGN_OR_RETURN(Descriptor descriptor, FindDatabase(path));
-  TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, LoadRetention(path, descriptor.schema.retention));
+  TOPICDB_ASSIGN_OR_RETURN(FoundDatabase found, FindDatabase(path));
   TOPICDB_ASSIGN_OR_RETURN(std::string directory, MakeJobDirectory(path, job));
-  return std::unique_ptr<StagedWriter>(new StagedWriter(std::make_unique<Impl>(
-      std::move(directory), std::move(descriptor), std::move(rules), options)));
+  return std::unique_ptr<StagedWriter>(
+      new StagedWriter(std::make_unique<Impl>(std::move(directory), std::move(found), options)));
 }
 
 Status StagedWriter::Append(std::span<const MessageView> messages) {

@@ -70,12 +70,9 @@ bool UnorderedReader::AppendRows(const ReadLimits& limits, Batch* out) {
   counters_.rows_matched += lent;
   row_ += lent;
   if (lent > 0) return false;
-  if (out->empty()) {  // room for a batch of rows like these
-    const std::size_t rows = std::min<std::size_t>(limits.rows_max, 1 << 16);
-    const auto share = [&](std::size_t bytes) {
-      return std::min(bytes / page_->rows() * rows * 9 / 8, limits.bytes_max);
-    };
-    out->Reserve(rows, 0, share(page_->values().size()));
+  if (out->empty()) {
+    constexpr std::size_t kRowsMax = 1 << 16;
+    ReserveLike(*page_, std::min(limits.rows_max, kRowsMax), limits.bytes_max, out);
   }
   RowCopier copier(limits, out);
   for (; row_ < page_->rows(); ++row_) {
