@@ -22,6 +22,7 @@ struct Classes {
   PyObject* conflict = nullptr;
   PyObject* precondition = nullptr;
   PyObject* quota = nullptr;
+  PyObject* exists = nullptr;
 };
 
 Classes classes;
@@ -66,6 +67,8 @@ PyObject* ClassOf(Code code) {
       return classes.precondition;
     case Code::kQuota:
       return classes.quota;
+    case Code::kExists:
+      return classes.exists;
     case Code::kInvalidArgument:
       return PyExc_ValueError;
     case Code::kInterrupted:
@@ -105,6 +108,9 @@ void RegisterErrors(py::module_& module) {
   classes.quota = Define(module, "QuotaError",
                          "The database is as large as its quota allows, or a queue is full.",
                          both(PyExc_OSError));
+  classes.exists =
+      Define(module, "ExistsError", "There is something where something new was to be made.",
+             both(PyExc_FileExistsError));
   classes.conflict = Define(
       module, "ConflictError",
       "A transaction lost against another commit; nothing was applied, a retry may succeed.\n\n"

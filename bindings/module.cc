@@ -24,6 +24,7 @@ PYBIND11_MODULE(_core, module) {
   python::RegisterTail(module);
   python::RegisterTransaction(module);
   python::RegisterDatabase(module);
+  python::RegisterCopies(module);
   python::RegisterJob(module);
   python::RegisterQueue(module);
 }

@@ -1,4 +1,4 @@
-// Methods of Database for the life of the data: retention, generations, trimming.
+// Methods of Database for the life of the data: retention, generations, trimming, copies.
 #include "register.h"
 
 namespace topicdb::python {
@@ -61,6 +61,25 @@ py::tuple Trim(Database& self, std::int64_t before_us, const std::optional<py::s
   return py::make_tuple(count.slabs, count.messages);
 }
 
+py::tuple CountsTuple(const CopyCounts& counts) {
+  return py::make_tuple(counts.files, counts.bytes, counts.copied_bytes);
+}
+
+py::tuple MakeSnapshot(Database& self, const std::string& path, const OptionalText& base,
+                       bool copy) {
+  const SnapshotInfo info =
+      Unwrap(WithoutGil([&] { return self.MakeSnapshot(path, {base, copy}, &PythonInterrupts); }));
+  py::dict serials;
+  for (const auto& [shard, serial] : info.serials) serials[py::int_(shard)] = serial;
+  return py::make_tuple(serials, CountsTuple(info.counts));
+}
+
+py::tuple Restore(const std::string& source, const std::string& path, bool replace,
+                  const OptionalText& base, bool copy) {
+  return CountsTuple(Unwrap(WithoutGil(
+      [&] { return Database::Restore(source, path, replace, {base, copy}, &PythonInterrupts); })));
+}
+
 }  // namespace
 
 std::vector<RetentionClass> ParseRetention(const RetentionTuples& tuples) {
@@ -69,6 +88,11 @@ std::vector<RetentionClass> ParseRetention(const RetentionTuples& tuples) {
     classes.push_back({filter, age_us, bytes_max, rotate_us});
   }
   return classes;
+}
+
+void RegisterCopies(py::module_& module) {
+  module.def("restore", &Restore, py::arg("source"), py::arg("path"), py::arg("replace"),
+             py::arg("base"), py::arg("copy"));
 }
 
 void RegisterMaintenance(py::class_<Database>& type) {
@@ -97,7 +121,8 @@ void RegisterMaintenance(py::class_<Database>& type) {
           py::arg("now_us"))
       .def("usage", &Usage)
       .def("maintain", &Maintain, py::arg("now_us"))
-      .def("trim", &Trim, py::arg("before_us"), py::arg("filter"), py::arg("dry_run"));
+      .def("trim", &Trim, py::arg("before_us"), py::arg("filter"), py::arg("dry_run"))
+      .def("snapshot", &MakeSnapshot, py::arg("path"), py::arg("base"), py::arg("copy"));
 }
 
 }  // namespace topicdb::python

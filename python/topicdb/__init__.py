@@ -14,6 +14,7 @@ from topicdb._core import (
     ConflictError,
     CorruptionError,
     Error,
+    ExistsError,
     ForkedError,
     Iterator,
     LockedError,
@@ -38,6 +39,7 @@ from topicdb.map import Map
 from topicdb.opening import open
 from topicdb.queue import Cursor, Drop, Queue, QueueReceipt
 from topicdb.scan import Scan
+from topicdb.snapshots import Snapshot, restore
 from topicdb.tail import Tail
 from topicdb.times import time_us
 from topicdb.transaction import SERIAL, Transaction
@@ -56,6 +58,7 @@ __all__ = [
     "Database",
     "Drop",
     "Error",
+    "ExistsError",
     "ForkedError",
     "Forwarder",
     "Iterator",
@@ -76,12 +79,14 @@ __all__ = [
     "SchemaError",
     "Slab",
     "Slice",
+    "Snapshot",
     "StorageError",
     "Stream",
     "Tail",
     "TopicError",
     "Transaction",
     "open",
+    "restore",
     "shard_of",
     "topic_matches",
 ]

@@ -29,6 +29,7 @@ class StorageError(Error, OSError): ...
 class ClosedError(Error, RuntimeError): ...
 class ForkedError(Error, RuntimeError): ...
 class QuotaError(Error, OSError): ...
+class ExistsError(Error, FileExistsError): ...
 
 class ConflictError(Error, RuntimeError):
     conflicts: Sequence[tuple[str, int | None, int | None, int]]
@@ -206,6 +207,11 @@ class Completions:
         """Waits for outcomes of (token, receipt or error); empty when closed."""
     def close(self) -> None: ...
 
+def restore(
+    source: str, path: str, replace: bool, base: str | None, copy: bool
+) -> tuple[int, int, int]:
+    """Files, their bytes, bytes copied."""
+
 def read_schema(path: str) -> dict[str, Any]:
     """As ``Database.schema``, without opening a shard."""
 
@@ -315,6 +321,10 @@ class Database:
         """Generations started; slabs dropped, their bytes on disk, why."""
     def trim(self, before_us: int, filter: str | None, dry_run: bool) -> tuple[list[Slab], int]:
         """Slabs that went as a whole, and messages that went one by one."""
+    def snapshot(
+        self, path: str, base: str | None, copy: bool
+    ) -> tuple[dict[int, int], tuple[int, int, int]]:
+        """Serials by shard; files, their bytes, bytes copied."""
     def stats(self) -> dict[str, Any]: ...
     def refresh(self) -> None: ...
     def flush(self) -> None: ...

@@ -17,6 +17,7 @@ from topicdb import (
     CorruptionError,
     Database,
     Error,
+    ExistsError,
     ForkedError,
     LockedError,
     NotFoundError,
@@ -43,6 +44,7 @@ BUILT_IN = {
     ConflictError: RuntimeError,
     PreconditionError: RuntimeError,
     QuotaError: OSError,
+    ExistsError: FileExistsError,
 }
 BAD_ROWS: dict[str, tuple[Any, type[Exception]]] = {
     "no_tuple": (5, TypeError),

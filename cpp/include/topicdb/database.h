@@ -166,6 +166,27 @@ struct MaintenanceStats {
   std::string error;                // of the last run; empty if it went well
 };
 
+// How the files of a database are copied. Table files never change once they are written: where it
+// can be, a copy has them under another name, and they take no space of their own.
+struct CopyOptions {
+  // An earlier copy of the same database: what it has is linked from there, not copied. For copies
+  // on another file system.
+  std::optional<std::string> base;
+  bool copies_all = false;  // every byte: damage to a file would be damage to its other names
+};
+
+struct CopyCounts {
+  std::uint64_t files = 0;
+  std::uint64_t bytes = 0;  // of all
+  std::uint64_t copied_bytes = 0;
+};
+
+struct SnapshotInfo {
+  // (shard, its last commit that is in the snapshot), by shard.
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> serials;
+  CopyCounts counts;
+};
+
 struct ShardStats {
   std::uint32_t shard = 0;
   std::uint64_t serial = 0;    // of the last commit
@@ -318,6 +339,19 @@ class Database {
   Result<TrimCount> Trim(std::int64_t before_us, const std::optional<Filter>& filter, bool dry_run,
                          const InterruptCheck& interrupted = nullptr);
   Result<Stats> GetStats() const;
+
+  // Makes a copy of the database at `path`, as it is at one moment: what was committed before is in
+  // it, what is committed later is not, appends to several shards are there whole. Commits go on
+  // but for that moment. kExists if there is anything at `path`; kReadOnly unless every shard is
+  // open for writing here; kInterrupted, kStorage: there is nothing at `path` then.
+  Result<SnapshotInfo> MakeSnapshot(const std::string& path, const CopyOptions& options,
+                                    const InterruptCheck& interrupted = nullptr);
+  // The same of the database at `from`, which nobody may have open for writing (kLocked), as it is:
+  // also from a snapshot. With `replace`, a database that is at `to` gives way to it when it is
+  // whole; kLocked if somebody has that open for writing. kNotFound, kCorruption, kExists.
+  static Result<CopyCounts> Restore(const std::string& from, const std::string& to, bool replace,
+                                    const CopyOptions& options,
+                                    const InterruptCheck& interrupted = nullptr);
 
   // Read-only handles see what was written since; others are up to date anyway.
   Status Refresh();

@@ -29,6 +29,7 @@ enum class Code {
                          // running it again may succeed
   kPrecondition = 13,    // what a transaction requires is not so; running it again cannot help
   kQuota = 14,           // the database is as large as its quota allows; deletes still pass
+  kExists = 15,          // there is something at a path where something new is to be
 };
 
 // Cheap to move; the message says which path, topic or option and what to do.
@@ -69,6 +70,7 @@ Status Interrupted();
 Status Conflict(std::string message);
 Status PreconditionFault(std::string message);
 Status QuotaFault(std::string message);
+Status ExistsFault(std::string message);
 
 // A T, or the Status that says why there is none.
 template <typename T>

@@ -20,5 +20,6 @@ Status Interrupted() { return {Code::kInterrupted, "interrupted by the caller"};
 Status Conflict(std::string message) { return {Code::kConflict, std::move(message)}; }
 Status PreconditionFault(std::string message) { return {Code::kPrecondition, std::move(message)}; }
 Status QuotaFault(std::string message) { return {Code::kQuota, std::move(message)}; }
+Status ExistsFault(std::string message) { return {Code::kExists, std::move(message)}; }
 
 }  // namespace topicdb

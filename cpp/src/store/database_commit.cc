@@ -87,6 +87,23 @@ Status CheckGeneration(const Shard& shard, std::optional<std::uint32_t> generati
   return NotFound("there is no generation " + std::to_string(*generation) + " in " + shard.Name());
 }
 
+// Keeps snapshots from parting what is committed to several shards.
+class WholeCommit {
+ public:
+  WholeCommit(const DatabaseImpl& impl, std::size_t shards)
+      : gate_(shards > 1 ? &impl.commits_gate() : nullptr) {
+    if (gate_ != nullptr) gate_->Enter();
+  }
+  ~WholeCommit() {
+    if (gate_ != nullptr) gate_->Leave();
+  }
+  WholeCommit(const WholeCommit&) = delete;
+  WholeCommit& operator=(const WholeCommit&) = delete;
+
+ private:
+  PauseGate* const gate_;
+};
+
 // An append on its way through the queues of its shards; the last of them calls `done`.
 struct AsyncAppend {
   std::shared_ptr<const void> owner;
@@ -96,9 +113,11 @@ struct AsyncAppend {
   std::atomic<std::size_t> waiting{0};
   Receipt receipt;
   std::function<void(Result<Receipt>)> done;
+  std::optional<WholeCommit> whole;
 
   void Finish() {
     if (waiting.fetch_sub(1) != 1) return;
+    whole.reset();
     Status status;
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (statuses[i].ok()) {
@@ -154,6 +173,7 @@ Result<Receipt> Database::Append(std::span<const MessageView> messages,
   Receipt receipt;
   receipt.count = messages.size();
   receipt.durability = durability.value_or(impl_->default_durability());
+  const WholeCommit whole(*impl_, parts.size());
   for (const Part& part : parts) {
     ShardCommit commit;
     commit.durability = receipt.durability;
@@ -180,6 +200,7 @@ Status Database::AppendAsync(std::span<const MessageView> messages,
   append->serials.resize(append->parts.size());
   append->statuses.resize(append->parts.size());
   append->waiting = append->parts.size() + 1;
+  append->whole.emplace(*impl_, append->parts.size());
   for (std::size_t i = 0; i < append->parts.size(); ++i) {
     auto commit = std::make_unique<ShardCommit>();
     commit->durability = append->receipt.durability;
@@ -203,7 +224,9 @@ Result<Receipt> Database::Delete(const Filter& filter, const TimeRange& range,
   TOPICDB_RETURN_IF_ERROR(CheckDelete(filter, range, TopicUse::kPublic));
   Receipt receipt;
   receipt.durability = durability.value_or(impl_->default_durability());
-  for (const auto& shard : impl_->Shards()) {
+  const auto shards = impl_->Shards();
+  const WholeCommit whole(*impl_, shards.size());
+  for (const auto& shard : shards) {
     TransactionOps ops;
     ops.deletes.push_back({filter, range});
     ShardCommit commit;

@@ -207,6 +207,13 @@ Status DatabaseImpl::CheckMayWrite() const {
   return ReadOnly(environment_->database_path + " was opened with mode='r'");
 }
 
+Status DatabaseImpl::CheckWritesAll(const char* call) const {
+  TOPICDB_RETURN_IF_ERROR(CheckMayWrite());
+  if (Shards().size() == environment_->schema.shards) return Status::Ok();
+  return ReadOnly(std::string(call) + ": all shards of " + environment_->database_path +
+                  " have to be open for writing here, it was opened with only_shards");
+}
+
 Status DatabaseImpl::CheckQuota() const {
   if (quota_bytes_ == 0) return Status::Ok();
   std::uint64_t used = 0;

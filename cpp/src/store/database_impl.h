@@ -12,6 +12,7 @@
 
 #include "base/fork_guard.h"
 #include "base/mutex.h"
+#include "base/pause_gate.h"
 #include "store/janitor.h"
 #include "store/job_files.h"
 #include "store/job_views.h"
@@ -40,7 +41,8 @@ Status CheckDelete(const Filter& filter, const TimeRange& range, TopicUse use);
 
 // Lock rule: every call holds `lifecycle_` shared while it runs, Close holds it alone: so closing
 // waits for calls in flight, and what Close releases is in nobody's hands. Lock order: lifecycle_,
-// the mutex of a scan or transaction, holders_mutex_, shards_mutex_, then the shard's.
+// the mutex of a scan or transaction, holders_mutex_, shards_mutex_, then the shard's; where those
+// of several shards are held, in the order of their numbers.
 class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
  public:
   static Result<std::shared_ptr<DatabaseImpl>> Open(const std::string& path,
@@ -82,6 +84,11 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   Result<std::vector<SlabUsage>> Usage() const;
   Result<std::vector<SlabInfo>> Expire(std::int64_t now_us) TOPICDB_EXCLUDES(maintenance_mutex_);
   Result<Maintenance> Maintain(std::int64_t now_us) TOPICDB_EXCLUDES(maintenance_mutex_);
+  Result<SnapshotInfo> MakeSnapshot(const std::string& path, const CopyOptions& options,
+                                    const InterruptCheck& interrupted)
+      TOPICDB_EXCLUDES(jobs_mutex_, maintenance_mutex_);
+  // Entered by what commits to several shards, until it has in all of them.
+  PauseGate& commits_gate() const { return commits_gate_; }
   MaintenanceStats maintenance_stats() const TOPICDB_EXCLUDES(maintenance_stats_mutex_);
 
   Status Close() TOPICDB_EXCLUDES(lifecycle_);
@@ -99,6 +106,8 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   Status ApplyJob(const JobIntent& intent, std::int64_t pending_since_us, Shard* shard)
       TOPICDB_REQUIRES(jobs_mutex_);
 
+  // kReadOnly, naming the call, unless all shards are open for writing here.
+  Status CheckWritesAll(const char* call) const;
   MaintenanceLimits LimitsNow() const;
   std::uint64_t MeasureDiskBytes() const;
   Status Drop(const std::vector<DroppedSlab>& slabs) TOPICDB_REQUIRES(maintenance_mutex_);
@@ -119,6 +128,8 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   std::vector<std::shared_ptr<Shard>> shards_ TOPICDB_GUARDED_BY(shards_mutex_);  // by index
   // What their logs and manifests were just before they were opened; of a read-only handle.
   std::map<std::uint32_t, std::string> files_ TOPICDB_GUARDED_BY(shards_mutex_);
+
+  mutable PauseGate commits_gate_;  // before the commit mutexes of shards
 
   mutable JobCurtain curtain_;
 

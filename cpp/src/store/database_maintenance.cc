@@ -123,13 +123,9 @@ Result<std::uint64_t> Database::Count(const KeyRange& keys, const std::vector<Sl
 }
 
 Status DatabaseImpl::SetRetention(const std::vector<RetentionClass>& classes) {
-  TOPICDB_RETURN_IF_ERROR(CheckMayWrite());
+  TOPICDB_RETURN_IF_ERROR(CheckWritesAll("set_retention"));
   const std::string& path = environment_->database_path;
   const auto shards = Shards();
-  if (shards.size() < environment_->schema.shards) {
-    return ReadOnly("set_retention: all shards of " + path +
-                    " have to be open for writing here, it was opened with only_shards");
-  }
   const MutexLock lock(maintenance_mutex_);
   TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, environment_->rules()->With(classes));
   // From here on they hold: shards that do not get so far follow when they are next opened.

@@ -17,6 +17,7 @@
 #include "base/mutex.h"
 #include "commit/commit_queue.h"
 #include "commit/conflict_memory.h"
+#include "rocks/live_files.h"
 #include "rocks/rocks_options.h"
 #include "store/commit_signal.h"
 #include "store/meta.h"
@@ -129,6 +130,13 @@ class ShardView {
   const std::shared_ptr<const ShardView> whole_;  // has the snapshot, if it is there
 };
 
+// What a copy of a shard is made of.
+struct ShardFiles {
+  std::uint64_t serial = 0;  // of the last commit in them
+  std::vector<rocks::LiveFile> files;
+  std::unique_ptr<rocks::FilesHold> hold;  // must be gone before the shard closes
+};
+
 // Thread-safe. Lock order: commit_mutex_, then a slab's mutex or view_mutex_. The locks of the
 // commit queue are never held while commit_mutex_ is taken.
 class Shard : private CommitSink, public Sealable {
@@ -177,6 +185,14 @@ class Shard : private CommitSink, public Sealable {
   Status DropSlab(std::uint32_t retention_class, std::uint32_t generation)
       TOPICDB_EXCLUDES(commit_mutex_);
   Status Flush();
+  // What is in memory goes to files, while others commit.
+  Status FlushMemory() { return FlushFamilies(view()->slabs(), /*wait=*/true); }
+  // From one to the other nothing is committed. The commit mutex of a shard is held for it, which
+  // the analysis cannot follow over several shards.
+  void Pause() TOPICDB_NO_THREAD_SAFETY_ANALYSIS { commit_mutex_.Lock(); }
+  void Resume() TOPICDB_NO_THREAD_SAFETY_ANALYSIS { commit_mutex_.Unlock(); }
+  // REQUIRES: between Pause and Resume
+  Result<ShardFiles> FilesNow();
   ShardStats Stats() const TOPICDB_EXCLUDES(commit_mutex_);
   // Bytes of its files and of the log; measured at most once a second, estimated in between.
   std::uint64_t DiskBytes() const;

@@ -1,0 +1,128 @@
+// Copies of a database: snapshots while it is written, and back.
+#include <unistd.h>
+
+#include <map>
+
+#include "base/files.h"
+#include "store/create.h"
+#include "store/database_copy.h"
+#include "store/database_impl.h"
+
+namespace topicdb {
+
+namespace {
+
+// Commits to all of these shards are halted while it lives.
+class ShardsPause {
+ public:
+  explicit ShardsPause(const std::vector<std::shared_ptr<Shard>>& shards) : shards_(shards) {
+    for (const auto& shard : shards_) shard->Pause();
+  }
+  ~ShardsPause() {
+    for (const auto& shard : shards_) shard->Resume();
+  }
+  ShardsPause(const ShardsPause&) = delete;
+  ShardsPause& operator=(const ShardsPause&) = delete;
+
+ private:
+  const std::vector<std::shared_ptr<Shard>>& shards_;
+};
+
+// One moment of all shards, by number.
+Result<std::map<std::uint32_t, ShardFiles>> FilesOf(
+    const std::vector<std::shared_ptr<Shard>>& shards) {
+  std::map<std::uint32_t, ShardFiles> files;
+  const ShardsPause pause(shards);
+  for (const auto& shard : shards) {
+    TOPICDB_ASSIGN_OR_RETURN(files[shard->index()], shard->FilesNow());
+  }
+  return files;
+}
+
+using Locks = std::vector<std::unique_ptr<FileLock>>;
+
+// As writers of these shards have them. Nobody writes where this process may not either.
+Result<Locks> LockShards(const std::string& path, std::uint32_t shards) {
+  Locks locks;
+  if (access((path + "/shards").c_str(), W_OK) != 0) return locks;
+  for (std::uint32_t shard = 0; shard < shards; ++shard) {
+    auto lock = FileLock::Acquire(Shard::DirectoryOf(path, shard) + ".lock");
+    if (lock.ok()) {
+      locks.push_back(std::move(*lock));
+      continue;
+    }
+    return Status(lock.status().code(),
+                  lock.status().message() + ": close the database " + path + " first");
+  }
+  return locks;
+}
+
+// Of the database that is to give way. A directory that is none is left alone.
+Result<Locks> LockReplaced(const std::string& path) {
+  const auto found = FindDatabase(path);
+  if (found.ok()) return LockShards(path, found->descriptor.schema.shards);
+  if (found.status().code() == Code::kNotFound && access(path.c_str(), F_OK) != 0) return Locks();
+  return ExistsFault(path + " is no database that could be replaced (" + found.status().message() +
+                     "): move it away");
+}
+
+}  // namespace
+
+Result<SnapshotInfo> Database::MakeSnapshot(const std::string& path, const CopyOptions& options,
+                                            const InterruptCheck& interrupted) {
+  TOPICDB_ENTER(impl_);
+  return impl_->MakeSnapshot(path, options, interrupted);
+}
+
+Result<SnapshotInfo> DatabaseImpl::MakeSnapshot(const std::string& path, const CopyOptions& options,
+                                                const InterruptCheck& interrupted) {
+  TOPICDB_RETURN_IF_ERROR(CheckWritesAll("snapshot"));
+  const std::string& database_path = environment_->database_path;
+  TOPICDB_ASSIGN_OR_RETURN(const auto copy,
+                           DatabaseCopy::Begin(path, options, /*replaces=*/false, interrupted));
+  // What is committed goes along, but not the files of jobs.
+  TOPICDB_RETURN_IF_ERROR(ApplyJobs());
+  const auto shards = Shards();
+  // So that little is in the log, which is copied. What fails here fails below.
+  for (const auto& shard : shards) shard->FlushMemory().IgnoreError();
+  std::map<std::uint32_t, ShardFiles> files;
+  {
+    // No job is applied to some of the shards, no class is changed, no append is half-way.
+    const MutexLock no_jobs(jobs_mutex_);
+    const MutexLock no_maintenance(maintenance_mutex_);
+    const PauseGate::Pause no_appends(commits_gate_);
+    TOPICDB_ASSIGN_OR_RETURN(files, FilesOf(shards));
+    TOPICDB_RETURN_IF_ERROR(copy->AddFile(database_path, "retention"));
+  }
+  SnapshotInfo info;
+  for (auto& [shard, of_shard] : files) {
+    TOPICDB_RETURN_IF_ERROR(copy->AddShard(shard, of_shard.files));
+    of_shard.hold.reset();
+    info.serials.emplace_back(shard, of_shard.serial);
+  }
+  TOPICDB_ASSIGN_OR_RETURN(info.counts, copy->Finish(database_path));
+  return info;
+}
+
+Result<CopyCounts> Database::Restore(const std::string& from, const std::string& to, bool replace,
+                                     const CopyOptions& options,
+                                     const InterruptCheck& interrupted) {
+  TOPICDB_ASSIGN_OR_RETURN(const FoundDatabase found, FindDatabase(from));
+  const std::uint32_t shards = found.descriptor.schema.shards;
+  TOPICDB_ASSIGN_OR_RETURN(const Locks no_writer, LockShards(from, shards));
+  Locks replaced;
+  if (replace) {
+    TOPICDB_ASSIGN_OR_RETURN(replaced, LockReplaced(to));
+  }
+  TOPICDB_ASSIGN_OR_RETURN(const auto copy, DatabaseCopy::Begin(to, options, replace, interrupted));
+  TOPICDB_RETURN_IF_ERROR(copy->AddFile(from, "retention"));
+  TOPICDB_RETURN_IF_ERROR(copy->AddJobs(from));
+  for (std::uint32_t shard = 0; shard < shards; ++shard) {
+    TOPICDB_ASSIGN_OR_RETURN(const auto files,
+                             rocks::ListClosedFiles(Shard::DirectoryOf(from, shard)));
+    TOPICDB_RETURN_IF_ERROR(copy->AddShard(shard, files));
+  }
+  return copy->Finish(from);
+}
+
+}  // namespace topicdb

@@ -1,0 +1,80 @@
+"""Copies of a database: snapshots while it is written, and back."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from topicdb import _core
+
+PathLike: TypeAlias = "str | os.PathLike[str]"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A copy of a database.
+
+    ``serials``: of each shard the last commit in it; empty if it was made by ``restore``. Of
+    ``bytes`` in ``files``, ``copied_bytes`` were copied; the rest shares its space with the source
+    or with the base.
+    """
+
+    path: str
+    serials: dict[int, int]
+    files: int
+    bytes: int
+    copied_bytes: int
+
+
+class Snapshots:
+    """The part of Database that copies it."""
+
+    _core: _core.Database
+
+    def snapshot(
+        self, path: PathLike, *, base: PathLike | None = None, copy: bool = False
+    ) -> Snapshot:
+        """Copies the database to ``path``, as it is at one moment, while it is written.
+
+        What was acknowledged before the call is in it; an append to several shards is in it wholly
+        or not at all. It is a database itself: ``topicdb.open(path, mode="r")``.
+
+        - ``base``: an earlier snapshot, on the file system of ``path``: files that it has are not
+          copied again.
+        - ``copy``: every byte. As it is, files are hard links where they can be: they take no time
+          and no space, but damage to one is damage to both.
+
+        ExistsError if there is something at ``path``; ReadOnlyError unless all shards are open for
+        writing here. Nothing is left at ``path`` after an error or Ctrl-C.
+        """
+        target = os.fspath(path)
+        serials, counts = self._core.snapshot(target, _path(base), copy)
+        return Snapshot(target, serials, *counts)
+
+
+def restore(
+    snapshot: PathLike,
+    path: PathLike,
+    *,
+    replace: bool = False,
+    base: PathLike | None = None,
+    copy: bool = False,
+) -> Snapshot:
+    """Makes a database at ``path`` of a snapshot, which stays as it is.
+
+    Also copies any other database that nobody has open for writing.
+
+    - ``replace``: a database that is at ``path`` gives way to it, at one moment. Readers that have
+      it open keep what they see.
+    - ``base``, ``copy``: as in ``Database.snapshot``.
+
+    NotFoundError: there is no database at ``snapshot``. ExistsError: there is something at
+    ``path``. LockedError: one of them is open for writing; it names the process.
+    """
+    source, target = os.fspath(snapshot), os.fspath(path)
+    return Snapshot(target, {}, *_core.restore(source, target, replace, _path(base), copy))
+
+
+def _path(path: PathLike | None) -> str | None:
+    return None if path is None else os.fspath(path)
