@@ -25,6 +25,7 @@ PYBIND11_MODULE(_core, module) {
   python::RegisterTransaction(module);
   python::RegisterDatabase(module);
   python::RegisterCopies(module);
+  python::RegisterVerify(module);
   python::RegisterJob(module);
   python::RegisterQueue(module);
 }

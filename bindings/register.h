@@ -32,6 +32,7 @@ void RegisterSlices(pybind11::class_<Database>& type);
 // That for the life of the data.
 void RegisterMaintenance(pybind11::class_<Database>& type);
 void RegisterCopies(pybind11::module_& module);
+void RegisterVerify(pybind11::module_& module);
 
 // filter, age in µs, bytes, time in µs after which it rotates; 0: none
 using RetentionTuples =

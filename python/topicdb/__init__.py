@@ -43,6 +43,7 @@ from topicdb.snapshots import Snapshot, restore
 from topicdb.tail import Tail
 from topicdb.times import time_us
 from topicdb.transaction import SERIAL, Transaction
+from topicdb.verifying import Problem, Verification, verify
 
 _core.configure(Message, time_us)
 
@@ -68,6 +69,7 @@ __all__ = [
     "NotFoundError",
     "Page",
     "PreconditionError",
+    "Problem",
     "Queue",
     "QueueBudget",
     "QueueReceipt",
@@ -85,8 +87,10 @@ __all__ = [
     "Tail",
     "TopicError",
     "Transaction",
+    "Verification",
     "open",
     "restore",
     "shard_of",
     "topic_matches",
+    "verify",
 ]

@@ -212,6 +212,14 @@ def restore(
 ) -> tuple[int, int, int]:
     """Files, their bytes, bytes copied."""
 
+def verify(
+    path: str, deep: bool, progress: Callable[[int, int], object] | None
+) -> tuple[
+    list[tuple[str, int | None, tuple[str, int] | None, list[str], int, tuple[int, int] | None]],
+    tuple[int, int, int, int, int],
+]:
+    """Problems; shards, slabs, blocks, pages, messages that were checked."""
+
 def read_schema(path: str) -> dict[str, Any]:
     """As ``Database.schema``, without opening a shard."""
 

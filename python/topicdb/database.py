@@ -21,6 +21,7 @@ from topicdb.snapshots import Snapshots
 from topicdb.tail import Tail
 from topicdb.times import TimeLike, time_range_us, timeout_us
 from topicdb.transaction import Transaction, transact
+from topicdb.verifying import Verifying
 
 Result = TypeVar("Result")
 Value = TypeVar("Value")
@@ -62,7 +63,7 @@ def _filters(filter: Filters) -> list[str] | None:
     return filters
 
 
-class Database(Lifecycle, Snapshots, Closing):
+class Database(Lifecycle, Snapshots, Verifying, Closing):
     """An open database. Made by ``topicdb.open``; safe to use from many threads."""
 
     def __init__(self, core: _core.Database, quota_bytes: int = 0) -> None:

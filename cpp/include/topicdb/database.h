@@ -133,7 +133,8 @@ struct Explanation {
 
 struct SlabUsage {
   SlabInfo slab;
-  std::uint64_t disk_bytes = 0;  // of its files, and of what will go there
+  std::uint64_t disk_bytes = 0;     // of its files, and of what will go there
+  std::uint64_t garbage_bytes = 0;  // of these: sealed since, they go when files are merged; about
 };
 
 // Why a slab was dropped.

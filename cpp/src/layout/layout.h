@@ -15,6 +15,7 @@
 #include <rocksdb/db.h>
 #include <rocksdb/write_batch.h>
 
+#include "layout/slab_check.h"
 #include "layout/staged_block.h"
 #include "structure/structure.h"
 #include "topicdb/database.h"
@@ -273,6 +274,8 @@ class Layout {
                                                    const std::vector<RowMask>& masks) const = 0;
   virtual std::unique_ptr<StreamReader> NewReader(const RocksSource& source,
                                                   ReadRequest request) const = 0;
+  // Compares what is stored with itself and with the slab's structures. kInterrupted, kStorage.
+  virtual Result<CheckCounts> Check(const RocksSource& source, const SlabCheck& check) const = 0;
   // Knows the order of commits.
   virtual bool has_log() const = 0;
   // Of the request: streams, filter, masks. From commit `serial_min` on. REQUIRES: has_log()

@@ -142,7 +142,9 @@ Result<std::vector<SlabUsage>> DatabaseImpl::Usage() const {
   std::vector<SlabUsage> slabs;
   for (const ShardMoment& moment : Moments()) {
     for (const SlabView& view : moment.view->slabs()) {
-      slabs.push_back({InfoOf(view, *rules), moment.shard->DiskBytesOf(*view.slab)});
+      SlabUsage& usage = slabs.emplace_back();
+      usage.slab = InfoOf(view, *rules);
+      moment.shard->MeasureSlab(*view.slab, &usage);
     }
   }
   return slabs;
@@ -198,7 +200,11 @@ Result<Maintenance> DatabaseImpl::Maintain(std::int64_t now_us) {
     TOPICDB_RETURN_IF_ERROR(shard->Rotate(id.retention_class, now_us));
     ++done.rotated;
   }
-  if (done.rotated > 0) {
+  const bool reclaims = IsOverQuota(all, MeasureDiskBytes());
+  if (reclaims) {  // what is there twice goes before anything else does
+    for (const auto& shard : Shards()) TOPICDB_RETURN_IF_ERROR(shard->RemoveGarbage());
+  }
+  if (done.rotated > 0 || reclaims) {
     TOPICDB_ASSIGN_OR_RETURN(slabs, Usage());
   }
   done.dropped = ChooseDropped(*rules, std::move(slabs), all, MeasureDiskBytes(), now_us);

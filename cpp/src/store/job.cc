@@ -16,17 +16,10 @@ namespace topicdb {
 
 namespace {
 
-constexpr std::size_t kStagedFileBytesMax = std::size_t{4} << 30;
 constexpr std::chrono::milliseconds kOwnerPauseMin(2);
 constexpr std::chrono::milliseconds kOwnerPauseMax(100);
 constexpr std::uint64_t kBytesMaxWithoutBlocks = std::uint64_t{1} << 30;
 constexpr std::size_t kCommitCacheBytes = std::size_t{1} << 20;
-
-Result<StagedFile> LoadStaged(const std::string& directory, const std::string& name) {
-  const std::string file = directory + "/" + name;
-  TOPICDB_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(file, kStagedFileBytesMax));
-  return DecodeStagedFile(bytes, file);
-}
 
 // What the tasks have staged for one shard.
 Result<StagedMessages> LoadShard(const std::string& path, const JobIntent& intent,
@@ -40,7 +33,7 @@ Result<StagedMessages> LoadShard(const std::string& path, const JobIntent& inten
   staged.pending_since_us = pending_since_us;
   staged.shards = intent.shards;
   for (const std::string& name : intent.files) {
-    TOPICDB_ASSIGN_OR_RETURN(StagedFile file, LoadStaged(staged.directory, name));
+    TOPICDB_ASSIGN_OR_RETURN(StagedFile file, LoadStagedFile(staged.directory, name));
     for (StagedPart& part : file.parts) {
       if (part.shard == shard) staged.parts.push_back(std::move(part));
     }
@@ -86,7 +79,7 @@ Result<JobIntent> MakeIntent(const std::string& path, const JobCommit& commit,
     if (!is_name || !files.insert(name).second) {
       return InvalidArgument("files: '" + name + "' is no name of a staged file, or comes twice");
     }
-    TOPICDB_ASSIGN_OR_RETURN(const StagedFile file, LoadStaged(directory, name));
+    TOPICDB_ASSIGN_OR_RETURN(const StagedFile file, LoadStagedFile(directory, name));
     if (file.database != descriptor.id) {
       return Corruption(directory + "/" + name + " was staged for another database");
     }

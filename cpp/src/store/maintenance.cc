@@ -20,13 +20,18 @@ bool IsTooOld(const RetentionClass& limits, const SlabInfo& slab, std::int64_t n
   return limits.age_us > 0 && now_us - *slab.sealed_at_us >= limits.age_us;
 }
 
+std::uint64_t BytesOf(const SlabUsage& usage) {
+  return usage.disk_bytes - std::min(usage.disk_bytes, usage.garbage_bytes);
+}
+
 // Takes slabs out of a list and counts what is left.
 class Chooser {
  public:
   Chooser(std::vector<SlabUsage> slabs, std::uint64_t disk_bytes)
       : slabs_(std::move(slabs)), disk_bytes_(disk_bytes) {
     for (const SlabUsage& slab : slabs_) {
-      class_bytes_[slab.slab.id.retention_class] += slab.disk_bytes;
+      class_bytes_[slab.slab.id.retention_class] += BytesOf(slab);
+      disk_bytes_ -= std::min(disk_bytes_, slab.garbage_bytes);
     }
     std::erase_if(slabs_, [](const SlabUsage& usage) { return !usage.slab.sealed_at_us; });
     std::sort(slabs_.begin(), slabs_.end(), [](const SlabUsage& a, const SlabUsage& b) {
@@ -40,8 +45,8 @@ class Chooser {
   void Take(SlabDropReason reason, IsDue is_due) {
     std::erase_if(slabs_, [&](const SlabUsage& usage) {
       if (!is_due(usage)) return false;
-      class_bytes_[usage.slab.id.retention_class] -= usage.disk_bytes;
-      disk_bytes_ -= std::min(disk_bytes_, usage.disk_bytes);
+      class_bytes_[usage.slab.id.retention_class] -= BytesOf(usage);
+      disk_bytes_ -= std::min(disk_bytes_, BytesOf(usage));
       dropped_.push_back({usage, reason});
       return true;
     });
@@ -65,13 +70,19 @@ std::int64_t RotationPeriodUs(const RetentionClass& limits) {
   return limits.age_us == 0 ? 0 : std::max<std::int64_t>(limits.age_us / kGenerationsOfAClass, 1);
 }
 
+// The quota is that of the handle, whatever shards it has open.
+bool IsOverQuota(const MaintenanceLimits& all, std::uint64_t disk_bytes) {
+  return all.quota_bytes > 0 && all.quota_trim > 0 &&
+         disk_bytes > Part(all.quota_bytes, all.quota_trim);
+}
+
 bool IsRotationDue(const RetentionClass& limits, const SlabUsage& current,
                    const MaintenanceLimits& all, std::int64_t now_us) {
   if (current.slab.messages == 0) return false;
   const std::int64_t period_us = RotationPeriodUs(limits);
   if (period_us > 0 && now_us - current.slab.created_at_us >= period_us) return true;
   const auto has_share_of = [&](std::uint64_t bytes) {
-    return bytes > 0 && current.disk_bytes >= bytes / all.shards / kGenerationsOfAClass;
+    return bytes > 0 && BytesOf(current) >= bytes / all.shards / kGenerationsOfAClass;
   };
   return has_share_of(limits.bytes_max) ||
          (all.quota_trim > 0 && has_share_of(Part(all.quota_bytes, all.quota_trim)));
@@ -95,12 +106,8 @@ std::vector<DroppedSlab> ChooseDropped(const RetentionRules& rules, std::vector<
     return bytes_max > 0 &&
            chooser.class_bytes(usage.slab.id.retention_class) > OfOpenShards(bytes_max, all);
   });
-  if (all.quota_bytes > 0 && all.quota_trim > 0) {
-    // The quota is that of the handle, whatever shards it has open.
-    chooser.Take(SlabDropReason::kQuota, [&](const SlabUsage&) {
-      return chooser.disk_bytes() > Part(all.quota_bytes, all.quota_trim);
-    });
-  }
+  chooser.Take(SlabDropReason::kQuota,
+               [&](const SlabUsage&) { return IsOverQuota(all, chooser.disk_bytes()); });
   return chooser.Finish();
 }
 

@@ -437,17 +437,34 @@ std::uint64_t Shard::MeasureDiskBytes() const {
   return files + memory;
 }
 
-std::uint64_t Shard::DiskBytesOf(const Slab& slab) const {
+std::uint64_t Shard::DiskBytesOf(rocksdb::ColumnFamilyHandle* family) const {
   std::uint64_t sum = 0;
-  for (rocksdb::ColumnFamilyHandle* const family : FamiliesOf(slab)) {
-    for (const char* property :
-         {"rocksdb.live-sst-files-size", "rocksdb.cur-size-all-mem-tables"}) {
-      std::uint64_t bytes = 0;
-      db_->GetIntProperty(family, property, &bytes);
-      sum += bytes;
-    }
+  for (const char* property : {"rocksdb.live-sst-files-size", "rocksdb.cur-size-all-mem-tables"}) {
+    std::uint64_t bytes = 0;
+    db_->GetIntProperty(family, property, &bytes);
+    sum += bytes;
   }
   return sum;
+}
+
+void Shard::MeasureSlab(const Slab& slab, SlabUsage* usage) const {
+  // What fresh blocks take beside their messages, and small records: enough for any.
+  constexpr std::uint64_t kFreshFactor = 2;
+  constexpr std::uint64_t kRecordBytes = std::uint64_t{64} << 10;
+  for (rocksdb::ColumnFamilyHandle* const family : FamiliesOf(slab)) {
+    usage->disk_bytes += DiskBytesOf(family);
+  }
+  if (!slab.layout().seals()) return;
+  const std::uint64_t main = DiskBytesOf(slab.families().main);
+  const std::uint64_t fresh = kFreshFactor * slab.layout_state()->fresh_bytes + kRecordBytes;
+  usage->garbage_bytes = main - std::min(main, fresh);
+  usage->garbage_bytes = std::min(usage->garbage_bytes, usage->disk_bytes);
+}
+
+Status Shard::RemoveGarbage() {
+  const auto moment = view();
+  TOPICDB_RETURN_IF_ERROR(FlushFamilies(moment->slabs(), /*wait=*/true));
+  return DropRemoved(moment->slabs());
 }
 
 Status Shard::Close() {

@@ -197,8 +197,10 @@ class Shard : private CommitSink, public Sealable {
   // Bytes of its files and of the log; measured at most once a second, estimated in between.
   std::uint64_t DiskBytes() const;
   std::uint64_t MeasureDiskBytes() const;  // now
-  // Of a slab's files, and of what will go there.
-  std::uint64_t DiskBytesOf(const Slab& slab) const;
+  // Fills in the bytes of a slab.
+  void MeasureSlab(const Slab& slab, SlabUsage* usage) const;
+  // Has what was sealed, and is in files twice, leave the disk.
+  Status RemoveGarbage();
 
   // Flushes, closes RocksDB, releases the lock. No call may be under way, no view held elsewhere.
   Status Close() TOPICDB_EXCLUDES(commit_mutex_, view_mutex_);
@@ -216,6 +218,7 @@ class Shard : private CommitSink, public Sealable {
   void CommitGroup(std::span<QueuedCommit* const> group) override TOPICDB_EXCLUDES(commit_mutex_);
   Status SyncLog() override TOPICDB_EXCLUDES(commit_mutex_);
 
+  std::uint64_t DiskBytesOf(rocksdb::ColumnFamilyHandle* family) const;
   // A number that RocksDB keeps, over all families; 0 if it does not know it.
   std::uint64_t Property(const char* name) const;
   Status CheckWritable() const TOPICDB_REQUIRES(commit_mutex_);

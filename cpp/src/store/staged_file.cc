@@ -7,6 +7,7 @@
 
 #include "base/checked_record.h"
 #include "base/coding.h"
+#include "base/files.h"
 
 namespace topicdb {
 
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::string_view kMagic = "TDBSTAG\n";
 constexpr std::uint8_t kVersion = 1;
+constexpr std::size_t kStagedFileBytesMax = std::size_t{4} << 30;
 constexpr std::uint8_t kGivenTimes = 1;
 constexpr std::uint8_t kAssignedTimes = 2;
 
@@ -126,6 +128,20 @@ Status CheckPagesFile(const std::string& directory, const StagedPart& part) {
   const bool whole = stat(path.c_str(), &info) == 0 &&
                      static_cast<std::uint64_t>(info.st_size) == part.pages_file_bytes;
   return whole ? Status::Ok() : Corruption(path + " is missing or cut off");
+}
+
+Result<StagedFile> LoadStagedFile(const std::string& directory, const std::string& name) {
+  const std::string file = directory + "/" + name;
+  TOPICDB_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(file, kStagedFileBytesMax));
+  return DecodeStagedFile(bytes, file);
+}
+
+Status CheckStagedFile(const std::string& directory, const std::string& name) {
+  TOPICDB_ASSIGN_OR_RETURN(const StagedFile file, LoadStagedFile(directory, name));
+  for (const StagedPart& part : file.parts) {
+    TOPICDB_RETURN_IF_ERROR(CheckPagesFile(directory, part));
+  }
+  return Status::Ok();
 }
 
 std::string EncodeStagedFile(const StagedFile& file) {

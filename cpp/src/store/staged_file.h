@@ -39,6 +39,10 @@ Status ForEachStagedBlock(const StagedPart& part,
 // kCorruption unless the pages file of a part is in the job's directory, as long as it was written.
 Status CheckPagesFile(const std::string& directory, const StagedPart& part);
 
+// The file of this name in a job's directory; that, and its pages files. kNotFound, kCorruption.
+Result<StagedFile> LoadStagedFile(const std::string& directory, const std::string& name);
+Status CheckStagedFile(const std::string& directory, const std::string& name);
+
 std::string EncodeStagedFile(const StagedFile& file);
 // `path` is for messages. kCorruption.
 Result<StagedFile> DecodeStagedFile(std::string_view bytes, const std::string& path);

@@ -100,5 +100,20 @@ TEST(Maintenance, BeyondTheQuotaTheOldestOfAllGo) {
   EXPECT_TRUE(Chosen(rules, slabs, {300, 0.9}).empty());
 }
 
+TEST(Maintenance, NothingIsDroppedForWhatGoesByItself) {
+  const RetentionRules rules = RetentionRules::Make({{"#", 0, 1'000}}).value();
+  SlabUsage sealed = Sealed(0, 1, 10, 900);
+  SlabUsage current = Current(20, 1'900, 1);
+  current.slab.id = {0, 0, 2};
+  current.garbage_bytes = 1'800;
+  EXPECT_TRUE(Chosen(rules, {sealed, current}).empty());
+  MaintenanceLimits all;
+  all.quota_bytes = 1'100;
+  all.quota_trim = 1;
+  EXPECT_TRUE(Chosen(rules, {sealed, current}, all).empty());
+  current.garbage_bytes = 1'700;
+  EXPECT_EQ(Chosen(rules, {sealed, current}).size(), 1U);
+}
+
 }  // namespace
 }  // namespace topicdb

@@ -1,5 +1,6 @@
 #include "layout/columnar/columnar_layout.h"
 
+#include "layout/columnar/block_check.h"
 #include "layout/columnar/block_sealing.h"
 #include "layout/columnar/block_staging.h"
 #include "layout/columnar/columnar_log_reader.h"
@@ -100,6 +101,10 @@ Result<std::optional<StoredMessage>> ColumnarLayout::Get(const RocksSource& sour
 std::unique_ptr<StreamReader> ColumnarLayout::NewReader(const RocksSource& source,
                                                         ReadRequest request) const {
   return std::make_unique<ColumnarReader>(source, std::move(request));
+}
+
+Result<CheckCounts> ColumnarLayout::Check(const RocksSource& source, const SlabCheck& check) const {
+  return BlockChecker(source, check).Run();
 }
 
 std::unique_ptr<LogReader> ColumnarLayout::NewLogReader(const RocksSource& source,

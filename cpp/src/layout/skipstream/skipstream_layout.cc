@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "layout/skipstream/skipstream_check.h"
 #include "layout/skipstream/skipstream_keys.h"
 #include "layout/skipstream/skipstream_reader.h"
 #include "rocks/rocks_compat.h"
@@ -163,6 +164,11 @@ Result<std::optional<StoredMessage>> SkipstreamLayout::Get(
 std::unique_ptr<StreamReader> SkipstreamLayout::NewReader(const RocksSource& source,
                                                           ReadRequest request) const {
   return std::make_unique<SkipstreamReader>(source, std::move(request), timestamp_bytes_);
+}
+
+Result<CheckCounts> SkipstreamLayout::Check(const RocksSource& source,
+                                            const SlabCheck& check) const {
+  return CheckSlab(source, timestamp_bytes_, check);
 }
 
 }  // namespace topicdb::skipstream

@@ -39,6 +39,7 @@ class SkipstreamLayout : public Layout {
                                            const std::vector<RowMask>& masks) const override;
   std::unique_ptr<StreamReader> NewReader(const RocksSource& source,
                                           ReadRequest request) const override;
+  Result<CheckCounts> Check(const RocksSource& source, const SlabCheck& check) const override;
   bool has_log() const override { return false; }
   std::unique_ptr<LogReader> NewLogReader(const RocksSource&, const ReadRequest&,
                                           std::uint64_t) const override {
