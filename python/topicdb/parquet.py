@@ -164,6 +164,22 @@ def import_into(
     return work.run(applied, lambda: None)
 
 
+def schema_for(path: PathLike | Iterable[PathLike]) -> dict[str, Any]:
+    """Options of ``topicdb.open`` for a new database that is to have what these files hold.
+
+    That is the layout, and whether there are timestamps; foreign files are messages. Raises what
+    ``import_parquet`` raises before it looks at rows.
+    """
+    _require_pyarrow("import")
+    from topicdb import parquet_read as reading
+
+    origins = [source.about for source in reading.open_sources(_paths(path))]
+    if any(about is None or about.layout != "skipstream" for about in origins):
+        return {"layout": "columnar"}
+    widths = [about.timestamp_bytes for about in origins if about is not None]
+    return {"layout": "skipstream", "timestamp_bytes": max(widths)}
+
+
 def _paths(path: PathLike | Iterable[PathLike]) -> list[Path]:
     if isinstance(path, (str, os.PathLike)):
         return [Path(path)]
