@@ -91,8 +91,9 @@ class ParquetFiles:
         - ``progress``: called after each group of rows with (messages written, about how many
           there will be). To know that takes a look at the index of what is stored.
 
-        All of it is what was there when it began. Messages of a topic with equal timestamps keep
-        their order. Memory is bounded, by the largest commit if ``filter`` is None or several.
+        All of it is what was there when it began; but if ``filter`` is None or several, what is
+        deleted or dropped meanwhile through this handle may be missing. Messages of a topic with
+        equal timestamps keep their order. Memory is bounded, in that case by the largest commit.
 
         FileExistsError: there is something at ``path``. TopicError, ValueError: bad arguments.
         ModuleNotFoundError: pyarrow is missing. OSError: the file system failed.
