@@ -32,7 +32,6 @@ _CHUNK_BYTES = 1 << 20
 _TEXT = ("string", "large_string", "string_view")
 _BYTES = ("binary", "large_binary", "binary_view")
 _PART_NAME = re.compile(r"part-(\d{5,})-of-(\d{5,})\.parquet")
-_WITH_OFFSETS = {"string_view": pa.string(), "binary_view": pa.binary()}
 _UTC_US = pa.timestamp("us", "UTC")
 
 
@@ -256,15 +255,8 @@ def _lengths(column: pa.Array) -> npt.NDArray[np.int64]:
     if pa.types.is_dictionary(column.type):
         lengths = pc.binary_length(column.dictionary).take(column.indices)
     else:
-        lengths = pc.binary_length(_plain(column))
+        lengths = pc.binary_length(column)
     return np.asarray(lengths.fill_null(0), dtype=np.int64)
-
-
-def _plain(column: pa.Array) -> pa.Array:
-    """Without a dictionary, and with offsets instead of views."""
-    if pa.types.is_dictionary(column.type):
-        return column.dictionary_decode()
-    return column.cast(_WITH_OFFSETS.get(str(column.type), column.type))
 
 
 def _as_messages(source: Source, first: int, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -277,8 +269,7 @@ def _as_messages(source: Source, first: int, batch: pa.RecordBatch) -> pa.Record
         if field.name == "timestamp":
             columns.append(_times(source, first, column))
         else:
-            # Not "safe", that is, unchecked: topics that are not UTF-8 are found when stored.
-            columns.append(_plain(column).cast(field.type, safe=False))
+            columns.append(column.cast(field.type))
     return pa.RecordBatch.from_arrays(columns, schema=message_schema())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,21 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from parquet_rows import ROWS, Row, in_file, names, pa, pq, series, stored, write
+from parquet_rows import ROWS, Row, in_file, names, pq, series, stored, write
 from strategies import TIMESTAMP_MAX, layouts, payload, timestamp, topic
-from support import Child, Layout, run_child
+from support import Child, Layout, run_child, topic_in_shard
 
 import topicdb
 from topicdb import parquet
 from topicdb.times import time_us
+
+LOCK_OF_SHARD_1 = """
+    import fcntl, sys
+    lock = open(sys.argv[1] + "/shards/0001.lock", "r+b")
+    fcntl.lockf(lock, fcntl.LOCK_EX)
+    print("locked")
+    input()
+"""
 
 
 class TestRoundTrip:
@@ -123,6 +130,48 @@ class TestRoundTrip:
                     assert reader.export_parquet(path, filter).messages == 99
                     assert max(time for _, time, _ in in_file(path)) == 99
 
+    def test_of_some_shards(self, tmp_path: Path) -> None:
+        rows = [(f"a/{i}", i, b"") for i in range(100)]
+        with topicdb.open(tmp_path / "db", shards=3) as db:
+            db.append(rows)
+        here = [row for row in rows if topicdb.shard_of(row[0], 3) == 1]
+        with topicdb.open(tmp_path / "db", only_shards=[1]) as db:
+            for filter in ("#", None):
+                path = tmp_path / f"{filter}.parquet"
+                db.export_parquet(path, filter)
+                assert sorted(in_file(path)) == sorted(here)
+            # Shards that nobody has open are opened for it.
+            assert db.import_parquet(write(tmp_path / "in.parquet", rows)).pending == []
+        with topicdb.open(tmp_path / "db") as db:
+            assert db.scan().count() == 200
+
+    @pytest.mark.parametrize("filter", ["#", None], ids=str)
+    def test_a_job_that_a_shard_has_yet_to_apply_is_left_out(
+        self, tmp_path: Path, filter: str | None
+    ) -> None:
+        path = tmp_path / "db"
+        before = [(f"a/{i}", i, b"before") for i in range(50)]
+        after = [(topic_in_shard(0, 2), 99, b"after")]
+        with topicdb.open(path, shards=2) as db:
+            db.append(before)
+        code = """
+            import sys, topicdb
+            from topicdb import jobs
+            path = sys.argv[1]
+            with jobs.StagedWriter(path, "j") as writer:
+                writer.append([(f"a/{i}", i, b"of the job") for i in range(50)])
+            with topicdb.open(path, only_shards=[0]):
+                print(jobs.commit(path, "j", [writer.staged], timeout=0.05).pending)
+        """
+        with Child(LOCK_OF_SHARD_1, path) as owner:
+            owner.expect("locked")
+            assert run_child(code, path) == "[1]\n"
+            with topicdb.open(path, only_shards=[0]) as db:
+                db.append(after)
+            with topicdb.open(path, mode="r") as reader:
+                reader.export_parquet(tmp_path / "out.parquet", filter)
+        assert sorted(in_file(tmp_path / "out.parquet")) == sorted(before + after)
+
     @pytest.mark.parametrize("filter", ["#", None], ids=str)
     def test_a_reader_keeps_what_is_dropped(self, tmp_path: Path, filter: str | None) -> None:
         path = tmp_path / "out.parquet"
@@ -170,8 +219,8 @@ class TestRoundTrip:
         value = random.Random(1).randbytes(1 << 20)
         rows = [("big", i, value) for i in range(100)] + [("big", 100, value * 70)]
         with topicdb.open(tmp_path / "db") as db, topicdb.open(tmp_path / "copy") as copy:
-            db.append(rows)
-            db.export_parquet(tmp_path / "own.parquet")
+            db.append(rows)  # one commit: the log gives it as a whole
+            db.export_parquet(tmp_path / "own.parquet", None)
             copy.import_parquet(tmp_path / "own.parquet")
             assert stored(copy, ["big"]) == series(rows)
         groups = pq.read_metadata(tmp_path / "own.parquet")
@@ -208,77 +257,6 @@ class TestRoundTrip:
         with db.map("own") as own:
             own["k"] = b"v"
         assert db.export_parquet(tmp_path / "out.parquet", None).messages == 0
-
-
-class TestOtherTools:
-    def test_far_times_and_types(self, tmp_path: Path, exported: Path) -> None:
-        duckdb = pytest.importorskip("duckdb")
-        pandas = pytest.importorskip("pandas")
-        found = duckdb.sql(
-            f"select topic, epoch_us(timestamp), value from '{exported}' "
-            "where isfinite(timestamp)"  # the last of all times stands for infinity there
-        ).fetchall()
-        finite = [row for row in ROWS if row[1] != TIMESTAMP_MAX]
-        assert sorted(found) == sorted(finite)
-        frame = pandas.read_parquet(exported)
-        assert str(frame["timestamp"].dtype) == "datetime64[us, UTC]"
-        assert sorted(frame["timestamp"].astype("int64")) == sorted(row[1] for row in ROWS)
-        schema = pq.read_schema(exported)
-        assert [str(field.type) for field in schema] == [
-            "string",
-            "timestamp[us, tz=UTC]",
-            "binary",
-        ]
-        about = json.loads(schema.metadata[b"topicdb"])
-        assert about == {
-            "version": 1,
-            "filter": None,
-            "start": None,
-            "end": None,
-            "layout": "columnar",
-            "timestamp_bytes": 8,
-        }
-
-    @pytest.mark.parametrize(
-        "columns",
-        [
-            {"timestamp": pa.array([0, 1_000, TIMESTAMP_MAX])},
-            {"timestamp": pa.array([0, 1_000_000, 5_000], pa.timestamp("ns", "Europe/Berlin"))},
-            {"timestamp": pa.array([0, 1, 2], pa.timestamp("s", "UTC"))},
-            {"topic": pa.array(["a", "b", "a"], pa.large_string())},
-            {"topic": pa.array(["a", "b", "a"]).dictionary_encode()},
-            {"topic": pa.array(["a", "b", "a"], pa.string_view())},
-            {"value": pa.array(["a", "", "ü"])},
-            {"value": pa.array([b"a", b"", b"\xff"], pa.large_binary())},
-            {"value": pa.array([b"a", b"", b"\xff"], pa.binary_view())},
-            {"value": pa.array([b"a", b"", b"a"]).dictionary_encode()},
-            {"serial": pa.array([7, 8, 9])},
-        ],
-        ids=lambda columns: ",".join(f"{k} {v.type}" for k, v in columns.items()),
-    )
-    def test_foreign_columns(self, tmp_path: Path, columns: dict[str, Any]) -> None:
-        rows: list[Row] = [("a", 1, b"x"), ("b", 2, b"y"), ("a", 3, b"z")]
-        path = write(tmp_path / "foreign.parquet", rows, **columns)
-        topics = columns["topic"].to_pylist() if "topic" in columns else ["a", "b", "a"]
-        times = [1, 2, 3]
-        if "timestamp" in columns:
-            utc = columns["timestamp"].cast(pa.timestamp("us", "UTC"))
-            times = utc.cast(pa.int64()).to_pylist()
-        values = columns["value"].to_pylist() if "value" in columns else [b"x", b"y", b"z"]
-        values = [v.encode() if isinstance(v, str) else v for v in values]
-        with topicdb.open(tmp_path / "db") as db:
-            assert db.import_parquet(path).messages == 3
-            assert stored(db, "ab") == series(zip(topics, times, values, strict=True))
-
-    def test_times_of_hive_and_older_sparks(self, tmp_path: Path) -> None:
-        table = pa.table(
-            {"topic": ["a"], "timestamp": pa.array([17], pa.timestamp("us")), "value": [b"x"]}
-        )
-        path = tmp_path / "int96.parquet"
-        pq.write_table(table, path, use_deprecated_int96_timestamps=True)
-        with topicdb.open(tmp_path / "db") as db:
-            db.import_parquet(path)
-            assert db.scan().to_list() == [("a", 17, b"x")]
 
 
 class TestExportFails:

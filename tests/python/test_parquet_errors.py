@@ -77,9 +77,16 @@ class TestImportFails:
             db.import_parquet(path)
         assert db.scan().count() == 0
 
-    def test_topics_that_are_not_utf_8(self, tmp_path: Path, db: topicdb.Database) -> None:
-        buffers = pa.array([b"a", b"\xff\xfe", b"c"]).buffers()
-        topics = pa.Array.from_buffers(pa.string(), 3, buffers)
+    @pytest.mark.parametrize("kind", ["string", "large_string", "dictionary"])
+    def test_topics_that_are_not_utf_8(
+        self, tmp_path: Path, db: topicdb.Database, kind: str
+    ) -> None:
+        wide = kind == "large_string"
+        bytes_ = pa.array([b"a", b"\xff\xfe", b"c"], pa.large_binary() if wide else pa.binary())
+        text = pa.large_string() if wide else pa.string()
+        topics = pa.Array.from_buffers(text, 3, bytes_.buffers())
+        if kind == "dictionary":
+            topics = topics.dictionary_encode()
         path = write(tmp_path / "in.parquet", self.GOOD, topic=topics)
         with pytest.raises(topicdb.TopicError, match=r"row 1: column 'topic': .*UTF-8"):
             db.import_parquet(path)
