@@ -236,6 +236,21 @@ class TestRoundTrip:
                 for piece in pieces
             )
 
+    @pytest.mark.parametrize("filter", ["#", None], ids=str)
+    def test_of_a_state_in_two_generations_the_newer_stays(
+        self, tmp_path: Path, filter: str | None
+    ) -> None:
+        with (
+            topicdb.open(tmp_path / "db", layout="skipstream") as db,
+            topicdb.open(tmp_path / "copy", layout="skipstream") as copy,
+        ):
+            for value in (b"old", b"new"):
+                db.append([("a", 7, value)])
+                db.rotate()
+            assert db.export_parquet(tmp_path / "out.parquet", filter).messages == 2
+            copy.import_parquet(tmp_path / "out.parquet")
+            assert copy.scan().to_list() == [("a", 7, b"new")]
+
     def test_progress(self, tmp_path: Path, db: topicdb.Database) -> None:
         rows = [(f"a/{i % 10}", i, b"") for i in range(200_000)]
         db.append(rows)
@@ -433,7 +448,15 @@ class TestRepeated:
         monkeypatch.setattr(parquet, "_STATE_BYTES_MAX", 100_000)
         rows = [("key", i // 70_000, b"%d" % i) for i in range(140_000)]
         path = write(tmp_path / "in.parquet", rows)
+
+        def fail(rows: int, total: int | None) -> None:
+            if rows == total:
+                raise ZeroDivisionError
+
         with topicdb.open(tmp_path / "db", layout="skipstream") as db:
+            with pytest.raises(ZeroDivisionError):
+                db.import_parquet(path, progress=fail)
+            assert names(tmp_path / "db" / "jobs") == []
             assert not db.import_parquet(path).repeated
             assert db.scan().to_list() == [("key", 0, b"69999"), ("key", 1, b"139999")]
             assert len(topicdb.jobs.applied(db)) > 1

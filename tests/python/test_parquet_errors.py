@@ -175,9 +175,15 @@ class TestImportFails:
         Path(done.files[-1]).unlink()
         with pytest.raises(FileNotFoundError, match="part-00003-of-00004"):
             db.import_parquet(tmp_path / "out")
-        (tmp_path / "out" / "_SUCCESS").touch()
-        (tmp_path / "out" / ".hidden.parquet").touch()
         assert db.import_parquet(done.files[:3]).messages == 9
+
+    def test_what_in_a_directory_is_no_part(self, tmp_path: Path, db: topicdb.Database) -> None:
+        db.append(self.GOOD)
+        out = tmp_path / "out"
+        db.export_parquet(out)
+        for name in ("_SUCCESS", ".hidden.parquet", "_metadata.parquet", "notes.txt"):
+            (out / name).touch()
+        assert db.import_parquet(out).messages == 3
 
     def test_handles_that_do_not_write(self, tmp_path: Path, exported: Path) -> None:
         with topicdb.open(tmp_path / "db", quota_bytes=1) as db:
