@@ -16,6 +16,7 @@ from topicdb.closing import Closing
 from topicdb.completions import Completer
 from topicdb.lifecycle import Lifecycle
 from topicdb.map import RAW, Codec, Map
+from topicdb.parquet import ParquetFiles
 from topicdb.scan import BATCH_BYTES_MAX, Scan
 from topicdb.snapshots import Snapshots
 from topicdb.tail import Tail
@@ -63,7 +64,7 @@ def _filters(filter: Filters) -> list[str] | None:
     return filters
 
 
-class Database(Lifecycle, Snapshots, Verifying, Closing):
+class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Closing):
     """An open database. Made by ``topicdb.open``; safe to use from many threads."""
 
     def __init__(self, core: _core.Database, quota_bytes: int = 0) -> None:

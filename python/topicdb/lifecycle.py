@@ -135,7 +135,7 @@ class Lifecycle:
 
         A part of ``maintain``: a slab goes when its generation ended longer ago than that age.
         """
-        return self._core.expire(now_us() if now is None else time_us(now, what="now"))
+        return self._core.expire(_now_us(now))
 
     def maintain(self, now: TimeLike | None = None) -> Maintained:
         """Does at once what happens every ``maintenance_interval``, as if it were ``now``.
@@ -144,9 +144,7 @@ class Lifecycle:
         the quota; then drops slabs that are older than their class keeps, and the oldest of a class
         with too many bytes, or of all while the files take more than ``quota_trim`` of the quota.
         """
-        rotated, dropped = self._core.maintain(
-            now_us() if now is None else time_us(now, what="now")
-        )
+        rotated, dropped = self._core.maintain(_now_us(now))
         return Maintained(rotated, [Dropped(*item) for item in dropped])
 
     def trim(
@@ -175,7 +173,7 @@ class Lifecycle:
 
     def forecast(self, now: TimeLike | None = None) -> Forecast:
         """How fast the files grow, and when the quota will be reached."""
-        at = now_us() if now is None else time_us(now, what="now")
+        at = _now_us(now)
         usage = self._core.usage()
         disk_bytes = sum(size for _, size in usage)
         oldest: dict[tuple[int, str], int] = {}
@@ -214,6 +212,10 @@ def _limits(filter: str, given: RetentionLike) -> tuple[int, int, int]:
         given.bytes or NO_LIMIT,
         NO_LIMIT if given.rotate is None else duration_us(given.rotate, what=f"{what}: rotate"),
     )
+
+
+def _now_us(now: TimeLike | None) -> int:
+    return now_us() if now is None else time_us(now, what="now")
 
 
 def _before_us(older_than: TimeLike | timedelta) -> int:

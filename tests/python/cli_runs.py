@@ -86,6 +86,13 @@ def error_in(result: Result, code: int = 1) -> str:
     return result.stderr.removeprefix(prefix).rstrip("\n")
 
 
+def usage_error(*arguments: object) -> str:
+    """What a run says that was used in a wrong way, without its box."""
+    result = run_here(*arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    return " ".join(result.stderr.replace("│", " ").split())
+
+
 @contextmanager
 def started(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
     """A run to talk with; killed at the end if it still goes."""

@@ -81,3 +81,15 @@ def sharded_db(db_path: Path, layout: Layout) -> Iterator[topicdb.Database]:
     """An empty database with three shards, in each layout."""
     with topicdb.open(db_path, shards=3, layout=layout) as database:
         yield database
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> Path:
+    """A Parquet file with the messages ``parquet_rows.ROWS``."""
+    from parquet_rows import ROWS  # skips the test where there is no pyarrow
+
+    path = tmp_path / "rows.parquet"
+    with topicdb.open(tmp_path / "source.db") as db:
+        db.append(ROWS)
+        db.export_parquet(path, None)
+    return path

@@ -83,6 +83,16 @@ def test_the_report_compares_every_peer(tmp_path: Path) -> None:
     assert any(line.startswith("| P1 append tuples, metrics | ") for line in table)
 
 
+def test_the_parquet_bench_writes_what_it_read() -> None:
+    command = [sys.executable, str(BENCH / "python" / "parquet_bench.py")]
+    done = subprocess.run(
+        [*command, "--rows", "4000", "--rounds", "1"], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("4,000 messages of metrics, seed ")
+    assert done.stdout.count("ratio") == 2
+
+
 def spark_bench(place: Path, parts: str) -> dict[str, Any]:
     """What it measured, small; it refuses itself to go on when two sides differ."""
     result = place / "result.json"

@@ -11,12 +11,23 @@ import typer
 
 import topicdb
 from topicdb import _core, jobs
-from topicdb.cli import output, queue, report
+from topicdb.cli import lifecycle, output, parquet, queue, report
 from topicdb.cli.errors import EXIT_INTERRUPTED, ErrorGroup
 from topicdb.cli.ingest import Counts, Source, Target
 from topicdb.cli.ingest import ingest as run_ingest
 from topicdb.cli.mapping import WHOLE_ROW, Mapping, TimeUnit, TopicTemplate
-from topicdb.cli.options import DurabilityChoice, OnError
+from topicdb.cli.options import (
+    DurabilityChoice,
+    EndOption,
+    FilterArgument,
+    JsonOption,
+    OnError,
+    PathArgument,
+    ShardsOption,
+    StartOption,
+    StructureOption,
+    time_of,
+)
 from topicdb.cli.records import Format, format_of
 
 app = typer.Typer(
@@ -28,12 +39,6 @@ app = typer.Typer(
 )
 
 app.add_typer(queue.app, name="queue")
-
-PathArgument = Annotated[str, typer.Argument(help="Directory of the database.")]
-FilterArgument = Annotated[str, typer.Argument(help="Topic filter, such as 'metrics/+/cpu'.")]
-_TIME = "ISO 8601 with a zone, microseconds since 1970, or relative: -24h."
-StartOption = Annotated[str | None, typer.Option(help=f"First timestamp. {_TIME}")]
-EndOption = Annotated[str | None, typer.Option(help=f"Timestamp to stop before. {_TIME}")]
 
 
 def run() -> int:
@@ -116,17 +121,15 @@ def ingest(
     on_error: Annotated[
         OnError, typer.Option(help="At a line that makes no message: stop, or skip and count it.")
     ] = OnError.STOP,
-    shards: Annotated[int | None, typer.Option(help="Shards of a new database (else 1).")] = None,
-    structure: Annotated[
-        list[str] | None,
-        typer.Option(help="Structure hint of a new database: 'metrics/+/cpu/#'. May be repeated."),
-    ] = None,
+    shards: ShardsOption = None,
+    structure: StructureOption = None,
 ) -> None:
     """Store messages from JSON lines or CSV. Creates the database if there is none."""
     chosen_format = format or format_of(file)
     if chosen_format is None:
         raise typer.BadParameter(
             f"{file}: the extension tells no format; give --format json or csv"
+            " (Parquet files: topicdb import)"
         )
     if encoding is not None and value == WHOLE_ROW:
         raise typer.BadParameter("--encoding goes with --value COLUMN")
@@ -178,7 +181,7 @@ def scan(
     if to is not None and to.suffix != ".parquet":
         raise typer.BadParameter(f"{to}: the name must end with .parquet", param_hint="--to")
     with topicdb.open(path, mode="r") as database:
-        found = database.scan(filter, start=_time(start), end=_time(end), order=order.value)
+        found = database.scan(filter, start=time_of(start), end=time_of(end), order=order.value)
         if to is not None:
             print(f"wrote {output.write_parquet(found, to, limit):,} messages to {to}")
         else:
@@ -195,7 +198,7 @@ def streams(
 ) -> None:
     """List the streams that may hold messages for FILTER."""
     with topicdb.open(path, mode="r") as database:
-        report.print_streams(database.streams(filter, start=_time(start), end=_time(end)))
+        report.print_streams(database.streams(filter, start=time_of(start), end=time_of(end)))
 
 
 @app.command()
@@ -223,7 +226,7 @@ def structures(
 @app.command()
 def stats(
     path: PathArgument,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show counts, sizes and the state of each shard."""
     with topicdb.open(path, mode="r") as database:
@@ -235,6 +238,10 @@ def stats(
             report.print_stats(figures)
 
 
-def _time(text: str | None) -> str | int | None:
-    """An option's time: digits are microseconds, anything else is for ``topicdb.time_us``."""
-    return int(text) if text is not None and text.isascii() and text.isdigit() else text
+app.command("export")(parquet.export)
+app.command("import")(parquet.import_files)
+app.command()(lifecycle.retention)
+app.command()(lifecycle.usage)
+app.command()(lifecycle.plan)
+app.command()(lifecycle.trim)
+app.command()(lifecycle.rotate)

@@ -53,7 +53,7 @@ class ErrorGroup(TyperGroup):
         except topicdb.LockedError as error:
             _report(f"error: {message_of(error)}", debug)
             raise typer.Exit(EXIT_LOCKED) from None
-        except (topicdb.Error, UserError, OSError, ValueError) as error:
+        except (topicdb.Error, UserError, OSError, ValueError, ModuleNotFoundError) as error:
             _report(f"error: {message_of(error)}", debug)
             raise typer.Exit(EXIT_ERROR) from None
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import topicdb
-from topicdb import _core
 from topicdb.cli.errors import UserError
 from topicdb.cli.progress import Meter
 from topicdb.scan import BATCH_BYTES_MAX, BATCH_ROWS
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 _VALUE_CHARACTERS_MAX = 200
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _PARQUET_ROWS = 100_000
-_PARQUET_BYTES = 64 << 20
+_PARQUET_BYTES = 16 << 20
 
 
 class Order(str, Enum):
@@ -117,22 +116,21 @@ def write_parquet(scan: topicdb.Scan, path: Path, limit: int | None) -> int:
     """
     try:
         import pyarrow as pa
-        import pyarrow.parquet as pq
     except ModuleNotFoundError:
         raise UserError('--to needs pyarrow; run: pip install "topicdb[cli]"') from None
-    written = 0
-    schema = pa.schema(_core.arrow_schema())
-    with (
-        _replacing(path) as part,
-        pq.ParquetWriter(part, schema, compression="zstd") as writer,
-        Meter() as meter,
-    ):
-        for batch, count in _limited(scan, limit, _PARQUET_ROWS, _PARQUET_BYTES):
-            rows: pa.RecordBatch = pa.record_batch(batch)
-            writer.write_batch(rows.slice(0, count))
-            written += count
+    from topicdb import parquet_write
+
+    def tables(meter: Meter) -> Iterator[pa.Table]:
+        written = 0
+        found = _limited(scan, limit, _PARQUET_ROWS, _PARQUET_BYTES)
+        batches = (pa.record_batch(batch).slice(0, count) for batch, count in found)
+        for table in parquet_write.row_groups(batches):
+            yield table
+            written += table.num_rows
             meter.update(written)
-    return written
+
+    with _replacing(path) as part, Meter() as meter:
+        return parquet_write.write_file(part, tables(meter), None)
 
 
 def _limited(

@@ -6,16 +6,30 @@ import sys
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+)
 from rich.text import Text
 
 
 class Meter:
-    """Shows bytes (of ``total_bytes``, if known) and messages while work goes on."""
+    """Shows bytes (of ``total_bytes``, if known) and messages while work goes on.
 
-    def __init__(self, total_bytes: int | None = None) -> None:
+    ``of_messages``: shows the part of the messages that is done; for ``advance``.
+    """
+
+    def __init__(self, total_bytes: int | None = None, *, of_messages: bool = False) -> None:
         console = Console(stderr=True, markup=False, highlight=False)
-        columns = (BarColumn(), DownloadColumn()) if total_bytes is not None else (SpinnerColumn(),)
+        columns: tuple[ProgressColumn, ...] = (SpinnerColumn(),)
+        if total_bytes is not None:
+            columns = (BarColumn(), DownloadColumn())
+        elif of_messages:
+            columns = (BarColumn(),)
         self._progress = Progress(
             *columns,
             TextColumn("{task.fields[messages]:,} messages"),
@@ -28,6 +42,10 @@ class Meter:
     def update(self, messages: int, bytes_done: int = 0) -> None:
         """Sets the figures."""
         self._progress.update(self._task, completed=bytes_done, messages=messages)
+
+    def advance(self, messages: int, total: int | None) -> None:
+        """Sets how many of all messages are done: what ``topicdb.parquet`` calls."""
+        self._progress.update(self._task, completed=messages, total=total, messages=messages)
 
     def note(self, text: str) -> None:
         """A line on stderr, above the bar if one is shown."""

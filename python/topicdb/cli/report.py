@@ -35,7 +35,7 @@ def print_info(database: topicdb.Database) -> None:
     facts = {"path": database.path, **_schema_facts(database.schema), **_slab_totals(slabs)}
     facts["on disk"] = decimal(database.stats()["disk_bytes"])
     out = console()
-    out.print(_facts_table(facts))
+    out.print(facts_table(facts))
     out.print()
     out.print(_slab_table(slabs))
 
@@ -51,8 +51,8 @@ def print_queue(path: str, queue: QueueInfo) -> None:
     if queue.format == "topicdb":
         facts["closed"] = "yes" if queue.closed else "no: in use, or killed"
     out = console()
-    out.print(_facts_table(facts))
-    segments = _table("segment>", "first item>", "items>", "bytes>", "sealed")
+    out.print(facts_table(facts))
+    segments = table("segment>", "first item>", "items>", "bytes>", "sealed")
     for segment in queue.segments:
         segments.add_row(
             str(segment.number),
@@ -61,7 +61,7 @@ def print_queue(path: str, queue: QueueInfo) -> None:
             str(segment.bytes),
             "yes" if segment.sealed else "no",
         )
-    cursors = _table("cursor", "acknowledged before>", "next item>", "popped, not acknowledged>")
+    cursors = table("cursor", "acknowledged before>", "next item>", "popped, not acknowledged>")
     for cursor in queue.cursors:
         cursors.add_row(
             cursor.name,
@@ -69,28 +69,28 @@ def print_queue(path: str, queue: QueueInfo) -> None:
             str(cursor.next_sequence),
             str(cursor.unacknowledged),
         )
-    for table in (segments, cursors):
+    for rows in (segments, cursors):
         out.print()
-        out.print(table)
+        out.print(rows)
 
 
 def print_streams(streams: Sequence[topicdb.Stream]) -> None:
     """A row for each stream."""
-    table = _table("shard>", "class", "generation>", "stream>", "structure")
+    rows = table("shard>", "class", "generation>", "stream>", "structure")
     for stream in streams:
-        table.add_row(
+        rows.add_row(
             str(stream.shard),
             printable(stream.retention_class),
             str(stream.generation),
             str(stream.id),
             printable(stream.structure),
         )
-    console().print(table)
+    console().print(rows)
 
 
 def print_jobs(applied: Sequence[Applied]) -> None:
     """A row for each sequence, or job without one, and shard."""
-    table = _table(
+    rows = table(
         "job", "number>", "shard>", "first serial>", "last serial>", "messages>", "malformed>", "at"
     )
     for job in sorted(applied, key=lambda job: (job.applied_at, job.sequence, job.shard)):
@@ -102,10 +102,10 @@ def print_jobs(applied: Sequence[Applied]) -> None:
             job.messages,
             job.malformed,
         )
-        table.add_row(
+        rows.add_row(
             printable(job.sequence), *(str(number) for number in numbers), time_text(job.applied_at)
         )
-    console().print(table)
+    console().print(rows)
 
 
 def print_stats(stats: Mapping[str, Any]) -> None:
@@ -116,13 +116,13 @@ def print_stats(stats: Mapping[str, Any]) -> None:
     totals = {name: _figure(name, value) for name, value in stats.items() if name not in beside}
     # What reads did is for --json: a table within a table helps nobody.
     columns = [name for name in shards[0] if name != "reads"] if shards else []
-    table = _table(*(f"{column}>" for column in columns))
+    rows = table(*(f"{column}>" for column in columns))
     for shard in shards:
-        table.add_row(*(_figure(column, shard[column]) for column in columns))
+        rows.add_row(*(_figure(column, shard[column]) for column in columns))
     out = console()
-    out.print(_facts_table(totals))
+    out.print(facts_table(totals))
     out.print()
-    out.print(table)
+    out.print(rows)
 
 
 @dataclass
@@ -223,13 +223,16 @@ def _schema_facts(schema: Mapping[str, Any]) -> dict[str, str]:
 
 def _schema_value(value: Any) -> str:
     if isinstance(value, Mapping):  # retention: filter to µs
-        return ", ".join(f"{printable(name)}: {_age(age)}" for name, age in value.items()) or "-"
+        return (
+            ", ".join(f"{printable(name)}: {age_text(age)}" for name, age in value.items()) or "-"
+        )
     if isinstance(value, (list, tuple)):
         return ", ".join(_schema_value(item) for item in value) or "-"
     return printable(str(value))
 
 
-def _age(microseconds: int | None) -> str:
+def age_text(microseconds: int | None) -> str:
+    """``7d``, in the largest unit that divides it; None: kept."""
     if microseconds is None:
         return "kept"
     return next(
@@ -245,13 +248,13 @@ def _slab_totals(slabs: Sequence[topicdb.Slab]) -> dict[str, str]:
         "messages": f"{sum(slab.messages for slab in slabs):,}",
         "topics and values": decimal(sum(slab.bytes for slab in slabs)),
         "streams": f"{sum(slab.streams for slab in slabs):,}",
-        "first message": _time_or_dash(min(first, default=None)),
-        "last message": _time_or_dash(max(last, default=None)),
+        "first message": time_or_dash(min(first, default=None)),
+        "last message": time_or_dash(max(last, default=None)),
     }
 
 
 def _slab_table(slabs: Sequence[topicdb.Slab]) -> Table:
-    table = _table(
+    rows = table(
         "shard>",
         "class",
         "generation>",
@@ -263,7 +266,7 @@ def _slab_table(slabs: Sequence[topicdb.Slab]) -> Table:
         "last",
     )
     for slab in slabs:
-        table.add_row(
+        rows.add_row(
             str(slab.shard),
             printable(slab.retention_class),
             str(slab.generation),
@@ -271,30 +274,31 @@ def _slab_table(slabs: Sequence[topicdb.Slab]) -> Table:
             f"{slab.messages:,}",
             f"{slab.bytes:,}",
             f"{slab.streams:,}",
-            _time_or_dash(slab.first_timestamp),
-            _time_or_dash(slab.last_timestamp),
+            time_or_dash(slab.first_timestamp),
+            time_or_dash(slab.last_timestamp),
         )
-    return table
+    return rows
 
 
-def _facts_table(facts: Mapping[str, str]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+def facts_table(facts: Mapping[str, str]) -> Table:
+    """A line for each fact: its name and what it is."""
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(no_wrap=True)
+    rows.add_column(overflow="fold")
     for name, value in facts.items():
-        table.add_row(name, value)
-    return table
+        rows.add_row(name, value)
+    return rows
 
 
-def _table(*columns: str) -> Table:
+def table(*columns: str) -> Table:
     """A plain table; a name that ends with ``>`` is a column of figures."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    rows = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         figures = column.endswith(">")
-        table.add_column(
+        rows.add_column(
             column.removesuffix(">"), justify="right" if figures else "left", overflow="fold"
         )
-    return table
+    return rows
 
 
 def _figure(name: str, value: int | str) -> str:
@@ -305,5 +309,6 @@ def _figure(name: str, value: int | str) -> str:
     return f"{value:,}"
 
 
-def _time_or_dash(timestamp: int | None) -> str:
+def time_or_dash(timestamp: int | None) -> str:
+    """As ``time_text``; a dash for None."""
     return "-" if timestamp is None else time_text(timestamp)

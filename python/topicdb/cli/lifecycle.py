@@ -1,0 +1,351 @@
+"""The life of the data: ``retention``, ``usage``, ``plan``, ``trim``, ``rotate``.
+
+What changes a database opens it without maintenance: nothing goes but what was asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import timedelta
+from enum import Enum
+from typing import Annotated, Any
+
+import typer
+from rich.filesize import decimal
+from rich.table import Table
+
+import topicdb
+from topicdb import _core, planning
+from topicdb.cli.errors import UserError
+from topicdb.cli.options import JsonOption, PathArgument, time_of
+from topicdb.cli.output import printable
+from topicdb.cli.report import age_text, console, facts_table, table, time_or_dash
+from topicdb.lifecycle import Forecast, Retention, Trimmed, Usage
+from topicdb.times import duration_us, is_duration
+
+_KEEP = "keep"
+_ROTATE = "rotate:"
+
+
+class Grouping(str, Enum):
+    """As ``by`` of ``Database.usage``."""
+
+    CLASS = "class"
+    GENERATION = "generation"
+
+
+def retention(
+    path: PathArgument,
+    set: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILTER=LIMITS",
+            help="A class: 'alarm/#=365d', 'debug/#=1h,10GiB,rotate:10m' or 'state/#=keep'. Repeat "
+            "it for each, in the order they are tried: these replace all.",
+        ),
+    ] = None,
+    keep_all: Annotated[
+        bool, typer.Option("--keep-all", help="No classes any more: what comes is kept.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the retention classes, or replace them with --set."""
+    if set and keep_all:
+        raise typer.BadParameter("give --set or --keep-all, not both")
+    if set or keep_all:
+        classes = _classes(set or [])
+        with _writing(path) as database:
+            database.set_retention(classes)
+            found = database.retention
+    else:
+        with topicdb.open(path, mode="r") as database:
+            found = database.retention
+    if as_json:
+        _print_json({"retention": [_retention_json(name, one) for name, one in found.items()]})
+    else:
+        console().print(_retention_table(found))
+
+
+def usage(
+    path: PathArgument,
+    by: Annotated[Grouping, typer.Option(help="A row for each class, or generation of it.")] = (
+        Grouping.CLASS
+    ),
+    quota: Annotated[
+        str | None, typer.Option(help="Also when this much is reached: 1250GB.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what is stored, by retention class, and how fast it grows."""
+    quota_bytes = None if quota is None else planning.size_bytes(quota, what="--quota")
+    with topicdb.open(path, mode="r", quota_bytes=quota_bytes) as database:
+        found, forecast = database.usage(by=by.value), database.forecast()
+    if as_json:
+        _print_json({"usage": [asdict(one) for one in found], **asdict(forecast)})
+        return
+    out = console()
+    out.print(facts_table(_forecast_facts(forecast)))
+    out.print()
+    out.print(_usage_table(found, by))
+
+
+def plan(
+    age: Annotated[str, typer.Option(help="How long messages are kept: 7d.")],
+    per_day: Annotated[
+        str | None, typer.Option(help="Bytes on disk that come in a day: 125000MB.")
+    ] = None,
+    rate: Annotated[float | None, typer.Option(help="Messages a second; with --size.")] = None,
+    size: Annotated[
+        str | None, typer.Option(help="Bytes of a message, topic and value; with --rate.")
+    ] = None,
+    disk_factor: Annotated[
+        float, typer.Option(help="Bytes on disk for each byte of a message; with --rate.")
+    ] = 1.0,
+    db: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Takes what comes in a day from a database.")
+    ] = None,
+    rotate: Annotated[
+        str | None,
+        typer.Option(help="How long a generation lasts; else a day, or an eighth of the age."),
+    ] = None,
+    spare: Annotated[float, typer.Option(help="Generations of room beside the age.")] = (
+        planning.SPARE_CYCLES
+    ),
+    fill: Annotated[float, typer.Option(help="Part of the quota that the log may take.")] = (
+        planning.FILL
+    ),
+    trim_share: Annotated[
+        float, typer.Option(help="Part of the quota from which on the oldest go.")
+    ] = planning.QUOTA_TRIM,
+    as_json: JsonOption = False,
+) -> None:
+    """Work out the disk that a retention takes, and a quota for it."""
+    found = planning.plan(
+        _bytes_per_day(per_day, rate, size, disk_factor, db),
+        age,
+        rotate=rotate,
+        spare_cycles=spare,
+        fill=fill,
+        quota_trim=trim_share,
+    )
+    if as_json:
+        kept = _retention_json("#", found.retention)
+        _print_json({**asdict(found), "retention": kept})
+    else:
+        _print_plan(found)
+
+
+def trim(
+    path: PathArgument,
+    older_than: Annotated[
+        str, typer.Option(help="An age (30d), or a time: ISO 8601 with a zone, or microseconds.")
+    ],
+    filter: Annotated[
+        str | None, typer.Option(help="Only topics that match; by default all but those with $.")
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do it. Otherwise it only says what would go.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove messages with older timestamps; without --yes, say what would go."""
+    before = time_of(older_than)
+    assert before is not None
+    with _writing(path) as database:
+        trimmed = database.trim(before, filter, dry_run=not yes)
+    if as_json:
+        slabs = [_slab_json(slab) for slab in trimmed.slabs]
+        _print_json({"done": yes, "slabs": slabs, "messages": trimmed.messages})
+    else:
+        _print_trimmed(trimmed, done=yes)
+
+
+def rotate(
+    path: PathArgument,
+    retention_class: Annotated[
+        str | None, typer.Option("--class", metavar="FILTER", help="Only this retention class.")
+    ] = None,
+) -> None:
+    """Start new generations: what is stored is read-only from then on."""
+    with _writing(path) as database:
+        database.rotate(retention_class)
+        current = [
+            slab
+            for slab in database.slabs()
+            if not slab.read_only and retention_class in (None, slab.retention_class)
+        ]
+    for slab in current:
+        name = printable(slab.retention_class)
+        print(f"shard {slab.shard}, class {name}: generation {slab.generation}")
+
+
+def _writing(path: str) -> topicdb.Database:
+    _core.read_schema(path)  # NotFoundError: it is not to be made here
+    return topicdb.open(path, maintenance_interval=None)
+
+
+def _print_json(found: Mapping[str, Any]) -> None:
+    json.dump(found, sys.stdout, ensure_ascii=False)
+    sys.stdout.write("\n")
+
+
+def _classes(texts: list[str]) -> dict[str, Retention]:
+    classes: dict[str, Retention] = {}
+    for text in texts:
+        filter, mark, limits = text.rpartition("=")  # limits have none, a filter may
+        if not mark or not filter or not limits:
+            raise typer.BadParameter(
+                f"{text!r}: expected FILTER=LIMITS, such as 'alarm/#=365d'", param_hint="--set"
+            )
+        if filter in classes:
+            raise typer.BadParameter(f"{filter!r} is given twice", param_hint="--set")
+        classes[filter] = _limits(limits, f"--set {filter}")
+    return classes
+
+
+def _limits(text: str, what: str) -> Retention:
+    """``1h,10GiB,rotate:10m``, in any order, each at most once; or ``keep``."""
+    given: dict[str, Any] = {}
+    for part in [] if text == _KEEP else text.split(","):
+        name: str
+        value: str | int
+        if part.startswith(_ROTATE):
+            name, value = "rotate", part.removeprefix(_ROTATE)
+        elif is_duration(part):
+            name, value = "age", part
+        else:
+            name, value = "bytes", planning.size_bytes(part, what=what)
+        if name in given:
+            raise UserError(f"{what}: {name} is given twice in {text!r}")
+        given[name] = value
+    return Retention(**given)
+
+
+def _age_us(age: str | timedelta | None) -> int | None:
+    return None if age is None else duration_us(age)
+
+
+def _retention_json(filter: str, one: Retention) -> dict[str, Any]:
+    return {
+        "filter": filter,
+        "age_us": _age_us(one.age),
+        "bytes": one.bytes,
+        "rotate_us": _age_us(one.rotate),
+    }
+
+
+def _retention_table(classes: Mapping[str, Retention]) -> Table:
+    rows = table("class", "age>", "bytes>", "rotates after>")
+    for name, one in classes.items():
+        size = "-" if one.bytes is None else f"{one.bytes:,}"
+        rows.add_row(printable(name), age_text(_age_us(one.age)), size, _rotation_text(one))
+    return rows
+
+
+def _rotation_text(one: Retention) -> str:
+    age_us = _age_us(one.age)
+    if one.rotate is None and age_us is not None:
+        return age_text(max(age_us // planning.ROTATIONS, 1))
+    return "-" if one.rotate is None else age_text(_age_us(one.rotate))
+
+
+def _forecast_facts(forecast: Forecast) -> dict[str, str]:
+    facts = {
+        "on disk": decimal(forecast.disk_bytes),
+        "a day": decimal(round(forecast.bytes_per_day)),
+    }
+    if forecast.days_left is not None:
+        facts["days to the quota"] = f"{forecast.days_left:,.1f}"
+    return facts
+
+
+def _usage_table(found: list[Usage], by: Grouping) -> Table:
+    with_generation = by is Grouping.GENERATION
+    columns = ["class", *(["generation>"] if with_generation else [])]
+    rows = table(*columns, "messages>", "bytes>", "on disk>", "first", "last")
+    for one in found:
+        rows.add_row(
+            printable(one.retention_class),
+            *([str(one.generation)] if with_generation else []),
+            f"{one.messages:,}",
+            f"{one.bytes:,}",
+            f"{one.disk_bytes:,}",
+            time_or_dash(one.first_timestamp),
+            time_or_dash(one.last_timestamp),
+        )
+    return rows
+
+
+def _bytes_per_day(
+    per_day: str | None, rate: float | None, size: str | None, disk_factor: float, db: str | None
+) -> float:
+    ways = (per_day is not None, rate is not None or size is not None, db is not None)
+    if sum(ways) != 1 or (rate is None) != (size is None):
+        raise typer.BadParameter("give --per-day, or --rate and --size, or --db")
+    if per_day is not None:
+        return planning.size_bytes(per_day, what="--per-day")
+    if rate is not None and size is not None:
+        message_bytes = planning.size_bytes(size, what="--size")
+        return planning.bytes_per_day(rate, message_bytes, disk_factor)
+    assert db is not None
+    with topicdb.open(db, mode="r") as database:
+        if not any(one.messages for one in database.usage()):
+            raise UserError(f"{db}: nothing is stored yet that could tell what comes in a day")
+        return database.forecast().bytes_per_day
+
+
+def _print_plan(found: planning.Plan) -> None:
+    age, rotates = (age_text(_age_us(one)) for one in (found.retention.age, found.retention.rotate))
+    facts = {
+        "a day": _bytes(round(found.bytes_per_day)),
+        "kept for": f"{age}, in up to {found.generations} generations of {rotates}",
+        "log": f"{_bytes(found.log_bytes)}, at most",
+        "quota": _bytes(found.quota_bytes),
+    }
+    if found.trim_bytes is not None:
+        facts["the oldest go from"] = (
+            f"{_bytes(found.trim_bytes)}, {found.reserve_days:.1f} days of messages above the log"
+        )
+    out = console()
+    out.print(facts_table(facts))
+    out.print()
+    out.print(f'retention={{"#": Retention("{age}", rotate="{rotates}")}},')
+    out.print(f"quota_bytes={found.quota_bytes:_}, quota_trim={found.quota_trim}")
+
+
+def _bytes(size: int) -> str:
+    return f"{size / 1_000_000:,.0f} MB" if size >= 10_000_000 else f"{size:,} bytes"
+
+
+def _print_trimmed(trimmed: Trimmed, *, done: bool) -> None:
+    went = "went" if done else "would go"
+    out = console()
+    if trimmed.slabs:
+        rows = table("shard>", "class", "generation>", "messages>", "first", "last")
+        for slab in trimmed.slabs:
+            rows.add_row(
+                str(slab.shard),
+                printable(slab.retention_class),
+                str(slab.generation),
+                f"{slab.messages:,}",
+                time_or_dash(slab.first_timestamp),
+                time_or_dash(slab.last_timestamp),
+            )
+        out.print(rows)
+    slabs = f"{len(trimmed.slabs):,} slab{'' if len(trimmed.slabs) == 1 else 's'}"
+    print(f"{slabs} and {trimmed.messages:,} messages of others {went}")
+    if not done:
+        print("nothing was removed: --yes does it")
+
+
+def _slab_json(slab: topicdb.Slab) -> dict[str, Any]:
+    return {
+        "shard": slab.shard,
+        "retention_class": slab.retention_class,
+        "generation": slab.generation,
+        "messages": slab.messages,
+        "bytes": slab.bytes,
+    }

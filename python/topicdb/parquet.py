@@ -1,0 +1,432 @@
+"""Parquet both ways: a part of a database as files that any tool reads, and back, nothing lost.
+
+The columns are ``topic`` (string), ``timestamp`` (timestamp[us, UTC]) and ``value`` (binary), none
+of them null. Needs the extra ``topicdb[arrow]``.
+
+>>> with topicdb.open("fleet.db") as db:                              # doctest: +SKIP
+...     db.export_parquet("june.parquet", start="2025-06-01T00:00:00Z", end="2025-07-01T00:00:00Z")
+>>> with topicdb.open("copy.db") as db:                               # doctest: +SKIP
+...     db.import_parquet("june.parquet")
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from topicdb import _core, jobs
+from topicdb._types import Slice
+from topicdb.times import TimeLike, time_range_us
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from topicdb.database import Database
+    from topicdb.parquet_read import Rows, Source
+    from topicdb.parquet_write import About
+
+ROWS_PER_FILE = 10_000_000
+# Of topics and values, while they are read; the scan's own memory is beside it.
+_SCAN_ROWS = 100_000
+_SCAN_BYTES = 16 << 20
+# With the layout skipstream a shard stores a job in one batch, of 1 GiB at most.
+_STATE_BYTES_MAX = 256 << 20
+
+Progress: TypeAlias = "Callable[[int, int | None], object]"
+"""Called now and then with the rows that are done, and how many there will be (None: unknown)."""
+PathLike: TypeAlias = "str | os.PathLike[str]"
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """``files`` that were written, their ``messages``, and their ``bytes`` on disk."""
+
+    files: list[str]
+    messages: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """``files`` that were read, their ``messages``, and their ``bytes`` on disk.
+
+    ``repeated``: the same was imported before, and nothing was done. ``pending``: shards that
+    another process has open and that do not show it yet; they will.
+    """
+
+    files: list[str]
+    messages: int
+    bytes: int
+    repeated: bool
+    pending: list[int]
+
+
+class ParquetFiles:
+    """The part of Database that writes and reads Parquet files."""
+
+    _core: _core.Database
+    _quota_bytes: int
+
+    def export_parquet(
+        self,
+        path: PathLike,
+        filter: str | Sequence[str] | None = "#",
+        *,
+        start: TimeLike | None = None,
+        end: TimeLike | None = None,
+        rows_per_file: int | None = None,
+        progress: Progress | None = None,
+    ) -> Exported:
+        """Writes messages, ``start`` <= timestamp < ``end``, to a file or a directory of files.
+
+        - ``path``: a file if it ends with ``.parquet``, else a directory. It appears when all is
+          written and on the disk; an export that fails or is interrupted leaves nothing.
+        - ``filter``: one; several, of which a topic has to match one; or None: every topic, those
+          that begin with ``$`` too (``#`` does not match them).
+        - ``rows_per_file``: of a directory, messages in a file at most (10,000,000).
+        - ``progress``: called after each group of rows with (messages written, about how many
+          there will be). To know that takes a look at the index of what is stored.
+
+        All of it is what was there when it began; but if ``filter`` is None or several, what is
+        deleted or dropped meanwhile through this handle may be missing. Messages of a topic with
+        equal timestamps keep their order. Memory is bounded, in that case by the largest commit.
+
+        ExistsError: there is something at ``path``. TopicError, ValueError: bad arguments.
+        ModuleNotFoundError: pyarrow is missing. OSError: the file system failed.
+        """
+        return _export(
+            cast("Database", self), Path(path), filter, start, end, rows_per_file, progress
+        )
+
+    def import_parquet(
+        self,
+        path: PathLike | Iterable[PathLike],
+        *,
+        repeat: bool = False,
+        progress: Progress | None = None,
+    ) -> Imported:
+        """Stores the messages of Parquet files: all of them, or none.
+
+        - ``path``: a file, a directory (its ``*.parquet``, by name), or several of them, in this
+          order. Of foreign files, the columns topic, timestamp (with a zone, or int64 µs) and value
+          (binary or string) are read.
+        - ``repeat``: stores them although the same files were imported before. Otherwise an import
+          that is repeated within a week, whatever the files are called now, does nothing.
+        - ``progress``: called after each batch with (rows read, rows in all).
+
+        Everything is checked and staged as a job (``topicdb.jobs``) before anything of it can be
+        seen; then it is there at once, durably. A process that is killed before leaves no message.
+        With the layout ``skipstream``, what exceeds 256 MiB comes in several such steps; to repeat
+        an import that was killed between them completes it. Memory is bounded.
+
+        ValueError, TopicError: a column is missing or has another type, or a row is no message;
+        file, column and row (from 0) are named. SchemaError: the file is of a database with
+        timestamps, this has none; or a newer TopicDB wrote it. CorruptionError: it is no Parquet
+        file, or damaged. QuotaError, ReadOnlyError, ModuleNotFoundError (pyarrow), OSError.
+        """
+        self._core.append_rows([], None)  # closed, or open for reading only?
+        self._check_quota()
+        database = cast("Database", self)
+        work = _Import(database.path, database.schema, _paths(path), repeat, progress)
+        return work.run({job.sequence for job in jobs.applied(database)}, self._check_quota)
+
+    def _check_quota(self) -> None:
+        if not self._quota_bytes:
+            return
+        used = self._core.stats()["disk_bytes"]
+        if used >= self._quota_bytes:
+            raise _core.QuotaError(
+                f"{self._core.path} has {used} bytes, its quota is {self._quota_bytes}: delete or "
+                "drop something, or raise quota_bytes"
+            )
+
+
+def import_into(
+    database_path: PathLike,
+    path: PathLike | Iterable[PathLike],
+    *,
+    repeat: bool = False,
+    progress: Progress | None = None,
+) -> Imported:
+    """As ``Database.import_parquet``, for a database that another process may have open.
+
+    That process shows the messages, and has no say: its ``quota_bytes`` is not asked for.
+    NotFoundError: no database is there.
+    """
+    from topicdb.opening import open  # that module needs this one
+
+    with open(database_path, mode="r") as database:
+        applied = {job.sequence for job in jobs.applied(database)}
+        work = _Import(database.path, database.schema, _paths(path), repeat, progress)
+    return work.run(applied, lambda: None)
+
+
+def schema_for(path: PathLike | Iterable[PathLike]) -> dict[str, Any]:
+    """Options of ``topicdb.open`` for a new database that is to have what these files hold.
+
+    That is the layout, and whether there are timestamps; foreign files are messages. Raises what
+    ``import_parquet`` raises before it looks at rows.
+    """
+    _require_pyarrow("import")
+    from topicdb import parquet_read as reading
+
+    origins = [source.about for source in reading.open_sources(_paths(path))]
+    if any(about is None or about.layout != "skipstream" for about in origins):
+        return {"layout": "columnar"}
+    widths = [about.timestamp_bytes for about in origins if about is not None]
+    return {"layout": "skipstream", "timestamp_bytes": max(widths)}
+
+
+def _paths(path: PathLike | Iterable[PathLike]) -> list[Path]:
+    if isinstance(path, (str, os.PathLike)):
+        return [Path(path)]
+    paths = [Path(one) for one in path]
+    if not paths:
+        raise ValueError("path: no file is given to import")
+    return paths
+
+
+def _require_pyarrow(what: str) -> None:
+    try:
+        import pyarrow  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f'{what} needs pyarrow; run: pip install "topicdb[arrow]"', name=error.name
+        ) from None
+
+
+def _export(
+    database: Database,
+    path: Path,
+    filter: str | Sequence[str] | None,
+    start: TimeLike | None,
+    end: TimeLike | None,
+    rows_per_file: int | None,
+    progress: Progress | None,
+) -> Exported:
+    _require_pyarrow("export_parquet")
+    from topicdb import parquet_write as writing
+
+    single = path.suffix == writing.SUFFIX
+    rows_max = ROWS_PER_FILE if rows_per_file is None else rows_per_file
+    if rows_max < 1:
+        raise ValueError(f"rows_per_file: expected at least 1, got {rows_max}")
+    if single and rows_per_file is not None:
+        raise ValueError(
+            f"rows_per_file: {path} is one file; a directory does not end with .parquet"
+        )
+    about = _about(database, filter, start, end)
+    with writing.appearing(path) as part:
+        tables = _counted(
+            writing.row_groups(_messages(database, about)), _estimate(database, about), progress
+        )
+        if single:
+            rows = writing.write_file(part, tables, about)
+        else:
+            rows = writing.write_directory(part, tables, about, rows_max)
+    files = [path] if single else sorted(path.iterdir())
+    return Exported([str(file) for file in files], rows, sum(file.stat().st_size for file in files))
+
+
+def _about(
+    database: Database,
+    filter: str | Sequence[str] | None,
+    start: TimeLike | None,
+    end: TimeLike | None,
+) -> About:
+    from topicdb.parquet_write import About
+
+    filters = filter if filter is None or isinstance(filter, str) else list(filter)
+    for text in [filters] if isinstance(filters, str) else filters or []:
+        _core.check_filter(text)
+    schema = database.schema
+    bounds = time_range_us(start, end)  # once: relative times move
+    return About(filters, *bounds, schema["layout"], schema["timestamp_bytes"])
+
+
+def _messages(database: Database, about: About) -> Iterator[pa.RecordBatch]:
+    """What is to be exported; messages of a topic with equal timestamps in their order."""
+    import pyarrow as pa
+
+    if isinstance(about.filter, str):
+        batches = database.scan(about.filter, start=about.start, end=about.end).batches(
+            _SCAN_ROWS, bytes_max=_SCAN_BYTES
+        )
+    elif about.layout == "columnar":
+        batches = _logged(database, about)
+    else:
+        batches = _states(database, about)
+    for batch in batches:
+        yield _within(pa.record_batch(batch), about)
+
+
+def _slices(database: Database, about: About) -> list[Slice]:
+    return database.slices(about.filter, start=about.start, end=about.end)
+
+
+def _logged(database: Database, about: About) -> Iterator[_core.Batch]:
+    """In the order of commits, up to now: slices have no order, and a scan takes one filter."""
+    for shard, after, until in _commits(_slices(database, about)):
+        # Of the other shards nothing.
+        ends = dict.fromkeys(range(database.schema["shards"]), 0) | {shard: until}
+        with database.tail(about.filter, after={shard: after}, until=ends) as tail:
+            yield from tail.batches(_SCAN_ROWS, bytes_max=_SCAN_BYTES)
+
+
+def _commits(slices: Iterable[Slice]) -> Iterator[tuple[int, int, int]]:
+    """Shard, after, until: the runs of commits that slices are of, each once."""
+    shard, first, last = -1, 0, 0
+    for one in sorted(slices, key=lambda one: (one.shard, one.after)):
+        if one.shard == shard and one.after <= last:
+            last = max(last, one.until)
+            continue
+        if shard >= 0:
+            yield shard, first, last
+        shard, first, last = one.shard, one.after, one.until
+    if shard >= 0:
+        yield shard, first, last
+
+
+def _states(database: Database, about: About) -> Iterator[_core.Batch]:
+    """Of layout skipstream: a topic and time once in a generation, the newest generation last."""
+    by_generation: dict[int, list[Slice]] = {}
+    for one in _slices(database, about):
+        by_generation.setdefault(one.generation, []).append(one)
+    for _, slices in sorted(by_generation.items()):
+        scan = database.scan_slices(slices, about.filter)
+        yield from scan.batches(_SCAN_ROWS, bytes_max=_SCAN_BYTES)
+
+
+def _within(batch: pa.RecordBatch, about: About) -> pa.RecordBatch:
+    """What is in the range of times: the log of commits does not know of it."""
+    if isinstance(about.filter, str) or about.start is about.end is None:
+        return batch
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    times = batch.column("timestamp").cast(pa.int64())
+    wanted = pc.greater_equal(times, about.start or 0)
+    if about.end is not None:
+        wanted = pc.and_(wanted, pc.less(times, about.end))
+    return batch.filter(wanted)
+
+
+def _estimate(database: Database, about: About) -> Callable[[], int]:
+    return lambda: sum(one.messages for one in _slices(database, about))
+
+
+def _counted(
+    tables: Iterator[pa.Table], estimate: Callable[[], int], progress: Progress | None
+) -> Iterator[pa.Table]:
+    """The tables; tells ``progress`` of each when it is written."""
+    if progress is None:
+        yield from tables
+        return
+    total = estimate()
+    rows = 0
+    for table in tables:
+        yield table
+        rows += table.num_rows
+        progress(rows, max(rows, total))
+
+
+class _Import:
+    """One import: what is read, and the jobs that bring it."""
+
+    def __init__(
+        self,
+        database_path: str,
+        schema: dict[str, Any],
+        paths: list[Path],
+        repeat: bool,
+        progress: Progress | None,
+    ) -> None:
+        _require_pyarrow("import_parquet")
+        from topicdb import parquet_read as reading
+
+        self._path = database_path
+        self._is_state = schema["layout"] == "skipstream"
+        self._sources = reading.open_sources(paths)
+        for source in self._sources:
+            _check_width(source, schema["timestamp_bytes"])
+        # Who imports the same again comes by the same name, and finds it done.
+        self._name = f"parquet-{reading.digest_of(self._sources)}"
+        if repeat:
+            self._name += f"-{secrets.token_hex(8)}"
+        self._progress = progress or (lambda rows, total: None)
+        self._staged: list[tuple[str, jobs.Staged]] = []
+
+    def run(self, applied: set[str], check_before_commit: Callable[[], None]) -> Imported:
+        if self._job(0) in applied and not self._is_state:
+            return self._imported(repeated=True, pending=[])
+        try:
+            self._stage()
+            check_before_commit()
+            committed = [jobs.commit(self._path, job, [staged]) for job, staged in self._staged]
+        except BaseException:
+            for job, _ in self._staged:
+                jobs.abort(self._path, job)  # unless it is committed
+            raise
+        return self._imported(
+            repeated=bool(committed) and all(one.repeated for one in committed),
+            pending=sorted({shard for one in committed for shard in one.pending}),
+        )
+
+    def _job(self, number: int) -> str:
+        return f"{self._name}-{number}"
+
+    def _stage(self) -> None:
+        """Stages all rows: in one job, or in as many as they have to be."""
+        pieces = self._pieces()
+        rows = next(pieces, None)
+        while rows is not None:
+            job, size = self._job(len(self._staged)), 0
+            with jobs.StagedWriter(self._path, job) as writer:
+                while rows is not None and (size < _STATE_BYTES_MAX or not self._is_state):
+                    _append(writer, rows)
+                    size += rows.batch.nbytes
+                    rows = next(pieces, None)
+            self._staged.append((job, writer.staged))
+
+    def _pieces(self) -> Iterator[Rows]:
+        from topicdb import parquet_read as reading
+
+        total = sum(source.rows for source in self._sources)
+        done = 0
+        for source in self._sources:
+            for rows in reading.read(source):
+                yield rows
+                done += rows.batch.num_rows
+                self._progress(done, total)
+
+    def _imported(self, *, repeated: bool, pending: list[int]) -> Imported:
+        from topicdb import parquet_read as reading
+
+        return Imported(
+            [str(source.path) for source in self._sources],
+            sum(source.rows for source in self._sources),
+            reading.files_bytes(self._sources),
+            repeated,
+            pending,
+        )
+
+
+def _check_width(source: Source, timestamp_bytes: int) -> None:
+    if source.about is not None and source.about.timestamp_bytes > timestamp_bytes:
+        raise _core.SchemaError(
+            f"{source.path}: exported from a database with timestamps; this one has "
+            "timestamp_bytes=0 and would lose them"
+        )
+
+
+def _append(writer: jobs.StagedWriter, rows: Rows) -> None:
+    from topicdb import parquet_read as reading
+
+    try:
+        writer.append(rows.batch)
+    except (_core.TopicError, ValueError) as error:
+        raise reading.naming(rows, error) from error

@@ -1,0 +1,330 @@
+"""Reads Parquet files of messages and checks them: types, nulls, times, what they say they are.
+
+Importing this needs pyarrow; ``topicdb.parquet`` does so when it is asked to read.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from topicdb import _core
+from topicdb.parquet_write import ABOUT_KEY, ABOUT_VERSION, SUFFIX, About, message_schema
+
+BATCH_ROWS = 1 << 16
+BATCH_BYTES = 16 << 20
+_CHUNK_BYTES = 1 << 20
+
+_TEXT = ("string", "large_string", "string_view")
+_BYTES = ("binary", "large_binary", "binary_view")
+_PART_NAME = re.compile(r"part-(\d{5,})-of-(\d{5,})\.parquet")
+_UTC_US = pa.timestamp("us", "UTC")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file whose columns are those of messages. ``about``: None for a foreign one."""
+
+    path: Path
+    rows: int
+    about: About | None
+    dictionaries: tuple[str, ...]  # columns to be read as such: their values may repeat
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a file, as messages. ``first``: the number of the first of them, from 0."""
+
+    source: Source
+    first: int
+    batch: pa.RecordBatch
+
+
+def open_sources(paths: Iterable[Path]) -> list[Source]:
+    """The files at ``paths``; of a directory, those that end with ``.parquet``, by name.
+
+    OSError: something is not there. CorruptionError: it is no Parquet file. ValueError: a column is
+    missing or has another type. SchemaError: a newer TopicDB wrote it.
+    """
+    return [_source(file) for path in paths for file in _files_at(path)]
+
+
+def digest_of(sources: Sequence[Source]) -> str:
+    """A name for what the files hold, in this order, whatever they are called."""
+    whole = hashlib.sha256()
+    for source in sources:
+        content = hashlib.sha256()
+        with open(source.path, "rb", buffering=0) as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                content.update(chunk)
+        whole.update(content.digest())
+    return whole.hexdigest()
+
+
+def read(source: Source) -> Iterator[Rows]:
+    """All rows, in batches of bounded size. ValueError names column and row of a null or a time
+    that is not whole microseconds; CorruptionError: a part of the file is damaged."""
+    first = 0
+    with _opened(source.path, source.dictionaries) as file:
+        for group in range(file.num_row_groups):
+            for batch in _batches(source.path, file, group):
+                for piece in _cut(batch):
+                    yield Rows(source, first, _as_messages(source, first, piece))
+                    first += piece.num_rows
+
+
+def _files_at(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    files = sorted(
+        file for file in path.iterdir() if file.suffix == SUFFIX and file.name[0] not in "._"
+    )
+    if not files:
+        raise FileNotFoundError(errno.ENOENT, f"the directory has no {SUFFIX} files", str(path))
+    _check_complete(path, [file.name for file in files])
+    return files
+
+
+def _check_complete(path: Path, names: list[str]) -> None:
+    found = [match for name in names if (match := _PART_NAME.fullmatch(name))]
+    for total in {match[2] for match in found}:
+        there = {int(match[1]) for match in found if match[2] == total}
+        for part in range(int(total)):
+            if part not in there:
+                raise FileNotFoundError(
+                    errno.ENOENT,
+                    "a part of the export is missing",
+                    str(path / f"part-{part:05}-of-{total}{SUFFIX}"),
+                )
+
+
+@contextmanager
+def _opened(path: Path, dictionaries: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
+    """OSError: there is no such file; CorruptionError: it is none of Parquet."""
+    with open(path, "rb") as raw:
+        with _damage_named(path):
+            file = pq.ParquetFile(
+                raw,
+                read_dictionary=list(dictionaries) or None,
+                coerce_int96_timestamp_unit="us",
+                page_checksum_verification=True,
+                buffer_size=_CHUNK_BYTES,
+                pre_buffer=False,
+            )
+        with file:
+            yield file
+
+
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of the file system
+        text = "; ".join(str(error).splitlines())
+        raise _core.CorruptionError(f"{path}: no Parquet file, or damaged: {text}") from error
+
+
+def _source(path: Path) -> Source:
+    with _opened(path) as file:
+        _check_columns(path, file.schema_arrow)
+        _check_times(path, file)
+        metadata = file.metadata
+        written = (metadata.metadata or {}).get(ABOUT_KEY)
+        about = None if written is None else _about(path, written)
+        return Source(path, metadata.num_rows, about, _dictionaries(metadata))
+
+
+def _check_columns(path: Path, schema: pa.Schema) -> None:
+    for name in ("topic", "timestamp", "value"):
+        count = len(schema.get_all_field_indices(name))
+        if count != 1:
+            there = "is missing" if count == 0 else "is there twice"
+            raise ValueError(
+                f"{path}: column {name!r} {there}; there are: {', '.join(schema.names)}"
+            )
+    _check_type(path, schema, "topic", _TEXT, "string")
+    _check_type(path, schema, "value", _TEXT + _BYTES, "binary or string")
+
+
+def _check_times(path: Path, file: pq.ParquetFile) -> None:
+    kind = file.schema_arrow.field("timestamp").type
+    columns = map(file.schema.column, range(len(file.schema)))
+    # INT96, of Hive and of Spark's defaults, knows no zones: it is UTC.
+    is_int96 = any(c.path == "timestamp" and c.physical_type == "INT96" for c in columns)
+    is_zoned = pa.types.is_timestamp(kind) and kind.tz is not None
+    if not (is_int96 or is_zoned or pa.types.is_int64(kind)):
+        raise ValueError(
+            f"{path}: column 'timestamp': expected a timestamp with a time zone, or int64 "
+            f"microseconds, got {kind}"
+        )
+
+
+def _check_type(
+    path: Path, schema: pa.Schema, name: str, allowed: Sequence[str], expected: str
+) -> None:
+    kind = schema.field(name).type
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if str(plain) not in allowed:
+        raise ValueError(f"{path}: column {name!r}: expected {expected}, got {kind}")
+
+
+def _about(path: Path, written: bytes) -> About:
+    try:
+        fields: dict[str, Any] = json.loads(written)
+        version = fields.pop("version")
+        if type(version) is int and version > ABOUT_VERSION:
+            raise _core.SchemaError(f"{path}: a newer TopicDB wrote it; upgrade")
+        about = About(**fields)
+        _check_about(about)
+    except _core.SchemaError:
+        raise
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise _core.CorruptionError(
+            f"{path}: what it says of its export is damaged: {error}"
+        ) from error
+    return about
+
+
+def _check_about(about: About) -> None:
+    filters = [about.filter] if isinstance(about.filter, str) else about.filter or []
+    for filter in filters:
+        _core.check_filter(filter)
+    for time in (about.start, about.end):
+        if time is not None and (type(time) is not int or not 0 <= time < 1 << 63):
+            raise ValueError(f"the time {time!r}")
+    if about.layout not in ("columnar", "skipstream") or about.timestamp_bytes not in (0, 8):
+        raise ValueError(f"the layout {about.layout!r}, {about.timestamp_bytes!r} bytes of time")
+
+
+def _dictionaries(metadata: pq.FileMetaData) -> tuple[str, ...]:
+    """Columns stored with dictionaries. A few bytes may stand for gigabytes of values there."""
+    found = set()
+    for group in range(metadata.num_row_groups):
+        for index in range(metadata.num_columns):
+            column = metadata.row_group(group).column(index)
+            if column.has_dictionary_page and column.path_in_schema in ("topic", "value"):
+                found.add(column.path_in_schema)
+    return tuple(sorted(found))
+
+
+def _batches(path: Path, file: pq.ParquetFile, group: int) -> Iterator[pa.RecordBatch]:
+    about = file.metadata.row_group(group)
+    row_bytes = about.total_byte_size // max(about.num_rows, 1) + 1
+    batches = file.iter_batches(
+        batch_size=min(max(BATCH_BYTES // row_bytes, 1), BATCH_ROWS),
+        row_groups=[group],
+        columns=["topic", "timestamp", "value"],
+        use_threads=False,
+    )
+    while True:
+        with _damage_named(path):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
+
+
+def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Pieces that stay small when what repeats in them is written out."""
+    ends = np.cumsum(_lengths(batch.column("topic")) + _lengths(batch.column("value")))
+    first = 0
+    while first < batch.num_rows:
+        done = ends[first - 1] if first else 0
+        end = max(int(np.searchsorted(ends, done + BATCH_BYTES, side="right")), first + 1)
+        yield batch.slice(first, end - first)
+        first = end
+
+
+def _lengths(column: pa.Array) -> npt.NDArray[np.int64]:
+    if pa.types.is_dictionary(column.type):
+        lengths = pc.binary_length(column.dictionary).take(column.indices)
+    else:
+        lengths = pc.binary_length(column)
+    return np.asarray(lengths.fill_null(0), dtype=np.int64)
+
+
+def _as_messages(source: Source, first: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = []
+    for field in message_schema():
+        column = batch.column(field.name)
+        if column.null_count:
+            row = first + int(np.argmax(np.asarray(column.is_null())))
+            raise ValueError(f"{source.path}: row {row}: column {field.name!r} is null")
+        if field.name == "timestamp":
+            columns.append(_times(source, first, column))
+        else:
+            columns.append(column.cast(field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=message_schema())
+
+
+def _times(source: Source, first: int, column: pa.Array) -> pa.Array:
+    """Microseconds; a time that would be rounded or does not fit is an error."""
+    try:
+        times = column.cast(_UTC_US)
+    except pa.ArrowInvalid:
+        row = next(row for row in range(len(column)) if not _fits(column.slice(row, 1)))
+        text = column.slice(row, 1).cast(pa.int64())[0]
+        raise ValueError(
+            f"{source.path}: row {first + row}: column 'timestamp': {text} of {column.type} is no "
+            "whole number of microseconds from 1970 to 2**63; round it before"
+        ) from None
+    if source.about is not None and len(times):
+        _check_range(source, source.about, first, np.asarray(times.cast(pa.int64())))
+    return times
+
+
+def _fits(times: pa.Array) -> bool:
+    try:
+        times.cast(_UTC_US)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _check_range(source: Source, about: About, first: int, times: npt.NDArray[np.int64]) -> None:
+    end = (1 << 63) - 1 if about.end is None else about.end - 1
+    outside = (times < (about.start or 0)) | (times > end)
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise ValueError(
+            f"{source.path}: row {first + row}: column 'timestamp': {times[row]} is outside the "
+            "range that the file says it was exported for"
+        )
+
+
+def naming(rows: Rows, error: Exception) -> Exception:
+    """What storing rows raised ("row 3: …", counted from their first), with file and column."""
+    text = str(error)
+    match = re.match(r"row (\d+): (.*)", text, re.DOTALL)
+    if match is None:
+        return type(error)(f"{rows.source.path}: {text}")
+    column = (
+        "topic"
+        if isinstance(error, _core.TopicError)
+        else "timestamp"
+        if match[2].startswith("timestamp")
+        else "value"
+    )
+    row = rows.first + int(match[1])
+    return type(error)(f"{rows.source.path}: row {row}: column {column!r}: {match[2]}")
+
+
+def files_bytes(sources: Sequence[Source]) -> int:
+    """Size of all files."""
+    return sum(os.stat(source.path).st_size for source in sources)

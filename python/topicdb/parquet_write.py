@@ -1,0 +1,211 @@
+"""Writes messages as Parquet files: columns, encodings, row groups, and what a file says of itself.
+
+Importing this needs pyarrow; ``topicdb.parquet`` does so when it is asked to write.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from topicdb import _core
+
+SUFFIX = ".parquet"
+ABOUT_KEY = b"topicdb"
+ABOUT_VERSION = 1
+
+# Large enough to compress well and to be worth a task of its own, small enough to be held twice.
+ROW_GROUP_ROWS = 1 << 17
+ROW_GROUP_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a file says of itself, for who imports it: what was asked for, and of which database.
+
+    ``filter``: one, several, or None for every topic. ``start``, ``end``: µs since the epoch.
+    """
+
+    filter: str | list[str] | None
+    start: int | None
+    end: int | None
+    layout: str
+    timestamp_bytes: int
+
+    def encode(self) -> bytes:
+        """The value of the key ``topicdb`` in a file's metadata."""
+        return json.dumps({"version": ABOUT_VERSION, **asdict(self)}).encode()
+
+
+def message_schema(about: About | None = None) -> pa.Schema:
+    """topic string, timestamp timestamp[us, UTC], value binary; none of them null."""
+    schema = pa.schema(_core.arrow_schema())
+    return schema if about is None else schema.with_metadata({ABOUT_KEY: about.encode()})
+
+
+def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Gathers batches until they make a row group; the last one may be smaller, none is empty."""
+    pending: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        row_bytes = max(batch.nbytes // max(batch.num_rows, 1), 1)
+        while batch.num_rows > 0:
+            room = max((ROW_GROUP_BYTES - size) // row_bytes, 1)
+            head = batch.slice(0, min(ROW_GROUP_ROWS - rows, room))
+            pending.append(head)
+            rows += head.num_rows
+            size += head.nbytes
+            batch = batch.slice(head.num_rows)
+            if rows == ROW_GROUP_ROWS or size + row_bytes > ROW_GROUP_BYTES:
+                yield pa.Table.from_batches(pending)
+                pending, rows, size = [], 0, 0
+    if pending:
+        yield pa.Table.from_batches(pending)
+
+
+class FileWriter:
+    """One Parquet file that is being written; a context manager. At its end it is on the disk."""
+
+    def __init__(self, path: Path, about: About | None) -> None:
+        schema = message_schema(about)
+        self.path = path
+        self.rows = 0
+        self._file = open(path, "xb")  # noqa: SIM115 - closed by __exit__
+        self._writer = pq.ParquetWriter(
+            self._file,
+            schema,
+            compression="zstd",
+            # A value repeated in a dictionary would take unbounded memory to read; times are
+            # nearly sorted, and their differences are small.
+            use_dictionary=["topic"],
+            column_encoding={"timestamp": "DELTA_BINARY_PACKED"},
+            write_statistics=["topic", "timestamp"],
+            write_page_index=True,
+            write_page_checksum=True,
+        )
+
+    def write(self, table: pa.Table) -> None:
+        """Writes a row group. OSError: the file system failed."""
+        self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+        self.rows += table.num_rows
+
+    def __enter__(self) -> FileWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self._writer.close()
+                self._file.flush()
+                os.fsync(self._file.fileno())
+            else:
+                with suppress(Exception):  # what went wrong before is what matters
+                    self._writer.close()
+        finally:
+            self._file.close()
+
+
+def write_file(path: Path, tables: Iterable[pa.Table], about: About | None) -> int:
+    """Writes one file, a row group for each table; gives the number of rows."""
+    with FileWriter(path, about) as writer:
+        for table in tables:
+            writer.write(table)
+    return writer.rows
+
+
+def write_directory(path: Path, tables: Iterable[pa.Table], about: About, rows_max: int) -> int:
+    """Makes a directory of files of at most ``rows_max`` rows, one at least; gives all rows.
+
+    A file's name says how many there are, so that a missing one is missed.
+    """
+    path.mkdir()
+    pieces = _pieces(tables, rows_max)
+    rows = parts = 0
+    piece: pa.Table | None = next(pieces, message_schema().empty_table())
+    while piece is not None:
+        with FileWriter(path / str(parts), about) as writer:
+            while piece is not None and writer.rows + piece.num_rows <= rows_max:
+                writer.write(piece)
+                piece = next(pieces, None)
+        rows += writer.rows
+        parts += 1
+    for part in range(parts):
+        os.rename(path / str(part), path / f"part-{part:05}-of-{parts:05}{SUFFIX}")
+    _sync(path)
+    return rows
+
+
+def _pieces(tables: Iterable[pa.Table], rows_max: int) -> Iterator[pa.Table]:
+    """Cuts tables where a file is full."""
+    room = rows_max
+    for table in tables:
+        while table.num_rows > 0:
+            piece = table.slice(0, room)
+            yield piece
+            table = table.slice(piece.num_rows)
+            room = room - piece.num_rows or rows_max
+
+
+@contextmanager
+def appearing(path: Path) -> Iterator[Path]:
+    """A name beside ``path`` for a file or directory that is to be made.
+
+    At the end of the block it becomes ``path``, for good; after an exception it is removed.
+    ExistsError, before anything is written, if there is something at ``path``.
+    """
+    _refuse(path)
+    part = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    try:
+        yield part
+        _rename(part, path)
+        _sync(path.parent)
+    except BaseException:
+        _remove(part)
+        raise
+
+
+def _refuse(path: Path) -> None:
+    if os.path.lexists(path):
+        raise _core.ExistsError(f"{path} exists: choose another path, or move it away")
+
+
+def _rename(part: Path, path: Path) -> None:
+    if not part.is_dir():
+        # A link takes no name that another process has taken meanwhile; a rename would.
+        try:
+            os.link(part, path)
+        except FileExistsError:
+            _refuse(path)
+            raise
+        except OSError:  # the file system knows no links
+            pass
+        else:
+            part.unlink()
+            return
+    _refuse(path)
+    os.rename(part, path)
+
+
+def _remove(part: Path) -> None:
+    if part.is_dir():
+        shutil.rmtree(part, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            part.unlink()
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
