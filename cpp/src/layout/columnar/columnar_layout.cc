@@ -6,6 +6,7 @@
 #include "layout/columnar/columnar_reader.h"
 #include "layout/columnar/columnar_remover.h"
 #include "layout/columnar/columnar_writer.h"
+#include "layout/columnar/last_finder.h"
 #include "rocks/rocks_compat.h"
 
 namespace topicdb::columnar {
@@ -100,6 +101,12 @@ Result<std::optional<StoredMessage>> ColumnarLayout::Get(const RocksSource& sour
 std::unique_ptr<StreamReader> ColumnarLayout::NewReader(const RocksSource& source,
                                                         ReadRequest request) const {
   return std::make_unique<ColumnarReader>(source, std::move(request));
+}
+
+std::unique_ptr<LastReader> ColumnarLayout::NewLastReader(const RocksSource& source,
+                                                          ReadRequest request,
+                                                          LastMessages* found) const {
+  return std::make_unique<LastFinder>(source, std::move(request), found);
 }
 
 std::unique_ptr<LogReader> ColumnarLayout::NewLogReader(const RocksSource& source,

@@ -31,6 +31,8 @@ class ColumnarLayout : public Layout {
                                            const std::vector<RowMask>& masks) const override;
   std::unique_ptr<StreamReader> NewReader(const RocksSource& source,
                                           ReadRequest request) const override;
+  std::unique_ptr<LastReader> NewLastReader(const RocksSource& source, ReadRequest request,
+                                            LastMessages* found) const override;
   bool has_log() const override { return true; }
   std::unique_ptr<LogReader> NewLogReader(const RocksSource& source, const ReadRequest& request,
                                           std::uint64_t serial_min) const override;

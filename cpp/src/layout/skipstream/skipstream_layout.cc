@@ -4,6 +4,7 @@
 #include <array>
 
 #include "layout/skipstream/skipstream_keys.h"
+#include "layout/skipstream/skipstream_last.h"
 #include "layout/skipstream/skipstream_reader.h"
 #include "rocks/rocks_compat.h"
 
@@ -163,6 +164,12 @@ Result<std::optional<StoredMessage>> SkipstreamLayout::Get(
 std::unique_ptr<StreamReader> SkipstreamLayout::NewReader(const RocksSource& source,
                                                           ReadRequest request) const {
   return std::make_unique<SkipstreamReader>(source, std::move(request), timestamp_bytes_);
+}
+
+std::unique_ptr<LastReader> SkipstreamLayout::NewLastReader(const RocksSource& source,
+                                                            ReadRequest request,
+                                                            LastMessages* found) const {
+  return std::make_unique<SkipstreamLast>(source, std::move(request), timestamp_bytes_, found);
 }
 
 }  // namespace topicdb::skipstream

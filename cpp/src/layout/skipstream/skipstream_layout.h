@@ -39,6 +39,8 @@ class SkipstreamLayout : public Layout {
                                            const std::vector<RowMask>& masks) const override;
   std::unique_ptr<StreamReader> NewReader(const RocksSource& source,
                                           ReadRequest request) const override;
+  std::unique_ptr<LastReader> NewLastReader(const RocksSource& source, ReadRequest request,
+                                            LastMessages* found) const override;
   bool has_log() const override { return false; }
   std::unique_ptr<LogReader> NewLogReader(const RocksSource&, const ReadRequest&,
                                           std::uint64_t) const override {
