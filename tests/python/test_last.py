@@ -19,7 +19,7 @@ from topicdb import CorruptionError, Database, Message, TopicError, jobs
 
 
 def plain(messages: Iterable[Message]) -> list[tuple[str, int, bytes]]:
-    return [tuple(message) for message in messages]
+    return [(m.topic, m.timestamp, m.value) for m in messages]
 
 
 def values(messages: Iterable[Message]) -> list[bytes]:

@@ -202,8 +202,7 @@ Status LastFinder::VisitTopic(ListWalk* walk, std::uint32_t stream, std::string_
   Bound bound = NewestOf(block_->entry.extent);
   bound.first = std::min(bound.first, walk->list.LastTimeMax(in_list));
   if (!number.has_value() || !IsNewer(*number, bound)) {
-    TOPICDB_RETURN_IF_ERROR(OfferLast(page, topic));
-    if (!number.has_value()) number = found_->Find(topic);
+    TOPICDB_ASSIGN_OR_RETURN(number, OfferLast(page, topic, number));
   }
   if (!number.has_value()) {
     walk->complete = false;  // its messages are deleted, or out of the range
@@ -222,7 +221,7 @@ std::optional<LastFinder::Number> LastFinder::FindKnown(ListWalk* walk, std::uin
     const Known& known = known_[walk->next_known];
     if (known.stream < stream) continue;
     if (known.stream > stream) return std::nullopt;
-    const int order = std::string_view(found_->entry(known.number).topic).compare(topic);
+    const int order = found_->entry(known.number).topic.compare(topic);
     if (order == 0) return known.number;
     if (order > 0) return std::nullopt;
   }
@@ -245,7 +244,9 @@ Status LastFinder::Misfit(std::string_view topic, const std::string& why) const 
                     std::string(topic) + "' " + why);
 }
 
-Status LastFinder::OfferLast(std::uint32_t number, std::string_view topic) {
+Result<std::optional<LastFinder::Number>> LastFinder::OfferLast(std::uint32_t number,
+                                                                std::string_view topic,
+                                                                std::optional<Number> known) {
   if (page_ == nullptr || page_number_ != number) TOPICDB_RETURN_IF_ERROR(LoadPage(number));
   std::uint32_t in_page = next_topic_;
   while (in_page < page_->topics() && page_->topic(in_page) != topic) ++in_page;
@@ -253,37 +254,38 @@ Status LastFinder::OfferLast(std::uint32_t number, std::string_view topic) {
     return Misfit(topic, "that page " + std::to_string(number) + " has not");
   }
   next_topic_ = in_page + 1;
-  if (OfferLastOf(in_page)) return Status::Ok();
-  while (in_page == 0) {
+  std::optional<std::uint32_t> row = LastRowOf(in_page);
+  while (!row.has_value() && in_page == 0) {
     TOPICDB_ASSIGN_OR_RETURN(const bool goes_back, LoadPageBefore(topic));
-    if (!goes_back) return Status::Ok();
+    if (!goes_back) return known;
     in_page = page_->topics() - 1;
-    if (OfferLastOf(in_page)) return Status::Ok();
+    row = LastRowOf(in_page);
   }
-  return Status::Ok();
+  if (!row.has_value()) return known;
+  ++counters_.rows_matched;
+  const MessageRank rank{page_->time(*row), page_->serial(*row), page_->index(*row)};
+  if (!known.has_value()) return std::optional(found_->Offer(topic, rank, page_->value(*row)));
+  found_->Offer(*known, rank, page_->value(*row));
+  return known;
 }
 
-bool LastFinder::OfferLastOf(std::uint32_t topic) {
+std::optional<std::uint32_t> LastFinder::LastRowOf(std::uint32_t topic) {
   // Rows are sorted by topic: its last one is before the first of the next.
-  std::uint32_t begin = 0;
-  for (std::uint32_t end = page_->rows(); begin < end;) {
-    const std::uint32_t middle = begin + (end - begin) / 2;
+  std::uint32_t end = 0;
+  for (std::uint32_t above = page_->rows(); end < above;) {
+    const std::uint32_t middle = end + (above - end) / 2;
     if (page_->topic_of(middle) <= topic) {
-      begin = middle + 1;
+      end = middle + 1;
     } else {
-      end = middle;
+      above = middle;
     }
   }
-  for (std::uint32_t row = begin; row-- > 0 && page_->topic_of(row) == topic;) {
+  for (std::uint32_t row = end; row-- > 0 && page_->topic_of(row) == topic;) {
     ++counters_.rows_examined;
     ++examined_;
-    if (!IsWanted(row)) continue;
-    found_->Offer(page_->topic(topic), {page_->time(row), page_->serial(row), page_->index(row)},
-                  page_->value(row));
-    ++counters_.rows_matched;
-    return true;
+    if (IsWanted(row)) return row;
   }
-  return false;
+  return std::nullopt;
 }
 
 bool LastFinder::IsWanted(std::uint32_t row) const {

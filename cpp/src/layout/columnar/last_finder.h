@@ -70,10 +70,12 @@ class LastFinder : public LastReader {
                                   std::string_view topic) const;
   void AddKnown(std::vector<Known> added);
 
-  // Offers the last wanted row of a topic in the block, whose last row is in page `number`.
-  Status OfferLast(std::uint32_t number, std::string_view topic);
-  // The same of one page; false if it has none. `topic`: number in that page.
-  bool OfferLastOf(std::uint32_t topic);
+  // Offers the last wanted row of a topic in the block, whose last row is in page `number`. Gives
+  // the topic's number, which is that of `known` if it has one.
+  Result<std::optional<Number>> OfferLast(std::uint32_t number, std::string_view topic,
+                                          std::optional<Number> known);
+  // The last wanted row of a topic, by its number in the page; absent if there is none.
+  std::optional<std::uint32_t> LastRowOf(std::uint32_t topic);
   bool IsWanted(std::uint32_t row) const;
   // Of the page before the loaded one, if the topic goes back there: loads it.
   Result<bool> LoadPageBefore(std::string_view topic);

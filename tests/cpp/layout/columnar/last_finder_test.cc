@@ -24,8 +24,8 @@ Rows Last(const ColumnarSlab& slab, const ReadRequest& request, ReadCounters* co
   Rows rows;
   for (const LastMessages::Number number : found.ByTopic()) {
     const LastMessages::Entry& entry = found.entry(number);
-    rows.push_back(
-        {0, entry.topic, entry.rank.timestamp, entry.rank.serial, entry.rank.index, entry.value});
+    rows.push_back({0, std::string(entry.topic), entry.rank.timestamp, entry.rank.serial,
+                    entry.rank.index, std::string(entry.value)});
   }
   return rows;
 }
