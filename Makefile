@@ -53,6 +53,10 @@ bench: ## measure, and print the table
 bench-large: ## append millions of messages: does cost stay the same, and opening, and memory?
 	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/large.py $(ARGS)
 
+.PHONY: bench-last
+bench-last: ## measure the newest message of each topic beside a full scan and DuckDB
+	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/last_values.py $(ARGS)
+
 .PHONY: bench-commit
 bench-commit: ## measure commits, transactions and latencies beside SQLite and RocksDB
 	@scripts/bench_commit.sh $(ARGS)

@@ -210,6 +210,11 @@ py::object NewScan(const Database& self, const py::str& filter, OptionalTime sta
   return WrapScan(Unwrap(WithoutGil([&] { return self.NewScan(parsed, options); })));
 }
 
+py::object Last(const Database& self, const py::str& filter, OptionalTime start, OptionalTime end) {
+  const Filter parsed = ParseFilter(filter);
+  return WrapScan(Unwrap(WithoutGil([&] { return self.Last(parsed, {start, end}); })));
+}
+
 std::vector<Stream> Streams(const Database& self, const py::str& filter, OptionalTime start,
                             OptionalTime end) {
   const Filter parsed = ParseFilter(filter);
@@ -333,6 +338,7 @@ void RegisterDatabase(py::module_& module) {
       .def("begin", &Begin, py::arg("shard"), py::arg("generation"), py::arg("durability"))
       .def("scan", &NewScan, py::arg("filter"), py::arg("start"), py::arg("end"),
            py::arg("time_order"), py::arg("streams"))
+      .def("last", &Last, py::arg("filter"), py::arg("start"), py::arg("end"))
       .def("streams", &Streams, py::arg("filter"), py::arg("start"), py::arg("end"))
       .def("iterator", &NewIterator, py::arg("stream"), py::arg("filter"), py::arg("start"),
            py::arg("end"))

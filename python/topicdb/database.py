@@ -20,7 +20,14 @@ from topicdb.parquet import ParquetFiles
 from topicdb.scan import BATCH_BYTES_MAX, Scan
 from topicdb.snapshots import Snapshots
 from topicdb.tail import Tail
-from topicdb.times import TimeLike, time_range_us, timeout_us
+from topicdb.times import (
+    TIMESTAMP_MAX,
+    TimeLike,
+    now_us,
+    optional_time_us,
+    time_range_us,
+    timeout_us,
+)
 from topicdb.transaction import Transaction, transact
 from topicdb.verifying import Verifying
 
@@ -48,11 +55,11 @@ class ArrowArray(Protocol):
     ) -> tuple[object, object]: ...
 
 
-class _SliceScans:
-    """What a ``Scan`` of slices is made by."""
+class _Scans:
+    """What a ``Scan`` is made by that is none of ``Database.scan``."""
 
-    def __init__(self, core: _core.Database) -> None:
-        self.scan = core.scan_slices
+    def __init__(self, make: Callable[..., _core.Scan]) -> None:
+        self.scan = make
 
 
 def _filters(filter: Filters) -> list[str] | None:
@@ -239,6 +246,36 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Closing):
         start_us, end_us = time_range_us(start, end)
         return Scan(self._core, (filter, start_us, end_us, order == "time", streams))
 
+    def last(self, filter: str = "#", *, start: TimeLike | None = None) -> Scan:
+        """The newest message of each topic that matches, in the order of topics (bytewise).
+
+        The newest is the one with the greatest timestamp, of equal ones that which was committed
+        last. Deleted messages do not count, nor, with ``start``, what is older: a topic that has
+        nothing since is left out. History is not read: see docs/last_values.md for the cost. Keeps
+        one message a topic in memory while it is iterated.
+
+        >>> db.last("alarm/#", start="-24h").to_arrow()             # doctest: +SKIP
+        """
+        return self._last(filter, start, None)
+
+    def state_at(self, time: TimeLike, filter: str = "#", *, start: TimeLike | None = None) -> Scan:
+        """As ``last`` would have been at ``time``: later messages do not count, those at it do.
+
+        What was deleted since is not there, and what came late, with a timestamp up to ``time``,
+        is.
+
+        >>> db.state_at("2026-01-31T14:02:00Z", "plant/#")          # doctest: +SKIP
+        """
+        return self._last(filter, start, time)
+
+    def _last(self, filter: str, start: TimeLike | None, time: TimeLike | None) -> Scan:
+        _core.check_filter(filter)
+        now = now_us()
+        start_us = optional_time_us(start, what="start", now=now)
+        at_us = optional_time_us(time, what="time", now=now)
+        end_us = None if at_us is None or at_us == TIMESTAMP_MAX else at_us + 1
+        return Scan(_Scans(self._core.last), (filter, start_us, end_us))
+
     def streams(
         self, filter: str = "#", *, start: TimeLike | None = None, end: TimeLike | None = None
     ) -> list[Stream]:
@@ -300,7 +337,7 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Closing):
         ValueError if this handle was opened before the slices were made: see ``refresh``. Messages
         that were deleted since, or replaced (layout ``skipstream``), are left out.
         """
-        return Scan(_SliceScans(self._core), (_filters(filter), slices))
+        return Scan(_Scans(self._core.scan_slices), (_filters(filter), slices))
 
     def tail(
         self,

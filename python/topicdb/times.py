@@ -14,7 +14,7 @@ TimeLike: TypeAlias = "int | SupportsIndex | datetime | str"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
-_TIMESTAMP_END = 1 << 63
+TIMESTAMP_MAX = (1 << 63) - 1
 
 _UNIT_US = {
     "us": 1,
@@ -73,7 +73,7 @@ def time_us(value: TimeLike, *, what: str = "timestamp", now: int | None = None)
         )
     else:
         result = value.__index__()
-    if not 0 <= result < _TIMESTAMP_END:
+    if not 0 <= result <= TIMESTAMP_MAX:
         raise ValueError(f"{what}: {value!r} is outside 1970-01-01 .. 2**63 microseconds")
     return result
 

@@ -12,6 +12,7 @@
 #include "base/crc32.h"
 #include "layout/columnar/block_format.h"
 #include "layout/columnar/page_format.h"
+#include "layout/columnar/topic_list.h"
 #include "layout/columnar/touch_page.h"
 #include "page_input.h"
 
@@ -110,6 +111,24 @@ void CheckFilter(const std::string& bytes) {
   if (DecodeFilter(bytes, &filter) && EncodeFilter(filter) != bytes) Fail("a wrong filter");
 }
 
+void CheckTopicList(const std::string& bytes) {
+  TopicList list;
+  if (!Decode(bytes, &list)) return;
+  if (!IsPossible(list.extent) || list.topics == 0) Fail("a wrong list of topics");
+  if (list.LastTimeMax(list.topics - 1) > list.extent.last_time) Fail("an age below 0");
+  const auto texts = Expand(list);
+  if (!texts.ok()) return;
+  std::uint32_t topics = 0;
+  const Status status = ForEachTopic(
+      list, *texts, [&](std::uint32_t stream, std::string_view topic, std::uint32_t page) {
+        if (stream == 0 || page >= list.page_topics.size()) Fail("a topic of no stream or page");
+        if (Touch(topic) == std::numeric_limits<std::uint32_t>::max()) Fail("a long topic");
+        ++topics;
+        return Status::Ok();
+      });
+  if (status.ok() && topics != list.topics) Fail("a list with too few topics");
+}
+
 void Run(std::string_view input) {
   if (input.empty()) return;
   const auto target = static_cast<FuzzTarget>(static_cast<std::uint8_t>(input[0]) % kFuzzTargets);
@@ -129,6 +148,8 @@ void Run(std::string_view input) {
       return CheckDeletedRows(WithChecksum(input));
     case FuzzTarget::kFilter:
       return CheckFilter(WithChecksum(input));
+    case FuzzTarget::kTopicList:
+      return CheckTopicList(WithChecksum(input));
   }
 }
 

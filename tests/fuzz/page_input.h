@@ -13,7 +13,8 @@ enum class FuzzTarget : std::uint8_t {
   kDirectory,
   kDeletedRows,
   kFilter,
+  kTopicList,
 };
-inline constexpr std::uint8_t kFuzzTargets = 7;
+inline constexpr std::uint8_t kFuzzTargets = 8;
 
 }  // namespace topicdb::columnar

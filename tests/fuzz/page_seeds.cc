@@ -10,6 +10,7 @@
 #include "layout/columnar/block_format.h"
 #include "layout/columnar/page_examples.h"
 #include "layout/columnar/page_format.h"
+#include "layout/columnar/topic_list.h"
 #include "page_input.h"
 
 namespace topicdb::columnar {
@@ -66,6 +67,11 @@ void WriteRecords(SeedWriter* seeds) {
                                                         {500, {6, 1'000, 9, 300}, 2, "a/c"}}));
   seeds->Write(FuzzTarget::kDeletedRows, Encode(DeletedRows{0, 1, 300, 70'000}));
   seeds->Write(FuzzTarget::kFilter, EncodeFilter(std::string(32, '\xa5')));
+  TopicListBuilder topics;
+  topics.Add(1, "a/b", 0, 9);
+  topics.Add(1, "a/c", 1, 1'000);
+  topics.Add(300, "b", 1, 6);
+  seeds->Write(FuzzTarget::kTopicList, topics.Build(1'000, 2, {5, 1'000, 7, 300}).value());
 }
 
 }  // namespace

@@ -45,6 +45,11 @@ class Entry:
     def message(self) -> ResolvedRow:
         return self.topic, self.timestamp, self.value
 
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        """Place among the messages of its topic; the greatest is the newest."""
+        return self.timestamp, self.serial, self.position
+
 
 @dataclass(frozen=True, slots=True)
 class StreamRef:
@@ -209,6 +214,20 @@ class Model:
             for slab_id, slab in sorted(self.slabs.items())
         }
         return {slab_id: entries for slab_id, entries in found.items() if entries}
+
+    def last(self, filter: str = "#", start: int = 0, end: int | None = None) -> list[ResolvedRow]:
+        """The newest message of each topic in [start, end), by topic."""
+        newest: dict[str, Entry] = {}
+        for entries in self.scan(filter, start, end).values():
+            for entry in entries:
+                known = newest.setdefault(entry.topic, entry)
+                if entry.rank > known.rank:
+                    newest[entry.topic] = entry
+        return [newest[topic].message for topic in sorted(newest, key=str.encode)]
+
+    def state_at(self, time: int, filter: str = "#", start: int = 0) -> list[ResolvedRow]:
+        """The same, of messages up to and with ``time``."""
+        return self.last(filter, start, time + 1)
 
     def remaining(self, cursor: Cursor) -> list[Entry]:
         """What reading on from ``cursor`` must still give, in order."""

@@ -93,6 +93,23 @@ def test_the_parquet_bench_writes_what_it_read() -> None:
     assert done.stdout.count("ratio") == 2
 
 
+def test_last_values_are_those_of_duckdb(tmp_path: Path) -> None:
+    """It refuses to go on when the two sides have given different messages."""
+    result = tmp_path / "result.json"
+    command = [sys.executable, str(BENCH / "python" / "last_values.py"), "--size", "small"]
+    done = subprocess.run(
+        [*command, "--rounds", "1", "--topics", "500", "--json", str(result)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(result.read_text())
+    assert [row["part"] for row in document["results"]] == ["L1", "L2", "L3"]
+    assert document["results"][0]["what"] == "last of every topic: 500 topics"
+    assert len(set(document["digests"].values())) == 3
+
+
 def spark_bench(place: Path, parts: str) -> dict[str, Any]:
     """What it measured, small; it refuses itself to go on when two sides differ."""
     result = place / "result.json"

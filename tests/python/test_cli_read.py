@@ -168,6 +168,26 @@ class TestScan:
         assert "Usage: topicdb scan" in result.stderr
 
 
+class TestLast:
+    def test_now(self, filled: Path) -> None:
+        with topicdb.open(filled) as database:
+            database.append([("metrics/h1/cpu", T0 + 9, b"43")])
+        assert output_of("last", filled, "metrics/#").splitlines() == [
+            "2023-11-14T22:13:20.000009Z  metrics/h1/cpu  43",
+            '2023-11-14T22:13:20.000001Z  metrics/h1/mem  {"free": "½"}',
+            "2023-11-14T22:13:20.000002Z  metrics/h2/cpu  0xff00",
+        ]
+        lines = output_of("last", filled, "+/+/cpu", "--start", str(T0 + 3), "--json").splitlines()
+        assert [json.loads(line)["value"] for line in lines] == ["43"]
+
+    def test_at_a_moment(self, filled: Path) -> None:
+        at = "2023-11-14T22:13:20.000001Z"
+        lines = output_of("last", filled, "--at", at, "--json").splitlines()
+        assert [json.loads(line)["topic"] for line in lines] == ["metrics/h1/cpu", "metrics/h1/mem"]
+        assert output_of("last", filled, "--at", str(T0 - 1)) == ""
+        assert "time: 'noon' is no time" in error_of("last", filled, "--at", "noon")
+
+
 class TestReports:
     @pytest.fixture
     def site(self, db_path: Path) -> Path:

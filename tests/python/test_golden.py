@@ -73,6 +73,18 @@ def test_scans(opened: tuple[Database, dict[str, Any]]) -> None:
         assert sorted(plain(db.scan(filter))) == messages, filter
 
 
+def test_last_values(opened: tuple[Database, dict[str, Any]]) -> None:
+    """Also of what was written before blocks had lists of their topics."""
+    db, expected = opened
+    for filter, messages in expected["scans"].items():
+        newest: dict[str, int] = {}
+        for topic, timestamp, _ in messages:
+            newest[topic] = max(timestamp, newest.get(topic, 0))
+        found = plain(db.last(filter))
+        assert [(m[0], m[1]) for m in found] == sorted(newest.items(), key=lambda i: i[0].encode())
+        assert all(message in messages for message in found)
+
+
 def test_streams_and_their_order(opened: tuple[Database, dict[str, Any]]) -> None:
     db, expected = opened
     for item in expected["streams"]:
@@ -147,6 +159,21 @@ def test_structures_and_the_sample_they_are_learned_from(tmp_path: Path) -> None
         db.append([(f"many/{'x/' * n}{n}", 500 + n, b"") for n in range(30, 33)])
         learned = sorted(s.structure for s in db.streams() if s.generation == 3)
         assert learned == expected["learned"]
+
+
+@pytest.mark.parametrize("mode", ["r", "rw"])
+def test_lists_of_topics(tmp_path: Path, mode: Any) -> None:
+    """What make_golden_last.py wrote."""
+    path = tmp_path / "last.db"
+    with zipfile.ZipFile(DATA / "v1" / "last.zip") as archive:
+        archive.extractall(path)
+    expected = json.loads((DATA / "v1" / "last.json").read_text())
+    with topicdb.open(path, mode=mode) as db:
+        for (filter, at), answer in zip(expected["questions"], expected["answers"], strict=True):
+            found = db.last(filter) if at is None else db.state_at(at, filter)
+            assert [[m.topic, m.timestamp, m.value.decode()] for m in found] == answer
+        reads = db.stats()["shards"][0]["reads"]
+        assert 0 < reads["pages_read"] < reads["pages"], "some were known from the lists alone"
 
 
 def plain(messages: Any) -> list[list[Any]]:

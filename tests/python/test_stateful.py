@@ -121,7 +121,7 @@ class DatabaseMachine(RuleBasedStateMachine):
         """Applied by this process, which has the database open, or by one that opens it."""
         self.jobs_made += 1
         job = f"job-{self.jobs_made}"
-        prepared = [[self._prepare(row) for row in self._learnable(rows)] for rows in tasks]
+        prepared = [[self._prepare(row) for row in rows] for rows in self._learnable(tasks)]
         staged = [self._stage(job, rows) for rows in prepared]
         self._stage(job, [self._prepare(row) for row in aborted])  # an attempt that does not count
         if not has_owner:
@@ -172,6 +172,17 @@ class DatabaseMachine(RuleBasedStateMachine):
         assert all(0 < len(batch) <= rows for batch in batches)
         got = [message for batch in batches for message in batch]
         check_scan(self.model, got, filter, start or 0, end, order)
+
+    @rule(data=st.data(), start=st.none() | timestamp, time=st.none() | timestamp)
+    def last(self, data: st.DataObject, start: int | None, time: int | None) -> None:
+        filter = self._draw_filter(data, self.model)
+        if time is None:
+            found = self.db.last(filter, start=start)
+            expected = self.model.last(filter, start or 0)
+        else:
+            found = self.db.state_at(time, filter, start=start)
+            expected = self.model.state_at(time, filter, start or 0)
+        assert [tuple(message) for message in found] == expected
 
     @rule(data=st.data(), start=st.none() | timestamp, end=st.none() | timestamp)
     def streams(self, data: st.DataObject, start: int | None, end: int | None) -> None:
@@ -260,6 +271,8 @@ class DatabaseMachine(RuleBasedStateMachine):
         assert self.reader is not None
         filter = self._draw_filter(data, self.reader_model)
         check_scan(self.reader_model, self.reader.scan(filter).to_list(), filter, 0, None, "stream")
+        last = [tuple(message) for message in self.reader.last(filter)]
+        assert last == self.reader_model.last(filter)
         _check_slabs(self.reader, self.reader_model)
 
     @invariant()
@@ -279,6 +292,7 @@ class DatabaseMachine(RuleBasedStateMachine):
     def _check_everything(self) -> None:
         for filter in ["#", *self._dollar_filters()]:
             check_scan(self.model, self.db.scan(filter).to_list(), filter, 0, None, "stream")
+            assert [tuple(message) for message in self.db.last(filter)] == self.model.last(filter)
             self._check_structures(filter)
 
     def _dollar_filters(self) -> list[str]:
@@ -304,12 +318,15 @@ class DatabaseMachine(RuleBasedStateMachine):
         resolved = [(t, self._assigned(t, when, v, before, after), v) for t, when, v in prepared]
         self.model.append(resolved, receipt.serials)
 
-    def _learnable(self, rows: list[Row]) -> list[Row]:
-        """Without rows of new topics, if a job may learn these in another order than the model."""
-        if self.model.learns_alike([topic for topic, _, _ in rows]):
-            return rows
+    def _learnable(self, tasks: list[list[Row]]) -> list[list[Row]]:
+        """Without rows of new topics, if a job may learn these in another order than the model.
+
+        The topics of all tasks together: in which order those are learned is up to the job, too.
+        """
+        if self.model.learns_alike([topic for rows in tasks for topic, _, _ in rows]):
+            return tasks
         known = self.model.current_topics()
-        return [row for row in rows if row[0] in known]
+        return [[row for row in rows if row[0] in known] for rows in tasks]
 
     def _stage(self, job: str, rows: list[Row]) -> jobs.Staged:
         with jobs.StagedWriter(self.path, job) as writer:

@@ -290,6 +290,10 @@ class Database {
   Result<Page> Next(const Iterator& iterator, const PageLimits& limits,
                     const InterruptCheck& interrupted = nullptr) const;
   Result<std::unique_ptr<Scan>> NewScan(const Filter& filter, const ScanOptions& options) const;
+  // Of each topic that matches and has messages in the range the newest one: with the greatest
+  // timestamp, of equal ones what was committed last. Bytewise by topic. All of them are found, and
+  // kept in memory, by the first Next of the scan.
+  Result<std::unique_ptr<Scan>> Last(const Filter& filter, const TimeRange& range) const;
   // Slices that together hold each message once that matches a filter, and few others: large slabs
   // are cut by commits and times, evenly by what is stored.
   Result<std::vector<Slice>> Slices(const std::vector<Filter>& filters,

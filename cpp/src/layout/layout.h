@@ -15,6 +15,7 @@
 #include <rocksdb/db.h>
 #include <rocksdb/write_batch.h>
 
+#include "layout/last_messages.h"
 #include "layout/slab_check.h"
 #include "layout/staged_block.h"
 #include "structure/structure.h"
@@ -101,6 +102,20 @@ class StreamReader {
   virtual Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) = 0;
   // Behind the last message that was appended.
   virtual const Position& position() const = 0;
+  virtual ReadCounters counters() const = 0;
+};
+
+// One pass over a request for the newest message of each topic. Not thread-safe. Must be gone
+// before the shard closes.
+class LastReader {
+ public:
+  LastReader() = default;
+  virtual ~LastReader() = default;
+  LastReader(const LastReader&) = delete;
+  LastReader& operator=(const LastReader&) = delete;
+
+  // Goes on until some `examined_max` rows were looked at, or to the end. kCorruption.
+  virtual Result<ReadOutcome> Read(std::size_t examined_max) = 0;
   virtual ReadCounters counters() const = 0;
 };
 
@@ -276,6 +291,10 @@ class Layout {
                                                   ReadRequest request) const = 0;
   // Compares what is stored with itself and with the slab's structures. kInterrupted, kStorage.
   virtual Result<CheckCounts> Check(const RocksSource& source, const SlabCheck& check) const = 0;
+  // Offers `found` messages that the request wants: of each topic at least the newest one, if that
+  // is newer than what is found already. The position does not count. `found` must outlive it.
+  virtual std::unique_ptr<LastReader> NewLastReader(const RocksSource& source, ReadRequest request,
+                                                    LastMessages* found) const = 0;
   // Knows the order of commits.
   virtual bool has_log() const = 0;
   // Of the request: streams, filter, masks. From commit `serial_min` on. REQUIRES: has_log()

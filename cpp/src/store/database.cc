@@ -5,6 +5,7 @@
 #include "rocks/rocks_compat.h"
 #include "store/create.h"
 #include "store/database_impl.h"
+#include "store/last_source.h"
 #include "store/scan_impl.h"
 #include "store/tail_impl.h"
 
@@ -196,6 +197,14 @@ Result<std::unique_ptr<Scan>> Database::NewScan(const Filter& filter,
   }
   return std::make_unique<Scan>(
       std::make_shared<ScanImpl>(impl_, std::move(moments), std::move(source)));
+}
+
+Result<std::unique_ptr<Scan>> Database::Last(const Filter& filter, const TimeRange& range) const {
+  TOPICDB_ENTER(impl_);
+  std::vector<ShardMoment> moments = impl_->Moments();
+  std::vector<StreamTarget> targets = PlanStreams(moments, filter, range, std::nullopt);
+  return std::make_unique<Scan>(std::make_shared<ScanImpl>(
+      impl_, std::move(moments), std::make_unique<LastSource>(std::move(targets), range)));
 }
 
 Result<Explanation> Database::Explain(const Filter& filter, const TimeRange& range,

@@ -58,6 +58,11 @@ std::int64_t Slab::FirstTimestamp() const {
   return counters_.first_timestamp;
 }
 
+std::int64_t Slab::LastTimestamp() const {
+  const ReaderLock lock(mutex_);
+  return counters_.last_timestamp;
+}
+
 std::vector<std::pair<Structure, NodeId>> Slab::Match(const Filter& filter) const {
   std::vector<std::pair<std::string, std::pair<Structure, NodeId>>> found;
   {

@@ -68,6 +68,8 @@ class Slab {
   bool MayHold(const TimeRange& range) const TOPICDB_EXCLUDES(mutex_);
   // No message is older.
   std::int64_t FirstTimestamp() const TOPICDB_EXCLUDES(mutex_);
+  // None is newer.
+  std::int64_t LastTimestamp() const TOPICDB_EXCLUDES(mutex_);
   // Streams that may hold matching topics, with their structures, ordered by structure.
   std::vector<std::pair<Structure, NodeId>> Match(const Filter& filter) const
       TOPICDB_EXCLUDES(mutex_);

@@ -121,6 +121,15 @@ std::unique_ptr<StreamReader> OpenReader(const StreamTarget& target, const TimeR
       target, slab.layout().NewReader(target.view->Source(slab), std::move(request)));
 }
 
+std::unique_ptr<LastReader> OpenLastReader(const StreamTarget& target, const TimeRange& range,
+                                           LastMessages* found) {
+  const Slab& slab = *target.slab;
+  ReadRequest request{
+      target.set.streams, target.set.structure, target.filter, range, StartOf(range), {}};
+  request.masks = MasksOf(*target.view, slab.id());
+  return slab.layout().NewLastReader(target.view->Source(slab), std::move(request), found);
+}
+
 std::string DescribeSlab(const SlabId& slab, const std::string& retention_class) {
   return "class '" + retention_class + "', generation " + std::to_string(slab.generation) +
          " of shard " + std::to_string(slab.shard);

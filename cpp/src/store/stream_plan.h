@@ -65,6 +65,10 @@ std::unique_ptr<StreamReader> OpenReader(const StreamTarget& target, const TimeR
                                          const Position& position,
                                          std::size_t memory_bytes_max = kReadMemoryBytes);
 
+// Looks for the last messages of a target.
+std::unique_ptr<LastReader> OpenLastReader(const StreamTarget& target, const TimeRange& range,
+                                           LastMessages* found);
+
 // "class '#', generation 3 of shard 0", for messages.
 std::string DescribeSlab(const SlabId& slab, const std::string& retention_class);
 

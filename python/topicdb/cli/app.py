@@ -190,6 +190,29 @@ def scan(
 
 
 @app.command()
+def last(
+    path: PathArgument,
+    filter: FilterArgument = "#",
+    at: Annotated[
+        str | None, typer.Option(help=f"As it was then, messages of that moment included. {_TIME}")
+    ] = None,
+    start: StartOption = None,
+    json_lines: Annotated[
+        bool,
+        typer.Option("--json", help="JSON lines; values that are not UTF-8 as base64."),
+    ] = False,
+) -> None:
+    """Show the newest message of each topic that matches FILTER, by topic."""
+    with topicdb.open(path, mode="r") as database:
+        since, when = _time(start), _time(at)
+        if when is None:
+            found = database.last(filter, start=since)
+        else:
+            found = database.state_at(when, filter, start=since)
+        output.write_lines(found, output.json_line if json_lines else output.human_line, None)
+
+
+@app.command()
 def streams(
     path: PathArgument,
     filter: FilterArgument = "#",

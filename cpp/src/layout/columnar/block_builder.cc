@@ -59,7 +59,19 @@ Status BlockBuilder::Build(std::span<const PackedRow> rows, const PageSink& sink
   entry_.pages = static_cast<std::uint32_t>(directory_.size());
   entry_.streams = streams.Build();
   word_filter_ = words.Build();
+  ListTopics(rows);
   return Status::Ok();
+}
+
+void BlockBuilder::ListTopics(std::span<const PackedRow> rows) {
+  std::uint32_t page = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const PackedRow& row = rows[i];
+    while (page + 1 < page_begins_.size() && page_begins_[page + 1] <= i) ++page;
+    const bool goes_on =
+        i + 1 < rows.size() && rows[i + 1].topic == row.topic && rows[i + 1].stream == row.stream;
+    if (!goes_on) topics_.Add(row.stream, row.topic, page, row.time);
+  }
 }
 
 }  // namespace topicdb::columnar

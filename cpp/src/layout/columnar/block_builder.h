@@ -10,6 +10,7 @@
 
 #include "layout/columnar/block_format.h"
 #include "layout/columnar/page.h"
+#include "layout/columnar/topic_list.h"
 
 namespace topicdb::columnar {
 
@@ -29,18 +30,24 @@ class BlockBuilder {
   const BlockEntry& entry() const { return entry_; }
   const Directory& directory() const { return directory_; }
   const std::string& word_filter() const { return word_filter_; }
+  // The record of its topics.
+  Result<std::string> TopicRecord() const {
+    return topics_.Build(entry_.rows, entry_.pages, entry_.extent);
+  }
   // By page: its first row.
   const std::vector<std::size_t>& page_begins() const { return page_begins_; }
 
  private:
   // Rows up to which the page that begins at `begin` goes.
   std::size_t PageEnd(std::span<const PackedRow> rows, std::size_t begin) const;
+  void ListTopics(std::span<const PackedRow> rows);
 
   const PageCodec codec_;
   const std::size_t page_bytes_max_;
   BlockEntry entry_;
   Directory directory_;
   std::string word_filter_;
+  TopicListBuilder topics_;
   std::vector<std::size_t> page_begins_;
 };
 

@@ -103,6 +103,15 @@ bool Decode(std::string_view bytes, BlockEntry* entry) {
   return decoder.ok() && entry->rows > 0 && entry->pages > 0 && entry->pages <= entry->rows;
 }
 
+void AppendRowsAndExtent(std::string* out, std::uint32_t rows, const Extent& extent) {
+  AppendVarint(out, rows);
+  AppendExtent(out, extent);
+}
+
+bool ReadRowsAndExtent(Decoder* decoder, std::uint32_t* rows, Extent* extent) {
+  return ReadSmall(decoder, rows) && ReadExtent(decoder, extent);
+}
+
 std::string Encode(const Directory& directory) {
   std::string record = Begin();
   AppendVarint(&record, directory.size());

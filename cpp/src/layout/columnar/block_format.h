@@ -9,6 +9,7 @@
 //   5 | block u64 | page u32       rows of a page that are deleted
 //   6 | block u64                  filter over the words of a sealed block's topics
 //   7 | block u64                  of a staged block: what its pages do not know (Placement)
+//   8 | block u64                  of a paged block: its topics (topic_list.h). May be absent
 // The slab's second family, where keys only ever grow, so that RocksDB need not merge its files:
 //   pages u64 | page u32           page of a sealed block; pages: its number, or of a staged block
 //                                  Placement::pages, which is from kStagedPagesMin on
@@ -20,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/coding.h"
 #include "layout/columnar/page.h"
 #include "layout/staged_block.h"
 
@@ -37,6 +39,7 @@ enum class RecordKind : std::uint8_t {
   kDeletedRows = 5,
   kWordFilter = 6,
   kPlacement = 7,
+  kTopics = 8,
 };
 
 // Every key of the kind begins with this.
@@ -59,6 +62,9 @@ struct BlockEntry {
 };
 std::string Encode(const BlockEntry& entry);
 bool Decode(std::string_view bytes, BlockEntry* entry);
+// Rows of a block and their extent, as other records have them.
+void AppendRowsAndExtent(std::string* out, std::uint32_t rows, const Extent& extent);
+bool ReadRowsAndExtent(Decoder* decoder, std::uint32_t* rows, Extent* extent);
 
 struct PageEntry {
   std::uint32_t rows = 0;

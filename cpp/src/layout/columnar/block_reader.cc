@@ -85,6 +85,18 @@ Result<std::string> BlockReader::LoadWordFilter(BlockId block) const {
   return filter;
 }
 
+Result<std::optional<std::string>> BlockReader::LoadTopics(BlockId block) const {
+  rocksdb::ReadOptions options;
+  options.snapshot = source_.snapshot;
+  std::optional<std::string> value(std::in_place);
+  const rocksdb::Status status = source_.db->Get(options, source_.families.main,
+                                                 RecordKey(RecordKind::kTopics, block), &*value);
+  if (status.IsNotFound()) return std::optional<std::string>();
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
+      status, "block " + std::to_string(block) + ": reading the list of its topics"));
+  return value;
+}
+
 Result<std::shared_ptr<const Placement>> BlockReader::LoadPlacement(const Block& block) {
   const auto known = placements_.find(block.id);
   if (known != placements_.end()) return known->second;

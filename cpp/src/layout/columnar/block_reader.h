@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "layout/columnar/block_format.h"
@@ -58,6 +59,8 @@ class BlockReader {
   // The same, and it fits the block's entry.
   Result<Directory> LoadDirectory(const Block& block) const;
   Result<std::string> LoadWordFilter(BlockId block) const;
+  // The record of its topics; absent if it has none: it was written before there were any.
+  Result<std::optional<std::string>> LoadTopics(BlockId block) const;
   // REQUIRES: block.entry.staged
   Result<std::shared_ptr<const Placement>> LoadPlacement(const Block& block);
   Result<std::shared_ptr<const Page>> LoadPage(const Block& block, std::uint32_t page);

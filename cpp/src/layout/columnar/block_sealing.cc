@@ -218,6 +218,8 @@ Status BlockSealing::WriteData() {
     return rocks::FromRocks(status, "sealing blocks");
   };
   TOPICDB_RETURN_IF_ERROR(builder_->Build(rows_, put));
+  // Compressed here, where nobody waits.
+  TOPICDB_ASSIGN_OR_RETURN(topic_record_, builder_->TopicRecord());
   return write();
 }
 
@@ -271,6 +273,7 @@ Status BlockSealing::RemoveInputs(const RocksSource& now, rocksdb::WriteBatch* b
     if (input.block.is_paged()) {
       remove(now.families.main, RecordKey(RecordKind::kDirectory, block));
       remove(now.families.main, RecordKey(RecordKind::kWordFilter, block));
+      remove(now.families.main, RecordKey(RecordKind::kTopics, block));
       for (std::uint32_t page = 0; page < input.block.entry.pages; ++page) {
         remove(now.families.sealed, SealedPageKey(pages, page));
       }
@@ -310,6 +313,7 @@ Status BlockSealing::Install(const RocksSource& now, rocksdb::WriteBatch* batch)
   put(RecordKey(RecordKind::kSealedEntry, block_), Encode(builder_->entry()));
   put(RecordKey(RecordKind::kDirectory, block_), Encode(builder_->directory()));
   put(RecordKey(RecordKind::kWordFilter, block_), EncodeFilter(builder_->word_filter()));
+  put(RecordKey(RecordKind::kTopics, block_), topic_record_);
   TOPICDB_ASSIGN_OR_RETURN(const DeletedByPage deleted, DeletedSince(now));
   for (const auto& [page, rows] : deleted) put(DeletedRowsKey(block_, page), Encode(rows));
   return rocks::FromRocks(status, "sealing blocks");

@@ -74,6 +74,7 @@ class BlockSealing : public Sealing {
   PageCodec codec_ = PageCodec::kLz4;
   BlockId block_ = 0;
   std::optional<BlockBuilder> builder_;
+  std::string topic_record_;
   std::vector<Block> promoted_;
 };
 

@@ -10,6 +10,7 @@
 #include "layout/columnar/block_builder.h"
 #include "layout/columnar/block_filter.h"
 #include "layout/columnar/block_reader.h"
+#include "layout/columnar/topic_list.h"
 #include "rocks/rocks_compat.h"
 
 namespace topicdb::columnar {
@@ -87,6 +88,22 @@ Placement::Group PlaceGroup(std::span<const StagedTopic> topics,
   return group;
 }
 
+// The record of the block's topics. What a job has staged says no times of single topics.
+Result<std::string> TopicRecord(const std::vector<StagedTopic>& topics, const BlockEntry& entry,
+                                const Directory& directory) {
+  TopicListBuilder list;
+  std::uint32_t page = 0;
+  const auto begins_at_or_before = [&](const PageEntry& candidate, const StagedTopic& topic) {
+    return std::pair(candidate.first_stream, std::string_view(candidate.first_topic)) <=
+           std::pair(topic.group, std::string_view(topic.text));
+  };
+  for (const StagedTopic& topic : topics) {
+    while (page + 1 < directory.size() && begins_at_or_before(directory[page + 1], topic)) ++page;
+    list.Add(topic.group, topic.text, page, std::nullopt);
+  }
+  return list.Build(entry.rows, entry.pages, entry.extent);
+}
+
 // The numbers of pages that staged blocks have.
 Result<std::set<std::uint64_t>> PlacedPages(const RocksSource& source) {
   BlockReader reader(source);
@@ -136,6 +153,7 @@ Status InstallStaged(const SlabFamilies& families, LayoutState* state, const Sta
     }
   }
   entry.streams = streams.Build();
+  TOPICDB_ASSIGN_OR_RETURN(const std::string topics, TopicRecord(block.topics, entry, directory));
   const BlockId number = state->next_block.fetch_add(1);
   rocksdb::Status status;
   const auto put = [&](RecordKind kind, const std::string& value) {
@@ -145,6 +163,7 @@ Status InstallStaged(const SlabFamilies& families, LayoutState* state, const Sta
   put(RecordKind::kDirectory, Encode(directory));
   put(RecordKind::kWordFilter, block.word_filter);
   put(RecordKind::kPlacement, Encode(placement));
+  put(RecordKind::kTopics, topics);
   return rocks::FromRocks(status, "placing a staged block");
 }
 

@@ -7,6 +7,7 @@
 #include "layout/columnar/columnar_reader.h"
 #include "layout/columnar/columnar_remover.h"
 #include "layout/columnar/columnar_writer.h"
+#include "layout/columnar/last_finder.h"
 #include "rocks/rocks_compat.h"
 
 namespace topicdb::columnar {
@@ -105,6 +106,12 @@ std::unique_ptr<StreamReader> ColumnarLayout::NewReader(const RocksSource& sourc
 
 Result<CheckCounts> ColumnarLayout::Check(const RocksSource& source, const SlabCheck& check) const {
   return BlockChecker(source, check).Run();
+}
+
+std::unique_ptr<LastReader> ColumnarLayout::NewLastReader(const RocksSource& source,
+                                                          ReadRequest request,
+                                                          LastMessages* found) const {
+  return std::make_unique<LastFinder>(source, std::move(request), found);
 }
 
 std::unique_ptr<LogReader> ColumnarLayout::NewLogReader(const RocksSource& source,

@@ -32,6 +32,8 @@ class ColumnarLayout : public Layout {
   std::unique_ptr<StreamReader> NewReader(const RocksSource& source,
                                           ReadRequest request) const override;
   Result<CheckCounts> Check(const RocksSource& source, const SlabCheck& check) const override;
+  std::unique_ptr<LastReader> NewLastReader(const RocksSource& source, ReadRequest request,
+                                            LastMessages* found) const override;
   bool has_log() const override { return true; }
   std::unique_ptr<LogReader> NewLogReader(const RocksSource& source, const ReadRequest& request,
                                           std::uint64_t serial_min) const override;

@@ -42,7 +42,7 @@ bool TopicSelector::SelectsStream(std::uint32_t stream) const {
 bool TopicSelector::Selects(std::uint32_t stream, std::string_view topic) const {
   if (!SelectsStream(stream)) return false;
   if (every_topic_) return !IsDollarLevel(topic);
-  return filter_.Matches(topic);
+  return topic.starts_with(prefix_) && filter_.Matches(topic);
 }
 
 bool TopicSelector::MayHoldStreams(std::string_view stream_filter) const {

@@ -1,10 +1,18 @@
 #include "layout/skipstream/skipstream_cursor.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "rocks/rocks_compat.h"
 
 namespace topicdb::skipstream {
+
+bool IsEmptyRange(const TimeRange& range, std::uint32_t timestamp_bytes) {
+  const std::int64_t start = range.start.value_or(0);
+  const std::int64_t end = range.end.value_or(std::numeric_limits<std::int64_t>::max());
+  if (timestamp_bytes == 0) return start > 0 || end <= 0;
+  return range.end.has_value() && start >= end;
+}
 
 std::string_view RowCursor::Run::Suffix() const {
   const rocksdb::Slice key = iterator->key();

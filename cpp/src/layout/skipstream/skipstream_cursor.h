@@ -18,6 +18,9 @@
 
 namespace topicdb::skipstream {
 
+// Whether the range has no time at all that a message can have; that is 0 without timestamps.
+bool IsEmptyRange(const TimeRange& range, std::uint32_t timestamp_bytes);
+
 class RowCursor {
  public:
   // Uses of the request: the stream, structure, filter, range, masks, serial_max.

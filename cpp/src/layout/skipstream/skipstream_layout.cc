@@ -5,6 +5,7 @@
 
 #include "layout/skipstream/skipstream_check.h"
 #include "layout/skipstream/skipstream_keys.h"
+#include "layout/skipstream/skipstream_last.h"
 #include "layout/skipstream/skipstream_reader.h"
 #include "rocks/rocks_compat.h"
 
@@ -169,6 +170,12 @@ std::unique_ptr<StreamReader> SkipstreamLayout::NewReader(const RocksSource& sou
 Result<CheckCounts> SkipstreamLayout::Check(const RocksSource& source,
                                             const SlabCheck& check) const {
   return CheckSlab(source, timestamp_bytes_, check);
+}
+
+std::unique_ptr<LastReader> SkipstreamLayout::NewLastReader(const RocksSource& source,
+                                                            ReadRequest request,
+                                                            LastMessages* found) const {
+  return std::make_unique<SkipstreamLast>(source, std::move(request), timestamp_bytes_, found);
 }
 
 }  // namespace topicdb::skipstream

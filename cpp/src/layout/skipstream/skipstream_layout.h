@@ -40,6 +40,8 @@ class SkipstreamLayout : public Layout {
   std::unique_ptr<StreamReader> NewReader(const RocksSource& source,
                                           ReadRequest request) const override;
   Result<CheckCounts> Check(const RocksSource& source, const SlabCheck& check) const override;
+  std::unique_ptr<LastReader> NewLastReader(const RocksSource& source, ReadRequest request,
+                                            LastMessages* found) const override;
   bool has_log() const override { return false; }
   std::unique_ptr<LogReader> NewLogReader(const RocksSource&, const ReadRequest&,
                                           std::uint64_t) const override {

@@ -10,14 +10,6 @@ namespace {
 constexpr std::size_t kGroupRowsMax = 65'536;
 constexpr std::size_t kGroupBytesMax = std::size_t{16} << 20;
 
-// Every message of a database without timestamps has time 0.
-bool IsEmptyRange(const TimeRange& range, std::uint32_t timestamp_bytes) {
-  const std::int64_t start = range.start.value_or(0);
-  const std::int64_t end = range.end.value_or(std::numeric_limits<std::int64_t>::max());
-  if (timestamp_bytes == 0) return start > 0 || end <= 0;
-  return range.end.has_value() && start >= end;
-}
-
 std::size_t EndOf(std::size_t begin, std::size_t count) {
   return begin + std::min(count, std::numeric_limits<std::size_t>::max() - begin);
 }

@@ -125,6 +125,7 @@ TEST(BlockSealing, EightSmallSealedBlocksAreMergedIntoOne) {
   EXPECT_EQ(RowsOfBlocks(slab.Sealed()), slab.rows().size());
   EXPECT_EQ(slab.CountOf(RecordKind::kDirectory), 1U);
   EXPECT_EQ(slab.CountOf(RecordKind::kWordFilter), 1U);
+  EXPECT_EQ(slab.CountOf(RecordKind::kTopics), 1U);
   EXPECT_EQ(slab.CountOf(RecordKind::kDeletedRows), 0U);
   EXPECT_EQ(slab.PageKeys(), slab.PageKeysOfBlocks());
   ExpectAllThere(slab);
@@ -180,6 +181,7 @@ TEST(BlockSealing, ABlockAllOfWhoseRowsAreDeletedVanishes) {
     EXPECT_TRUE(slab.PageKeys().empty());
     EXPECT_EQ(slab.CountOf(RecordKind::kDirectory), 0U);
     EXPECT_EQ(slab.CountOf(RecordKind::kWordFilter), 0U);
+    EXPECT_EQ(slab.CountOf(RecordKind::kTopics), 0U);
     EXPECT_EQ(slab.CountOf(RecordKind::kDeletedRows), 0U);
     slab.Reopen();
     slab.Write(Messages(3, &random));  // with the numbers of blocks that were used before
