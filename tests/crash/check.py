@@ -7,7 +7,7 @@ begun, and without gaps; and what is stored must be exactly what those commits l
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import topicdb
 from crash.history import Commit, History, SlabName, StoredRow
@@ -33,8 +33,8 @@ class HistoryChecker:
         """AssertionError, or an error of TopicDB, if a promise is broken."""
         path, is_created = crash.directory / "db", self._history.created < crash.marks
         assert not is_created or (path / "TOPICDB").exists(), "the database is gone"
-        options = {} if is_created else self._history.create
-        settings = {
+        options: dict[str, Any] = {} if is_created else self._history.create
+        settings: dict[str, Any] = {
             "maintenance_interval": None,
             "cache_bytes": 1 << 20,
             "write_buffer_bytes": 1 << 20,
@@ -44,7 +44,7 @@ class HistoryChecker:
         with topicdb.open(path, **options, **settings) as db:
             _Look(self._history, crash, db, self._keeps_all).check()
             everything = _sorted(db.scan("#"))
-        mode = crash.chance.choice(("r", "rw"))
+        mode: Literal["r", "rw"] = crash.chance.choice(("r", "rw"))
         with topicdb.open(path, mode=mode, **settings) as db:
             assert _sorted(db.scan("#")) == everything, "it is not the same when it is reopened"
 
@@ -136,9 +136,10 @@ class _Look:
         last = max((at for at, yes in enumerate(needed) if yes), default=-1)
         for commit in logged[: last + 1]:
             if commit.tags:
+                what = "there" if self._has(logged[last], shard) else "promised"
                 assert self._has(commit, shard), (
                     f"shard {shard}: commit {commit.number} ({commit.durability}) is missing, "
-                    f"{logged[last].number} is {'there' if self._has(logged[last], shard) else 'promised'}"
+                    f"{logged[last].number} is {what}"
                 )
         for commit in commits:
             if commit.durability == "none" and self._is_promised(commit):
@@ -189,16 +190,22 @@ class _Look:
         return kept
 
     def _check_rows(self, expected: Iterable[StoredRow]) -> None:
-        """Topics and times; times that were assigned increase."""
-        last = -1
+        """Topics and times; times that were assigned increase, from one commit to the next also
+        those of jobs, whose tasks have no order."""
+        assigned: dict[int, list[int]] = {}
         for row in sorted(expected, key=lambda row: (row.commit, row.place)):
             message = self._found[row.commit, row.place]
             assert message.topic == row.topic
             if row.timestamp is None:
-                assert message.timestamp > last, "assigned times increase"
-                last = message.timestamp
+                assigned.setdefault(row.commit, []).append(message.timestamp)
             else:
                 assert message.timestamp == row.timestamp
+        last = -1
+        for number, times in assigned.items():
+            in_order = sorted(times) if self._history.commits[number].is_job else times
+            assert in_order == sorted(set(times)), f"times of commit {number} do not increase"
+            assert in_order[0] > last, f"commit {number} was assigned {in_order[0]} after {last}"
+            last = in_order[-1]
 
     def _shard_of(self, topic: str) -> int:
         return topicdb.shard_of(topic, self._history.shards)
@@ -212,7 +219,7 @@ class _Look:
             at = self._crash.chance.randrange(len(levels))
             for filter in (
                 message.topic,
-                "/".join(levels[:at] + ["+"] + levels[at + 1 :]),
+                "/".join([*levels[:at], "+", *levels[at + 1 :]]),
                 "/".join([*levels[:at], "#"]),
             ):
                 found = set(self._db.scan(filter))
@@ -248,17 +255,19 @@ class _Look:
         read = [self._key(message) for message in self._db.tail(timeout=0)]
         assert sorted(read) == sorted(self._found)
         for shard in range(self._history.shards):
-            keys = [key for key in read if self._shard_of(self._found[key].topic) == shard]
-            assert keys == sorted(keys), "the log is not in the order of commits"
+            order = [
+                (commit, 0 if self._history.commits[commit].is_job else place)
+                for commit, place in read
+                if self._shard_of(self._found[commit, place].topic) == shard
+            ]
+            assert order == sorted(order), "the log is not in the order of commits"
 
     # What is not a message, and what comes next
 
     def _check_maps(self) -> None:
         for name, choices in self._history.maps.items():
             crash = self._crash
-            wanted = self._history.possible(
-                choices, crash.marks, is_power_cut=crash.is_power_cut
-            )
+            wanted = self._history.possible(choices, crash.marks, is_power_cut=crash.is_power_cut)
             with self._db.map(name, takeover=True) as stored:
                 content = {key: value.decode() for key, value in stored.items()}
             assert content in [one or {} for one in wanted], f"{name} has {content}, not {wanted}"

@@ -15,6 +15,7 @@ from typing import Any
 import topicdb
 from crash.programs import Mark
 from topicdb import jobs
+from topicdb.database import Durability
 
 TAG_CLASS = "commit/#"
 CATCH_ALL = "#"
@@ -89,29 +90,26 @@ class Session:
 
     # Commits
 
-    def append(self, rows: Sequence[Row], durability: str) -> None:
+    def append(self, rows: Sequence[Row], durability: Durability) -> None:
         commit, messages = self._begin(rows, (), durability)
-        receipt = self.db.append(messages, durability=durability)  # type: ignore[arg-type]
+        receipt = self.db.append(messages, durability=durability)
         assert receipt.durability == durability
         self._end(commit, receipt.serials)
 
-    def append_together(self, groups: Sequence[Sequence[Row]], durability: str) -> None:
+    def append_together(self, groups: Sequence[Sequence[Row]], durability: Durability) -> None:
         """Asynchronous appends that may share a write."""
         begun = [self._begin(rows, (), durability) for rows in groups]
-        futures = [
-            self.db.append_async(messages, durability=durability)  # type: ignore[arg-type]
-            for _, messages in begun
-        ]
+        futures = [self.db.append_async(messages, durability=durability) for _, messages in begun]
         for (commit, _), future in zip(begun, futures, strict=True):
             self._end(commit, future.result().serials)
 
     def transact(
-        self, rows: Sequence[Row], deletes: Sequence[Delete], shard: int, durability: str
+        self, rows: Sequence[Row], deletes: Sequence[Delete], shard: int, durability: Durability
     ) -> None:
         """A transaction of one shard; only rows and deletes of that shard count."""
         here = [row for row in rows if topicdb.shard_of(row[0], self.shards) == shard]
         commit, messages = self._begin(here, deletes, durability, only=shard)
-        with self.db.transaction(shard=shard, durability=durability) as tx:  # type: ignore[arg-type]
+        with self.db.transaction(shard=shard, durability=durability) as tx:
             for filter, start, end in deletes:
                 tx.delete(filter, start, end)
             for topic, timestamp, value in messages:
@@ -119,10 +117,12 @@ class Session:
         assert tx.receipt is not None
         self._end(commit, tx.receipt.serials)
 
-    def delete(self, filter: str, start: int | None, end: int | None, durability: str) -> None:
+    def delete(
+        self, filter: str, start: int | None, end: int | None, durability: Durability
+    ) -> None:
         """A delete in all shards; it has no tag."""
         commit, _ = self._begin((), [(filter, start, end)], durability, tagged=False)
-        receipt = self.db.delete(filter, start=start, end=end, durability=durability)  # type: ignore[arg-type]
+        receipt = self.db.delete(filter, start=start, end=end, durability=durability)
         self._end(commit, receipt.serials)
 
     def job(self, parts: Sequence[Sequence[Row]], *, live: bool) -> None:
@@ -147,7 +147,7 @@ class Session:
         self,
         rows: Sequence[Row],
         deletes: Sequence[Delete],
-        durability: str,
+        durability: Durability,
         *,
         only: int | None = None,
         tagged: bool = True,
@@ -215,10 +215,10 @@ class Session:
 
     # Maps
 
-    def store_map(self, name: str, content: Mapping[str, bytes], durability: str) -> None:
+    def store_map(self, name: str, content: Mapping[str, bytes], durability: Durability) -> None:
         """Makes a persistent map have this content."""
         text = {key: value.decode() for key, value in content.items()}
-        with self.db.map(name, takeover=True, durability=durability) as stored:  # type: ignore[arg-type]
+        with self.db.map(name, takeover=True, durability=durability) as stored:
             self._mark({"map": name, "to": text, "durability": durability})
             for key in [key for key in stored if key not in content]:
                 del stored[key]

@@ -247,13 +247,13 @@ static int OpenAt(int directory, const char* path, int flags, mode_t mode) {
   return fd;
 }
 
-#define OPTIONAL_MODE(flags, mode)                      \
-  mode_t mode = 0;                                      \
-  if (((flags) & (O_CREAT | __O_TMPFILE)) != 0) {       \
-    va_list arguments;                                  \
-    va_start(arguments, flags);                         \
-    mode = (mode_t)va_arg(arguments, int);              \
-    va_end(arguments);                                  \
+#define OPTIONAL_MODE(flags, mode)                \
+  mode_t mode = 0;                                \
+  if (((flags) & (O_CREAT | __O_TMPFILE)) != 0) { \
+    va_list arguments;                            \
+    va_start(arguments, flags);                   \
+    mode = (mode_t)va_arg(arguments, int);        \
+    va_end(arguments);                            \
   }
 
 int open(const char* path, int flags, ...) {
@@ -441,13 +441,13 @@ void* mmap64(void* address, size_t bytes, int protection, int flags, int fd, off
 }
 
 // A call about a file that has a descriptor, with what is recorded of it.
-#define CALL_ON(fd, call, ...)                          \
-  if (Find(fd) == NULL) return (int)(call);             \
-  Lock();                                               \
-  const struct Descriptor* file = Find(fd);             \
-  const int outcome = (int)(call);                      \
+#define CALL_ON(fd, call, ...)                           \
+  if (Find(fd) == NULL) return (int)(call);              \
+  Lock();                                                \
+  const struct Descriptor* file = Find(fd);              \
+  const int outcome = (int)(call);                       \
   if (outcome == 0 && file != NULL) Record(__VA_ARGS__); \
-  Unlock();                                             \
+  Unlock();                                              \
   return outcome
 
 int ftruncate(int fd, off_t size) {

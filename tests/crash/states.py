@@ -1,6 +1,6 @@
 """Crash states: what the disk may hold when a program is cut short, made from its trace.
 
-A state has a number. Number and seed decide everything about it, so that it can be made again alone.
+A state has a number. Number and seed decide everything about it: it can be made again alone.
 Numbers from 0 on are the deaths of the process, one for each operation; all after those go through
 the other kinds in turn, and for each of them through all operations in a scattered order.
 """
@@ -17,8 +17,8 @@ from pathlib import Path
 from crash.filesystem import (
     Change,
     FileSystem,
-    Names,
     NameChange,
+    Names,
     Node,
     apply_change,
     set_entry,
@@ -257,10 +257,12 @@ class _PowerCut:
             at = until
 
     def _zero(self, content: bytearray, node: Node) -> None:
-        """Zeros where the file grew."""
-        if len(content) > len(node.stable):
-            first = self._chance.choice((len(node.stable), len(content) - 1))
-            start = self._chance.randint(len(node.stable), first)
+        """Zeros where the file grew, from the beginning of a write or of a sector."""
+        places = {change.offset for change in node.changes if change.kind == Kind.WRITE}
+        places |= set(range(0, len(content), SECTOR_BYTES))
+        possible = sorted(place for place in places if len(node.stable) <= place < len(content))
+        if possible:
+            start = self._chance.choice((possible[0], self._chance.choice(possible)))
             content[start:] = bytes(len(content) - start)
 
 

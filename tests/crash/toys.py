@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
+import signal
 import struct
 import zlib
 from collections.abc import Callable, Sequence
@@ -143,3 +146,26 @@ state_without_directory = Toy(
     lambda root, n: replace(root, n, fsync=True, fsync_directory=False), read_state
 )
 state_in_place = Toy(overwrite_in_place, read_state)
+
+
+def _die(root: Path) -> list[int]:
+    os.kill(os.getpid(), signal.SIGSEGV)
+    return []
+
+
+def _map(root: Path, number: int) -> None:
+    with (root / "file").open("wb") as file:
+        os.ftruncate(file.fileno(), 4096)
+    fd = os.open(root / "file", os.O_RDWR)
+    mmap.mmap(fd, 4096)
+    os.close(fd)
+
+
+def _write_stream(root: Path, number: int) -> None:
+    libc = ctypes.CDLL(None)
+    libc.fopen(os.fsencode(root / "file"), b"w")
+
+
+dies = Toy(lambda root, n: append(root, n, fsync=True), _die, begin_log)
+maps_a_file = Toy(_map, read_state)
+writes_a_stream = Toy(_write_stream, read_state)

@@ -16,10 +16,11 @@ from crash.check import HistoryChecker
 from crash.history import History
 from crash.programs import Checker, Mark
 from crash.session import Row, Session
+from topicdb.database import Durability
 
 DAY_S = 86_400
 DAY_US = DAY_S * 1_000_000
-DURABILITIES = ("os", "os", "disk", "none")
+DURABILITIES: tuple[Durability, ...] = ("os", "os", "disk", "none")
 
 
 @dataclass(frozen=True)
