@@ -44,6 +44,8 @@ class HistoryChecker:
         with topicdb.open(path, **options, **settings) as db:
             _Look(self._history, crash, db, self._keeps_all).check()
             everything = _sorted(db.scan("#"))
+        if crash.chance.random() < 0.6:
+            return  # opening takes most of the time
         mode: Literal["r", "rw"] = crash.chance.choice(("r", "rw"))
         with topicdb.open(path, mode=mode, **settings) as db:
             assert _sorted(db.scan("#")) == everything, "it is not the same when it is reopened"
