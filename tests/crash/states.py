@@ -210,8 +210,7 @@ class _PowerCut:
         if fate == Fate.PREFIX:
             changes = self._prefix(node, changes)
         if fate == Fate.SCATTERED:
-            for change in changes:
-                self._scatter(content, change)
+            self._scatter(content, changes)
             return content
         for change in changes:
             apply_change(content, change)
@@ -243,18 +242,24 @@ class _PowerCut:
             kept[-1] = Change(Kind.WRITE, last.offset, last.data[:size], size, last.names_before)
         return kept
 
-    def _scatter(self, content: bytearray, change: Change) -> None:
-        """Keeps some of the sectors; what lies between them is as it was, or zero if it is new."""
-        if change.kind != Kind.WRITE:
-            apply_change(content, change)
-            return
-        at, end = change.offset, change.offset + change.size
-        while at < end:
-            until = min(end, (at // SECTOR_BYTES + 1) * SECTOR_BYTES)
-            if self._chance.random() < 0.5:
+    def _scatter(self, content: bytearray, changes: list[Change]) -> None:
+        """Each sector is as it was at some moment: with the first few of what was written to it."""
+        pieces: dict[int, list[tuple[int, bytes]]] = {}
+        for change in changes:
+            if change.kind != Kind.WRITE:
+                apply_change(content, change)
+                continue
+            at, end = change.offset, change.offset + change.size
+            while at < end:
+                sector = at // SECTOR_BYTES
+                until = min(end, (sector + 1) * SECTOR_BYTES)
                 data = change.data[at - change.offset : until - change.offset]
+                pieces.setdefault(sector, []).append((at, data))
+                at = until
+        for written in pieces.values():
+            kept = self._chance.choice((0, len(written), self._chance.randint(0, len(written))))
+            for at, data in written[:kept]:
                 apply_change(content, Change(Kind.WRITE, at, data, len(data), 0))
-            at = until
 
     def _zero(self, content: bytearray, node: Node) -> None:
         """Zeros where the file grew, from the beginning of a write or of a sector."""
