@@ -17,6 +17,7 @@
 #include "base/mutex.h"
 #include "commit/commit_queue.h"
 #include "commit/conflict_memory.h"
+#include "rocks/log_check.h"
 #include "rocks/rocks_options.h"
 #include "store/commit_signal.h"
 #include "store/meta.h"
@@ -280,6 +281,7 @@ class Shard : private CommitSink, public Sealable {
   mutable Mutex commit_mutex_;
   meta::CommitState state_ TOPICDB_GUARDED_BY(commit_mutex_);
   Status poison_ TOPICDB_GUARDED_BY(commit_mutex_);
+  rocks::LogChain log_chain_;
   std::shared_ptr<const RetentionRules> rules_ TOPICDB_GUARDED_BY(commit_mutex_);
   SlabViews slabs_ TOPICDB_GUARDED_BY(commit_mutex_);
   // Messages that unfinished deletes have removed so far, by the serial of their record.
