@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$topicdb_root"
 
 bin=$PWD/.venv/bin
-mapfile -t cpp_files < <(find cpp bindings tests bench \( -name '*.cc' -o -name '*.h' \) | sort)
+mapfile -t cpp_files < <(find cpp bindings tests bench \( -name '*.c' -o -name '*.cc' -o -name '*.h' \) | sort)
 python_trees=(python bench examples tests)
 
 if [ "${1:-}" = --fix ]; then

@@ -23,6 +23,10 @@
 #include "topicdb/iterator.h"
 #include "topicdb/message.h"
 
+namespace topicdb::rocks {
+class LogChain;
+}
+
 namespace topicdb {
 
 // Where a writer noted a topic in the page that it builds, so that it need not look for it again.
@@ -153,6 +157,7 @@ struct RocksSource {
   rocksdb::DB* db;
   const rocksdb::Snapshot* snapshot;
   SlabFamilies families;
+  rocks::LogChain* log = nullptr;  // for those who write
 };
 
 // What a slab keeps in memory for its layout. Thread-safe.

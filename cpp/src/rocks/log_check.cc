@@ -1,64 +1,183 @@
 #include "rocks/log_check.h"
 
-#include <cstdint>
-#include <fstream>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <random>
 #include <string_view>
+#include <vector>
 
 #include "base/coding.h"
+#include "base/file.h"
 #include "base/files.h"
+#include "rocks/log_reader.h"
 
 namespace topicdb::rocks {
 
 namespace {
 
-// Of RocksDB's db/log_format.h: blocks of records, each of checksum, length, type and payload.
-constexpr std::size_t kBlockBytes = 32'768;
-constexpr std::size_t kHeaderBytes = 7;
-constexpr std::size_t kLengthAt = 4;
-constexpr std::size_t kTypeAt = 6;
+constexpr std::string_view kLinkMagic = "TDBL";
+constexpr std::size_t kLinkBytes = 16;
+// How RocksDB stores it at the end of a batch (db/write_batch.cc): the tag of a blob, its length.
+constexpr std::string_view kLinkHead = "\x03\x10";
+constexpr std::size_t kNameBytesMax = 4'096;
 
-bool IsOfRecycledLog(unsigned type) { return (type >= 5 && type <= 8) || type == 11; }
+struct Link {
+  std::uint32_t session = 0;
+  std::uint64_t number = 0;
+};
 
-bool IsLog(std::string_view name) {
-  return name.starts_with("MANIFEST-") || name.ends_with(".log");
+std::optional<Link> LinkOf(std::string_view tail) {
+  if (tail.size() < kLinkHead.size() + kLinkBytes || !tail.ends_with(kLinkMagic)) return {};
+  tail.remove_prefix(tail.size() - kLinkHead.size() - kLinkBytes);
+  if (!tail.starts_with(kLinkHead)) return {};
+  Decoder decoder(tail.substr(kLinkHead.size()));
+  Link link;
+  link.number = decoder.Little<std::uint64_t>();
+  link.session = decoder.Little<std::uint32_t>();
+  return link;
 }
 
-// Where the first record of a recycled log begins in a block, or npos.
-std::size_t FindRecycled(std::string_view block) {
-  std::size_t begin = 0;
-  while (block.size() - begin >= kHeaderBytes) {
-    Decoder header(block.substr(begin + kLengthAt));
-    const std::size_t length = header.Little<std::uint16_t>();
-    if (IsOfRecycledLog(static_cast<std::uint8_t>(block[begin + kTypeAt]))) return begin;
-    if (length > block.size() - begin - kHeaderBytes) break;  // torn, or damaged otherwise
-    begin += kHeaderBytes + length;
-  }
-  return std::string_view::npos;
+// Of the record before: its link, if it had one; and whether there may be logs before it that
+// RocksDB has removed because it needs them no longer.
+struct Before {
+  std::optional<Link> link;
+  bool may_be_removed = true;
+};
+
+bool Follows(const Before& before, const Link& link) {
+  if (link.number == 0) return true;  // the first of an opening
+  if (!before.link.has_value()) return before.may_be_removed;
+  return link.session == before.link->session && link.number == before.link->number + 1;
 }
 
-Status CheckLog(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string block(kBlockBytes, '\0');
-  for (std::size_t offset = 0; file.good(); offset += kBlockBytes) {
-    file.read(block.data(), kBlockBytes);
-    const auto count = static_cast<std::size_t>(file.gcount());
-    const std::size_t found = FindRecycled(std::string_view(block).substr(0, count));
-    if (found != std::string_view::npos) {
-      return Corruption(path + " is damaged at byte " + std::to_string(offset + found) +
-                        ": a record of a type that is never written");
+// From where on the logs are not whole.
+struct Cut {
+  std::string path;
+  std::uint64_t size = 0;
+};
+
+Status Damaged(const std::string& path, std::uint64_t offset) {
+  return Corruption(path + " is damaged at byte " + std::to_string(offset) +
+                    ": a record that was never written so");
+}
+
+// Reads a log to its end.
+Result<std::optional<Cut>> Walk(const std::string& path, Before* before) {
+  LogReader log(path);
+  if (!log.is_open()) return std::optional<Cut>();  // RocksDB has removed it meanwhile
+  while (true) {
+    const LogStep step = log.Next();
+    if (step == LogStep::kEnd) {
+      before->may_be_removed = false;  // logs go in their order
+      return std::optional<Cut>();
     }
+    if (step == LogStep::kDamaged) return Damaged(path, log.piece_begin());
+    if (step == LogStep::kLost) return std::optional(Cut{path, log.record_begin()});
+    const std::optional<Link> link = LinkOf(log.tail());
+    if (!link.has_value()) continue;  // written by opening, or by a version that had none
+    if (!Follows(*before, *link)) return std::optional(Cut{path, log.record_begin()});
+    before->link = link;
+  }
+}
+
+// Whether a log is of a later opening than the logs before it. What is written while a shard is
+// opened has no links.
+bool BeginsAnew(const std::string& path) {
+  LogReader log(path);
+  bool is_empty = true;
+  while (log.Next() == LogStep::kRecord) {
+    is_empty = false;
+    const std::optional<Link> link = LinkOf(log.tail());
+    if (link.has_value()) return link->number == 0;
+  }
+  return !is_empty;
+}
+
+std::vector<std::string> WriteAheadLogs(const std::string& directory,
+                                        const std::vector<std::string>& names) {
+  std::vector<std::string> paths;
+  for (const std::string& name : names) {
+    if (name.ends_with(".log")) paths.push_back(directory + "/" + name);
+  }
+  // By their numbers: those have zeros before them, up to six digits.
+  std::sort(paths.begin(), paths.end(), [](const std::string& a, const std::string& b) {
+    return a.size() != b.size() ? a.size() < b.size() : a < b;
+  });
+  return paths;
+}
+
+Status Apply(const Cut& cut) {
+  const auto file = File::OpenForWriting(cut.path);
+  TOPICDB_RETURN_IF_ERROR(file.status());
+  TOPICDB_RETURN_IF_ERROR((*file)->Truncate(cut.size));
+  return (*file)->Sync();
+}
+
+Status NeedsWriter(const Cut& cut) {
+  return StorageFault(cut.path + " was cut off at byte " + std::to_string(cut.size) +
+                      " by a loss of power: open the database for writing once");
+}
+
+Status CheckManifest(const std::string& directory, LogUse use) {
+  const Result<std::string> current = ReadFile(directory + "/CURRENT", kNameBytesMax);
+  if (!current.ok()) return Status::Ok();  // RocksDB will say what is wrong
+  const std::string path = directory + "/" + current->substr(0, current->find('\n'));
+  Before none;
+  TOPICDB_ASSIGN_OR_RETURN(const std::optional<Cut> cut, Walk(path, &none));
+  if (!cut.has_value()) return Status::Ok();
+  return use == LogUse::kWrite ? Apply(*cut) : NeedsWriter(*cut);
+}
+
+// Removes the logs behind a cut that the same opening has written: the newest first, so that an
+// interruption leaves what this finds again.
+Status RemoveBehind(const std::string& directory, std::vector<std::string> paths) {
+  const auto anew = std::find_if(paths.begin(), paths.end(), BeginsAnew);
+  paths.erase(anew, paths.end());
+  std::reverse(paths.begin(), paths.end());
+  for (const std::string& path : paths) {
+    if (unlink(path.c_str()) != 0) return ErrnoFault("removing", path, errno);
+    TOPICDB_RETURN_IF_ERROR(SyncDirectory(directory));
   }
   return Status::Ok();
 }
 
 }  // namespace
 
-Status CheckLogs(const std::string& directory) {
+Status CheckLogs(const std::string& directory, LogUse use) {
+  TOPICDB_RETURN_IF_ERROR(CheckManifest(directory, use));
   TOPICDB_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory));
-  for (const std::string& name : names) {
-    if (IsLog(name)) TOPICDB_RETURN_IF_ERROR(CheckLog(directory + "/" + name));
+  const std::vector<std::string> paths = WriteAheadLogs(directory, names);
+  Before before;
+  for (auto path = paths.begin(); path != paths.end(); ++path) {
+    TOPICDB_ASSIGN_OR_RETURN(const std::optional<Cut> cut, Walk(*path, &before));
+    if (!cut.has_value()) continue;
+    if (use == LogUse::kRead) return NeedsWriter(*cut);
+    TOPICDB_RETURN_IF_ERROR(RemoveBehind(directory, {path + 1, paths.end()}));
+    TOPICDB_RETURN_IF_ERROR(Apply(*cut));
+    return CheckLogs(directory, use);  // those of later openings
   }
   return Status::Ok();
+}
+
+LogChain::LogChain() : session_(std::random_device()()) {}
+
+rocksdb::Status LogChain::Write(rocksdb::DB* db, const rocksdb::WriteOptions& options,
+                                rocksdb::WriteBatch* batch) {
+  const MutexLock lock(mutex_);
+  if (!options.disableWAL) {
+    std::string link;
+    AppendLittle(&link, next_);
+    AppendLittle(&link, session_);
+    link += kLinkMagic;
+    const rocksdb::Status status = batch->PutLogData(link);
+    if (!status.ok()) return status;
+    ++next_;
+  }
+  return db->Write(options, batch);
 }
 
 }  // namespace topicdb::rocks

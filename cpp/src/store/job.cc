@@ -162,6 +162,8 @@ Status DatabaseImpl::ApplyJobs() {
   const MutexLock lock(jobs_mutex_);
   const std::string& path = environment_->database_path;
   TOPICDB_ASSIGN_OR_RETURN(const std::vector<JobIntent> intents, ListIntents(path));
+  // Who wrote the intent may not have come to it, and no shard may have what could still be lost.
+  if (!intents.empty()) TOPICDB_RETURN_IF_ERROR(SyncDirectory(JobsDirectory(path)));
   for (const JobIntent& intent : intents) {
     if (intent.database != environment_->database) {
       return Corruption(JobsDirectory(path) + "/" + intent.name +

@@ -117,7 +117,8 @@ Status Shard::CheckWritable() const {
 }
 
 Status Shard::Write(const rocksdb::WriteOptions& options, rocksdb::WriteBatch* batch) {
-  const Status status = rocks::FromRocks(db_->Write(options, batch), "writing " + Name());
+  const Status status =
+      rocks::FromRocks(log_chain_.Write(db_.get(), options, batch), "writing " + Name());
   if (!status.ok()) Poison(status);
   return status;
 }

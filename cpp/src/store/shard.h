@@ -18,6 +18,7 @@
 #include "commit/commit_queue.h"
 #include "commit/conflict_memory.h"
 #include "rocks/live_files.h"
+#include "rocks/log_check.h"
 #include "rocks/rocks_options.h"
 #include "store/commit_signal.h"
 #include "store/meta.h"
@@ -299,6 +300,7 @@ class Shard : private CommitSink, public Sealable {
   mutable Mutex commit_mutex_;
   meta::CommitState state_ TOPICDB_GUARDED_BY(commit_mutex_);
   Status poison_ TOPICDB_GUARDED_BY(commit_mutex_);
+  rocks::LogChain log_chain_;
   std::shared_ptr<const RetentionRules> rules_ TOPICDB_GUARDED_BY(commit_mutex_);
   SlabViews slabs_ TOPICDB_GUARDED_BY(commit_mutex_);
   // Messages that unfinished deletes have removed so far, by the serial of their record.

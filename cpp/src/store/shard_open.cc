@@ -79,7 +79,8 @@ class ShardOpener {
     std::vector<std::string> names{rocksdb::kDefaultColumnFamilyName};
     const std::string context = "opening " + directory_;
     if (!create) {
-      TOPICDB_RETURN_IF_ERROR(rocks::CheckLogs(directory_).WithContext(context));
+      const auto use = environment_->read_only ? rocks::LogUse::kRead : rocks::LogUse::kWrite;
+      TOPICDB_RETURN_IF_ERROR(rocks::CheckLogs(directory_, use).WithContext(context));
       TOPICDB_RETURN_IF_ERROR(
           rocks::FromRocks(rocksdb::DB::ListColumnFamilies(options, directory_, &names), context));
     }

@@ -87,8 +87,10 @@ Status Shard::SealSlabs(SealScope scope) {
 Result<bool> Shard::SealStep(const Slab& slab, SealScope scope) {
   const auto moment = view();
   if (moment->Find(slab.id()) == nullptr) return false;  // dropped meanwhile
-  const auto sealing = slab.layout().NewSealing(moment->Source(slab), slab.layout_state(),
-                                                environment_->seal_limits);
+  RocksSource source = moment->Source(slab);
+  source.log = &log_chain_;
+  const auto sealing =
+      slab.layout().NewSealing(source, slab.layout_state(), environment_->seal_limits);
   const std::string name = moment->Describe(slab.id());
   Result<bool> gathered = sealing->Gather(scope);
   TOPICDB_RETURN_IF_ERROR(gathered.status().WithContext(name));

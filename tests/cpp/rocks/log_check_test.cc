@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 #include <rocksdb/db.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "rocks/rocks_compat.h"
 #include "test_directory.h"
@@ -55,13 +59,13 @@ TEST(LogCheck, ATypeThatRocksDbWouldReadForEverIsFoundInEachRecord) {
     const std::string name = entry.path().filename();
     if (!name.starts_with("MANIFEST-") && !name.ends_with(".log")) continue;
     ++logs;
-    EXPECT_TRUE(CheckLogs(directory / "").ok());
+    EXPECT_TRUE(CheckLogs(directory / "", LogUse::kRead).ok());
     const std::string log = ReadAll(entry.path());
     for (std::size_t begin = 0; begin + kHeaderBytes < log.size(); begin = NextRecord(log, begin)) {
       std::string damaged = log;
       damaged[begin + 6] = 5;
       WriteAll(entry.path(), damaged);
-      const Status status = CheckLogs(directory / "");
+      const Status status = CheckLogs(directory / "", LogUse::kRead);
       EXPECT_EQ(status.code(), Code::kCorruption);
       EXPECT_NE(status.message().find(name + " is damaged at byte " + std::to_string(begin) + ":"),
                 std::string::npos)
@@ -70,21 +74,150 @@ TEST(LogCheck, ATypeThatRocksDbWouldReadForEverIsFoundInEachRecord) {
     // A torn end is RocksDB's to judge.
     for (const std::size_t size : {log.size() - 1, log.size() / 2, std::size_t{5}}) {
       WriteAll(entry.path(), log.substr(0, size));
-      EXPECT_TRUE(CheckLogs(directory / "").ok());
+      EXPECT_TRUE(CheckLogs(directory / "", LogUse::kRead).ok());
     }
     WriteAll(entry.path(), log + std::string(100'000, '\0'));
-    EXPECT_TRUE(CheckLogs(directory / "").ok());
+    EXPECT_TRUE(CheckLogs(directory / "", LogUse::kRead).ok());
     WriteAll(entry.path(), log);
   }
   EXPECT_EQ(logs, 2);
 }
 
+constexpr std::size_t kSectorBytes = 512;
+
+// Two logs of a RocksDB, each with five linked commits that hold their number.
+class Chained {
+ public:
+  Chained() {
+    OpenDatabase();
+    for (int i = 0; i < 10; ++i) {
+      if (i == 5) {  // the other family keeps the first log
+        EXPECT_TRUE(db_->Flush({}, handles_[0]).ok());
+      }
+      rocksdb::WriteBatch batch;
+      EXPECT_TRUE(batch.Put(handles_[1], std::to_string(i), std::string(2'000, 'v')).ok());
+      EXPECT_TRUE(batch.Put(handles_[0], std::to_string(i), "").ok());
+      EXPECT_TRUE(chain_.Write(db_.get(), {}, &batch).ok());
+    }
+    CloseDatabase();
+    for (const auto& entry : std::filesystem::directory_iterator(path())) {
+      if (entry.path().extension() == ".log") logs.push_back(entry.path());
+    }
+    std::sort(logs.begin(), logs.end());
+  }
+
+  // How many commits are there once RocksDB has read the logs; none may be missing before another.
+  int CountCommits() {
+    OpenDatabase();
+    int count = 0;
+    std::string value;
+    for (int i = 0; i < 10; ++i) {
+      const bool is_there = db_->Get({}, handles_[1], std::to_string(i), &value).ok();
+      EXPECT_TRUE(!is_there || count == i) << "commit " << i << " is there, one before it is not";
+      if (is_there) ++count;
+    }
+    CloseDatabase();
+    return count;
+  }
+
+  std::string path() const { return directory_ / ""; }
+  std::vector<std::filesystem::path> logs;
+
+ private:
+  void OpenDatabase() {
+    rocksdb::DBOptions options;
+    options.create_if_missing = true;
+    options.create_missing_column_families = true;
+    options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+    options.avoid_flush_during_shutdown = true;
+    const Families families = {{rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions()},
+                               {"other", rocksdb::ColumnFamilyOptions()}};
+    ASSERT_TRUE(Open(options, path(), families, &handles_, &db_).ok());
+  }
+
+  void CloseDatabase() {
+    for (rocksdb::ColumnFamilyHandle* handle : handles_) {
+      EXPECT_TRUE(db_->DestroyColumnFamilyHandle(handle).ok());
+    }
+    handles_.clear();
+    db_.reset();
+  }
+
+  const TestDirectory directory_;
+  LogChain chain_;
+  FamilyHandles handles_;
+  std::unique_ptr<rocksdb::DB> db_;
+};
+
+void ZeroSector(const std::filesystem::path& path, std::size_t sector) {
+  std::string bytes = ReadAll(path);
+  bytes.replace(sector * kSectorBytes, kSectorBytes, kSectorBytes, '\0');
+  WriteAll(path, bytes);
+}
+
+TEST(LogCheck, WhatBeginsWithALostSectorIsCutOff) {
+  for (const std::size_t sector : {1U, 5U, 11U, 16U}) {
+    Chained database;
+    ASSERT_EQ(database.logs.size(), 2U);
+    const std::size_t commit_bytes = ReadAll(database.logs[0]).size() / 5;
+    ZeroSector(database.logs[0], sector);
+    EXPECT_EQ(CheckLogs(database.path(), LogUse::kRead).code(), Code::kStorage);
+    EXPECT_TRUE(CheckLogs(database.path(), LogUse::kWrite).ok());
+    EXPECT_FALSE(std::filesystem::exists(database.logs[1])) << "it follows what is lost";
+    EXPECT_TRUE(CheckLogs(database.path(), LogUse::kRead).ok());
+    EXPECT_EQ(database.CountCommits(), static_cast<int>(sector * kSectorBytes / commit_bytes));
+  }
+}
+
+TEST(LogCheck, ALogWhoseForerunnerHasLostItsEndIsCutOff) {
+  Chained database;
+  const std::string bytes = ReadAll(database.logs[0]);
+  for (std::size_t size : {bytes.size() - 1, bytes.size() / 2, std::size_t{0}}) {
+    const TestDirectory copy;
+    std::filesystem::copy(database.path(), copy / "copy");
+    WriteAll(copy / "copy" / database.logs[0].filename(), bytes.substr(0, size));
+    EXPECT_EQ(CheckLogs(copy / "copy", LogUse::kRead).code(), Code::kStorage);
+  }
+  WriteAll(database.logs[0], bytes.substr(0, bytes.size() / 2));
+  EXPECT_TRUE(CheckLogs(database.path(), LogUse::kWrite).ok());
+  EXPECT_TRUE(CheckLogs(database.path(), LogUse::kRead).ok());
+  EXPECT_EQ(database.CountCommits(), 2);
+}
+
+TEST(LogCheck, ALogOfALaterOpeningIsKept) {
+  Chained database;
+  const Chained later;
+  const std::filesystem::path kept = std::filesystem::path(database.path()) / "000900.log";
+  std::filesystem::copy_file(later.logs[0], kept);
+  EXPECT_TRUE(CheckLogs(database.path(), LogUse::kRead).ok());
+  ZeroSector(database.logs[0], 5);
+  EXPECT_TRUE(CheckLogs(database.path(), LogUse::kWrite).ok());
+  EXPECT_FALSE(std::filesystem::exists(database.logs[1]));
+  EXPECT_EQ(ReadAll(kept), ReadAll(later.logs[0]));
+}
+
+TEST(LogCheck, AFlippedBitIsNoLostSector) {
+  Chained database;
+  for (const auto& log : database.logs) {
+    const std::string bytes = ReadAll(log);
+    for (std::size_t at = 0; at < bytes.size(); at += 301) {
+      std::string damaged = bytes;
+      damaged[at] ^= 4;
+      WriteAll(log, damaged);
+      EXPECT_EQ(CheckLogs(database.path(), LogUse::kWrite).code(), Code::kCorruption) << at;
+      EXPECT_EQ(ReadAll(log), damaged) << "it is left as it was";
+    }
+    WriteAll(log, bytes);
+  }
+  EXPECT_EQ(database.CountCommits(), 10);
+}
+
 TEST(LogCheck, OtherFilesAreNotLookedAt) {
   const TestDirectory directory;
   WriteAll(directory / "000001.sst", std::string(100, '\5'));
-  EXPECT_TRUE(CheckLogs(directory / "").ok());
+  EXPECT_TRUE(CheckLogs(directory / "", LogUse::kRead).ok());
   WriteAll(directory / "000001.log", std::string(100, '\5'));
-  EXPECT_EQ(CheckLogs(directory / "").code(), Code::kCorruption);
+  EXPECT_EQ(CheckLogs(directory / "", LogUse::kRead).code(), Code::kCorruption);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/hash.h"
+#include "rocks/log_check.h"
 #include "rocks/rocks_compat.h"
 
 namespace topicdb::columnar {
@@ -206,7 +207,9 @@ Status BlockSealing::WriteData() {
   // The slab may be dropped meanwhile; RocksDB would take no more writes after one that failed.
   options.ignore_missing_column_families = true;
   const auto write = [&] {
-    const rocksdb::Status status = source_.db->Write(options, &batch);
+    const rocksdb::Status status = source_.log == nullptr
+                                       ? source_.db->Write(options, &batch)
+                                       : source_.log->Write(source_.db, options, &batch);
     batch.Clear();
     return rocks::FromRocks(status, "sealing blocks");
   };

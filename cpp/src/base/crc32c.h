@@ -1,0 +1,11 @@
+// CRC-32C (Castagnoli: polynomial 0x1EDC6F41 reflected), which RocksDB's logs have.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace topicdb {
+
+std::uint32_t Crc32c(std::string_view bytes, std::uint32_t seed = 0);
+
+}  // namespace topicdb

@@ -1,0 +1,130 @@
+#include "rocks/log_reader.h"
+
+#include <algorithm>
+
+#include "base/coding.h"
+#include "base/crc32c.h"
+
+namespace topicdb::rocks {
+
+namespace {
+
+// Of RocksDB's db/log_format.h: blocks of pieces, each of checksum, length, type and payload.
+constexpr std::size_t kBlockBytes = 32'768;
+constexpr std::size_t kHeaderBytes = 7;
+
+constexpr std::size_t kTypeAt = 6;
+constexpr std::size_t kSectorBytes = 512;
+
+// A checksum over the type and the payload, masked as RocksDB does.
+std::uint32_t MaskedChecksum(std::string_view bytes) {
+  constexpr std::uint32_t kDelta = 0xa282ead8;
+  const std::uint32_t crc = Crc32c(bytes);
+  return ((crc >> 15) | (crc << 17)) + kDelta;
+}
+
+bool AreZeros(std::string_view bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](char byte) { return byte == '\0'; });
+}
+
+}  // namespace
+
+LogReader::LogReader(const std::string& path) : file_(path, std::ios::binary) {}
+
+LogStep LogReader::Next() {
+  bool is_within = false;
+  while (true) {
+    const Piece piece = NextPiece();
+    if (!is_within) record_begin_ = piece_begin();
+    switch (piece) {
+      case Piece::kEnd:
+        return LogStep::kEnd;
+      case Piece::kLost:
+        return LogStep::kLost;
+      case Piece::kDamaged:
+        return LogStep::kDamaged;
+      case Piece::kOther:
+        continue;  // what RocksDB says of the log itself
+      case Piece::kFull:
+      case Piece::kFirst:
+        if (is_within) return LogStep::kDamaged;
+        tail_.clear();
+        break;
+      case Piece::kMiddle:
+      case Piece::kLast:
+        if (!is_within) return LogStep::kDamaged;
+    }
+    tail_.append(block_, piece_ + kHeaderBytes, next_ - piece_ - kHeaderBytes);
+    tail_.erase(0, tail_.size() - std::min(tail_.size(), kTailBytes));
+    if (piece == Piece::kFull || piece == Piece::kLast) return LogStep::kRecord;
+    is_within = true;
+  }
+}
+
+LogReader::Piece LogReader::NextPiece() {
+  if (block_.size() < next_ + kHeaderBytes) {
+    const bool is_end = block_.size() < kBlockBytes && !block_.empty();
+    if (is_end || !LoadBlock()) {
+      piece_ = next_;
+      return Piece::kEnd;
+    }
+  }
+  piece_ = next_;
+  if (block_.size() < piece_ + kHeaderBytes) return Piece::kEnd;
+  Decoder header(std::string_view(block_).substr(piece_));
+  const auto checksum = header.Little<std::uint32_t>();
+  const std::size_t length = header.Little<std::uint16_t>();
+  const auto type = static_cast<unsigned char>(block_[piece_ + kTypeAt]);
+  if (checksum == 0 && length == 0 && type == 0) {
+    return OnlyZerosFollow() ? Piece::kEnd : Piece::kLost;
+  }
+  // We recycle no log; RocksDB 9.10 would read such a record again and again for ever.
+  if ((type >= 5 && type <= 8) || type == 11) return Piece::kDamaged;
+  const std::size_t end = piece_ + kHeaderBytes + length;
+  if (end > block_.size()) {
+    // The end of a file that was being written, unless a full block cannot hold it.
+    if (block_.size() < kBlockBytes && end <= kBlockBytes) return Piece::kEnd;
+    return HasLostSector(piece_, block_.size()) ? Piece::kLost : Piece::kDamaged;
+  }
+  const std::string_view covered = std::string_view(block_).substr(piece_ + kTypeAt, 1 + length);
+  if (MaskedChecksum(covered) != checksum) {
+    return HasLostSector(piece_, end) ? Piece::kLost : Piece::kDamaged;
+  }
+  next_ = end;
+  constexpr Piece kPieces[] = {Piece::kFull, Piece::kFirst, Piece::kMiddle, Piece::kLast};
+  if (type >= 1 && type <= 4) return kPieces[type - 1];
+  return type == 0 ? Piece::kDamaged : Piece::kOther;
+}
+
+bool LogReader::LoadBlock() {
+  block_begin_ += block_.size();
+  block_.resize(kBlockBytes);
+  file_.read(block_.data(), kBlockBytes);
+  block_.resize(static_cast<std::size_t>(file_.gcount()));
+  next_ = 0;
+  return !block_.empty();
+}
+
+bool LogReader::OnlyZerosFollow() {
+  if (!AreZeros(std::string_view(block_).substr(piece_))) return false;
+  std::string more(kBlockBytes, '\0');
+  while (file_.read(more.data(), kBlockBytes), file_.gcount() > 0) {
+    if (!AreZeros(std::string_view(more).substr(0, static_cast<std::size_t>(file_.gcount())))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Whether one of the sectors of [begin, end) of the block is as it was before that was written:
+// zeros from there on.
+bool LogReader::HasLostSector(std::size_t begin, std::size_t end) const {
+  while (begin < end) {
+    const std::size_t next = (begin / kSectorBytes + 1) * kSectorBytes;
+    if (AreZeros(std::string_view(block_).substr(begin, next - begin))) return true;
+    begin = next;
+  }
+  return false;
+}
+
+}  // namespace topicdb::rocks

@@ -1,0 +1,197 @@
+"""TopicDB workloads for the simulator. ``ALL`` names them.
+
+A backup by hard links (``Database.snapshot``) belongs here as a script of its own, once there is
+one: its check would open the snapshot as well.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from crash.check import HistoryChecker
+from crash.history import History
+from crash.programs import Checker, Mark
+from crash.session import Row, Session
+from topicdb.database import Durability
+
+DAY_S = 86_400
+DAY_US = DAY_S * 1_000_000
+DURABILITIES: tuple[Durability, ...] = ("os", "os", "disk", "none")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A script, and with which database it runs. The clock goes a day ahead of the checks', so
+    that these see a clock that has stepped back."""
+
+    script: Callable[[Session], None]
+    create: dict[str, Any]
+    settings: dict[str, Any] = field(default_factory=dict)
+    ignore: Sequence[str] = ("LOG", "LOG.old.*")  # what RocksDB tells of itself
+    clock_ahead_s: int = DAY_S
+
+    def run(self, root: Path, seed: int, mark: Mark) -> None:
+        self.script(Session(root, seed, mark, self.create, self.settings))
+
+    def checker(self, marks: list[dict[str, Any]]) -> Checker:
+        return HistoryChecker(History(marks), self.create["layout"] == "columnar")
+
+
+def rows(session: Session, count: int, *, size: int = 20) -> list[Row]:
+    """Messages of all classes; some topics are new, and some times are to be assigned."""
+    chance = session.chance
+    found: list[Row] = []
+    for _ in range(count):
+        kind = chance.choice(("m", "m", "alarm", "debug"))
+        topic = f"{kind}/{chance.randrange(12)}/{chance.choice('abcdefgh')}{chance.randrange(3)}"
+        timestamp = None if chance.random() < 0.2 else chance.randrange(1_000_000)
+        found.append((topic, timestamp, size + chance.randrange(size)))
+    return found
+
+
+def appends(session: Session) -> None:
+    """Appends of every durability, some of them together; a flush and a new opening between."""
+    for step in range(60):
+        durability = session.chance.choice(DURABILITIES)
+        if step % 7 == 3:
+            groups = [rows(session, session.chance.randint(1, 4)) for _ in range(4)]
+            session.append_together(groups, durability)
+        else:
+            session.append(rows(session, session.chance.randint(1, 9)), durability)
+        if step == 25:
+            session.flush()
+        if step in (15, 45):
+            session.reopen()
+    session.close()
+
+
+def transactions(session: Session) -> None:
+    """Transactions with writes and deletes, and deletes in all shards."""
+    chance = session.chance
+    for step in range(70):
+        durability = chance.choice(DURABILITIES)
+        first = chance.randrange(900_000)
+        if step % 3 == 0:
+            session.append(rows(session, 8), durability)
+        elif step % 5 == 1:
+            durability = "os" if durability == "none" else durability
+            session.delete(f"m/{chance.randrange(12)}/+", first, first + 400_000, durability)
+        else:
+            shard = chance.randrange(session.shards)
+            deletes = [(f"{chance.choice(('alarm', 'm', 'debug'))}/+/a1", first, None)]
+            session.transact(rows(session, 9), deletes[: step % 2], shard, durability)
+        if step == 35:
+            session.reopen()
+    session.close()
+
+
+def lifecycle(session: Session) -> None:
+    """Generations that begin, end and are dropped; retention that is changed."""
+    chance = session.chance
+    now = round(time.time() * 1_000_000)
+    for step in range(40):
+        session.append(rows(session, chance.randint(2, 8)), chance.choice(DURABILITIES))
+        if step % 8 == 2:
+            session.rotate(chance.choice((None, "alarm/#", "debug/#")))
+        if step % 8 == 5:
+            old = [slab for slab in session.db.slabs() if slab.read_only]
+            session.drop(chance.choice([s for s in old if s.retention_class != "commit/#"]))
+        if step == 13:
+            session.maintain(now + DAY_US // 24)
+        if step == 19:
+            session.set_retention({"debug/#": "2h", "m/1/#": "5d"})
+        if step == 27:
+            session.expire(now + 3 * DAY_US)
+        if step == 33:
+            session.set_retention({"alarm/#": "30d", "debug/#": "1h"})
+            session.reopen()
+    session.maintain(now + 50 * DAY_US)
+    session.append(rows(session, 5), "os")
+    session.close()
+
+
+def sealing(session: Session) -> None:
+    """Blocks that are sorted and merged in the background while files are written."""
+    for step in range(36):
+        session.append(rows(session, 25, size=120), session.chance.choice(DURABILITIES))
+        if step % 9 == 4:
+            session.flush()
+        if step % 12 == 7:
+            session.delete("m/+/a0", 0, 500_000, "os")
+        if step == 20:
+            session.rotate()
+            session.reopen()
+    session.close()
+
+
+def creation(session: Session) -> None:
+    """Little but the creation."""
+    session.append(rows(session, 3), "disk")
+    session.close()
+
+
+def maps(session: Session) -> None:
+    """Persistent maps beside appends."""
+    for step in range(30):
+        name = f"map/{step % 3}"
+        keys = session.chance.sample(range(12), session.chance.randint(0, 8))
+        content = {f"key {key}": b"%d in %d" % (key, step) for key in keys}
+        session.store_map(name, content, session.chance.choice(("os", "disk")))
+        if step % 5 == 0:
+            session.append(rows(session, 4), "os")
+        if step == 14:
+            session.reopen()
+    session.close()
+
+
+def bulk_load(session: Session) -> None:
+    """Jobs, with the database closed and open, between appends."""
+    for step in range(6):
+        session.append(rows(session, 5), "os")
+        parts = [rows(session, 30, size=60) for _ in range(2)]
+        session.job(parts, live=step % 2 == 1)
+        session.append(rows(session, 5), "disk")
+    session.close()
+
+
+_CLASSES = {"alarm/#": None, "debug/#": "1h"}
+
+
+def _database(layout: str, shards: int = 2) -> dict[str, Any]:
+    return {"layout": layout, "shards": shards, "thresholds": [4, 2], "retention": _CLASSES}
+
+
+_SMALL = {"write_buffer_bytes": 64 << 10, "seal_bytes": 2_000}
+
+columnar_appends = Workload(appends, _database("columnar"))
+skipstream_appends = Workload(appends, _database("skipstream"))
+columnar_transactions = Workload(transactions, _database("columnar"))
+skipstream_transactions = Workload(transactions, _database("skipstream"))
+columnar_lifecycle = Workload(lifecycle, _database("columnar", 1))
+skipstream_lifecycle = Workload(lifecycle, _database("skipstream", 1))
+columnar_sealing = Workload(sealing, _database("columnar", 1), _SMALL)
+skipstream_flushing = Workload(sealing, _database("skipstream", 1), _SMALL)
+columnar_creation = Workload(creation, _database("columnar"))
+skipstream_maps = Workload(maps, _database("skipstream"))
+columnar_bulk_load = Workload(bulk_load, _database("columnar"))
+skipstream_bulk_load = Workload(bulk_load, _database("skipstream"))
+
+ALL = (
+    "crash.workloads:columnar_appends",
+    "crash.workloads:skipstream_appends",
+    "crash.workloads:columnar_transactions",
+    "crash.workloads:skipstream_transactions",
+    "crash.workloads:columnar_lifecycle",
+    "crash.workloads:skipstream_lifecycle",
+    "crash.workloads:columnar_sealing",
+    "crash.workloads:skipstream_flushing",
+    "crash.workloads:columnar_creation",
+    "crash.workloads:skipstream_maps",
+    "crash.workloads:columnar_bulk_load",
+    "crash.workloads:skipstream_bulk_load",
+    "crash.queue_program:disk",
+)

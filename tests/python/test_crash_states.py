@@ -1,0 +1,204 @@
+"""Simulated crashes: every state that a crash may leave keeps the promises (tests/crash/README.md).
+
+``TOPICDB_CRASH_STATES`` sets how many states are checked (default 10,500; the long run's 1,000,000
+are behind ``make crash-states``), ``TOPICDB_CRASH_SEED`` the seed of what the programs do.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from crash.campaign import Campaign, table, topicdb_programs
+from crash.filesystem import FileSystem, Names
+from crash.recording import record
+from crash.runner import Report, simulate
+from crash.states import DEATH, OTHER_KINDS, Plan, Stage
+from crash.trace import Kind, Operation, read_trace
+
+STATES = int(os.environ.get("TOPICDB_CRASH_STATES", "10500"))
+SEED = int(os.environ.get("TOPICDB_CRASH_SEED", "1"))
+STATES_OF_A_TOY = 900
+
+
+@pytest.mark.timeout(0)
+def test_every_state_after_a_crash_keeps_the_promises(tmp_path: Path) -> None:
+    started = time.monotonic()
+    keep = Path(os.environ.get("TOPICDB_CRASH_KEEP", tmp_path / "failures"))
+    campaign = Campaign(None, states=STATES, seed=SEED, processes=2, keep=keep)
+    for line in campaign.run():
+        print(line, flush=True)
+    print(table(campaign.reports))
+    checked = sum(report.states for report in campaign.reports)
+    print(f"{checked} crash states in {time.monotonic() - started:.0f} s")
+    assert not campaign.failures, "\n\n".join(map(str, campaign.failures))
+    assert checked >= STATES
+    for report in campaign.reports:
+        assert set(report.kinds) == {str(kind) for kind in (DEATH, *OTHER_KINDS)}
+
+
+# The simulator itself
+
+
+def simulate_toy(name: str, directory: Path) -> Report:
+    trace = directory / "trace"
+    operations = record(f"crash.toys:{name}", 7, trace)
+    return simulate(f"crash.toys:{name}", trace, operations, 7, range(STATES_OF_A_TOY))
+
+
+@pytest.mark.parametrize("name", ["log", "state"])
+def test_it_finds_nothing_where_nothing_is_wrong(tmp_path: Path, name: str) -> None:
+    report = simulate_toy(name, tmp_path)
+    assert not report.failures
+    assert report.states == STATES_OF_A_TOY
+    assert len(report.images) > 100
+
+
+# Each fault, and a kind of crash that shows it. What the fsync of a file does for its name depends
+# on the file system, so without one of the directory only the strict model fails.
+FAULTS = {
+    "log_without_fsync": "journal/",
+    "log_without_directory": "directory/",
+    "log_without_checksum": "death",
+    "state_without_fsync": "journal/",
+    "state_without_directory": "journal/",
+    "state_in_place": "death",
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_it_finds_planted_faults(tmp_path: Path, name: str) -> None:
+    trace = tmp_path / "trace"
+    operations = record(f"crash.toys:{name}", 7, trace)
+    states = range(STATES_OF_A_TOY)
+    program = f"crash.toys:{name}"
+    report = simulate(program, trace, operations, 7, states, failures_max=STATES_OF_A_TOY)
+    kinds = {str(failure.state.kind) for failure in report.failures}
+    assert any(kind.startswith(FAULTS[name]) for kind in kinds), kinds
+    if FAULTS[name] == "directory/":
+        assert all(kind.startswith("directory/") for kind in kinds), kinds
+    if FAULTS[name] != "death":
+        assert not any(kind.startswith("death") for kind in kinds), kinds
+    assert "operations near it" in str(report.failures[0])
+
+
+def test_a_seed_and_a_number_give_the_same_state(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    operations = record("crash.toys:state", 3, trace)
+    assert read_trace(trace) == operations
+    for number in (4, 40, 207, 300):
+        for copy in "ab":
+            plan = Plan(operations, 5)
+            Stage(plan).make(plan.state(number), tmp_path / f"{number}{copy}")
+        first, second = (content_of(tmp_path / f"{number}{copy}") for copy in "ab")
+        assert first == second
+    other = [Plan(operations, 6).chance(Plan(operations, 6).state(n)).random() for n in range(9)]
+    assert other != [Plan(operations, 5).chance(plan.state(n)).random() for n in range(9)]
+
+
+def content_of(directory: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_a_worker_that_dies_is_a_failure(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    operations = record("crash.toys:dies", 1, trace)
+    report = simulate("crash.toys:dies", trace, operations, 1, range(40), failures_max=3)
+    assert len(report.failures) == 3
+    assert "the worker ended with -" in report.failures[0].error
+
+
+def test_what_goes_past_the_shim_is_noticed(tmp_path: Path) -> None:
+    for name in ("maps_a_file", "writes_a_stream"):
+        with pytest.raises(RuntimeError, match="crash shim"):
+            record(f"crash.toys:{name}", 1, tmp_path / "trace")
+
+
+# The model of a file system
+
+
+def system_after(names: Names, *operations: Operation) -> FileSystem:
+    system = FileSystem(names)
+    for operation in operations:
+        system.apply(operation)
+    return system
+
+
+def created(name: str, handle: int) -> Operation:
+    return Operation(Kind.OPEN, handle, os.O_WRONLY | os.O_CREAT, name=name)
+
+
+def opened(name: str, handle: int) -> Operation:
+    return Operation(Kind.OPEN, handle, os.O_RDONLY, name=name)
+
+
+def renamed(old: str, new: str) -> Operation:
+    return Operation(Kind.RENAME, name=old, data=new.encode())
+
+
+def stable_names(system: FileSystem) -> set[str]:
+    return set(system.root.stable_entries)
+
+
+def test_an_fsync_of_a_file_makes_its_content_stable() -> None:
+    system = system_after(
+        Names.DIRECTORY, created("a", 1), Operation(Kind.WRITE, 1, data=b"xy"), created("b", 2)
+    )
+    node = system.find("a")
+    assert node is not None
+    assert node.stable == b""
+    system.apply(Operation(Kind.SYNC, 1))
+    assert node.stable == b"xy"
+    assert stable_names(system) == set(), "its name is a matter of the directory"
+
+
+def test_a_journal_makes_names_stable_in_order() -> None:
+    system = system_after(
+        Names.JOURNAL, created("a", 1), created("b", 2), renamed("a", "c"), Operation(Kind.SYNC, 2)
+    )
+    assert stable_names(system) == {"b", "c"}
+    assert not system.pending
+
+
+def test_a_directory_keeps_its_names_by_its_fsync() -> None:
+    system = system_after(
+        Names.DIRECTORY,
+        Operation(Kind.MAKE_DIRECTORY, name="d"),
+        created("d/a", 1),
+        created("b", 2),
+        opened("d", 3),
+        Operation(Kind.SYNC, 3),
+    )
+    directory = system.find("d")
+    assert directory is not None
+    assert set(directory.stable_entries) == {"a"}
+    assert stable_names(system) == set()
+    system.apply(opened("", 4))
+    system.apply(Operation(Kind.SYNC, 4))
+    assert stable_names(system) == {"b", "d"}
+
+
+def test_a_rename_to_another_directory_is_one_change() -> None:
+    system = system_after(
+        Names.DIRECTORY,
+        Operation(Kind.MAKE_DIRECTORY, name="d"),
+        created("a", 1),
+        renamed("a", "d/a"),
+        opened("d", 3),
+        Operation(Kind.SYNC, 3),
+    )
+    directory = system.find("d")
+    assert directory is not None
+    assert set(directory.stable_entries) == {"a"}
+    assert stable_names(system) == {"d"}, "what its old directory did before came along"
+
+
+def test_all_programs_are_there() -> None:
+    assert len(topicdb_programs()) >= 13
