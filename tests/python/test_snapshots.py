@@ -27,7 +27,7 @@ def wide_batch(writer: int, number: int) -> list[tuple[str, int, bytes]]:
 
 def read_all(path: Path) -> list[tuple[str, int, bytes]]:
     with topicdb.open(path, mode="r") as db:
-        return sorted(tuple(m) for m in db.scan("#"))
+        return sorted((m.topic, m.timestamp, m.value) for m in db.scan("#"))
 
 
 def link_counts(path: Path) -> list[int]:

@@ -45,7 +45,7 @@ def fill(path: Path, layout: Layout) -> None:
 
 def read_all(path: Path) -> list[tuple[str, int, bytes]]:
     with topicdb.open(path, mode="r") as db:
-        return sorted(tuple(m) for m in db.scan("#"))
+        return sorted((m.topic, m.timestamp, m.value) for m in db.scan("#"))
 
 
 @pytest.fixture

@@ -11,12 +11,13 @@ import typer
 
 import topicdb
 from topicdb import _core, jobs
-from topicdb.cli import lifecycle, output, parquet, queue, report
+from topicdb.cli import care, lifecycle, output, parquet, queue, report
 from topicdb.cli.errors import EXIT_INTERRUPTED, ErrorGroup
 from topicdb.cli.ingest import Counts, Source, Target
 from topicdb.cli.ingest import ingest as run_ingest
 from topicdb.cli.mapping import WHOLE_ROW, Mapping, TimeUnit, TopicTemplate
 from topicdb.cli.options import (
+    TIME,
     DurabilityChoice,
     EndOption,
     FilterArgument,
@@ -194,7 +195,7 @@ def last(
     path: PathArgument,
     filter: FilterArgument = "#",
     at: Annotated[
-        str | None, typer.Option(help=f"As it was then, messages of that moment included. {_TIME}")
+        str | None, typer.Option(help=f"As it was then, messages of that moment included. {TIME}")
     ] = None,
     start: StartOption = None,
     json_lines: Annotated[
@@ -204,7 +205,7 @@ def last(
 ) -> None:
     """Show the newest message of each topic that matches FILTER, by topic."""
     with topicdb.open(path, mode="r") as database:
-        since, when = _time(start), _time(at)
+        since, when = time_of(start), time_of(at)
         if when is None:
             found = database.last(filter, start=since)
         else:
@@ -268,3 +269,6 @@ app.command()(lifecycle.usage)
 app.command()(lifecycle.plan)
 app.command()(lifecycle.trim)
 app.command()(lifecycle.rotate)
+app.command()(care.snapshot)
+app.command()(care.restore)
+app.command()(care.verify)

@@ -57,7 +57,7 @@ def retention(
         raise typer.BadParameter("give --set or --keep-all, not both")
     if set or keep_all:
         classes = _classes(set or [])
-        with _writing(path) as database:
+        with writing(path) as database:
             database.set_retention(classes)
             found = database.retention
     else:
@@ -154,7 +154,7 @@ def trim(
     """Remove messages with older timestamps; without --yes, say what would go."""
     before = time_of(older_than)
     assert before is not None
-    with _writing(path) as database:
+    with writing(path) as database:
         trimmed = database.trim(before, filter, dry_run=not yes)
     if as_json:
         slabs = [_slab_json(slab) for slab in trimmed.slabs]
@@ -170,7 +170,7 @@ def rotate(
     ] = None,
 ) -> None:
     """Start new generations: what is stored is read-only from then on."""
-    with _writing(path) as database:
+    with writing(path) as database:
         database.rotate(retention_class)
         current = [
             slab
@@ -182,7 +182,8 @@ def rotate(
         print(f"shard {slab.shard}, class {name}: generation {slab.generation}")
 
 
-def _writing(path: str) -> topicdb.Database:
+def writing(path: str) -> topicdb.Database:
+    """A database that is there, opened to change something of it and nothing else."""
     _core.read_schema(path)  # NotFoundError: it is not to be made here
     return topicdb.open(path, maintenance_interval=None)
 

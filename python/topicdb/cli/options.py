@@ -7,9 +7,9 @@ import typer
 
 PathArgument = Annotated[str, typer.Argument(help="Directory of the database.")]
 FilterArgument = Annotated[str, typer.Argument(help="Topic filter, such as 'metrics/+/cpu'.")]
-_TIME = "ISO 8601 with a zone, microseconds since 1970, or relative: -24h."
-StartOption = Annotated[str | None, typer.Option(help=f"First timestamp. {_TIME}")]
-EndOption = Annotated[str | None, typer.Option(help=f"Timestamp to stop before. {_TIME}")]
+TIME = "ISO 8601 with a zone, microseconds since 1970, or relative: -24h."
+StartOption = Annotated[str | None, typer.Option(help=f"First timestamp. {TIME}")]
+EndOption = Annotated[str | None, typer.Option(help=f"Timestamp to stop before. {TIME}")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 ShardsOption = Annotated[int | None, typer.Option(help="Shards of a new database (else 1).")]
 StructureOption = Annotated[

@@ -5,6 +5,7 @@
 
 #include "base/coding.h"
 #include "layout/columnar/block_filter.h"
+#include "layout/columnar/topic_list.h"
 #include "rocks/rocks_compat.h"
 
 namespace topicdb::columnar {
@@ -80,7 +81,7 @@ Status BlockChecker::ListRecords() {
     const std::string_view key = records->key().ToStringView();
     const auto kind = static_cast<RecordKind>(key.empty() ? 0 : key[0]);
     const BlockId id = BlockOf(key);
-    const bool is_known = kind >= RecordKind::kFreshEntry && kind <= RecordKind::kPlacement;
+    const bool is_known = kind >= RecordKind::kFreshEntry && kind <= RecordKind::kTopics;
     if (!is_known || id == 0) {
       check_.report({"a record of no known kind among those of blocks"});
       continue;
@@ -131,6 +132,7 @@ Status BlockChecker::CheckBlock(const Block& block) {
   rows_ = 0;
   bytes_ = 0;
   words_.clear();
+  topics_.clear();
   const Extent& extent = block.entry.extent;
   if (extent.last_serial > check_.serial_max) {
     Report(block, "it has serial " + std::to_string(extent.last_serial) +
@@ -170,7 +172,9 @@ Status BlockChecker::CheckPages(const Block& block, const Directory& directory) 
   for (std::uint32_t page = 0; page < directory.size(); ++page) {
     TOPICDB_RETURN_IF_ERROR(CheckPage(block, &directory, page));
   }
-  if (rows_ == block.entry.rows && bytes_ != block.entry.bytes) {
+  if (rows_ != block.entry.rows) return Status::Ok();  // what is missing was reported
+  TOPICDB_RETURN_IF_ERROR(CheckTopicList(block));
+  if (bytes_ != block.entry.bytes) {
     Report(block, "its messages have " + std::to_string(bytes_) + " bytes, by its entry " +
                       std::to_string(block.entry.bytes));
   }
@@ -202,8 +206,8 @@ Status BlockChecker::CheckPage(const Block& block, const Directory* directory,
   counts_.messages += page.rows();
   rows_ += page.rows();
   extent_ = {page.time(0), page.time(0), page.serial(0), page.serial(0)};
-  CheckRows(block, page, what);
-  CheckTopics(block, page, what);
+  CheckRows(block, page, number);
+  CheckTopics(block, page, number);
   const Extent& expected = directory == nullptr ? block.entry.extent : (*directory)[number].extent;
   const std::uint32_t rows = directory == nullptr ? block.entry.rows : (*directory)[number].rows;
   if (page.rows() != rows || extent_ != expected) {
@@ -223,7 +227,18 @@ Status BlockChecker::CheckPage(const Block& block, const Directory* directory,
   return Status::Ok();
 }
 
-void BlockChecker::CheckRows(const Block& block, const Page& page, const std::string& what) {
+void BlockChecker::SeeTopic(const Page& page, std::uint32_t row, std::uint32_t number) {
+  const std::uint32_t topic = page.topic_of(row);
+  const std::string_view text = page.topic(topic);
+  const bool is_known = !topics_.empty() && topics_.back().text == text &&
+                        topics_.back().stream == page.stream(topic);
+  if (!is_known) topics_.push_back({page.stream(topic), std::string(text), 0, page.time(row)});
+  topics_.back().page = number;
+  topics_.back().last_time = std::max(topics_.back().last_time, page.time(row));
+}
+
+void BlockChecker::CheckRows(const Block& block, const Page& page, std::uint32_t number) {
+  const std::string what = "page " + std::to_string(number);
   const bool is_sorted = block.sealed && !block.entry.staged;
   bool in_order = true;
   const auto place = [&](std::uint32_t row) {
@@ -232,12 +247,14 @@ void BlockChecker::CheckRows(const Block& block, const Page& page, const std::st
   for (std::uint32_t row = 0; row < page.rows(); ++row) {
     extent_.Include(page.time(row), page.serial(row));
     bytes_ += page.topic(page.topic_of(row)).size() + page.value(row).size();
+    if (block.is_paged()) SeeTopic(page, row, number);
     if (is_sorted && row > 0 && place(row) < place(row - 1)) in_order = false;
   }
   if (!in_order) Report(block, what + " is not sorted");
 }
 
-void BlockChecker::CheckTopics(const Block& block, const Page& page, const std::string& what) {
+void BlockChecker::CheckTopics(const Block& block, const Page& page, std::uint32_t number) {
+  const std::string what = "page " + std::to_string(number);
   for (std::uint32_t topic = 0; topic < page.topics(); ++topic) {
     const std::string_view text = page.topic(topic);
     const std::uint32_t stream = page.stream(topic);
@@ -253,6 +270,38 @@ void BlockChecker::CheckTopics(const Block& block, const Page& page, const std::
                         "structures of its generation");
     }
   }
+}
+
+Status BlockChecker::CheckTopicList(const Block& block) {
+  const auto record = reader_.LoadTopics(block.id);
+  TOPICDB_RETURN_IF_ERROR(Note(record.status(), {}));
+  if (!record.ok() || !record->has_value()) return Status::Ok();
+  TopicList list;
+  if (!Decode(**record, &list)) {
+    Report(block, "the list of its topics is damaged");
+    return Status::Ok();
+  }
+  if (list.rows != block.entry.rows || list.extent != block.entry.extent ||
+      list.page_topics.size() != block.entry.pages) {
+    return Status::Ok();  // of another block, and never used
+  }
+  const auto texts = Expand(list);
+  TOPICDB_RETURN_IF_ERROR(Note(texts.status(), {}));
+  if (!texts.ok()) return Status::Ok();
+  std::uint32_t next = 0;
+  bool is_right = list.topics == topics_.size();
+  const auto compare = [&](std::uint32_t stream, std::string_view topic, std::uint32_t page) {
+    const std::uint32_t number = next++;
+    if (number >= topics_.size()) return Status::Ok();
+    const SeenTopic& seen = topics_[number];
+    is_right = is_right && seen.text == topic && seen.page == page &&
+               (block.entry.staged || seen.stream == stream) &&
+               list.LastTimeMax(number) >= seen.last_time;
+    return Status::Ok();
+  };
+  TOPICDB_RETURN_IF_ERROR(Note(ForEachTopic(list, *texts, compare), {}));
+  if (!is_right) Report(block, "the list of its topics is not that of its messages");
+  return Status::Ok();
 }
 
 Status BlockChecker::CheckPageKeys() {

@@ -34,9 +34,12 @@ class BlockChecker {
   Status CheckPages(const Block& block, const Directory& directory);
   // Reads a page and compares it with its entry in the directory (null for a fresh block).
   Status CheckPage(const Block& block, const Directory* directory, std::uint32_t number);
-  void CheckRows(const Block& block, const Page& page, const std::string& what);
-  void CheckTopics(const Block& block, const Page& page, const std::string& what);
+  void CheckRows(const Block& block, const Page& page, std::uint32_t number);
+  void SeeTopic(const Page& page, std::uint32_t row, std::uint32_t number);
+  void CheckTopics(const Block& block, const Page& page, std::uint32_t number);
   void CheckDeleted(const Block& block, const Directory& directory);
+  // That the list of its topics, if it has one, is that of its pages.
+  Status CheckTopicList(const Block& block);
 
   // Reports what of a record cannot be read; passes on what is no damage.
   Status Note(const Status& status, Finding finding);
@@ -57,6 +60,13 @@ class BlockChecker {
   Extent extent_;
   std::uint64_t rows_ = 0;
   std::uint64_t bytes_ = 0;
+  struct SeenTopic {
+    std::uint32_t stream = 0;
+    std::string text;
+    std::uint32_t page = 0;  // that has its last row
+    std::int64_t last_time = 0;
+  };
+  std::vector<SeenTopic> topics_;
 };
 
 }  // namespace topicdb::columnar

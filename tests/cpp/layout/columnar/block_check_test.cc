@@ -6,6 +6,7 @@
 
 #include "layout/columnar/block_filter.h"
 #include "layout/columnar/columnar_slab.h"
+#include "layout/columnar/topic_list.h"
 
 namespace topicdb::columnar {
 namespace {
@@ -151,6 +152,17 @@ TEST_F(BlockCheck, AWordFilterThatWouldHideMessages) {
   words.AddWords("other");
   Put(RecordKey(RecordKind::kWordFilter, sealed_.id), EncodeFilter(words.Build()));
   EXPECT_NE(Find().find("its word filter does not know the topic 't/0'"), std::string::npos);
+}
+
+TEST_F(BlockCheck, AListOfTopicsThatIsNotThatOfItsMessages) {
+  TopicListBuilder builder;
+  builder.Add(1, "t/0", sealed_.entry.pages - 1, 100);
+  const auto& entry = sealed_.entry;
+  Put(RecordKey(RecordKind::kTopics, sealed_.id),
+      builder.Build(entry.rows, entry.pages, entry.extent).value());
+  EXPECT_NE(Find().find("the list of its topics is not that of its messages"), std::string::npos);
+  Put(RecordKey(RecordKind::kTopics, sealed_.id), "damaged");
+  EXPECT_NE(Find().find("the list of its topics is damaged"), std::string::npos);
 }
 
 TEST_F(BlockCheck, DeletedRowsThatAreNotThere) {

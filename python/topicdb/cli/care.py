@@ -1,0 +1,79 @@
+"""Looking after a database: ``snapshot``, ``restore``, ``verify``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.filesize import decimal
+
+import topicdb
+from topicdb.cli.errors import UserError
+from topicdb.cli.lifecycle import writing
+from topicdb.cli.options import JsonOption, PathArgument
+from topicdb.cli.output import printable
+from topicdb.cli.progress import Meter
+
+BaseOption = Annotated[
+    str | None,
+    typer.Option(metavar="SNAPSHOT", help="An earlier copy there: what it has is not copied."),
+]
+CopyOption = Annotated[bool, typer.Option("--copy", help="Every byte, instead of hard links.")]
+
+
+def snapshot(
+    path: PathArgument,
+    to: Annotated[str, typer.Argument(metavar="TO", help="Where nothing is yet.")],
+    base: BaseOption = None,
+    copy: CopyOption = False,
+) -> None:
+    """Copy a database that no other process writes; in its own process: Database.snapshot."""
+    with writing(path) as database:
+        made = database.snapshot(to, base=base, copy=copy)
+    _print_copy(made)
+
+
+def restore(
+    snapshot: Annotated[str, typer.Argument(help="A snapshot, or any database.")],
+    path: Annotated[str, typer.Argument(help="Where the database is to be.")],
+    replace: Annotated[
+        bool, typer.Option("--replace", help="A database that is there gives way to it.")
+    ] = False,
+    base: BaseOption = None,
+    copy: CopyOption = False,
+) -> None:
+    """Make a database of a snapshot, which stays as it is."""
+    _print_copy(topicdb.restore(snapshot, path, replace=replace, base=base, copy=copy))
+
+
+def verify(
+    path: PathArgument,
+    shallow: Annotated[
+        bool, typer.Option("--shallow", help="Only what tells of messages, not each of them.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Check what is on disk, also while it is written. Exit code 1 if something is damaged."""
+    with Meter(of_messages=True) as meter:
+        report = topicdb.verify(path, deep=not shallow, progress=meter.advance)
+    if as_json:
+        print(json.dumps(asdict(report)))
+    else:
+        for problem in report.problems:
+            print(f"damaged: {printable(str(problem))}")
+    if not report.ok:
+        raise UserError(f"{path}: {len(report.problems)} problems")
+    if not as_json:
+        print(
+            f"{path}: {report.messages:,} messages in {report.slabs} slabs of {report.shards} "
+            "shards, nothing damaged"
+        )
+
+
+def _print_copy(made: topicdb.Snapshot) -> None:
+    print(
+        f"{made.path}: {made.files} files, {decimal(made.bytes)}, "
+        f"of which {decimal(made.copied_bytes)} were copied"
+    )
