@@ -316,7 +316,9 @@ Status BlockSealing::Install(const RocksSource& now, rocksdb::WriteBatch* batch)
   put(RecordKey(RecordKind::kSealedEntry, block_), Encode(builder_->entry()));
   put(RecordKey(RecordKind::kDirectory, block_), Encode(builder_->directory()));
   put(RecordKey(RecordKind::kWordFilter, block_), EncodeFilter(builder_->word_filter()));
-  put(RecordKey(RecordKind::kTopics, block_), topic_record_);
+  if (IsWorthStoring(topic_record_, builder_->entry().bytes)) {
+    put(RecordKey(RecordKind::kTopics, block_), topic_record_);
+  }
   TOPICDB_ASSIGN_OR_RETURN(const DeletedByPage deleted, DeletedSince(now));
   for (const auto& [page, rows] : deleted) put(DeletedRowsKey(block_, page), Encode(rows));
   return rocks::FromRocks(status, "sealing blocks");

@@ -163,7 +163,7 @@ Status InstallStaged(const SlabFamilies& families, LayoutState* state, const Sta
   put(RecordKind::kDirectory, Encode(directory));
   put(RecordKind::kWordFilter, block.word_filter);
   put(RecordKind::kPlacement, Encode(placement));
-  put(RecordKind::kTopics, topics);
+  if (IsWorthStoring(topics, entry.bytes)) put(RecordKind::kTopics, topics);
   return rocks::FromRocks(status, "placing a staged block");
 }
 

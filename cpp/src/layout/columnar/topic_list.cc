@@ -23,6 +23,9 @@ namespace {
 
 constexpr std::string_view kVersion("\1", 1);
 constexpr std::int64_t kAges = 256;
+// What a record may take: so little, or this part of the block's messages before compression.
+constexpr std::size_t kSmallBytes = std::size_t{16} << 10;
+constexpr std::size_t kBlockShare = 32;
 constexpr PageCodec kCodec = PageCodec::kZstd;  // sorted topics: half of what LZ4 makes of them
 
 // So that the age of the oldest message is less than kAges.
@@ -77,6 +80,10 @@ Result<std::string> Expand(const TopicList& list) {
   std::string texts(list.texts_bytes, '\0');
   TOPICDB_RETURN_IF_ERROR(Decompress(kCodec, list.texts, texts.data(), texts.size()));
   return texts;
+}
+
+bool IsWorthStoring(std::string_view record, std::uint64_t block_bytes) {
+  return record.size() <= kSmallBytes || record.size() <= block_bytes / kBlockShare;
 }
 
 void TopicListBuilder::Add(std::uint32_t stream, std::string_view topic, std::uint32_t page,

@@ -57,6 +57,11 @@ Status ForEachTopic(const TopicList& list, std::string_view texts, Visit visit) 
                            : PageFault("the list of its block's topics is malformed");
 }
 
+// Whether a block with so many bytes of topics and values should have the record: not if each of
+// its messages has nearly a topic of its own, and a short value. Then it is read as blocks without
+// one.
+bool IsWorthStoring(std::string_view record, std::uint64_t block_bytes);
+
 // Gathers the topics of one block. Not thread-safe.
 class TopicListBuilder {
  public:

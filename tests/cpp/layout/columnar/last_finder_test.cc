@@ -202,6 +202,23 @@ TEST(LastFinder, BlocksWithoutAListAreRead) {
   ExpectAll(slab);
 }
 
+TEST(LastFinder, BlocksOfHardlyAnythingButTopicsHaveNoList) {
+  std::mt19937_64 random(6);
+  ColumnarSlab slab;
+  slab.limits.block_bytes_max = slab.limits.fresh_bytes_max = 4 << 20;
+  for (const std::size_t value_bytes : {0, 900}) {
+    Rows rows;
+    for (std::int64_t i = 0; i < 2'000; ++i) {
+      const std::string topic = "t/" + std::to_string(random()) + std::to_string(random());
+      rows.push_back({1, topic, i, 0, 0, std::string(value_bytes, 'x')});
+    }
+    slab.Write(std::move(rows));
+    ASSERT_TRUE(slab.Seal(SealScope::kFresh));
+    EXPECT_EQ(slab.CountOf(RecordKind::kTopics), value_bytes == 0 ? 0U : 1U);
+    EXPECT_EQ(Last(slab, Request("#")), ExpectedLast(slab, Request("#")));
+  }
+}
+
 TEST(LastFinder, AListOfAnotherBlockIsNotUsed) {
   std::mt19937_64 random(4);
   ColumnarSlab slab;
