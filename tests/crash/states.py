@@ -161,7 +161,10 @@ class Stage:
         if operation.kind != Kind.WRITE:
             return None, b""
         node = system.node_of(operation.handle)
-        data = operation.data[: chance.randrange(len(operation.data))]
+        end = operation.first + chance.randrange(len(operation.data))
+        if end < len(node.content):  # what overwrites is written by sectors
+            end = max(operation.first, end // SECTOR_BYTES * SECTOR_BYTES)
+        data = operation.data[: end - operation.first]
         content = bytearray(node.content)
         apply_change(content, Change(Kind.WRITE, operation.first, data, len(data), 0))
         return node, bytes(content)

@@ -163,3 +163,25 @@ def test_killed_while_it_creates_the_database(tmp_path: Path, layout: Layout) ->
             count = db.scan("#").count()
             db.append([("a", 1, b"")])
             assert db.scan("#").count() == count + 1
+
+
+DELETER = """
+    import sys, threading, topicdb
+    db = topicdb.open(sys.argv[1], layout=sys.argv[2])
+    db.append([("a/1", 1, b"x"), ("a/2", 1, b"x"), ("b", 1, b"x")])
+    assert db.delete("a/#", durability="none").count == 2
+    assert db.delete("a/#", durability=sys.argv[3]).count == 0
+    print("deleted")
+    threading.Event().wait()
+"""
+
+
+@pytest.mark.parametrize("durability", ["os", "disk"])
+def test_a_delete_holds_for_what_one_without_durability_has_removed_before(
+    db_path: Path, layout: Layout, durability: str
+) -> None:
+    with Child(DELETER, db_path, layout, durability) as child:
+        child.expect("deleted")
+        child.kill()
+    with topicdb.open(db_path) as db:
+        assert [message.topic for message in db.scan("#")] == ["b"]

@@ -30,9 +30,9 @@ constexpr Tables MakeTables() {
 
 constexpr Tables kTables = MakeTables();
 
-std::uint32_t LittleWord(const char* bytes) {
+std::uint32_t LittleWord(std::string_view bytes) {
   std::uint32_t word = 0;
-  for (int i = 3; i >= 0; --i) word = (word << 8) | static_cast<unsigned char>(bytes[i]);
+  for (std::size_t i = 4; i-- > 0;) word = (word << 8) | static_cast<unsigned char>(bytes[i]);
   return word;
 }
 
@@ -41,8 +41,8 @@ std::uint32_t LittleWord(const char* bytes) {
 std::uint32_t Crc32c(std::string_view bytes, std::uint32_t seed) {
   std::uint32_t crc = ~seed;
   while (bytes.size() >= kStep) {
-    const std::uint32_t low = crc ^ LittleWord(bytes.data());
-    const std::uint32_t high = LittleWord(bytes.data() + 4);
+    const std::uint32_t low = crc ^ LittleWord(bytes);
+    const std::uint32_t high = LittleWord(bytes.substr(4));
     crc = kTables[7][low & 0xFF] ^ kTables[6][(low >> 8) & 0xFF] ^ kTables[5][(low >> 16) & 0xFF] ^
           kTables[4][low >> 24] ^ kTables[3][high & 0xFF] ^ kTables[2][(high >> 8) & 0xFF] ^
           kTables[1][(high >> 16) & 0xFF] ^ kTables[0][high >> 24];

@@ -177,6 +177,7 @@ Status CommitBuilder::AddDeletes(ShardCommit* commit) {
   }
   TOPICDB_RETURN_IF_ERROR(expander.Finish());
   commit->deleted = expander.removed();
+  deletes_any_ = deletes_any_ || !commit->transaction->deletes.empty();
   return Status::Ok();
 }
 
@@ -247,8 +248,9 @@ Status CommitBuilder::Finish(bool* logged) {
     if (status.ok()) status = target.sample.Write(id, state_.serial, &batch_);
     if (status.ok()) status = batch_.Put(meta::CountersKey(id), meta::Encode(target.counters));
   }
-  // Later, logged commits may rely on structures learned here: those are always logged.
-  *logged = durability_ != Durability::kNone || learned;
+  // Later, logged commits may rely on structures that are learned here, and a later delete leaves
+  // out what is deleted already: so these are always logged.
+  *logged = durability_ != Durability::kNone || learned || deletes_any_;
   if (status.ok()) status = batch_.Put(meta::CommitStateKey(), meta::Encode(state_));
   return rocks::FromRocks(status, "preparing a commit to " + shard_.Name());
 }

@@ -89,6 +89,7 @@ class CommitBuilder {
   Durability durability_ = Durability::kNone;  // the highest that is asked for
   std::map<std::uint32_t, Target> targets_;    // by class
   std::vector<meta::DeleteRecord> deletes_;
+  bool deletes_any_ = false;
   std::vector<std::int64_t> assigned_;
   std::vector<std::string_view> varying_;
   TopicCache* const topics_;
