@@ -62,7 +62,7 @@ class TestSound:
         with topicdb.open(filled, mode="r") as db:
             stored = db.scan("#").count()
             assert report.shards == 2
-            assert report.slabs == len(db.slabs()) + 1  # that of the maps
+            assert report.slabs == len(db.slabs())
         assert report.messages >= stored
         assert (report.pages > 0) == (layout == "columnar")
 
@@ -186,7 +186,7 @@ class TestDamaged:
             assert problem.first_timestamp is not None
             assert problem.last_timestamp is not None
             assert 0 <= problem.first_timestamp <= problem.last_timestamp < 5000
-            assert problem.structures == ["m/+/x"] or problem.structures == []
+            assert set(problem.structures) <= {f"m/{i}/x" for i in range(7)} | {"m/+/x"}
             assert (problem.shard, problem.retention_class, problem.generation) == (0, "#", 1)
             assert "block" in str(problem) and "cannot be read" in str(problem)
 
