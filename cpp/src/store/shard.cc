@@ -433,19 +433,27 @@ std::uint64_t Shard::DiskBytes() const {
 }
 
 std::uint64_t Shard::MeasureDiskBytes() const {
-  const std::uint64_t files = Property("rocksdb.live-sst-files-size");
-  const std::uint64_t memory = Property("rocksdb.cur-size-all-mem-tables");  // about the log's
-  return files + memory;
+  std::uint64_t bytes = DiskBytesOf(default_family_->get());
+  const auto moment = view();
+  for (const SlabView& slab : moment->slabs()) {
+    for (rocksdb::ColumnFamilyHandle* const family : FamiliesOf(*slab.slab)) {
+      bytes += DiskBytesOf(family);
+    }
+  }
+  return bytes;
 }
 
+// Of what is in memory, what it will take in files: what it takes there is at least a megabyte.
 std::uint64_t Shard::DiskBytesOf(rocksdb::ColumnFamilyHandle* family) const {
-  std::uint64_t sum = 0;
-  for (const char* property : {"rocksdb.live-sst-files-size", "rocksdb.cur-size-all-mem-tables"}) {
-    std::uint64_t bytes = 0;
-    db_->GetIntProperty(family, property, &bytes);
-    sum += bytes;
-  }
-  return sum;
+  static const std::string kBehindAll(64, '\xff');
+  std::uint64_t files = 0;
+  std::uint64_t memory = 0;
+  std::uint64_t entries = 0;
+  std::uint64_t entry_bytes = 0;
+  db_->GetIntProperty(family, "rocksdb.live-sst-files-size", &files);
+  db_->GetIntProperty(family, "rocksdb.cur-size-all-mem-tables", &memory);
+  db_->GetApproximateMemTableStats(family, rocksdb::Range({}, kBehindAll), &entries, &entry_bytes);
+  return files + std::min(memory, entry_bytes);
 }
 
 void Shard::MeasureSlab(const Slab& slab, SlabUsage* usage) const {
