@@ -85,7 +85,7 @@ void LastMessages::Offer(Number number, const MessageRank& rank, std::string_vie
   if (rank <= entry.rank) return;
   entry.rank = rank;
   if (value.empty()) {
-    entry.value = entry.value.substr(0, 0);  // its memory is kept for the next one
+    entry.value.remove_suffix(entry.value.size());  // its memory is kept for the next one
     return;
   }
   if (value.size() > capacities_[number]) {

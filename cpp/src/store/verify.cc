@@ -123,8 +123,8 @@ class Verifier {
   // Checksums of all that RocksDB has stored.
   Status CheckFiles(const Task& task) {
     if (stop_) return Interrupted();
-    const Status status = rocks::FromRocks(task.view->db()->VerifyChecksum(rocksdb::ReadOptions()),
-                                           "checking the files of " + task.shard->Name());
+    Status status = rocks::FromRocks(task.view->db()->VerifyChecksum(rocksdb::ReadOptions()),
+                                     "checking the files of " + task.shard->Name());
     if (status.ok() || status.code() != Code::kCorruption) return status;
     Add({status.message(), task.shard->index()});
     return Status::Ok();

@@ -280,10 +280,10 @@ std::optional<std::uint32_t> LastFinder::LastRowOf(std::uint32_t topic) {
       above = middle;
     }
   }
-  for (std::uint32_t row = end; row-- > 0 && page_->topic_of(row) == topic;) {
+  for (; end > 0 && page_->topic_of(end - 1) == topic; --end) {
     ++counters_.rows_examined;
     ++examined_;
-    if (IsWanted(row)) return row;
+    if (IsWanted(end - 1)) return end - 1;
   }
   return std::nullopt;
 }
