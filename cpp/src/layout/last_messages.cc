@@ -91,7 +91,7 @@ void LastMessages::Offer(Number number, const MessageRank& rank, std::string_vie
   if (value.size() > capacities_[number]) {
     // Doubled, so that what is left behind is never more than what is used.
     capacities_[number] = std::max(value.size(), 2 * capacities_[number]);
-    entry.value = {Allocate(capacities_[number]), 0};
+    entry.value = {Allocate(capacities_[number]), capacities_[number]};
   }
   char* const place = const_cast<char*>(entry.value.data());
   std::memcpy(place, value.data(), value.size());
