@@ -44,11 +44,27 @@ class HistoryChecker:
         with topicdb.open(path, **options, **settings) as db:
             _Look(self._history, crash, db, self._keeps_all).check()
             everything = _sorted(db.scan("#"))
+        self._check_copies(crash)
         if crash.chance.random() < 0.6:
             return  # opening takes most of the time
         mode: Literal["r", "rw"] = crash.chance.choice(("r", "rw"))
         with topicdb.open(path, mode=mode, **settings) as db:
             assert _sorted(db.scan("#")) == everything, "it is not the same when it is reopened"
+
+    def _check_copies(self, crash: Crash) -> None:
+        """A copy is there if it was acknowledged; and if it is there it is whole."""
+        for name, copy in self._history.copies.items():
+            path = crash.directory / name
+            assert path.exists() or copy.ended >= crash.marks, f"{name} is gone"
+            assert copy.begun < crash.marks or not path.exists(), f"{name} was not begun"
+            if not path.exists() or crash.chance.random() < 0.4:
+                continue
+            with topicdb.open(path, mode="r") as db:
+                found = sorted(
+                    (int(commit), int(place))
+                    for commit, place, _ in (m.value.split(b".", 2) for m in db.scan("#"))
+                )
+            assert found == copy.value, f"{name} has not what the database had"
 
 
 def _sorted(messages: Iterable[Message]) -> list[Message]:

@@ -51,7 +51,8 @@ class Drop:
 
 @dataclass(slots=True)
 class Choice:
-    """A value that something got between two marks: retention classes, or the content of a map."""
+    """A value that something got between two marks: retention classes, or the content of a map or
+    of a copy of the database."""
 
     value: Any
     begun: int
@@ -69,6 +70,7 @@ class History:
         self.drops: list[Drop] = []
         self.retention: list[Choice] = []
         self.maps: dict[str, list[Choice]] = {}
+        self.copies: dict[str, Choice] = {}
         self.values: dict[tuple[int, int], bytes] = {}
         self._safe: list[int] = []
         self._began_dropping = 0
@@ -101,6 +103,11 @@ class History:
                 self.retention.append(Choice(classes, at))
             case {"set": _}:
                 self.retention[-1].ended = at
+            case {"copies": name}:
+                keys = [(commit, place) for commit, place in mark["keys"]]
+                self.copies[name] = Choice(keys, at)
+            case {"copied": name}:
+                self.copies[name].ended = at
             case {"map": name}:
                 choice = Choice(mark["to"], at, mark["durability"])
                 self.maps.setdefault(name, []).append(choice)

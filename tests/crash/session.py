@@ -213,6 +213,24 @@ class Session:
         self._mark({"set": list(wanted)})
         self._look(self.db)
 
+    # Copies
+
+    def snapshot(self, name: str, base: str | None = None) -> None:
+        """Copies what is there now to a directory beside the database."""
+        self._copies(name, sorted(_key(message) for message in self.db.scan("#")))
+        self.db.snapshot(self.path.parent / name, base=base and self.path.parent / base)
+        self._mark({"copied": name})
+
+    def restore(self, snapshot: str, name: str) -> None:
+        """Makes a database of a snapshot."""
+        with topicdb.open(self.path.parent / snapshot, mode="r") as db:
+            self._copies(name, sorted(_key(message) for message in db.scan("#")))
+        topicdb.restore(self.path.parent / snapshot, self.path.parent / name)
+        self._mark({"copied": name})
+
+    def _copies(self, name: str, keys: list[list[int]]) -> None:
+        self._mark({"copies": name, "keys": keys})
+
     # Maps
 
     def store_map(self, name: str, content: Mapping[str, bytes], durability: Durability) -> None:
@@ -225,6 +243,12 @@ class Session:
             stored.update(content)
             stored.commit()
             self._mark({"map_done": name})
+
+
+def _key(message: topicdb.Message) -> list[int]:
+    """The commit of a message, and its place there."""
+    commit, place, _ = message.value.split(b".", 2)
+    return [int(commit), int(place)]
 
 
 def _name(slab: topicdb.Slab) -> list[Any]:

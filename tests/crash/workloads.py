@@ -1,8 +1,4 @@
-"""TopicDB workloads for the simulator. ``ALL`` names them.
-
-A backup by hard links (``Database.snapshot``) belongs here as a script of its own, once there is
-one: its check would open the snapshot as well.
-"""
+"""TopicDB workloads for the simulator. ``ALL`` names them."""
 
 from __future__ import annotations
 
@@ -148,6 +144,20 @@ def maps(session: Session) -> None:
     session.close()
 
 
+def snapshots(session: Session) -> None:
+    """Copies of what is written on; one of a copy, one that is restored."""
+    for step in range(16):
+        session.append(rows(session, 12, size=60), session.chance.choice(DURABILITIES))
+        if step % 5 == 1:
+            session.snapshot(f"snapshot-{step}", base="snapshot-1" if step > 5 else None)
+        if step == 8:
+            session.restore("snapshot-6", "restored")
+            session.rotate()
+        if step == 12:
+            session.reopen()
+    session.close()
+
+
 def bulk_load(session: Session) -> None:
     """Jobs, with the database closed and open, between appends."""
     for step in range(6):
@@ -183,6 +193,8 @@ columnar_sealing = Workload(sealing, _database("columnar", 1), _SMALL)
 skipstream_flushing = Workload(sealing, _database("skipstream", 1), _SMALL)
 columnar_creation = Workload(creation, _database("columnar", 2, _CLASSES))
 skipstream_maps = Workload(maps, _database("skipstream", 1))
+columnar_snapshots = Workload(snapshots, _database("columnar", 2), _SMALL)
+skipstream_snapshots = Workload(snapshots, _database("skipstream", 1), _SMALL)
 columnar_bulk_load = Workload(bulk_load, _database("columnar", 2))
 skipstream_bulk_load = Workload(bulk_load, _database("skipstream", 2))
 
@@ -197,6 +209,8 @@ ALL = (
     "crash.workloads:skipstream_flushing",
     "crash.workloads:columnar_creation",
     "crash.workloads:skipstream_maps",
+    "crash.workloads:columnar_snapshots",
+    "crash.workloads:skipstream_snapshots",
     "crash.workloads:columnar_bulk_load",
     "crash.workloads:skipstream_bulk_load",
     "crash.queue_program:disk",
