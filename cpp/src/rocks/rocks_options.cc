@@ -57,6 +57,9 @@ rocksdb::DBOptions MakeDbOptions(const SharedResources& resources, bool read_onl
   options.keep_log_file_num = 2;
   options.max_manifest_file_size = 16 << 20;
   options.db_host_id.clear();        // or every table file names the machine that wrote it
+  // After a failed write a shard is reopened. RocksDB's own recovery (9.10, a full disk) waits for
+  // the writers that wait for it.
+  options.max_bgerror_resume_count = 0;
   options.recycle_log_file_num = 0;  // a recycled log cannot tell a torn tail from an old record
   if (read_only) options.info_log = std::make_shared<NullLogger>();
   return options;

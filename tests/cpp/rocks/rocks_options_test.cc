@@ -47,6 +47,7 @@ TEST(RocksOptions, WhatIsAcknowledgedIsThereAfterACrash) {
   EXPECT_TRUE(options.paranoid_checks);
   EXPECT_EQ(options.wal_recovery_mode, rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords);
   EXPECT_EQ(options.recycle_log_file_num, 0U);
+  EXPECT_EQ(options.max_bgerror_resume_count, 0);
   EXPECT_TRUE(options.atomic_flush);
   EXPECT_EQ(options.max_open_files, -1);
 }
