@@ -85,7 +85,7 @@ def test_errors(path: Path, tmp_path: Path) -> None:
     output_of("export", path, file)
     before = file.read_bytes()
     error = error_of("export", path, file)
-    assert error == f"there is something already; choose another path: {file}"
+    assert error == f"{file} exists: choose another path, or move it away"
     assert file.read_bytes() == before
     assert "none.db" in error_of("export", tmp_path / "none.db", tmp_path / "x.parquet")
     assert "No such file" in error_of("import", path, tmp_path / "none.parquet")
