@@ -3,6 +3,7 @@
 #include <rocksdb/advanced_cache.h>
 #include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/table.h>
 
 namespace topicdb::rocks {
@@ -14,6 +15,16 @@ class NullLogger : public rocksdb::Logger {
  public:
   using rocksdb::Logger::Logv;
   void Logv(const char*, va_list) override {}
+};
+
+// After a failed write a shard is reopened. RocksDB's own recovery from a full disk (9.10) waits
+// for the writers that wait for it.
+class NoRecovery : public rocksdb::EventListener {
+ public:
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status,
+                            bool* auto_recovery) override {
+    *auto_recovery = false;
+  }
 };
 
 }  // namespace
@@ -56,10 +67,9 @@ rocksdb::DBOptions MakeDbOptions(const SharedResources& resources, bool read_onl
   options.max_log_file_size = 1 << 20;
   options.keep_log_file_num = 2;
   options.max_manifest_file_size = 16 << 20;
-  options.db_host_id.clear();        // or every table file names the machine that wrote it
-  // After a failed write a shard is reopened. RocksDB's own recovery (9.10, a full disk) waits for
-  // the writers that wait for it.
+  options.db_host_id.clear();  // or every table file names the machine that wrote it
   options.max_bgerror_resume_count = 0;
+  options.listeners.push_back(std::make_shared<NoRecovery>());
   options.recycle_log_file_num = 0;  // a recycled log cannot tell a torn tail from an old record
   if (read_only) options.info_log = std::make_shared<NullLogger>();
   return options;

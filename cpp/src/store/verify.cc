@@ -10,6 +10,7 @@
 
 #include "base/mutex.h"
 #include "base/parallel.h"
+#include "rocks/file_state.h"
 #include "rocks/rocks_compat.h"
 #include "store/create.h"
 #include "store/job_files.h"
@@ -22,6 +23,7 @@ namespace {
 
 constexpr std::size_t kCacheBytes = std::size_t{16} << 20;
 constexpr std::chrono::milliseconds kProgressEvery(100);
+constexpr int kAttemptsMax = 20;
 
 std::shared_ptr<ShardEnvironment> MakeEnvironment(const std::string& path, FoundDatabase found) {
   auto environment = std::make_shared<ShardEnvironment>();
@@ -123,11 +125,22 @@ class Verifier {
   // Checksums of all that RocksDB has stored.
   Status CheckFiles(const Task& task) {
     if (stop_) return Interrupted();
-    Status status = rocks::FromRocks(task.view->db()->VerifyChecksum(rocksdb::ReadOptions()),
-                                     "checking the files of " + task.shard->Name());
-    if (status.ok() || status.code() != Code::kCorruption) return status;
-    Add({status.message(), task.shard->index()});
-    return Status::Ok();
+    const std::uint32_t index = task.shard->index();
+    const std::string directory = Shard::DirectoryOf(path_, index);
+    std::shared_ptr<Shard> shard = task.shard;
+    for (int attempt = 1;; ++attempt) {
+      const std::string before = rocks::StateOf(directory, rocks::StateFiles::kManifest);
+      Status status = rocks::FromRocks(shard->view()->db()->VerifyChecksum(rocksdb::ReadOptions()),
+                                       "checking the files of " + shard->Name());
+      if (status.ok() || status.code() != Code::kCorruption) return status;
+      // RocksDB opens the files anew: a writer may have removed one that it needs no longer.
+      TOPICDB_ASSIGN_OR_RETURN(shard, Shard::Open(environment_, index, /*create=*/false));
+      const bool may_be_gone =
+          attempt == 1 || rocks::StateOf(directory, rocks::StateFiles::kManifest) != before;
+      if (may_be_gone && attempt < kAttemptsMax) continue;
+      Add({status.message(), index});
+      return Status::Ok();
+    }
   }
 
   Status CheckSlab(const Task& task) {
