@@ -80,7 +80,8 @@ class TestSnapshot:
     ) -> None:
         source.snapshot(tmp_path / "1")
         source.snapshot(tmp_path / "2", copy=True)
-        assert set(link_counts(tmp_path / "1")) == {2}
+        # The database may have merged some of its files since, and have no other name for them.
+        assert 2 in link_counts(tmp_path / "1")
         assert set(link_counts(tmp_path / "2")) == {1}
 
     def test_a_base_has_what_need_not_be_copied(
