@@ -18,12 +18,6 @@ constexpr std::uint64_t kGarbageBytesMin = std::uint64_t{1} << 20;
 // Of all shards of a database.
 constexpr std::size_t kTopicCacheBytes = std::size_t{32} << 20;
 
-std::vector<rocksdb::ColumnFamilyHandle*> FamiliesOf(const Slab& slab) {
-  const SlabFamilies families = slab.families();
-  if (families.sealed == nullptr) return {families.main};
-  return {families.main, families.sealed};
-}
-
 }  // namespace
 
 rocks::FamilyUse FamilyUseOf(std::string_view name) {
@@ -334,7 +328,7 @@ Status Shard::DropSlab(std::uint32_t retention_class, std::uint32_t generation) 
   memory_.Clear(state_.serial);
 
   TOPICDB_RETURN_IF_ERROR(
-      rocks::FromRocks(db_->DropColumnFamilies(FamiliesOf(*slab)), "dropping " + what));
+      rocks::FromRocks(db_->DropColumnFamilies(slab->all_families()), "dropping " + what));
   rocksdb::WriteBatch last;
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(last.Delete(meta::SlabKey(id)), "dropping " + what));
   disk_measured_at_us_ = 0;
@@ -369,7 +363,8 @@ Status Shard::DropRemoved(const std::vector<SlabView>& slabs) {
 Status Shard::FlushFamilies(const std::vector<SlabView>& slabs, bool wait) {
   std::vector<rocksdb::ColumnFamilyHandle*> families{default_family_->get()};
   for (const SlabView& view : slabs) {
-    for (rocksdb::ColumnFamilyHandle* family : FamiliesOf(*view.slab)) families.push_back(family);
+    for (rocksdb::ColumnFamilyHandle* family : view.slab->all_families())
+      families.push_back(family);
   }
   rocksdb::FlushOptions options;
   options.wait = wait;
@@ -416,64 +411,6 @@ Status Shard::SaveCleanState() {
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(batch.Put(meta::CommitStateKey(), meta::Encode(state_)),
                                            "closing " + Name()));
   return Write(rocksdb::WriteOptions(), &batch);
-}
-
-std::uint64_t Shard::DiskBytes() const {
-  constexpr std::int64_t kMeasureEveryUs = 1'000'000;
-  const std::int64_t now_us = std::chrono::duration_cast<std::chrono::microseconds>(
-                                  std::chrono::steady_clock::now().time_since_epoch())
-                                  .count();
-  std::int64_t measured_at = disk_measured_at_us_.load();
-  if ((measured_at == 0 || now_us - measured_at > kMeasureEveryUs) &&
-      disk_measured_at_us_.compare_exchange_strong(measured_at, now_us)) {
-    disk_written_bytes_ = 0;
-    disk_measured_bytes_ = MeasureDiskBytes();
-  }
-  return disk_measured_bytes_ + disk_written_bytes_;
-}
-
-std::uint64_t Shard::MeasureDiskBytes() const {
-  std::uint64_t bytes = DiskBytesOf(default_family_->get());
-  const auto moment = view();
-  for (const SlabView& slab : moment->slabs()) {
-    for (rocksdb::ColumnFamilyHandle* const family : FamiliesOf(*slab.slab)) {
-      bytes += DiskBytesOf(family);
-    }
-  }
-  return bytes;
-}
-
-// Of what is in memory, what it will take in files: what it takes there is at least a megabyte.
-std::uint64_t Shard::DiskBytesOf(rocksdb::ColumnFamilyHandle* family) const {
-  static const std::string kBehindAll(64, '\xff');
-  std::uint64_t files = 0;
-  std::uint64_t memory = 0;
-  std::uint64_t entries = 0;
-  std::uint64_t entry_bytes = 0;
-  db_->GetIntProperty(family, "rocksdb.live-sst-files-size", &files);
-  db_->GetIntProperty(family, "rocksdb.cur-size-all-mem-tables", &memory);
-  db_->GetApproximateMemTableStats(family, rocksdb::Range({}, kBehindAll), &entries, &entry_bytes);
-  return files + std::min(memory, entry_bytes);
-}
-
-void Shard::MeasureSlab(const Slab& slab, SlabUsage* usage) const {
-  // What fresh blocks take beside their messages, and small records: enough for any.
-  constexpr std::uint64_t kFreshFactor = 2;
-  constexpr std::uint64_t kRecordBytes = std::uint64_t{64} << 10;
-  for (rocksdb::ColumnFamilyHandle* const family : FamiliesOf(slab)) {
-    usage->disk_bytes += DiskBytesOf(family);
-  }
-  if (!slab.layout().seals()) return;
-  const std::uint64_t main = DiskBytesOf(slab.families().main);
-  const std::uint64_t fresh = kFreshFactor * slab.layout_state()->fresh_bytes + kRecordBytes;
-  usage->garbage_bytes = main - std::min(main, fresh);
-  usage->garbage_bytes = std::min(usage->garbage_bytes, usage->disk_bytes);
-}
-
-Status Shard::RemoveGarbage() {
-  const auto moment = view();
-  TOPICDB_RETURN_IF_ERROR(FlushFamilies(moment->slabs(), /*wait=*/true));
-  return DropRemoved(moment->slabs());
 }
 
 Status Shard::Close() {

@@ -1,4 +1,8 @@
-// The files of a shard, for copies of it.
+// The files of a shard: what they take, and for copies of it.
+
+#include <algorithm>
+#include <chrono>
+#include <string>
 
 #include "store/shard.h"
 
@@ -17,6 +21,61 @@ Result<ShardFiles> Shard::FilesNow() TOPICDB_NO_THREAD_SAFETY_ANALYSIS {
   if (!listed.ok()) return listed.status().WithContext(Name());
   files.files = std::move(*listed);
   return files;
+}
+
+std::uint64_t Shard::DiskBytes() const {
+  constexpr std::int64_t kMeasureEveryUs = 1'000'000;
+  const std::int64_t now_us = std::chrono::duration_cast<std::chrono::microseconds>(
+                                  std::chrono::steady_clock::now().time_since_epoch())
+                                  .count();
+  std::int64_t measured_at = disk_measured_at_us_.load();
+  if ((measured_at == 0 || now_us - measured_at > kMeasureEveryUs) &&
+      disk_measured_at_us_.compare_exchange_strong(measured_at, now_us)) {
+    disk_written_bytes_ = 0;
+    disk_measured_bytes_ = MeasureDiskBytes();
+  }
+  return disk_measured_bytes_ + disk_written_bytes_;
+}
+
+std::uint64_t Shard::MeasureDiskBytes() const {
+  std::uint64_t bytes = DiskBytesOf(default_family_->get());
+  const auto moment = view();
+  for (const SlabView& slab : moment->slabs()) {
+    for (rocksdb::ColumnFamilyHandle* const family : slab.slab->all_families()) {
+      bytes += DiskBytesOf(family);
+    }
+  }
+  return bytes;
+}
+
+// Of what is in memory, what it will take in files: what it takes there is at least a megabyte.
+std::uint64_t Shard::DiskBytesOf(rocksdb::ColumnFamilyHandle* family) const {
+  static const std::string kBehindAll(64, '\xff');
+  std::uint64_t files = 0;
+  std::uint64_t memory = 0;
+  std::uint64_t entries = 0;
+  std::uint64_t entry_bytes = 0;
+  db_->GetIntProperty(family, "rocksdb.live-sst-files-size", &files);
+  db_->GetIntProperty(family, "rocksdb.cur-size-all-mem-tables", &memory);
+  db_->GetApproximateMemTableStats(family, rocksdb::Range({}, kBehindAll), &entries, &entry_bytes);
+  return files + std::min(memory, entry_bytes);
+}
+
+void Shard::MeasureSlab(const Slab& slab, SlabUsage* usage) const {
+  // What fresh blocks take beside their messages, and small records: enough for any.
+  constexpr std::uint64_t kFreshFactor = 2;
+  constexpr std::uint64_t kRecordBytes = std::uint64_t{64} << 10;
+  const SlabFamilies families = slab.families();
+  const std::uint64_t main = DiskBytesOf(families.main);
+  usage->disk_bytes = main + (families.sealed == nullptr ? 0 : DiskBytesOf(families.sealed));
+  if (!slab.layout().seals()) return;
+  const std::uint64_t fresh = kFreshFactor * slab.layout_state()->fresh_bytes + kRecordBytes;
+  usage->garbage_bytes = main - std::min(main, fresh);
+}
+
+Status Shard::RemoveGarbage() {
+  TOPICDB_RETURN_IF_ERROR(FlushMemory());
+  return DropRemoved(view()->slabs());
 }
 
 }  // namespace topicdb

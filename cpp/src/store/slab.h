@@ -48,6 +48,11 @@ class Slab {
   SlabFamilies families() const {
     return {family_->get(), pages_ == nullptr ? nullptr : pages_->get()};
   }
+  // The same, without those that it does not have.
+  std::vector<rocksdb::ColumnFamilyHandle*> all_families() const {
+    if (pages_ == nullptr) return {family_->get()};
+    return {family_->get(), pages_->get()};
+  }
   LayoutState* layout_state() const { return &layout_state_; }
   // Totals of reads that are done.
   void AddReads(const ReadCounters& counters) const TOPICDB_EXCLUDES(reads_mutex_);
