@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import permutations
 from typing import Any, TypeAlias
 
 from model.structures import StreamKey, Structures
@@ -18,6 +19,7 @@ from model.topics import matches, may_match
 
 CATCH_ALL = "#"
 FIRST_GENERATION = 1
+ORDERED_TOPICS_MAX = 4
 
 ResolvedRow: TypeAlias = tuple[str, int, bytes]
 Row: TypeAlias = "tuple[str, int | None, bytes]"
@@ -162,9 +164,20 @@ class Model:
         self.assigned_last[shard] = timestamp
 
     def learns_alike(self, topics: Sequence[str]) -> bool:
-        """Whether the streams of new topics are the same in whatever order they come."""
-        forward, backward = self._learned(topics), self._learned(reversed(topics))
-        return forward == backward == self._learned(sorted(topics))
+        """Whether the streams of new topics are the same in whatever order they come.
+
+        All orders are tried, slab by slab; more than a few new topics in one count as not alike.
+        """
+        known = self.current_topics()
+        new: dict[SlabId, list[str]] = {}
+        for topic in sorted(set(topics) - known):
+            slab_id = self.current(self.shard_of(topic), self.schema.class_of(topic))
+            new.setdefault(slab_id, []).append(topic)
+        return all(
+            len(found) <= ORDERED_TOPICS_MAX
+            and all(self._learned(found) == self._learned(order) for order in permutations(found))
+            for found in new.values()
+        )
 
     def current_topics(self) -> set[str]:
         """Topics that have a stream in a slab that is written to."""
