@@ -8,7 +8,7 @@
 
 #include "base/files.h"
 #include "store/retention_file.h"
-#include "store/shard.h"
+#include "store/shard_environment.h"
 
 namespace topicdb {
 
@@ -62,17 +62,13 @@ Result<std::unique_ptr<FileLock>> LockCreation(const std::string& path) {
 }
 
 Status CreateShards(const std::string& path, const FoundDatabase& made) {
-  const Descriptor& descriptor = made.descriptor;
   TOPICDB_RETURN_IF_ERROR(RemoveTree(path + "/shards"));
   TOPICDB_RETURN_IF_ERROR(MakeDirectory(path + "/shards"));
-  auto environment = std::make_shared<ShardEnvironment>();
-  environment->database_path = path;
-  environment->database = descriptor.id;
-  environment->schema = descriptor.schema;
-  environment->learning.thresholds = descriptor.schema.thresholds;
-  environment->retention = std::make_shared<RetentionState>(made.rules);
-  environment->resources = rocks::MakeSharedResources(kCreationBufferBytes, kCreationBufferBytes);
-  for (std::uint32_t index = 0; index < descriptor.schema.shards; ++index) {
+  OpenOptions options;
+  options.cache_bytes = kCreationBufferBytes;
+  options.write_buffer_bytes = kCreationBufferBytes;
+  const auto environment = MakeShardEnvironment(path, made, options);
+  for (std::uint32_t index = 0; index < made.descriptor.schema.shards; ++index) {
     TOPICDB_ASSIGN_OR_RETURN(const auto shard, Shard::Open(environment, index, /*create=*/true));
     TOPICDB_RETURN_IF_ERROR(shard->Close());
   }

@@ -7,6 +7,7 @@
 #include "rocks/file_state.h"
 #include "store/create.h"
 #include "store/scan_impl.h"
+#include "store/shard_environment.h"
 
 namespace topicdb {
 
@@ -45,16 +46,6 @@ Status CheckOptions(const OpenOptions& options) {
   return InvalidArgument("maintenance_interval: it cannot be negative");
 }
 
-// Small ones are for tests: they then have several pages a block, and blocks that are merged.
-SealLimits MakeSealLimits(std::size_t seal_bytes) {
-  constexpr std::size_t kFreshBlocksMax = 1'024;
-  constexpr std::size_t kBlockBytesMin = std::size_t{64} << 10;
-  constexpr std::size_t kPageBytesMin = 64;
-  return {seal_bytes, kFreshBlocksMax,
-          std::clamp(seal_bytes, kBlockBytesMin, SealLimits::kBlockBytesMax),
-          std::clamp(seal_bytes / 256, kPageBytesMin, SealLimits::kPageBytesMax)};
-}
-
 Status CheckOnlyShards(const std::optional<std::vector<std::uint32_t>>& only_shards,
                        std::uint32_t shards) {
   if (!only_shards.has_value()) return Status::Ok();
@@ -85,22 +76,10 @@ DatabaseImpl::DatabaseImpl(std::shared_ptr<const ShardEnvironment> environment,
 Result<std::shared_ptr<DatabaseImpl>> DatabaseImpl::Open(const std::string& path,
                                                          const OpenOptions& options) {
   TOPICDB_RETURN_IF_ERROR(CheckOptions(options));
-  TOPICDB_ASSIGN_OR_RETURN(FoundDatabase found, FindOrCreateDatabase(path, options));
-  const Descriptor& descriptor = found.descriptor;
-  TOPICDB_RETURN_IF_ERROR(CheckOnlyShards(options.only_shards, descriptor.schema.shards));
-  auto environment = std::make_shared<ShardEnvironment>();
-  environment->database_path = path;
-  environment->database = descriptor.id;
-  environment->schema = descriptor.schema;
-  environment->retention = std::make_shared<RetentionState>(std::move(found.rules));
-  environment->resources =
-      rocks::MakeSharedResources(options.cache_bytes, options.write_buffer_bytes);
-  environment->commit = options.commit;
-  environment->read_only = options.read_only;
-  environment->seal_limits = MakeSealLimits(options.seal_bytes);
-  environment->learning = {descriptor.schema.thresholds, options.adaptive_structures,
-                           options.streams_max};
-  auto database = std::make_shared<DatabaseImpl>(std::move(environment), options);
+  TOPICDB_ASSIGN_OR_RETURN(const FoundDatabase found, FindOrCreateDatabase(path, options));
+  TOPICDB_RETURN_IF_ERROR(CheckOnlyShards(options.only_shards, found.descriptor.schema.shards));
+  auto database =
+      std::make_shared<DatabaseImpl>(MakeShardEnvironment(path, found, options), options);
   TOPICDB_RETURN_IF_ERROR(database->OpenShards());
   if (!options.read_only) {
     TOPICDB_RETURN_IF_ERROR(database->OpenJobs());

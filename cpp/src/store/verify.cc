@@ -12,9 +12,8 @@
 #include "base/parallel.h"
 #include "rocks/file_state.h"
 #include "rocks/rocks_compat.h"
-#include "store/create.h"
 #include "store/job_files.h"
-#include "store/shard.h"
+#include "store/shard_environment.h"
 #include "store/staged_file.h"
 
 namespace topicdb {
@@ -25,16 +24,12 @@ constexpr std::size_t kCacheBytes = std::size_t{16} << 20;
 constexpr std::chrono::milliseconds kProgressEvery(100);
 constexpr int kAttemptsMax = 20;
 
-std::shared_ptr<ShardEnvironment> MakeEnvironment(const std::string& path, FoundDatabase found) {
-  auto environment = std::make_shared<ShardEnvironment>();
-  environment->database_path = path;
-  environment->database = found.descriptor.id;
-  environment->schema = std::move(found.descriptor.schema);
-  environment->retention = std::make_shared<RetentionState>(std::move(found.rules));
-  environment->resources = rocks::MakeSharedResources(kCacheBytes, kCacheBytes);
-  environment->read_only = true;
-  environment->learning.thresholds = environment->schema.thresholds;
-  return environment;
+OpenOptions ReadOptions() {
+  OpenOptions options;
+  options.read_only = true;
+  options.cache_bytes = kCacheBytes;
+  options.write_buffer_bytes = kCacheBytes;
+  return options;
 }
 
 // The one check of a database. Thread-safe where it says so.
@@ -51,7 +46,7 @@ class Verifier {
       return Finish();
     }
     if (!found.ok()) return found.status();
-    environment_ = MakeEnvironment(path_, std::move(*found));
+    environment_ = MakeShardEnvironment(path_, *found, ReadOptions());
     Status status;
     std::thread worker([&] {
       status = CheckAll();
