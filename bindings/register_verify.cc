@@ -2,6 +2,7 @@
 #include <exception>
 
 #include "register.h"
+#include "topicdb/repair.h"
 #include "topicdb/verify.h"
 
 namespace topicdb::python {
@@ -15,18 +16,17 @@ class Progress {
  public:
   explicit Progress(py::object function) : function_(std::move(function)) {}
 
-  std::function<void(std::uint64_t, std::uint64_t)> Callback() {
-    if (function_.is_none()) return nullptr;
-    return [this](std::uint64_t done, std::uint64_t total) {
-      if (error_ != nullptr) return;
-      const py::gil_scoped_acquire gil;
-      try {
-        function_(done, total);
-      } catch (const py::error_already_set&) {
-        error_ = std::current_exception();
-      }
-    };
+  template <typename... Args>
+  void Tell(Args... args) {
+    if (error_ != nullptr) return;
+    const py::gil_scoped_acquire gil;
+    try {
+      function_(args...);
+    } catch (const py::error_already_set&) {
+      error_ = std::current_exception();
+    }
   }
+  bool is_wanted() const { return !function_.is_none(); }
   bool Interrupts() const { return error_ != nullptr || PythonInterrupts(); }
   // REQUIRES: the GIL
   void Rethrow() const {
@@ -43,26 +43,63 @@ py::object SlabTuple(const Problem& problem) {
   return py::make_tuple(problem.retention_class, problem.slab->generation);
 }
 
+py::list ProblemList(const std::vector<Problem>& problems) {
+  py::list list;
+  for (const Problem& problem : problems) {
+    list.append(py::make_tuple(problem.what, problem.shard, SlabTuple(problem), problem.structures,
+                               problem.messages, problem.times));
+  }
+  return list;
+}
+
 py::tuple Verify(const std::string& path, bool deep, py::object progress) {
   Progress told(std::move(progress));
-  const auto verified = WithoutGil([&] {
-    return VerifyDatabase(path, {deep, told.Callback()}, [&] { return told.Interrupts(); });
-  });
+  VerifyOptions options{deep};
+  if (told.is_wanted()) {
+    options.progress = [&](std::uint64_t done, std::uint64_t total) { told.Tell(done, total); };
+  }
+  const auto verified = WithoutGil(
+      [&] { return VerifyDatabase(path, options, [&] { return told.Interrupts(); }); });
   told.Rethrow();
   const Verification& report = Unwrap(verified);
-  py::list problems;
-  for (const Problem& problem : report.problems) {
-    problems.append(py::make_tuple(problem.what, problem.shard, SlabTuple(problem),
-                                   problem.structures, problem.messages, problem.times));
+  return py::make_tuple(ProblemList(report.problems),
+                        py::make_tuple(report.shards, report.slabs, report.blocks, report.pages,
+                                       report.messages));
+}
+
+const char* NameOf(RepairPhase phase) {
+  switch (phase) {
+    case RepairPhase::kVerify:
+      return "verify";
+    case RepairPhase::kRebuild:
+      return "rebuild";
+    case RepairPhase::kCheck:
+      return "check";
   }
-  return py::make_tuple(problems, py::make_tuple(report.shards, report.slabs, report.blocks,
-                                                 report.pages, report.messages));
+  return "";
+}
+
+py::tuple RepairDamage(const std::string& path, py::object progress) {
+  Progress told(std::move(progress));
+  RepairOptions options;
+  if (told.is_wanted()) {
+    options.progress = [&](RepairPhase phase, std::uint64_t done, std::uint64_t total) {
+      told.Tell(NameOf(phase), done, total);
+    };
+  }
+  const auto repaired = WithoutGil(
+      [&] { return RepairDatabase(path, options, [&] { return told.Interrupts(); }); });
+  told.Rethrow();
+  const Repair& report = Unwrap(repaired);
+  return py::make_tuple(report.shards, report.messages, report.quarantine,
+                        ProblemList(report.problems), ProblemList(report.remaining));
 }
 
 }  // namespace
 
 void RegisterVerify(py::module_& module) {
   module.def("verify", &Verify, py::arg("path"), py::arg("deep"), py::arg("progress"));
+  module.def("repair", &RepairDamage, py::arg("path"), py::arg("progress"));
 }
 
 }  // namespace topicdb::python

@@ -38,6 +38,7 @@ from topicdb.lifecycle import Retention
 from topicdb.map import Map
 from topicdb.opening import open
 from topicdb.queue import Cursor, Drop, Queue, QueueReceipt
+from topicdb.repairing import Repair, repair
 from topicdb.scan import Scan
 from topicdb.snapshots import Snapshot, restore
 from topicdb.tail import Tail
@@ -76,6 +77,7 @@ __all__ = [
     "QuotaError",
     "ReadOnlyError",
     "Receipt",
+    "Repair",
     "Retention",
     "Scan",
     "SchemaError",
@@ -89,6 +91,7 @@ __all__ = [
     "Transaction",
     "Verification",
     "open",
+    "repair",
     "restore",
     "shard_of",
     "topic_matches",

@@ -220,6 +220,17 @@ def verify(
 ]:
     """Problems; shards, slabs, blocks, pages, messages that were checked."""
 
+def repair(
+    path: str, progress: Callable[[str, int, int], object] | None
+) -> tuple[
+    list[int],
+    int,
+    str,
+    list[tuple[str, int | None, tuple[str, int] | None, list[str], int, tuple[int, int] | None]],
+    list[tuple[str, int | None, tuple[str, int] | None, list[str], int, tuple[int, int] | None]],
+]:
+    """Shards, their messages, where the damaged ones are; problems, and those that remain."""
+
 def read_schema(path: str) -> dict[str, Any]:
     """As ``Database.schema``, without opening a shard."""
 

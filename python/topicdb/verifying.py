@@ -79,10 +79,10 @@ def verify(path: PathLike, *, deep: bool = True, progress: Progress = None) -> V
     Damage is not raised but reported. NotFoundError: there is no database.
     """
     problems, counts = _core.verify(os.fspath(path), deep, progress)
-    return Verification([_problem(*item) for item in problems], *counts)
+    return Verification([problem_of(*item) for item in problems], *counts)
 
 
-def _problem(
+def problem_of(
     what: str,
     shard: int | None,
     slab: tuple[str, int] | None,
@@ -90,6 +90,7 @@ def _problem(
     messages: int,
     times: tuple[int, int] | None,
 ) -> Problem:
+    """Of what the core says."""
     retention_class, generation = slab or (None, None)
     first, last = times or (None, None)
     return Problem(what, shard, retention_class, generation, structures, messages, first, last)

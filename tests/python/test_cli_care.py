@@ -1,4 +1,4 @@
-"""``topicdb snapshot``, ``restore``, ``verify``."""
+"""``topicdb snapshot``, ``restore``, ``verify``, ``repair``."""
 
 from __future__ import annotations
 
@@ -54,3 +54,28 @@ def test_verify(path: Path) -> None:
     assert result.returncode == 1
     assert "damaged: shard 0" in result.stdout
     assert "problems" in result.stderr
+
+
+def test_repair(path: Path) -> None:
+    assert "nothing damaged" in output_of("repair", path)
+    table = max(path.rglob("*.sst"), key=lambda file: file.stat().st_size)
+    content = bytearray(table.read_bytes())
+    content[20] ^= 1
+    table.write_bytes(content)
+    found = output_of("repair", path)
+    assert "was damaged: shard 0" in found
+    assert "1 shards made anew with " in found
+    for table in (path / "shards").rglob("*.sst"):
+        table.unlink()
+    report = json.loads(output_of("repair", path, "--json"))
+    assert (report["shards"], report["remaining"]) == ([0], [])
+    assert any("is missing" in problem["what"] for problem in report["problems"])
+    assert report["lost"] == sum(problem["messages"] for problem in report["problems"])
+    (path / "shards" / "0000.lock").touch()
+    with topicdb.open(path):
+        assert "close the database" in error_in(run_here("repair", path), 3)
+
+
+def test_repair_cannot_mend_all(path: Path) -> None:
+    (path / "TOPICDB").write_bytes(b"")
+    assert "restore a snapshot" in error_of("repair", path)

@@ -38,7 +38,8 @@ def fill(path: Path, layout: Layout) -> None:
         with jobs.StagedWriter(path, "load") as writer:
             writer.append([(f"job/{i % 9}", i, b"%d" % i) for i in range(400)])
         jobs.commit(path, "load", [writer.staged])
-        db.map("state")["key"] = b"value"
+        with db.map("state") as state:
+            state["key"] = b"value"
         db.flush()
         db.append([("m/late", 1, b"in the log")])
 

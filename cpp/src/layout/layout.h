@@ -17,6 +17,7 @@
 
 #include "layout/last_messages.h"
 #include "layout/slab_check.h"
+#include "layout/slab_salvage.h"
 #include "layout/staged_block.h"
 #include "structure/structure.h"
 #include "topicdb/database.h"
@@ -296,6 +297,8 @@ class Layout {
                                                   ReadRequest request) const = 0;
   // Compares what is stored with itself and with the slab's structures. kInterrupted, kStorage.
   virtual Result<CheckCounts> Check(const RocksSource& source, const SlabCheck& check) const = 0;
+  // Finds what can be read of what is damaged. What cannot is reported; kStorage, kInterrupted.
+  virtual Status Salvage(const RocksSource& source, const SlabSalvage& call) const = 0;
   // Offers `found` messages that the request wants: of each topic at least the newest one, if that
   // is newer than what is found already. The position does not count. `found` must outlive it.
   virtual std::unique_ptr<LastReader> NewLastReader(const RocksSource& source, ReadRequest request,

@@ -20,6 +20,7 @@ struct Finding {
   // Of those messages: from first to last timestamp, and the streams that they may be of.
   std::optional<std::pair<std::int64_t, std::int64_t>> times = {};
   std::vector<std::uint32_t> streams = {};
+  bool is_counted = true;  // or more may be lost than `messages` says
 };
 
 // What is to be checked, and what the slab's other records say. Called from one thread.

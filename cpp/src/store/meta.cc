@@ -1,6 +1,7 @@
 #include "store/meta.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/coding.h"
 
@@ -104,6 +105,21 @@ std::string BlocksFamilyName(const SlabId& slab) {
 
 std::string PagesFamilyName(const SlabId& slab) {
   return FamilyName(slab) + std::string(kPagesSuffix);
+}
+
+bool DecodeFamilyName(std::string_view name, SlabId* slab) {
+  for (const std::string_view suffix : {kBlocksSuffix, kPagesSuffix}) {
+    if (name.ends_with(suffix)) name.remove_suffix(suffix.size());
+  }
+  const auto take = [&](std::string_view text, std::uint32_t* number) {
+    if (!name.starts_with(text)) return false;
+    name.remove_prefix(text.size());
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), *number);
+    name.remove_prefix(static_cast<std::size_t>(end - name.data()));
+    return error == std::errc();
+  };
+  return take("class", &slab->retention_class) && take(".generation", &slab->generation) &&
+         name.empty();
 }
 
 bool IsBlocksFamily(std::string_view name) { return name.ends_with(kBlocksSuffix); }

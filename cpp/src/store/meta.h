@@ -76,6 +76,8 @@ std::string DeletePrefix();
 std::string FamilyName(const SlabId& slab);
 std::string BlocksFamilyName(const SlabId& slab);
 std::string PagesFamilyName(const SlabId& slab);
+// Class and generation of a name made by one of these; false if it is none.
+bool DecodeFamilyName(std::string_view name, SlabId* slab);
 // What a name made by one of these is.
 bool IsBlocksFamily(std::string_view name);
 bool IsPagesFamily(std::string_view name);

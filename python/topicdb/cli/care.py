@@ -1,4 +1,4 @@
-"""Looking after a database: ``snapshot``, ``restore``, ``verify``."""
+"""Looking after a database: ``snapshot``, ``restore``, ``verify``, ``repair``."""
 
 from __future__ import annotations
 
@@ -70,6 +70,30 @@ def verify(
             f"{path}: {report.messages:,} messages in {report.slabs} slabs of {report.shards} "
             "shards, nothing damaged"
         )
+
+
+def repair(path: PathArgument, as_json: JsonOption = False) -> None:
+    """Make damaged shards anew from what can be read. Exit code 1 if something remains damaged."""
+    with Meter(of_messages=True) as meter:
+        report = topicdb.repair(path, progress=lambda _, done, total: meter.advance(done, total))
+    if as_json:
+        print(json.dumps({**asdict(report), "lost": report.lost}))
+    else:
+        for problem in report.problems:
+            print(f"was damaged: {printable(str(problem))}")
+        for problem in report.remaining:
+            print(f"damaged: {printable(str(problem))}")
+    if not report.ok:
+        raise UserError(f"{path}: {len(report.remaining)} problems remain")
+    if as_json:
+        return
+    if not report.shards:
+        print(f"{path}: nothing damaged")
+        return
+    print(
+        f"{path}: {len(report.shards)} shards made anew with {report.messages:,} messages, "
+        f"{report.lost:,} are known to be lost; what they were is in {report.quarantine}"
+    )
 
 
 def _print_copy(made: topicdb.Snapshot) -> None:

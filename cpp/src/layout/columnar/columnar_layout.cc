@@ -1,6 +1,7 @@
 #include "layout/columnar/columnar_layout.h"
 
 #include "layout/columnar/block_check.h"
+#include "layout/columnar/block_salvage.h"
 #include "layout/columnar/block_sealing.h"
 #include "layout/columnar/block_staging.h"
 #include "layout/columnar/columnar_log_reader.h"
@@ -106,6 +107,10 @@ std::unique_ptr<StreamReader> ColumnarLayout::NewReader(const RocksSource& sourc
 
 Result<CheckCounts> ColumnarLayout::Check(const RocksSource& source, const SlabCheck& check) const {
   return BlockChecker(source, check).Run();
+}
+
+Status ColumnarLayout::Salvage(const RocksSource& source, const SlabSalvage& call) const {
+  return BlockSalvage(source, call).Run();
 }
 
 std::unique_ptr<LastReader> ColumnarLayout::NewLastReader(const RocksSource& source,

@@ -32,6 +32,7 @@ class ColumnarLayout : public Layout {
   std::unique_ptr<StreamReader> NewReader(const RocksSource& source,
                                           ReadRequest request) const override;
   Result<CheckCounts> Check(const RocksSource& source, const SlabCheck& check) const override;
+  Status Salvage(const RocksSource& source, const SlabSalvage& call) const override;
   std::unique_ptr<LastReader> NewLastReader(const RocksSource& source, ReadRequest request,
                                             LastMessages* found) const override;
   bool has_log() const override { return true; }

@@ -7,6 +7,7 @@
 #include "layout/skipstream/skipstream_keys.h"
 #include "layout/skipstream/skipstream_last.h"
 #include "layout/skipstream/skipstream_reader.h"
+#include "layout/skipstream/skipstream_salvage.h"
 #include "rocks/rocks_compat.h"
 
 namespace topicdb::skipstream {
@@ -170,6 +171,10 @@ std::unique_ptr<StreamReader> SkipstreamLayout::NewReader(const RocksSource& sou
 Result<CheckCounts> SkipstreamLayout::Check(const RocksSource& source,
                                             const SlabCheck& check) const {
   return CheckSlab(source, timestamp_bytes_, check);
+}
+
+Status SkipstreamLayout::Salvage(const RocksSource& source, const SlabSalvage& call) const {
+  return skipstream::SalvageSlab(source, timestamp_bytes_, call);
 }
 
 std::unique_ptr<LastReader> SkipstreamLayout::NewLastReader(const RocksSource& source,

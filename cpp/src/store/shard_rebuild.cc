@@ -1,0 +1,445 @@
+#include "store/shard_rebuild.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/clock.h"
+#include "base/file_copy.h"
+#include "base/files.h"
+#include "rocks/log_check.h"
+#include "rocks/rocks_compat.h"
+#include "rocks/salvage.h"
+#include "store/shard_records.h"
+#include "store/slab.h"
+
+namespace topicdb {
+
+namespace {
+
+// What is written at a time.
+constexpr std::size_t kBatchRowsMax = 16'384;
+constexpr std::size_t kBatchBytesMax = std::size_t{4} << 20;
+// Serials of commits that nothing tells of any more may have been this many.
+constexpr std::uint64_t kSerialMargin = 1'000'000;
+
+// Writes the messages of one slab. Not thread-safe.
+class SlabRebuild {
+ public:
+  SlabRebuild(rocksdb::DB* db, rocks::LogChain* log, const SealLimits& limits, Slab* slab)
+      : db_(db), log_(log), limits_(limits), slab_(slab), counters_(slab->CountersForCommit()) {}
+
+  Status Take(const SalvagedRow& row) {
+    if (batch_ == nullptr) Begin();
+    PlacedMessage placed{batch_->edit.Resolve(row.topic, &varying_),
+                         row.topic,
+                         {},
+                         row.timestamp,
+                         row.serial,
+                         row.index,
+                         row.value};
+    if (slab_->layout().needs_words()) placed.varying = varying_;
+    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(batch_->writer->Add(placed), "writing a message"));
+    Count(row);
+    ++batch_->rows;
+    batch_->bytes += row.topic.size() + row.value.size();
+    const bool is_full = batch_->rows >= kBatchRowsMax || batch_->bytes >= kBatchBytesMax;
+    return is_full ? Write() : Status::Ok();
+  }
+
+  // Everything sealed: as tightly as can be if nothing is added any more.
+  Status Finish(bool read_only) {
+    TOPICDB_RETURN_IF_ERROR(Write());
+    if (!slab_->layout().seals()) return Status::Ok();
+    return Seal(read_only ? SealScope::kClosed : SealScope::kFresh);
+  }
+  std::uint64_t serial_max() const { return serial_max_; }
+
+ private:
+  struct Batch {
+    explicit Batch(const Slab& slab)
+        : edit(slab.TrieForCommit()),
+          writer(slab.layout().NewWriter(slab.families(), slab.layout_state(),
+                                         {kBatchRowsMax, kBatchBytesMax}, &records)) {}
+    rocksdb::WriteBatch records;
+    StructureEdit edit;
+    std::unique_ptr<SlabWriter> writer;
+    std::size_t rows = 0;
+    std::size_t bytes = 0;
+  };
+
+  void Begin() { batch_ = std::make_unique<Batch>(*slab_); }
+
+  void Count(const SalvagedRow& row) {
+    const bool none = counters_.messages++ == 0;
+    counters_.bytes += row.topic.size() + row.value.size();
+    counters_.first_timestamp =
+        none ? row.timestamp : std::min(counters_.first_timestamp, row.timestamp);
+    counters_.last_timestamp =
+        none ? row.timestamp : std::max(counters_.last_timestamp, row.timestamp);
+    serial_max_ = std::max(serial_max_, row.serial);
+  }
+
+  Status Write() {
+    if (batch_ == nullptr) return Status::Ok();
+    rocksdb::Status status = batch_->writer->Finish();
+    for (const NodeRecord& node : batch_->edit.nodes()) {
+      if (!status.ok()) break;
+      status = batch_->records.Put(meta::NodeKey(slab_->id(), node.id), meta::Encode(node));
+    }
+    if (status.ok()) {
+      status = batch_->records.Put(meta::CountersKey(slab_->id()), meta::Encode(counters_));
+    }
+    rocksdb::WriteOptions options;
+    options.disableWAL = true;  // it is flushed before anybody hears of it
+    if (status.ok()) status = db_->Write(options, &batch_->records);
+    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "writing messages"));
+    batch_->writer->Apply();
+    slab_->ApplyCommit(batch_->edit, counters_);
+    batch_.reset();
+    const bool is_due =
+        slab_->layout().seals() && slab_->layout_state()->fresh_bytes >= limits_.fresh_bytes_max;
+    return is_due ? Seal(SealScope::kDue) : Status::Ok();
+  }
+
+  Status Seal(SealScope scope) {
+    const RocksSource source{db_, nullptr, slab_->families(), log_};
+    while (true) {
+      const auto sealing = slab_->layout().NewSealing(source, slab_->layout_state(), limits_);
+      TOPICDB_ASSIGN_OR_RETURN(const bool gathered, sealing->Gather(scope));
+      if (!gathered) return Status::Ok();
+      TOPICDB_RETURN_IF_ERROR(sealing->WriteData());
+      rocksdb::WriteBatch batch;
+      TOPICDB_RETURN_IF_ERROR(sealing->Install(source, &batch));
+      TOPICDB_RETURN_IF_ERROR(
+          rocks::FromRocks(log_->Write(db_, rocksdb::WriteOptions(), &batch), "sealing messages"));
+      sealing->Apply();
+    }
+  }
+
+  rocksdb::DB* const db_;
+  rocks::LogChain* const log_;
+  const SealLimits limits_;
+  Slab* const slab_;
+  meta::SlabCounters counters_;
+  std::uint64_t serial_max_ = 0;
+  std::unique_ptr<Batch> batch_;
+  std::vector<std::string_view> varying_;
+};
+
+class ShardRebuild {
+ public:
+  ShardRebuild(const ShardEnvironment& environment, std::uint32_t shard, rocks::Salvage* salvage,
+               std::string directory, const meta::JobRecords& jobs,
+               const std::function<void(std::uint64_t)>& advance, const InterruptCheck& interrupted)
+      : environment_(environment),
+        rules_(environment.rules()),
+        shard_(shard),
+        salvage_(salvage),
+        directory_(std::move(directory)),
+        jobs_(jobs),
+        advance_(advance),
+        interrupted_(interrupted) {}
+  ~ShardRebuild() {
+    slabs_.clear();
+    families_.clear();
+  }
+  ShardRebuild(const ShardRebuild&) = delete;
+  ShardRebuild& operator=(const ShardRebuild&) = delete;
+
+  Result<RebuiltShard> Run() {
+    for (const rocks::LostFile& file : salvage_->lost()) NoteLost(file);
+    TOPICDB_ASSIGN_OR_RETURN(records_, ReadShardRecords(*salvage_, shard_));
+    for (std::string& problem : records_.problems) report_.problems.push_back({problem, shard_});
+    ChooseSlabs();
+    TOPICDB_RETURN_IF_ERROR(AddMissingFamilies());
+    TOPICDB_RETURN_IF_ERROR(Create());
+    for (const auto& [id, record] : chosen_) TOPICDB_RETURN_IF_ERROR(RebuildSlab(id, record));
+    TOPICDB_RETURN_IF_ERROR(WriteShardRecords());
+    TOPICDB_RETURN_IF_ERROR(FlushAll());
+    return std::move(report_);
+  }
+
+ private:
+  bool IsReserved(const SlabId& id) const { return id.retention_class == rules_->reserved(); }
+  LayoutKind LayoutOf(const SlabId& id) const {
+    return IsReserved(id) ? LayoutKind::kSkipstream : environment_.schema.layout;
+  }
+  std::vector<std::string> FamilyNamesOf(const SlabId& id) const {
+    if (LayoutOf(id) != LayoutKind::kColumnar) return {meta::FamilyName(id)};
+    return {meta::BlocksFamilyName(id), meta::PagesFamilyName(id)};
+  }
+
+  void NoteLost(const rocks::LostFile& file) {
+    Problem problem{file.what, shard_};
+    SlabId id{shard_, 0, 0};
+    if (meta::DecodeFamilyName(file.family, &id) && id.retention_class < rules_->ids_end()) {
+      problem.slab = id;
+      problem.retention_class = rules_->FilterOf(id.retention_class);
+    }
+    report_.problems.push_back(std::move(problem));
+  }
+
+  void Note(const SlabId& id, const std::string& what) {
+    report_.problems.push_back({what, shard_, id, rules_->FilterOf(id.retention_class)});
+  }
+
+  // The generations there are to be: each class has one that is current, its last one.
+  void ChooseSlabs() {
+    const std::int64_t now_us = SystemClockUs();
+    std::map<std::uint32_t, std::uint32_t> last;
+    for (const auto& [id, slab] : records_.slabs) {
+      if (id.retention_class >= rules_->ids_end()) continue;
+      meta::SlabRecord record;
+      record.layout = LayoutOf(id);
+      record.timestamp_bytes =
+          IsReserved(id) ? 0 : static_cast<std::uint8_t>(environment_.schema.timestamp_bytes);
+      record.created_at_us = now_us;
+      chosen_[id] = slab.record.value_or(record);
+      last[id.retention_class] = std::max(last[id.retention_class], id.generation);
+      if (!slab.record.has_value()) Note(id, "its record is lost: it counts as made just now");
+    }
+    for (auto& [id, record] : chosen_) {
+      const bool is_last = last[id.retention_class] == id.generation;
+      const bool was_known = records_.slabs.at(id).record.has_value();
+      if (is_last || (was_known && record.state == meta::SlabState::kReadOnly)) continue;
+      record.state = meta::SlabState::kReadOnly;
+      record.sealed_at_us = now_us;
+    }
+    for (const std::uint32_t retention_class : rules_->ids()) {
+      const auto found = last.find(retention_class);
+      const SlabId id{shard_, retention_class, found == last.end() ? 1 : found->second + 1};
+      const bool has_current =
+          found != last.end() &&
+          chosen_.at({shard_, retention_class, found->second}).state == meta::SlabState::kCurrent;
+      if (has_current) continue;
+      meta::SlabRecord record;
+      record.layout = LayoutOf(id);
+      record.timestamp_bytes = static_cast<std::uint8_t>(environment_.schema.timestamp_bytes);
+      record.created_at_us = now_us;
+      chosen_[id] = record;
+    }
+  }
+
+  // So that there is something to read from.
+  Status AddMissingFamilies() {
+    std::vector<std::string> missing;
+    for (const auto& [id, record] : chosen_) {
+      for (const std::string& name : FamilyNamesOf(id)) {
+        if (!salvage_->families().contains(name)) missing.push_back(name);
+        if (!salvage_->families().contains(name) && records_.slabs.contains(id))
+          incomplete_.insert(id);
+        if (salvage_->HasLost(name) || salvage_->has_new_manifest()) incomplete_.insert(id);
+      }
+    }
+    return missing.empty() ? Status::Ok() : salvage_->AddFamilies(missing);
+  }
+
+  Status Create() {
+    const rocks::SharedResources& resources = environment_.resources;
+    rocksdb::DBOptions options = rocks::MakeDbOptions(resources, /*read_only=*/false);
+    options.create_missing_column_families = true;
+    std::vector<std::string> names{rocksdb::kDefaultColumnFamilyName};
+    for (const auto& [id, record] : chosen_) {
+      for (std::string& name : FamilyNamesOf(id)) names.push_back(std::move(name));
+    }
+    rocks::Families families;
+    for (const std::string& name : names) {
+      families.emplace_back(name, rocks::MakeFamilyOptions(resources, FamilyUseOf(name)));
+    }
+    rocks::FamilyHandles handles;
+    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
+        rocks::Open(options, directory_, families, &handles, &db_), "creating " + directory_));
+    for (rocksdb::ColumnFamilyHandle* handle : handles) {
+      families_[handle->GetName()] = std::make_unique<FamilyHandle>(db_.get(), handle);
+    }
+    return Status::Ok();
+  }
+
+  Result<std::shared_ptr<Slab>> MakeSlab(const SlabId& id, const meta::SlabRecord& record) {
+    StructureTrie trie(environment_.learning);
+    rocksdb::WriteBatch batch;
+    TOPICDB_RETURN_IF_ERROR(RestoreTrie(id, &trie, &batch));
+    rocksdb::Status status = batch.Put(meta::SlabKey(id), meta::Encode(record));
+    if (status.ok()) status = batch.Put(meta::CountersKey(id), meta::Encode(meta::SlabCounters{}));
+    rocksdb::WriteOptions options;
+    options.disableWAL = true;
+    if (status.ok()) status = db_->Write(options, &batch);
+    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "making a generation"));
+    const std::vector<std::string> names = FamilyNamesOf(id);
+    auto pages = names.size() > 1 ? std::move(families_.at(names.back())) : nullptr;
+    return std::make_shared<Slab>(id, record, std::move(families_.at(names.front())),
+                                  std::move(pages), std::move(trie), meta::SlabCounters{});
+  }
+
+  // The nodes that are there without a gap keep their numbers, and so do their streams.
+  Status RestoreTrie(const SlabId& id, StructureTrie* trie, rocksdb::WriteBatch* batch) {
+    NodeRecord root{kRootNode, kNoNode, NodeKind::kWord, false, {}};
+    const auto& hints = environment_.schema.structures;
+    root.all_vary = !IsReserved(id) && std::find(hints.begin(), hints.end(), "#") != hints.end();
+    const auto slab = records_.slabs.find(id);
+    std::map<NodeId, NodeRecord> nodes;
+    if (slab != records_.slabs.end()) nodes = slab->second.nodes;
+    nodes.emplace(kRootNode, root);
+    rocksdb::Status status;
+    for (const auto& [number, node] : nodes) {
+      const Status restored = trie->Restore(node);
+      if (!restored.ok()) {
+        Note(id, "structures from " + restored.message() +
+                     " on are learned anew: streams and iterators of them may be others");
+        break;
+      }
+      if (status.ok()) status = batch->Put(meta::NodeKey(id, number), meta::Encode(node));
+    }
+    return rocks::FromRocks(status, "preparing structures");
+  }
+
+  Status RebuildSlab(const SlabId& id, const meta::SlabRecord& record) {
+    TOPICDB_ASSIGN_OR_RETURN(auto slab, MakeSlab(id, record));
+    slabs_.push_back(slab);
+    const auto found = records_.slabs.find(id);
+    if (found == records_.slabs.end()) return Status::Ok();  // a new one
+    const SalvagedSlab& salvaged = found->second;
+    SlabRebuild rebuild(db_.get(), &log_, environment_.seal_limits, slab.get());
+    SlabSalvage call;
+    call.is_incomplete = incomplete_.contains(id);
+    call.structure_of = [&](std::uint32_t stream) { return salvaged.StructureOf(stream); };
+    call.report = [&](Finding finding) { Report(id, salvaged, std::move(finding)); };
+    call.take = [&](const SalvagedRow& row) {
+      ++report_.messages;
+      if (report_.messages % kBatchRowsMax == 0) {
+        if (interrupted_ && interrupted_()) return Interrupted();
+        if (advance_) advance_(kBatchRowsMax);
+      }
+      return rebuild.Take(row);
+    };
+    const std::vector<std::string> names = FamilyNamesOf(id);
+    const SlabFamilies families{salvage_->families().at(names.front()),
+                                names.size() > 1 ? salvage_->families().at(names.back()) : nullptr};
+    TOPICDB_RETURN_IF_ERROR(slab->layout().Salvage({salvage_->db(), nullptr, families}, call));
+    TOPICDB_RETURN_IF_ERROR(rebuild.Finish(record.state == meta::SlabState::kReadOnly));
+    serial_max_ = std::max(serial_max_, rebuild.serial_max());
+    CompareCounters(*slab, salvaged);
+    return Status::Ok();
+  }
+
+  void Report(const SlabId& id, const SalvagedSlab& salvaged, Finding finding) {
+    Problem problem{std::move(finding.what), shard_, id, rules_->FilterOf(id.retention_class)};
+    problem.messages = finding.messages;
+    problem.times = finding.times;
+    for (const std::uint32_t stream : finding.streams) {
+      const auto structure = salvaged.StructureOf(stream);
+      if (structure.has_value()) problem.structures.push_back(structure->Text());
+    }
+    lost_[id] += problem.messages;
+    if (!finding.is_counted) incomplete_.insert(id);
+    report_.problems.push_back(std::move(problem));
+  }
+
+  // What nothing else tells of.
+  void CompareCounters(const Slab& slab, const SalvagedSlab& salvaged) {
+    const bool may_lack = incomplete_.contains(slab.id()) || records_.is_incomplete;
+    if (!may_lack) return;
+    if (!salvaged.counters.has_value()) {
+      return Note(slab.id(), "how many messages it had is lost");
+    }
+    const std::uint64_t known = slab.CountersForCommit().messages + lost_[slab.id()];
+    if (known >= salvaged.counters->messages) return;
+    Note(slab.id(),
+         "messages that nothing else tells of: so many more were written, by its "
+         "counters; deleted and replaced ones are among them");
+    Problem& problem = report_.problems.back();
+    problem.messages = salvaged.counters->messages - known;
+    problem.times = {salvaged.counters->first_timestamp, salvaged.counters->last_timestamp};
+  }
+
+  Status WriteShardRecords() {
+    meta::CommitState state = records_.state.value_or(meta::CommitState{});
+    if (!records_.state.has_value()) {
+      state.clock_us = SystemClockUs();
+      state.serial = serial_max_ + kSerialMargin;
+      report_.problems.push_back({"the number of its last commit is lost: it goes on with " +
+                                      std::to_string(state.serial + 1),
+                                  shard_});
+    }
+    state.serial = std::max({state.serial, state.serial_limit, serial_max_});
+    state.serial_limit = state.serial;
+    rocksdb::WriteBatch batch;
+    rocksdb::Status status =
+        batch.Put(meta::IdentityKey(), meta::Encode(meta::Identity{environment_.database, shard_}));
+    if (status.ok()) status = batch.Put(meta::CommitStateKey(), meta::Encode(state));
+    if (records_.is_incomplete) {
+      // Without them, messages of these jobs in other shards would count as of jobs that are not
+      // applied everywhere yet.
+      for (const auto& [name, job] : jobs_) {
+        if (status.ok()) status = batch.Put(meta::JobKey(name), meta::Encode(job));
+      }
+    }
+    for (const auto& [key, value] : records_.kept) {
+      if (status.ok()) status = batch.Put(key, value);
+    }
+    rocksdb::WriteOptions options;
+    options.disableWAL = true;
+    if (status.ok()) status = db_->Write(options, &batch);
+    return rocks::FromRocks(status, "writing the records of a shard");
+  }
+
+  Status FlushAll() {
+    std::vector<rocksdb::ColumnFamilyHandle*> handles;
+    for (const auto& slab : slabs_) {
+      for (rocksdb::ColumnFamilyHandle* handle : slab->all_families()) handles.push_back(handle);
+    }
+    handles.push_back(families_.at(rocksdb::kDefaultColumnFamilyName)->get());
+    const rocksdb::FlushOptions options;
+    TOPICDB_RETURN_IF_ERROR(
+        rocks::FromRocks(db_->Flush(options, handles), "flushing " + directory_));
+    handles.clear();
+    slabs_.clear();
+    families_.clear();
+    return rocks::FromRocks(db_->Close(), "closing " + directory_);
+  }
+
+  const ShardEnvironment& environment_;
+  const std::shared_ptr<const RetentionRules> rules_;
+  const std::uint32_t shard_;
+  rocks::Salvage* const salvage_;
+  const std::string directory_;
+  const meta::JobRecords& jobs_;
+  const std::function<void(std::uint64_t)>& advance_;
+  const InterruptCheck& interrupted_;
+
+  ShardRecords records_;
+  std::map<SlabId, meta::SlabRecord> chosen_;
+  std::set<SlabId> incomplete_;  // tables of them are lost
+  std::map<SlabId, std::uint64_t> lost_;
+  RebuiltShard report_;
+  std::uint64_t serial_max_ = 0;
+
+  std::unique_ptr<rocksdb::DB> db_;
+  rocks::LogChain log_;
+  std::map<std::string, std::unique_ptr<FamilyHandle>> families_;  // that no slab has yet
+  std::vector<std::shared_ptr<Slab>> slabs_;
+};
+
+}  // namespace
+
+Result<RebuiltShard> RebuildShard(const ShardEnvironment& environment, std::uint32_t shard,
+                                  const std::string& damaged, const std::string& scratch,
+                                  const std::string& rebuilt, const meta::JobRecords& jobs,
+                                  const std::function<void(std::uint64_t)>& advance,
+                                  const InterruptCheck& interrupted) {
+  Result<RebuiltShard> report = [&]() -> Result<RebuiltShard> {
+    TOPICDB_ASSIGN_OR_RETURN(const auto salvage,
+                             rocks::Salvage::Open(damaged, scratch, environment.resources));
+    return ShardRebuild(environment, shard, salvage.get(), rebuilt, jobs, advance, interrupted)
+        .Run();
+  }();
+  TOPICDB_RETURN_IF_ERROR(RemoveTree(scratch));
+  TOPICDB_RETURN_IF_ERROR(report.status());
+  TOPICDB_RETURN_IF_ERROR(SyncTree(rebuilt));
+  return report;
+}
+
+}  // namespace topicdb
