@@ -1,0 +1,135 @@
+"""Hours of a database's life with a clock that runs fast; told what they took, hour by hour.
+
+    python life_program.py PATH SNAPSHOTS LAYOUT START_US FIRST_HOUR HOURS
+
+Each hour messages come in with the times of that hour, maintenance runs as if it were its end, and
+what operators and users do is done: queries, deletes, snapshots. Prints a line of JSON for each.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import topicdb
+
+HOUR_US = 3_600_000_000
+ROWS_PER_HOUR = int(os.environ.get("TOPICDB_LIFE_ROWS", "2000"))
+BATCH_ROWS = 500
+RETENTION = {
+    "alarm/#": topicdb.Retention("18h", rotate="3h"),
+    "debug/#": topicdb.Retention("2h", rotate="30m"),
+    "#": topicdb.Retention("8h", rotate="1h"),
+}
+SNAPSHOT_EVERY_HOURS = 4
+SNAPSHOTS_MAX = 2
+SLICE_HOURS = 4
+
+
+def rows_of(start_us: int, hour: int) -> list[tuple[str, int, bytes]]:
+    """The messages of an hour, the same each time it is lived."""
+    rows = []
+    for i in range(ROWS_PER_HOUR):
+        kind = "alarm" if i % 50 == 0 else "debug" if i % 5 == 0 else "site/3"
+        topic = f"{kind}/h{i * 7 % 400}/{'cpu' if i % 2 else 'mem'}"
+        rows.append((topic, start_us + hour * HOUR_US + i * (HOUR_US // ROWS_PER_HOUR), b"%d" % i))
+    return rows
+
+
+def disk_bytes(path: Path) -> int:
+    """What the files below a directory take; some may go meanwhile."""
+    total = 0
+    for directory, _, names in os.walk(path):
+        for name in names:
+            try:
+                total += os.stat(os.path.join(directory, name)).st_blocks * 512
+            except FileNotFoundError:
+                continue
+    return total
+
+
+def rss_bytes() -> int:
+    """Memory of this process."""
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Life:
+    """One process of it."""
+
+    def __init__(self, path: Path, snapshots: Path, layout: Any, start_us: int) -> None:
+        self.path = path
+        self.snapshots = snapshots
+        self.db = topicdb.open(
+            path,
+            shards=2,
+            layout=layout,
+            retention=RETENTION,
+            seal_bytes=200_000,
+            write_buffer_bytes=4 << 20,
+            cache_bytes=4 << 20,
+            maintenance_interval=None,
+        )
+        self.start_us = start_us
+
+    def live(self, hour: int) -> dict[str, int]:
+        """An hour, and what is there at its end."""
+        rows = rows_of(self.start_us, hour)
+        for first in range(0, len(rows), BATCH_ROWS):
+            self.db.append(rows[first : first + BATCH_ROWS])
+        now_us = self.start_us + (hour + 1) * HOUR_US
+        done = self.db.maintain(now=now_us)
+        reads = self.read(now_us)
+        self.db.delete(f"site/3/h{hour % 400}/+")
+        if hour % SNAPSHOT_EVERY_HOURS == 0:
+            self.snapshot(hour)
+        return {
+            "hour": hour,
+            "rotated": done.rotated,
+            "dropped": len(done.dropped),
+            "reads": reads,
+            "messages": sum(slab.messages for slab in self.db.slabs()),
+            "oldest_us": now_us - min(self.oldest(), default=now_us),
+            "disk_bytes": disk_bytes(self.path),
+            "rss_bytes": rss_bytes(),
+            "files": len(os.listdir("/proc/self/fd")),
+            "threads": len(os.listdir("/proc/self/task")),
+        }
+
+    def oldest(self) -> list[int]:
+        """First timestamps of what is there."""
+        return [s.first_timestamp for s in self.db.slabs() if s.first_timestamp is not None]
+
+    def read(self, now_us: int) -> int:
+        """Messages that queries of all kinds give."""
+        recent = now_us - HOUR_US
+        found = self.db.scan("site/+/h7/#", start=recent).count()
+        found += sum(1 for _ in self.db.last("alarm/#"))
+        found += sum(1 for _ in self.db.state_at(recent, "site/3/h1/+"))
+        for stream in self.db.streams("debug/+/cpu")[:4]:
+            iterator = self.db.iterator(stream, "debug/+/cpu")
+            found += len(self.db.next(iterator, 100).batch)
+        return found
+
+    def snapshot(self, hour: int) -> None:
+        """One more, and not too many."""
+        self.db.snapshot(self.snapshots / f"{hour:04}")
+        for old in sorted(self.snapshots.iterdir())[:-SNAPSHOTS_MAX]:
+            shutil.rmtree(old)
+
+
+def main() -> None:
+    path, snapshots, layout, start_us, first, hours = sys.argv[1:]
+    life = Life(Path(path), Path(snapshots), layout, int(start_us))
+    for hour in range(int(first), int(first) + int(hours)):
+        print(json.dumps(life.live(hour)), flush=True)
+    print("done", flush=True)
+    sys.stdin.readline()  # to be killed
+
+
+if __name__ == "__main__":
+    main()
