@@ -58,13 +58,13 @@ py::tuple Verify(const std::string& path, bool deep, py::object progress) {
   if (told.is_wanted()) {
     options.progress = [&](std::uint64_t done, std::uint64_t total) { told.Tell(done, total); };
   }
-  const auto verified = WithoutGil(
-      [&] { return VerifyDatabase(path, options, [&] { return told.Interrupts(); }); });
+  const auto verified =
+      WithoutGil([&] { return VerifyDatabase(path, options, [&] { return told.Interrupts(); }); });
   told.Rethrow();
   const Verification& report = Unwrap(verified);
-  return py::make_tuple(ProblemList(report.problems),
-                        py::make_tuple(report.shards, report.slabs, report.blocks, report.pages,
-                                       report.messages));
+  return py::make_tuple(
+      ProblemList(report.problems),
+      py::make_tuple(report.shards, report.slabs, report.blocks, report.pages, report.messages));
 }
 
 const char* NameOf(RepairPhase phase) {
@@ -87,8 +87,8 @@ py::tuple RepairDamage(const std::string& path, py::object progress) {
       told.Tell(NameOf(phase), done, total);
     };
   }
-  const auto repaired = WithoutGil(
-      [&] { return RepairDatabase(path, options, [&] { return told.Interrupts(); }); });
+  const auto repaired =
+      WithoutGil([&] { return RepairDatabase(path, options, [&] { return told.Interrupts(); }); });
   told.Rethrow();
   const Repair& report = Unwrap(repaired);
   return py::make_tuple(report.shards, report.messages, report.quarantine,

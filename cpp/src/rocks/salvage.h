@@ -27,8 +27,8 @@ struct LostFile {
 // What is mended: a CURRENT that names no manifest names the newest one. A table file that is
 // missing, or whose index cannot be read, is replaced by an empty one, since the unreadable file
 // would make all keys of its level unreadable. Damaged records of logs are left out. Without a
-// manifest that can be read to its end RocksDB's own repair makes one from the table files that are whole.
-// Damaged blocks of table files stay (SkippingIterator).
+// manifest that can be read to its end RocksDB's own repair makes one from the table files that are
+// whole. Damaged blocks of table files stay (SkippingIterator).
 class Salvage {
  public:
   // Makes the copy, at a path where there is nothing; table files are linked where that can be.
