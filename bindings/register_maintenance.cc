@@ -31,6 +31,16 @@ std::vector<UsageTuple> Usage(const Database& self) {
   return tuples;
 }
 
+py::list UsageByStructure(const Database& self) {
+  py::list structures;
+  for (const StructureUsage& one :
+       Unwrap(WithoutGil([&] { return self.UsageByStructure(PythonInterrupts); }))) {
+    structures.append(py::make_tuple(one.retention_class, one.structure, one.messages, one.bytes,
+                                     one.disk_bytes));
+  }
+  return structures;
+}
+
 const char* NameOf(SlabDropReason reason) {
   switch (reason) {
     case SlabDropReason::kAge:
@@ -120,6 +130,7 @@ void RegisterMaintenance(py::class_<Database>& type) {
           },
           py::arg("now_us"))
       .def("usage", &Usage)
+      .def("usage_by_structure", &UsageByStructure)
       .def("maintain", &Maintain, py::arg("now_us"))
       .def("trim", &Trim, py::arg("before_us"), py::arg("filter"), py::arg("dry_run"))
       .def("snapshot", &MakeSnapshot, py::arg("path"), py::arg("base"), py::arg("copy"));

@@ -61,9 +61,12 @@ class Trimmed:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a retention class, or one of its generations (``generation``, else 0), takes.
+    """What a retention class takes, one of its generations, or the messages of one structure.
 
-    ``messages`` and ``bytes`` (of topics and values) as they were written; ``disk_bytes`` of files.
+    ``generation`` is 0, and ``structure`` None, where it is not about one. ``messages`` and
+    ``bytes`` (of topics and values) as they were written; ``disk_bytes`` of files. Of a structure:
+    what is stored now, ``bytes`` estimated, with the layout skipstream ``messages`` as well, and no
+    timestamps.
     """
 
     retention_class: str
@@ -73,6 +76,7 @@ class Usage:
     disk_bytes: int
     first_timestamp: int | None
     last_timestamp: int | None
+    structure: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +165,18 @@ class Lifecycle:
         slabs, messages = self._core.trim(_before_us(older_than), filter, dry_run)
         return Trimmed(slabs, messages)
 
-    def usage(self, by: Literal["class", "generation"] = "class") -> list[Usage]:
-        """What is stored, by retention class or by its generations, over the open shards."""
+    def usage(self, by: Literal["class", "generation", "structure"] = "class") -> list[Usage]:
+        """What is stored, by class, its generations or its structures, over the open shards.
+
+        By structure it reads the directories of all blocks, and a few pages of each.
+        """
+        if by == "structure":
+            return [
+                Usage(name, 0, messages, size, disk_bytes, None, None, structure)
+                for name, structure, messages, size, disk_bytes in self._core.usage_by_structure()
+            ]
         if by not in ("class", "generation"):
-            raise ValueError(f"by: expected 'class' or 'generation', got {by!r}")
+            raise ValueError(f"by: expected 'class', 'generation' or 'structure', got {by!r}")
         groups: dict[tuple[str, int], list[tuple[Slab, int]]] = {}
         for slab, disk_bytes in self._core.usage():
             generation = slab.generation if by == "generation" else 0

@@ -183,6 +183,9 @@ class TestUsage:
         text = output_of("usage", path, "--by", "generation", "--quota", "1GB")
         assert ["#", "2", "2"] in [line[:3] for line in words(text)]
         assert "days to the quota" in text
+        found = json_of("usage", path, "--by", "structure")
+        assert sum(one["messages"] for one in found["usage"]) == sum(row[2] for row in rows)
+        assert "structure" in output_of("usage", path, "--by", "structure")
         assert json_of("usage", path)["days_left"] is None
         assert "--quota: 'big' is no size" in error_of("usage", path, "--quota", "big")
 

@@ -137,6 +137,16 @@ struct SlabUsage {
   std::uint64_t garbage_bytes = 0;  // of these: sealed since, they go when files are merged; about
 };
 
+// What the messages of one structure take in a class, over the open shards. Deleted messages count
+// until they are gone. Bytes are estimated; with skipstream messages, too.
+struct StructureUsage {
+  std::string retention_class;
+  std::string structure;
+  std::uint64_t messages = 0;
+  std::uint64_t bytes = 0;       // of topics and values
+  std::uint64_t disk_bytes = 0;  // its part of the files
+};
+
 // Why a slab was dropped.
 enum class SlabDropReason : std::uint8_t { kAge = 1, kBytes = 2, kQuota = 3 };
 
@@ -330,6 +340,10 @@ class Database {
   Status Rotate(const std::optional<std::string>& retention_class);
   Result<std::vector<SlabInfo>> Slabs() const;
   Result<std::vector<SlabUsage>> Usage() const;
+  // By class and structure. Reads the directories of blocks and a few of their pages, but no more
+  // messages. kCorruption, kInterrupted.
+  Result<std::vector<StructureUsage>> UsageByStructure(
+      const InterruptCheck& interrupted = nullptr) const;
   // kInvalidArgument for a current generation, kNotFound if there is no such slab.
   Status DropSlab(std::uint32_t shard, const std::string& retention_class,
                   std::uint32_t generation);

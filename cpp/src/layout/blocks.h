@@ -12,11 +12,6 @@
 
 namespace topicdb {
 
-struct MessageCount {
-  std::uint64_t messages = 0;
-  std::uint64_t bytes = 0;  // of topics and values
-};
-
 // What is known of a block without reading its messages.
 struct BlockInfo {
   std::uint64_t id = 0;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -21,6 +22,7 @@
 #include "layout/staged_block.h"
 #include "structure/structure.h"
 #include "topicdb/database.h"
+#include "topicdb/interrupt.h"
 #include "topicdb/iterator.h"
 #include "topicdb/message.h"
 
@@ -77,6 +79,12 @@ struct ReadRequest {
   std::size_t memory_bytes_max = std::size_t{96} << 20;
   std::uint64_t serial_min = 0;  // of what an unordered read returns; others take it by itself
 };
+
+struct MessageCount {
+  std::uint64_t messages = 0;
+  std::uint64_t bytes = 0;  // of topics and values
+};
+using StreamSizes = std::map<std::uint32_t, MessageCount>;
 
 // A message as it is found by its topic and timestamp.
 struct StoredMessage {
@@ -297,6 +305,13 @@ class Layout {
                                                   ReadRequest request) const = 0;
   // Compares what is stored with itself and with the slab's structures. kInterrupted, kStorage.
   virtual Result<CheckCounts> Check(const RocksSource& source, const SlabCheck& check) const = 0;
+  // What is stored of each of the slab's streams, deleted messages too; those that have nothing may
+  // be left out. Reads few of the messages or none: their bytes are estimated, and skipstream's
+  // numbers are parts of `written`, by what they take in files. kCorruption, kInterrupted.
+  virtual Result<StreamSizes> SizesByStream(const RocksSource& source,
+                                            const std::vector<std::uint32_t>& streams,
+                                            const MessageCount& written,
+                                            const InterruptCheck& interrupted) const = 0;
   // Finds what can be read of what is damaged. What cannot is reported; kStorage, kInterrupted.
   virtual Status Salvage(const RocksSource& source, const SlabSalvage& call) const = 0;
   // Offers `found` messages that the request wants: of each topic at least the newest one, if that

@@ -82,6 +82,7 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   Status SetRetention(const std::vector<RetentionClass>& classes)
       TOPICDB_EXCLUDES(maintenance_mutex_);
   Result<std::vector<SlabUsage>> Usage() const;
+  Result<std::vector<StructureUsage>> UsageByStructure(const InterruptCheck& interrupted) const;
   Result<std::vector<SlabInfo>> Expire(std::int64_t now_us) TOPICDB_EXCLUDES(maintenance_mutex_);
   Result<Maintenance> Maintain(std::int64_t now_us) TOPICDB_EXCLUDES(maintenance_mutex_);
   Result<SnapshotInfo> MakeSnapshot(const std::string& path, const CopyOptions& options,

@@ -55,6 +55,12 @@ Result<std::vector<SlabUsage>> Database::Usage() const {
   return impl_->Usage();
 }
 
+Result<std::vector<StructureUsage>> Database::UsageByStructure(
+    const InterruptCheck& interrupted) const {
+  TOPICDB_ENTER(impl_);
+  return impl_->UsageByStructure(interrupted);
+}
+
 Status Database::DropSlab(std::uint32_t shard, const std::string& retention_class,
                           std::uint32_t generation) {
   TOPICDB_ENTER(impl_);

@@ -35,6 +35,7 @@ class Grouping(str, Enum):
 
     CLASS = "class"
     GENERATION = "generation"
+    STRUCTURE = "structure"
 
 
 def retention(
@@ -71,9 +72,10 @@ def retention(
 
 def usage(
     path: PathArgument,
-    by: Annotated[Grouping, typer.Option(help="A row for each class, or generation of it.")] = (
-        Grouping.CLASS
-    ),
+    by: Annotated[
+        Grouping,
+        typer.Option(help="A row for each class, its generations, or its topic structures."),
+    ] = Grouping.CLASS,
     quota: Annotated[
         str | None, typer.Option(help="Also when this much is reached: 1250GB.")
     ] = None,
@@ -264,13 +266,21 @@ def _forecast_facts(forecast: Forecast) -> dict[str, str]:
 
 
 def _usage_table(found: list[Usage], by: Grouping) -> Table:
-    with_generation = by is Grouping.GENERATION
-    columns = ["class", *(["generation>"] if with_generation else [])]
+    columns = {
+        Grouping.CLASS: ["class"],
+        Grouping.GENERATION: ["class", "generation>"],
+        Grouping.STRUCTURE: ["class", "structure"],
+    }[by]
     rows = table(*columns, "messages>", "bytes>", "on disk>", "first", "last")
-    for one in found:
+    for one in sorted(found, key=lambda one: -one.disk_bytes if by is Grouping.STRUCTURE else 0):
+        part = {
+            Grouping.CLASS: [],
+            Grouping.GENERATION: [str(one.generation)],
+            Grouping.STRUCTURE: [printable(one.structure or "")],
+        }[by]
         rows.add_row(
             printable(one.retention_class),
-            *([str(one.generation)] if with_generation else []),
+            *part,
             f"{one.messages:,}",
             f"{one.bytes:,}",
             f"{one.disk_bytes:,}",

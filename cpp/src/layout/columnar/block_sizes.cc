@@ -1,4 +1,8 @@
-// What blocks hold, for who plans a read: ListBlocks and CountByCommit of layout/blocks.h.
+// What blocks hold: for who plans a read (layout/blocks.h), and of each stream.
+#include "layout/columnar/block_sizes.h"
+
+#include <algorithm>
+
 #include "layout/blocks.h"
 #include "layout/columnar/block_query.h"
 
@@ -60,7 +64,70 @@ void CountRows(const Page& page, const BlockQuery& query,
   }
 }
 
+void AddRows(const Page& page, StreamSizes* sizes) {
+  for (std::uint32_t row = 0; row < page.rows(); ++row) {
+    const std::uint32_t topic = page.topic_of(row);
+    MessageCount& count = (*sizes)[page.stream(topic)];
+    ++count.messages;
+    count.bytes += page.topic(topic).size() + page.value(row).size();
+  }
+}
+
+// The stream of all messages of a page, by what its directory says; 0: they are of several, or
+// nothing tells. Each page begins where the one before ends.
+std::uint32_t OnlyStream(const Directory& directory, std::size_t page, const Placement* placement) {
+  const std::uint32_t first = directory[page].first_stream;
+  const bool is_last = page + 1 == directory.size();
+  if (is_last || directory[page + 1].first_stream != first) return 0;
+  if (placement == nullptr) return first;
+  const auto group =
+      std::lower_bound(placement->groups.begin(), placement->groups.end(), first,
+                       [](const Placement::Group& a, std::uint32_t b) { return a.group < b; });
+  const bool is_one = group != placement->groups.end() && group->others.empty();
+  return is_one ? group->stream : 0;
+}
+
+Status AddBlock(const Block& block, BlockReader* reader, StreamSizes* sizes) {
+  Directory directory;
+  std::shared_ptr<const Placement> placement;
+  if (block.is_paged()) {
+    TOPICDB_ASSIGN_OR_RETURN(directory, reader->LoadDirectory(block));
+  }
+  if (block.entry.staged) {
+    TOPICDB_ASSIGN_OR_RETURN(placement, reader->LoadPlacement(block));
+  }
+  const std::uint32_t pages = block.is_paged() ? static_cast<std::uint32_t>(directory.size()) : 1;
+  for (std::uint32_t number = 0; number < pages; ++number) {
+    const std::uint32_t only =
+        block.is_paged() ? OnlyStream(directory, number, placement.get()) : 0;
+    if (only != 0) {
+      const std::uint64_t rows = directory[number].rows;
+      (*sizes)[only].messages += rows;
+      (*sizes)[only].bytes += block.entry.bytes * rows / block.entry.rows;
+      continue;
+    }
+    TOPICDB_ASSIGN_OR_RETURN(const auto page, reader->LoadPage(block, number));
+    AddRows(*page, sizes);
+  }
+  return Status::Ok();
+}
+
 }  // namespace
+
+Result<StreamSizes> SizesByStream(const RocksSource& source, const InterruptCheck& interrupted) {
+  BlockReader reader(source);
+  StreamSizes sizes;
+  Status status;
+  const auto add = [&](const Block& block) {
+    status = interrupted && interrupted() ? Interrupted() : AddBlock(block, &reader, &sizes);
+    return status.ok();
+  };
+  TOPICDB_RETURN_IF_ERROR(reader.ForEachSealed(add));
+  TOPICDB_RETURN_IF_ERROR(status);
+  TOPICDB_RETURN_IF_ERROR(reader.ForEachFresh(add));
+  TOPICDB_RETURN_IF_ERROR(status);
+  return sizes;
+}
 
 }  // namespace columnar
 

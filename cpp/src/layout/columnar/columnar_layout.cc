@@ -3,6 +3,7 @@
 #include "layout/columnar/block_check.h"
 #include "layout/columnar/block_salvage.h"
 #include "layout/columnar/block_sealing.h"
+#include "layout/columnar/block_sizes.h"
 #include "layout/columnar/block_staging.h"
 #include "layout/columnar/columnar_log_reader.h"
 #include "layout/columnar/columnar_reader.h"
@@ -107,6 +108,13 @@ std::unique_ptr<StreamReader> ColumnarLayout::NewReader(const RocksSource& sourc
 
 Result<CheckCounts> ColumnarLayout::Check(const RocksSource& source, const SlabCheck& check) const {
   return BlockChecker(source, check).Run();
+}
+
+Result<StreamSizes> ColumnarLayout::SizesByStream(const RocksSource& source,
+                                                  const std::vector<std::uint32_t>&,
+                                                  const MessageCount&,
+                                                  const InterruptCheck& interrupted) const {
+  return columnar::SizesByStream(source, interrupted);
 }
 
 Status ColumnarLayout::Salvage(const RocksSource& source, const SlabSalvage& call) const {

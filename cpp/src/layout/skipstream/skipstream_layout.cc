@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
+#include "base/coding.h"
 #include "layout/skipstream/skipstream_check.h"
 #include "layout/skipstream/skipstream_keys.h"
 #include "layout/skipstream/skipstream_last.h"
@@ -16,6 +18,27 @@ namespace {
 
 constexpr ReadLimits kRemovePage{1'000, std::size_t{4} << 20,
                                  std::numeric_limits<std::size_t>::max()};
+
+// RocksDB's estimates are those of whole blocks of files: of streams with less than this in files
+// the messages are counted.
+constexpr std::uint64_t kCountedBytesMax = std::uint64_t{256} << 10;
+
+Result<std::uint64_t> CountStream(const RocksSource& source, std::uint32_t stream) {
+  std::uint64_t messages = 0;
+  std::string prefix;
+  AppendDataPrefix(&prefix, stream);
+  rocksdb::ReadOptions options;
+  options.snapshot = source.snapshot;
+  options.fill_cache = false;
+  const std::unique_ptr<rocksdb::Iterator> records(
+      source.db->NewIterator(options, source.families.main));
+  for (records->Seek(prefix); records->Valid() && records->key().starts_with(prefix);
+       records->Next()) {
+    ++messages;
+  }
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(records->status(), "counting messages"));
+  return messages;
+}
 
 // Calls visit(key) for each index entry of a message until a status is not OK. What is put must be
 // what is deleted.
@@ -171,6 +194,42 @@ std::unique_ptr<StreamReader> SkipstreamLayout::NewReader(const RocksSource& sou
 Result<CheckCounts> SkipstreamLayout::Check(const RocksSource& source,
                                             const SlabCheck& check) const {
   return CheckSlab(source, timestamp_bytes_, check);
+}
+
+Result<StreamSizes> SkipstreamLayout::SizesByStream(const RocksSource& source,
+                                                    const std::vector<std::uint32_t>& streams,
+                                                    const MessageCount& written,
+                                                    const InterruptCheck& interrupted) const {
+  std::vector<std::string> bounds;
+  for (const std::uint32_t stream : streams) {
+    AppendDataPrefix(&bounds.emplace_back(), stream);
+    bounds.emplace_back();
+    AppendBig<std::uint32_t>(&bounds.back(), stream + 1);
+  }
+  std::vector<rocksdb::Range> ranges;
+  for (std::size_t i = 0; i < bounds.size(); i += 2) ranges.emplace_back(bounds[i], bounds[i + 1]);
+  std::vector<std::uint64_t> bytes(ranges.size());
+  rocksdb::SizeApproximationOptions options;
+  options.include_memtables = true;
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
+      source.db->GetApproximateSizes(options, source.families.main, ranges.data(),
+                                     static_cast<int>(ranges.size()), bytes.data()),
+      "measuring streams"));
+  const double all = std::max(1.0, std::accumulate(bytes.begin(), bytes.end(), 0.0));
+  StreamSizes sizes;
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    if (interrupted && interrupted()) return Interrupted();
+    double part = static_cast<double>(bytes[i]) / all;
+    auto messages = static_cast<std::uint64_t>(part * static_cast<double>(written.messages));
+    if (bytes[i] < kCountedBytesMax) {
+      TOPICDB_ASSIGN_OR_RETURN(messages, CountStream(source, streams[i]));
+      part = static_cast<double>(messages) / static_cast<double>(written.messages);
+    }
+    if (messages == 0) continue;
+    sizes[streams[i]] = {messages,
+                         static_cast<std::uint64_t>(part * static_cast<double>(written.bytes))};
+  }
+  return sizes;
 }
 
 Status SkipstreamLayout::Salvage(const RocksSource& source, const SlabSalvage& call) const {

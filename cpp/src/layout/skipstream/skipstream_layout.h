@@ -40,6 +40,10 @@ class SkipstreamLayout : public Layout {
   std::unique_ptr<StreamReader> NewReader(const RocksSource& source,
                                           ReadRequest request) const override;
   Result<CheckCounts> Check(const RocksSource& source, const SlabCheck& check) const override;
+  Result<StreamSizes> SizesByStream(const RocksSource& source,
+                                    const std::vector<std::uint32_t>& streams,
+                                    const MessageCount& written,
+                                    const InterruptCheck& interrupted) const override;
   Status Salvage(const RocksSource& source, const SlabSalvage& call) const override;
   std::unique_ptr<LastReader> NewLastReader(const RocksSource& source, ReadRequest request,
                                             LastMessages* found) const override;

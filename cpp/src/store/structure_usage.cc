@@ -1,0 +1,56 @@
+// What each structure takes (Database::UsageByStructure).
+#include <map>
+#include <utility>
+
+#include "store/database_impl.h"
+
+namespace topicdb {
+
+namespace {
+
+using UsageByName = std::map<std::pair<std::string, std::string>, StructureUsage>;
+
+Status AddSlab(const ShardMoment& moment, const Slab& slab, const std::string& retention_class,
+               const InterruptCheck& interrupted, UsageByName* usage) {
+  const SlabInfo info = slab.Info(retention_class);
+  std::vector<std::uint32_t> streams;
+  for (const NodeId stream : slab.MatchIds(Filter::Everything())) streams.push_back(stream);
+  const auto sizes = slab.layout().SizesByStream(moment.view->Source(slab), streams,
+                                                 {info.messages, info.bytes}, interrupted);
+  TOPICDB_RETURN_IF_ERROR(sizes.status().WithContext(moment.view->Describe(slab.id())));
+  SlabUsage on_disk;
+  moment.shard->MeasureSlab(slab, &on_disk);
+  double all = 0;
+  for (const auto& [stream, size] : *sizes) all += static_cast<double>(size.bytes);
+  for (const auto& [stream, size] : *sizes) {
+    const auto structure = slab.StructureOf(stream);
+    if (!structure.has_value()) continue;
+    StructureUsage& one = (*usage)[{retention_class, structure->Text()}];
+    one.retention_class = retention_class;
+    one.structure = structure->Text();
+    one.messages += size.messages;
+    one.bytes += size.bytes;
+    const double part = all == 0 ? 0 : static_cast<double>(size.bytes) / all;
+    one.disk_bytes += static_cast<std::uint64_t>(part * static_cast<double>(on_disk.disk_bytes));
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<std::vector<StructureUsage>> DatabaseImpl::UsageByStructure(
+    const InterruptCheck& interrupted) const {
+  const auto rules = environment_->rules();
+  UsageByName usage;
+  for (const ShardMoment& moment : Moments()) {
+    for (const SlabView& view : moment.view->slabs()) {
+      const std::string& retention_class = rules->FilterOf(view.slab->id().retention_class);
+      TOPICDB_RETURN_IF_ERROR(AddSlab(moment, *view.slab, retention_class, interrupted, &usage));
+    }
+  }
+  std::vector<StructureUsage> structures;
+  for (auto& [name, one] : usage) structures.push_back(std::move(one));
+  return structures;
+}
+
+}  // namespace topicdb
