@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -155,12 +154,7 @@ def main(arguments: list[str] | None = None) -> None:
     print(f"{rows:,} messages of {options.topics:,} topics, seed {options.seed}")
     with tempfile.TemporaryDirectory(prefix="topicdb-last-", dir=options.directory) as place:
         measure(report, rows, options.topics, options.seed, options.rounds, Path(place))
-    print("\nDigests of what both sides gave:")
-    for what, value in report.digests.items():
-        print(f"  {value}  {what}")
-    if options.json:
-        document = {"rows": rows, "digests": report.digests, "results": report.results}
-        options.json.write_text(json.dumps(document, indent=2) + "\n")
+    report.finish("what both sides gave", options.json, rows=rows)
 
 
 if __name__ == "__main__":

@@ -75,6 +75,15 @@ class Report:
                 rows=rows,
             )
 
+    def finish(self, digests_of: str, file: Path | None, **facts: Any) -> None:
+        """Prints the digests; writes all of it to a file, if one is given."""
+        print(f"\nDigests of {digests_of}:")
+        for what, value in self.digests.items():
+            print(f"  {value}  {what}")
+        if file is not None:
+            document = {**facts, "digests": self.digests, "results": self.results}
+            file.write_text(json.dumps(document, indent=2) + "\n")
+
     def same_digest(self, what: str, expected: str, found: str) -> None:
         """What two sides read must be the same, or their times say nothing."""
         if expected != found:
@@ -100,12 +109,7 @@ def main(arguments: list[str] | None = None) -> None:
         report.digests[load.name] = load.digest
     with tempfile.TemporaryDirectory(prefix="topicdb-bench-") as directory:
         measure_all(report, loads, Path(directory), options.rounds)
-    print("\nDigests of what was appended, and of what each side read:")
-    for what, value in report.digests.items():
-        print(f"  {value}  {what}")
-    if options.json:
-        document = {"facts": facts, "digests": report.digests, "results": report.results}
-        options.json.write_text(json.dumps(document, indent=2) + "\n")
+    report.finish("what was appended, and of what each side read", options.json, facts=facts)
     if options.readme:
         replace_figures(options.readme, facts, report.results)
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS))  # for tests/model
 
-from support import LAYOUTS, Layout  # noqa: E402
+from support import LAYOUTS, Layout, may_mount  # noqa: E402
 
 import topicdb  # noqa: E402
 
@@ -93,3 +93,13 @@ def exported(tmp_path: Path) -> Path:
         db.append(ROWS)
         db.export_parquet(path, None)
     return path
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Path:
+    """Where a child may mount a file system of its own (``support.run_mounted``)."""
+    directory = tmp_path / "mount"
+    directory.mkdir()
+    if not may_mount(directory):
+        pytest.skip("no mount in a user namespace here")
+    return directory

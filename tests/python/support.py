@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -167,3 +168,33 @@ def _command(code: str, arguments: tuple[object, ...]) -> list[str]:
 
 def _text(argument: object) -> str:
     return os.fspath(argument) if isinstance(argument, Path) else str(argument)
+
+
+_NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+
+
+def may_mount(mount: Path) -> bool:
+    """Whether a child can have a file system of its own there."""
+    command = f"mount -t tmpfs none {shlex.quote(str(mount))}"
+    try:
+        return subprocess.run([*_NAMESPACE, command], capture_output=True).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+def run_mounted(
+    mount: Path, options: str, code: str, *, then: str = "true", after: str = ""
+) -> str:
+    """Runs code in a child that has a tmpfs at ``mount``; then a command, and more code."""
+    where = shlex.quote(str(mount))
+    commands = [f"mount -t tmpfs -o {options} none {where}"]
+    for part in (code, after):
+        if part:
+            script = mount.parent / f"part{len(commands)}.py"
+            script.write_text(textwrap.dedent(part))
+            commands += [f"{shlex.quote(sys.executable)} -W error {script} {where}", then]
+    result = subprocess.run(
+        [*_NAMESPACE, " && ".join(commands)], capture_output=True, text=True, timeout=200
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout

@@ -3,45 +3,10 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
 import pytest
-
-NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
-
-
-@pytest.fixture
-def mount(tmp_path: Path) -> Path:
-    """Where a child may mount a file system of its own."""
-    directory = tmp_path / "mount"
-    directory.mkdir()
-    command = f"mount -t tmpfs none {shlex.quote(str(directory))}"
-    try:
-        allowed = subprocess.run([*NAMESPACE, command], capture_output=True).returncode == 0
-    except FileNotFoundError:
-        allowed = False
-    if not allowed:
-        pytest.skip("no mount in a user namespace here")
-    return directory
-
-
-def run_on(mount: Path, options: str, code: str, *, then: str = "true", after: str = "") -> str:
-    """Runs code in a child that has a tmpfs at ``mount``; then a command, and more code."""
-    where = shlex.quote(str(mount))
-    commands = [f"mount -t tmpfs -o {options} none {where}"]
-    for part in (code, after):
-        if part:
-            script = mount.parent / f"part{len(commands)}.py"
-            script.write_text(textwrap.dedent(part))
-            commands += [f"{shlex.quote(sys.executable)} -W error {script} {where}", then]
-    result = subprocess.run(
-        [*NAMESPACE, " && ".join(commands)], capture_output=True, text=True, timeout=200
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
+from support import run_mounted
 
 
 @pytest.mark.parametrize("layout", ["columnar", "skipstream"])
@@ -95,7 +60,7 @@ def test_no_space_left(mount: Path, layout: str) -> None:
             assert db.verify().problems == []
         print(taken)
     """
-    assert int(run_on(mount, "size=16m", code.replace("LAYOUT", layout))) > 0
+    assert int(run_mounted(mount, "size=16m", code.replace("LAYOUT", layout))) > 0
 
 
 def test_a_file_system_that_cannot_be_written(mount: Path) -> None:
@@ -129,6 +94,6 @@ def test_a_file_system_that_cannot_be_written(mount: Path) -> None:
         except topicdb.StorageError as error:
             assert "Read-only file system" in str(error), error
     """
-    run_on(
+    run_mounted(
         mount, "size=64m", fill, then=f"mount -o remount,ro {shlex.quote(str(mount))}", after=read
     )
