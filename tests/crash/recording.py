@@ -25,17 +25,17 @@ RECORDING_TIMEOUT_S = 300
 Mark = Callable[[dict[str, Any]], None]
 
 
-def build_shim() -> Path:
-    """Compiles the shim, once for each version of its source."""
-    digest = hashlib.sha256(SHIM.read_bytes()).hexdigest()[:16]
+def build_shim(source: Path = SHIM) -> Path:
+    """Compiles a library to preload, once for each version of its source."""
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
     directory = Path(tempfile.gettempdir()) / f"crash-shim-{os.getuid()}"
     directory.mkdir(mode=0o700, exist_ok=True)
-    library = directory / f"shim-{digest}.so"
+    library = directory / f"{source.stem}-{digest}.so"
     if not library.exists():
         made = directory / f"{os.getpid()}.so"
         compiler = os.environ.get("CC", "cc")
         options = ["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror"]
-        command = [compiler, *options, "-o", str(made), str(SHIM), "-ldl", "-lpthread"]
+        command = [compiler, *options, "-o", str(made), str(source), "-ldl", "-lpthread"]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")

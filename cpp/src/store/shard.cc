@@ -214,8 +214,11 @@ Result<Shard::NewFamilies> Shard::CreateFamilies(const std::vector<SlabId>& slab
   for (rocksdb::ColumnFamilyHandle* handle : handles) {  // also of a call that failed half-way
     families[handle->GetName()] = std::make_unique<FamilyHandle>(db_.get(), handle);
   }
-  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "creating a generation of " + Name()));
-  return families;
+  if (status.ok()) return families;
+  // Some may have been made without a handle. No record speaks of them: opening drops them.
+  const Status fault = rocks::FromRocks(status, "creating a generation of " + Name());
+  Poison(fault);
+  return fault;
 }
 
 Status Shard::Rotate(std::optional<std::uint32_t> retention_class, std::int64_t now_us) {

@@ -186,40 +186,44 @@ class ShardRebuild {
     report_.problems.push_back({what, shard_, id, rules_->FilterOf(id.retention_class)});
   }
 
+  meta::SlabRecord NewRecord(const SlabId& id) const {
+    meta::SlabRecord record;
+    record.layout = LayoutOf(id);
+    record.timestamp_bytes =
+        IsReserved(id) ? 0 : static_cast<std::uint8_t>(environment_.schema.timestamp_bytes);
+    record.created_at_us = now_us_;
+    return record;
+  }
+
   // The generations there are to be: each class has one that is current, its last one.
   void ChooseSlabs() {
-    const std::int64_t now_us = SystemClockUs();
     std::map<std::uint32_t, std::uint32_t> last;
     for (const auto& [id, slab] : records_.slabs) {
-      if (id.retention_class >= rules_->ids_end()) continue;
-      meta::SlabRecord record;
-      record.layout = LayoutOf(id);
-      record.timestamp_bytes =
-          IsReserved(id) ? 0 : static_cast<std::uint8_t>(environment_.schema.timestamp_bytes);
-      record.created_at_us = now_us;
-      chosen_[id] = slab.record.value_or(record);
+      if (id.retention_class >= rules_->ids_end()) {
+        report_.problems.push_back({"the class with number " + std::to_string(id.retention_class) +
+                                        " is not known: its generation " +
+                                        std::to_string(id.generation) + " is left out",
+                                    shard_});
+        continue;
+      }
+      chosen_[id] = slab.record.value_or(NewRecord(id));
       last[id.retention_class] = std::max(last[id.retention_class], id.generation);
       if (!slab.record.has_value()) Note(id, "its record is lost: it counts as made just now");
     }
     for (auto& [id, record] : chosen_) {
       const bool is_last = last[id.retention_class] == id.generation;
-      const bool was_known = records_.slabs.at(id).record.has_value();
-      if (is_last || (was_known && record.state == meta::SlabState::kReadOnly)) continue;
+      if (is_last || record.state == meta::SlabState::kReadOnly) continue;
       record.state = meta::SlabState::kReadOnly;
-      record.sealed_at_us = now_us;
+      record.sealed_at_us = now_us_;
     }
     for (const std::uint32_t retention_class : rules_->ids()) {
       const auto found = last.find(retention_class);
-      const SlabId id{shard_, retention_class, found == last.end() ? 1 : found->second + 1};
+      const std::uint32_t generation = found == last.end() ? 0 : found->second;
+      const auto newest = chosen_.find({shard_, retention_class, generation});
       const bool has_current =
-          found != last.end() &&
-          chosen_.at({shard_, retention_class, found->second}).state == meta::SlabState::kCurrent;
-      if (has_current) continue;
-      meta::SlabRecord record;
-      record.layout = LayoutOf(id);
-      record.timestamp_bytes = static_cast<std::uint8_t>(environment_.schema.timestamp_bytes);
-      record.created_at_us = now_us;
-      chosen_[id] = record;
+          newest != chosen_.end() && newest->second.state == meta::SlabState::kCurrent;
+      const SlabId id{shard_, retention_class, generation + 1};
+      if (!has_current) chosen_[id] = NewRecord(id);
     }
   }
 
@@ -228,10 +232,11 @@ class ShardRebuild {
     std::vector<std::string> missing;
     for (const auto& [id, record] : chosen_) {
       for (const std::string& name : FamilyNamesOf(id)) {
-        if (!salvage_->families().contains(name)) missing.push_back(name);
-        if (!salvage_->families().contains(name) && records_.slabs.contains(id))
-          incomplete_.insert(id);
-        if (salvage_->HasLost(name) || salvage_->has_new_manifest()) incomplete_.insert(id);
+        const bool is_there = salvage_->families().contains(name);
+        if (!is_there) missing.push_back(name);
+        const bool is_incomplete = (!is_there && records_.slabs.contains(id)) ||
+                                   salvage_->HasLost(name) || salvage_->has_new_manifest();
+        if (is_incomplete) incomplete_.insert(id);
       }
     }
     return missing.empty() ? Status::Ok() : salvage_->AddFamilies(missing);
@@ -358,7 +363,7 @@ class ShardRebuild {
   Status WriteShardRecords() {
     meta::CommitState state = records_.state.value_or(meta::CommitState{});
     if (!records_.state.has_value()) {
-      state.clock_us = SystemClockUs();
+      state.clock_us = now_us_;
       state.serial = serial_max_ + kSerialMargin;
       report_.problems.push_back({"the number of its last commit is lost: it goes on with " +
                                       std::to_string(state.serial + 1),
@@ -409,6 +414,7 @@ class ShardRebuild {
   const meta::JobRecords& jobs_;
   const std::function<void(std::uint64_t)>& advance_;
   const InterruptCheck& interrupted_;
+  const std::int64_t now_us_ = SystemClockUs();
 
   ShardRecords records_;
   std::map<SlabId, meta::SlabRecord> chosen_;

@@ -1,0 +1,75 @@
+// A library to preload: writes and fsyncs of files under one directory fail, as on a disk that
+// breaks. It knows nothing of what the program is.
+//
+// FAIL_ROOT   the directory, as realpath gives it
+// FAIL_FROM   the call that is the first to fail with EIO, counted from 1 over all threads
+// FAIL_CALLS  how many fail; those behind them work again
+// FAIL_COUNT  a file that gets the number of calls there were, when the process ends
+
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static atomic_long calls;
+
+static long number_of(const char *name) {
+  const char *text = getenv(name);
+  return text == NULL ? 0 : atol(text);
+}
+
+static int is_below_root(int fd) {
+  const char *root = getenv("FAIL_ROOT");
+  char link[64];
+  char path[PATH_MAX];
+  if (root == NULL) return 0;
+  snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+  ssize_t size = readlink(link, path, sizeof(path) - 1);
+  if (size < 0) return 0;
+  path[size] = '\0';
+  return strncmp(path, root, strlen(root)) == 0;
+}
+
+static int fails(int fd) {
+  if (!is_below_root(fd)) return 0;
+  long call = atomic_fetch_add(&calls, 1) + 1;
+  long from = number_of("FAIL_FROM");
+  if (from == 0 || call < from || call - from >= number_of("FAIL_CALLS")) return 0;
+  errno = EIO;
+  return 1;
+}
+
+#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+ssize_t write(int fd, const void *data, size_t size) {
+  return fails(fd) ? -1 : REAL(write)(fd, data, size);
+}
+ssize_t pwrite(int fd, const void *data, size_t size, off_t offset) {
+  return fails(fd) ? -1 : REAL(pwrite)(fd, data, size, offset);
+}
+ssize_t pwrite64(int fd, const void *data, size_t size, off64_t offset) {
+  return fails(fd) ? -1 : REAL(pwrite64)(fd, data, size, offset);
+}
+ssize_t writev(int fd, const struct iovec *parts, int count) {
+  return fails(fd) ? -1 : REAL(writev)(fd, parts, count);
+}
+ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t offset) {
+  return fails(fd) ? -1 : REAL(pwritev)(fd, parts, count, offset);
+}
+int fsync(int fd) { return fails(fd) ? -1 : REAL(fsync)(fd); }
+int fdatasync(int fd) { return fails(fd) ? -1 : REAL(fdatasync)(fd); }
+
+__attribute__((destructor)) static void tell(void) {
+  const char *path = getenv("FAIL_COUNT");
+  if (path == NULL) return;
+  FILE *file = fopen(path, "w");
+  if (file == NULL) return;
+  fprintf(file, "%ld\n", atomic_load(&calls));
+  fclose(file);
+}
