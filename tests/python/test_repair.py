@@ -117,6 +117,7 @@ class TestOneDamage:
         assert report.quarantine is not None
         kept = Path(report.quarantine) / file.parent.name / file.name
         assert kept.read_bytes() == damaged != content
+        assert str(kept) in " ".join(problem.what for problem in report.problems)
         assert os.listdir(report.quarantine) == [file.parent.name]
         shutil.rmtree(filled / "quarantine")
         assert topicdb.verify(filled).ok

@@ -53,8 +53,9 @@ void SkippingIterator::Next() {
 bool SkippingIterator::IsSound() {
   const rocksdb::Status status = records_->status();
   if (status.ok()) return true;
-  status_ = FromRocks(status, "reading around damage");
+  status_ = FromRocks(status, "reading a block of a table file");
   if (status_.code() != Code::kCorruption) return true;  // and not valid: the end
+  why_ = status_.message();
   status_ = Status::Ok();
   return false;
 }
@@ -70,6 +71,7 @@ bool SkippingIterator::IsSoundAt(const std::string& key) {
 // The first key that can be read is looked for in steps that double; then, between the last step
 // that failed and the first that did not, by halves.
 void SkippingIterator::SkipFrom(const std::string& key) {
+  const std::string why = why_;
   std::string failed = key;
   failed.resize(std::max(key.size() + kMoreBytes, kBytesMin), '\0');
   std::string sound;
@@ -84,7 +86,7 @@ void SkippingIterator::SkipFrom(const std::string& key) {
     failed = std::move(next);
   }
   if (sound.empty()) {
-    gaps_.push_back({key, {}});
+    gaps_.push_back({key, {}, why});
     return;  // not valid
   }
   while (bit-- > 0) {
@@ -98,7 +100,7 @@ void SkippingIterator::SkipFrom(const std::string& key) {
     }
   }
   IsSoundAt(sound);
-  gaps_.push_back({key, Valid() ? std::string(this->key()) : std::string()});
+  gaps_.push_back({key, Valid() ? std::string(this->key()) : std::string(), why});
 }
 
 }  // namespace topicdb::rocks

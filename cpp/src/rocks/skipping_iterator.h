@@ -17,6 +17,7 @@ namespace topicdb::rocks {
 struct KeyGap {
   std::string begin;
   std::string end;
+  std::string why;  // names the file
 };
 
 // As RocksDB's iterators, forwards only. Where a block of a table file is damaged it goes on with
@@ -52,6 +53,7 @@ class SkippingIterator {
   std::unique_ptr<rocksdb::Iterator> records_;
   std::string last_;  // key that was read last
   std::vector<KeyGap> gaps_;
+  std::string why_;  // of the damage that was met last
   Status status_;
 };
 

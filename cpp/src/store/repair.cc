@@ -135,8 +135,13 @@ class Repairer {
     TOPICDB_RETURN_IF_ERROR(SyncDirectory(path_ + "/shards"));
     report_.shards.push_back(shard);
     report_.messages += report->messages;
-    std::move(report->problems.begin(), report->problems.end(),
-              std::back_inserter(report_.problems));
+    for (Problem& problem : report->problems) {
+      // The copy that it was read from is gone; the same file is here.
+      const std::string copy = target + std::string(kScratch);
+      const std::size_t begin = problem.what.find(copy);
+      if (begin != std::string::npos) problem.what.replace(begin, copy.size(), target);
+      report_.problems.push_back(std::move(problem));
+    }
     return Status::Ok();
   }
 

@@ -25,7 +25,8 @@ class RecordReader {
                            salvage_.HasLost(name) || salvage_.has_new_manifest();
     if (!records.gaps().empty()) {
       found_.problems.push_back(
-          "some of the shard's records cannot be read: deletes and jobs among them are forgotten");
+          "some of the shard's records are lost; deletes and jobs among them are forgotten: " +
+          records.gaps().front().why);
     }
     TakeFamilies();
     return std::move(found_);

@@ -48,7 +48,7 @@ Status BlockSalvage::ListRecords() {
   }
   if (!records.gaps().empty()) {
     is_incomplete_ = true;
-    Finding finding{"some records of blocks cannot be read"};
+    Finding finding{"some records of blocks are lost: " + records.gaps().front().why};
     finding.is_counted = false;
     call_.report(std::move(finding));
   }

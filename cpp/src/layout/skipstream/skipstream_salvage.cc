@@ -129,11 +129,11 @@ class SlabSalvager {
       const bool has_ends = gap.begin.size() >= kPrefixBytes && gap.end.size() >= kPrefixBytes;
       const bool is_of_one = has_ends && StreamOf(gap.begin) == StreamOf(gap.end);
       if (is_of_one && LevelOf(gap.begin) != kDataLevel) continue;  // only index entries
-      Finding finding{"a block of a table file cannot be read, with messages"};
+      Finding finding{"messages are lost: " + gap.why};
       finding.is_counted = false;
       if (gap.begin.size() >= kPrefixBytes) finding.streams = {StreamOf(gap.begin)};
       if (is_of_one) finding.times = TimesOf(gap);
-      if (!is_of_one) finding.what += " of several streams";
+      if (!is_of_one) finding.what += " (of several streams)";
       call_.report(std::move(finding));
     }
   }
