@@ -95,7 +95,9 @@ def lifecycle(session: Session) -> None:
             session.rotate(chance.choice((None, "alarm/#", "debug/#")))
         if step % 8 == 5:
             old = [slab for slab in session.db.slabs() if slab.read_only]
-            session.drop(chance.choice([s for s in old if s.retention_class != "commit/#"]))
+            users = [slab for slab in old if slab.retention_class != "commit/#"]
+            if users:  # or those that were rotated have gone before
+                session.drop(chance.choice(users))
         if step == 13:
             session.maintain(now + DAY_US // 24)
         if step == 19:
