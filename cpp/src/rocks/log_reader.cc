@@ -39,6 +39,9 @@ LogStep LogReader::Next() {
     switch (piece) {
       case Piece::kEnd:
         return LogStep::kEnd;
+      case Piece::kZeros:
+        // RocksDB takes a record that the file's end cuts off, but none that goes on with zeros.
+        return is_within ? LogStep::kLost : LogStep::kEnd;
       case Piece::kLost:
         return LogStep::kLost;
       case Piece::kDamaged:
@@ -76,7 +79,7 @@ LogReader::Piece LogReader::NextPiece() {
   const std::size_t length = header.Little<std::uint16_t>();
   const auto type = static_cast<unsigned char>(block_[piece_ + kTypeAt]);
   if (checksum == 0 && length == 0 && type == 0) {
-    return OnlyZerosFollow() ? Piece::kEnd : Piece::kLost;
+    return OnlyZerosFollow() ? Piece::kZeros : Piece::kLost;
   }
   // We recycle no log; RocksDB 9.10 would read such a record again and again for ever.
   if ((type >= 5 && type <= 8) || type == 11) return Piece::kDamaged;

@@ -33,7 +33,7 @@ class LogReader {
   std::string_view tail() const { return tail_; }
 
  private:
-  enum class Piece { kFull, kFirst, kMiddle, kLast, kOther, kEnd, kLost, kDamaged };
+  enum class Piece { kFull, kFirst, kMiddle, kLast, kOther, kEnd, kZeros, kLost, kDamaged };
 
   Piece NextPiece();
   bool LoadBlock();

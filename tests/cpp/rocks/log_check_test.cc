@@ -220,5 +220,23 @@ TEST(LogCheck, OtherFilesAreNotLookedAt) {
   EXPECT_EQ(CheckLogs(directory / "", LogUse::kRead).code(), Code::kCorruption);
 }
 
+// The rest of the record was never written, though the file has its length.
+TEST(LogCheck, ARecordThatGoesOnWithZerosIsCutOff) {
+  constexpr std::size_t kBlock = 32'768;
+  const TestDirectory directory;
+  MakeLogs(directory / "");
+  for (const auto& entry : std::filesystem::directory_iterator(directory / "")) {
+    if (entry.path().extension() != ".log") continue;
+    const std::string log = ReadAll(entry.path());
+    ASSERT_GT(log.size(), 2 * kBlock);
+    WriteAll(entry.path(), log.substr(0, kBlock) + std::string(2'000, '\0'));
+    ASSERT_TRUE(CheckLogs(directory / "", LogUse::kWrite).ok());
+    const std::string left = ReadAll(entry.path());
+    EXPECT_LT(left.size(), kBlock);
+    EXPECT_GT(left.size(), kBlock - 2 * 9'100);
+    EXPECT_TRUE(log.starts_with(left));
+  }
+}
+
 }  // namespace
 }  // namespace topicdb::rocks
