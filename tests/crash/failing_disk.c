@@ -19,13 +19,13 @@
 
 static atomic_long calls;
 
-static long number_of(const char *name) {
-  const char *text = getenv(name);
+static long number_of(const char* name) {
+  const char* text = getenv(name);
   return text == NULL ? 0 : atol(text);
 }
 
 static int is_below_root(int fd) {
-  const char *root = getenv("FAIL_ROOT");
+  const char* root = getenv("FAIL_ROOT");
   char link[64];
   char path[PATH_MAX];
   if (root == NULL) return 0;
@@ -47,28 +47,28 @@ static int fails(int fd) {
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
-ssize_t write(int fd, const void *data, size_t size) {
+ssize_t write(int fd, const void* data, size_t size) {
   return fails(fd) ? -1 : REAL(write)(fd, data, size);
 }
-ssize_t pwrite(int fd, const void *data, size_t size, off_t offset) {
+ssize_t pwrite(int fd, const void* data, size_t size, off_t offset) {
   return fails(fd) ? -1 : REAL(pwrite)(fd, data, size, offset);
 }
-ssize_t pwrite64(int fd, const void *data, size_t size, off64_t offset) {
+ssize_t pwrite64(int fd, const void* data, size_t size, off64_t offset) {
   return fails(fd) ? -1 : REAL(pwrite64)(fd, data, size, offset);
 }
-ssize_t writev(int fd, const struct iovec *parts, int count) {
+ssize_t writev(int fd, const struct iovec* parts, int count) {
   return fails(fd) ? -1 : REAL(writev)(fd, parts, count);
 }
-ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t offset) {
+ssize_t pwritev(int fd, const struct iovec* parts, int count, off_t offset) {
   return fails(fd) ? -1 : REAL(pwritev)(fd, parts, count, offset);
 }
 int fsync(int fd) { return fails(fd) ? -1 : REAL(fsync)(fd); }
 int fdatasync(int fd) { return fails(fd) ? -1 : REAL(fdatasync)(fd); }
 
 __attribute__((destructor)) static void tell(void) {
-  const char *path = getenv("FAIL_COUNT");
+  const char* path = getenv("FAIL_COUNT");
   if (path == NULL) return;
-  FILE *file = fopen(path, "w");
+  FILE* file = fopen(path, "w");
   if (file == NULL) return;
   fprintf(file, "%ld\n", atomic_load(&calls));
   fclose(file);
