@@ -61,8 +61,7 @@ Result<std::string> FileKey(const std::string& path) {
 }
 
 Status CreateIfMissing(const std::string& path) {
-  struct stat info{};
-  if (stat(path.c_str(), &info) == 0) return Status::Ok();
+  if (Exists(path)) return Status::Ok();
   const FileDescriptor fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (fd.get() < 0 && errno != EEXIST) return ErrnoFault("creating", path, errno);
   return Status::Ok();
@@ -111,8 +110,23 @@ Status WriteFileAtomically(const std::string& path, std::string_view content) {
     TOPICDB_RETURN_IF_ERROR(file->WriteAt(0, content));
     TOPICDB_RETURN_IF_ERROR(file->Sync());
   }
-  if (rename(temporary.c_str(), path.c_str()) != 0) return ErrnoFault("renaming to", path, errno);
+  TOPICDB_RETURN_IF_ERROR(Rename(temporary, path));
   return SyncDirectory(ParentOf(path));
+}
+
+bool Exists(const std::string& path) {
+  struct stat info{};
+  return stat(path.c_str(), &info) == 0;
+}
+
+bool IsDirectory(const std::string& path) {
+  struct stat info{};
+  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+Status Rename(const std::string& from, const std::string& to) {
+  return rename(from.c_str(), to.c_str()) == 0 ? Status::Ok()
+                                               : ErrnoFault("renaming to", to, errno);
 }
 
 Status RemoveFile(const std::string& path) {

@@ -25,6 +25,11 @@ Status RemoveTree(const std::string& path);
 Status SyncDirectory(const std::string& path);
 // Makes one directory (not its parents); one that is there is fine.
 Status MakeDirectory(const std::string& path);
+// Whether there is something of this name; a link counts as what it leads to.
+bool Exists(const std::string& path);
+bool IsDirectory(const std::string& path);
+// At once; nobody sees neither or both. Not made durable.
+Status Rename(const std::string& from, const std::string& to);
 // Names in a directory without "." and "..", sorted.
 Result<std::vector<std::string>> ListDirectory(const std::string& path);
 

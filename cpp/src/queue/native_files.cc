@@ -182,9 +182,8 @@ Status NativeFiles::WriteConsumer(const Consumer& consumer, bool sync) {
 
 Status NativeFiles::RemoveConsumer(const std::string& name) {
   cursors_.erase(name);
-  struct stat info{};
   const std::string path = CursorPath(name);
-  return stat(path.c_str(), &info) == 0 ? RemoveFile(path) : Status::Ok();
+  return Exists(path) ? RemoveFile(path) : Status::Ok();
 }
 
 }  // namespace

@@ -21,16 +21,6 @@ constexpr std::size_t kFetchStep = 4;
 // What a row takes beside topic and value, about.
 constexpr std::size_t kRowBytes = 32;
 
-// Messages from `first` to `last`.
-void Count(meta::SlabCounters* counters, std::uint64_t messages, std::int64_t first,
-           std::int64_t last, std::size_t bytes) {
-  const bool none = counters->messages == 0;
-  counters->first_timestamp = none ? first : std::min(counters->first_timestamp, first);
-  counters->last_timestamp = none ? last : std::max(counters->last_timestamp, last);
-  counters->messages += messages;
-  counters->bytes += bytes;
-}
-
 }  // namespace
 
 CommitBuilder::CommitBuilder(const Shard& shard, const meta::CommitState& before,
@@ -113,8 +103,8 @@ Status CommitBuilder::AddStagedMessages(const StagedPart& part, const std::strin
     placed.serial = place.serial;
     placed.timestamp = target.slab->timestamp_bytes() == 0 ? 0 : message.time + place.time_shift;
     placed.index = message.index;
-    Count(&target.counters, 1, placed.timestamp, placed.timestamp,
-          message.topic.size() + message.value.size());
+    target.counters.Count(1, placed.timestamp, placed.timestamp,
+                          message.topic.size() + message.value.size());
     return rocks::FromRocks(target.writer->Add(placed), "preparing a commit to " + shard_.Name());
   };
   return rocks::ForEachPage(directory + "/" + part.pages_file,
@@ -137,8 +127,8 @@ Status CommitBuilder::AddStagedBlock(const StagedPart& part, const StagedBlock& 
   }
   place.streams = streams;
   Target& target = TargetOf(part.retention_class);
-  Count(&target.counters, block.rows, block.first_time + place.time_shift,
-        block.last_time + place.time_shift, block.bytes);
+  target.counters.Count(block.rows, block.first_time + place.time_shift,
+                        block.last_time + place.time_shift, block.bytes);
   ++target.staged_blocks;
   return target.slab->layout().InstallStaged(target.slab->families(), target.slab->layout_state(),
                                              block, place, &batch_);
@@ -187,8 +177,8 @@ Status CommitBuilder::AddMessage(const MessageView& message, std::uint32_t index
   Target& target = TargetOf(retention_class);
   placed.timestamp = TimestampOf(message, target.slab->timestamp_bytes());
   placed.index = index;
-  Count(&target.counters, 1, placed.timestamp, placed.timestamp,
-        message.topic.size() + message.value.size());
+  target.counters.Count(1, placed.timestamp, placed.timestamp,
+                        message.topic.size() + message.value.size());
   const rocksdb::Status status = target.writer->Add(placed);
   if (status.ok()) return Status::Ok();
   return rocks::FromRocks(status, "preparing a commit to " + shard_.Name());

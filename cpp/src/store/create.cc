@@ -1,7 +1,5 @@
 #include "store/create.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -23,11 +21,6 @@ std::string DescriptorPath(const std::string& path) { return path + "/TOPICDB"; 
 // There while a database is being made: what lies beside it was never used.
 std::string MarkerPath(const std::string& path) { return path + "/CREATING"; }
 std::string CreationLockPath(const std::string& path) { return path + "/CREATING.lock"; }
-
-bool Exists(const std::string& path) {
-  struct stat info{};
-  return stat(path.c_str(), &info) == 0;
-}
 
 Result<FoundDatabase> Load(const std::string& path) {
   const std::string file = DescriptorPath(path);
@@ -117,9 +110,8 @@ Result<FoundDatabase> FindOrCreateDatabase(const std::string& path, const OpenOp
     return InvalidArgument("path: expected a path without NUL characters, got '" +
                            path.substr(0, path.find('\0')) + "'");
   }
-  struct stat info{};
-  const bool exists = stat(path.c_str(), &info) == 0;
-  if (exists && !S_ISDIR(info.st_mode)) {
+  const bool exists = Exists(path);
+  if (exists && !IsDirectory(path)) {
     return Corruption(path + " is a file; a TopicDB database is a directory");
   }
   if (Exists(DescriptorPath(path))) {

@@ -20,7 +20,8 @@ namespace {
 // All that a copy may have left.
 constexpr std::array<std::string_view, 4> kNames{"TOPICDB", "jobs", "retention", "shards"};
 
-bool Exists(const std::string& path) {
+// A link that leads nowhere is in the way, too.
+bool IsTaken(const std::string& path) {
   struct stat info{};
   return lstat(path.c_str(), &info) == 0;
 }
@@ -33,7 +34,7 @@ Status WriteNewFile(const std::string& path, const std::string& content) {
 
 // What a copy that was cut short has left.
 Status RemoveLeftover(const std::string& partial) {
-  if (!Exists(partial)) return Status::Ok();
+  if (!IsTaken(partial)) return Status::Ok();
   const auto names = ListDirectory(partial);
   const bool is_ours =
       names.ok() && std::all_of(names->begin(), names->end(), [](const std::string& name) {
@@ -63,7 +64,7 @@ Result<std::unique_ptr<DatabaseCopy>> DatabaseCopy::Begin(const std::string& pat
   }
   std::string name = path;
   while (name.size() > 1 && name.back() == '/') name.pop_back();
-  if (!replaces && Exists(name)) {
+  if (!replaces && IsTaken(name)) {
     return ExistsFault(name + " exists: choose a path where there is nothing, or move it away");
   }
   TOPICDB_RETURN_IF_ERROR(RemoveLeftover(name + ".partial"));
@@ -121,7 +122,7 @@ Status DatabaseCopy::AddFile(const std::string& database_path, const std::string
 
 Status DatabaseCopy::AddJobs(const std::string& database_path) {
   const std::string jobs = database_path + "/jobs";
-  if (!Exists(jobs)) return Status::Ok();
+  if (!IsTaken(jobs)) return Status::Ok();
   TOPICDB_RETURN_IF_ERROR(MakeDirectory(partial_ + "/jobs"));
   TOPICDB_ASSIGN_OR_RETURN(const auto names, ListDirectory(jobs));
   for (const std::string& name : names) {
@@ -145,11 +146,11 @@ Result<CopyCounts> DatabaseCopy::Finish(const std::string& database_path) {
   // Without it, it is no database.
   TOPICDB_RETURN_IF_ERROR(AddFile(database_path, "TOPICDB"));
   TOPICDB_RETURN_IF_ERROR(SyncDirectory(partial_));
-  const bool exchanges = replaces_ && Exists(path_);
+  const bool exchanges = replaces_ && IsTaken(path_);
   if (exchanges) {
     TOPICDB_RETURN_IF_ERROR(Exchange(partial_, path_));
-  } else if (rename(partial_.c_str(), path_.c_str()) != 0) {
-    return ErrnoFault("renaming to", path_, errno);
+  } else {
+    TOPICDB_RETURN_IF_ERROR(Rename(partial_, path_));
   }
   finished_ = true;
   TOPICDB_RETURN_IF_ERROR(SyncDirectory(path_ + "/.."));

@@ -47,11 +47,6 @@ std::string OutcomePath(const std::string& path, const JobIntent& intent, std::u
   return JobsDirectory(path) + "/" + intent.name + std::string(kOutcomeMark) + number;
 }
 
-bool IsDirectory(const std::string& path) {
-  struct stat info{};
-  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
-
 // When the file, or anything in the directory, was last changed: µs since the epoch.
 std::int64_t LastChangeUs(const std::string& path) {
   struct stat info{};
@@ -223,8 +218,7 @@ Status RemoveApplied(const std::string& path, const JobIntent& intent) {
 }
 
 bool HasIntent(const std::string& path, const JobIntent& intent) {
-  struct stat info{};
-  return stat(IntentPath(path, intent).c_str(), &info) == 0;
+  return Exists(IntentPath(path, intent));
 }
 
 namespace {

@@ -107,6 +107,11 @@ std::string PagesFamilyName(const SlabId& slab) {
   return FamilyName(slab) + std::string(kPagesSuffix);
 }
 
+std::vector<std::string> FamilyNames(LayoutKind layout, const SlabId& slab) {
+  if (layout != LayoutKind::kColumnar) return {FamilyName(slab)};
+  return {BlocksFamilyName(slab), PagesFamilyName(slab)};
+}
+
 bool DecodeFamilyName(std::string_view name, SlabId* slab) {
   for (const std::string_view suffix : {kBlocksSuffix, kPagesSuffix}) {
     if (name.ends_with(suffix)) name.remove_suffix(suffix.size());
@@ -184,6 +189,15 @@ bool Decode(std::string_view bytes, SlabRecord* record) {
          (layout == static_cast<std::uint8_t>(LayoutKind::kSkipstream) ||
           layout == static_cast<std::uint8_t>(LayoutKind::kColumnar)) &&
          (record->timestamp_bytes == 0 || record->timestamp_bytes == 8);
+}
+
+void SlabCounters::Count(std::uint64_t more, std::int64_t first, std::int64_t last,
+                         std::uint64_t more_bytes) {
+  const bool none = messages == 0;
+  first_timestamp = none ? first : std::min(first_timestamp, first);
+  last_timestamp = none ? last : std::max(last_timestamp, last);
+  messages += more;
+  bytes += more_bytes;
 }
 
 std::string Encode(const SlabCounters& counters) {

@@ -76,6 +76,8 @@ std::string DeletePrefix();
 std::string FamilyName(const SlabId& slab);
 std::string BlocksFamilyName(const SlabId& slab);
 std::string PagesFamilyName(const SlabId& slab);
+// Those that a slab of this layout has, the main one first.
+std::vector<std::string> FamilyNames(LayoutKind layout, const SlabId& slab);
 // Class and generation of a name made by one of these; false if it is none.
 bool DecodeFamilyName(std::string_view name, SlabId* slab);
 // What a name made by one of these is.
@@ -117,6 +119,9 @@ std::string Encode(const SlabRecord& record);
 bool Decode(std::string_view bytes, SlabRecord* record);
 
 struct SlabCounters {
+  // More messages, from `first` to `last`, with so many bytes of topics and values.
+  void Count(std::uint64_t more, std::int64_t first, std::int64_t last, std::uint64_t more_bytes);
+
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;
   std::int64_t first_timestamp = 0;  // of no meaning while messages is 0

@@ -1,11 +1,10 @@
 #include "topicdb/repair.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <ctime>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -40,16 +39,6 @@ std::string NameOf(const std::string& path) { return path.substr(path.rfind('/')
 constexpr std::string_view kBuilding = ".building";
 constexpr std::string_view kScratch = ".scratch";
 
-Status Rename(const std::string& from, const std::string& to) {
-  return rename(from.c_str(), to.c_str()) == 0 ? Status::Ok()
-                                               : ErrnoFault("renaming to", to, errno);
-}
-
-bool IsDirectory(const std::string& path) {
-  struct stat info{};
-  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
-
 class Repairer {
  public:
   Repairer(std::string path, const RepairOptions& options, const InterruptCheck& interrupted)
@@ -76,6 +65,7 @@ class Repairer {
       return std::move(report_);
     }
     total_ = before.messages;
+    ReadJobs(*found);
     for (const std::uint32_t shard : damaged) TOPICDB_RETURN_IF_ERROR(RepairShard(shard));
     TOPICDB_ASSIGN_OR_RETURN(Verification after, Verify(RepairPhase::kCheck));
     report_.remaining = std::move(after.problems);
@@ -145,6 +135,17 @@ class Repairer {
     return Status::Ok();
   }
 
+  // What the shards know of jobs, as far as they can be opened.
+  void ReadJobs(const FoundDatabase& found) {
+    OpenOptions options;
+    options.read_only = true;
+    const auto environment = MakeShardEnvironment(path_, found, options);
+    for (std::uint32_t shard = 0; shard < environment_->schema.shards; ++shard) {
+      const auto opened = Shard::Open(environment, shard, /*create=*/false);
+      if (opened.ok()) jobs_[shard] = opened.value()->view()->jobs();
+    }
+  }
+
   // Jobs that the shard has applied, by what the others say: those with messages in it that are not
   // waiting to be applied there. An intent that cannot be read is among the problems that remain.
   Result<meta::JobRecords> JobsOf(std::uint32_t shard) const {
@@ -156,16 +157,10 @@ class Repairer {
         if (!outcome.has_value()) waiting.insert(CommittedAtUs(intent));
       }
     }
-    OpenOptions options;
-    options.read_only = true;
-    TOPICDB_ASSIGN_OR_RETURN(const FoundDatabase found, FindDatabase(path_));
-    const auto environment = MakeShardEnvironment(path_, found, options);
     meta::JobRecords jobs;
-    for (std::uint32_t other = 0; other < environment_->schema.shards; ++other) {
+    for (const auto& [other, known] : jobs_) {
       if (other == shard) continue;
-      const auto opened = Shard::Open(environment, other, /*create=*/false);
-      if (!opened.ok()) continue;  // damaged, too
-      for (const auto& [name, record] : *opened.value()->view()->jobs()) {
+      for (const auto& [name, record] : *known) {
         const meta::JobSpan& span = record.last;
         const bool has_part = std::binary_search(span.shards.begin(), span.shards.end(), shard);
         if (!has_part || waiting.contains(span.committed_at_us)) continue;
@@ -218,6 +213,7 @@ class Repairer {
   const InterruptCheck& interrupted_;
   std::shared_ptr<const ShardEnvironment> environment_;
   std::vector<std::unique_ptr<FileLock>> locks_;
+  std::map<std::uint32_t, SharedJobs> jobs_;  // by shard
   Repair report_;
   std::uint64_t done_ = 0;
   std::uint64_t total_ = 0;

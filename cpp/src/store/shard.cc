@@ -159,18 +159,12 @@ Status Shard::SeedStructures(bool reserved, const Slab* previous, StructureEdit*
 }
 
 Result<std::shared_ptr<Slab>> Shard::CreateSlab(const SlabId& id, const Slab* previous,
-                                                std::int64_t now_us, NewFamilies* families,
+                                                std::int64_t now_us, FamiliesByName* families,
                                                 rocksdb::WriteBatch* batch) {
-  const Schema& schema = environment_->schema;
-  meta::SlabRecord record;
-  const bool reserved = id.retention_class == rules_->reserved();
-  record.layout = LayoutOf(id);
-  record.timestamp_bytes = reserved ? 0 : static_cast<std::uint8_t>(schema.timestamp_bytes);
-  record.created_at_us = now_us;
-
+  const meta::SlabRecord record = environment_->NewSlabRecord(id, now_us);
   StructureTrie trie(environment_->learning);
   StructureEdit edit(trie);
-  TOPICDB_RETURN_IF_ERROR(SeedStructures(reserved, previous, &edit, batch));
+  TOPICDB_RETURN_IF_ERROR(SeedStructures(environment_->IsReserved(id), previous, &edit, batch));
   const NodeRecord root{kRootNode, kNoNode, NodeKind::kWord, edit.root_all_vary(), {}};
   rocksdb::Status status = batch->Put(meta::NodeKey(id, kRootNode), meta::Encode(root));
   for (const NodeRecord& node : edit.nodes()) {
@@ -181,36 +175,21 @@ Result<std::shared_ptr<Slab>> Shard::CreateSlab(const SlabId& id, const Slab* pr
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "preparing a generation of " + Name()));
   trie.Apply(edit);
 
-  std::vector<std::unique_ptr<FamilyHandle>> own;
-  for (const std::string& name : FamilyNamesOf(id)) own.push_back(std::move(families->at(name)));
-  auto family = std::move(own.front());
-  auto pages = own.size() > 1 ? std::move(own.back()) : nullptr;
-  return std::make_shared<Slab>(id, record, std::move(family), std::move(pages), std::move(trie),
-                                meta::SlabCounters{});
-}
-
-LayoutKind Shard::LayoutOf(const SlabId& id) const {
-  const bool reserved = id.retention_class == environment_->rules()->reserved();
-  return reserved ? LayoutKind::kSkipstream : environment_->schema.layout;
-}
-
-std::vector<std::string> Shard::FamilyNamesOf(const SlabId& id) const {
-  if (LayoutOf(id) != LayoutKind::kColumnar) return {meta::FamilyName(id)};
-  return {meta::BlocksFamilyName(id), meta::PagesFamilyName(id)};
+  return Slab::Make(id, record, families, std::move(trie), {});
 }
 
 // In one call: RocksDB writes down the options of all families that there are in each.
-Result<Shard::NewFamilies> Shard::CreateFamilies(const std::vector<SlabId>& slabs) {
+Result<FamiliesByName> Shard::CreateFamilies(const std::vector<SlabId>& slabs) {
   std::vector<rocksdb::ColumnFamilyDescriptor> wanted;
   for (const SlabId& id : slabs) {
-    for (const std::string& name : FamilyNamesOf(id)) {
+    for (const std::string& name : environment_->FamilyNamesOf(id)) {
       wanted.emplace_back(name,
                           rocks::MakeFamilyOptions(environment_->resources, FamilyUseOf(name)));
     }
   }
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   const rocksdb::Status status = db_->CreateColumnFamilies(wanted, &handles);
-  NewFamilies families;
+  FamiliesByName families;
   for (rocksdb::ColumnFamilyHandle* handle : handles) {  // also of a call that failed half-way
     families[handle->GetName()] = std::make_unique<FamilyHandle>(db_.get(), handle);
   }
@@ -275,7 +254,7 @@ Status Shard::RotateClasses(std::span<const std::uint32_t> classes, std::int64_t
           batch.Put(meta::SlabKey(view.slab->id()), meta::Encode(record)), "sealing " + Name()));
     }
   }
-  TOPICDB_ASSIGN_OR_RETURN(NewFamilies families, CreateFamilies(ids));
+  TOPICDB_ASSIGN_OR_RETURN(FamiliesByName families, CreateFamilies(ids));
   for (std::size_t i = 0; i < ids.size(); ++i) {
     TOPICDB_ASSIGN_OR_RETURN(auto slab, CreateSlab(ids[i], before[i], now_us, &families, &batch));
     slabs.push_back({std::move(slab), false, 0});

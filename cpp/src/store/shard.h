@@ -58,6 +58,14 @@ struct ShardEnvironment {
   std::shared_ptr<ReaderCache> readers = std::make_shared<ReaderCache>();    // thread-safe
 
   std::shared_ptr<const RetentionRules> rules() const { return retention->current(); }
+
+  // How slabs are made; the class of reserved topics is the same in all versions of the rules.
+  bool IsReserved(const SlabId& id) const { return id.retention_class == rules()->reserved(); }
+  LayoutKind LayoutOf(const SlabId& id) const;
+  std::vector<std::string> FamilyNamesOf(const SlabId& id) const {
+    return meta::FamilyNames(LayoutOf(id), id);
+  }
+  meta::SlabRecord NewSlabRecord(const SlabId& id, std::int64_t now_us) const;
 };
 
 // A slab at the moment of a view: whether it was read-only then is part of what a reader sees.
@@ -259,16 +267,12 @@ class Shard : private CommitSink, public Sealable {
       TOPICDB_REQUIRES(commit_mutex_);
   // One step of FinishDeletes: false when nothing was left to remove.
   Result<bool> RemoveHidden(const meta::DeleteRecord& record) TOPICDB_EXCLUDES(commit_mutex_);
-  LayoutKind LayoutOf(const SlabId& id) const;
-  // Names of the column families of a new slab, that of its index first.
-  std::vector<std::string> FamilyNamesOf(const SlabId& id) const;
-  using NewFamilies = std::map<std::string, std::unique_ptr<FamilyHandle>>;
-  Result<NewFamilies> CreateFamilies(const std::vector<SlabId>& slabs)
+  Result<FamiliesByName> CreateFamilies(const std::vector<SlabId>& slabs)
       TOPICDB_REQUIRES(commit_mutex_);
   // Takes its families, and adds its records to `batch`. Structures that vary are taken over from
   // `previous` if there is one.
   Result<std::shared_ptr<Slab>> CreateSlab(const SlabId& id, const Slab* previous,
-                                           std::int64_t now_us, NewFamilies* families,
+                                           std::int64_t now_us, FamiliesByName* families,
                                            rocksdb::WriteBatch* batch)
       TOPICDB_REQUIRES(commit_mutex_);
   Status RotateClasses(std::span<const std::uint32_t> classes, std::int64_t now_us)

@@ -18,6 +18,18 @@ SealLimits MakeSealLimits(std::size_t seal_bytes) {
 
 }  // namespace
 
+LayoutKind ShardEnvironment::LayoutOf(const SlabId& id) const {
+  return IsReserved(id) ? LayoutKind::kSkipstream : schema.layout;
+}
+
+meta::SlabRecord ShardEnvironment::NewSlabRecord(const SlabId& id, std::int64_t now_us) const {
+  meta::SlabRecord record;
+  record.layout = LayoutOf(id);
+  record.timestamp_bytes = IsReserved(id) ? 0 : static_cast<std::uint8_t>(schema.timestamp_bytes);
+  record.created_at_us = now_us;
+  return record;
+}
+
 std::shared_ptr<ShardEnvironment> MakeShardEnvironment(const std::string& path,
                                                        const FoundDatabase& found,
                                                        const OpenOptions& options) {

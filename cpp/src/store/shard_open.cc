@@ -68,8 +68,7 @@ class ShardOpener {
   }
 
   Status CheckDirectory() const {
-    struct stat info{};
-    if (stat((directory_ + "/CURRENT").c_str(), &info) == 0) return Status::Ok();
+    if (Exists(directory_ + "/CURRENT")) return Status::Ok();
     return Corruption(shard_->Name() + ": " + directory_ + " or its file CURRENT is missing");
   }
 
@@ -217,21 +216,15 @@ class ShardOpener {
   }
 
   Result<std::shared_ptr<Slab>> LoadSlab(const SlabId& id, const meta::SlabRecord& record) {
-    const bool columnar = record.layout == LayoutKind::kColumnar;
-    std::unique_ptr<FamilyHandle> pages;
-    if (columnar) {
-      TOPICDB_ASSIGN_OR_RETURN(pages, TakeFamily(meta::PagesFamilyName(id)));
-    }
-    TOPICDB_ASSIGN_OR_RETURN(
-        auto family, TakeFamily(columnar ? meta::BlocksFamilyName(id) : meta::FamilyName(id)));
     std::string value;
     TOPICDB_RETURN_IF_ERROR(Get(meta::CountersKey(id), "counters of a generation", &value));
     meta::SlabCounters counters;
     if (!meta::Decode(value, &counters)) return Damaged("counters of a generation are malformed");
     StructureTrie trie(environment_->learning);
     TOPICDB_RETURN_IF_ERROR(LoadTrie(id, &trie));
-    auto slab = std::make_shared<Slab>(id, record, std::move(family), std::move(pages),
-                                       std::move(trie), counters);
+    auto made = Slab::Make(id, record, &families_, std::move(trie), counters);
+    TOPICDB_RETURN_IF_ERROR(made.status().WithContext(shard_->Name()));
+    const std::shared_ptr<Slab> slab = std::move(*made);
     if (!environment_->read_only && record.state == meta::SlabState::kCurrent) {
       TOPICDB_RETURN_IF_ERROR(
           slab->MutableSample()->Load(shard_->db_.get(), id).WithContext(shard_->Name()));
@@ -241,12 +234,6 @@ class ShardOpener {
                                          environment_->read_only, slab->layout_state())
                                 .WithContext(shard_->Name()));
     return slab;
-  }
-
-  Result<std::unique_ptr<FamilyHandle>> TakeFamily(const std::string& name) {
-    auto family = families_.extract(name);
-    if (family.empty()) return Damaged("the column family '" + name + "' is missing");
-    return std::move(family.mapped());
   }
 
   Status LoadTrie(const SlabId& id, StructureTrie* trie) const {
@@ -314,7 +301,7 @@ class ShardOpener {
   const std::string directory_;
   // Declared first of the two, so that handles are given back before the shard closes RocksDB.
   const std::shared_ptr<Shard> shard_;
-  std::map<std::string, std::unique_ptr<FamilyHandle>> families_;
+  FamiliesByName families_;
 };
 
 Result<std::shared_ptr<Shard>> Shard::Open(std::shared_ptr<const ShardEnvironment> environment,

@@ -73,12 +73,7 @@ class SlabRebuild {
   void Begin() { batch_ = std::make_unique<Batch>(*slab_); }
 
   void Count(const SalvagedRow& row) {
-    const bool none = counters_.messages++ == 0;
-    counters_.bytes += row.topic.size() + row.value.size();
-    counters_.first_timestamp =
-        none ? row.timestamp : std::min(counters_.first_timestamp, row.timestamp);
-    counters_.last_timestamp =
-        none ? row.timestamp : std::max(counters_.last_timestamp, row.timestamp);
+    counters_.Count(1, row.timestamp, row.timestamp, row.topic.size() + row.value.size());
     serial_max_ = std::max(serial_max_, row.serial);
   }
 
@@ -163,15 +158,6 @@ class ShardRebuild {
   }
 
  private:
-  bool IsReserved(const SlabId& id) const { return id.retention_class == rules_->reserved(); }
-  LayoutKind LayoutOf(const SlabId& id) const {
-    return IsReserved(id) ? LayoutKind::kSkipstream : environment_.schema.layout;
-  }
-  std::vector<std::string> FamilyNamesOf(const SlabId& id) const {
-    if (LayoutOf(id) != LayoutKind::kColumnar) return {meta::FamilyName(id)};
-    return {meta::BlocksFamilyName(id), meta::PagesFamilyName(id)};
-  }
-
   void NoteLost(const rocks::LostFile& file) {
     Problem problem{file.what, shard_};
     SlabId id{shard_, 0, 0};
@@ -186,15 +172,6 @@ class ShardRebuild {
     report_.problems.push_back({what, shard_, id, rules_->FilterOf(id.retention_class)});
   }
 
-  meta::SlabRecord NewRecord(const SlabId& id) const {
-    meta::SlabRecord record;
-    record.layout = LayoutOf(id);
-    record.timestamp_bytes =
-        IsReserved(id) ? 0 : static_cast<std::uint8_t>(environment_.schema.timestamp_bytes);
-    record.created_at_us = now_us_;
-    return record;
-  }
-
   // The generations there are to be: each class has one that is current, its last one.
   void ChooseSlabs() {
     std::map<std::uint32_t, std::uint32_t> last;
@@ -206,7 +183,7 @@ class ShardRebuild {
                                     shard_});
         continue;
       }
-      chosen_[id] = slab.record.value_or(NewRecord(id));
+      chosen_[id] = slab.record.value_or(environment_.NewSlabRecord(id, now_us_));
       last[id.retention_class] = std::max(last[id.retention_class], id.generation);
       if (!slab.record.has_value()) Note(id, "its record is lost: it counts as made just now");
     }
@@ -223,7 +200,7 @@ class ShardRebuild {
       const bool has_current =
           newest != chosen_.end() && newest->second.state == meta::SlabState::kCurrent;
       const SlabId id{shard_, retention_class, generation + 1};
-      if (!has_current) chosen_[id] = NewRecord(id);
+      if (!has_current) chosen_[id] = environment_.NewSlabRecord(id, now_us_);
     }
   }
 
@@ -231,7 +208,7 @@ class ShardRebuild {
   Status AddMissingFamilies() {
     std::vector<std::string> missing;
     for (const auto& [id, record] : chosen_) {
-      for (const std::string& name : FamilyNamesOf(id)) {
+      for (const std::string& name : environment_.FamilyNamesOf(id)) {
         const bool is_there = salvage_->families().contains(name);
         if (!is_there) missing.push_back(name);
         const bool is_incomplete = (!is_there && records_.slabs.contains(id)) ||
@@ -248,7 +225,7 @@ class ShardRebuild {
     options.create_missing_column_families = true;
     std::vector<std::string> names{rocksdb::kDefaultColumnFamilyName};
     for (const auto& [id, record] : chosen_) {
-      for (std::string& name : FamilyNamesOf(id)) names.push_back(std::move(name));
+      for (std::string& name : environment_.FamilyNamesOf(id)) names.push_back(std::move(name));
     }
     rocks::Families families;
     for (const std::string& name : names) {
@@ -273,17 +250,15 @@ class ShardRebuild {
     options.disableWAL = true;
     if (status.ok()) status = db_->Write(options, &batch);
     TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "making a generation"));
-    const std::vector<std::string> names = FamilyNamesOf(id);
-    auto pages = names.size() > 1 ? std::move(families_.at(names.back())) : nullptr;
-    return std::make_shared<Slab>(id, record, std::move(families_.at(names.front())),
-                                  std::move(pages), std::move(trie), meta::SlabCounters{});
+    return Slab::Make(id, record, &families_, std::move(trie), {});
   }
 
   // The nodes that are there without a gap keep their numbers, and so do their streams.
   Status RestoreTrie(const SlabId& id, StructureTrie* trie, rocksdb::WriteBatch* batch) {
     NodeRecord root{kRootNode, kNoNode, NodeKind::kWord, false, {}};
     const auto& hints = environment_.schema.structures;
-    root.all_vary = !IsReserved(id) && std::find(hints.begin(), hints.end(), "#") != hints.end();
+    root.all_vary =
+        !environment_.IsReserved(id) && std::find(hints.begin(), hints.end(), "#") != hints.end();
     const auto slab = records_.slabs.find(id);
     std::map<NodeId, NodeRecord> nodes;
     if (slab != records_.slabs.end()) nodes = slab->second.nodes;
@@ -320,7 +295,7 @@ class ShardRebuild {
       }
       return rebuild.Take(row);
     };
-    const std::vector<std::string> names = FamilyNamesOf(id);
+    const std::vector<std::string> names = environment_.FamilyNamesOf(id);
     const SlabFamilies families{salvage_->families().at(names.front()),
                                 names.size() > 1 ? salvage_->families().at(names.back()) : nullptr};
     TOPICDB_RETURN_IF_ERROR(slab->layout().Salvage({salvage_->db(), nullptr, families}, call));
@@ -425,7 +400,7 @@ class ShardRebuild {
 
   std::unique_ptr<rocksdb::DB> db_;
   rocks::LogChain log_;
-  std::map<std::string, std::unique_ptr<FamilyHandle>> families_;  // that no slab has yet
+  FamiliesByName families_;  // that no slab has yet
   std::vector<std::shared_ptr<Slab>> slabs_;
 };
 

@@ -16,6 +16,20 @@ Slab::Slab(const SlabId& id, const meta::SlabRecord& record, std::unique_ptr<Fam
       trie_(std::move(trie)),
       counters_(counters) {}
 
+Result<std::shared_ptr<Slab>> Slab::Make(const SlabId& id, const meta::SlabRecord& record,
+                                         FamiliesByName* families, StructureTrie trie,
+                                         const meta::SlabCounters& counters) {
+  std::vector<std::unique_ptr<FamilyHandle>> own;
+  for (const std::string& name : meta::FamilyNames(record.layout, id)) {
+    auto family = families->extract(name);
+    if (family.empty()) return Corruption("the column family '" + name + "' is missing");
+    own.push_back(std::move(family.mapped()));
+  }
+  auto pages = own.size() > 1 ? std::move(own.back()) : nullptr;
+  return std::make_shared<Slab>(id, record, std::move(own.front()), std::move(pages),
+                                std::move(trie), counters);
+}
+
 void ReadCounters::Add(const ReadCounters& other) {
   blocks += other.blocks;
   blocks_skipped_by_time += other.blocks_skipped_by_time;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,10 +35,16 @@ class FamilyHandle {
   rocksdb::ColumnFamilyHandle* const handle_;
 };
 
+using FamiliesByName = std::map<std::string, std::unique_ptr<FamilyHandle>>;
+
 // Lock rule: `mutex_` guards what changes. Only the thread that holds the shard's commit mutex
 // changes it, so that thread may read without `mutex_`; every other reads with it.
 class Slab {
  public:
+  // Takes the families that it has. kCorruption if one is missing.
+  static Result<std::shared_ptr<Slab>> Make(const SlabId& id, const meta::SlabRecord& record,
+                                            FamiliesByName* families, StructureTrie trie,
+                                            const meta::SlabCounters& counters);
   // pages: null for layouts that have one family.
   Slab(const SlabId& id, const meta::SlabRecord& record, std::unique_ptr<FamilyHandle> family,
        std::unique_ptr<FamilyHandle> pages, StructureTrie trie, const meta::SlabCounters& counters);

@@ -153,11 +153,16 @@ bool Decode(std::string_view bytes, Directory* directory) {
   return decoder.Finished();
 }
 
-std::uint32_t Placement::StreamOf(std::uint32_t group, std::string_view topic) const {
+const Placement::Group* Placement::Find(std::uint32_t group) const {
   const auto found = std::lower_bound(
       groups.begin(), groups.end(), group,
       [](const Group& candidate, std::uint32_t wanted) { return candidate.group < wanted; });
-  if (found == groups.end() || found->group != group) return 0;
+  return found == groups.end() || found->group != group ? nullptr : &*found;
+}
+
+std::uint32_t Placement::StreamOf(std::uint32_t group, std::string_view topic) const {
+  const Group* found = Find(group);
+  if (found == nullptr) return 0;
   const auto other = std::lower_bound(
       found->others.begin(), found->others.end(), topic,
       [](const auto& candidate, std::string_view wanted) { return candidate.first < wanted; });

@@ -97,6 +97,8 @@ struct Placement {
   std::int64_t time_shift = 0;  // to be added to the times in pages
   std::vector<Group> groups;    // sorted, each once
 
+  // Null: the block has no such group.
+  const Group* Find(std::uint32_t group) const;
   // 0: the block has no such group.
   std::uint32_t StreamOf(std::uint32_t group, std::string_view topic) const;
   // Groups that have topics of these streams (sorted). REQUIRES: sorted

@@ -80,11 +80,8 @@ std::uint32_t OnlyStream(const Directory& directory, std::size_t page, const Pla
   const bool is_last = page + 1 == directory.size();
   if (is_last || directory[page + 1].first_stream != first) return 0;
   if (placement == nullptr) return first;
-  const auto group =
-      std::lower_bound(placement->groups.begin(), placement->groups.end(), first,
-                       [](const Placement::Group& a, std::uint32_t b) { return a.group < b; });
-  const bool is_one = group != placement->groups.end() && group->others.empty();
-  return is_one ? group->stream : 0;
+  const Placement::Group* group = placement->Find(first);
+  return group != nullptr && group->others.empty() ? group->stream : 0;
 }
 
 Status AddBlock(const Block& block, BlockReader* reader, StreamSizes* sizes) {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "rocks/rocks_compat.h"
-
 namespace topicdb::skipstream {
 
 bool IsEmptyRange(const TimeRange& range, std::uint32_t timestamp_bytes) {
@@ -12,23 +10,6 @@ bool IsEmptyRange(const TimeRange& range, std::uint32_t timestamp_bytes) {
   const std::int64_t end = range.end.value_or(std::numeric_limits<std::int64_t>::max());
   if (timestamp_bytes == 0) return start > 0 || end <= 0;
   return range.end.has_value() && start >= end;
-}
-
-std::string_view RowCursor::Run::Suffix() const {
-  const rocksdb::Slice key = iterator->key();
-  return std::string_view(key.data(), key.size()).substr(prefix.size());
-}
-
-void RowCursor::Run::Seek(std::string_view suffix, std::string* scratch) {
-  scratch->assign(prefix);
-  scratch->append(suffix);
-  iterator->Seek(*scratch);
-}
-
-void RowCursor::Run::AdvanceTo(std::string_view suffix, std::string* scratch) {
-  if (!Valid() || Suffix() >= suffix) return;
-  iterator->Next();  // neighbours are common, and a step is much cheaper than a seek
-  if (Valid() && Suffix() < suffix) Seek(suffix, scratch);
 }
 
 RowCursor::RowCursor(const RocksSource& source, const ReadRequest& request,
@@ -46,35 +27,14 @@ RowCursor::RowCursor(const RocksSource& source, const ReadRequest& request,
   const std::uint32_t stream = request.streams->front();
   std::string prefix;
   AppendDataPrefix(&prefix, stream);
-  data_ = OpenRun(source, std::move(prefix), request.range);
+  data_ = std::make_unique<KeyRun>(source, std::move(prefix), request.range, timestamp_bytes);
   for (const RowFilter::Constraint& constraint : row_filter_->constraints()) {
     if (constraint.varying_index >= kIndexedLevelsMax) continue;
     prefix.clear();
     AppendIndexPrefix(&prefix, stream, constraint.varying_index, constraint.word);
-    indexes_.push_back(OpenRun(source, std::move(prefix), request.range));
+    indexes_.push_back(
+        std::make_unique<KeyRun>(source, std::move(prefix), request.range, timestamp_bytes));
   }
-}
-
-std::unique_ptr<RowCursor::Run> RowCursor::OpenRun(const RocksSource& source, std::string prefix,
-                                                   const TimeRange& range) const {
-  auto run = std::make_unique<Run>();
-  run->prefix = std::move(prefix);
-  run->lower = run->prefix;
-  run->upper = run->prefix;
-  AppendTime(&run->lower, range.start.value_or(0), timestamp_bytes_);
-  if (range.end.has_value() && timestamp_bytes_ != 0) {
-    AppendTime(&run->upper, *range.end, timestamp_bytes_);
-  } else {
-    run->upper.push_back('\xff');  // above any time (< 2^63) and any UTF-8
-  }
-  run->lower_slice = run->lower;
-  run->upper_slice = run->upper;
-  rocksdb::ReadOptions options;
-  options.snapshot = source.snapshot;
-  options.iterate_lower_bound = &run->lower_slice;
-  options.iterate_upper_bound = &run->upper_slice;
-  run->iterator.reset(source.db->NewIterator(options, source.families.main));
-  return run;
 }
 
 void RowCursor::Seek(std::string_view suffix) {
@@ -86,8 +46,8 @@ void RowCursor::Seek(std::string_view suffix) {
 }
 
 void RowCursor::Next() {
-  Run& leader = indexes_.empty() ? *data_ : *indexes_.front();
-  leader.iterator->Next();
+  KeyRun& leader = indexes_.empty() ? *data_ : *indexes_.front();
+  leader.Next();
   FindRow();
 }
 
@@ -108,7 +68,7 @@ void RowCursor::FindRow() {
     ++examined_;
     if (AcceptRow()) return;
     if (!status_.ok()) return;
-    (indexes_.empty() ? *data_ : *indexes_.front()).iterator->Next();
+    (indexes_.empty() ? *data_ : *indexes_.front()).Next();
   }
 }
 
@@ -117,7 +77,7 @@ bool RowCursor::AlignIndexes() {
   target_ = indexes_.front()->Suffix();
   for (std::size_t agreed = 1, i = 0; agreed < indexes_.size();) {
     i = (i + 1) % indexes_.size();
-    Run& run = *indexes_[i];
+    KeyRun& run = *indexes_[i];
     run.AdvanceTo(target_, &scratch_);
     if (!CheckRun(run)) return false;
     if (run.Suffix() == target_) {
@@ -131,12 +91,11 @@ bool RowCursor::AlignIndexes() {
 }
 
 bool RowCursor::AcceptRow() {
-  const rocksdb::Slice value = data_->iterator->value();
   if (!DecodeSuffix(data_->Suffix(), timestamp_bytes_, &key_) ||
       key_.words.size() != varying_count_) {
     return Fail(Corruption("the key of a message is malformed"));
   }
-  if (!DecodeValue({value.data(), value.size()}, &value_)) {
+  if (!DecodeValue(data_->value(), &value_)) {
     return Fail(Corruption("the header of a message is malformed"));
   }
   valid_ = row_filter_->Matches(key_.words) && value_.serial <= serial_max_ && !IsDeleted();
@@ -150,10 +109,10 @@ bool RowCursor::IsDeleted() const {
   });
 }
 
-bool RowCursor::CheckRun(const Run& run) {
+bool RowCursor::CheckRun(const KeyRun& run) {
   if (run.Valid()) return true;
-  const rocksdb::Status status = run.iterator->status();
-  return status.ok() ? false : Fail(rocks::FromRocks(status, "reading messages"));
+  Status status = run.status();
+  return status.ok() ? false : Fail(std::move(status));
 }
 
 bool RowCursor::Fail(Status status) {

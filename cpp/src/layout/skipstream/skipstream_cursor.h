@@ -15,6 +15,7 @@
 
 #include "layout/layout.h"
 #include "layout/skipstream/skipstream_keys.h"
+#include "layout/skipstream/skipstream_run.h"
 
 namespace topicdb::skipstream {
 
@@ -41,24 +42,6 @@ class RowCursor {
   const DecodedValue& value() const { return value_; }
 
  private:
-  // One sorted run of keys with a common prefix.
-  struct Run {
-    std::string prefix;
-    std::string lower;  // bounds of the keys; RocksDB keeps slices of them
-    std::string upper;
-    rocksdb::Slice lower_slice;
-    rocksdb::Slice upper_slice;
-    std::unique_ptr<rocksdb::Iterator> iterator;
-
-    bool Valid() const { return iterator->Valid(); }
-    std::string_view Suffix() const;
-    void Seek(std::string_view suffix, std::string* scratch);
-    // To the first key with a suffix >= `suffix`, which is not behind. Tries one step first.
-    void AdvanceTo(std::string_view suffix, std::string* scratch);
-  };
-
-  std::unique_ptr<Run> OpenRun(const RocksSource& source, std::string prefix,
-                               const TimeRange& range) const;
   // From where the runs stand to the next row that matches.
   void FindRow();
   // Moves the index runs to a common suffix; false at the end of any of them.
@@ -68,7 +51,7 @@ class RowCursor {
   bool IsDeleted() const;
   bool Fail(Status status);
   // Whether the run stands at a key; sets status() if it stands at an error.
-  bool CheckRun(const Run& run);
+  bool CheckRun(const KeyRun& run);
 
   // As RowMask, for topics of this stream.
   struct Mask {
@@ -83,8 +66,8 @@ class RowCursor {
   const std::size_t varying_count_;
   std::vector<Mask> masks_;
   const std::uint64_t serial_max_;
-  std::unique_ptr<Run> data_;
-  std::vector<std::unique_ptr<Run>> indexes_;  // one for each constraint that has an index
+  std::unique_ptr<KeyRun> data_;
+  std::vector<std::unique_ptr<KeyRun>> indexes_;  // one for each constraint that has an index
   DecodedSuffix key_;
   DecodedValue value_;
   std::string scratch_;

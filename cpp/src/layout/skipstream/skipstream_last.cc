@@ -70,26 +70,10 @@ Result<ReadOutcome> SkipstreamLast::ReadAll(std::size_t examined_max) {
   return ReadOutcome::kExhausted;
 }
 
-Result<std::unique_ptr<SkipstreamLast::Run>> SkipstreamLast::OpenRun(std::string prefix) const {
-  auto run = std::make_unique<Run>();
-  run->prefix = std::move(prefix);
-  run->lower = run->prefix;
-  AppendTime(&run->lower, request_.range.start.value_or(0), timestamp_bytes_);
-  run->upper = run->prefix;
-  if (request_.range.end.has_value()) {
-    AppendTime(&run->upper, *request_.range.end, timestamp_bytes_);
-  } else {
-    run->upper.push_back('\xff');  // above any time, as these are less than 2^63
-  }
-  run->lower_slice = run->lower;
-  run->upper_slice = run->upper;
-  rocksdb::ReadOptions options;
-  options.snapshot = source_.snapshot;
-  options.iterate_lower_bound = &run->lower_slice;
-  options.iterate_upper_bound = &run->upper_slice;
-  run->keys.reset(source_.db->NewIterator(options, source_.families.main));
-  run->keys->SeekToLast();
-  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(run->keys->status(), "reading messages"));
+Result<std::unique_ptr<KeyRun>> SkipstreamLast::OpenRun(std::string prefix) const {
+  auto run = std::make_unique<KeyRun>(source_, std::move(prefix), request_.range, timestamp_bytes_);
+  run->SeekToLast();
+  TOPICDB_RETURN_IF_ERROR(run->status());
   return run;
 }
 
@@ -105,7 +89,7 @@ Status SkipstreamLast::OpenRarest(const std::vector<std::string>& words) {
     std::string prefix;
     AppendIndexPrefix(&prefix, stream, i, words[i]);
     TOPICDB_ASSIGN_OR_RETURN(auto run, OpenRun(std::move(prefix)));
-    if (!run->keys->Valid()) {  // nothing has this word
+    if (!run->Valid()) {  // nothing has this word
       run_.reset();
       return Status::Ok();
     }
@@ -117,7 +101,7 @@ Status SkipstreamLast::OpenRarest(const std::vector<std::string>& words) {
 Result<ReadOutcome> SkipstreamLast::StepBack(std::size_t examined_max) {
   if (run_ == nullptr) return ReadOutcome::kExhausted;
   DecodedSuffix key;
-  for (std::size_t examined = 0; run_->keys->Valid(); run_->keys->Prev(), ++examined) {
+  for (std::size_t examined = 0; run_->Valid(); run_->Prev(), ++examined) {
     if (examined > examined_max) return ReadOutcome::kMore;
     ++counters_.rows_examined;
     const std::string_view suffix = run_->Suffix();
@@ -128,7 +112,7 @@ Result<ReadOutcome> SkipstreamLast::StepBack(std::size_t examined_max) {
     TOPICDB_ASSIGN_OR_RETURN(const bool is_found, OfferAt(suffix, key));
     if (is_found) return ReadOutcome::kExhausted;
   }
-  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(run_->keys->status(), "reading messages"));
+  TOPICDB_RETURN_IF_ERROR(run_->status());
   return ReadOutcome::kExhausted;
 }
 

@@ -15,6 +15,7 @@
 
 #include "layout/layout.h"
 #include "layout/skipstream/skipstream_cursor.h"
+#include "layout/skipstream/skipstream_run.h"
 
 namespace topicdb::skipstream {
 
@@ -27,23 +28,12 @@ class SkipstreamLast : public LastReader {
   ReadCounters counters() const override { return counters_; }
 
  private:
-  // Keys of one kind, from the newest back.
-  struct Run {
-    std::string prefix;
-    std::string lower;  // bounds; RocksDB keeps slices of them
-    std::string upper;
-    rocksdb::Slice lower_slice;
-    rocksdb::Slice upper_slice;
-    std::unique_ptr<rocksdb::Iterator> keys;
-
-    std::string_view Suffix() const { return keys->key().ToStringView().substr(prefix.size()); }
-  };
-
   // The words of the only topic that is wanted; absent if there may be more.
   std::optional<std::vector<std::string>> OnlyWords() const;
   Result<ReadOutcome> ReadAll(std::size_t examined_max);
   Result<ReadOutcome> StepBack(std::size_t examined_max);
-  Result<std::unique_ptr<Run>> OpenRun(std::string prefix) const;
+  // At its newest key.
+  Result<std::unique_ptr<KeyRun>> OpenRun(std::string prefix) const;
   // Opens the run of the topic that has the fewest keys of others, as far as its end tells.
   Status OpenRarest(const std::vector<std::string>& words);
   // Offers the message with this suffix if it is wanted.
@@ -57,7 +47,7 @@ class SkipstreamLast : public LastReader {
   ReadCounters counters_;
   bool started_ = false;
   std::unique_ptr<RowCursor> cursor_;  // if all messages are read
-  std::unique_ptr<Run> run_;           // of one topic; null: it has no message
+  std::unique_ptr<KeyRun> run_;        // of one topic; null: it has no message
   std::string words_bytes_;            // of that topic, as in keys
 };
 
