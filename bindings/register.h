@@ -34,9 +34,9 @@ void RegisterMaintenance(pybind11::class_<Database>& type);
 void RegisterCopies(pybind11::module_& module);
 void RegisterVerify(pybind11::module_& module);
 
-// filter, age in µs, bytes, time in µs after which it rotates; 0: none
+// filter, age in µs, bytes, time in µs after which it rotates, keep_last; 0: none
 using RetentionTuples =
-    std::vector<std::tuple<std::string, std::int64_t, std::uint64_t, std::int64_t>>;
+    std::vector<std::tuple<std::string, std::int64_t, std::uint64_t, std::int64_t, std::uint32_t>>;
 std::vector<RetentionClass> ParseRetention(const RetentionTuples& tuples);
 
 // TopicError if it is none.

@@ -290,6 +290,7 @@ py::dict StatsOf(const Database& self) {
   maintenance["rotated"] = stats.maintenance.rotated;
   maintenance["dropped_slabs"] = stats.maintenance.dropped_slabs;
   maintenance["dropped_messages"] = stats.maintenance.dropped_messages;
+  maintenance["kept_messages"] = stats.maintenance.kept_messages;
   maintenance["dropped_bytes"] = stats.maintenance.dropped_bytes;
   maintenance["error"] = stats.maintenance.error;
   result["maintenance"] = maintenance;

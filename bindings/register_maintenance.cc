@@ -13,7 +13,7 @@ using UsageTuple = std::tuple<SlabInfo, std::uint64_t>;
 RetentionTuples Retention(const Database& self) {
   RetentionTuples tuples;
   for (const RetentionClass& item : Unwrap(WithoutGil([&] { return self.Retention(); }))) {
-    tuples.emplace_back(item.filter, item.age_us, item.bytes_max, item.rotate_us);
+    tuples.emplace_back(item.filter, item.age_us, item.bytes_max, item.rotate_us, item.keep_last);
   }
   return tuples;
 }
@@ -49,17 +49,20 @@ const char* NameOf(SlabDropReason reason) {
       return "bytes";
     case SlabDropReason::kQuota:
       return "quota";
+    case SlabDropReason::kKeepLast:
+      return "keep_last";
   }
   return "?";
 }
 
 py::tuple Maintain(Database& self, std::int64_t now_us) {
-  const Maintenance done = Unwrap(WithoutGil([&] { return self.Maintain(now_us); }));
+  const Maintenance done =
+      Unwrap(WithoutGil([&] { return self.Maintain(now_us, PythonInterrupts); }));
   py::list dropped;
   for (const DroppedSlab& item : done.dropped) {
     dropped.append(py::make_tuple(item.usage.slab, item.usage.disk_bytes, NameOf(item.reason)));
   }
-  return py::make_tuple(done.rotated, dropped);
+  return py::make_tuple(done.rotated, dropped, done.kept);
 }
 
 py::tuple Trim(Database& self, std::int64_t before_us, const std::optional<py::str>& filter,
@@ -94,8 +97,8 @@ py::tuple Restore(const std::string& source, const std::string& path, bool repla
 
 std::vector<RetentionClass> ParseRetention(const RetentionTuples& tuples) {
   std::vector<RetentionClass> classes;
-  for (const auto& [filter, age_us, bytes_max, rotate_us] : tuples) {
-    classes.push_back({filter, age_us, bytes_max, rotate_us});
+  for (const auto& [filter, age_us, bytes_max, rotate_us, keep_last] : tuples) {
+    classes.push_back({filter, age_us, bytes_max, rotate_us, keep_last});
   }
   return classes;
 }
@@ -126,7 +129,7 @@ void RegisterMaintenance(py::class_<Database>& type) {
       .def(
           "expire",
           [](Database& self, std::int64_t now_us) {
-            return Unwrap(WithoutGil([&] { return self.Expire(now_us); }));
+            return Unwrap(WithoutGil([&] { return self.Expire(now_us, PythonInterrupts); }));
           },
           py::arg("now_us"))
       .def("usage", &Usage)

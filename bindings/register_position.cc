@@ -77,6 +77,7 @@ void RegisterPosition(py::module_& module) {
       .def_readonly("streams", &SlabInfo::streams)
       .def_readonly("first_timestamp", &SlabInfo::first_timestamp)
       .def_readonly("last_timestamp", &SlabInfo::last_timestamp)
+      .def_readonly("keep_last", &SlabInfo::keep_last)
       .def("__eq__",
            [](const SlabInfo& self, const py::object& other) {
              return py::isinstance<SlabInfo>(other) && self == other.cast<const SlabInfo&>();

@@ -135,6 +135,8 @@ class Slab:
     def first_timestamp(self) -> int | None: ...
     @property
     def last_timestamp(self) -> int | None: ...
+    @property
+    def keep_last(self) -> int: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
@@ -253,7 +255,7 @@ class Database:
         timestamp_bytes: int | None,
         structures: Sequence[str] | None,
         thresholds: Sequence[int] | None,
-        retention: Sequence[tuple[str, int, int, int]] | None,
+        retention: Sequence[tuple[str, int, int, int, int]] | None,
         commit: tuple[int, int, int, int, int],
         quota_bytes: int,
         quota_trim: float,
@@ -327,9 +329,9 @@ class Database:
     def next(
         self, iterator: Iterator, rows_max: int, bytes_max: int
     ) -> tuple[Iterator, Batch, bool]: ...
-    def retention(self) -> list[tuple[str, int, int, int]]:
+    def retention(self) -> list[tuple[str, int, int, int, int]]:
         """Filter, age in µs, bytes, time in µs after which it rotates; 0 for none."""
-    def set_retention(self, classes: Sequence[tuple[str, int, int, int]]) -> None: ...
+    def set_retention(self, classes: Sequence[tuple[str, int, int, int, int]]) -> None: ...
     def rotate(self, retention_class: str | None) -> None: ...
     def jobs(self) -> list[tuple[int, str, int, int, int, int, int, int]]: ...
     def slabs(self) -> list[Slab]: ...
@@ -339,7 +341,7 @@ class Database:
         """Class, structure, messages, bytes, bytes on disk."""
     def usage(self) -> list[tuple[Slab, int]]:
         """Each slab with its bytes on disk."""
-    def maintain(self, now_us: int) -> tuple[int, list[tuple[Slab, int, str]]]:
+    def maintain(self, now_us: int) -> tuple[int, list[tuple[Slab, int, str]], int]:
         """Generations started; slabs dropped, their bytes on disk, why."""
     def trim(self, before_us: int, filter: str | None, dry_run: bool) -> tuple[list[Slab], int]:
         """Slabs that went as a whole, and messages that went one by one."""

@@ -12,6 +12,7 @@ from topicdb._core import SchemaError, Slab
 from topicdb.times import TimeLike, duration_us, is_duration, now_us, time_us
 
 NO_LIMIT = 0
+KEEP_LAST_MAX = 1_000_000
 _DAY_US = 86_400 * 1_000_000
 
 Age: TypeAlias = "str | timedelta"
@@ -27,16 +28,20 @@ class Retention:
     - ``bytes``: of files, in all shards; beyond it the oldest go.
     - ``rotate``: a generation takes messages for so long (default: an eighth of ``age``). Messages
       go by whole generations: none outlives its age by more than this.
+    - ``keep_last``: of each topic so many messages are kept, whatever their age. Without ``age``
+      and ``bytes``, others go once their generation ends (``rotate``: a day).
     """
 
     age: Age | None = None
     bytes: int | None = None
     rotate: Age | None = None
+    keep_last: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A slab that went, its bytes on disk, and why: its age, the bytes of its class, the quota."""
+    """A slab that went, its bytes on disk, and why: ``"age"``, ``"bytes"`` (of its class),
+    ``"quota"``, or ``"keep_last"`` (nothing else is to be kept)."""
 
     slab: Slab
     disk_bytes: int
@@ -45,10 +50,15 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Maintained:
-    """What one run of maintenance did. ``rotated``: generations that were started."""
+    """What one run of maintenance did.
+
+    ``rotated``: generations that were started. ``kept``: messages of dropped slabs that are in new
+    ones, as the last of their topics.
+    """
 
     rotated: int
     dropped: list[Dropped]
+    kept: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +113,9 @@ class Lifecycle:
                 timedelta(microseconds=age) if age else None,
                 bytes or None,
                 timedelta(microseconds=rotate) if rotate else None,
+                keep_last or None,
             )
-            for filter, age, bytes, rotate in self._core.retention()
+            for filter, age, bytes, rotate, keep_last in self._core.retention()
         }
 
     def set_retention(self, retention: Mapping[str, RetentionLike]) -> None:
@@ -137,7 +148,8 @@ class Lifecycle:
     def expire(self, now: TimeLike | None = None) -> list[Slab]:
         """Drops what is older than the age of its retention class; returns the slabs that went.
 
-        A part of ``maintain``: a slab goes when its generation ended longer ago than that age.
+        A part of ``maintain``: a slab goes when its generation ended longer ago than that age; of a
+        class with ``keep_last`` without its last messages.
         """
         return self._core.expire(_now_us(now))
 
@@ -147,9 +159,10 @@ class Lifecycle:
         Starts new generations where one had its time, or an eighth of the bytes of its class or of
         the quota; then drops slabs that are older than their class keeps, and the oldest of a class
         with too many bytes, or of all while the files take more than ``quota_trim`` of the quota.
+        Of a class with ``keep_last``, a new slab has the last messages of those that went.
         """
-        rotated, dropped = self._core.maintain(_now_us(now))
-        return Maintained(rotated, [Dropped(*item) for item in dropped])
+        rotated, dropped, kept = self._core.maintain(_now_us(now))
+        return Maintained(rotated, [Dropped(*item) for item in dropped], kept)
 
     def trim(
         self, older_than: TimeLike | timedelta, filter: str | None = None, *, dry_run: bool = True
@@ -205,24 +218,30 @@ class Lifecycle:
 
 def retention_classes(
     retention: Mapping[str, RetentionLike],
-) -> list[tuple[str, int, int, int]]:
-    """(filter, age in µs, bytes, time in µs after which it rotates), in the order given."""
+) -> list[tuple[str, int, int, int, int]]:
+    """(filter, age in µs, bytes, time in µs after which it rotates, messages of each topic), in the
+    order given."""
     try:
         return [(filter, *_limits(filter, given)) for filter, given in retention.items()]
     except ValueError as error:
         raise SchemaError(str(error)) from None
 
 
-def _limits(filter: str, given: RetentionLike) -> tuple[int, int, int]:
+def _limits(filter: str, given: RetentionLike) -> tuple[int, int, int, int]:
     what = f"retention[{filter!r}]"
     if not isinstance(given, Retention):
         given = Retention(given)
     if given.bytes is not None and given.bytes < 1:
         raise ValueError(f"{what}: bytes must be at least 1, or None, got {given.bytes}")
+    if given.keep_last is not None and not 1 <= given.keep_last <= KEEP_LAST_MAX:
+        raise ValueError(
+            f"{what}: keep_last must be from 1 to {KEEP_LAST_MAX:,}, or None, got {given.keep_last}"
+        )
     return (
         NO_LIMIT if given.age is None else duration_us(given.age, what=what),
         given.bytes or NO_LIMIT,
         NO_LIMIT if given.rotate is None else duration_us(given.rotate, what=f"{what}: rotate"),
+        given.keep_last or NO_LIMIT,
     )
 
 

@@ -22,6 +22,7 @@ SPARE_CYCLES = 1.0
 
 _DAY_US = 86_400 * 1_000_000
 ROTATIONS = 8  # of an age, where nothing else is said: what the database does
+KEEP_LAST_ROTATE_US = _DAY_US  # where only keep_last is said
 _UNIT_BYTES: dict[str, int] = {
     "b": 1,
     **{f"{unit}b": 1_000**power for power, unit in enumerate("kmgtp", 1)},

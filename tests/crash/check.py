@@ -200,12 +200,28 @@ class _Look:
                 key = (row.slab, row.topic, row.timestamp) if is_plain else (row.commit, row.place)
                 stored[key] = row
         kept = {}
+        gone: dict[str, list[StoredRow]] = {}  # by topic, of those that keep_last may keep
         for row in stored.values():
             if row.slab in self._slabs:
                 kept[row.commit, row.place] = row
-            else:
-                assert self._may_be_gone(row.slab), f"{row.slab} is gone"
+                continue
+            assert self._may_be_gone(row.slab), f"{row.slab} is gone"
+            if row.slab[1] in self._history.keep_last:
+                gone.setdefault(row.topic, []).append(row)
+        for rows in gone.values():
+            count = self._history.keep_last[rows[0].slab[1]]
+            kept |= {(row.commit, row.place): row for row in self._in_order(rows)[-count:]}
         return kept
+
+    def _in_order(self, rows: list[StoredRow]) -> list[StoredRow]:
+        """Messages of a topic by time and commit, and without those that others have replaced."""
+        ordered = sorted(rows, key=lambda row: (_time_of(row), row.commit, row.place))
+        if self._keeps_all:
+            return ordered
+        last: dict[Any, StoredRow] = {}
+        for row in ordered:
+            last[(row.commit, row.place) if row.timestamp is None else row.timestamp] = row
+        return list(last.values())
 
     def _check_rows(self, expected: Iterable[StoredRow]) -> None:
         """Topics and times; times that were assigned increase, from one commit to the next also
@@ -317,11 +333,15 @@ class _Look:
         assert sum(map(len, assigned.values())) == len(rows)
 
 
+def _time_of(row: StoredRow) -> int:
+    return FAR_FUTURE if row.timestamp is None else row.timestamp
+
+
 def _rows(commit: Commit) -> Iterable[StoredRow]:
     return (row for part in commit.parts.values() for row in part)
 
 
 def _matches(row: StoredRow, filter: str, start: int | None, end: int | None) -> bool:
-    time = FAR_FUTURE if row.timestamp is None else row.timestamp
+    time = _time_of(row)
     is_within = (start is None or start <= time) and (end is None or time < end)
     return is_within and topicdb.topic_matches(filter, row.topic)

@@ -69,6 +69,7 @@ class History:
         self.commits: dict[int, Commit] = {}
         self.drops: list[Drop] = []
         self.retention: list[Choice] = []
+        self.keep_last: dict[str, int] = {}  # by class; it never gets another
         self.maps: dict[str, list[Choice]] = {}
         self.copies: dict[str, Choice] = {}
         self.values: dict[tuple[int, int], bytes] = {}
@@ -101,6 +102,7 @@ class History:
                 self.drops += [Drop((s[0], s[1], s[2]), begun, at) for s in slabs]
             case {"sets": classes}:
                 self.retention.append(Choice(classes, at))
+                self.keep_last |= mark["keeps"]
             case {"set": _}:
                 self.retention[-1].ended = at
             case {"copies": name}:

@@ -14,7 +14,7 @@ from typing import Any
 
 import topicdb
 from crash.programs import Mark
-from topicdb import jobs
+from topicdb import Retention, jobs
 from topicdb.database import Durability
 
 TAG_CLASS = "commit/#"
@@ -208,7 +208,8 @@ class Session:
 
     def set_retention(self, classes: Mapping[str, Any]) -> None:
         wanted = {TAG_CLASS: None, **classes}
-        self._mark({"sets": list(wanted)})
+        keeps = {name: one.keep_last for name, one in classes.items() if isinstance(one, Retention)}
+        self._mark({"sets": list(wanted), "keeps": keeps})
         self.db.set_retention(wanted)
         self._mark({"set": list(wanted)})
         self._look(self.db)

@@ -12,6 +12,7 @@ from crash.check import HistoryChecker
 from crash.history import History
 from crash.programs import Checker, Mark
 from crash.session import Row, Session
+from topicdb import Retention
 from topicdb.database import Durability
 
 DAY_S = 86_400
@@ -112,6 +113,28 @@ def lifecycle(session: Session) -> None:
     session.close()
 
 
+def keep_last(session: Session) -> None:
+    """Generations that go but for the last messages of each topic, which are merged."""
+    now = round(time.time() * 1_000_000)
+    session.append(rows(session, 8), "os")
+    session.set_retention({"m/#": Retention(keep_last=2, rotate="1h")})
+    for step in range(30):
+        session.append(
+            rows(session, session.chance.randint(2, 20)), session.chance.choice(DURABILITIES)
+        )
+        if step % 6 == 3:
+            session.maintain(now + (step + 1) * DAY_US)
+        if step % 9 == 7:
+            session.delete("alarm/#", 0, 300_000, "os")
+        if step == 14:
+            session.reopen()
+        if step == 20:
+            session.flush()
+    session.maintain(now + 50 * DAY_US)
+    session.append(rows(session, 5), "os")
+    session.close()
+
+
 def sealing(session: Session) -> None:
     """Blocks that are sorted and merged in the background while files are written."""
     for step in range(36):
@@ -191,6 +214,8 @@ columnar_transactions = Workload(transactions, _database("columnar", 1))
 skipstream_transactions = Workload(transactions, _database("skipstream", 2))
 columnar_lifecycle = Workload(lifecycle, _database("columnar", 1, _CLASSES))
 skipstream_lifecycle = Workload(lifecycle, _database("skipstream", 1, _CLASSES))
+columnar_keep_last = Workload(keep_last, _database("columnar", 1), _SMALL)
+skipstream_keep_last = Workload(keep_last, _database("skipstream", 2))
 columnar_sealing = Workload(sealing, _database("columnar", 1), _SMALL)
 skipstream_flushing = Workload(sealing, _database("skipstream", 1), _SMALL)
 columnar_creation = Workload(creation, _database("columnar", 2, _CLASSES))
@@ -207,6 +232,8 @@ ALL = (
     "crash.workloads:skipstream_transactions",
     "crash.workloads:columnar_lifecycle",
     "crash.workloads:skipstream_lifecycle",
+    "crash.workloads:columnar_keep_last",
+    "crash.workloads:skipstream_keep_last",
     "crash.workloads:columnar_sealing",
     "crash.workloads:skipstream_flushing",
     "crash.workloads:columnar_creation",

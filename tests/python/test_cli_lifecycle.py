@@ -94,33 +94,49 @@ class TestPlan:
 class TestRetention:
     def test_shown_and_replaced(self, path: Path) -> None:
         assert words(output_of("retention", path)) == [
-            ["class", "age", "bytes", "rotates", "after"],
-            ["alarm/#", "365d", "-", "1095h"],
-            ["#", "kept", "-", "-"],
+            ["class", "age", "bytes", "keep", "last", "rotates", "after"],
+            ["alarm/#", "365d", "-", "-", "1095h"],
+            ["#", "kept", "-", "-", "-"],
         ]
         text = output_of(
             *["retention", path, "--set", "a=b/+=keep", "--set", "alarm/#=2d"],
-            *["--set", "debug/#=rotate:10m,10GiB,1h"],
+            *["--set", "debug/#=rotate:10m,10GiB,1h", "--set", "s/#=last:5000"],
         )
         assert words(text)[1:] == [
-            ["a=b/+", "kept", "-", "-"],
-            ["alarm/#", "2d", "-", "6h"],
-            ["debug/#", "1h", "10,737,418,240", "600s"],
+            ["a=b/+", "kept", "-", "-", "-"],
+            ["alarm/#", "2d", "-", "-", "6h"],
+            ["debug/#", "1h", "10,737,418,240", "-", "600s"],
+            ["s/#", "-", "-", "5,000", "1d"],
         ]
         assert json_of("retention", path) == {
             "retention": [
-                {"filter": "a=b/+", "age_us": None, "bytes": None, "rotate_us": None},
+                {
+                    "filter": "a=b/+",
+                    "age_us": None,
+                    "bytes": None,
+                    "rotate_us": None,
+                    "keep_last": None,
+                },
                 {
                     "filter": "alarm/#",
                     "age_us": 2 * 86_400_000_000,
                     "bytes": None,
                     "rotate_us": None,
+                    "keep_last": None,
                 },
                 {
                     "filter": "debug/#",
                     "age_us": 3_600_000_000,
                     "bytes": 10 << 30,
                     "rotate_us": 600_000_000,
+                    "keep_last": None,
+                },
+                {
+                    "filter": "s/#",
+                    "age_us": None,
+                    "bytes": None,
+                    "rotate_us": None,
+                    "keep_last": 5_000,
                 },
             ]
         }

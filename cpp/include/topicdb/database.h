@@ -147,8 +147,8 @@ struct StructureUsage {
   std::uint64_t disk_bytes = 0;  // its part of the files
 };
 
-// Why a slab was dropped.
-enum class SlabDropReason : std::uint8_t { kAge = 1, kBytes = 2, kQuota = 3 };
+// Why a slab was dropped. kKeepLast: the class has no age and no size, only keep_last.
+enum class SlabDropReason : std::uint8_t { kAge = 1, kBytes = 2, kQuota = 3, kKeepLast = 4 };
 
 struct DroppedSlab {
   SlabUsage usage;
@@ -159,6 +159,7 @@ struct DroppedSlab {
 struct Maintenance {
   std::uint64_t rotated = 0;  // generations that were started
   std::vector<DroppedSlab> dropped;
+  std::uint64_t kept = 0;  // messages of dropped slabs that are in new ones, by keep_last
 };
 
 struct TrimCount {
@@ -174,6 +175,7 @@ struct MaintenanceStats {
   std::uint64_t dropped_slabs = 0;
   std::uint64_t dropped_messages = 0;
   std::uint64_t dropped_bytes = 0;  // of files
+  std::uint64_t kept_messages = 0;  // of those that were dropped
   std::string error;                // of the last run; empty if it went well
 };
 
@@ -348,11 +350,11 @@ class Database {
   Status DropSlab(std::uint32_t shard, const std::string& retention_class,
                   std::uint32_t generation);
   // Drops the slabs that were sealed longer ago than their class keeps messages; which ones.
-  Result<std::vector<SlabInfo>> Expire(std::int64_t now_us);
+  Result<std::vector<SlabInfo>> Expire(std::int64_t now_us, const InterruptCheck& interrupted = {});
   // What the background thread of a handle does from time to time, as if it were `now_us`: starts
   // new generations where they are due, and drops those whose time is over or that are beyond the
   // bytes of their class or the quota; the oldest first.
-  Result<Maintenance> Maintain(std::int64_t now_us);
+  Result<Maintenance> Maintain(std::int64_t now_us, const InterruptCheck& interrupted = {});
   // Removes messages of a filter that are older than `before_us`, whole generations at once where
   // that is all they have; without one those of "#". Counts them only if `dry_run`.
   Result<TrimCount> Trim(std::int64_t before_us, const std::optional<Filter>& filter, bool dry_run,

@@ -38,6 +38,7 @@ struct SlabInfo {
   std::uint64_t streams = 0;
   std::optional<std::int64_t> first_timestamp;  // smallest and largest of all written
   std::optional<std::int64_t> last_timestamp;
+  std::uint32_t keep_last = 0;  // has so many messages of each topic that earlier generations had
 
   bool operator==(const SlabInfo&) const = default;
 };

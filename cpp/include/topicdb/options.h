@@ -34,9 +34,13 @@ struct RetentionClass {
   std::string filter;
   std::int64_t age_us = 0;      // messages go when they were stored so long ago; 0: never
   std::uint64_t bytes_max = 0;  // of files, in all shards: beyond it the oldest go; 0: any number
-  // A generation takes messages for so long; 0: an eighth of the age. Messages go by whole
+  // A generation takes messages for so long; 0: an eighth of the age, a day if there is only
+  // keep_last. Messages go by whole
   // generations, so none outlives its age by more than this.
   std::int64_t rotate_us = 0;
+  // Of each topic so many messages are kept, whatever their age: the last ones of generations that
+  // are too old, or, without an age and a size, of all that are not written to any more. 0: none.
+  std::uint32_t keep_last = 0;
 
   bool operator==(const RetentionClass&) const = default;
 };

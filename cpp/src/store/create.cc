@@ -71,9 +71,10 @@ Status CreateShards(const std::string& path, const FoundDatabase& made) {
 // What a descriptor has no place for.
 Status StoreLimits(const std::string& path, const RetentionRules& rules) {
   const std::vector<RetentionClass> classes = rules.classes();
-  const bool have_more_than_ages = std::any_of(
-      classes.begin(), classes.end(),
-      [](const RetentionClass& limits) { return limits.bytes_max > 0 || limits.rotate_us > 0; });
+  const bool have_more_than_ages =
+      std::any_of(classes.begin(), classes.end(), [](const RetentionClass& limits) {
+        return limits.bytes_max > 0 || limits.rotate_us > 0 || limits.keep_last > 0;
+      });
   return have_more_than_ages ? StoreRetention(path, rules) : Status::Ok();
 }
 

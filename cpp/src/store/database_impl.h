@@ -83,8 +83,10 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
       TOPICDB_EXCLUDES(maintenance_mutex_);
   Result<std::vector<SlabUsage>> Usage() const;
   Result<std::vector<StructureUsage>> UsageByStructure(const InterruptCheck& interrupted) const;
-  Result<std::vector<SlabInfo>> Expire(std::int64_t now_us) TOPICDB_EXCLUDES(maintenance_mutex_);
-  Result<Maintenance> Maintain(std::int64_t now_us) TOPICDB_EXCLUDES(maintenance_mutex_);
+  Result<std::vector<SlabInfo>> Expire(std::int64_t now_us, const InterruptCheck& interrupted)
+      TOPICDB_EXCLUDES(maintenance_mutex_);
+  Result<Maintenance> Maintain(std::int64_t now_us, const InterruptCheck& interrupted)
+      TOPICDB_EXCLUDES(maintenance_mutex_);
   Result<SnapshotInfo> MakeSnapshot(const std::string& path, const CopyOptions& options,
                                     const InterruptCheck& interrupted)
       TOPICDB_EXCLUDES(jobs_mutex_, maintenance_mutex_);
@@ -111,7 +113,10 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   Status CheckWritesAll(const char* call) const;
   MaintenanceLimits LimitsNow() const;
   std::uint64_t MeasureDiskBytes() const;
-  Status Drop(const std::vector<DroppedSlab>& slabs) TOPICDB_REQUIRES(maintenance_mutex_);
+  // Drops what `done` says, and keeps of it what keep_last says. slabs: all there are. What cannot
+  // go now is taken out of `done`.
+  Status Drop(const std::vector<SlabUsage>& slabs, const InterruptCheck& interrupted,
+              Maintenance* done) TOPICDB_REQUIRES(maintenance_mutex_);
   void StartJanitor(std::chrono::microseconds interval);
   void Note(std::int64_t now_us, const Result<Maintenance>& done)
       TOPICDB_EXCLUDES(maintenance_stats_mutex_);

@@ -1,5 +1,6 @@
 // Database: life of the data; generations, retention, trimming.
 #include <algorithm>
+#include <set>
 
 #include "base/clock.h"
 #include "store/database_impl.h"
@@ -70,16 +71,17 @@ Status Database::DropSlab(std::uint32_t shard, const std::string& retention_clas
   return found->DropSlab(index, generation);
 }
 
-Result<std::vector<SlabInfo>> Database::Expire(std::int64_t now_us) {
+Result<std::vector<SlabInfo>> Database::Expire(std::int64_t now_us,
+                                               const InterruptCheck& interrupted) {
   TOPICDB_ENTER(impl_);
   TOPICDB_RETURN_IF_ERROR(impl_->CheckMayWrite());
-  return impl_->Expire(now_us);
+  return impl_->Expire(now_us, interrupted);
 }
 
-Result<Maintenance> Database::Maintain(std::int64_t now_us) {
+Result<Maintenance> Database::Maintain(std::int64_t now_us, const InterruptCheck& interrupted) {
   TOPICDB_ENTER(impl_);
   TOPICDB_RETURN_IF_ERROR(impl_->CheckMayWrite());
-  return impl_->Maintain(now_us);
+  return impl_->Maintain(now_us, interrupted);
 }
 
 // Each of the calls in it is one of its own: closing the database waits for that, not for all.
@@ -167,9 +169,30 @@ std::uint64_t DatabaseImpl::MeasureDiskBytes() const {
   return bytes;
 }
 
-Status DatabaseImpl::Drop(const std::vector<DroppedSlab>& slabs) {
-  for (const DroppedSlab& dropped : slabs) {
+Status DatabaseImpl::Drop(const std::vector<SlabUsage>& slabs, const InterruptCheck& interrupted,
+                          Maintenance* done) {
+  const auto is_to_stop = [&] { return closing_.load() || (interrupted && interrupted()); };
+  std::set<SlabId> merged;
+  for (const KeepLastMerge& merge : PlanMerges(*environment_->rules(), slabs, &done->dropped)) {
+    TOPICDB_ASSIGN_OR_RETURN(const auto shard, FindShard(merge.to.shard));
+    const Result<std::uint64_t> kept = shard->MergeLast(merge, is_to_stop);
+    merged.insert(merge.from.begin(), merge.from.end());
+    if (kept.ok()) {
+      done->kept += *kept;
+      continue;
+    }
+    // Dropped by hand meanwhile, or something in it was deleted: the next run sees what is there.
+    const bool waits =
+        kept.status().code() == Code::kNotFound || kept.status().code() == Code::kConflict;
+    if (!waits) return kept.status();
+    std::erase_if(done->dropped, [&](const DroppedSlab& dropped) {
+      const SlabId& id = dropped.usage.slab.id;
+      return std::find(merge.from.begin(), merge.from.end(), id) != merge.from.end();
+    });
+  }
+  for (const DroppedSlab& dropped : done->dropped) {
     const SlabId& id = dropped.usage.slab.id;
+    if (merged.contains(id)) continue;
     TOPICDB_ASSIGN_OR_RETURN(const auto shard, FindShard(id.shard));
     const Status status = shard->DropSlab(id.retention_class, id.generation);
     if (!status.ok() && status.code() != Code::kNotFound) return status;  // by hand meanwhile
@@ -177,21 +200,23 @@ Status DatabaseImpl::Drop(const std::vector<DroppedSlab>& slabs) {
   return Status::Ok();
 }
 
-Result<std::vector<SlabInfo>> DatabaseImpl::Expire(std::int64_t now_us) {
+Result<std::vector<SlabInfo>> DatabaseImpl::Expire(std::int64_t now_us,
+                                                   const InterruptCheck& interrupted) {
   const MutexLock lock(maintenance_mutex_);
-  TOPICDB_ASSIGN_OR_RETURN(std::vector<SlabUsage> usage, Usage());
+  TOPICDB_ASSIGN_OR_RETURN(const std::vector<SlabUsage> usage, Usage());
   MaintenanceLimits all = LimitsNow();
   all.quota_bytes = 0;  // nothing is asked but ages
-  std::vector<DroppedSlab> due =
-      ChooseDropped(*environment_->rules(), std::move(usage), all, /*disk_bytes=*/0, now_us);
-  std::erase_if(due, [](const DroppedSlab& slab) { return slab.reason != SlabDropReason::kAge; });
-  TOPICDB_RETURN_IF_ERROR(Drop(due));
+  Maintenance done;
+  done.dropped = ChooseDropped(*environment_->rules(), usage, all, /*disk_bytes=*/0, now_us);
+  std::erase_if(done.dropped,
+                [](const DroppedSlab& slab) { return slab.reason != SlabDropReason::kAge; });
+  TOPICDB_RETURN_IF_ERROR(Drop(usage, interrupted, &done));
   std::vector<SlabInfo> slabs;
-  for (DroppedSlab& slab : due) slabs.push_back(std::move(slab.usage.slab));
+  for (DroppedSlab& slab : done.dropped) slabs.push_back(std::move(slab.usage.slab));
   return slabs;
 }
 
-Result<Maintenance> DatabaseImpl::Maintain(std::int64_t now_us) {
+Result<Maintenance> DatabaseImpl::Maintain(std::int64_t now_us, const InterruptCheck& interrupted) {
   const MutexLock lock(maintenance_mutex_);
   const auto rules = environment_->rules();
   const MaintenanceLimits all = LimitsNow();
@@ -213,8 +238,8 @@ Result<Maintenance> DatabaseImpl::Maintain(std::int64_t now_us) {
   if (done.rotated > 0 || reclaims) {
     TOPICDB_ASSIGN_OR_RETURN(slabs, Usage());
   }
-  done.dropped = ChooseDropped(*rules, std::move(slabs), all, MeasureDiskBytes(), now_us);
-  TOPICDB_RETURN_IF_ERROR(Drop(done.dropped));
+  done.dropped = ChooseDropped(*rules, slabs, all, MeasureDiskBytes(), now_us);
+  TOPICDB_RETURN_IF_ERROR(Drop(slabs, interrupted, &done));
   return done;
 }
 
@@ -223,7 +248,7 @@ void DatabaseImpl::StartJanitor(std::chrono::microseconds interval) {
   janitor_ = std::make_unique<Janitor>(interval, [this] {
     if (!CheckUsable().ok()) return;
     const std::int64_t now_us = SystemClockUs();
-    Note(now_us, Maintain(now_us));
+    Note(now_us, Maintain(now_us, {}));
   });
 }
 
@@ -235,6 +260,7 @@ void DatabaseImpl::Note(std::int64_t now_us, const Result<Maintenance>& done) {
   stats.error = done.ok() ? std::string() : done.status().message();
   if (!done.ok()) return;
   stats.rotated += done->rotated;
+  stats.kept_messages += done->kept;
   for (const DroppedSlab& dropped : done->dropped) {
     ++stats.dropped_slabs;
     stats.dropped_messages += dropped.usage.slab.messages;

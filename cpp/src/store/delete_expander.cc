@@ -16,26 +16,34 @@ SlabRemover& DeleteExpander::RemoverOf(const Slab& slab) {
 Result<bool> DeleteExpander::Remove(const meta::DeleteRecord& record, bool masked) {
   for (const SlabView& view : *shard_.slabs_) {
     const Slab& slab = *view.slab;
-    if (!record.Covers(slab.id()) || !slab.MayHold(record.keys.range)) continue;
+    if (!record.Covers(slab.id())) continue;
     std::vector<RowMask> masks;
     if (masked) masks = MasksOf(*shard_.deletes_, slab.id());
-    if (IsPoint(record.keys)) {
-      TOPICDB_RETURN_IF_ERROR(RemovePoint(slab, record, masks));
-      continue;
-    }
-    for (StreamSet& set : SelectStreams(slab, record.keys.filter, std::nullopt)) {
-      ReadRequest request{std::move(set.streams),
-                          std::move(set.structure),
-                          record.keys.filter,
-                          record.keys.range,
-                          Position(),
-                          masks,
-                          record.serial};
-      request.position.timestamp = record.keys.range.start.value_or(0);
-      TOPICDB_ASSIGN_OR_RETURN(const bool complete,
-                               RemoverOf(slab).Remove(request, removed_max_ - removed_, &removed_));
-      if (!complete) return false;
-    }
+    TOPICDB_ASSIGN_OR_RETURN(const bool complete, RemoveFrom(slab, record, masks));
+    if (!complete) return false;
+  }
+  return true;
+}
+
+Result<bool> DeleteExpander::RemoveFrom(const Slab& slab, const meta::DeleteRecord& record,
+                                        const std::vector<RowMask>& masks) {
+  if (!slab.MayHold(record.keys.range)) return true;
+  if (IsPoint(record.keys)) {
+    TOPICDB_RETURN_IF_ERROR(RemovePoint(slab, record, masks));
+    return true;
+  }
+  for (StreamSet& set : SelectStreams(slab, record.keys.filter, std::nullopt)) {
+    ReadRequest request{std::move(set.streams),
+                        std::move(set.structure),
+                        record.keys.filter,
+                        record.keys.range,
+                        Position(),
+                        masks,
+                        record.serial};
+    request.position.timestamp = record.keys.range.start.value_or(0);
+    TOPICDB_ASSIGN_OR_RETURN(const bool complete,
+                             RemoverOf(slab).Remove(request, removed_max_ - removed_, &removed_));
+    if (!complete) return false;
   }
   return true;
 }

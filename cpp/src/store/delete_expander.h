@@ -24,6 +24,9 @@ class DeleteExpander {
   // unfinished delete hides is not looked at.
   Result<bool> Remove(const meta::DeleteRecord& record, bool masked)
       TOPICDB_REQUIRES(shard_.commit_mutex_);
+  // The same of one slab only, whether the shard has it already or not.
+  Result<bool> RemoveFrom(const Slab& slab, const meta::DeleteRecord& record,
+                          const std::vector<RowMask>& masks) TOPICDB_REQUIRES(shard_.commit_mutex_);
   // Adds what is left to the batch.
   Status Finish();
 

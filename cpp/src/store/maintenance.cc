@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace topicdb {
 
@@ -67,6 +68,7 @@ class Chooser {
 
 std::int64_t RotationPeriodUs(const RetentionClass& limits) {
   if (limits.rotate_us > 0) return limits.rotate_us;
+  if (HasOnlyKeepLast(limits)) return kKeepLastRotateUs;
   return limits.age_us == 0 ? 0 : std::max<std::int64_t>(limits.age_us / kGenerationsOfAClass, 1);
 }
 
@@ -97,18 +99,69 @@ std::vector<DroppedSlab> ChooseDropped(const RetentionRules& rules, std::vector<
   const auto limits_of = [&](const SlabUsage& usage) -> const RetentionClass& {
     return rules.Find(usage.slab.id.retention_class)->limits;
   };
+  const auto is_kept = [&](const SlabUsage& usage) {
+    return usage.slab.keep_last > 0 && limits_of(usage).keep_last > 0;
+  };
   Chooser chooser(std::move(slabs), disk_bytes);
   chooser.Take(SlabDropReason::kAge, [&](const SlabUsage& usage) {
-    return IsTooOld(limits_of(usage), usage.slab, now_us);
+    return !is_kept(usage) && IsTooOld(limits_of(usage), usage.slab, now_us);
+  });
+  chooser.Take(SlabDropReason::kKeepLast, [&](const SlabUsage& usage) {
+    return !is_kept(usage) && HasOnlyKeepLast(limits_of(usage));
   });
   chooser.Take(SlabDropReason::kBytes, [&](const SlabUsage& usage) {
     const std::uint64_t bytes_max = limits_of(usage).bytes_max;
-    return bytes_max > 0 &&
+    return !is_kept(usage) && bytes_max > 0 &&
            chooser.class_bytes(usage.slab.id.retention_class) > OfOpenShards(bytes_max, all);
   });
-  chooser.Take(SlabDropReason::kQuota,
-               [&](const SlabUsage&) { return IsOverQuota(all, chooser.disk_bytes()); });
+  for (const bool kept_too : {false, true}) {
+    chooser.Take(SlabDropReason::kQuota, [&](const SlabUsage& usage) {
+      return (kept_too || !is_kept(usage)) && IsOverQuota(all, chooser.disk_bytes());
+    });
+  }
   return chooser.Finish();
+}
+
+std::vector<KeepLastMerge> PlanMerges(const RetentionRules& rules,
+                                      const std::vector<SlabUsage>& slabs,
+                                      std::vector<DroppedSlab>* dropped) {
+  std::set<SlabId> due;
+  for (const DroppedSlab& item : *dropped) {
+    const SlabInfo& slab = item.usage.slab;
+    const RetentionRule* rule = rules.Find(slab.id.retention_class);
+    if (slab.keep_last == 0 && rule->limits.keep_last > 0) due.insert(slab.id);
+  }
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::map<SlabId, const SlabInfo*>> chains;
+  for (const SlabUsage& usage : slabs) {
+    const SlabId& id = usage.slab.id;
+    chains[{id.shard, id.retention_class}][id] = &usage.slab;
+  }
+  std::vector<KeepLastMerge> merges;
+  std::set<SlabId> merged;
+  for (const auto& [of, chain] : chains) {
+    KeepLastMerge merge;
+    std::vector<SlabId> from;
+    for (const auto& [id, slab] : chain) {
+      const bool is_kept = from.empty() && slab->keep_last > 0;
+      if (!is_kept && !due.contains(id)) break;
+      from.push_back(id);
+      SlabId next = id;
+      ++next.generation;
+      if (is_kept || chain.contains(next)) continue;
+      merge.from = from;
+      merge.to = next;
+    }
+    if (merge.from.empty()) continue;
+    merge.keep_last = rules.Find(of.second)->limits.keep_last;
+    merged.insert(merge.from.begin(), merge.from.end());
+    merges.push_back(std::move(merge));
+  }
+  std::erase_if(*dropped, [&](const DroppedSlab& item) {
+    const SlabInfo& slab = item.usage.slab;
+    return due.contains(slab.id) ? !merged.contains(slab.id)
+                                 : slab.keep_last > 0 && merged.contains(slab.id);
+  });
+  return merges;
 }
 
 }  // namespace topicdb

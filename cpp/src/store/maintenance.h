@@ -10,6 +10,9 @@
 
 namespace topicdb {
 
+// A class of which only the last messages are kept starts a generation so often.
+inline constexpr std::int64_t kKeepLastRotateUs = std::int64_t{86'400} * 1'000'000;
+
 // A class whose messages go takes so many generations for its age, or its bytes.
 inline constexpr int kGenerationsOfAClass = 8;
 
@@ -30,6 +33,24 @@ bool IsOverQuota(const MaintenanceLimits& all, std::uint64_t disk_bytes);
 // messages has not.
 bool IsRotationDue(const RetentionClass& limits, const SlabUsage& current,
                    const MaintenanceLimits& all, std::int64_t now_us);
+
+// Slabs of one class in one shard of which the last messages are kept, and the slab that they go
+// to.
+struct KeepLastMerge {
+  std::vector<SlabId> from;  // in order; the first may be one that was made so
+  SlabId to;
+  std::uint32_t keep_last = 0;
+
+  bool operator==(const KeepLastMerge&) const = default;
+};
+
+// What becomes of those that are to go and are of a class with keep_last: they are merged, with
+// what was kept before. `slabs`: all of them. A slab needs a number between those that it is made
+// of and those that follow; where there is none, the last ones wait for the next and are taken out
+// of `dropped`.
+std::vector<KeepLastMerge> PlanMerges(const RetentionRules& rules,
+                                      const std::vector<SlabUsage>& slabs,
+                                      std::vector<DroppedSlab>* dropped);
 
 // The slabs that are to go, in that order. disk_bytes: of all, with what no slab has. Garbage does
 // not count: it goes by itself, and dropping something for it would be dropping too much.

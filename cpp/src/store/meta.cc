@@ -171,6 +171,7 @@ std::string Encode(const SlabRecord& record) {
   AppendLittle<std::uint8_t>(&bytes, record.timestamp_bytes);
   AppendSigned(&bytes, record.created_at_us);
   AppendSigned(&bytes, record.sealed_at_us);
+  if (record.keep_last > 0) AppendLittle(&bytes, record.keep_last);
   return bytes;
 }
 
@@ -184,6 +185,7 @@ bool Decode(std::string_view bytes, SlabRecord* record) {
   record->timestamp_bytes = decoder.Little<std::uint8_t>();
   record->created_at_us = ReadSigned(&decoder);
   record->sealed_at_us = ReadSigned(&decoder);
+  record->keep_last = decoder.rest().empty() ? 0 : decoder.Little<std::uint32_t>();
   return known && decoder.Finished() && state >= 1 &&
          state <= static_cast<std::uint8_t>(SlabState::kDropping) &&
          (layout == static_cast<std::uint8_t>(LayoutKind::kSkipstream) ||

@@ -114,6 +114,7 @@ struct SlabRecord {
   std::uint8_t timestamp_bytes = 8;
   std::int64_t created_at_us = 0;
   std::int64_t sealed_at_us = 0;  // 0 while current
+  std::uint32_t keep_last = 0;    // as in SlabInfo
 };
 std::string Encode(const SlabRecord& record);
 bool Decode(std::string_view bytes, SlabRecord* record);

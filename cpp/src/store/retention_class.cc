@@ -65,6 +65,10 @@ Limit Laxer(Limit a, Limit b) {
 
 }  // namespace
 
+bool HasOnlyKeepLast(const RetentionClass& limits) {
+  return limits.keep_last > 0 && limits.age_us == 0 && limits.bytes_max == 0;
+}
+
 bool AreSameClasses(std::vector<RetentionClass> a, std::vector<RetentionClass> b) {
   for (std::vector<RetentionClass>* classes : {&a, &b}) {
     if (!classes->empty() && IsImplicit(classes->back())) classes->pop_back();
@@ -142,16 +146,21 @@ Result<RetentionRules> RetentionRules::Restore(std::uint64_t version, std::uint3
 void RetentionRules::LimitRetired() {
   for (RetentionRule& rule : retired_) {
     RetentionClass limits;
-    bool is_first = true;
+    bool has_age = false;
     for (const RetentionRule& now : live_) {
       const bool is_last = &now == &live_.back();  // it takes topics that its filter does not match
       if (!is_last && !now.filter.Intersects(rule.filter)) continue;
-      limits.age_us = is_first ? now.limits.age_us : Laxer(limits.age_us, now.limits.age_us);
-      is_first = false;
+      const std::int64_t age_us = now.limits.age_us;
+      if (!HasOnlyKeepLast(now.limits)) {
+        limits.age_us = has_age ? Laxer(limits.age_us, age_us) : age_us;
+        has_age = true;
+      }
+      limits.keep_last = std::max(limits.keep_last, now.limits.keep_last);
       if (now.filter.Covers(rule.filter)) break;  // no topic goes on to later ones
     }
+    if (has_age && limits.age_us == 0) limits.keep_last = 0;  // all is kept
     limits.filter = rule.limits.filter;
-    limits.rotate_us = limits.age_us == 0 ? 0 : rule.limits.rotate_us;
+    limits.rotate_us = limits.age_us == 0 && limits.keep_last == 0 ? 0 : rule.limits.rotate_us;
     rule.limits = limits;
   }
 }

@@ -19,6 +19,9 @@ struct RetentionRule {
   Filter filter;
 };
 
+// Whether nothing but keep_last says what goes: all else is kept no longer than it is written to.
+bool HasOnlyKeepLast(const RetentionClass& limits);
+
 // Whether they mean the same, with the implicit last one or without.
 bool AreSameClasses(std::vector<RetentionClass> a, std::vector<RetentionClass> b);
 

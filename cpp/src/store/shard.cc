@@ -18,6 +18,8 @@ constexpr std::uint64_t kGarbageBytesMin = std::uint64_t{1} << 20;
 // Of all shards of a database.
 constexpr std::size_t kTopicCacheBytes = std::size_t{32} << 20;
 
+bool IsBefore(const SlabView& a, const SlabView& b) { return a.slab->id() < b.slab->id(); }
+
 }  // namespace
 
 rocks::FamilyUse FamilyUseOf(std::string_view name) {
@@ -158,10 +160,9 @@ Status Shard::SeedStructures(bool reserved, const Slab* previous, StructureEdit*
   return Status::Ok();
 }
 
-Result<std::shared_ptr<Slab>> Shard::CreateSlab(const SlabId& id, const Slab* previous,
-                                                std::int64_t now_us, FamiliesByName* families,
+Result<std::shared_ptr<Slab>> Shard::CreateSlab(const SlabId& id, const meta::SlabRecord& record,
+                                                const Slab* previous, FamiliesByName* families,
                                                 rocksdb::WriteBatch* batch) {
-  const meta::SlabRecord record = environment_->NewSlabRecord(id, now_us);
   StructureTrie trie(environment_->learning);
   StructureEdit edit(trie);
   TOPICDB_RETURN_IF_ERROR(SeedStructures(environment_->IsReserved(id), previous, &edit, batch));
@@ -215,11 +216,25 @@ std::vector<std::uint32_t> Shard::MissingClasses() const {
   return missing;
 }
 
+bool Shard::KeepsLast(std::uint32_t retention_class) const {
+  const RetentionRule* rule = rules_->Find(retention_class);
+  return rule != nullptr && rule->limits.keep_last > 0;
+}
+
 Status Shard::Adopt(std::shared_ptr<const RetentionRules> rules) {
   const MutexLock lock(commit_mutex_);
   TOPICDB_RETURN_IF_ERROR(CheckWritable());
   const auto before = std::exchange(rules_, std::move(rules));
-  const Status status = RotateClasses(MissingClasses(), SystemClockUs());
+  std::vector<std::uint32_t> classes = MissingClasses();
+  for (const std::uint32_t id : before->ids()) {
+    const SlabView* current = CurrentSlab(id);
+    // Until now there was no number left free behind it.
+    const bool is_to_end = KeepsLast(id) && before->Find(id)->limits.keep_last == 0 &&
+                           current->slab != nullptr &&
+                           current->slab->CountersForCommit().messages > 0;
+    if (is_to_end) classes.push_back(id);
+  }
+  const Status status = RotateClasses(classes, SystemClockUs());
   if (!status.ok()) rules_ = before;
   return status;
 }
@@ -244,7 +259,7 @@ Status Shard::RotateClasses(std::span<const std::uint32_t> classes, std::int64_t
     for (SlabView& view : slabs) {
       if (view.read_only || view.slab->id().retention_class != retention_class) continue;
       before.back() = view.slab.get();
-      ids.back().generation = view.slab->id().generation + 1;
+      ids.back().generation = view.slab->id().generation + (KeepsLast(retention_class) ? 2 : 1);
       view.read_only = true;
       view.sealed_at_us = now_us;
       meta::SlabRecord record = view.slab->record();
@@ -256,14 +271,14 @@ Status Shard::RotateClasses(std::span<const std::uint32_t> classes, std::int64_t
   }
   TOPICDB_ASSIGN_OR_RETURN(FamiliesByName families, CreateFamilies(ids));
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    TOPICDB_ASSIGN_OR_RETURN(auto slab, CreateSlab(ids[i], before[i], now_us, &families, &batch));
+    const meta::SlabRecord record = environment_->NewSlabRecord(ids[i], now_us);
+    TOPICDB_ASSIGN_OR_RETURN(auto slab, CreateSlab(ids[i], record, before[i], &families, &batch));
     slabs.push_back({std::move(slab), false, 0});
   }
   rocksdb::WriteOptions options;
   options.sync = true;
   TOPICDB_RETURN_IF_ERROR(Write(options, &batch));
-  std::sort(slabs.begin(), slabs.end(),
-            [](const SlabView& a, const SlabView& b) { return a.slab->id() < b.slab->id(); });
+  std::sort(slabs.begin(), slabs.end(), IsBefore);
   topics_.Clear();
   Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)), deletes_);
   environment_->sealer->Wake(this);
@@ -274,45 +289,59 @@ Status Shard::DropSlab(std::uint32_t retention_class, std::uint32_t generation) 
   const MutexLock lock(commit_mutex_);
   TOPICDB_RETURN_IF_ERROR(CheckWritable());
   const SlabId id{index_, retention_class, generation};
-  auto slabs = *slabs_;
-  const auto found = std::find_if(slabs.begin(), slabs.end(),
+  const auto found = std::find_if(slabs_->begin(), slabs_->end(),
                                   [&](const SlabView& view) { return view.slab->id() == id; });
   const std::string what = "generation " + std::to_string(generation) + " of class '" +
                            rules_->FilterOf(retention_class) + "' in " + Name();
-  if (found == slabs.end()) return NotFound("there is no " + what);
+  if (found == slabs_->end()) return NotFound("there is no " + what);
   if (!found->read_only) {
     return InvalidArgument(what + " is the current one: rotate first, then drop it");
   }
-  const std::shared_ptr<Slab> slab = found->slab;
-  slabs.erase(found);
+  rocksdb::WriteBatch batch;
+  return ReplaceSlabs({found->slab}, nullptr, &batch);
+}
 
-  meta::SlabRecord record = slab->record();
-  record.state = meta::SlabState::kDropping;
+Status Shard::ReplaceSlabs(const std::vector<std::shared_ptr<Slab>>& gone,
+                           std::shared_ptr<Slab> made, rocksdb::WriteBatch* batch) {
   // A commit of its own: transactions that began before it may have read what is gone now.
   if (state_.serial == state_.serial_limit) TOPICDB_RETURN_IF_ERROR(ReserveSerials());
   meta::CommitState after = state_;
   ++after.serial;
-  const std::string nodes = meta::NodePrefix(id);
-  rocksdb::WriteBatch batch;
-  rocksdb::Status status = batch.Put(meta::SlabKey(id), meta::Encode(record));
-  if (status.ok()) status = batch.Put(meta::CommitStateKey(), meta::Encode(after));
-  if (status.ok()) status = batch.Delete(meta::CountersKey(id));
-  if (status.ok()) {
-    status = batch.DeleteRange(default_family_->get(), nodes + std::string(4, '\0'),
-                               nodes + std::string(5, '\xff'));
+  auto slabs = *slabs_;
+  std::vector<rocksdb::ColumnFamilyHandle*> families;
+  rocksdb::Status status = batch->Put(meta::CommitStateKey(), meta::Encode(after));
+  for (const std::shared_ptr<Slab>& slab : gone) {
+    std::erase_if(slabs, [&](const SlabView& view) { return view.slab == slab; });
+    for (rocksdb::ColumnFamilyHandle* family : slab->all_families()) families.push_back(family);
+    meta::SlabRecord record = slab->record();
+    record.state = meta::SlabState::kDropping;
+    const std::string nodes = meta::NodePrefix(slab->id());
+    if (status.ok()) status = batch->Put(meta::SlabKey(slab->id()), meta::Encode(record));
+    if (status.ok()) status = batch->Delete(meta::CountersKey(slab->id()));
+    if (status.ok()) {
+      status = batch->DeleteRange(default_family_->get(), nodes + std::string(4, '\0'),
+                                  nodes + std::string(5, '\xff'));
+    }
   }
-  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "dropping " + what));
+  const std::string what = "dropping generations of " + Name();
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, what));
+  if (made != nullptr) {
+    const std::int64_t sealed_at_us = made->record().sealed_at_us;
+    slabs.push_back({std::move(made), true, sealed_at_us});
+    std::sort(slabs.begin(), slabs.end(), IsBefore);
+  }
   rocksdb::WriteOptions options;
   options.sync = true;
-  TOPICDB_RETURN_IF_ERROR(Write(options, &batch));
+  TOPICDB_RETURN_IF_ERROR(Write(options, batch));
   state_ = after;
   Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)), deletes_);
   memory_.Clear(state_.serial);
 
-  TOPICDB_RETURN_IF_ERROR(
-      rocks::FromRocks(db_->DropColumnFamilies(slab->all_families()), "dropping " + what));
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(db_->DropColumnFamilies(families), what));
   rocksdb::WriteBatch last;
-  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(last.Delete(meta::SlabKey(id)), "dropping " + what));
+  for (const std::shared_ptr<Slab>& slab : gone) {
+    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(last.Delete(meta::SlabKey(slab->id())), what));
+  }
   disk_measured_at_us_ = 0;
   return Write(rocksdb::WriteOptions(), &last);
 }
@@ -321,7 +350,7 @@ Status Shard::Flush() {
   if (environment_->read_only) return Status::Ok();
   const MutexLock lock(commit_mutex_);
   TOPICDB_RETURN_IF_ERROR(FlushFamilies(*slabs_, /*wait=*/true));
-  has_unlogged_ = false;
+  unlogged_serial_ = 0;
   return DropRemoved(*slabs_);
 }
 

@@ -34,6 +34,7 @@
 namespace topicdb {
 
 class CommitBuilder;
+struct KeepLastMerge;
 
 // What is in a column family of this name.
 rocks::FamilyUse FamilyUseOf(std::string_view name);
@@ -196,6 +197,12 @@ class Shard : private CommitSink, public Sealable {
       TOPICDB_EXCLUDES(commit_mutex_);
   Status DropSlab(std::uint32_t retention_class, std::uint32_t generation)
       TOPICDB_EXCLUDES(commit_mutex_);
+  // Makes `to` of the last messages of each topic in `from`, read-only slabs that go with it; none
+  // if there are no messages. Returns how many it has. One at a time. kConflict: too much was
+  // deleted meanwhile, try again. kCorruption, and nothing is changed, if a message cannot be read.
+  // kNotFound, kInterrupted.
+  Result<std::uint64_t> MergeLast(const KeepLastMerge& merge, const InterruptCheck& interrupted)
+      TOPICDB_EXCLUDES(commit_mutex_);
   Status Flush();
   // What is in memory goes to files, while others commit.
   Status FlushMemory() { return FlushFamilies(view()->slabs(), /*wait=*/true); }
@@ -271,10 +278,32 @@ class Shard : private CommitSink, public Sealable {
       TOPICDB_REQUIRES(commit_mutex_);
   // Takes its families, and adds its records to `batch`. Structures that vary are taken over from
   // `previous` if there is one.
-  Result<std::shared_ptr<Slab>> CreateSlab(const SlabId& id, const Slab* previous,
-                                           std::int64_t now_us, FamiliesByName* families,
+  Result<std::shared_ptr<Slab>> CreateSlab(const SlabId& id, const meta::SlabRecord& record,
+                                           const Slab* previous, FamiliesByName* families,
                                            rocksdb::WriteBatch* batch)
       TOPICDB_REQUIRES(commit_mutex_);
+  // A commit that takes slabs away; `made`, if it is not null, is there from then on, and `batch`
+  // has its records.
+  Status ReplaceSlabs(const std::vector<std::shared_ptr<Slab>>& gone, std::shared_ptr<Slab> made,
+                      rocksdb::WriteBatch* batch) TOPICDB_REQUIRES(commit_mutex_);
+  // What the steps of MergeLast have in common.
+  struct Merge {
+    std::shared_ptr<const ShardView> moment;
+    std::vector<std::shared_ptr<Slab>> from;
+    meta::SlabRecord record;     // of the new slab
+    std::shared_ptr<Slab> made;  // null: there is nothing to be kept
+    rocksdb::WriteBatch batch;   // what makes it seen
+  };
+  Result<Merge> BeginMerge(const KeepLastMerge& wanted) TOPICDB_EXCLUDES(commit_mutex_);
+  Status FillMerge(const KeepLastMerge& wanted, const InterruptCheck& interrupted, Merge* merge)
+      TOPICDB_EXCLUDES(commit_mutex_);
+  // Carries out what was deleted since it began, and has the new slab take the place of the others.
+  Status InstallMerge(Merge* merge) TOPICDB_REQUIRES(commit_mutex_);
+  void NoteDeletes(const ShardCommit& commit) TOPICDB_REQUIRES(commit_mutex_);
+  // The slab of a merge, with nothing in it and unknown to readers.
+  Status PrepareMerge(const KeepLastMerge& wanted, Merge* merge) TOPICDB_EXCLUDES(commit_mutex_);
+  // Its generations leave a number free behind them, for what is kept of them.
+  bool KeepsLast(std::uint32_t retention_class) const TOPICDB_REQUIRES(commit_mutex_);
   Status RotateClasses(std::span<const std::uint32_t> classes, std::int64_t now_us)
       TOPICDB_REQUIRES(commit_mutex_);
   // Classes of rules_ that have no slab at all.
@@ -315,10 +344,13 @@ class Shard : private CommitSink, public Sealable {
   DeleteRecords deletes_ TOPICDB_GUARDED_BY(commit_mutex_) =
       std::make_shared<const std::vector<meta::DeleteRecord>>();
   SharedJobs jobs_ TOPICDB_GUARDED_BY(commit_mutex_) = std::make_shared<const meta::JobRecords>();
+  // That were committed since a merge began; absent: there is none.
+  std::optional<std::vector<meta::DeleteRecord>> merge_deletes_ TOPICDB_GUARDED_BY(commit_mutex_);
   std::uint64_t deletes_version_ TOPICDB_GUARDED_BY(commit_mutex_) = 0;
   std::vector<SlabView> current_ TOPICDB_GUARDED_BY(commit_mutex_);  // by class
   Status sealing_status_ TOPICDB_GUARDED_BY(commit_mutex_);          // of its last step
-  bool has_unlogged_ TOPICDB_GUARDED_BY(commit_mutex_) = false;      // commits that only memory has
+  // The last commit that only memory has; 0: there is none.
+  std::uint64_t unlogged_serial_ TOPICDB_GUARDED_BY(commit_mutex_) = 0;
   TopicCache topics_ TOPICDB_GUARDED_BY(commit_mutex_);
   ConflictMemory memory_ TOPICDB_GUARDED_BY(commit_mutex_);
   std::chrono::steady_clock::time_point memory_aged_at_ TOPICDB_GUARDED_BY(commit_mutex_);

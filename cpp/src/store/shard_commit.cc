@@ -118,11 +118,12 @@ void Shard::WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> com
     return;
   }
   builder->Apply();
-  has_unlogged_ = has_unlogged_ || !logged;
   for (const ShardCommit* commit : commits) {
     if (commit->deleted > 0 || commit->hides) ++deletes_version_;
+    if (merge_deletes_.has_value()) NoteDeletes(*commit);
   }
   state_ = builder->state();
+  if (!logged) unlogged_serial_ = state_.serial;
   disk_written_bytes_ += builder->batch()->GetDataSize();
   DeleteRecords deletes = deletes_;
   if (!builder->deletes().empty()) {

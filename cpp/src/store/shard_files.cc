@@ -10,9 +10,9 @@ namespace topicdb {
 
 Result<ShardFiles> Shard::FilesNow() TOPICDB_NO_THREAD_SAFETY_ANALYSIS {
   TOPICDB_RETURN_IF_ERROR(CheckWritable());
-  if (has_unlogged_) {  // the log does not have all
+  if (unlogged_serial_ > 0) {  // the log does not have all
     TOPICDB_RETURN_IF_ERROR(FlushFamilies(*slabs_, /*wait=*/true));
-    has_unlogged_ = false;
+    unlogged_serial_ = 0;
   }
   ShardFiles files;
   files.serial = state_.serial;

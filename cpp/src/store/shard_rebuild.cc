@@ -13,116 +13,16 @@
 #include "rocks/rocks_compat.h"
 #include "rocks/salvage.h"
 #include "store/shard_records.h"
-#include "store/slab.h"
+#include "store/slab_write.h"
 
 namespace topicdb {
 
 namespace {
 
-// What is written at a time.
-constexpr std::size_t kBatchRowsMax = 16'384;
-constexpr std::size_t kBatchBytesMax = std::size_t{4} << 20;
+// Between two looks at whether to go on.
+constexpr std::uint64_t kStepRows = 16'384;
 // Serials of commits that nothing tells of any more may have been this many.
 constexpr std::uint64_t kSerialMargin = 1'000'000;
-
-// Writes the messages of one slab. Not thread-safe.
-class SlabRebuild {
- public:
-  SlabRebuild(rocksdb::DB* db, rocks::LogChain* log, const SealLimits& limits, Slab* slab)
-      : db_(db), log_(log), limits_(limits), slab_(slab), counters_(slab->CountersForCommit()) {}
-
-  Status Take(const SalvagedRow& row) {
-    if (batch_ == nullptr) Begin();
-    PlacedMessage placed{batch_->edit.Resolve(row.topic, &varying_),
-                         row.topic,
-                         {},
-                         row.timestamp,
-                         row.serial,
-                         row.index,
-                         row.value};
-    if (slab_->layout().needs_words()) placed.varying = varying_;
-    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(batch_->writer->Add(placed), "writing a message"));
-    Count(row);
-    ++batch_->rows;
-    batch_->bytes += row.topic.size() + row.value.size();
-    const bool is_full = batch_->rows >= kBatchRowsMax || batch_->bytes >= kBatchBytesMax;
-    return is_full ? Write() : Status::Ok();
-  }
-
-  // Everything sealed: as tightly as can be if nothing is added any more.
-  Status Finish(bool read_only) {
-    TOPICDB_RETURN_IF_ERROR(Write());
-    if (!slab_->layout().seals()) return Status::Ok();
-    return Seal(read_only ? SealScope::kClosed : SealScope::kFresh);
-  }
-  std::uint64_t serial_max() const { return serial_max_; }
-
- private:
-  struct Batch {
-    explicit Batch(const Slab& slab)
-        : edit(slab.TrieForCommit()),
-          writer(slab.layout().NewWriter(slab.families(), slab.layout_state(),
-                                         {kBatchRowsMax, kBatchBytesMax}, &records)) {}
-    rocksdb::WriteBatch records;
-    StructureEdit edit;
-    std::unique_ptr<SlabWriter> writer;
-    std::size_t rows = 0;
-    std::size_t bytes = 0;
-  };
-
-  void Begin() { batch_ = std::make_unique<Batch>(*slab_); }
-
-  void Count(const SalvagedRow& row) {
-    counters_.Count(1, row.timestamp, row.timestamp, row.topic.size() + row.value.size());
-    serial_max_ = std::max(serial_max_, row.serial);
-  }
-
-  Status Write() {
-    if (batch_ == nullptr) return Status::Ok();
-    rocksdb::Status status = batch_->writer->Finish();
-    for (const NodeRecord& node : batch_->edit.nodes()) {
-      if (!status.ok()) break;
-      status = batch_->records.Put(meta::NodeKey(slab_->id(), node.id), meta::Encode(node));
-    }
-    if (status.ok()) {
-      status = batch_->records.Put(meta::CountersKey(slab_->id()), meta::Encode(counters_));
-    }
-    rocksdb::WriteOptions options;
-    options.disableWAL = true;  // it is flushed before anybody hears of it
-    if (status.ok()) status = db_->Write(options, &batch_->records);
-    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "writing messages"));
-    batch_->writer->Apply();
-    slab_->ApplyCommit(batch_->edit, counters_);
-    batch_.reset();
-    const bool is_due =
-        slab_->layout().seals() && slab_->layout_state()->fresh_bytes >= limits_.fresh_bytes_max;
-    return is_due ? Seal(SealScope::kDue) : Status::Ok();
-  }
-
-  Status Seal(SealScope scope) {
-    const RocksSource source{db_, nullptr, slab_->families(), log_};
-    while (true) {
-      const auto sealing = slab_->layout().NewSealing(source, slab_->layout_state(), limits_);
-      TOPICDB_ASSIGN_OR_RETURN(const bool gathered, sealing->Gather(scope));
-      if (!gathered) return Status::Ok();
-      TOPICDB_RETURN_IF_ERROR(sealing->WriteData());
-      rocksdb::WriteBatch batch;
-      TOPICDB_RETURN_IF_ERROR(sealing->Install(source, &batch));
-      TOPICDB_RETURN_IF_ERROR(
-          rocks::FromRocks(log_->Write(db_, rocksdb::WriteOptions(), &batch), "sealing messages"));
-      sealing->Apply();
-    }
-  }
-
-  rocksdb::DB* const db_;
-  rocks::LogChain* const log_;
-  const SealLimits limits_;
-  Slab* const slab_;
-  meta::SlabCounters counters_;
-  std::uint64_t serial_max_ = 0;
-  std::unique_ptr<Batch> batch_;
-  std::vector<std::string_view> varying_;
-};
 
 class ShardRebuild {
  public:
@@ -282,16 +182,16 @@ class ShardRebuild {
     const auto found = records_.slabs.find(id);
     if (found == records_.slabs.end()) return Status::Ok();  // a new one
     const SalvagedSlab& salvaged = found->second;
-    SlabRebuild rebuild(db_.get(), &log_, environment_.seal_limits, slab.get());
+    SlabWrite rebuild(db_.get(), &log_, environment_.seal_limits, slab.get());
     SlabSalvage call;
     call.is_incomplete = incomplete_.contains(id);
     call.structure_of = [&](std::uint32_t stream) { return salvaged.StructureOf(stream); };
     call.report = [&](Finding finding) { Report(id, salvaged, std::move(finding)); };
     call.take = [&](const SalvagedRow& row) {
       ++report_.messages;
-      if (report_.messages % kBatchRowsMax == 0) {
+      if (report_.messages % kStepRows == 0) {
         if (interrupted_ && interrupted_()) return Interrupted();
-        if (advance_) advance_(kBatchRowsMax);
+        if (advance_) advance_(kStepRows);
       }
       return rebuild.Take(row);
     };
@@ -300,9 +200,19 @@ class ShardRebuild {
                                 names.size() > 1 ? salvage_->families().at(names.back()) : nullptr};
     TOPICDB_RETURN_IF_ERROR(slab->layout().Salvage({salvage_->db(), nullptr, families}, call));
     TOPICDB_RETURN_IF_ERROR(rebuild.Finish(record.state == meta::SlabState::kReadOnly));
+    TOPICDB_RETURN_IF_ERROR(WriteRecords(rebuild));
     serial_max_ = std::max(serial_max_, rebuild.serial_max());
     CompareCounters(*slab, salvaged);
     return Status::Ok();
+  }
+
+  Status WriteRecords(const SlabWrite& rebuild) {
+    rocksdb::WriteBatch batch;
+    rocksdb::Status status = rebuild.PutRecords(&batch);
+    rocksdb::WriteOptions options;
+    options.disableWAL = true;  // it is flushed before anybody hears of it
+    if (status.ok()) status = db_->Write(options, &batch);
+    return rocks::FromRocks(status, "writing the records of a generation");
   }
 
   void Report(const SlabId& id, const SalvagedSlab& salvaged, Finding finding) {

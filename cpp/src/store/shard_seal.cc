@@ -124,25 +124,25 @@ void Shard::FlushSealed() {
   FlushFamilies(*slabs, /*wait=*/false).IgnoreError();
 }
 
+// Several threads may be here: each returns when all that was there before it came is in files.
 Status Shard::FlushUnlogged() {
-  SlabViews slabs;
-  Status status;
-  {
-    const MutexLock lock(commit_mutex_);
-    if (!has_unlogged_) return Status::Ok();
-    has_unlogged_ = false;
-    slabs = slabs_;
-  }
   while (true) {
-    status = FlushFamilies(*slabs, /*wait=*/true);
-    if (status.ok()) return status;
+    SlabViews slabs;
+    std::uint64_t serial = 0;
+    {
+      const MutexLock lock(commit_mutex_);
+      if (unlogged_serial_ == 0) return Status::Ok();
+      serial = unlogged_serial_;
+      slabs = slabs_;
+    }
+    const Status status = FlushFamilies(*slabs, /*wait=*/true);
     const MutexLock lock(commit_mutex_);
-    if (slabs_ == slabs) break;
-    slabs = slabs_;  // one that was dropped meanwhile cannot be flushed
+    if (status.ok()) {
+      if (unlogged_serial_ == serial) unlogged_serial_ = 0;
+      return status;
+    }
+    if (slabs_ == slabs) return status;  // else one that was dropped meanwhile cannot be flushed
   }
-  const MutexLock lock(commit_mutex_);
-  has_unlogged_ = true;
-  return status;
 }
 
 }  // namespace topicdb

@@ -28,6 +28,7 @@ from topicdb.times import duration_us, is_duration
 
 _KEEP = "keep"
 _ROTATE = "rotate:"
+_KEEP_LAST = "last:"
 
 
 class Grouping(str, Enum):
@@ -44,7 +45,8 @@ def retention(
         list[str] | None,
         typer.Option(
             metavar="FILTER=LIMITS",
-            help="A class: 'alarm/#=365d', 'debug/#=1h,10GiB,rotate:10m' or 'state/#=keep'. Repeat "
+            help="A class: 'alarm/#=365d', 'debug/#=1h,10GiB,rotate:10m', 'status/#=1d,last:5' or "
+            "'state/#=keep'. Repeat "
             "it for each, in the order they are tried: these replace all.",
         ),
     ] = None,
@@ -210,13 +212,15 @@ def _classes(texts: list[str]) -> dict[str, Retention]:
 
 
 def _limits(text: str, what: str) -> Retention:
-    """``1h,10GiB,rotate:10m``, in any order, each at most once; or ``keep``."""
+    """``1h,10GiB,rotate:10m,last:5``, in any order, each at most once; or ``keep``."""
     given: dict[str, Any] = {}
     for part in [] if text == _KEEP else text.split(","):
         name: str
         value: str | int
         if part.startswith(_ROTATE):
             name, value = "rotate", part.removeprefix(_ROTATE)
+        elif part.startswith(_KEEP_LAST):
+            name, value = "keep_last", _count(part.removeprefix(_KEEP_LAST), what)
         elif is_duration(part):
             name, value = "age", part
         else:
@@ -225,6 +229,12 @@ def _limits(text: str, what: str) -> Retention:
             raise UserError(f"{what}: {name} is given twice in {text!r}")
         given[name] = value
     return Retention(**given)
+
+
+def _count(text: str, what: str) -> int:
+    if not text.isdecimal():
+        raise UserError(f"{what}: {_KEEP_LAST} needs a number of messages, got {text!r}")
+    return int(text)
 
 
 def _age_us(age: str | timedelta | None) -> int | None:
@@ -237,14 +247,18 @@ def _retention_json(filter: str, one: Retention) -> dict[str, Any]:
         "age_us": _age_us(one.age),
         "bytes": one.bytes,
         "rotate_us": _age_us(one.rotate),
+        "keep_last": one.keep_last,
     }
 
 
 def _retention_table(classes: Mapping[str, Retention]) -> Table:
-    rows = table("class", "age>", "bytes>", "rotates after>")
+    rows = table("class", "age>", "bytes>", "keep last>", "rotates after>")
     for name, one in classes.items():
         size = "-" if one.bytes is None else f"{one.bytes:,}"
-        rows.add_row(printable(name), age_text(_age_us(one.age)), size, _rotation_text(one))
+        last = "-" if one.keep_last is None else f"{one.keep_last:,}"
+        has_only_last = one.keep_last and one.age is None and one.bytes is None
+        age = "-" if has_only_last else age_text(_age_us(one.age))
+        rows.add_row(printable(name), age, size, last, _rotation_text(one))
     return rows
 
 
@@ -252,6 +266,8 @@ def _rotation_text(one: Retention) -> str:
     age_us = _age_us(one.age)
     if one.rotate is None and age_us is not None:
         return age_text(max(age_us // planning.ROTATIONS, 1))
+    if one.rotate is None and one.keep_last is not None and one.bytes is None:
+        return age_text(planning.KEEP_LAST_ROTATE_US)
     return "-" if one.rotate is None else age_text(_age_us(one.rotate))
 
 

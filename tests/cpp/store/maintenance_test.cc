@@ -115,5 +115,101 @@ TEST(Maintenance, NothingIsDroppedForWhatGoesByItself) {
   EXPECT_EQ(Chosen(rules, {sealed, current}).size(), 1U);
 }
 
+SlabUsage Kept(std::uint32_t generation, std::int64_t sealed_at_us, std::uint64_t disk_bytes) {
+  SlabUsage usage = Sealed(0, generation, sealed_at_us, disk_bytes);
+  usage.slab.keep_last = 1;
+  return usage;
+}
+
+TEST(Maintenance, WhatKeepLastHasKeptDoesNotGoByAgeOrBytes) {
+  const RetentionRules aged = RetentionRules::Make({{"a", 100, 0, 0, 1}}).value();
+  EXPECT_EQ(Chosen(aged, {Kept(1, 1, 1), Sealed(0, 2, kNow - 100, 1), Sealed(0, 4, kNow, 1)}),
+            (std::vector{std::pair(2U, SlabDropReason::kAge)}));
+  const RetentionRules sized = RetentionRules::Make({{"a", 0, 100, 0, 1}}).value();
+  EXPECT_EQ(
+      Chosen(sized, {Kept(1, 1, 90), Sealed(0, 2, 2, 20), Sealed(0, 4, 3, 20)}),
+      (std::vector{std::pair(2U, SlabDropReason::kBytes), std::pair(4U, SlabDropReason::kBytes)}));
+  const RetentionRules no_more = RetentionRules::Make({{"a", 100}}).value();
+  EXPECT_EQ(Chosen(no_more, {Kept(1, 1, 1)}), (std::vector{std::pair(1U, SlabDropReason::kAge)}));
+}
+
+TEST(Maintenance, WithoutAnotherLimitAllElseGoesOnceItIsNotWrittenTo) {
+  const RetentionRules rules = RetentionRules::Make({{"a", 0, 0, 0, 1}}).value();
+  SlabUsage current = Current(kNow, 1, 1);
+  current.slab.id.generation = 4;
+  EXPECT_EQ(Chosen(rules, {Kept(1, 1, 1), Sealed(0, 2, kNow, 1), current}),
+            (std::vector{std::pair(2U, SlabDropReason::kKeepLast)}));
+  EXPECT_EQ(RotationPeriodUs(rules.live().front().limits), kKeepLastRotateUs);
+}
+
+TEST(Maintenance, TheQuotaTakesWhatIsKeptAtLast) {
+  const RetentionRules rules = RetentionRules::Make({{"a", 0, 0, 0, 1}, {"b"}}).value();
+  EXPECT_EQ(Chosen(rules, {Kept(1, 1, 50), Sealed(1, 2, 9, 50)}, {60, 0.9}),
+            (std::vector{std::pair(2U, SlabDropReason::kQuota)}));
+  EXPECT_EQ(
+      Chosen(rules, {Kept(1, 1, 50), Sealed(1, 2, 9, 50)}, {40, 0.9}),
+      (std::vector{std::pair(2U, SlabDropReason::kQuota), std::pair(1U, SlabDropReason::kQuota)}));
+}
+
+// Of generations, all of which are to go unless they are kept, as (from, to).
+std::vector<std::pair<std::vector<std::uint32_t>, std::uint32_t>> Merges(
+    const RetentionRules& rules, std::vector<SlabUsage> slabs, const SlabUsage& current,
+    std::vector<std::uint32_t>* gone) {
+  std::vector<DroppedSlab> dropped;
+  for (const SlabUsage& usage : slabs) {
+    if (usage.slab.keep_last == 0) dropped.push_back({usage, SlabDropReason::kAge});
+  }
+  slabs.push_back(current);
+  std::vector<std::pair<std::vector<std::uint32_t>, std::uint32_t>> merges;
+  for (const KeepLastMerge& merge : PlanMerges(rules, slabs, &dropped)) {
+    EXPECT_EQ(merge.keep_last, 3U);
+    auto& [from, to] = merges.emplace_back();
+    for (const SlabId& id : merge.from) from.push_back(id.generation);
+    to = merge.to.generation;
+  }
+  gone->clear();
+  for (const DroppedSlab& item : dropped) gone->push_back(item.usage.slab.id.generation);
+  return merges;
+}
+
+TEST(Maintenance, MergedSlabsGoToANumberBehindThem) {
+  const RetentionRules rules = RetentionRules::Make({{"a", 1, 0, 0, 3}}).value();
+  SlabUsage current = Current(0, 0, 1);
+  current.slab.id.generation = 6;
+  using Numbers = std::vector<std::uint32_t>;
+  using Expected = std::vector<std::pair<Numbers, std::uint32_t>>;
+  Numbers gone;
+  EXPECT_EQ(Merges(rules, {Sealed(0, 2, 1, 1), Sealed(0, 4, 2, 1)}, current, &gone),
+            (Expected{{{2, 4}, 5}}));
+  EXPECT_EQ(gone, (Numbers{2, 4}));
+  EXPECT_EQ(Merges(rules, {Kept(3, 1, 1), Sealed(0, 4, 2, 1)}, current, &gone),
+            (Expected{{{3, 4}, 5}}));
+  EXPECT_EQ(gone, (Numbers{4}));
+  EXPECT_TRUE(Merges(rules, {Kept(3, 1, 1)}, current, &gone).empty());
+  // There is no number between 5 and 6: that one waits.
+  EXPECT_EQ(
+      Merges(rules, {Sealed(0, 1, 1, 1), Sealed(0, 3, 2, 1), Sealed(0, 5, 3, 1)}, current, &gone),
+      (Expected{{{1, 3}, 4}}));
+  EXPECT_EQ(gone, (Numbers{1, 3}));
+  EXPECT_TRUE(Merges(rules, {Sealed(0, 5, 3, 1)}, current, &gone).empty());
+  EXPECT_TRUE(gone.empty());
+  // Of a class that keeps none, all go.
+  EXPECT_TRUE(Merges(rules, {Sealed(1, 2, 1, 1)}, current, &gone).empty());
+  EXPECT_EQ(gone, (Numbers{2}));
+}
+
+TEST(Maintenance, WhatIsMergedIsNotDroppedForTheQuotaToo) {
+  const RetentionRules rules = RetentionRules::Make({{"a", 1, 0, 0, 3}}).value();
+  const std::vector<SlabUsage> slabs{Kept(1, 1, 1), Sealed(0, 2, 2, 1)};
+  std::vector<DroppedSlab> dropped{{slabs[1], SlabDropReason::kAge},
+                                   {slabs[0], SlabDropReason::kQuota}};
+  EXPECT_EQ(PlanMerges(rules, slabs, &dropped).size(), 1U);
+  ASSERT_EQ(dropped.size(), 1U);
+  EXPECT_EQ(dropped.front().reason, SlabDropReason::kAge);
+  dropped = {{slabs[0], SlabDropReason::kQuota}};
+  EXPECT_TRUE(PlanMerges(rules, slabs, &dropped).empty());
+  EXPECT_EQ(dropped.size(), 1U);
+}
+
 }  // namespace
 }  // namespace topicdb

@@ -65,13 +65,19 @@ TEST(Meta, CommitStateRoundTrips) {
 TEST(Meta, SlabRecordsRoundTripAndUnknownKindsAreRefused) {
   const SlabRecord record{SlabState::kReadOnly, LayoutKind::kSkipstream, 0, 5, 6};
   const std::string bytes = Encode(record);
+  SlabRecord kept = record;
+  kept.keep_last = 70'000;
   SlabRecord decoded;
+  ASSERT_TRUE(Decode(Encode(kept), &decoded));
+  EXPECT_EQ(decoded.keep_last, 70'000U);
+  EXPECT_FALSE(Decode(Encode(kept).substr(0, bytes.size() + 3), &decoded));
   ASSERT_TRUE(Decode(bytes, &decoded));
   EXPECT_EQ(decoded.state, record.state);
   EXPECT_EQ(decoded.layout, record.layout);
   EXPECT_EQ(decoded.timestamp_bytes, record.timestamp_bytes);
   EXPECT_EQ(decoded.created_at_us, record.created_at_us);
   EXPECT_EQ(decoded.sealed_at_us, record.sealed_at_us);
+  EXPECT_EQ(decoded.keep_last, 0U);
   ExpectOnlyWholeRecords<SlabRecord>(bytes);
   for (std::size_t field = 1; field <= 2; ++field) {  // state, layout
     for (const char unknown : {'\0', '\x7f'}) {

@@ -8,6 +8,16 @@
 namespace topicdb {
 namespace {
 
+std::string ToHex(std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string hex;
+  for (const char byte : bytes) {
+    hex += kDigits[static_cast<unsigned char>(byte) >> 4];
+    hex += kDigits[static_cast<unsigned char>(byte) & 15];
+  }
+  return hex;
+}
+
 TEST(RetentionRules, TheFirstMatchDecides) {
   const RetentionRules rules =
       RetentionRules::Make({{"alarm/#", 1}, {"+/debug", 2}, {"$SYS/#", 3}}).value();
@@ -84,6 +94,11 @@ TEST(RetentionRules, ARetiredClassIsKeptAsLongAsAnyThatHasItsTopicsNow) {
   EXPECT_EQ(retired({{"+/#", 7}, {"#", 30}}), (RetentionClass{"a/#", 7, 0, 1}));
   EXPECT_EQ(retired({{"a/x", 7}}), (RetentionClass{"a/#", 0, 0, 0}));  // "#" keeps
   EXPECT_EQ(retired({}), (RetentionClass{"a/#", 0, 0, 0}));
+  // Its messages may be of any of these: each is kept as long as any of them says.
+  EXPECT_EQ(retired({{"a/x", 7, 0, 0, 2}, {"#", 0, 0, 0, 5}}), (RetentionClass{"a/#", 7, 0, 1, 5}));
+  EXPECT_EQ(retired({{"#", 0, 0, 0, 5}}), (RetentionClass{"a/#", 0, 0, 1, 5}));
+  EXPECT_EQ(retired({{"a/x", 0, 0, 0, 2}}), (RetentionClass{"a/#", 0, 0, 0, 0}));
+  EXPECT_EQ(retired({{"#", 0, 90, 0, 5}}), (RetentionClass{"a/#", 0, 0, 0, 0}));
 }
 
 TEST(RetentionFile, WhatIsStoredComesBack) {
@@ -107,15 +122,21 @@ TEST(RetentionFile, GoldenBytes) {
                                    .value()
                                    .With({{"b/#", 5, 6, 7}, {"é", 8}})
                                    .value();
-  std::string hex;
-  for (const char byte : EncodeRetention(rules)) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    hex += kDigits[static_cast<unsigned char>(byte) >> 4];
-    hex += kDigits[static_cast<unsigned char>(byte) & 15];
-  }
-  EXPECT_EQ(hex,
+  EXPECT_EQ(ToHex(EncodeRetention(rules)),
             "5444425245544e0a010103030105060703622f230408000002c3a90200000001230100000000"
             "03612f23f2a57e3a");
+}
+
+// The second version, which only rules with keep_last need.
+TEST(RetentionFile, GoldenBytesWithKeepLast) {
+  const RetentionRules rules =
+      RetentionRules::Make({{"a/#", 1, 2, 3, 300}}).value().With({{"b/#", 5, 6, 7, 1}}).value();
+  const std::string bytes = EncodeRetention(rules);
+  EXPECT_EQ(ToHex(bytes),
+            "5444425245544e0a02010202030506070103622f230100000000012301000000000003612f2352976968");
+  const RetentionRules again = DecodeRetention(bytes, "retention").value();
+  EXPECT_EQ(again.classes(), rules.classes());
+  EXPECT_EQ(EncodeRetention(again), bytes);
 }
 
 TEST(RetentionFile, DamageIsNoticed) {
@@ -133,7 +154,7 @@ TEST(RetentionFile, DamageIsNoticed) {
 TEST(RetentionFile, ANewerFormatIsNamed) {
   std::string bytes = EncodeRetention(RetentionRules::Make({}).value());
   bytes.resize(bytes.size() - 4);
-  bytes[8] = 2;
+  bytes[8] = 3;
   EXPECT_EQ(DecodeRetention(CloseRecord(bytes), "r").status().code(), Code::kSchema);
 }
 

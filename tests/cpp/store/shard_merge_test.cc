@@ -1,0 +1,141 @@
+// What keep_last keeps while others write, delete and read; run under TSan, too.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "test_directory.h"
+#include "topicdb/database.h"
+
+namespace topicdb {
+namespace {
+
+class MergeLast : public testing::TestWithParam<LayoutKind> {
+ protected:
+  std::unique_ptr<Database> Open(std::uint32_t keep_last) {
+    OpenOptions options;
+    options.schema.layout = GetParam();
+    options.schema.retention = {{"#", 0, 0, 1, keep_last}};
+    options.maintenance_interval = std::chrono::microseconds(0);
+    auto database = Database::Open(directory_ / "db", options);
+    EXPECT_TRUE(database.ok()) << database.status().message();
+    return std::move(database).value();
+  }
+
+  static Result<Receipt> Append(Database& database, const std::vector<MessageView>& messages) {
+    return database.Append(messages);
+  }
+
+  static std::multimap<std::string, std::int64_t> Times(const Database& database) {
+    std::multimap<std::string, std::int64_t> times;
+    auto scan = database.NewScan(Filter::Parse("#").value(), {{}, false, std::nullopt});
+    EXPECT_TRUE(scan.ok());
+    while (true) {
+      auto batch = scan.value()->Next({1'000, 1 << 20});
+      EXPECT_TRUE(batch.ok()) << batch.status().message();
+      if (!batch.ok() || *batch == nullptr) return times;
+      for (std::size_t row = 0; row < (*batch)->size(); ++row) {
+        times.emplace((*batch)->topic(row), (*batch)->timestamp(row));
+      }
+    }
+  }
+
+  // Each time a day later.
+  Result<Maintenance> Maintain(Database& database) {
+    now_us_ += std::int64_t{86'400} * 1'000'000;
+    return database.Maintain(now_us_);
+  }
+
+  const TestDirectory directory_;
+  std::int64_t now_us_ = std::int64_t{4'000'000'000} * 1'000'000;
+};
+
+TEST_P(MergeLast, OfEachTopicTheLastAreKept) {
+  auto database = Open(2);
+  for (std::int64_t round = 1; round <= 4; ++round) {
+    ASSERT_TRUE(Append(*database, {{"a", round * 10, "x"}, {"a", round * 10 + 1, "y"}}).ok());
+    if (round == 1) {
+      ASSERT_TRUE(Append(*database, {{"b", 5, "z"}}).ok());
+    }
+    const auto done = Maintain(*database);
+    ASSERT_TRUE(done.ok()) << done.status().message();
+    EXPECT_EQ(done->rotated, 1U);
+    EXPECT_EQ(done->dropped.size(), 1U);
+    EXPECT_EQ(done->kept, 3U);
+    EXPECT_EQ(Times(*database), (std::multimap<std::string, std::int64_t>{
+                                    {"a", round * 10}, {"a", round * 10 + 1}, {"b", 5}}));
+  }
+  EXPECT_EQ(Maintain(*database)->dropped.size(), 0U);  // nothing is new
+  database.reset();
+  EXPECT_EQ(Times(*Open(2)).size(), 3U);
+}
+
+TEST_P(MergeLast, WhatIsDeletedMeanwhileDoesNotComeBack) {
+  const auto database = Open(1);
+  constexpr int kTopics = 40;
+  std::atomic<bool> done = false;
+  std::atomic<std::uint64_t> merged = 0;
+  std::thread janitor([&] {
+    while (!done) {
+      const auto maintained = Maintain(*database);
+      EXPECT_TRUE(maintained.ok()) << maintained.status().message();
+      if (maintained.ok()) merged += maintained->dropped.size();
+    }
+  });
+  std::thread reader([&] {
+    while (!done) Times(*database);
+  });
+  // Each topic in turn gets a message, and loses all of them.
+  std::set<std::string> left;
+  for (int i = 0; i < 400; ++i) {
+    const std::string topic = "t/" + std::to_string(i % kTopics);
+    EXPECT_TRUE(Append(*database, {{topic, i, "value"}}).ok());
+    left.insert(topic);
+    if (i % 3 != 0) continue;
+    const std::string gone = "t/" + std::to_string((i * 7) % kTopics);
+    EXPECT_TRUE(database->Delete(Filter::Parse(gone).value(), {}).ok());
+    left.erase(gone);
+  }
+  done = true;
+  janitor.join();
+  reader.join();
+  EXPECT_GT(merged, 0U);
+  ASSERT_TRUE(Maintain(*database).ok());
+  ASSERT_TRUE(Maintain(*database).ok());
+  std::set<std::string> found;
+  const auto times = Times(*database);
+  for (const auto& [topic, time] : times) found.insert(topic);
+  EXPECT_EQ(found, left);
+  EXPECT_EQ(times.size(), left.size());  // and of each the last one
+}
+
+TEST_P(MergeLast, ClosingMeanwhileLeavesTheOnesOrTheOther) {
+  auto database = Open(1);
+  for (int i = 0; i < 40; ++i) {
+    std::vector<MessageView> messages;
+    std::vector<std::string> topics;
+    for (int k = 0; k < 1'000; ++k) topics.push_back("t/" + std::to_string(k));
+    for (const std::string& topic : topics) messages.push_back({topic, i, "value"});
+    ASSERT_TRUE(database->Append(messages).ok());
+  }
+  std::thread janitor([&] {
+    const auto done = Maintain(*database);
+    EXPECT_TRUE(done.ok() || done.status().code() == Code::kInterrupted ||
+                done.status().code() == Code::kClosed)
+        << done.status().message();
+  });
+  EXPECT_TRUE(database->Close().ok());
+  janitor.join();
+  const auto times = Times(*Open(1));
+  EXPECT_TRUE(times.size() == 40'000U || times.size() == 1'000U) << times.size();
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, MergeLast,
+                         testing::Values(LayoutKind::kSkipstream, LayoutKind::kColumnar),
+                         [](const auto& layout) { return std::string(NameOf(layout.param)); });
+
+}  // namespace
+}  // namespace topicdb
