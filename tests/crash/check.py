@@ -41,6 +41,9 @@ class HistoryChecker:
         }
         if crash.chance.random() < 0.2:
             settings["seal_bytes"] = 1_000
+        if any(one.begun < crash.marks <= one.ended for one in self._history.damages):
+            repaired = topicdb.repair(path)
+            assert not repaired.remaining, f"not repaired: {repaired.remaining}"
         with topicdb.open(path, **options, **settings) as db:
             _Look(self._history, crash, db, self._keeps_all).check()
             everything = _sorted(db.scan("#"))

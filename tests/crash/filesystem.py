@@ -129,7 +129,8 @@ class FileSystem:
         if (self.find(operation.new_name)) is node:
             return  # two names of one file: nothing happens
         entries: list[tuple[Node, str, Node | None]]
-        entries = [(source, old_name, None), (target, new_name, node)]
+        other = self.find(operation.new_name) if operation.first else None
+        entries = [(source, old_name, other), (target, new_name, node)]
         self._change_names(target, entries, source if source is not target else None)
 
     def _do_link(self, operation: Operation) -> None:

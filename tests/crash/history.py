@@ -72,6 +72,7 @@ class History:
         self.keep_last: dict[str, int] = {}  # by class; it never gets another
         self.maps: dict[str, list[Choice]] = {}
         self.copies: dict[str, Choice] = {}
+        self.damages: list[Choice] = []  # names of files, until they were repaired
         self.values: dict[tuple[int, int], bytes] = {}
         self._safe: list[int] = []
         self._began_dropping = 0
@@ -105,6 +106,10 @@ class History:
                 self.keep_last |= mark["keeps"]
             case {"set": _}:
                 self.retention[-1].ended = at
+            case {"damages": name}:
+                self.damages.append(Choice(name, at))
+            case {"repaired": _}:
+                self.damages[-1].ended = at
             case {"copies": name}:
                 keys = [(commit, place) for commit, place in mark["keys"]]
                 self.copies[name] = Choice(keys, at)

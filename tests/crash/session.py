@@ -214,6 +214,19 @@ class Session:
         self._mark({"set": list(wanted)})
         self._look(self.db)
 
+    def damage(self, name: str) -> None:
+        """Closes the database and removes one of its files. It is to be repaired next."""
+        self.close()
+        self._mark({"damages": name})
+        (self.path / name).unlink()
+
+    def repair(self) -> None:
+        """Repairs what was damaged, without loss, and opens the database."""
+        repaired = topicdb.repair(self.path)
+        assert repaired.shards and not repaired.remaining
+        self._mark({"repaired": True})
+        self.db = self._open(first=False)
+
     # Copies
 
     def snapshot(self, name: str, base: str | None = None) -> None:

@@ -537,7 +537,8 @@ static int PairCall(enum Kind kind, int from, const char* old_path, int to, cons
   if (traced && (old_name == NULL || new_name == NULL)) {
     Fail("one of two names is outside, or ignored", old_name == NULL ? new_name : old_name);
   }
-  if (traced && kind == kRename && (flags & ~(unsigned)RENAME_NOREPLACE) != 0) {
+  const unsigned known_flags = RENAME_NOREPLACE | RENAME_EXCHANGE;
+  if (traced && kind == kRename && (flags & ~known_flags) != 0) {
     Fail("flags of renameat2 are not recorded", old_name);
   }
   if (traced) Lock();
@@ -546,7 +547,8 @@ static int PairCall(enum Kind kind, int from, const char* old_path, int to, cons
                           : (int)syscall(SYS_linkat, from, old_path, to, new_path, flags);
   if (!traced) return outcome;
   const struct iovec part = {(void*)new_name, strlen(new_name)};
-  if (outcome == 0) Record(kind, 0, 0, 0, old_name, &part, 1, part.iov_len);
+  const int exchanges = kind == kRename && (flags & RENAME_EXCHANGE) != 0;
+  if (outcome == 0) Record(kind, 0, exchanges, 0, old_name, &part, 1, part.iov_len);
   Unlock();
   return outcome;
 }

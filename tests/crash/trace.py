@@ -23,7 +23,7 @@ class Kind(IntEnum):
     WRITE = 2  # handle, first: offset, data
     TRUNCATE = 3  # handle, first: size
     ZERO = 4  # handle; from first on, second bytes are there: zero where there was nothing
-    RENAME = 5  # name, data: the new name
+    RENAME = 5  # name, data: the new name, first: 1 if the two change places
     UNLINK = 6  # name
     LINK = 7  # name, data: the new name
     MAKE_DIRECTORY = 8  # name
@@ -62,7 +62,7 @@ class Operation:
             return f"mark {self.data[:200].decode(errors='replace')}"
         parts = [self.kind.name.lower(), self.name]
         if self.kind in (Kind.RENAME, Kind.LINK):
-            parts.append(f"-> {self.new_name}")
+            parts.append(f"{'<' if self.first else ''}-> {self.new_name}")
         if self.handle:
             parts.append(f"handle {self.handle & 0xFFFFFFFF}")
         if self.kind in (Kind.WRITE, Kind.TRUNCATE, Kind.ZERO):

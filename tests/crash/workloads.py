@@ -135,6 +135,22 @@ def keep_last(session: Session) -> None:
     session.close()
 
 
+def repairs(session: Session) -> None:
+    """A file goes missing that says nothing about messages; the shard is made anew."""
+    for step in range(24):
+        session.append(
+            rows(session, session.chance.randint(2, 12)), session.chance.choice(DURABILITIES)
+        )
+        if step % 8 == 3:
+            session.delete("m/+/a0", 0, 500_000, "os")
+        if step == 6:
+            session.rotate()
+        if step in (11, 19):
+            session.damage(f"shards/{step // 19:04}/CURRENT")
+            session.repair()
+    session.close()
+
+
 def sealing(session: Session) -> None:
     """Blocks that are sorted and merged in the background while files are written."""
     for step in range(36):
@@ -216,6 +232,8 @@ columnar_lifecycle = Workload(lifecycle, _database("columnar", 1, _CLASSES))
 skipstream_lifecycle = Workload(lifecycle, _database("skipstream", 1, _CLASSES))
 columnar_keep_last = Workload(keep_last, _database("columnar", 1), _SMALL)
 skipstream_keep_last = Workload(keep_last, _database("skipstream", 2))
+columnar_repairs = Workload(repairs, _database("columnar", 2, _CLASSES), _SMALL)
+skipstream_repairs = Workload(repairs, _database("skipstream", 2))
 columnar_sealing = Workload(sealing, _database("columnar", 1), _SMALL)
 skipstream_flushing = Workload(sealing, _database("skipstream", 1), _SMALL)
 columnar_creation = Workload(creation, _database("columnar", 2, _CLASSES))
@@ -234,6 +252,8 @@ ALL = (
     "crash.workloads:skipstream_lifecycle",
     "crash.workloads:columnar_keep_last",
     "crash.workloads:skipstream_keep_last",
+    "crash.workloads:columnar_repairs",
+    "crash.workloads:skipstream_repairs",
     "crash.workloads:columnar_sealing",
     "crash.workloads:skipstream_flushing",
     "crash.workloads:columnar_creation",

@@ -23,6 +23,7 @@ BATCH_ROWS = 500
 RETENTION = {
     "alarm/#": topicdb.Retention("18h", rotate="3h"),
     "debug/#": topicdb.Retention("2h", rotate="30m"),
+    "status/#": topicdb.Retention("3h", rotate="1h", keep_last=2),
     "#": topicdb.Retention("8h", rotate="1h"),
 }
 SNAPSHOT_EVERY_HOURS = 4
@@ -35,6 +36,7 @@ def rows_of(start_us: int, hour: int) -> list[tuple[str, int, bytes]]:
     rows = []
     for i in range(ROWS_PER_HOUR):
         kind = "alarm" if i % 50 == 0 else "debug" if i % 5 == 0 else "site/3"
+        kind = "status" if i % 20 == 3 else kind
         topic = f"{kind}/h{i * 7 % 400}/{'cpu' if i % 2 else 'mem'}"
         rows.append((topic, start_us + hour * HOUR_US + i * (HOUR_US // ROWS_PER_HOUR), b"%d" % i))
     return rows
@@ -109,6 +111,7 @@ class Life:
         recent = now_us - HOUR_US
         found = self.db.scan("site/+/h7/#", start=recent).count()
         found += sum(1 for _ in self.db.last("alarm/#"))
+        found += sum(1 for _ in self.db.last("status/#"))
         found += sum(1 for _ in self.db.state_at(recent, "site/3/h1/+"))
         for stream in self.db.streams("debug/+/cpu")[:4]:
             iterator = self.db.iterator(stream, "debug/+/cpu")

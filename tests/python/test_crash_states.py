@@ -186,6 +186,25 @@ def test_a_directory_keeps_its_names_by_its_fsync() -> None:
     assert stable_names(system) == {"b", "d"}
 
 
+def test_two_names_that_change_places_do_so_at_once() -> None:
+    system = system_after(
+        Names.DIRECTORY,
+        Operation(Kind.MAKE_DIRECTORY, name="d"),
+        created("a", 1),
+        created("d/b", 2),
+        Operation(Kind.SYNC_ALL),
+    )
+    first, second = system.find("a"), system.find("d/b")
+    directory = system.find("d")
+    assert directory is not None
+    system.apply(Operation(Kind.RENAME, name="a", data=b"d/b", first=1))
+    assert (system.find("a"), system.find("d/b")) == (second, first)
+    assert (system.root.stable_entries["a"], directory.stable_entries["b"]) == (first, second)
+    system.apply(opened("d", 3))
+    system.apply(Operation(Kind.SYNC, 3))
+    assert (system.root.stable_entries["a"], directory.stable_entries["b"]) == (second, first)
+
+
 def test_a_rename_to_another_directory_is_one_change() -> None:
     system = system_after(
         Names.DIRECTORY,
