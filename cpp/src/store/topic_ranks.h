@@ -19,7 +19,7 @@ struct TopicPlace {
   auto operator<=>(const TopicPlace&) const = default;
 };
 
-// Takes 24 bytes for each message that counts, and about 100 and the topic for each topic. Not
+// Takes 24 bytes for each message that counts, and about 150 and the topic for each topic. Not
 // thread-safe.
 class TopicRanks {
  public:
