@@ -37,16 +37,19 @@ def main(program: str, trace: Path, seed: int, scratch: Path) -> None:
     stage = Stage(plan)
     directory = scratch / "state"
     states = sorted((plan.state(n) for n in json.loads(sys.stdin.readline())), key=_place)
+    passed: set[tuple[str, bool]] = set()
     for state in states:
         say(begun=state.number)
         stage.make(state, directory)
-        crash = Crash(directory, state.marks, state.kind.is_power_cut, plan.chance(state))
+        is_power_cut = state.kind.is_power_cut
         image = f"{digest(directory)}/{state.marks}"
         error = None
-        try:
-            checker.check(crash)
-        except Exception:
-            error = traceback.format_exc()
+        if (image, is_power_cut) not in passed:  # else it is what another state has led to
+            try:
+                checker.check(Crash(directory, state.marks, is_power_cut, plan.chance(state)))
+                passed.add((image, is_power_cut))
+            except Exception:
+                error = traceback.format_exc()
         say(done=state.number, kind=str(state.kind), image=image, error=error)
         shutil.rmtree(directory)
 
