@@ -30,6 +30,7 @@ void RegisterDatabase(pybind11::module_& module);
 // The part of Database that is for reading with many processes.
 void RegisterSlices(pybind11::class_<Database>& type);
 // That for the life of the data.
+void RegisterStreamWatch(pybind11::module_& module, pybind11::class_<Database>& type);
 void RegisterMaintenance(pybind11::class_<Database>& type);
 void RegisterCopies(pybind11::module_& module);
 void RegisterVerify(pybind11::module_& module);

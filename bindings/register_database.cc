@@ -355,6 +355,7 @@ void RegisterDatabase(py::module_& module) {
       .def("close", [](Database& self) { Check(WithoutGil([&] { return self.Close(); })); });
   RegisterSlices(type);
   RegisterMaintenance(type);
+  RegisterStreamWatch(module, type);
 }
 
 }  // namespace topicdb::python

@@ -41,6 +41,7 @@ from topicdb.queue import Cursor, Drop, Queue, QueueReceipt
 from topicdb.repairing import Repair, repair
 from topicdb.scan import Scan
 from topicdb.snapshots import Snapshot, restore
+from topicdb.stream_watch import StreamWatch
 from topicdb.tail import Tail
 from topicdb.times import time_us
 from topicdb.transaction import SERIAL, Transaction
@@ -86,6 +87,7 @@ __all__ = [
     "Snapshot",
     "StorageError",
     "Stream",
+    "StreamWatch",
     "Tail",
     "TopicError",
     "Transaction",

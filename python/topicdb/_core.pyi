@@ -183,6 +183,11 @@ class Tail:
     def close(self) -> None: ...
 
 @final
+class StreamWatch:
+    def next_streams(self, timeout_us: int | None) -> list[Stream]: ...
+    def close(self) -> None: ...
+
+@final
 class Transaction:
     def write(
         self, topic: str, timestamp: int | None, value: object | None, reserved: bool = False
@@ -299,6 +304,7 @@ class Database:
     def tail(
         self, filters: Sequence[str] | None, after: dict[int, int], until: dict[int, int]
     ) -> Tail: ...
+    def watch_streams(self, filter: str, existing: bool) -> StreamWatch: ...
     def slices(
         self,
         filters: Sequence[str] | None,

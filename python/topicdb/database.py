@@ -19,6 +19,7 @@ from topicdb.map import RAW, Codec, Map
 from topicdb.parquet import ParquetFiles
 from topicdb.scan import BATCH_BYTES_MAX, Scan
 from topicdb.snapshots import Snapshots
+from topicdb.stream_watch import StreamWatch
 from topicdb.tail import Tail
 from topicdb.times import (
     TIMESTAMP_MAX,
@@ -360,6 +361,23 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Closing):
         """
         core = self._core.tail(_filters(filter), dict(after or {}), dict(until or {}))
         return Tail(core, timeout_us(timeout))
+
+    def watch_streams(
+        self,
+        filter: str = "#",
+        *,
+        existing: bool = False,
+        timeout: float | timedelta | None = None,
+    ) -> StreamWatch:
+        """New streams that may hold topics of ``filter``. See ``StreamWatch``.
+
+        ``existing``: gives those that are there first. ``timeout``: iteration ends when none comes
+        for so many seconds; 0: at the end of what is there; None: it waits for ever.
+
+        >>> for stream in db.watch_streams("metrics/#"):     # doctest: +SKIP
+        ...     print(stream.structure)
+        """
+        return StreamWatch(self._core.watch_streams(filter, existing), timeout_us(timeout))
 
     def explain(
         self, filter: str = "#", *, start: TimeLike | None = None, end: TimeLike | None = None

@@ -25,6 +25,7 @@ namespace topicdb {
 class DatabaseImpl;
 struct JobInfo;
 class ScanImpl;
+class StreamWatch;
 class Tail;
 struct TailOptions;
 class Transaction;
@@ -327,6 +328,9 @@ class Database {
   // (skipstream), or a shard that is not there.
   Result<std::unique_ptr<Tail>> NewTail(const std::vector<Filter>& filters,
                                         const TailOptions& options) const;
+
+  // Of streams that may hold topics of the filter. existing: also of those that are there.
+  Result<std::unique_ptr<StreamWatch>> WatchStreams(const Filter& filter, bool existing) const;
 
   // The jobs that were applied, by shard and sequence. Those without a sequence are kept for a
   // week.

@@ -7,6 +7,7 @@
 #include "store/database_impl.h"
 #include "store/last_source.h"
 #include "store/scan_impl.h"
+#include "store/stream_watch_impl.h"
 #include "store/tail_impl.h"
 
 namespace topicdb {
@@ -100,12 +101,7 @@ Result<std::vector<Stream>> Database::Streams(const Filter& filter, const TimeRa
   for (const ShardMoment& moment : moments) {
     for (const SlabView& view : moment.view->slabs()) {
       if (!view.slab->MayHold(range)) continue;
-      const SlabId& slab = view.slab->id();
-      for (const auto& [structure, stream] : view.slab->Match(filter)) {
-        if (!RowFilter::Make(structure, filter).has_value()) continue;
-        streams.push_back({environment.database, slab, stream,
-                           environment.rules()->FilterOf(slab.retention_class), structure.Text()});
-      }
+      AddStreams(environment, *view.slab, filter, {}, &streams);
     }
   }
   return streams;
@@ -242,6 +238,12 @@ Result<std::unique_ptr<Tail>> Database::NewTail(const std::vector<Filter>& filte
   TOPICDB_RETURN_IF_ERROR(CheckShards("after", options.after, schema().shards));
   TOPICDB_RETURN_IF_ERROR(CheckShards("until", options.until, schema().shards));
   return std::make_unique<Tail>(std::make_shared<TailImpl>(impl_, filters, options));
+}
+
+Result<std::unique_ptr<StreamWatch>> Database::WatchStreams(const Filter& filter,
+                                                            bool existing) const {
+  TOPICDB_ENTER(impl_);
+  return std::make_unique<StreamWatch>(std::make_shared<StreamWatchImpl>(impl_, filter, existing));
 }
 
 Result<Stats> Database::GetStats() const {

@@ -174,6 +174,8 @@ class Shard : private CommitSink, public Sealable {
   // EndTransaction and at most for the conflict window.
   std::shared_ptr<const ShardView> BeginTransaction() TOPICDB_EXCLUDES(view_mutex_);
   void EndTransaction() TOPICDB_EXCLUDES(view_mutex_);
+  // Returns when what is being committed is seen by new views.
+  void AwaitCommit() const TOPICDB_EXCLUDES(commit_mutex_) { const MutexLock lock(commit_mutex_); }
   // Removes what committed deletes have hidden, in steps that let other commits through.
   Status FinishDeletes() TOPICDB_EXCLUDES(commit_mutex_);
 

@@ -105,6 +105,11 @@ std::vector<NodeId> Slab::MatchIds(const Filter& filter) const {
   return streams;
 }
 
+NodeId Slab::LastNode() const {
+  const ReaderLock lock(mutex_);
+  return trie_.last_node();
+}
+
 NodeId Slab::FindStream(std::string_view topic, std::vector<std::string_view>* varying) const {
   const ReaderLock lock(mutex_);
   return trie_.Find(topic, varying);

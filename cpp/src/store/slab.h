@@ -90,6 +90,8 @@ class Slab {
   // The stream of a topic and its words at the levels that vary; kNoNode if there is none.
   NodeId FindStream(std::string_view topic, std::vector<std::string_view>* varying) const
       TOPICDB_EXCLUDES(mutex_);
+  // Streams have numbers of nodes, which count up: those that are learned later have larger ones.
+  NodeId LastNode() const TOPICDB_EXCLUDES(mutex_);
   // Absent if the id is no stream of this slab.
   std::optional<Structure> StructureOf(NodeId stream) const TOPICDB_EXCLUDES(mutex_);
   SlabInfo Info(const std::string& retention_class) const TOPICDB_EXCLUDES(mutex_);

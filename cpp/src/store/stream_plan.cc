@@ -54,6 +54,17 @@ std::vector<StreamSet> SelectStreams(const Slab& slab, const Filter& filter,
   return sets;
 }
 
+void AddStreams(const ShardEnvironment& environment, const Slab& slab, const Filter& filter,
+                const StreamNumbers& numbers, std::vector<Stream>* streams) {
+  const SlabId& id = slab.id();
+  for (const auto& [structure, stream] : slab.Match(filter)) {
+    if (stream <= numbers.first || stream > numbers.last) continue;
+    if (!RowFilter::Make(structure, filter).has_value()) continue;
+    streams->push_back({environment.database, id, stream,
+                        environment.rules()->FilterOf(id.retention_class), structure.Text()});
+  }
+}
+
 std::vector<StreamTarget> PlanStreams(const std::vector<ShardMoment>& moments, const Filter& filter,
                                       const TimeRange& range,
                                       const std::optional<std::vector<Stream>>& wanted) {

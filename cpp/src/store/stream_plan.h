@@ -1,6 +1,7 @@
 // Which streams a read visits, in which order.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -36,6 +37,15 @@ struct ShardMoment {
 // its layout reads them. `wanted`: only these.
 std::vector<StreamSet> SelectStreams(const Slab& slab, const Filter& filter,
                                      const std::optional<std::set<std::uint32_t>>& wanted);
+
+// Streams of a slab that may hold topics of the filter, by structure: of those with numbers above
+// `first` and up to `last`.
+struct StreamNumbers {
+  std::uint32_t first = 0;
+  std::uint32_t last = std::numeric_limits<std::uint32_t>::max();
+};
+void AddStreams(const ShardEnvironment& environment, const Slab& slab, const Filter& filter,
+                const StreamNumbers& numbers, std::vector<Stream>* streams);
 
 // Streams that may hold messages, ordered by slab and structure; within one class an older
 // generation thus comes before a newer one. `wanted`: only these (of the same database); absent:

@@ -1,20 +1,10 @@
 #include <algorithm>
 
+#include "store/commit_wait.h"
 #include "store/stream_plan.h"
 #include "store/tail_impl.h"
 
 namespace topicdb {
-
-namespace {
-
-// A tail that waits looks so often whether it is to stop.
-constexpr std::chrono::milliseconds kWait(50);
-// And a read-only handle, whether there is something new.
-constexpr std::chrono::milliseconds kRefreshWait(250);
-
-using Clock = std::chrono::steady_clock;
-
-}  // namespace
 
 TailImpl::TailImpl(std::shared_ptr<DatabaseImpl> database, std::vector<Filter> filters,
                    const TailOptions& options)
@@ -48,22 +38,13 @@ std::map<std::uint32_t, std::uint64_t> TailImpl::serials() const {
 Result<std::shared_ptr<const Batch>> TailImpl::Next(
     const PageLimits& limits, std::optional<std::chrono::microseconds> timeout,
     const InterruptCheck& interrupted) {
-  const bool read_only = database_->environment().read_only;
-  const auto pause = read_only ? kRefreshWait : kWait;
-  const auto began = Clock::now();
-  while (true) {
-    const std::uint64_t seen = database_->environment().commits->count();
-    TOPICDB_ASSIGN_OR_RETURN(auto batch, Poll(limits, interrupted));
-    if (batch != nullptr || IsDone()) return batch;
-    auto deadline = Clock::now() + pause;
-    if (timeout.has_value()) deadline = std::min(deadline, began + *timeout);
-    if (Clock::now() >= deadline) return std::shared_ptr<const Batch>();
-    if (interrupted && interrupted()) return Interrupted();
-    database_->environment().commits->WaitUntil(seen, deadline);
-    if (!read_only) continue;
-    TOPICDB_ENTER(database_);
-    TOPICDB_RETURN_IF_ERROR(database_->Refresh());
-  }
+  std::shared_ptr<const Batch> batch;
+  const auto look = [&]() -> Result<bool> {
+    TOPICDB_ASSIGN_OR_RETURN(batch, Poll(limits, interrupted));
+    return batch != nullptr || IsDone();
+  };
+  TOPICDB_RETURN_IF_ERROR(LookUntil(database_, timeout, interrupted, look));
+  return batch;
 }
 
 Result<std::shared_ptr<const Batch>> TailImpl::Poll(const PageLimits& limits,

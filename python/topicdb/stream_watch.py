@@ -1,0 +1,38 @@
+"""Notice of streams as they come to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator as _Iterator
+
+from topicdb import _core
+from topicdb._core import Stream
+from topicdb.closing import Closing
+
+
+class StreamWatch(Closing):
+    """Streams that may hold topics of a filter, each once; made by ``Database.watch_streams``.
+
+    A stream comes when its first message was committed, and that can be read. A new generation has
+    streams of its own, and so has what ``keep_last`` has kept of earlier ones. Of one shard and
+    class, streams of an older generation come first.
+
+    Ends when none comes for ``timeout``, or ClosedError when the database is closed. To be used by
+    one thread at a time; another may close it.
+    """
+
+    def __init__(self, core: _core.StreamWatch, timeout_us: int | None) -> None:
+        self._core = core
+        self._timeout_us = timeout_us
+
+    def __iter__(self) -> _Iterator[Stream]:
+        """Each stream in turn."""
+        while streams := self.next_streams():
+            yield from streams
+
+    def next_streams(self) -> list[Stream]:
+        """All that are new; waits for the first. Empty if none comes for ``timeout``."""
+        return self._core.next_streams(self._timeout_us)
+
+    def close(self) -> None:
+        """Frees what it holds, and ends a call that waits. May be repeated."""
+        self._core.close()
