@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "store/commit_wait.h"
-#include "store/stream_plan.h"
 #include "store/tail_impl.h"
 
 namespace topicdb {
@@ -55,36 +54,17 @@ Result<std::shared_ptr<const Batch>> TailImpl::Poll(const PageLimits& limits,
   if (closed_) return Closed("this tail is closed");
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const auto& shard = shards[(next_shard_ + i) % shards.size()];
-    Cursor& cursor = cursors_[shard->index()];
-    if (cursor.readers.empty()) cursor.shard = shard;  // another one after a refresh
+    const std::uint32_t index = shard->index();
+    std::uint64_t& serial = serials_[index];
+    LogCursor& cursor = cursors_.try_emplace(index, filters_, serial, UntilOf(index)).first->second;
     auto batch = std::make_shared<Batch>(limits.with_serials);
-    TOPICDB_RETURN_IF_ERROR(Read(&cursor, limits, interrupted, batch.get()));
+    TOPICDB_RETURN_IF_ERROR(cursor.Read(shard, limits, interrupted, batch.get()));
+    serial = cursor.serial();
     if (batch->empty()) continue;
     next_shard_ = static_cast<std::uint32_t>((next_shard_ + i + 1) % shards.size());
     return std::shared_ptr<const Batch>(std::move(batch));
   }
   return std::shared_ptr<const Batch>();
-}
-
-void TailImpl::OpenReaders(Cursor* cursor) {
-  const std::uint64_t serial_min = serials_[cursor->shard->index()] + 1;
-  for (const SlabView& slab_view : cursor->view->slabs()) {
-    const Slab& slab = *slab_view.slab;
-    if (!slab.layout().has_log()) continue;
-    std::vector<RowMask> masks = MasksOf(*cursor->view, slab.id());
-    for (const Filter& filter : filters_) {
-      for (StreamSet& set : SelectStreams(slab, filter, std::nullopt)) {
-        ReadRequest request;
-        request.streams = std::move(set.streams);
-        request.filter = filter;
-        request.masks = masks;
-        request.serial_max = UntilOf(cursor->shard->index());
-        cursor->readers.push_back(
-            slab.layout().NewLogReader(cursor->view->Source(slab), request, serial_min));
-      }
-      masks.push_back(Except(filter));  // it gives them
-    }
-  }
 }
 
 std::uint64_t TailImpl::UntilOf(std::uint32_t shard) const {
@@ -97,48 +77,6 @@ bool TailImpl::IsDone() const {
   return std::all_of(serials_.begin(), serials_.end(), [&](const auto& item) {
     return until_.contains(item.first) && item.second >= UntilOf(item.first);
   });
-}
-
-Status TailImpl::Read(Cursor* cursor, const PageLimits& limits, const InterruptCheck& interrupted,
-                      Batch* batch) {
-  std::uint64_t& serial = serials_[cursor->shard->index()];
-  const std::uint64_t last = UntilOf(cursor->shard->index());
-  if (cursor->readers.empty()) {
-    cursor->view = cursor->shard->view();
-    if (cursor->view->serial() > serial && last > serial) OpenReaders(cursor);
-  }
-  const std::string name = cursor->shard->Name();
-  std::uint64_t current = 0;  // commit that is being read
-  while (true) {
-    LogReader* first = nullptr;
-    CommitPlace head;
-    CommitPlace until{~std::uint64_t{0}, 0};
-    for (const auto& reader : cursor->readers) {
-      auto place = reader->Head(interrupted);
-      TOPICDB_RETURN_IF_ERROR(place.status().WithContext(name));
-      if (!place->has_value()) continue;
-      if (first == nullptr || **place < head) {
-        if (first != nullptr) until = std::min(until, head);
-        first = reader.get();
-        head = **place;
-      } else {
-        until = std::min(until, **place);
-      }
-    }
-    if (first == nullptr) {
-      cursor->readers.clear();
-      serial = std::max(serial, std::min(cursor->view->serial(), last));
-      cursor->view.reset();
-      return Status::Ok();
-    }
-    const bool is_full = batch->size() >= limits.rows_max || batch->bytes() >= limits.bytes_max;
-    if (head.serial != current) {
-      serial = head.serial - 1;
-      if (is_full) return Status::Ok();
-      current = head.serial;
-    }
-    first->Read(std::min(until, CommitPlace{head.serial + 1, 0}), batch);
-  }
 }
 
 Tail::Tail(std::shared_ptr<TailImpl> impl) : impl_(std::move(impl)) {}

@@ -7,6 +7,7 @@
 
 #include "base/mutex.h"
 #include "store/database_impl.h"
+#include "store/log_cursor.h"
 #include "topicdb/tail.h"
 
 namespace topicdb {
@@ -28,20 +29,10 @@ class TailImpl : public ViewHolder {
   bool Forked() const { return database_->fork_guard().Forked(); }
 
  private:
-  // A shard that is being read. Readers go before the view, the view before the shard.
-  struct Cursor {
-    std::shared_ptr<Shard> shard;
-    std::shared_ptr<const ShardView> view;
-    std::vector<std::unique_ptr<LogReader>> readers;  // empty: all of a view was read
-  };
-
   // What there is now; nullptr if that is nothing.
   Result<std::shared_ptr<const Batch>> Poll(const PageLimits& limits,
                                             const InterruptCheck& interrupted)
       TOPICDB_EXCLUDES(mutex_);
-  Status Read(Cursor* cursor, const PageLimits& limits, const InterruptCheck& interrupted,
-              Batch* batch) TOPICDB_REQUIRES(mutex_);
-  void OpenReaders(Cursor* cursor) TOPICDB_REQUIRES(mutex_);
   // The last commit of a shard that is wanted.
   std::uint64_t UntilOf(std::uint32_t shard) const;
   // Whether no more can come.
@@ -52,7 +43,7 @@ class TailImpl : public ViewHolder {
   const std::map<std::uint32_t, std::uint64_t> until_;
   mutable Mutex mutex_;  // one call at a time
   std::map<std::uint32_t, std::uint64_t> serials_ TOPICDB_GUARDED_BY(mutex_);
-  std::map<std::uint32_t, Cursor> cursors_ TOPICDB_GUARDED_BY(mutex_);  // by shard
+  std::map<std::uint32_t, LogCursor> cursors_ TOPICDB_GUARDED_BY(mutex_);  // by shard
   std::uint32_t next_shard_ TOPICDB_GUARDED_BY(mutex_) = 0;
   bool closed_ TOPICDB_GUARDED_BY(mutex_) = false;
 };

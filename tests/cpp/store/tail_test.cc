@@ -1,0 +1,56 @@
+#include "topicdb/tail.h"
+
+#include <gtest/gtest.h>
+
+#include "test_directory.h"
+
+namespace topicdb {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Reading looks whether to stop only now and then, so it takes many messages that do not match.
+TEST(Tail, WhatAnInterruptedReadHadFoundComesAgain) {
+  const TestDirectory directory;
+  const auto database = Database::Open(directory / "db", {}).value();
+  std::vector<std::string> topics;
+  for (int i = 0; i < 1'000; ++i) topics.push_back("other/" + std::to_string(i));
+  const auto append = [&](const std::string& topic) {
+    const std::vector<MessageView> messages{{topic, 1, "value"}};
+    ASSERT_TRUE(database->Append(messages).ok());
+  };
+  append("wanted/first");
+  for (int round = 0; round < 250; ++round) {
+    std::vector<MessageView> messages;
+    for (const std::string& topic : topics) messages.push_back({topic, round, "value"});
+    ASSERT_TRUE(database->Append(messages).ok());
+  }
+  append("wanted/last");
+
+  // The plus has each page looked at: no filter over words tells what it has.
+  const std::vector<Filter> filters{Filter::Parse("+/first").value(),
+                                    Filter::Parse("+/last").value()};
+  int interrupted = 0;
+  for (int at = 1; at <= 8; ++at) {
+    const auto tail = database->NewTail(filters, {}).value();
+    int looks = 0;
+    std::vector<std::string> found;
+    while (true) {
+      const auto batch = tail->Next({1'000, 1 << 20}, 0ms, [&] { return ++looks == at; });
+      if (!batch.ok()) {
+        ASSERT_EQ(batch.status().code(), Code::kInterrupted);
+        ++interrupted;
+        continue;
+      }
+      if (*batch == nullptr) break;
+      for (std::size_t row = 0; row < (*batch)->size(); ++row) {
+        found.emplace_back((*batch)->topic(row));
+      }
+    }
+    EXPECT_EQ(found, (std::vector<std::string>{"wanted/first", "wanted/last"})) << at;
+  }
+  EXPECT_GT(interrupted, 2);
+}
+
+}  // namespace
+}  // namespace topicdb
