@@ -14,6 +14,7 @@ from support import CHILD_TIMEOUT_S, Layout
 
 import topicdb
 from crash.recording import SHIM, build_shim
+from topicdb import Retention
 
 COMMITS = 30
 TOPICS = 40
@@ -37,6 +38,7 @@ with topicdb.open(path, durability="disk", seal_bytes=20_000, maintenance_interv
                 db.flush()
             if commit % 10 == 8:
                 db.rotate()
+                db.maintain()
         except topicdb.StorageError:
             pass
 """
@@ -82,10 +84,13 @@ def check(path: Path, acknowledged: list[int]) -> None:
         assert db.verify().problems == []
 
 
+@pytest.mark.parametrize("merges", [False, True], ids=["", "keep_last"])
 @pytest.mark.parametrize("calls", [1, FOR_GOOD], ids=["once", "for good"])
-def test_some_call_fails(tmp_path: Path, layout: Layout, calls: int) -> None:
+def test_some_call_fails(tmp_path: Path, layout: Layout, calls: int, merges: bool) -> None:
+    """With generations that are merged, too: all messages are among the last of their topics."""
     base = tmp_path / "base.db"
-    topicdb.open(base, layout=layout, shards=2).close()
+    retention = {"#": Retention(keep_last=COMMITS)} if merges else None
+    topicdb.open(base, layout=layout, shards=2, retention=retention).close()
 
     def copied(number: int) -> Path:
         path = tmp_path / f"{number}.db"

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <optional>
 #include <random>
 #include <string_view>
@@ -72,7 +74,7 @@ Result<std::optional<Cut>> Walk(const std::string& path, Before* before) {
   while (true) {
     const LogStep step = log.Next();
     if (step == LogStep::kEnd) {
-      before->may_be_removed = false;  // logs go in their order
+      before->may_be_removed = false;  // those that are needed have no gap
       return std::optional<Cut>();
     }
     if (step == LogStep::kDamaged) return Damaged(path, log.piece_begin());
@@ -97,11 +99,52 @@ bool BeginsAnew(const std::string& path) {
   return !is_empty;
 }
 
+// From which log on RocksDB needs them, by one edit of a manifest; 0 if it does not say. Only of
+// edits that name no files (db/version_edit.cc): what flushing has written last is one of these.
+std::uint64_t LogsNeededBy(std::string_view edit) {
+  constexpr std::uint64_t kMinLogNumberToKeep = 10;
+  // Tags of what is one number: of logs, files, commits, families, edits that belong together.
+  constexpr std::array<std::uint64_t, 8> kNumbers{2, 3, 4, 9, kMinLogNumberToKeep, 200, 203, 300};
+  Decoder decoder(edit);
+  std::uint64_t needed = 0;
+  while (!decoder.Finished()) {
+    const std::uint64_t tag = decoder.Varint();
+    const std::uint64_t number = decoder.Varint();
+    const bool is_number = std::find(kNumbers.begin(), kNumbers.end(), tag) != kNumbers.end();
+    if (!decoder.ok() || !is_number) return 0;
+    if (tag == kMinLogNumberToKeep) needed = number;
+  }
+  return needed;
+}
+
+// "" if it cannot be read: RocksDB will say what is wrong.
+std::string ManifestOf(const std::string& directory) {
+  const Result<std::string> current = ReadFile(directory + "/CURRENT", kNameBytesMax);
+  return current.ok() ? directory + "/" + current->substr(0, current->find('\n')) : "";
+}
+
+// RocksDB removes logs that it needs no longer in any order, so older ones may still be there.
+std::uint64_t LogsNeededFrom(const std::string& directory) {
+  LogReader manifest(ManifestOf(directory));
+  std::uint64_t needed = 0;
+  while (manifest.is_open() && manifest.Next() == LogStep::kRecord) {
+    const bool is_whole = manifest.tail().size() < LogReader::kTailBytes;
+    if (is_whole) needed = std::max(needed, LogsNeededBy(manifest.tail()));
+  }
+  return needed;
+}
+
+// Those that are needed: RocksDB does not read others.
 std::vector<std::string> WriteAheadLogs(const std::string& directory,
-                                        const std::vector<std::string>& names) {
+                                        const std::vector<std::string>& names,
+                                        std::uint64_t needed_from) {
   std::vector<std::string> paths;
   for (const std::string& name : names) {
-    if (name.ends_with(".log")) paths.push_back(directory + "/" + name);
+    std::uint64_t number = 0;
+    const bool is_numbered =
+        std::from_chars(name.data(), name.data() + name.size(), number).ec == std::errc();
+    if (!name.ends_with(".log") || (is_numbered && number < needed_from)) continue;
+    paths.push_back(directory + "/" + name);
   }
   // By their numbers: those have zeros before them, up to six digits.
   std::sort(paths.begin(), paths.end(), [](const std::string& a, const std::string& b) {
@@ -123,9 +166,8 @@ Status NeedsWriter(const Cut& cut) {
 }
 
 Status CheckManifest(const std::string& directory, LogUse use) {
-  const Result<std::string> current = ReadFile(directory + "/CURRENT", kNameBytesMax);
-  if (!current.ok()) return Status::Ok();  // RocksDB will say what is wrong
-  const std::string path = directory + "/" + current->substr(0, current->find('\n'));
+  const std::string path = ManifestOf(directory);
+  if (path.empty()) return Status::Ok();
   Before none;
   TOPICDB_ASSIGN_OR_RETURN(const std::optional<Cut> cut, Walk(path, &none));
   if (!cut.has_value()) return Status::Ok();
@@ -150,11 +192,14 @@ Status RemoveBehind(const std::string& directory, std::vector<std::string> paths
 Status CheckLogs(const std::string& directory, LogUse use) {
   TOPICDB_RETURN_IF_ERROR(CheckManifest(directory, use));
   TOPICDB_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory));
-  const std::vector<std::string> paths = WriteAheadLogs(directory, names);
+  const std::uint64_t needed_from = LogsNeededFrom(directory);
+  const std::vector<std::string> paths = WriteAheadLogs(directory, names, needed_from);
   Before before;
   for (auto path = paths.begin(); path != paths.end(); ++path) {
     TOPICDB_ASSIGN_OR_RETURN(const std::optional<Cut> cut, Walk(*path, &before));
     if (!cut.has_value()) continue;
+    // A writer may have come to need fewer, and have removed some, since they were listed.
+    if (LogsNeededFrom(directory) > needed_from) return CheckLogs(directory, use);
     if (use == LogUse::kRead) return NeedsWriter(*cut);
     TOPICDB_RETURN_IF_ERROR(RemoveBehind(directory, {path + 1, paths.end()}));
     TOPICDB_RETURN_IF_ERROR(Apply(*cut));

@@ -173,6 +173,7 @@ Status DatabaseImpl::Drop(const std::vector<SlabUsage>& slabs, const InterruptCh
                           Maintenance* done) {
   const auto is_to_stop = [&] { return closing_.load() || (interrupted && interrupted()); };
   std::set<SlabId> merged;
+  Status status;  // the first that is not OK: what fails in one class is no reason to keep others
   for (const KeepLastMerge& merge : PlanMerges(*environment_->rules(), slabs, &done->dropped)) {
     TOPICDB_ASSIGN_OR_RETURN(const auto shard, FindShard(merge.to.shard));
     const Result<std::uint64_t> kept = shard->MergeLast(merge, is_to_stop);
@@ -184,7 +185,7 @@ Status DatabaseImpl::Drop(const std::vector<SlabUsage>& slabs, const InterruptCh
     // Dropped by hand meanwhile, or something in it was deleted: the next run sees what is there.
     const bool waits =
         kept.status().code() == Code::kNotFound || kept.status().code() == Code::kConflict;
-    if (!waits) return kept.status();
+    if (!waits && status.ok()) status = kept.status();
     std::erase_if(done->dropped, [&](const DroppedSlab& dropped) {
       const SlabId& id = dropped.usage.slab.id;
       return std::find(merge.from.begin(), merge.from.end(), id) != merge.from.end();
@@ -194,10 +195,11 @@ Status DatabaseImpl::Drop(const std::vector<SlabUsage>& slabs, const InterruptCh
     const SlabId& id = dropped.usage.slab.id;
     if (merged.contains(id)) continue;
     TOPICDB_ASSIGN_OR_RETURN(const auto shard, FindShard(id.shard));
-    const Status status = shard->DropSlab(id.retention_class, id.generation);
-    if (!status.ok() && status.code() != Code::kNotFound) return status;  // by hand meanwhile
+    const Status gone = shard->DropSlab(id.retention_class, id.generation);
+    const bool is_fault = !gone.ok() && gone.code() != Code::kNotFound;  // by hand meanwhile
+    if (is_fault && status.ok()) status = gone;
   }
-  return Status::Ok();
+  return status;
 }
 
 Result<std::vector<SlabInfo>> DatabaseImpl::Expire(std::int64_t now_us,

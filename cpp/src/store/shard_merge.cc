@@ -105,8 +105,9 @@ Result<std::uint64_t> Shard::MergeLast(const KeepLastMerge& wanted,
   if (status.ok()) status = InstallMerge(&merge);
   merge_deletes_.reset();
   const bool is_in = merge.made != nullptr && view()->Find(wanted.to) != nullptr;
-  if (merge.made != nullptr && !is_in) {
-    // If this fails, opening the database drops them: no record speaks of them.
+  // A write that has failed may have its record on disk all the same. Opening the database drops
+  // them if it has not, and also if dropping them fails here.
+  if (merge.made != nullptr && !is_in && poison_.ok()) {
     db_->DropColumnFamilies(merge.made->all_families()).PermitUncheckedError();
   }
   TOPICDB_RETURN_IF_ERROR(status);

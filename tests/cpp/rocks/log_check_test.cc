@@ -196,6 +196,57 @@ TEST(LogCheck, ALogOfALaterOpeningIsKept) {
   EXPECT_EQ(ReadAll(kept), ReadAll(later.logs[0]));
 }
 
+// RocksDB removes logs in any order once their families are in files.
+TEST(LogCheck, ALogThatIsNotNeededMayOutliveALaterOne) {
+  const TestDirectory directory;
+  rocksdb::DBOptions options;
+  options.create_if_missing = true;
+  options.create_missing_column_families = true;
+  options.atomic_flush = true;
+  options.avoid_flush_during_shutdown = true;
+  const Families families = {{rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions()},
+                             {"other", rocksdb::ColumnFamilyOptions()}};
+  const auto logs = [&] {
+    std::vector<std::filesystem::path> paths;
+    for (const auto& entry : std::filesystem::directory_iterator(directory / "db")) {
+      if (entry.path().extension() == ".log") paths.push_back(entry.path());
+    }
+    std::sort(paths.begin(), paths.end());
+    return paths;
+  };
+  std::filesystem::create_directory(directory / "db");
+  FamilyHandles handles;
+  std::unique_ptr<rocksdb::DB> db;
+  ASSERT_TRUE(Open(options, directory / "db", families, &handles, &db).ok());
+  LogChain chain;
+  std::filesystem::path oldest;
+  for (int i = 0; i < 3; ++i) {
+    rocksdb::WriteBatch batch;
+    for (rocksdb::ColumnFamilyHandle* handle : handles) {
+      ASSERT_TRUE(batch.Put(handle, std::to_string(i), "value").ok());
+    }
+    ASSERT_TRUE(chain.Write(db.get(), {}, &batch).ok());
+    if (i == 0) {
+      oldest = logs().back();
+      std::filesystem::copy_file(oldest, directory / "oldest");
+    }
+    if (i < 2) {
+      ASSERT_TRUE(db->Flush({}, handles).ok());
+    }
+  }
+  for (rocksdb::ColumnFamilyHandle* handle : handles) {
+    ASSERT_TRUE(db->DestroyColumnFamilyHandle(handle).ok());
+  }
+  db.reset();
+  ASSERT_EQ(logs().size(), 1U);
+  std::filesystem::copy_file(directory / "oldest", oldest);
+  const std::string newest = ReadAll(logs().back());
+  EXPECT_TRUE(CheckLogs(directory / "db", LogUse::kRead).ok());
+  EXPECT_TRUE(CheckLogs(directory / "db", LogUse::kWrite).ok());
+  ASSERT_EQ(logs().size(), 2U);
+  EXPECT_EQ(ReadAll(logs().back()), newest);
+}
+
 TEST(LogCheck, AFlippedBitIsNoLostSector) {
   Chained database;
   for (const auto& log : database.logs) {
