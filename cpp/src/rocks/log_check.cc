@@ -123,17 +123,6 @@ std::string ManifestOf(const std::string& directory) {
   return current.ok() ? directory + "/" + current->substr(0, current->find('\n')) : "";
 }
 
-// RocksDB removes logs that it needs no longer in any order, so older ones may still be there.
-std::uint64_t LogsNeededFrom(const std::string& directory) {
-  LogReader manifest(ManifestOf(directory));
-  std::uint64_t needed = 0;
-  while (manifest.is_open() && manifest.Next() == LogStep::kRecord) {
-    const bool is_whole = manifest.tail().size() < LogReader::kTailBytes;
-    if (is_whole) needed = std::max(needed, LogsNeededBy(manifest.tail()));
-  }
-  return needed;
-}
-
 // Those that are needed: RocksDB does not read others.
 std::vector<std::string> WriteAheadLogs(const std::string& directory,
                                         const std::vector<std::string>& names,
@@ -165,13 +154,24 @@ Status NeedsWriter(const Cut& cut) {
                       " by a loss of power: open the database for writing once");
 }
 
-Status CheckManifest(const std::string& directory, LogUse use) {
+// From which log on RocksDB needs them, as far as the manifest says.
+Result<std::uint64_t> CheckManifest(const std::string& directory, LogUse use) {
   const std::string path = ManifestOf(directory);
-  if (path.empty()) return Status::Ok();
-  Before none;
-  TOPICDB_ASSIGN_OR_RETURN(const std::optional<Cut> cut, Walk(path, &none));
-  if (!cut.has_value()) return Status::Ok();
-  return use == LogUse::kWrite ? Apply(*cut) : NeedsWriter(*cut);
+  LogReader manifest(path);
+  std::uint64_t needed_from = 0;
+  if (!manifest.is_open()) return needed_from;
+  while (true) {
+    const LogStep step = manifest.Next();
+    if (step == LogStep::kEnd) return needed_from;
+    if (step == LogStep::kDamaged) return Damaged(path, manifest.piece_begin());
+    if (step == LogStep::kLost) {
+      const Cut cut{path, manifest.record_begin()};
+      TOPICDB_RETURN_IF_ERROR(use == LogUse::kWrite ? Apply(cut) : NeedsWriter(cut));
+      return needed_from;
+    }
+    const bool is_whole = manifest.tail().size() < LogReader::kTailBytes;
+    if (is_whole) needed_from = std::max(needed_from, LogsNeededBy(manifest.tail()));
+  }
 }
 
 // Removes the logs behind a cut that the same opening has written: the newest first, so that an
@@ -190,16 +190,17 @@ Status RemoveBehind(const std::string& directory, std::vector<std::string> paths
 }  // namespace
 
 Status CheckLogs(const std::string& directory, LogUse use) {
-  TOPICDB_RETURN_IF_ERROR(CheckManifest(directory, use));
+  // RocksDB removes logs that it needs no longer in any order, so older ones may still be there.
+  TOPICDB_ASSIGN_OR_RETURN(const std::uint64_t needed_from, CheckManifest(directory, use));
   TOPICDB_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory));
-  const std::uint64_t needed_from = LogsNeededFrom(directory);
   const std::vector<std::string> paths = WriteAheadLogs(directory, names, needed_from);
   Before before;
   for (auto path = paths.begin(); path != paths.end(); ++path) {
     TOPICDB_ASSIGN_OR_RETURN(const std::optional<Cut> cut, Walk(*path, &before));
     if (!cut.has_value()) continue;
-    // A writer may have come to need fewer, and have removed some, since they were listed.
-    if (LogsNeededFrom(directory) > needed_from) return CheckLogs(directory, use);
+    // A writer may have come to need fewer, and have removed some, since then.
+    TOPICDB_ASSIGN_OR_RETURN(const std::uint64_t needed_now, CheckManifest(directory, use));
+    if (needed_now > needed_from) return CheckLogs(directory, use);
     if (use == LogUse::kRead) return NeedsWriter(*cut);
     TOPICDB_RETURN_IF_ERROR(RemoveBehind(directory, {path + 1, paths.end()}));
     TOPICDB_RETURN_IF_ERROR(Apply(*cut));

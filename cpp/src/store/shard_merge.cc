@@ -53,7 +53,7 @@ class LastFinder {
   }
 
  private:
-  static TopicPlace PlaceOf(const SalvagedRow& row) {
+  static MessageRank PlaceOf(const SalvagedRow& row) {
     return {row.timestamp, row.serial, row.index};
   }
 

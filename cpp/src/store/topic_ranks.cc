@@ -4,13 +4,13 @@
 
 namespace topicdb {
 
-void TopicRanks::Add(std::string_view topic, const TopicPlace& place) {
+void TopicRanks::Add(std::string_view topic, const MessageRank& place) {
   auto found = topics_.find(topic);
-  if (found == topics_.end()) found = topics_.emplace(topic, std::vector<TopicPlace>()).first;
-  std::vector<TopicPlace>& places = found->second;
+  if (found == topics_.end()) found = topics_.emplace(topic, std::vector<MessageRank>()).first;
+  std::vector<MessageRank>& places = found->second;
   if (overwrites_) {
     const auto same = std::lower_bound(places.begin(), places.end(), place.timestamp,
-                                       [](const TopicPlace& candidate, std::int64_t timestamp) {
+                                       [](const MessageRank& candidate, std::int64_t timestamp) {
                                          return candidate.timestamp < timestamp;
                                        });
     if (same != places.end() && same->timestamp == place.timestamp) {
@@ -24,7 +24,7 @@ void TopicRanks::Add(std::string_view topic, const TopicPlace& place) {
   if (is_full) places.erase(places.begin());
 }
 
-bool TopicRanks::IsLast(std::string_view topic, const TopicPlace& place) const {
+bool TopicRanks::IsLast(std::string_view topic, const MessageRank& place) const {
   const auto found = topics_.find(topic);
   return found != topics_.end() &&
          std::binary_search(found->second.begin(), found->second.end(), place);

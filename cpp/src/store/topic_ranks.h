@@ -1,7 +1,6 @@
 // The last messages of each topic.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -9,15 +8,9 @@
 #include <unordered_map>
 #include <vector>
 
-namespace topicdb {
+#include "layout/last_messages.h"
 
-// Where a message is among those of its topic: later ones are greater. As in last values.
-struct TopicPlace {
-  std::int64_t timestamp = 0;
-  std::uint64_t serial = 0;
-  std::uint32_t index = 0;
-  auto operator<=>(const TopicPlace&) const = default;
-};
+namespace topicdb {
 
 // Takes 24 bytes for each message that counts, and about 150 and the topic for each topic. Not
 // thread-safe.
@@ -28,9 +21,9 @@ class TopicRanks {
   TopicRanks(std::uint32_t keep_last, bool overwrites)
       : keep_last_(keep_last), overwrites_(overwrites) {}
 
-  void Add(std::string_view topic, const TopicPlace& place);
+  void Add(std::string_view topic, const MessageRank& place);
   // Of one that was added: whether it is among the last.
-  bool IsLast(std::string_view topic, const TopicPlace& place) const;
+  bool IsLast(std::string_view topic, const MessageRank& place) const;
   bool empty() const { return topics_.empty(); }
 
  private:
@@ -42,7 +35,7 @@ class TopicRanks {
   };
   const std::size_t keep_last_;
   const bool overwrites_;
-  std::unordered_map<std::string, std::vector<TopicPlace>, Hash, std::equal_to<>>
+  std::unordered_map<std::string, std::vector<MessageRank>, Hash, std::equal_to<>>
       topics_;  // sorted
 };
 
