@@ -4,6 +4,10 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
 #include "errors.h"
 #include "topicdb/database.h"
 
@@ -29,8 +33,10 @@ void RegisterTransaction(pybind11::module_& module);
 void RegisterDatabase(pybind11::module_& module);
 // The part of Database that is for reading with many processes.
 void RegisterSlices(pybind11::class_<Database>& type);
-// That for the life of the data.
+// That for those who follow what is written.
 void RegisterStreamWatch(pybind11::module_& module, pybind11::class_<Database>& type);
+void RegisterSubscribe(pybind11::module_& module, pybind11::class_<Database>& type);
+// That for the life of the data.
 void RegisterMaintenance(pybind11::class_<Database>& type);
 void RegisterCopies(pybind11::module_& module);
 void RegisterVerify(pybind11::module_& module);
@@ -42,6 +48,9 @@ std::vector<RetentionClass> ParseRetention(const RetentionTuples& tuples);
 
 // TopicError if it is none.
 Filter ParseFilter(const pybind11::str& text);
+using Filters = std::optional<std::vector<pybind11::str>>;
+// None: every topic.
+std::vector<Filter> ParseFilters(const Filters& filters);
 // A topicdb.Batch.
 pybind11::object WrapBatch(std::shared_ptr<const Batch> batch);
 
@@ -56,6 +65,12 @@ pybind11::tuple ReceiptTuple(const Receipt& receipt);
 
 // A tuple for each.
 pybind11::list JobTuples(const std::vector<JobInfo>& jobs);
+
+// Microseconds to wait; None: for ever.
+inline std::optional<std::chrono::microseconds> Timeout(std::optional<std::int64_t> timeout_us) {
+  if (!timeout_us.has_value()) return std::nullopt;
+  return std::chrono::microseconds(*timeout_us);
+}
 
 // Whether Python wants a long read to stop (Ctrl-C). Takes the GIL.
 bool PythonInterrupts();

@@ -82,6 +82,7 @@ void RegisterBatch(py::module_& module) {
       .def("__arrow_c_schema__", [](const PySchema&) { return SchemaCapsule(); });
   module.def("arrow_schema", [] { return PySchema{}; });
 
+  module.def("empty_batch", [] { return WrapBatch(std::make_shared<const Batch>()); });
   py::class_<PyBatch>(module, "Batch",
                       "Messages as columns. Immutable; outlives the database it came from.")
       .def_property_readonly("topics", &Topics, "list[str]: the topic of each message")

@@ -1,6 +1,6 @@
 #include "arrow_capsules.h"
-#include "completions.h"
 #include "durability.h"
+#include "mailbox.h"
 #include "messages.h"
 #include "register.h"
 #include "topicdb/job.h"
@@ -147,7 +147,7 @@ void AppendAsync(Database& self, std::shared_ptr<const Copies> copies,
                  std::uint64_t token) {
   const auto wanted = ParseDurability(durability);
   auto done = [completions = std::move(completions), token](Result<Receipt> outcome) {
-    completions->Add(token, std::move(outcome));
+    completions->Add({token, std::move(outcome)});
   };
   Check(WithoutGil(
       [&] { return self.AppendAsync(copies->messages(), copies, wanted, std::move(done)); }));
@@ -166,9 +166,9 @@ void AppendArrowAsync(Database& self, const py::object& source, const OptionalTe
 }
 
 py::list TakeCompletions(Completions& self) {
-  const std::vector<Completions::Item> items = WithoutGil([&] { return self.Take(); });
+  const std::vector<Completion> items = WithoutGil([&] { return self.Take(); });
   py::list result;
-  for (const Completions::Item& item : items) {
+  for (const Completion& item : items) {
     result.append(py::make_tuple(item.token, item.outcome.ok()
                                                  ? py::object(ReceiptTuple(item.outcome.value()))
                                                  : ExceptionOf(item.outcome.status())));
@@ -356,6 +356,7 @@ void RegisterDatabase(py::module_& module) {
   RegisterSlices(type);
   RegisterMaintenance(type);
   RegisterStreamWatch(module, type);
+  RegisterSubscribe(module, type);
 }
 
 }  // namespace topicdb::python

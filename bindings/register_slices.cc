@@ -8,21 +8,12 @@ namespace py = pybind11;
 
 namespace {
 
-using Filters = std::optional<std::vector<py::str>>;
 using OptionalTime = std::optional<std::int64_t>;
 using Serials = std::map<std::uint32_t, std::uint64_t>;
 // shard, retention_class, generation, after, until, start, end, messages, bytes: topicdb.Slice
 using SliceTuple =
     std::tuple<std::uint32_t, std::string, std::uint32_t, std::uint64_t, std::uint64_t,
                OptionalTime, OptionalTime, std::uint64_t, std::uint64_t>;
-
-// None: every topic.
-std::vector<Filter> ParseFilters(const Filters& filters) {
-  if (!filters.has_value()) return {Filter::Everything()};
-  std::vector<Filter> parsed;
-  for (const py::str& filter : *filters) parsed.push_back(ParseFilter(filter));
-  return parsed;
-}
 
 SliceTuple TupleOf(const Slice& slice) {
   return {slice.slab.shard,  slice.retention_class, slice.slab.generation, slice.after, slice.until,
@@ -76,6 +67,13 @@ py::tuple MeasureLog(const Database& self, std::uint32_t shard, const Filters& f
 }
 
 }  // namespace
+
+std::vector<Filter> ParseFilters(const Filters& filters) {
+  if (!filters.has_value()) return {Filter::Everything()};
+  std::vector<Filter> parsed;
+  for (const py::str& filter : *filters) parsed.push_back(ParseFilter(filter));
+  return parsed;
+}
 
 void RegisterSlices(py::class_<Database>& type) {
   type.def("slices", &Slices, py::arg("filters"), py::arg("start"), py::arg("end"),

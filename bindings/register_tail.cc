@@ -1,5 +1,3 @@
-#include <chrono>
-
 #include "register.h"
 #include "topicdb/tail.h"
 
@@ -15,11 +13,10 @@ struct PyTail {
 
 py::object NextBatch(const PyTail& self, std::size_t rows_max, std::size_t bytes_max,
                      std::optional<std::int64_t> timeout_us, bool with_serials) {
-  std::optional<std::chrono::microseconds> timeout;
-  if (timeout_us.has_value()) timeout.emplace(*timeout_us);
   Result<std::shared_ptr<const Batch>> batch = [&] {
     const py::gil_scoped_release release;  // reads files, and waits
-    return self.tail->Next({rows_max, bytes_max, with_serials}, timeout, &PythonInterrupts);
+    return self.tail->Next({rows_max, bytes_max, with_serials}, Timeout(timeout_us),
+                           &PythonInterrupts);
   }();
   std::shared_ptr<const Batch> value = Unwrap(std::move(batch));
   return value == nullptr ? py::none() : WrapBatch(std::move(value));

@@ -1,5 +1,3 @@
-#include <chrono>
-
 #include "register.h"
 #include "topicdb/stream_watch.h"
 
@@ -14,9 +12,8 @@ struct PyStreamWatch {
 };
 
 std::vector<Stream> NextStreams(const PyStreamWatch& self, std::optional<std::int64_t> timeout_us) {
-  std::optional<std::chrono::microseconds> timeout;
-  if (timeout_us.has_value()) timeout.emplace(*timeout_us);
-  return Unwrap(WithoutGil([&] { return self.watch->Next(timeout, &PythonInterrupts); }));
+  return Unwrap(
+      WithoutGil([&] { return self.watch->Next(Timeout(timeout_us), &PythonInterrupts); }));
 }
 
 void CloseWatch(const PyStreamWatch& self) {

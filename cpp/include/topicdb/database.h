@@ -26,6 +26,10 @@ class DatabaseImpl;
 struct JobInfo;
 class ScanImpl;
 class StreamWatch;
+struct SubscribeFrom;
+struct SubscribeWindow;
+class Subscription;
+struct SubscriptionStats;
 class Tail;
 struct TailOptions;
 class Transaction;
@@ -331,6 +335,18 @@ class Database {
 
   // Of streams that may hold topics of the filter. existing: also of those that are there.
   Result<std::unique_ptr<StreamWatch>> WatchStreams(const Filter& filter, bool existing) const;
+
+  // Messages that match any of the filters, as they come. kInvalidArgument: as NewTail, or a window
+  // of 0.
+  Result<std::unique_ptr<Subscription>> Subscribe(const std::vector<Filter>& filters,
+                                                  const SubscribeFrom& from,
+                                                  const SubscribeWindow& window) const;
+  // Of each open shard: the place of the first commit that has a message of these filters with this
+  // timestamp or a later one; behind all that there is if there is none.
+  Result<std::map<std::uint32_t, CommitPlace>> PlacesAt(const std::vector<Filter>& filters,
+                                                        std::int64_t start_us,
+                                                        const InterruptCheck& interrupted) const;
+  Result<SubscriptionStats> GetSubscriptionStats() const;
 
   // The jobs that were applied, by shard and sequence. Those without a sequence are kept for a
   // week.

@@ -1,8 +1,10 @@
 // Messages going in (views) and coming out (batches of columns).
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,6 +29,17 @@ struct MessageView {
   std::int64_t timestamp;  // µs since the epoch, 0 <= t < 2^63, or kAssignTimestamp
   std::string_view value;
 };
+
+// Place of a message among those that were committed to a shard: the commit, and its place in that.
+struct CommitPlace {
+  std::uint64_t serial = 0;
+  std::uint32_t index = 0;
+  auto operator<=>(const CommitPlace&) const = default;
+};
+// Where the messages begin that were committed after `serial`.
+inline CommitPlace BehindCommit(std::uint64_t serial) {
+  return {serial + (serial < std::numeric_limits<std::uint64_t>::max() ? 1 : 0), 0};
+}
 
 // What an append reached.
 struct Receipt {

@@ -132,11 +132,10 @@ class LastReader {
   virtual ReadCounters counters() const = 0;
 };
 
-// Place of a message among those that were committed to a shard.
-struct CommitPlace {
-  std::uint64_t serial = 0;
-  std::uint32_t index = 0;
-  auto operator<=>(const CommitPlace&) const = default;
+// What one read of a log may append: it stops when the batch has so much. At least one message.
+struct LogRoom {
+  std::size_t rows_max = std::numeric_limits<std::size_t>::max();
+  std::size_t bytes_max = std::numeric_limits<std::size_t>::max();
 };
 
 // One pass over the messages of a slab as they were committed. Not thread-safe. Must be gone before
@@ -150,8 +149,12 @@ class LogReader {
 
   // Of the next message; absent at the end. kCorruption, kInterrupted.
   virtual Result<std::optional<CommitPlace>> Head(const InterruptCheck& interrupted) = 0;
-  // Appends messages before `until`, maybe not all of them. REQUIRES: Head has just given a place
-  virtual void Read(const CommitPlace& until, Batch* out) = 0;
+  // Both REQUIRE that Head has just given a place, and may not come to the end of what they say.
+  // Appends messages before `until`; to `indexes`, unless it is null, their places in their commits.
+  virtual void Read(const CommitPlace& until, const LogRoom& room, Batch* out,
+                    std::vector<std::uint32_t>* indexes) = 0;
+  // Leaves messages before `until` out.
+  virtual void Skip(const CommitPlace& until) = 0;
 };
 
 // The column families of a slab. The second is for what a layout writes in the order of its keys;
@@ -320,7 +323,7 @@ class Layout {
                                                     LastMessages* found) const = 0;
   // Knows the order of commits.
   virtual bool has_log() const = 0;
-  // Of the request: streams, filter, masks. From commit `serial_min` on. REQUIRES: has_log()
+  // Of the request: streams, filter, range, masks. From commit `serial_min` on. REQUIRES: has_log()
   virtual std::unique_ptr<LogReader> NewLogReader(const RocksSource& source,
                                                   const ReadRequest& request,
                                                   std::uint64_t serial_min) const = 0;

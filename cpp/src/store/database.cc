@@ -231,10 +231,7 @@ Result<Explanation> Database::Explain(const Filter& filter, const TimeRange& ran
 Result<std::unique_ptr<Tail>> Database::NewTail(const std::vector<Filter>& filters,
                                                 const TailOptions& options) const {
   TOPICDB_ENTER(impl_);
-  if (schema().layout != LayoutKind::kColumnar) {
-    return InvalidArgument(path() + " has the layout '" + NameOf(schema().layout) +
-                           "', which keeps no commit log; 'columnar' does");
-  }
+  TOPICDB_RETURN_IF_ERROR(impl_->CheckKeepsLog());
   TOPICDB_RETURN_IF_ERROR(CheckShards("after", options.after, schema().shards));
   TOPICDB_RETURN_IF_ERROR(CheckShards("until", options.until, schema().shards));
   return std::make_unique<Tail>(std::make_shared<TailImpl>(impl_, filters, options));

@@ -186,6 +186,13 @@ Status DatabaseImpl::CheckMayWrite() const {
   return ReadOnly(environment_->database_path + " was opened with mode='r'");
 }
 
+Status DatabaseImpl::CheckKeepsLog() const {
+  const LayoutKind layout = environment_->schema.layout;
+  if (layout == LayoutKind::kColumnar) return Status::Ok();
+  return InvalidArgument(environment_->database_path + " has the layout '" + NameOf(layout) +
+                         "', which keeps no commit log; 'columnar' does");
+}
+
 Status DatabaseImpl::CheckWritesAll(const char* call) const {
   TOPICDB_RETURN_IF_ERROR(CheckMayWrite());
   if (Shards().size() == environment_->schema.shards) return Status::Ok();
@@ -211,6 +218,14 @@ void DatabaseImpl::Register(ViewHolder* holder) {
 void DatabaseImpl::Unregister(ViewHolder* holder) {
   const MutexLock lock(holders_mutex_);
   holders_.erase(holder);
+}
+
+std::shared_ptr<SubscriptionHub> DatabaseImpl::Hub(
+    const std::function<std::shared_ptr<SubscriptionHub>()>& make) const {
+  const MutexLock lock(hub_mutex_);
+  std::shared_ptr<SubscriptionHub> hub = hub_.lock();
+  if (hub == nullptr) hub_ = hub = make();
+  return hub;
 }
 
 Status DatabaseImpl::Close() {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -39,6 +40,8 @@ class ViewHolder {
 Status CheckMessage(const MessageView& message, std::uint32_t timestamp_bytes, TopicUse use);
 Status CheckDelete(const Filter& filter, const TimeRange& range, TopicUse use);
 
+class SubscriptionHub;
+
 // Lock rule: every call holds `lifecycle_` shared while it runs, Close holds it alone: so closing
 // waits for calls in flight, and what Close releases is in nobody's hands. Lock order: lifecycle_,
 // the mutex of a scan or transaction, holders_mutex_, shards_mutex_, then the shard's; where those
@@ -71,6 +74,8 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
 
   // kReadOnly
   Status CheckMayWrite() const;
+  // kInvalidArgument: the layout has no commit log.
+  Status CheckKeepsLog() const;
   // kQuota if the open shards have reached it.
   Status CheckQuota() const;
 
@@ -78,6 +83,11 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   // shards.
   void Register(ViewHolder* holder) TOPICDB_EXCLUDES(holders_mutex_);
   void Unregister(ViewHolder* holder) TOPICDB_EXCLUDES(holders_mutex_);
+
+  // The one that there is; else what `make` gives, for as long as somebody has it.
+  std::shared_ptr<SubscriptionHub> Hub(
+      const std::function<std::shared_ptr<SubscriptionHub>()>& make) const
+      TOPICDB_EXCLUDES(hub_mutex_);
 
   Status SetRetention(const std::vector<RetentionClass>& classes)
       TOPICDB_EXCLUDES(maintenance_mutex_);
@@ -146,6 +156,9 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   std::unique_ptr<Janitor> janitor_;  // of Open and Close
   mutable Mutex maintenance_stats_mutex_;
   MaintenanceStats maintenance_stats_ TOPICDB_GUARDED_BY(maintenance_stats_mutex_);
+
+  mutable Mutex hub_mutex_;  // before holders_mutex_
+  mutable std::weak_ptr<SubscriptionHub> hub_ TOPICDB_GUARDED_BY(hub_mutex_);
 
   Mutex holders_mutex_;
   std::set<ViewHolder*> holders_ TOPICDB_GUARDED_BY(holders_mutex_);

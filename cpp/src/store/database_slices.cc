@@ -126,10 +126,7 @@ Result<CommitSpan> Database::MeasureLog(std::uint32_t shard, const std::vector<F
                                         const CommitRange& range, const PageLimits& limits,
                                         const InterruptCheck& interrupted) const {
   TOPICDB_ENTER(impl_);
-  if (schema().layout != LayoutKind::kColumnar) {
-    return InvalidArgument(path() + " has the layout '" + NameOf(schema().layout) +
-                           "', which keeps no commit log; 'columnar' does");
-  }
+  TOPICDB_RETURN_IF_ERROR(impl_->CheckKeepsLog());
   TOPICDB_ASSIGN_OR_RETURN(const ShardMoment moment, MomentOf(impl_->WholeMoments(), shard));
   return LogMeasure(*moment.view, filters, range, limits, interrupted).Run();
 }

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "store/stream_plan.h"
-
 namespace topicdb {
 
 void LogCursor::Release() {
@@ -17,68 +15,108 @@ void LogCursor::OpenReaders() {
     const Slab& slab = *slab_view.slab;
     if (!slab.layout().has_log()) continue;
     std::vector<RowMask> masks = MasksOf(*view_, slab.id());
-    for (const Filter& filter : filters_) {
+    for (const Filter& filter : query_.filters) {
       for (StreamSet& set : SelectStreams(slab, filter, std::nullopt)) {
         ReadRequest request;
         request.streams = std::move(set.streams);
         request.filter = filter;
+        request.range = query_.range;
         request.masks = masks;
-        request.serial_max = until_;
-        readers_.push_back(slab.layout().NewLogReader(view_->Source(slab), request, serial_ + 1));
+        request.serial_max = query_.until;
+        request.memory_bytes_max = query_.memory_bytes_max;
+        readers_.push_back(slab.layout().NewLogReader(view_->Source(slab), request, place_.serial));
       }
       masks.push_back(Except(filter));  // it gives them
     }
   }
 }
 
-Status LogCursor::Read(const std::shared_ptr<Shard>& shard, const PageLimits& limits,
-                       const InterruptCheck& interrupted, Batch* batch) {
-  if (readers_.empty()) {
-    shard_ = shard;
-    view_ = shard_->view();
-    if (view_->serial() > serial_ && until_ > serial_) OpenReaders();
-  }
-  const std::uint64_t before = serial_;
-  const Status status = ReadOn(limits, interrupted, batch);
-  if (!status.ok()) {  // the readers have left behind what nobody gets
-    Release();
-    serial_ = before;
-  }
+void LogCursor::Open(const std::shared_ptr<Shard>& shard) {
+  if (!readers_.empty()) return;
+  shard_ = shard;
+  view_ = shard_->view();
+  if (view_->serial() >= place_.serial && query_.until >= place_.serial) OpenReaders();
+}
+
+Status LogCursor::ReadCommits(const std::shared_ptr<Shard>& shard, const PageLimits& limits,
+                              const InterruptCheck& interrupted, Batch* batch) {
+  Open(shard);
+  const CommitPlace before = place_;
+  return Settle(before, CommitsOn(limits, interrupted, batch));
+}
+
+Status LogCursor::ReadMessages(const std::shared_ptr<Shard>& shard, const PageLimits& limits,
+                               const InterruptCheck& interrupted, Batch* batch,
+                               std::vector<std::uint32_t>* indexes) {
+  Open(shard);
+  const CommitPlace before = place_;
+  return Settle(before, MessagesOn(limits, interrupted, batch, indexes));
+}
+
+Status LogCursor::Settle(const CommitPlace& before, Status status) {
+  if (status.ok()) return status;
+  Release();
+  place_ = before;
   return status;
 }
 
-Status LogCursor::ReadOn(const PageLimits& limits, const InterruptCheck& interrupted,
-                         Batch* batch) {
-  const std::string name = shard_->Name();
+Result<LogCursor::Turn> LogCursor::NextTurn(const InterruptCheck& interrupted) {
+  Turn turn;
+  for (const auto& reader : readers_) {
+    Result<std::optional<CommitPlace>> place = reader->Head(interrupted);
+    while (place.ok() && place->has_value() && **place < place_) {
+      reader->Skip(place_);
+      place = reader->Head(interrupted);
+    }
+    TOPICDB_RETURN_IF_ERROR(place.status().WithContext(shard_->Name()));
+    if (!place->has_value()) continue;
+    if (turn.reader == nullptr || **place < turn.head) {
+      if (turn.reader != nullptr) turn.until = std::min(turn.until, turn.head);
+      turn.reader = reader.get();
+      turn.head = **place;
+    } else {
+      turn.until = std::min(turn.until, **place);
+    }
+  }
+  return turn;
+}
+
+void LogCursor::Finish() {
+  place_ = std::max(place_, BehindCommit(std::min(view_->serial(), query_.until)));
+  Release();
+}
+
+Status LogCursor::CommitsOn(const PageLimits& limits, const InterruptCheck& interrupted,
+                            Batch* batch) {
   std::uint64_t current = 0;  // commit that is being read
   while (true) {
-    LogReader* first = nullptr;
-    CommitPlace head;
-    CommitPlace until{~std::uint64_t{0}, 0};
-    for (const auto& reader : readers_) {
-      auto place = reader->Head(interrupted);
-      TOPICDB_RETURN_IF_ERROR(place.status().WithContext(name));
-      if (!place->has_value()) continue;
-      if (first == nullptr || **place < head) {
-        if (first != nullptr) until = std::min(until, head);
-        first = reader.get();
-        head = **place;
-      } else {
-        until = std::min(until, **place);
-      }
-    }
-    if (first == nullptr) {
-      serial_ = std::max(serial_, std::min(view_->serial(), until_));
-      Release();
+    TOPICDB_ASSIGN_OR_RETURN(const Turn turn, NextTurn(interrupted));
+    if (turn.reader == nullptr) {
+      Finish();
       return Status::Ok();
     }
-    const bool is_full = batch->size() >= limits.rows_max || batch->bytes() >= limits.bytes_max;
-    if (head.serial != current) {
-      serial_ = head.serial - 1;
-      if (is_full) return Status::Ok();
-      current = head.serial;
+    if (turn.head.serial != current) {
+      place_ = {turn.head.serial, 0};
+      if (batch->size() >= limits.rows_max || batch->bytes() >= limits.bytes_max) {
+        return Status::Ok();
+      }
+      current = turn.head.serial;
     }
-    first->Read(std::min(until, CommitPlace{head.serial + 1, 0}), batch);
+    turn.reader->Read(std::min(turn.until, BehindCommit(turn.head.serial)), {}, batch, nullptr);
+  }
+}
+
+Status LogCursor::MessagesOn(const PageLimits& limits, const InterruptCheck& interrupted,
+                             Batch* batch, std::vector<std::uint32_t>* indexes) {
+  while (true) {
+    TOPICDB_ASSIGN_OR_RETURN(const Turn turn, NextTurn(interrupted));
+    if (turn.reader == nullptr) {
+      Finish();
+      return Status::Ok();
+    }
+    place_ = turn.head;
+    if (batch->size() >= limits.rows_max || batch->bytes() >= limits.bytes_max) return Status::Ok();
+    turn.reader->Read(turn.until, {limits.rows_max, limits.bytes_max}, batch, indexes);
   }
 }
 

@@ -129,7 +129,10 @@ void Shard::Poison(const Status& status) {
 // where that is not wanted or it had no topics, those that it had learned.
 Status Shard::SeedStructures(bool reserved, const Slab* previous, StructureEdit* edit,
                              rocksdb::WriteBatch* batch) {
-  static const std::vector<std::string> kReservedHints{"$topicdb/map/+/+", "$topicdb/owner/+"};
+  static const std::vector<std::string> kReservedHints{
+      "$topicdb/map/+/+",          "$topicdb/owner/+",         "$topicdb/consumer/+/state",
+      "$topicdb/consumer/+/fence", "$topicdb/consumer/+/at/+", "$topicdb/group/+/state",
+      "$topicdb/group/+/fence",    "$topicdb/group/+/at/+",    "$topicdb/session/+/state"};
   for (const std::string& hint : reserved ? kReservedHints : environment_->schema.structures) {
     TOPICDB_ASSIGN_OR_RETURN(const Filter filter, Filter::Parse(hint));
     edit->SeedHint(filter);

@@ -55,16 +55,26 @@ Result<std::shared_ptr<const Batch>> TailImpl::Poll(const PageLimits& limits,
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const auto& shard = shards[(next_shard_ + i) % shards.size()];
     const std::uint32_t index = shard->index();
-    std::uint64_t& serial = serials_[index];
-    LogCursor& cursor = cursors_.try_emplace(index, filters_, serial, UntilOf(index)).first->second;
+    LogCursor& cursor = CursorOf(index);
     auto batch = std::make_shared<Batch>(limits.with_serials);
-    TOPICDB_RETURN_IF_ERROR(cursor.Read(shard, limits, interrupted, batch.get()));
-    serial = cursor.serial();
+    TOPICDB_RETURN_IF_ERROR(cursor.ReadCommits(shard, limits, interrupted, batch.get()));
+    std::uint64_t& serial = serials_[index];
+    serial = std::max(serial, cursor.place().serial - 1);
     if (batch->empty()) continue;
     next_shard_ = static_cast<std::uint32_t>((next_shard_ + i + 1) % shards.size());
     return std::shared_ptr<const Batch>(std::move(batch));
   }
   return std::shared_ptr<const Batch>();
+}
+
+LogCursor& TailImpl::CursorOf(std::uint32_t shard) {
+  const auto found = cursors_.find(shard);
+  if (found != cursors_.end()) return found->second;
+  LogQuery query;
+  query.filters = filters_;
+  query.from = BehindCommit(serials_[shard]);
+  query.until = UntilOf(shard);
+  return cursors_.try_emplace(shard, std::move(query)).first->second;
 }
 
 std::uint64_t TailImpl::UntilOf(std::uint32_t shard) const {

@@ -35,6 +35,7 @@ class TailImpl : public ViewHolder {
       TOPICDB_EXCLUDES(mutex_);
   // The last commit of a shard that is wanted.
   std::uint64_t UntilOf(std::uint32_t shard) const;
+  LogCursor& CursorOf(std::uint32_t shard) TOPICDB_REQUIRES(mutex_);
   // Whether no more can come.
   bool IsDone() const TOPICDB_EXCLUDES(mutex_);
 
@@ -42,6 +43,7 @@ class TailImpl : public ViewHolder {
   const std::vector<Filter> filters_;
   const std::map<std::uint32_t, std::uint64_t> until_;
   mutable Mutex mutex_;  // one call at a time
+  // By shard: every message up to this commit was given.
   std::map<std::uint32_t, std::uint64_t> serials_ TOPICDB_GUARDED_BY(mutex_);
   std::map<std::uint32_t, LogCursor> cursors_ TOPICDB_GUARDED_BY(mutex_);  // by shard
   std::uint32_t next_shard_ TOPICDB_GUARDED_BY(mutex_) = 0;

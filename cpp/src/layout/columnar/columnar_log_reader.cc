@@ -32,19 +32,29 @@ Result<std::optional<CommitPlace>> ColumnarLogReader::Head(const InterruptCheck&
   return std::optional(PlaceOf(rows_.front()));
 }
 
-void ColumnarLogReader::Read(const CommitPlace& until, Batch* out) {
+std::size_t ColumnarLogReader::EndOf(const CommitPlace& until) const {
   const auto begin = rows_.begin() + static_cast<std::ptrdiff_t>(next_);
   const auto end = std::partition_point(begin, rows_.end(),
                                         [&](const MergedRow& row) { return PlaceOf(row) < until; });
+  return static_cast<std::size_t>(end - rows_.begin());
+}
+
+void ColumnarLogReader::Read(const CommitPlace& until, const LogRoom& room, Batch* out,
+                             std::vector<std::uint32_t>* indexes) {
+  const std::size_t begin = next_;
+  const std::size_t rows_max = room.rows_max - std::min(room.rows_max, out->size());
+  const std::size_t end =
+      begin + std::min(EndOf(until) - begin, std::max<std::size_t>(rows_max, 1));
   if (end == begin) return;
-  ReserveLike(merge_.page(*begin), static_cast<std::size_t>(end - begin), Batch::kColumnBytesMax,
-              out);
-  for (; next_ < static_cast<std::size_t>(end - rows_.begin()); ++next_) {
+  ReserveLike(merge_.page(rows_[begin]), end - begin,
+              std::min(room.bytes_max, Batch::kColumnBytesMax), out);
+  for (; next_ < end && (next_ == begin || out->bytes() < room.bytes_max); ++next_) {
     merge_.FetchAhead(rows_, next_);
     const MergedRow& row = rows_[next_];
     const Page& page = merge_.page(row);
     out->Append({page.topic(page.topic_of(row.row)), page.time(row.row), page.value(row.row)},
                 row.key.major);
+    if (indexes != nullptr) indexes->push_back(PlaceOf(row).index);
   }
 }
 

@@ -12,9 +12,14 @@ class ColumnarLogReader : public LogReader {
       : merge_(source, request, MergeOrder::kSerial, std::nullopt, serial_min) {}
 
   Result<std::optional<CommitPlace>> Head(const InterruptCheck& interrupted) override;
-  void Read(const CommitPlace& until, Batch* out) override;
+  void Read(const CommitPlace& until, const LogRoom& room, Batch* out,
+            std::vector<std::uint32_t>* indexes) override;
+  void Skip(const CommitPlace& until) override { next_ = EndOf(until); }
 
  private:
+  // In rows_, from next_ on: the first that is not before `until`.
+  std::size_t EndOf(const CommitPlace& until) const;
+
   PageMerge merge_;
   bool is_ready_ = false;  // rows_ are those of the merge
   std::span<const MergedRow> rows_;

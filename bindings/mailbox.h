@@ -1,5 +1,5 @@
-// Outcomes of asynchronous appends on their way to Python: threads of the core put them here
-// without the GIL, and one thread of Python takes them out.
+// What threads of the core have for Python: they put it here without the GIL, and one thread of
+// Python takes it out.
 #pragma once
 
 #include <condition_variable>
@@ -13,16 +13,12 @@
 namespace topicdb::python {
 
 // Thread-safe.
-class Completions {
+template <typename Item>
+class Mailbox {
  public:
-  struct Item {
-    std::uint64_t token;
-    Result<Receipt> outcome;
-  };
-
-  void Add(std::uint64_t token, Result<Receipt> outcome) {
+  void Add(Item item) {
     const std::lock_guard lock(mutex_);
-    items_.push_back({token, std::move(outcome)});
+    items_.push_back(std::move(item));
     changed_.notify_one();
   }
   void Close() {
@@ -43,5 +39,15 @@ class Completions {
   std::vector<Item> items_;
   bool closed_ = false;
 };
+
+// The outcome of an asynchronous append.
+struct Completion {
+  std::uint64_t token;
+  Result<Receipt> outcome;
+};
+using Completions = Mailbox<Completion>;
+
+// Tokens of subscriptions that have something to give.
+using ReadyTokens = Mailbox<std::uint64_t>;
 
 }  // namespace topicdb::python

@@ -1,0 +1,151 @@
+#include "mailbox.h"
+#include "register.h"
+#include "topicdb/subscription.h"
+
+namespace topicdb::python {
+
+namespace py = pybind11;
+
+namespace {
+
+struct PySubscription {
+  std::shared_ptr<Subscription> subscription;
+};
+
+using Places = std::map<std::uint32_t, std::pair<std::uint64_t, std::uint32_t>>;
+
+// Signals come to the main thread only; others need not look for them.
+bool IsMainThread() {
+  const py::module_ threading = py::module_::import("threading");
+  return threading.attr("get_ident")().equal(threading.attr("main_thread")().attr("ident"));
+}
+
+// (batch, seqno, shard, serial, index, is_live)
+py::object Next(const PySubscription& self, std::optional<std::int64_t> timeout_us,
+                std::size_t rows_max) {
+  const bool waits = !timeout_us.has_value() || *timeout_us > 0;
+  const InterruptCheck interrupted =
+      waits && IsMainThread() ? InterruptCheck(&PythonInterrupts) : InterruptCheck();
+  std::optional<Delivery> delivery = Unwrap(WithoutGil(
+      [&] { return self.subscription->Next(Timeout(timeout_us), interrupted, rows_max); }));
+  if (!delivery.has_value()) return py::none();
+  return py::make_tuple(WrapBatch(std::move(delivery->batch)), delivery->seqno, delivery->shard,
+                        delivery->next.serial, delivery->next.index, delivery->is_live);
+}
+
+void Acknowledge(const PySubscription& self, std::uint64_t seqno) {
+  Check(WithoutGil([&] { return self.subscription->Acknowledge(seqno); }));
+}
+
+void OnReady(const PySubscription& self, std::shared_ptr<ReadyTokens> tokens, std::uint64_t token) {
+  const py::gil_scoped_release release;
+  self.subscription->OnReady([tokens = std::move(tokens), token] { tokens->Add(token); });
+}
+
+const char* NameOf(SubscriptionState state) {
+  switch (state) {
+    case SubscriptionState::kCatchingUp:
+      return "catching up";
+    case SubscriptionState::kLive:
+      return "live";
+    case SubscriptionState::kFull:
+      return "full";
+    case SubscriptionState::kPaused:
+      return "paused";
+    case SubscriptionState::kFailed:
+      return "failed";
+    case SubscriptionState::kClosed:
+      return "closed";
+  }
+  return "";
+}
+
+py::dict PlacesDict(const std::map<std::uint32_t, CommitPlace>& places) {
+  py::dict result;
+  for (const auto& [shard, place] : places) {
+    result[py::int_(shard)] = py::make_tuple(place.serial, place.index);
+  }
+  return result;
+}
+
+py::dict InfoOf(const PySubscription& self) {
+  const SubscriptionInfo info = WithoutGil([&] { return self.subscription->Info(); });
+  py::dict result;
+  result["state"] = NameOf(info.state);
+  result["delivered"] = info.delivered;
+  result["acknowledged"] = info.acknowledged;
+  result["waiting"] = info.waiting;
+  result["waiting_bytes"] = info.waiting_bytes;
+  result["places"] = PlacesDict(info.places);
+  return result;
+}
+
+PySubscription Subscribe(const Database& self, const Filters& filters,
+                         const std::optional<Places>& places, std::int64_t start_us,
+                         std::uint64_t messages, std::uint64_t bytes) {
+  const std::vector<Filter> parsed = ParseFilters(filters);
+  SubscribeFrom from;
+  from.start_us = start_us;
+  if (places.has_value()) {
+    for (const auto& [shard, place] : *places) (*from.places)[shard] = {place.first, place.second};
+  } else {
+    from.places.reset();
+  }
+  return {Unwrap(WithoutGil([&] { return self.Subscribe(parsed, from, {messages, bytes}); }))};
+}
+
+py::dict PlacesAt(const Database& self, const Filters& filters, std::int64_t start_us) {
+  const std::vector<Filter> parsed = ParseFilters(filters);
+  return PlacesDict(
+      Unwrap(WithoutGil([&] { return self.PlacesAt(parsed, start_us, &PythonInterrupts); })));
+}
+
+py::dict SubscriptionStatsOf(const Database& self) {
+  const SubscriptionStats stats = Unwrap(WithoutGil([&] { return self.GetSubscriptionStats(); }));
+  py::dict result;
+  result["subscriptions"] = stats.subscriptions;
+  result["live_reads"] = stats.live_reads;
+  result["catch_up_reads"] = stats.catch_up_reads;
+  result["shared_reads"] = stats.shared_reads;
+  result["page_bytes"] = stats.page_bytes;
+  return result;
+}
+
+py::list TakeTokens(ReadyTokens& self) {
+  return py::cast(WithoutGil([&] { return self.Take(); }));
+}
+
+// Calls a method without the GIL.
+template <void (Subscription::*Method)()>
+void Call(const PySubscription& self) {
+  const py::gil_scoped_release release;
+  (self.subscription.get()->*Method)();
+}
+
+}  // namespace
+
+void RegisterSubscribe(py::module_& module, py::class_<Database>& type) {
+  py::class_<ReadyTokens, std::shared_ptr<ReadyTokens>>(
+      module, "ReadyTokens", "Tokens of subscriptions that have something to give.")
+      .def(py::init<>())
+      .def("take", &TakeTokens)
+      .def("close", &ReadyTokens::Close);
+  py::class_<PySubscription>(module, "Subscription", "Messages as they come.",
+                             py::release_gil_before_calling_cpp_dtor())
+      .def("next", &Next, py::arg("timeout_us"), py::arg("rows_max"))
+      .def("acknowledge", &Acknowledge, py::arg("seqno"))
+      .def("on_ready", &OnReady, py::arg("tokens"), py::arg("token"))
+      .def("info", &InfoOf)
+      .def("pause", &Call<&Subscription::Pause>)
+      .def("resume", &Call<&Subscription::Resume>)
+      .def("close", &Call<&Subscription::Close>)
+      .def_property_readonly("closed", [](const PySubscription& self) {
+        return WithoutGil([&] { return self.subscription->closed(); });
+      });
+  type.def("subscribe", &Subscribe, py::arg("filters"), py::arg("places"), py::arg("start_us"),
+           py::arg("window"), py::arg("window_bytes"))
+      .def("places_at", &PlacesAt, py::arg("filters"), py::arg("start_us"))
+      .def("subscription_stats", &SubscriptionStatsOf);
+}
+
+}  // namespace topicdb::python

@@ -1,0 +1,307 @@
+#include "subscribe/hub.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+namespace topicdb {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kKeptBytes = std::size_t{64} << 20;  // of pages
+constexpr std::size_t kCatchUpThreads = 2;
+// What is read at once for all who want it; each gets of it what its window takes.
+constexpr PageLimits kPageLimits{8'192, std::size_t{4} << 20, true};
+// Without commits nothing wakes the live thread, but that it is needed no more.
+constexpr std::chrono::hours kLongWait(24);
+// A read-only handle looks so often whether there is something new.
+constexpr std::chrono::milliseconds kRefreshWait(250);
+// When nobody has been behind for so long, what is kept for those is given back.
+constexpr std::chrono::seconds kRest(1);
+
+std::vector<std::unique_ptr<Track>> TracksOf(const DatabaseImpl& database) {
+  std::vector<std::unique_ptr<Track>> tracks;
+  for (const auto& shard : database.Shards()) {
+    tracks.push_back(std::make_unique<Track>(shard->index()));
+  }
+  return tracks;
+}
+
+std::pair<std::string, std::int64_t> KeyOf(const std::vector<Filter>& filters,
+                                           std::int64_t start_us) {
+  std::string key;
+  for (const Filter& filter : filters) key += filter.text() + '\0';  // which no filter has
+  return {key, start_us};
+}
+
+}  // namespace
+
+SubscriptionHub::SubscriptionHub(std::shared_ptr<DatabaseImpl> database)
+    : database_(std::move(database)), tracks_(TracksOf(*database_)), cache_(kKeptBytes) {
+  database_->Register(this);
+  threads_.emplace_back([this] { RunLive(); });
+  for (std::size_t i = 0; i < std::min(kCatchUpThreads, tracks_.size()); ++i) {
+    threads_.emplace_back([this] { RunCatchUp(); });
+  }
+}
+
+SubscriptionHub::~SubscriptionHub() {
+  {
+    const ReaderLock in_use(database_->lifecycle());
+    Release();
+    database_->Unregister(this);
+  }
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void SubscriptionHub::Release() {
+  stopping_ = true;
+  FailAll(Closed(database_->environment().database_path + " is closed"));
+  WakeLive();
+  for (const auto& track : tracks_) {
+    track->reader.Clear();
+    track->live_reader.Clear();
+  }
+}
+
+void SubscriptionHub::FailAll(const Status& status) {
+  const MutexLock lock(mutex_);
+  for (const auto& [number, client] : clients_) {
+    client->subscriber->Fail(status);
+    for (Lane& lane : client->lanes) lane.track->Remove(&lane);
+  }
+  clients_.clear();
+  cache_.Clear();
+  work_.NotifyAll();
+}
+
+Track* SubscriptionHub::FindTrack(std::uint32_t shard) const {
+  const auto found = std::find_if(tracks_.begin(), tracks_.end(),
+                                  [&](const auto& track) { return track->shard() == shard; });
+  return found == tracks_.end() ? nullptr : found->get();
+}
+
+SharedInterest SubscriptionHub::InterestOf(const std::vector<Filter>& filters,
+                                           std::int64_t start_us) {
+  std::weak_ptr<const Interest>& known = interests_[KeyOf(filters, start_us)];
+  SharedInterest interest = known.lock();
+  if (interest == nullptr) {
+    interest = std::make_shared<const Interest>(Interest{++last_interest_, filters, start_us});
+    known = interest;
+  }
+  return interest;
+}
+
+std::uint64_t SubscriptionHub::Add(std::shared_ptr<Subscriber> subscriber,
+                                   const std::vector<Filter>& filters,
+                                   const SubscribeFrom::Places& places, std::int64_t start_us) {
+  auto client = std::make_unique<Client>();
+  const MutexLock lock(mutex_);
+  client->number = ++last_client_;
+  client->subscriber = std::move(subscriber);
+  client->interest = InterestOf(filters, start_us);
+  for (const auto& track : tracks_) {
+    client->lanes.push_back({client.get(), track.get(), places.at(track->shard())});
+  }
+  for (Lane& lane : client->lanes) lane.track->Add(&lane);
+  work_.NotifyAll();
+  const std::uint64_t number = client->number;
+  clients_.emplace(number, std::move(client));
+  return number;
+}
+
+void SubscriptionHub::Remove(std::uint64_t client) {
+  const MutexLock lock(mutex_);
+  const auto found = clients_.find(client);
+  if (found == clients_.end()) return;
+  for (Lane& lane : found->second->lanes) lane.track->Remove(&lane);
+  const auto key = KeyOf(found->second->interest->filters, found->second->interest->start_us);
+  clients_.erase(found);
+  if (const auto known = interests_.find(key); known->second.expired()) interests_.erase(known);
+}
+
+void SubscriptionHub::Reopen(std::uint64_t client) {
+  const MutexLock lock(mutex_);
+  const auto found = clients_.find(client);
+  if (found == clients_.end()) return;
+  found->second->SetOpen(true);
+  work_.NotifyAll();
+}
+
+void SubscriptionHub::Complete(std::uint64_t client, SubscriptionInfo* info) const {
+  const MutexLock lock(mutex_);
+  const auto found = clients_.find(client);
+  if (found == clients_.end()) return;
+  const std::set<std::uint32_t> waiting = found->second->subscriber->WaitingShards();
+  bool is_live = true;
+  for (const Lane& lane : found->second->lanes) {
+    is_live &= lane.is_live;
+    const std::uint32_t shard = lane.track->shard();
+    // It has passed by what it does not want.
+    if (!waiting.contains(shard)) info->places[shard] = lane.track->PlaceOf(lane);
+  }
+  if (info->state == SubscriptionState::kLive && !is_live) {
+    info->state = SubscriptionState::kCatchingUp;
+  }
+}
+
+SubscriptionStats SubscriptionHub::Stats() const {
+  const MutexLock lock(mutex_);
+  SubscriptionStats stats = stats_;
+  stats.subscriptions = clients_.size();
+  stats.page_bytes = cache_.bytes();
+  return stats;
+}
+
+void SubscriptionHub::RunLive() {
+  const bool read_only = database_->environment().read_only;
+  while (true) {
+    const std::uint64_t seen = database_->environment().commits->count();
+    if (IsStopping()) return;
+    if (const Status status = LivePass(); !status.ok()) {
+      FailAll(status);
+      return;
+    }
+    const auto now = Clock::now();
+    database_->environment().commits->WaitUntil(seen,
+                                                read_only ? now + kRefreshWait : now + kLongWait);
+  }
+}
+
+Status SubscriptionHub::LivePass() {
+  TOPICDB_ENTER(database_);
+  if (database_->environment().read_only) TOPICDB_RETURN_IF_ERROR(database_->Refresh());
+  for (const auto& shard : database_->Shards()) {
+    while (!IsStopping() && LiveStep(shard)) {
+    }
+  }
+  return Status::Ok();
+}
+
+bool SubscriptionHub::LiveStep(const std::shared_ptr<Shard>& shard) {
+  Track* track = FindTrack(shard->index());
+  std::shared_ptr<const InterestSet> interests;
+  CommitPlace from;
+  {
+    const MutexLock lock(mutex_);
+    interests = track->BeginLiveRead();
+    from = track->live_place();
+  }
+  if (interests == nullptr) return false;
+  const auto page =
+      track->live_reader.Read(shard, interests, from, kPageLimits, [this] { return IsStopping(); });
+  const MutexLock lock(mutex_);
+  if (!page.ok()) {
+    track->AbandonLive();
+    work_.NotifyAll();
+    return false;
+  }
+  const std::size_t taken = track->ServeLive(page->get());
+  const bool has_more = !(*page)->span().at_end || track->TakeJoined();
+  if ((*page)->span().rows->size() > 0) {  // or the commits were of no interest
+    ++stats_.live_reads;
+    stats_.shared_reads += taken > 0 ? taken - 1 : 0;
+    cache_.Add(*page);
+  }
+  if (track->NextReady() != nullptr) work_.NotifyAll();
+  return has_more;
+}
+
+void SubscriptionHub::RunCatchUp() {
+  while (!IsStopping()) {
+    const Result<bool> worked = CatchUpStep();
+    if (!worked.ok()) return;
+    if (*worked) continue;
+    RestReaders();
+  }
+}
+
+Result<bool> SubscriptionHub::CatchUpStep() {
+  TOPICDB_ENTER(database_);
+  std::optional<Errand> errand;
+  {
+    const MutexLock lock(mutex_);
+    errand = NextErrand();
+  }
+  if (!errand.has_value()) return false;
+  Finish(*errand, ReadFor(*errand));
+  return true;
+}
+
+std::optional<SubscriptionHub::Errand> SubscriptionHub::NextErrand() {
+  for (std::size_t i = 0; i < tracks_.size(); ++i) {
+    Track* track = tracks_[(next_track_ + i) % tracks_.size()].get();
+    if (track->is_being_read) continue;
+    while (const Lane* lane = track->NextReady()) {
+      if (ServeKept(track, *lane)) continue;
+      next_track_ = (next_track_ + i + 1) % tracks_.size();
+      track->is_being_read = true;
+      return Errand{track, lane->place, lane->client->interest, track->InterestsNear(*lane)};
+    }
+  }
+  return std::nullopt;
+}
+
+bool SubscriptionHub::ServeKept(Track* track, const Lane& lane) {
+  const auto page = cache_.Find(track->shard(), lane.place, *lane.client->interest);
+  if (page == nullptr) return false;
+  stats_.shared_reads += track->ServeReady(page.get());
+  if (track->TakeJoined()) WakeLive();
+  return true;
+}
+
+Result<std::shared_ptr<LogPage>> SubscriptionHub::ReadFor(const Errand& errand) {
+  TOPICDB_ASSIGN_OR_RETURN(const std::shared_ptr<Shard> shard,
+                           database_->FindShard(errand.track->shard()));
+  const auto read = [&](std::vector<SharedInterest> interests) {
+    return errand.track->reader.Read(shard,
+                                     std::make_shared<const InterestSet>(std::move(interests)),
+                                     errand.from, kPageLimits, [this] { return IsStopping(); });
+  };
+  auto page = read(errand.interests);
+  if (page.ok() || errand.interests.size() == 1) return page;
+  return read({errand.first});  // what is damaged may be what another wants
+}
+
+void SubscriptionHub::Finish(const Errand& errand, const Result<std::shared_ptr<LogPage>>& page) {
+  const MutexLock lock(mutex_);
+  errand.track->is_being_read = false;
+  if (IsStopping()) return;
+  if (!page.ok()) {
+    for (Lane* lane : errand.track->ReadyAt(errand.from, *errand.first)) {
+      lane->client->subscriber->Fail(page.status());
+      lane->client->SetOpen(false);
+    }
+    return;
+  }
+  const std::size_t taken = errand.track->ServeReady(page->get());
+  ++stats_.catch_up_reads;
+  stats_.shared_reads += taken > 0 ? taken - 1 : 0;
+  if ((*page)->span().from < (*page)->span().to) cache_.Add(*page);
+  if (errand.track->TakeJoined()) WakeLive();
+}
+
+void SubscriptionHub::RestReaders() {
+  const MutexLock lock(mutex_);
+  const auto has_work = [&] {
+    return std::any_of(tracks_.begin(), tracks_.end(), [](const auto& track) {
+      return !track->is_being_read && track->NextReady() != nullptr;
+    });
+  };
+  bool rested = false;
+  while (!IsStopping() && !has_work()) {
+    const auto now = Clock::now();
+    const auto end = rested ? now + std::chrono::hours(kLongWait) : now + kRest;
+    work_.WaitUntil(mutex_, end);
+    if (rested || has_work() || Clock::now() < end) continue;
+    rested = true;
+    for (const auto& track : tracks_) {
+      if (!track->is_being_read) track->reader.Clear();
+    }
+    cache_.Clear();
+  }
+}
+
+}  // namespace topicdb

@@ -1,0 +1,107 @@
+// Brings what is in the commit log to subscribers.
+//
+// - One thread waits for commits. What is new it reads once for all live lanes of a shard, and
+//   offers each what it wants.
+// - Others read for lanes that are behind: the part that begins where one of them is, for all that
+//   are near. What they read is kept for a while, so that those who come to the same place a little
+//   later need not read. A lane that has come to where the live ones are joins them.
+//
+// A subscriber that takes no more (its window is full, or it is paused) stays where it is, behind,
+// and no one waits for it: it goes on once it has room, from what is kept or from disk.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "store/database_impl.h"
+#include "subscribe/page_cache.h"
+#include "subscribe/track.h"
+#include "topicdb/subscription.h"
+
+namespace topicdb {
+
+// Thread-safe. Lock rule: the database's lifecycle(), then mutex_, then that of a PageReader or
+// Subscriber. Nothing is read with mutex_ held.
+class SubscriptionHub : public ViewHolder {
+ public:
+  // REQUIRES: the database's lifecycle() is held shared
+  explicit SubscriptionHub(std::shared_ptr<DatabaseImpl> database);
+  ~SubscriptionHub() override;
+
+  // The number by which the others know it. `places`: of every open shard.
+  std::uint64_t Add(std::shared_ptr<Subscriber> subscriber, const std::vector<Filter>& filters,
+                    const SubscribeFrom::Places& places, std::int64_t start_us)
+      TOPICDB_EXCLUDES(mutex_);
+  void Remove(std::uint64_t client) TOPICDB_EXCLUDES(mutex_);
+  // It takes more again.
+  void Reopen(std::uint64_t client) TOPICDB_EXCLUDES(mutex_);
+  // Fills in what Subscriber::Info does not know.
+  void Complete(std::uint64_t client, SubscriptionInfo* info) const TOPICDB_EXCLUDES(mutex_);
+  SubscriptionStats Stats() const TOPICDB_EXCLUDES(mutex_);
+
+  bool Forked() const { return database_->fork_guard().Forked(); }
+  Status CheckNotForked() const { return Forked() ? database_->CheckUsable() : Status::Ok(); }
+  // REQUIRES: the database's lifecycle() is held, shared or alone.
+  void Release() override TOPICDB_EXCLUDES(mutex_);
+
+ private:
+  // What is to be read for lanes that are behind.
+  struct Errand {
+    Track* track = nullptr;
+    CommitPlace from;
+    SharedInterest first;                   // of the lane that is there
+    std::vector<SharedInterest> interests;  // of all that are near
+  };
+
+  void RunLive() TOPICDB_EXCLUDES(mutex_);
+  void RunCatchUp() TOPICDB_EXCLUDES(mutex_);
+  // What is new in all shards. kClosed.
+  Status LivePass() TOPICDB_EXCLUDES(mutex_);
+  // One page of it; whether there may be more.
+  bool LiveStep(const std::shared_ptr<Shard>& shard) TOPICDB_EXCLUDES(mutex_);
+  // Does an errand; false if there is none. kClosed.
+  Result<bool> CatchUpStep() TOPICDB_EXCLUDES(mutex_);
+  // Serves lanes from what is kept until something has to be read; absent: nobody can go on.
+  std::optional<Errand> NextErrand() TOPICDB_REQUIRES(mutex_);
+  bool ServeKept(Track* track, const Lane& lane) TOPICDB_REQUIRES(mutex_);
+  // For all who are near; if that fails, for the first alone.
+  Result<std::shared_ptr<LogPage>> ReadFor(const Errand& errand) TOPICDB_EXCLUDES(mutex_);
+  void Finish(const Errand& errand, const Result<std::shared_ptr<LogPage>>& page)
+      TOPICDB_EXCLUDES(mutex_);
+  // Waits until there is something to be done; after a while gives back what is kept.
+  void RestReaders() TOPICDB_EXCLUDES(mutex_);
+  // Nobody gets anything any more.
+  void FailAll(const Status& status) TOPICDB_EXCLUDES(mutex_);
+
+  Track* FindTrack(std::uint32_t shard) const;
+  SharedInterest InterestOf(const std::vector<Filter>& filters, std::int64_t start_us)
+      TOPICDB_REQUIRES(mutex_);
+  // Wakes the live thread.
+  void WakeLive() const { database_->environment().commits->Notify(); }
+  bool IsStopping() const { return stopping_.load(std::memory_order_relaxed); }
+
+  const std::shared_ptr<DatabaseImpl> database_;
+  std::atomic<bool> stopping_{false};
+  const std::vector<std::unique_ptr<Track>> tracks_;  // what they have is guarded by mutex_
+  mutable Mutex mutex_;
+  CondVar work_;  // for the threads that catch up
+  std::map<std::uint64_t, std::unique_ptr<Client>> clients_ TOPICDB_GUARDED_BY(mutex_);
+  std::map<std::pair<std::string, std::int64_t>, std::weak_ptr<const Interest>> interests_
+      TOPICDB_GUARDED_BY(mutex_);
+  std::uint64_t last_client_ TOPICDB_GUARDED_BY(mutex_) = 0;
+  std::uint64_t last_interest_ TOPICDB_GUARDED_BY(mutex_) = 0;
+  std::size_t next_track_ TOPICDB_GUARDED_BY(mutex_) = 0;
+  PageCache cache_ TOPICDB_GUARDED_BY(mutex_);
+  SubscriptionStats stats_ TOPICDB_GUARDED_BY(mutex_);
+  std::vector<std::thread> threads_;  // last: they use the rest
+};
+
+}  // namespace topicdb

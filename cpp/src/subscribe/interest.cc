@@ -1,0 +1,91 @@
+#include "subscribe/interest.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace topicdb {
+
+namespace {
+
+// Each filter is read by a reader of its own, which decodes the pages that it needs: beyond so many
+// it takes less to read everything, once.
+constexpr std::size_t kFiltersMax = 4;
+
+bool CoversOne(const std::vector<Filter>& filters, const Filter& wanted) {
+  return std::any_of(filters.begin(), filters.end(),
+                     [&](const Filter& filter) { return filter.Covers(wanted); });
+}
+
+// None of which another covers.
+std::vector<Filter> FiltersOf(const std::vector<SharedInterest>& interests) {
+  std::vector<Filter> filters;
+  for (const SharedInterest& interest : interests) {
+    for (const Filter& wanted : interest->filters) {
+      if (CoversOne(filters, wanted)) continue;
+      std::erase_if(filters, [&](const Filter& filter) { return wanted.Covers(filter); });
+      filters.push_back(wanted);
+      if (filters.size() > kFiltersMax) return {Filter::Everything()};
+    }
+  }
+  return filters;
+}
+
+bool IsBefore(const SharedInterest& a, const SharedInterest& b) { return a->number < b->number; }
+
+std::vector<SharedInterest> Sorted(std::vector<SharedInterest> interests) {
+  std::sort(interests.begin(), interests.end(), IsBefore);
+  return interests;
+}
+
+}  // namespace
+
+InterestSet::InterestSet(std::vector<SharedInterest> interests)
+    : interests_(Sorted(std::move(interests))),
+      filters_(FiltersOf(interests_)),
+      start_us_(std::numeric_limits<std::int64_t>::max()) {
+  for (std::size_t i = 0; i < interests_.size(); ++i) {
+    const Interest& interest = *interests_[i];
+    start_us_ = std::min(start_us_, interest.start_us);
+    is_uniform_ &= WantsAllTopics(interest);
+  }
+  if (is_uniform_) return;
+  for (std::size_t i = 0; i < interests_.size(); ++i) {
+    for (const Filter& filter : interests_[i]->filters) {
+      tree_.Add(filter, static_cast<std::uint32_t>(i));
+    }
+  }
+}
+
+bool InterestSet::Has(const Interest& interest) const {
+  const auto found = std::partition_point(
+      interests_.begin(), interests_.end(),
+      [&](const SharedInterest& one) { return one->number < interest.number; });
+  return found != interests_.end() && (*found)->number == interest.number;
+}
+
+bool InterestSet::WantsAllTopics(const Interest& interest) const {
+  return std::all_of(filters_.begin(), filters_.end(),
+                     [&](const Filter& filter) { return interest.Covers(filter); });
+}
+
+bool InterestSet::Covers(const Interest& interest) const {
+  return start_us_ <= interest.start_us &&
+         std::all_of(interest.filters.begin(), interest.filters.end(),
+                     [&](const Filter& filter) { return CoversOne(filters_, filter); });
+}
+
+std::vector<std::uint32_t> InterestSet::WhoWants(std::string_view topic) const {
+  std::vector<std::uint32_t> who;
+  tree_.Match(topic, &who);
+  std::sort(who.begin(), who.end());
+  who.erase(std::unique(who.begin(), who.end()), who.end());
+  return who;
+}
+
+bool InterestSet::ReadsLike(const InterestSet& other) const {
+  return start_us_ == other.start_us_ &&
+         std::equal(filters_.begin(), filters_.end(), other.filters_.begin(), other.filters_.end(),
+                    [](const Filter& a, const Filter& b) { return a.text() == b.text(); });
+}
+
+}  // namespace topicdb

@@ -1,0 +1,48 @@
+// Pages of the log that were read lately.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+
+#include "subscribe/log_page.h"
+
+namespace topicdb {
+
+// Not thread-safe.
+class PageCache {
+ public:
+  explicit PageCache(std::size_t bytes_max) : bytes_max_(bytes_max) {}
+
+  // One that has what there is of the interest at this place; null: there is none.
+  std::shared_ptr<LogPage> Find(std::uint32_t shard, const CommitPlace& place,
+                                const Interest& interest) const {
+    for (const auto& page : pages_) {
+      if (page->span().shard == shard && page->Holds(place) && page->Covers(interest)) return page;
+    }
+    return nullptr;
+  }
+  void Add(std::shared_ptr<LogPage> page) {
+    bytes_ += page->bytes();
+    pages_.push_front(std::move(page));
+    while (pages_.size() > 1 && (bytes_ > bytes_max_ || pages_.size() > kPagesMax)) {
+      bytes_ -= pages_.back()->bytes();
+      pages_.pop_back();
+    }
+  }
+  void Clear() {
+    pages_.clear();
+    bytes_ = 0;
+  }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  // All of them are looked at to find one.
+  static constexpr std::size_t kPagesMax = 1'024;
+
+  const std::size_t bytes_max_;
+  std::deque<std::shared_ptr<LogPage>> pages_;  // the latest first
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace topicdb

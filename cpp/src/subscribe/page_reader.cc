@@ -1,0 +1,63 @@
+#include "subscribe/page_reader.h"
+
+#include <algorithm>
+
+namespace topicdb {
+
+namespace {
+
+// Of decoded pages that a cursor has open; there are a few cursors.
+constexpr std::size_t kCursorBytes = std::size_t{32} << 20;
+
+LogQuery QueryOf(const InterestSet& interests, const CommitPlace& from) {
+  LogQuery query;
+  query.filters = interests.filters();
+  if (interests.start_us() > 0) query.range.start = interests.start_us();
+  query.from = from;
+  query.memory_bytes_max = kCursorBytes;
+  return query;
+}
+
+}  // namespace
+
+PageReader::Kept PageReader::Take(const std::shared_ptr<const InterestSet>& interests,
+                                  const CommitPlace& from) {
+  const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
+    return kept.cursor.place() == from && kept.interests->ReadsLike(*interests);
+  });
+  if (found == kept_.end()) return {interests, LogCursor(QueryOf(*interests, from))};
+  Kept kept = std::move(*found);
+  kept_.erase(found);
+  return kept;
+}
+
+Result<std::shared_ptr<LogPage>> PageReader::Read(const std::shared_ptr<Shard>& shard,
+                                                  std::shared_ptr<const InterestSet> interests,
+                                                  const CommitPlace& from, const PageLimits& limits,
+                                                  const InterruptCheck& interrupted) {
+  LogSpan span;
+  span.shard = shard->index();
+  span.from = from;
+  {
+    const MutexLock lock(mutex_);
+    Kept kept = Take(interests, from);
+    auto batch = std::make_shared<Batch>(/*keeps_serials=*/true);
+    auto rows = std::make_shared<LogRows>();
+    TOPICDB_RETURN_IF_ERROR(
+        kept.cursor.ReadMessages(shard, limits, interrupted, batch.get(), &rows->indexes));
+    rows->batch = std::move(batch);
+    span.rows = std::move(rows);
+    span.to = kept.cursor.place();
+    span.at_end = kept.cursor.at_end();
+    if (!span.at_end) kept_.push_front(std::move(kept));  // else it holds nothing
+    if (kept_.size() > cursors_max_) kept_.pop_back();
+  }
+  return std::make_shared<LogPage>(std::move(interests), std::move(span));
+}
+
+void PageReader::Clear() {
+  const MutexLock lock(mutex_);
+  kept_.clear();
+}
+
+}  // namespace topicdb

@@ -1,0 +1,203 @@
+#include "subscribe/track.h"
+
+#include <algorithm>
+
+namespace topicdb {
+
+void Client::SetOpen(bool open) {
+  is_open = open;
+  for (Lane& lane : lanes) lane.track->SetOpen(&lane, open);
+}
+
+void Track::Add(Lane* lane) { LinkBehind(lane); }
+
+void Track::Remove(Lane* lane) {
+  Unlink(lane);
+  joined_.erase(lane);
+}
+
+void Track::SetOpen(Lane* lane, bool open) {
+  if (lane->is_live) return;
+  if (open) {
+    ready_.insert(lane);
+  } else {
+    ready_.erase(lane);
+  }
+}
+
+CommitPlace Track::PlaceOf(const Lane& lane) const {
+  return lane.is_live ? std::max(lane.place, live_place_) : lane.place;
+}
+
+void Track::LinkBehind(Lane* lane) {
+  lane->is_live = false;
+  behind_.insert(lane);
+  if (lane->client->is_open) ready_.insert(lane);
+}
+
+void Track::LinkLive(Lane* lane) {
+  lane->is_live = true;
+  std::set<Lane*>& lanes = live_[lane->client->interest->number];
+  if (lanes.empty()) live_interests_ = nullptr;
+  lanes.insert(lane);
+  ++live_lanes_;
+}
+
+void Track::Unlink(Lane* lane) {
+  if (!lane->is_live) {
+    behind_.erase(lane);
+    ready_.erase(lane);
+    return;
+  }
+  const auto lanes = live_.find(lane->client->interest->number);
+  lanes->second.erase(lane);
+  --live_lanes_;
+  if (!lanes->second.empty()) return;
+  live_.erase(lanes);
+  live_interests_ = nullptr;
+}
+
+void Track::FallBehind(Lane* lane, const CommitPlace& place) {
+  Unlink(lane);
+  lane->place = place;
+  LinkBehind(lane);
+}
+
+Track::LaneSet::const_iterator Track::FirstFrom(const LaneSet& lanes, const CommitPlace& place) {
+  Client none;
+  Lane first;
+  first.client = &none;  // its number is less than any
+  first.place = place;
+  return lanes.lower_bound(&first);
+}
+
+Lane* Track::NextReady() const {
+  if (ready_.empty()) return nullptr;
+  const auto found = FirstFrom(ready_, sweep_);
+  return found == ready_.end() ? *ready_.begin() : *found;
+}
+
+std::vector<SharedInterest> Track::InterestsNear(const Lane& lane) const {
+  const CommitPlace end{lane.place.serial + near_, lane.place.index};
+  std::map<std::uint64_t, SharedInterest> interests;
+  for (auto it = FirstFrom(behind_, lane.place); it != behind_.end() && (*it)->place < end; ++it) {
+    const SharedInterest& interest = (*it)->client->interest;
+    interests.emplace(interest->number, interest);
+  }
+  std::vector<SharedInterest> found;
+  for (auto& [number, interest] : interests) found.push_back(std::move(interest));
+  return found;
+}
+
+std::vector<Lane*> Track::ReadyAt(const CommitPlace& place, const Interest& interest) const {
+  std::vector<Lane*> lanes;
+  for (auto it = FirstFrom(ready_, place); it != ready_.end() && (*it)->place == place; ++it) {
+    if ((*it)->client->interest->number == interest.number) lanes.push_back(*it);
+  }
+  return lanes;
+}
+
+bool Track::Advance(Lane* lane, LogPage* page) {
+  const LogSpan& span = page->span();
+  CommitPlace place = std::max(PlaceOf(*lane), span.to);
+  bool has_taken = false;
+  const SharedLogRows rows = page->RowsOf(*lane->client->interest);
+  const std::size_t begin = rows == nullptr ? 0 : rows->RowAt(lane->place);
+  if (rows != nullptr && begin < rows->size()) {
+    const std::size_t taken =
+        lane->client->subscriber->Offer({shard_, rows, begin, span.to, lane->is_live});
+    has_taken = taken > 0;
+    if (begin + taken < rows->size()) {
+      place = rows->place(begin + taken);
+      FallBehind(lane, place);
+      lane->client->SetOpen(false);
+      return has_taken;
+    }
+  }
+  if (lane->is_live) {
+    lane->place = place;
+    return has_taken;
+  }
+  Unlink(lane);
+  lane->place = place;
+  LinkBehind(lane);
+  if (span.at_end) Join(lane);
+  return has_taken;
+}
+
+void Track::Join(Lane* lane) {
+  if (live_lanes_ == 0) {
+    live_place_ = lane->place;
+  } else if (lane->place < live_place_) {
+    return;  // what is in between is likely to be kept
+  }
+  Unlink(lane);
+  LinkLive(lane);
+  if (is_live_read_) joined_.insert(lane);
+  has_joined_ = true;
+}
+
+std::size_t Track::ServeReady(LogPage* page) {
+  const LogSpan& span = page->span();
+  near_ = std::max<std::uint64_t>(span.to.serial - span.from.serial, 1);
+  std::vector<Lane*> lanes;
+  for (auto it = FirstFrom(ready_, span.from); it != ready_.end(); ++it) {
+    const Lane& lane = **it;
+    if (lane.place >= span.to && lane.place != span.from) break;  // a page may be empty
+    if (page->Covers(*lane.client->interest)) lanes.push_back(*it);
+  }
+  std::size_t taken = 0;
+  for (Lane* lane : lanes) {
+    if (Advance(lane, page)) ++taken;
+  }
+  sweep_ = {span.to.serial, span.to.index + 1};  // others before these again
+  return taken;
+}
+
+std::shared_ptr<const InterestSet> Track::BeginLiveRead() {
+  is_live_read_ = live_lanes_ > 0;
+  if (live_lanes_ == 0) return nullptr;
+  if (live_interests_ == nullptr) {
+    std::vector<SharedInterest> interests;
+    for (const auto& [number, lanes] : live_) {
+      interests.push_back((*lanes.begin())->client->interest);
+    }
+    live_interests_ = std::make_shared<const InterestSet>(std::move(interests));
+  }
+  return live_interests_;
+}
+
+std::size_t Track::ServeLive(LogPage* page) {
+  is_live_read_ = false;
+  std::size_t taken = 0;
+  for (Lane* lane : joined_) {
+    if (!lane->is_live) continue;
+    if (lane->place < page->span().from || !page->Covers(*lane->client->interest)) {
+      FallBehind(lane, lane->place);
+    } else if (Advance(lane, page)) {
+      ++taken;
+    }
+  }
+  joined_.clear();
+  for (const auto& [interest, rows] : page->rows()) {
+    const auto found = live_.find(interest);
+    if (found == live_.end()) continue;
+    const std::vector<Lane*> lanes(found->second.begin(), found->second.end());
+    for (Lane* lane : lanes) {
+      if (Advance(lane, page)) ++taken;
+    }
+  }
+  live_place_ = std::max(live_place_, page->span().to);
+  return taken;
+}
+
+void Track::AbandonLive() {
+  is_live_read_ = false;
+  joined_.clear();
+  while (!live_.empty()) {
+    Lane* lane = *live_.begin()->second.begin();
+    FallBehind(lane, PlaceOf(*lane));
+  }
+}
+
+}  // namespace topicdb

@@ -1,0 +1,413 @@
+#include "topicdb/subscription.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <thread>
+
+#include "test_directory.h"
+#include "topicdb/database.h"
+
+namespace topicdb {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::unique_ptr<Database> OpenOk(const std::string& path, std::uint32_t shards = 1) {
+  OpenOptions options;
+  options.schema.shards = shards;
+  auto database = Database::Open(path, options);
+  EXPECT_TRUE(database.ok()) << database.status().message();
+  return std::move(database).value();
+}
+
+void Append(Database& database, const std::vector<std::pair<std::string, std::string>>& messages,
+            std::int64_t timestamp = kAssignTimestamp) {
+  std::vector<MessageView> views;
+  for (const auto& [topic, value] : messages) views.push_back({topic, timestamp, value});
+  const auto receipt = database.Append(views);
+  ASSERT_TRUE(receipt.ok()) << receipt.status().message();
+}
+
+void AppendCounted(Database& database, const std::string& topic, int first, int last) {
+  std::vector<std::pair<std::string, std::string>> messages;
+  for (int i = first; i < last; ++i) messages.emplace_back(topic, std::to_string(i));
+  Append(database, messages);
+}
+
+std::unique_ptr<Subscription> Subscribe(Database& database, const std::string& filter,
+                                        const SubscribeFrom& from = {},
+                                        const SubscribeWindow& window = {}) {
+  auto subscription = database.Subscribe({Filter::Parse(filter).value()}, from, window);
+  EXPECT_TRUE(subscription.ok()) << subscription.status().message();
+  return std::move(subscription).value();
+}
+
+SubscribeFrom FromNow() {
+  SubscribeFrom from;
+  from.places.reset();
+  return from;
+}
+
+// Takes and acknowledges until there are so many, or nothing comes.
+std::vector<std::string> Take(Subscription& subscription, std::size_t count,
+                              std::chrono::milliseconds timeout = 10s) {
+  std::vector<std::string> values;
+  while (values.size() < count) {
+    const auto delivery = subscription.Next(timeout);
+    EXPECT_TRUE(delivery.ok()) << delivery.status().message();
+    if (!delivery.ok() || !delivery->has_value()) break;
+    for (std::size_t row = 0; row < (*delivery)->batch->size(); ++row) {
+      values.emplace_back((*delivery)->batch->value(row));
+    }
+    EXPECT_TRUE(subscription.Acknowledge((*delivery)->seqno).ok());
+  }
+  return values;
+}
+
+std::vector<std::string> Counted(int first, int last) {
+  std::vector<std::string> values;
+  for (int i = first; i < last; ++i) values.push_back(std::to_string(i));
+  return values;
+}
+
+TEST(Subscription, GivesWhatIsStoredAndThenWhatComes) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  AppendCounted(*database, "a/b", 0, 10);
+  Append(*database, {{"other", "x"}});
+  const auto subscription = Subscribe(*database, "a/#");
+  EXPECT_EQ(Take(*subscription, 10), Counted(0, 10));
+  AppendCounted(*database, "a/c", 10, 20);
+  Append(*database, {{"other", "x"}, {"a", "20"}});
+  EXPECT_EQ(Take(*subscription, 11), Counted(10, 21));
+  EXPECT_TRUE(Take(*subscription, 1, 10ms).empty());
+  EXPECT_EQ(subscription->Info().state, SubscriptionState::kLive);
+}
+
+TEST(Subscription, FromNowOnGivesNothingOlder) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  AppendCounted(*database, "a", 0, 10);
+  const auto subscription = Subscribe(*database, "#", FromNow());
+  AppendCounted(*database, "a", 10, 12);
+  EXPECT_EQ(Take(*subscription, 2), Counted(10, 12));
+  EXPECT_TRUE(Take(*subscription, 1, 10ms).empty());
+}
+
+TEST(Subscription, OfAStartNothingEarlierLateOrNot) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  Append(*database, {{"a", "old"}}, 99);
+  Append(*database, {{"a", "0"}}, 100);
+  SubscribeFrom from;
+  from.start_us = 100;
+  const auto subscription = Subscribe(*database, "a", from);
+  EXPECT_EQ(Take(*subscription, 1), Counted(0, 1));
+  Append(*database, {{"a", "late"}}, 50);
+  Append(*database, {{"a", "1"}}, 200);
+  Append(*database, {{"a", "2"}}, 100);
+  EXPECT_EQ(Take(*subscription, 2), Counted(1, 3));
+}
+
+TEST(Subscription, StopsAtItsWindowAndGoesOnAfterAcknowledgement) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  const auto subscription = Subscribe(*database, "#", {}, {8, 1 << 20});
+  AppendCounted(*database, "a", 0, 30);  // one commit, cut by the window
+  std::vector<std::string> values;
+  std::uint64_t seqno = 0;
+  const auto take = [&] {
+    auto delivery = subscription->Next(100ms).value();
+    if (!delivery.has_value()) return std::size_t{0};
+    EXPECT_LE(delivery->batch->size(), 8U);
+    for (std::size_t row = 0; row < delivery->batch->size(); ++row) {
+      values.emplace_back(delivery->batch->value(row));
+    }
+    seqno = delivery->seqno;
+    EXPECT_EQ(seqno, values.size());
+    return delivery->batch->size();
+  };
+  EXPECT_EQ(take(), 8U);
+  EXPECT_EQ(take(), 0U);
+  EXPECT_EQ(subscription->Info().state, SubscriptionState::kFull);
+  ASSERT_TRUE(subscription->Acknowledge(3).ok());
+  EXPECT_EQ(take(), 3U);
+  EXPECT_EQ(take(), 0U);
+  while (values.size() < 30) {
+    ASSERT_TRUE(subscription->Acknowledge(seqno).ok());
+    ASSERT_GT(take(), 0U);
+  }
+  EXPECT_EQ(values, Counted(0, 30));
+}
+
+TEST(Subscription, AWindowOfBytesTakesOneLargerMessageAtATime) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  const auto subscription = Subscribe(*database, "#", {}, {1'000, 100});
+  const std::string large(1'000, 'v');
+  for (int i = 0; i < 3; ++i) Append(*database, {{"a", large}});
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    const auto delivery = subscription->Next(10s).value();
+    ASSERT_TRUE(delivery.has_value());
+    EXPECT_EQ(delivery->batch->size(), 1U);
+    EXPECT_FALSE(subscription->Next(20ms).value().has_value());
+    ASSERT_TRUE(subscription->Acknowledge(i).ok());
+  }
+}
+
+TEST(Subscription, RefusesAcknowledgementsOfNothingAndTwice) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  AppendCounted(*database, "a", 0, 5);
+  const auto subscription = Subscribe(*database, "#");
+  EXPECT_EQ(subscription->Acknowledge(1).code(), Code::kInvalidArgument);
+  ASSERT_TRUE(subscription->Next(10s).value().has_value());
+  EXPECT_EQ(subscription->Acknowledge(6).code(), Code::kInvalidArgument);
+  EXPECT_TRUE(subscription->Acknowledge(5).ok());
+  EXPECT_EQ(subscription->Acknowledge(5).code(), Code::kInvalidArgument);
+  EXPECT_EQ(subscription->Acknowledge(0).code(), Code::kInvalidArgument);
+}
+
+TEST(Subscription, PausesAndGoesOn) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  const auto subscription = Subscribe(*database, "#");
+  AppendCounted(*database, "a", 0, 5);
+  EXPECT_EQ(Take(*subscription, 5), Counted(0, 5));
+  subscription->Pause();
+  AppendCounted(*database, "a", 5, 10);
+  EXPECT_TRUE(Take(*subscription, 1, 50ms).empty());
+  EXPECT_EQ(subscription->Info().state, SubscriptionState::kPaused);
+  subscription->Resume();
+  EXPECT_EQ(Take(*subscription, 5), Counted(5, 10));
+}
+
+TEST(Subscription, APlaceWithinACommitIsWhereAnotherGoesOn) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  AppendCounted(*database, "a", 0, 20);
+  SubscribeFrom from;
+  {
+    const auto first = Subscribe(*database, "#", {}, {7, 1 << 20});
+    const auto delivery = first->Next(10s).value();
+    ASSERT_TRUE(delivery.has_value());
+    ASSERT_EQ(delivery->batch->size(), 7U);
+    from.places->emplace(delivery->shard, delivery->next);
+  }
+  ASSERT_TRUE(database->Flush().ok());  // sealed: other blocks, the same places
+  const auto second = Subscribe(*database, "#", from);
+  EXPECT_EQ(Take(*second, 13), Counted(7, 20));
+}
+
+TEST(Subscription, ManyAtOnePlaceReadOnce) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  for (int i = 0; i < 50; ++i) AppendCounted(*database, "a", i * 100, (i + 1) * 100);
+  std::vector<std::unique_ptr<Subscription>> subscriptions;
+  constexpr int kCount = 20;
+  for (int i = 0; i < kCount; ++i) subscriptions.push_back(Subscribe(*database, "#"));
+  for (const auto& subscription : subscriptions) {
+    EXPECT_EQ(Take(*subscription, 5'000), Counted(0, 5'000));
+  }
+  // A page has all of it: it is read once for those who are there then; others may come later.
+  const SubscriptionStats stats = database->GetSubscriptionStats().value();
+  EXPECT_EQ(stats.subscriptions, 20U);
+  EXPECT_LE(stats.catch_up_reads, 8U);
+  for (const auto& subscription : subscriptions) {
+    while (subscription->Info().state != SubscriptionState::kLive) std::this_thread::sleep_for(1ms);
+  }
+  const std::uint64_t before = database->GetSubscriptionStats()->live_reads;
+  AppendCounted(*database, "a", 5'000, 5'010);
+  for (const auto& subscription : subscriptions) {
+    const auto delivery = subscription->Next(10s).value();
+    ASSERT_TRUE(delivery.has_value());
+    EXPECT_TRUE(delivery->is_live);
+  }
+  EXPECT_EQ(database->GetSubscriptionStats()->live_reads, before + 1);
+}
+
+TEST(Subscription, OneThatDoesNotReadHoldsUpNobody) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  const auto lazy = Subscribe(*database, "#", {}, {10, 1 << 20});
+  const auto busy = Subscribe(*database, "#", {}, {100, 1 << 20});
+  for (int i = 0; i < 100; ++i) {
+    AppendCounted(*database, "a", i * 10, (i + 1) * 10);
+    EXPECT_EQ(Take(*busy, 10), Counted(i * 10, (i + 1) * 10));
+  }
+  EXPECT_EQ(Take(*lazy, 1'000), Counted(0, 1'000));
+}
+
+TEST(Subscription, ClosingEndsACallThatWaits) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  const auto subscription = Subscribe(*database, "#");
+  std::thread waiting([&] {
+    const auto delivery = subscription->Next(std::nullopt);
+    ASSERT_TRUE(delivery.ok());
+    EXPECT_FALSE(delivery->has_value());
+  });
+  std::this_thread::sleep_for(20ms);
+  subscription->Close();
+  waiting.join();
+  EXPECT_TRUE(subscription->closed());
+}
+
+TEST(Subscription, ClosingTheDatabaseEndsIt) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  AppendCounted(*database, "a", 0, 5);
+  const auto subscription = Subscribe(*database, "#");
+  EXPECT_EQ(Take(*subscription, 5), Counted(0, 5));
+  std::thread waiting(
+      [&] { EXPECT_EQ(subscription->Next(std::nullopt).status().code(), Code::kClosed); });
+  std::this_thread::sleep_for(20ms);
+  ASSERT_TRUE(database->Close().ok());
+  waiting.join();
+  EXPECT_EQ(subscription->Info().state, SubscriptionState::kFailed);
+}
+
+TEST(Subscription, RefusesWhatCannotBe) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  const std::vector<Filter> filter{Filter::Everything()};
+  EXPECT_EQ(database->Subscribe(filter, {}, {0, 1}).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(database->Subscribe(filter, {}, {1, 0}).status().code(), Code::kInvalidArgument);
+  SubscribeFrom from;
+  from.places->emplace(7, CommitPlace{1, 0});
+  EXPECT_EQ(database->Subscribe(filter, from, {}).status().code(), Code::kInvalidArgument);
+  OpenOptions options;
+  options.schema.layout = LayoutKind::kSkipstream;
+  const auto other = Database::Open(directory / "other", options).value();
+  EXPECT_EQ(other->Subscribe(filter, {}, {}).status().code(), Code::kInvalidArgument);
+}
+
+TEST(Subscription, OfFiltersThatOverlapEachMessageOnce) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  std::vector<Filter> filters;
+  for (const char* text : {"a/#", "a/+", "b", "#", "c/d", "+/d", "e"}) {
+    filters.push_back(Filter::Parse(text).value());
+  }
+  filters.erase(filters.begin() + 3);  // '#' covers all others
+  const auto subscription = database->Subscribe(filters, {}, {}).value();
+  const auto other = Subscribe(*database, "c/#");
+  Append(*database, {{"a/d", "0"}, {"x", "no"}, {"b", "1"}, {"c/d", "2"}, {"a", "3"}});
+  EXPECT_EQ(Take(*subscription, 4), Counted(0, 4));
+  EXPECT_EQ(Take(*other, 1), Counted(2, 3));
+}
+
+TEST(Subscription, GivesAsManyAtATimeAsAreWanted) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  AppendCounted(*database, "a", 0, 10);
+  const auto subscription = Subscribe(*database, "#");
+  std::vector<std::string> values;
+  for (std::uint64_t seqno : {3U, 6U, 9U, 10U}) {
+    const auto delivery = subscription->Next(10s, nullptr, 3).value();
+    ASSERT_TRUE(delivery.has_value());
+    EXPECT_EQ(delivery->seqno, seqno);
+    for (std::size_t row = 0; row < delivery->batch->size(); ++row) {
+      values.emplace_back(delivery->batch->value(row));
+    }
+    EXPECT_EQ(subscription->Info().waiting, 10 - seqno);
+  }
+  EXPECT_EQ(values, Counted(0, 10));
+  EXPECT_EQ(subscription->Info().waiting_bytes, 0U);
+}
+
+TEST(Subscription, KnowsThePlaceOfATime) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  Append(*database, {{"a", "0"}}, 100);
+  Append(*database, {{"b", "1"}}, 200);
+  Append(*database, {{"a", "2"}}, 50);
+  Append(*database, {{"a", "3"}}, 200);
+  const auto place = [&](const char* filter, std::int64_t time) {
+    return database->PlacesAt({Filter::Parse(filter).value()}, time, nullptr)->at(0);
+  };
+  const auto values_from = [&](const CommitPlace& at) {
+    SubscribeFrom from;
+    (*from.places)[0] = at;
+    return Take(*Subscribe(*database, "#", from), 4, 20ms);
+  };
+  EXPECT_EQ(values_from(place("#", 0)), Counted(0, 4));
+  EXPECT_EQ(values_from(place("#", 101)), Counted(1, 4));
+  EXPECT_EQ(values_from(place("a", 101)), Counted(3, 4));
+  EXPECT_TRUE(values_from(place("a", 201)).empty());
+}
+
+// Writers, rotations, flushes, and subscribers that come, are slow, pause, leave and go on: each
+// gets every message of its filter once, those of a writer in their order.
+TEST(Subscription, EachMessageOnceAndInOrderWhateverHappens) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db", 2);
+  constexpr int kWriters = 2;
+  constexpr int kCommits = 150;
+  constexpr int kEach = 7;  // messages of a commit, one a topic
+  std::vector<std::thread> threads;
+  for (int writer = 0; writer < kWriters; ++writer) {
+    threads.emplace_back([&, writer] {
+      for (int commit = 0; commit < kCommits; ++commit) {
+        std::vector<std::pair<std::string, std::string>> messages;
+        for (int i = 0; i < kEach; ++i) {
+          messages.emplace_back("w/" + std::to_string(writer) + "/" + std::to_string(i),
+                                std::to_string(commit));
+        }
+        Append(*database, messages);
+        if (commit % 40 == 20) {
+          EXPECT_TRUE(database->Rotate(std::nullopt).ok());
+        }
+        if (commit % 50 == 30) {
+          EXPECT_TRUE(database->Flush().ok());
+        }
+      }
+    });
+  }
+  const std::vector<std::string> filters{"#", "w/0/#", "w/+/3", "w/1/4",
+                                         "#", "w/#",   "+/+/5", "w/0/1"};
+  for (std::size_t reader = 0; reader < filters.size(); ++reader) {
+    threads.emplace_back([&, reader] {
+      const Filter filter = Filter::Parse(filters[reader]).value();
+      std::map<std::string, int> seen;
+      std::size_t expected = 0;
+      for (int writer = 0; writer < kWriters; ++writer) {
+        for (int i = 0; i < kEach; ++i) {
+          const std::string topic = "w/" + std::to_string(writer) + "/" + std::to_string(i);
+          if (filter.Matches(topic)) expected += kCommits;
+        }
+      }
+      std::size_t count = 0;
+      SubscribeFrom from;
+      const SubscribeWindow window{1 + reader * 5, 1 << 20};
+      while (count < expected) {
+        auto subscription = Subscribe(*database, filters[reader], from, window);
+        for (int rounds = 0; rounds < 40 && count < expected; ++rounds) {
+          const auto delivery = subscription->Next(10s);
+          ASSERT_TRUE(delivery.ok() && delivery->has_value()) << count << " of " << expected;
+          for (std::size_t row = 0; row < (*delivery)->batch->size(); ++row) {
+            int& next = seen[std::string((*delivery)->batch->topic(row))];
+            ASSERT_EQ((*delivery)->batch->value(row), std::to_string(next));
+            ++next;
+          }
+          count += (*delivery)->batch->size();
+          (*from.places)[(*delivery)->shard] = (*delivery)->next;
+          ASSERT_TRUE(subscription->Acknowledge((*delivery)->seqno).ok());
+          if (rounds % 7 == 3) {
+            subscription->Pause();
+            std::this_thread::sleep_for(1ms);
+            subscription->Resume();
+          }
+        }
+      }
+      EXPECT_EQ(count, expected);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(database->GetSubscriptionStats()->subscriptions, 0U);
+}
+
+}  // namespace
+}  // namespace topicdb
