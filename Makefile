@@ -63,6 +63,10 @@ bench-large: ## append millions of messages: does cost stay the same, and openin
 bench-last: ## measure the newest message of each topic beside a full scan and DuckDB
 	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/last_values.py $(ARGS)
 
+.PHONY: bench-subscribe
+bench-subscribe: ## measure subscriptions: fan-out, latency, catching up
+	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/subscription_bench.py $(ARGS)
+
 .PHONY: bench-commit
 bench-commit: ## measure commits, transactions and latencies beside SQLite and RocksDB
 	@scripts/bench_commit.sh $(ARGS)

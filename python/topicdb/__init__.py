@@ -32,16 +32,19 @@ from topicdb._core import (
     topic_matches,
 )
 from topicdb._types import Message, Page, Receipt, Slice
+from topicdb.consumer import Consumer
 from topicdb.database import Database
 from topicdb.forward.forwarder import Forwarder
 from topicdb.lifecycle import Retention
 from topicdb.map import Map
 from topicdb.opening import open
+from topicdb.positions import Place
 from topicdb.queue import Cursor, Drop, Queue, QueueReceipt
 from topicdb.repairing import Repair, repair
 from topicdb.scan import Scan
 from topicdb.snapshots import Snapshot, restore
 from topicdb.stream_watch import StreamWatch
+from topicdb.subscription import Delivery, Subscription
 from topicdb.tail import Tail
 from topicdb.times import time_us
 from topicdb.transaction import SERIAL, Transaction
@@ -56,9 +59,11 @@ __all__ = [
     "Batch",
     "ClosedError",
     "ConflictError",
+    "Consumer",
     "CorruptionError",
     "Cursor",
     "Database",
+    "Delivery",
     "Drop",
     "Error",
     "ExistsError",
@@ -70,6 +75,7 @@ __all__ = [
     "Message",
     "NotFoundError",
     "Page",
+    "Place",
     "PreconditionError",
     "Problem",
     "Queue",
@@ -88,6 +94,7 @@ __all__ = [
     "StorageError",
     "Stream",
     "StreamWatch",
+    "Subscription",
     "Tail",
     "TopicError",
     "Transaction",

@@ -40,6 +40,7 @@ class PreconditionError(Error, RuntimeError):
 def configure(message_type: type[Message], time_us: Callable[..., int], /) -> None:
     """Tells the extension which tuple type to build and what converts times that are no ints."""
 
+def empty_batch() -> Batch: ...
 def arrow_schema() -> ArrowSchema: ...
 def check_topic(topic: str, /) -> None: ...
 def check_filter(filter: str, /) -> None: ...
@@ -188,6 +189,29 @@ class StreamWatch:
     def close(self) -> None: ...
 
 @final
+class ReadyTokens:
+    def __init__(self) -> None: ...
+    def take(self) -> list[int]:
+        """Waits for tokens of subscriptions that have something to give; empty when closed."""
+    def close(self) -> None: ...
+
+@final
+class Subscription:
+    def next(
+        self, timeout_us: int | None, rows_max: int
+    ) -> tuple[Batch, int, int, int, int, bool] | None:
+        """Batch, seqno, shard, serial, index, is_live; None if there was nothing for so long."""
+    def acknowledge(self, seqno: int) -> None: ...
+    def on_ready(self, tokens: ReadyTokens, token: int) -> None:
+        """Gives the token whenever there is something for ``next`` after there was nothing."""
+    def info(self) -> dict[str, Any]: ...
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    def close(self) -> None: ...
+    @property
+    def closed(self) -> bool: ...
+
+@final
 class Transaction:
     def write(
         self, topic: str, timestamp: int | None, value: object | None, reserved: bool = False
@@ -305,6 +329,19 @@ class Database:
         self, filters: Sequence[str] | None, after: dict[int, int], until: dict[int, int]
     ) -> Tail: ...
     def watch_streams(self, filter: str, existing: bool) -> StreamWatch: ...
+    def subscribe(
+        self,
+        filters: Sequence[str] | None,
+        places: dict[int, tuple[int, int]] | None,
+        start_us: int,
+        window: int,
+        window_bytes: int,
+    ) -> Subscription:
+        """places None: from now on."""
+    def places_at(
+        self, filters: Sequence[str] | None, start_us: int
+    ) -> dict[int, tuple[int, int]]: ...
+    def subscription_stats(self) -> dict[str, int]: ...
     def slices(
         self,
         filters: Sequence[str] | None,

@@ -8,12 +8,15 @@ from concurrent.futures import Future
 from datetime import timedelta
 from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, overload
+from weakref import WeakValueDictionary
 
 from topicdb import _core
 from topicdb._core import Iterator, Stream
 from topicdb._types import Page, Receipt, Slice
 from topicdb.closing import Closing
 from topicdb.completions import Completer
+from topicdb.filters import Filters, filter_list
+from topicdb.following import Following
 from topicdb.lifecycle import Lifecycle
 from topicdb.map import RAW, Codec, Map
 from topicdb.parquet import ParquetFiles
@@ -35,8 +38,6 @@ from topicdb.verifying import Verifying
 Result = TypeVar("Result")
 Value = TypeVar("Value")
 Durability: TypeAlias = Literal["none", "os", "disk"]
-Filters: TypeAlias = "str | Sequence[str] | None"
-"""A topic filter; several, of which a message has to match one; or None: every topic, "$…" too."""
 BytesLike: TypeAlias = "bytes | bytearray | memoryview"
 Row: TypeAlias = "tuple[str, TimeLike | None, BytesLike]"
 SLICE_BYTES_MAX = 128 << 20
@@ -63,21 +64,13 @@ class _Scans:
         self.scan = make
 
 
-def _filters(filter: Filters) -> list[str] | None:
-    if filter is None:
-        return None
-    filters = [filter] if isinstance(filter, str) else list(filter)
-    for text in filters:
-        _core.check_filter(text)
-    return filters
-
-
-class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Closing):
+class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing):
     """An open database. Made by ``topicdb.open``; safe to use from many threads."""
 
     def __init__(self, core: _core.Database, quota_bytes: int = 0) -> None:
         self._core = core
         self._quota_bytes = quota_bytes
+        self._consumers = WeakValueDictionary()
         self._completer = Completer(core)
         self._completer.retire_with(self)
 
@@ -323,7 +316,7 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Closing):
         return [
             Slice(*fields)
             for fields in self._core.slices(
-                _filters(filter),
+                filter_list(filter),
                 *time_range_us(start, end),
                 dict(after or {}),
                 dict(until or {}),
@@ -338,7 +331,7 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Closing):
         ValueError if this handle was opened before the slices were made: see ``refresh``. Messages
         that were deleted since, or replaced (layout ``skipstream``), are left out.
         """
-        return Scan(_Scans(self._core.scan_slices), (_filters(filter), slices))
+        return Scan(_Scans(self._core.scan_slices), (filter_list(filter), slices))
 
     def tail(
         self,
@@ -359,7 +352,7 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Closing):
         >>> for message in db.tail("metrics/#", after=receipt.serials):     # doctest: +SKIP
         ...     print(message)
         """
-        core = self._core.tail(_filters(filter), dict(after or {}), dict(until or {}))
+        core = self._core.tail(filter_list(filter), dict(after or {}), dict(until or {}))
         return Tail(core, timeout_us(timeout))
 
     def watch_streams(
@@ -398,8 +391,13 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Closing):
         return dict(sorted(found.items()))
 
     def stats(self) -> dict[str, Any]:
-        """Counts and sizes: messages, bytes, streams, and each shard's serial, clock and memory."""
-        return self._core.stats()
+        """Counts and sizes: messages, bytes, streams, and each shard's serial, clock and memory.
+
+        ``subscriptions``: how many there are, and what was read for them: ``live_reads`` of what
+        was just committed, ``catch_up_reads`` of history, ``shared_reads``, those that others had
+        done; ``page_bytes``, of what is kept.
+        """
+        return {**self._core.stats(), "subscriptions": self._core.subscription_stats()}
 
     def refresh(self) -> None:
         """In a read-only handle: sees what was written since. Elsewhere it does nothing."""

@@ -21,6 +21,16 @@ _GONE: Any = object()
 _ESCAPES = str.maketrans({c: f"%{ord(c):02X}" for c in "%/+#\0"})
 
 
+def escape(name: str) -> str:
+    """As one level of a topic."""
+    return name.translate(_ESCAPES)
+
+
+def unescape(level: str) -> str:
+    """What ``escape`` was given."""
+    return unquote(level)
+
+
 class Codec(NamedTuple, Generic[Value]):
     """How the values of a map become bytes, and back."""
 
@@ -50,7 +60,7 @@ class Map(MutableMapping[str, Value]):
     def __init__(
         self, core: _core.Database, name: str, codec: Codec[Value], durability: Durability | None
     ) -> None:
-        escaped = name.translate(_ESCAPES)
+        escaped = escape(name)
         _core.check_topic(f"$topicdb/map/{escaped}/")
         self._core = core
         self._name = name
@@ -90,7 +100,7 @@ class Map(MutableMapping[str, Value]):
         values: dict[str, Value] = {}
         while (batch := scan.next_batch(10_000, 8 << 20)) is not None:
             for topic, _, value in batch:
-                values[unquote(topic[len(self._prefix) :])] = self._codec.decode(value)
+                values[unescape(topic[len(self._prefix) :])] = self._codec.decode(value)
         return dict(sorted(values.items()))
 
     @property
@@ -189,7 +199,7 @@ class Map(MutableMapping[str, Value]):
                 transaction.delete(self._topic_of(key), 0, 1, reserved=True)
 
     def _topic_of(self, key: str) -> str:
-        return self._prefix + key.translate(_ESCAPES)
+        return self._prefix + escape(key)
 
     def _check_owned(self) -> None:
         if self._owner is None:

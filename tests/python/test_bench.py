@@ -110,6 +110,23 @@ def test_last_values_are_those_of_duckdb(tmp_path: Path) -> None:
     assert len(set(document["digests"].values())) == 3
 
 
+def test_subscribers_get_what_a_scan_gives(tmp_path: Path) -> None:
+    result = tmp_path / "result.json"
+    command = [sys.executable, str(BENCH / "python" / "subscription_bench.py"), "--size", "small"]
+    done = subprocess.run(
+        [*command, "--rounds", "1", "--json", str(result)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(result.read_text())
+    assert {row["part"] for row in document["results"]} == {"S1", "S2", "S3"}
+    assert len(set(document["digests"].values())) == 1
+    fan_out = [row for row in document["results"] if row["what"].startswith("live")]
+    assert [row["reads"] for row in fan_out] == [[4], [4], [1], [1]]
+
+
 def spark_bench(place: Path, parts: str) -> dict[str, Any]:
     """What it measured, small; it refuses itself to go on when two sides differ."""
     result = place / "result.json"

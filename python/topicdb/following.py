@@ -1,0 +1,136 @@
+"""The part of Database for those who follow what is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from topicdb import _core
+from topicdb._core import Batch
+from topicdb.consumer import Consumer
+from topicdb.filters import Filters, filter_list
+from topicdb.positions import Positions, names
+from topicdb.subscription import WINDOW, WINDOW_BYTES, Start, Subscription, start_of
+from topicdb.times import timeout_us
+
+if TYPE_CHECKING:
+    from topicdb.database import Durability
+
+
+class Following:
+    """The part of Database for those who follow what is written."""
+
+    _core: _core.Database
+    _consumers: WeakValueDictionary[str, Consumer]
+
+    def subscribe(
+        self,
+        filter: Filters = "#",
+        *,
+        start: Start = "latest",
+        window: int = WINDOW,
+        window_bytes: int = WINDOW_BYTES,
+        timeout: float | timedelta | None = None,
+        callback: Callable[[Batch], object] | None = None,
+    ) -> Subscription:
+        """Messages of ``filter``: from ``start`` on, and then as they are committed.
+
+        Each comes once, in each shard in the order of commits. ``start``: ``"latest"``, what is
+        committed from now on; ``"earliest"``, everything that is stored, too; a time: only messages
+        with that timestamp or a later one, stored or to come; {shard: serial}, what was committed
+        behind that (``Receipt.serials``); {shard: Place}, as of ``Delivery.next``. Shards that are
+        not named are read from their oldest message on.
+
+        ``window``, ``window_bytes``: messages, and bytes of topics and values, that may be
+        delivered and not acknowledged; then nothing comes until something is. One message may be
+        larger. A subscriber that is slow delays nobody, and misses nothing.
+
+        ``timeout``: iteration ends when nothing comes for so many seconds; None: never.
+        ``callback``: is called with each batch, in a thread of its own, until the subscription is
+        closed; an error that it raises ends it.
+
+        ValueError: the layout ``skipstream`` keeps no commit log; a bad window or start.
+
+        >>> with db.subscribe("site/+/pump/#", start="-24h") as messages:   # doctest: +SKIP
+        ...     for message in messages:
+        ...         print(message)
+        """
+        filters = filter_list(filter)
+        places, start_us = start_of(start)
+        core = self._core.subscribe(filters, places, start_us, window, window_bytes)
+        subscription = Subscription(core, self._core, filters, start_us, timeout_us(timeout))
+        if callback is not None:
+            subscription._call(callback)
+        return subscription
+
+    def consumer(
+        self,
+        name: str,
+        filter: Filters = "#",
+        *,
+        start: Start = "earliest",
+        takeover: bool = False,
+        window: int = 10 * WINDOW,
+        window_bytes: int = 4 * WINDOW_BYTES,
+        timeout: float | timedelta | None = None,
+        durability: Durability | None = None,
+    ) -> Consumer:
+        """A reader that goes on where it was, after a restart, too; see ``Consumer``.
+
+        The first time, it is made: it begins at ``start``, as ``subscribe`` does. From then on
+        ``filter`` must be the same, and ``start`` does not count; see ``Consumer.seek``.
+
+        ``window``, ``window_bytes``: what is read ahead of ``poll``. ``timeout``: iteration ends
+        when nothing comes for so many seconds. ``durability``: of what it stores.
+
+        ConflictError: it is open elsewhere in this process; ``takeover=True`` ends that one.
+        ValueError: it was made with another filter. ReadOnlyError: positions are stored in the
+        database, which has to be open for writing, with all shards.
+
+        >>> with db.consumer("etl", "site/#") as consumer:     # doctest: +SKIP
+        ...     for batch in consumer:
+        ...         load(batch)
+        ...         consumer.ack(batch)
+        """
+        filters = filter_list(filter)
+        positions = Positions(self._core, "consumer", name, durability)
+        kept = positions.kept()
+        if kept is None:
+            places, start_us = start_of(start)
+            if places is None:
+                places = self._core.places_at(filters, _NEVER)
+            kept = {"filters": filters, "start_us": start_us, "start": places}
+        elif kept["filters"] != filters:
+            raise ValueError(
+                f"filter: consumer {name!r} was made with {kept['filters']}, got {filters}; drop "
+                "it, or give another name"
+            )
+        if (other := self._consumers.get(name)) is not None and not other.closed:
+            if not takeover:
+                raise _core.ConflictError(
+                    f"consumer {name!r} is open already: close it, or take it with takeover=True"
+                )
+            other.close()
+        consumer = Consumer(
+            self._core, positions, kept, (window, window_bytes), timeout_us(timeout)
+        )
+        self._consumers[name] = consumer
+        return consumer
+
+    def consumers(self) -> list[str]:
+        """The names of all consumers that were made and not dropped."""
+        return names(self._core, "consumer")
+
+    def drop_consumer(self, name: str) -> None:
+        """Forgets a consumer and its position. NotFoundError; ConflictError if it is open."""
+        if (other := self._consumers.get(name)) is not None and not other.closed:
+            raise _core.ConflictError(f"consumer {name!r} is open: close it first")
+        positions = Positions(self._core, "consumer", name, None)
+        if positions.kept() is None:
+            raise positions.missing()
+        positions.drop()
+
+
+_NEVER = (1 << 63) - 1
