@@ -2,9 +2,11 @@
 // Python takes it out.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -26,10 +28,15 @@ class Mailbox {
     closed_ = true;
     changed_.notify_all();
   }
-  // At least one; none when it is closed and all were taken.
-  std::vector<Item> Take() {
+  // At least one; none when it is closed and all were taken, or there was none for `timeout`.
+  std::vector<Item> Take(std::optional<std::chrono::microseconds> timeout = std::nullopt) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return closed_ || !items_.empty(); });
+    const auto is_done = [&] { return closed_ || !items_.empty(); };
+    if (timeout.has_value()) {
+      changed_.wait_for(lock, *timeout, is_done);
+    } else {
+      changed_.wait(lock, is_done);
+    }
     return std::exchange(items_, {});
   }
 

@@ -1,3 +1,8 @@
+#include <pybind11/numpy.h>
+
+#include <algorithm>
+#include <tuple>
+
 #include "mailbox.h"
 #include "register.h"
 #include "topicdb/subscription.h"
@@ -20,17 +25,22 @@ bool IsMainThread() {
   return threading.attr("get_ident")().equal(threading.attr("main_thread")().attr("ident"));
 }
 
-// (batch, seqno, shard, serial, index, is_live)
+py::array_t<std::uint32_t> ArrayOf(const std::vector<std::uint32_t>& numbers) {
+  return py::array_t<std::uint32_t>(static_cast<py::ssize_t>(numbers.size()), numbers.data());
+}
+
+// (batch, seqno, shard, serial, index, is_live, rows)
 py::object Next(const PySubscription& self, std::optional<std::int64_t> timeout_us,
                 std::size_t rows_max) {
   const bool waits = !timeout_us.has_value() || *timeout_us > 0;
   const InterruptCheck interrupted =
       waits && IsMainThread() ? InterruptCheck(&PythonInterrupts) : InterruptCheck();
-  std::optional<Delivery> delivery = Unwrap(WithoutGil(
+  std::optional<Delivered> delivery = Unwrap(WithoutGil(
       [&] { return self.subscription->Next(Timeout(timeout_us), interrupted, rows_max); }));
   if (!delivery.has_value()) return py::none();
   return py::make_tuple(WrapBatch(std::move(delivery->batch)), delivery->seqno, delivery->shard,
-                        delivery->next.serial, delivery->next.index, delivery->is_live);
+                        delivery->next.serial, delivery->next.index, delivery->is_live,
+                        ArrayOf(delivery->rows));
 }
 
 void Acknowledge(const PySubscription& self, std::uint64_t seqno) {
@@ -82,10 +92,12 @@ py::dict InfoOf(const PySubscription& self) {
 
 PySubscription Subscribe(const Database& self, const Filters& filters,
                          const std::optional<Places>& places, std::int64_t start_us,
-                         std::uint64_t messages, std::uint64_t bytes) {
+                         std::uint64_t messages, std::uint64_t bytes,
+                         std::pair<std::uint32_t, std::uint32_t> part) {
   const std::vector<Filter> parsed = ParseFilters(filters);
   SubscribeFrom from;
   from.start_us = start_us;
+  std::tie(from.part, from.parts) = part;
   if (places.has_value()) {
     for (const auto& [shard, place] : *places) (*from.places)[shard] = {place.first, place.second};
   } else {
@@ -100,6 +112,17 @@ py::dict PlacesAt(const Database& self, const Filters& filters, std::int64_t sta
       Unwrap(WithoutGil([&] { return self.PlacesAt(parsed, start_us, &PythonInterrupts); })));
 }
 
+// (batch, rows)
+py::tuple Find(const PySubscription& self, std::uint32_t shard,
+               const std::vector<std::pair<std::uint64_t, std::uint32_t>>& places) {
+  std::vector<CommitPlace> wanted;
+  for (const auto& [serial, row] : places) wanted.push_back({serial, row});
+  std::sort(wanted.begin(), wanted.end());
+  PlacedMessages found =
+      Unwrap(WithoutGil([&] { return self.subscription->Find(shard, wanted, &PythonInterrupts); }));
+  return py::make_tuple(WrapBatch(std::move(found.batch)), ArrayOf(found.rows));
+}
+
 py::dict SubscriptionStatsOf(const Database& self) {
   const SubscriptionStats stats = Unwrap(WithoutGil([&] { return self.GetSubscriptionStats(); }));
   py::dict result;
@@ -111,8 +134,8 @@ py::dict SubscriptionStatsOf(const Database& self) {
   return result;
 }
 
-py::list TakeTokens(ReadyTokens& self) {
-  return py::cast(WithoutGil([&] { return self.Take(); }));
+py::list TakeTokens(ReadyTokens& self, std::optional<std::int64_t> timeout_us) {
+  return py::cast(WithoutGil([&] { return self.Take(Timeout(timeout_us)); }));
 }
 
 // Calls a method without the GIL.
@@ -128,7 +151,7 @@ void RegisterSubscribe(py::module_& module, py::class_<Database>& type) {
   py::class_<ReadyTokens, std::shared_ptr<ReadyTokens>>(
       module, "ReadyTokens", "Tokens of subscriptions that have something to give.")
       .def(py::init<>())
-      .def("take", &TakeTokens)
+      .def("take", &TakeTokens, py::arg("timeout_us") = py::none())
       .def("close", &ReadyTokens::Close);
   py::class_<PySubscription>(module, "Subscription", "Messages as they come.",
                              py::release_gil_before_calling_cpp_dtor())
@@ -136,6 +159,7 @@ void RegisterSubscribe(py::module_& module, py::class_<Database>& type) {
       .def("acknowledge", &Acknowledge, py::arg("seqno"))
       .def("on_ready", &OnReady, py::arg("tokens"), py::arg("token"))
       .def("info", &InfoOf)
+      .def("find", &Find, py::arg("shard"), py::arg("places"))
       .def("pause", &Call<&Subscription::Pause>)
       .def("resume", &Call<&Subscription::Resume>)
       .def("close", &Call<&Subscription::Close>)
@@ -143,7 +167,7 @@ void RegisterSubscribe(py::module_& module, py::class_<Database>& type) {
         return WithoutGil([&] { return self.subscription->closed(); });
       });
   type.def("subscribe", &Subscribe, py::arg("filters"), py::arg("places"), py::arg("start_us"),
-           py::arg("window"), py::arg("window_bytes"))
+           py::arg("window"), py::arg("window_bytes"), py::arg("part") = std::pair(0, 1))
       .def("places_at", &PlacesAt, py::arg("filters"), py::arg("start_us"))
       .def("subscription_stats", &SubscriptionStatsOf);
 }

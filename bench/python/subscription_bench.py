@@ -1,4 +1,4 @@
-"""Subscriptions: fan-out, time from commit to delivery, catching up beside a scan: rows S1 to S3.
+"""Subscriptions: fan-out, time from commit to delivery, catching up beside a scan: rows S1 to S4.
 
 python bench/python/subscription_bench.py [--size small|normal] [--only S1,S2] [--json FILE]
 
@@ -7,6 +7,7 @@ S1  one stream to 1, 10, 100 and 1,000 subscribers, read by one thread in turns:
 S2  a thread commits so many messages a second; from before each append until a subscriber in
     another thread has them.
 S3  one subscriber from the oldest message on, beside `scan` of the same.
+S4  durable sessions: made and left, and resumed and left, each with a filter of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pyarrow as pa
 import workloads
-from measure import ROUNDS, interleaved
+from measure import ROUNDS, interleaved, rss_bytes
 from report import Report
 from workloads import digest
 from workloads.rows import table_rows
@@ -200,10 +201,47 @@ def catching_up(report: Report, rows: int, rounds: int, place: Path) -> None:
             )
 
 
+def sessions(report: Report, count: int, place: Path) -> None:
+    """Of so many clients, each with a filter of its own."""
+
+    def each(step: Callable[[int], None]) -> None:
+        gc.collect()
+        before, wall, cpu = rss_bytes(), time.perf_counter(), time.process_time()
+        for number in range(count):
+            step(number)
+        report.add(
+            "S4",
+            f"{step.__name__} {count:,} sessions",
+            f"{(time.process_time() - cpu) / count * 1e6:.0f} us CPU each",
+            f"{time.perf_counter() - wall:.1f} s; {(rss_bytes() - before) / count:.0f} B of memory"
+            " each",
+        )
+
+    with topicdb.open(place / "sessions") as db:
+
+        def make(number: int) -> None:
+            with db.session(f"client-{number}") as session:
+                session.subscribe(f"to/{number}/#")
+
+        def resume(number: int) -> None:
+            with db.session(f"client-{number}") as session:
+                assert session.resumed
+
+        each(make)
+        db.append([(f"to/{number}/x", None, b"") for number in range(count)])
+        db.flush()
+        each(resume)
+        got = 0
+        for number in range(0, count, max(1, count // 100)):
+            with db.session(f"client-{number}") as session:
+                got += len(session.poll(timeout=10))
+        assert got == len(range(0, count, max(1, count // 100)))
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=SIZES, default="normal")
-    parser.add_argument("--only", default="S1,S2,S3")
+    parser.add_argument("--only", default="S1,S2,S3,S4")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--directory", type=Path, help="where to make the databases")
     parser.add_argument("--json", type=Path, metavar="FILE")
@@ -218,6 +256,8 @@ def main(arguments: list[str] | None = None) -> None:
         if "S2" in only:
             for a_second in (1_000, 50_000):
                 latency(report, a_second, 1 if options.size == "small" else 10, Path(place))
+        if "S4" in only:
+            sessions(report, 1_000 if options.size == "small" else 100_000, Path(place))
         if "S3" in only:
             catching_up(report, rows, options.rounds, Path(place))
     if len(set(report.digests.values())) > 1:

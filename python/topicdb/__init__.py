@@ -42,6 +42,7 @@ from topicdb.positions import Place
 from topicdb.queue import Cursor, Drop, Queue, QueueReceipt
 from topicdb.repairing import Repair, repair
 from topicdb.scan import Scan
+from topicdb.session import Packet, Session
 from topicdb.snapshots import Snapshot, restore
 from topicdb.stream_watch import StreamWatch
 from topicdb.subscription import Delivery, Subscription
@@ -74,6 +75,7 @@ __all__ = [
     "Map",
     "Message",
     "NotFoundError",
+    "Packet",
     "Page",
     "Place",
     "PreconditionError",
@@ -88,6 +90,7 @@ __all__ = [
     "Retention",
     "Scan",
     "SchemaError",
+    "Session",
     "Slab",
     "Slice",
     "Snapshot",

@@ -191,7 +191,7 @@ class StreamWatch:
 @final
 class ReadyTokens:
     def __init__(self) -> None: ...
-    def take(self) -> list[int]:
+    def take(self, timeout_us: int | None = None) -> list[int]:
         """Waits for tokens of subscriptions that have something to give; empty when closed."""
     def close(self) -> None: ...
 
@@ -199,12 +199,16 @@ class ReadyTokens:
 class Subscription:
     def next(
         self, timeout_us: int | None, rows_max: int
-    ) -> tuple[Batch, int, int, int, int, bool] | None:
-        """Batch, seqno, shard, serial, index, is_live; None if there was nothing for so long."""
+    ) -> tuple[Batch, int, int, int, int, bool, npt.NDArray[np.uint32]] | None:
+        """Batch, seqno, shard, serial, row, is_live, rows; None: there was nothing for so long."""
     def acknowledge(self, seqno: int) -> None: ...
     def on_ready(self, tokens: ReadyTokens, token: int) -> None:
         """Gives the token whenever there is something for ``next`` after there was nothing."""
     def info(self) -> dict[str, Any]: ...
+    def find(
+        self, shard: int, places: Sequence[tuple[int, int]]
+    ) -> tuple[Batch, npt.NDArray[np.uint32]]:
+        """Messages of its filters at these places, and their rows; those that are there."""
     def pause(self) -> None: ...
     def resume(self) -> None: ...
     def close(self) -> None: ...
@@ -336,6 +340,7 @@ class Database:
         start_us: int,
         window: int,
         window_bytes: int,
+        part: tuple[int, int] = (0, 1),
     ) -> Subscription:
         """places None: from now on."""
     def places_at(

@@ -235,5 +235,9 @@ class Consumer(Closing):
             self._closed = True
             self._subscription.close()
 
+    def abandon(self) -> None:
+        """For who takes it over: what is stored is what counts."""
+        self.close()
+
     def __repr__(self) -> str:
         return f"<topicdb.Consumer {self.name!r}{' (closed)' if self._closed else ''}>"

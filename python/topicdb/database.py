@@ -71,6 +71,7 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         self._core = core
         self._quota_bytes = quota_bytes
         self._consumers = WeakValueDictionary()
+        self._sessions = WeakValueDictionary()
         self._completer = Completer(core)
         self._completer.retire_with(self)
 

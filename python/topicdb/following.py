@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from topicdb import _core
+from topicdb import session as sessions
 from topicdb._core import Batch
 from topicdb.consumer import Consumer
 from topicdb.filters import Filters, filter_list
 from topicdb.positions import Positions, names
+from topicdb.session import PACKET_ID_MAX, Session
 from topicdb.subscription import WINDOW, WINDOW_BYTES, Start, Subscription, start_of
-from topicdb.times import timeout_us
+from topicdb.times import duration_us, now_us, timeout_us
 
 if TYPE_CHECKING:
     from topicdb.database import Durability
@@ -24,6 +26,7 @@ class Following:
 
     _core: _core.Database
     _consumers: WeakValueDictionary[str, Consumer]
+    _sessions: WeakValueDictionary[str, Session]
 
     def subscribe(
         self,
@@ -107,17 +110,87 @@ class Following:
                 f"filter: consumer {name!r} was made with {kept['filters']}, got {filters}; drop "
                 "it, or give another name"
             )
-        if (other := self._consumers.get(name)) is not None and not other.closed:
-            if not takeover:
-                raise _core.ConflictError(
-                    f"consumer {name!r} is open already: close it, or take it with takeover=True"
-                )
-            other.close()
+        self._make_way(self._consumers, name, "consumer", takeover=takeover)
         consumer = Consumer(
             self._core, positions, kept, (window, window_bytes), timeout_us(timeout)
         )
         self._consumers[name] = consumer
         return consumer
+
+    def session(
+        self,
+        client_id: str,
+        *,
+        expiry: str | timedelta | None = "1h",
+        receive_maximum: int = 100,
+        clean_start: bool = False,
+        takeover: bool = False,
+        durability: Durability | None = None,
+    ) -> Session:
+        """The MQTT session of a client, as it was left, or a new one; see ``Session``.
+
+        ``expiry``: so long after it was last stored (by a change or ``close``) it ends; None:
+        never. ``receive_maximum``: packets that the client may have without an acknowledgement.
+        ``clean_start``: forgets what there was.
+
+        ConflictError: it is connected elsewhere in this process; ``takeover=True``, as MQTT wants
+        it, ends that one. ReadOnlyError: sessions are stored in the database.
+        """
+        if not 1 <= receive_maximum <= PACKET_ID_MAX:
+            raise ValueError(f"receive_maximum: expected 1 to 65535, got {receive_maximum}")
+        expiry_us = _NEVER if expiry is None else duration_us(expiry, what="expiry")
+        self._make_way(self._sessions, client_id, "session", takeover=takeover)
+        session = Session(
+            self._core,
+            client_id,
+            expiry_us,
+            receive_maximum,
+            durability,
+            clean_start=clean_start,
+        )
+        self._sessions[client_id] = session
+        return session
+
+    def sessions(self) -> list[str]:
+        """The client ids of all sessions that are stored, sorted."""
+        return sorted(client_id for client_id, _ in sessions.stored(self._core))
+
+    def drop_session(self, client_id: str) -> None:
+        """Forgets a session. NotFoundError; ConflictError if it is connected."""
+        self._make_way(self._sessions, client_id, "session", takeover=False)
+        if not sessions.drop(self._core, client_id):
+            raise _core.NotFoundError(f"there is no session {client_id!r} in {self._core.path}")
+
+    def expire_sessions(self) -> list[str]:
+        """Forgets the sessions that have ended by now, and are not connected; which ones.
+
+        To be called from time to time; a session that has ended is never resumed anyway.
+        """
+        now = now_us()
+        ended = [client_id for client_id, end in sessions.stored(self._core) if end < now]
+        return [
+            client_id
+            for client_id in sorted(ended)
+            if _is_gone(self._sessions.get(client_id)) and sessions.drop(self._core, client_id, now)
+        ]
+
+    def _make_way(
+        self,
+        opened: WeakValueDictionary[str, Any],
+        name: str,
+        kind: str,
+        *,
+        takeover: bool,
+    ) -> None:
+        """Ends the one that is open under this name, or refuses to."""
+        other = opened.get(name)
+        if other is None or other.closed:
+            return
+        if not takeover:
+            raise _core.ConflictError(
+                f"{kind} {name!r} is open already: close it, or take it with takeover=True"
+            )
+        other.abandon()
 
     def consumers(self) -> list[str]:
         """The names of all consumers that were made and not dropped."""
@@ -125,12 +198,15 @@ class Following:
 
     def drop_consumer(self, name: str) -> None:
         """Forgets a consumer and its position. NotFoundError; ConflictError if it is open."""
-        if (other := self._consumers.get(name)) is not None and not other.closed:
-            raise _core.ConflictError(f"consumer {name!r} is open: close it first")
+        self._make_way(self._consumers, name, "consumer", takeover=False)
         positions = Positions(self._core, "consumer", name, None)
         if positions.kept() is None:
             raise positions.missing()
         positions.drop()
+
+
+def _is_gone(other: Any) -> bool:
+    return other is None or other.closed
 
 
 _NEVER = (1 << 63) - 1

@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from topicdb import _core
 from topicdb._core import Batch, ClosedError
 from topicdb._types import Message
@@ -52,6 +55,7 @@ class Delivery(NamedTuple):
     ``seqno`` is the number of its last message, counted over the subscription from 1;
     ``Subscription.ack`` wants it. Every message of the shard before ``next`` was delivered: another
     subscription can start there. ``is_live``: it came from a commit, not from history.
+    ``Batch.serials`` and ``rows`` have of each message its commit and the place in that.
     """
 
     batch: Batch
@@ -59,6 +63,7 @@ class Delivery(NamedTuple):
     shard: int
     next: Place
     is_live: bool
+    rows: npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +124,8 @@ class Subscription(Closing):
         found = self._core.next(timeout_us, rows)
         if found is None:
             return None
-        batch, seqno, shard, serial, row, is_live = found
-        return Delivery(batch, seqno, shard, Place(serial, row), is_live)
+        batch, seqno, shard, serial, row, is_live, in_commit = found
+        return Delivery(batch, seqno, shard, Place(serial, row), is_live, in_commit)
 
     def ack(self, seqno: int) -> None:
         """Everything up to the message ``seqno`` is done with: there is room in the window for as

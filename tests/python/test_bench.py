@@ -121,7 +121,7 @@ def test_subscribers_get_what_a_scan_gives(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     document = json.loads(result.read_text())
-    assert {row["part"] for row in document["results"]} == {"S1", "S2", "S3"}
+    assert {row["part"] for row in document["results"]} == {"S1", "S2", "S3", "S4"}
     assert len(set(document["digests"].values())) == 1
     fan_out = [row for row in document["results"] if row["what"].startswith("live")]
     assert [row["reads"] for row in fan_out] == [[4], [4], [1], [1]]

@@ -122,7 +122,7 @@ def test_names(db: topicdb.Database) -> None:
         assert consumer.name == name
         with pytest.raises(topicdb.ConflictError, match="open already"):
             db.consumer(name, ["a/1", "b/#"])
-        with pytest.raises(topicdb.ConflictError, match="close it"):
+        with pytest.raises(topicdb.ConflictError, match="open already"):
             db.drop_consumer(name)
         with pytest.raises(ValueError, match="was made with"):
             db.consumer(name, "#", takeover=True)

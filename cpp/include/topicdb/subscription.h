@@ -8,7 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <variant>
+#include <vector>
 
 #include "topicdb/interrupt.h"
 #include "topicdb/message.h"
@@ -26,6 +26,9 @@ struct SubscribeFrom {
   // Absent: with what is committed from now on.
   std::optional<Places> places = Places{};
   std::int64_t start_us = 0;  // only messages with such a timestamp or a later one
+  // Only topics of this part of all, by a hash of the topic: XXH3 (64 bits) modulo `parts`.
+  std::uint32_t part = 0;
+  std::uint32_t parts = 1;
 };
 
 // What may be under way to a subscriber: delivered, and not acknowledged.
@@ -34,8 +37,15 @@ struct SubscribeWindow {
   std::uint64_t bytes = std::uint64_t{8} << 20;  // of topics and values; one message may be larger
 };
 
-struct Delivery {
+// Messages of one shard, and where they stand in its log.
+struct PlacedMessages {
+  std::shared_ptr<const Batch> batch;  // with serials
+  std::vector<std::uint32_t> rows;     // of each message: its place in its commit
+};
+
+struct Delivered {
   std::shared_ptr<const Batch> batch;  // at least one message; with serials
+  std::vector<std::uint32_t> rows;     // of each message: its place in its commit
   std::uint64_t seqno = 0;             // of its last message; the first of a subscription has 1
   std::uint32_t shard = 0;             // of all of them
   // Every message of the shard before this place was delivered.
@@ -86,7 +96,7 @@ class Subscription {
   // The next messages, all of one shard and at most `rows_max`; absent if none come before
   // `timeout` has passed (absent: waits for ever), or it is closed. kInterrupted; kClosed: the
   // database is closed; kCorruption.
-  Result<std::optional<Delivery>> Next(
+  Result<std::optional<Delivered>> Next(
       std::optional<std::chrono::microseconds> timeout, const InterruptCheck& interrupted = nullptr,
       std::size_t rows_max = std::numeric_limits<std::size_t>::max());
   // Everything up to the message `seqno` is done with, and makes room in the window. While that is
@@ -97,6 +107,10 @@ class Subscription {
   void Pause();
   void Resume();
   SubscriptionInfo Info() const;
+  // Messages of its filters that stand at these places of a shard, whatever was delivered; those
+  // that are gone are left out. REQUIRES: the places are in order
+  Result<PlacedMessages> Find(std::uint32_t shard, const std::vector<CommitPlace>& places,
+                              const InterruptCheck& interrupted = nullptr) const;
   // `ready` is called from other threads whenever Next has something to give, or an error, or is
   // closed, after it had nothing; it must not block, throw or call this. Replaces an earlier one;
   // if something is there already, it is called at once.

@@ -29,13 +29,6 @@ std::vector<std::unique_ptr<Track>> TracksOf(const DatabaseImpl& database) {
   return tracks;
 }
 
-std::pair<std::string, std::int64_t> KeyOf(const std::vector<Filter>& filters,
-                                           std::int64_t start_us) {
-  std::string key;
-  for (const Filter& filter : filters) key += filter.text() + '\0';  // which no filter has
-  return {key, start_us};
-}
-
 }  // namespace
 
 SubscriptionHub::SubscriptionHub(std::shared_ptr<DatabaseImpl> database)
@@ -83,25 +76,23 @@ Track* SubscriptionHub::FindTrack(std::uint32_t shard) const {
   return found == tracks_.end() ? nullptr : found->get();
 }
 
-SharedInterest SubscriptionHub::InterestOf(const std::vector<Filter>& filters,
-                                           std::int64_t start_us) {
-  std::weak_ptr<const Interest>& known = interests_[KeyOf(filters, start_us)];
+SharedInterest SubscriptionHub::InterestOf(const Wanted& wanted) {
+  std::weak_ptr<const Interest>& known = interests_[wanted.Key()];
   SharedInterest interest = known.lock();
   if (interest == nullptr) {
-    interest = std::make_shared<const Interest>(Interest{++last_interest_, filters, start_us});
+    interest = std::make_shared<const Interest>(++last_interest_, wanted);
     known = interest;
   }
   return interest;
 }
 
-std::uint64_t SubscriptionHub::Add(std::shared_ptr<Subscriber> subscriber,
-                                   const std::vector<Filter>& filters,
-                                   const SubscribeFrom::Places& places, std::int64_t start_us) {
+std::uint64_t SubscriptionHub::Add(std::shared_ptr<Subscriber> subscriber, const Wanted& wanted,
+                                   const SubscribeFrom::Places& places) {
   auto client = std::make_unique<Client>();
   const MutexLock lock(mutex_);
   client->number = ++last_client_;
   client->subscriber = std::move(subscriber);
-  client->interest = InterestOf(filters, start_us);
+  client->interest = InterestOf(wanted);
   for (const auto& track : tracks_) {
     client->lanes.push_back({client.get(), track.get(), places.at(track->shard())});
   }
@@ -117,7 +108,7 @@ void SubscriptionHub::Remove(std::uint64_t client) {
   const auto found = clients_.find(client);
   if (found == clients_.end()) return;
   for (Lane& lane : found->second->lanes) lane.track->Remove(&lane);
-  const auto key = KeyOf(found->second->interest->filters, found->second->interest->start_us);
+  const std::string key = found->second->interest->Key();
   clients_.erase(found);
   if (const auto known = interests_.find(key); known->second.expired()) interests_.erase(known);
 }
@@ -145,6 +136,33 @@ void SubscriptionHub::Complete(std::uint64_t client, SubscriptionInfo* info) con
   if (info->state == SubscriptionState::kLive && !is_live) {
     info->state = SubscriptionState::kCatchingUp;
   }
+}
+
+Result<PlacedMessages> SubscriptionHub::Find(std::uint32_t shard,
+                                             const std::vector<Filter>& filters,
+                                             const std::vector<CommitPlace>& places,
+                                             const InterruptCheck& interrupted) const {
+  TOPICDB_ENTER(database_);
+  TOPICDB_ASSIGN_OR_RETURN(const std::shared_ptr<Shard> found, database_->FindShard(shard));
+  auto batch = std::make_shared<Batch>(/*keeps_serials=*/true);
+  std::vector<std::uint32_t> rows;
+  LogQuery query;
+  query.filters = filters;
+  if (!places.empty()) query.from = places.front();
+  LogCursor cursor(std::move(query));
+  while (!places.empty() && cursor.place() <= places.back()) {
+    Batch part(/*keeps_serials=*/true);
+    std::vector<std::uint32_t> indexes;
+    TOPICDB_RETURN_IF_ERROR(cursor.ReadMessages(found, kPageLimits, interrupted, &part, &indexes));
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      const CommitPlace place{part.serial(i), indexes[i]};
+      if (!std::binary_search(places.begin(), places.end(), place)) continue;
+      batch->Append(part.message(i), place.serial);
+      rows.push_back(place.index);
+    }
+    if (cursor.at_end()) break;
+  }
+  return PlacedMessages{std::move(batch), std::move(rows)};
 }
 
 SubscriptionStats SubscriptionHub::Stats() const {

@@ -37,12 +37,15 @@ class SubscriptionHub : public ViewHolder {
   ~SubscriptionHub() override;
 
   // The number by which the others know it. `places`: of every open shard.
-  std::uint64_t Add(std::shared_ptr<Subscriber> subscriber, const std::vector<Filter>& filters,
-                    const SubscribeFrom::Places& places, std::int64_t start_us)
-      TOPICDB_EXCLUDES(mutex_);
+  std::uint64_t Add(std::shared_ptr<Subscriber> subscriber, const Wanted& wanted,
+                    const SubscribeFrom::Places& places) TOPICDB_EXCLUDES(mutex_);
   void Remove(std::uint64_t client) TOPICDB_EXCLUDES(mutex_);
   // It takes more again.
   void Reopen(std::uint64_t client) TOPICDB_EXCLUDES(mutex_);
+  // See Subscription::Find.
+  Result<PlacedMessages> Find(std::uint32_t shard, const std::vector<Filter>& filters,
+                              const std::vector<CommitPlace>& places,
+                              const InterruptCheck& interrupted) const;
   // Fills in what Subscriber::Info does not know.
   void Complete(std::uint64_t client, SubscriptionInfo* info) const TOPICDB_EXCLUDES(mutex_);
   SubscriptionStats Stats() const TOPICDB_EXCLUDES(mutex_);
@@ -82,8 +85,7 @@ class SubscriptionHub : public ViewHolder {
   void FailAll(const Status& status) TOPICDB_EXCLUDES(mutex_);
 
   Track* FindTrack(std::uint32_t shard) const;
-  SharedInterest InterestOf(const std::vector<Filter>& filters, std::int64_t start_us)
-      TOPICDB_REQUIRES(mutex_);
+  SharedInterest InterestOf(const Wanted& wanted) TOPICDB_REQUIRES(mutex_);
   // Wakes the live thread.
   void WakeLive() const { database_->environment().commits->Notify(); }
   bool IsStopping() const { return stopping_.load(std::memory_order_relaxed); }
@@ -94,7 +96,7 @@ class SubscriptionHub : public ViewHolder {
   mutable Mutex mutex_;
   CondVar work_;  // for the threads that catch up
   std::map<std::uint64_t, std::unique_ptr<Client>> clients_ TOPICDB_GUARDED_BY(mutex_);
-  std::map<std::pair<std::string, std::int64_t>, std::weak_ptr<const Interest>> interests_
+  std::map<std::string, std::weak_ptr<const Interest>> interests_  // by their keys
       TOPICDB_GUARDED_BY(mutex_);
   std::uint64_t last_client_ TOPICDB_GUARDED_BY(mutex_) = 0;
   std::uint64_t last_interest_ TOPICDB_GUARDED_BY(mutex_) = 0;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include <xxhash.h>
+
 namespace topicdb {
 
 namespace {
@@ -63,8 +65,20 @@ bool InterestSet::Has(const Interest& interest) const {
   return found != interests_.end() && (*found)->number == interest.number;
 }
 
+std::string Wanted::Key() const {
+  std::string key =
+      std::to_string(start_us) + " " + std::to_string(part) + "/" + std::to_string(parts);
+  for (const Filter& filter : filters) key += '\0' + filter.text();  // which no filter has
+  return key;
+}
+
+bool Interest::IsInPart(std::string_view topic) const {
+  return parts == 1 || XXH3_64bits(topic.data(), topic.size()) % parts == part;
+}
+
 bool InterestSet::WantsAllTopics(const Interest& interest) const {
-  return std::all_of(filters_.begin(), filters_.end(),
+  return interest.parts == 1 &&
+         std::all_of(filters_.begin(), filters_.end(),
                      [&](const Filter& filter) { return interest.Covers(filter); });
 }
 
@@ -79,6 +93,7 @@ std::vector<std::uint32_t> InterestSet::WhoWants(std::string_view topic) const {
   tree_.Match(topic, &who);
   std::sort(who.begin(), who.end());
   who.erase(std::unique(who.begin(), who.end()), who.end());
+  std::erase_if(who, [&](std::uint32_t i) { return !interests_[i]->IsInPart(topic); });
   return who;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,17 +14,29 @@
 
 namespace topicdb {
 
-// Messages that match any of the filters, with timestamps from `start_us` on. Those who want the
-// same share one.
-struct Interest {
-  std::uint64_t number;  // unique in a hub
-  std::vector<Filter> filters;
-  std::int64_t start_us;
+// What a subscriber wants; see SubscribeFrom.
+struct Wanted {
+  std::vector<Filter> filters;  // messages that match any of them
+  std::int64_t start_us = 0;
+  std::uint32_t part = 0;
+  std::uint32_t parts = 1;
+
+  // Says the same of two if and only if they are the same.
+  std::string Key() const;
+};
+
+// Those who want the same share one.
+struct Interest : Wanted {
+  Interest(std::uint64_t number_of_it, const Wanted& wanted)
+      : Wanted(wanted), number(number_of_it) {}
+
+  const std::uint64_t number;  // unique in a hub
 
   bool Wants(std::string_view topic) const {
-    return std::any_of(filters.begin(), filters.end(),
-                       [&](const Filter& filter) { return filter.Matches(topic); });
+    return IsInPart(topic) && std::any_of(filters.begin(), filters.end(),
+                                          [&](const Filter& one) { return one.Matches(topic); });
   }
+  bool IsInPart(std::string_view topic) const;
   // Whether it wants all topics that the filter matches.
   bool Covers(const Filter& filter) const {
     return std::any_of(filters.begin(), filters.end(),

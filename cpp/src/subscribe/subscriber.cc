@@ -1,6 +1,7 @@
 #include "subscribe/subscriber.h"
 
 #include <algorithm>
+#include <span>
 
 namespace topicdb {
 
@@ -102,9 +103,9 @@ Subscriber::Waiting Subscriber::Take(std::size_t rows_max) {
   return next;
 }
 
-Result<std::optional<Delivery>> Subscriber::Next(std::optional<std::chrono::microseconds> timeout,
-                                                 const InterruptCheck& interrupted,
-                                                 std::size_t rows_max) {
+Result<std::optional<Delivered>> Subscriber::Next(std::optional<std::chrono::microseconds> timeout,
+                                                  const InterruptCheck& interrupted,
+                                                  std::size_t rows_max) {
   const auto wait = std::min<std::chrono::microseconds>(timeout.value_or(kLongWait), kLongWait);
   const auto end = Clock::now() + wait;
   Waiting next;
@@ -112,17 +113,22 @@ Result<std::optional<Delivery>> Subscriber::Next(std::optional<std::chrono::micr
     const MutexLock lock(mutex_);
     while (!IsReady()) {
       const auto now = Clock::now();
-      if (now >= end && timeout.has_value()) return std::optional<Delivery>();
+      if (now >= end && timeout.has_value()) return std::optional<Delivered>();
       if (interrupted && interrupted()) return Interrupted();
       changed_.WaitUntil(mutex_, interrupted ? std::min(end, now + kInterruptWait) : end);
     }
-    if (is_closed_) return std::optional<Delivery>();
+    if (is_closed_) return std::optional<Delivered>();
     if (waiting_.empty()) return status_;
     next = Take(rows_max);
   }
-  return std::optional(Delivery{Cut(next.offered.rows->batch, next.offered.begin, next.end),
-                                next.seqno, next.offered.shard, next.Behind(),
-                                next.offered.is_live});
+  const auto indexes = std::span(next.offered.rows->indexes)
+                           .subspan(next.offered.begin, next.end - next.offered.begin);
+  return std::optional(Delivered{Cut(next.offered.rows->batch, next.offered.begin, next.end),
+                                 {indexes.begin(), indexes.end()},
+                                 next.seqno,
+                                 next.offered.shard,
+                                 next.Behind(),
+                                 next.offered.is_live});
 }
 
 bool Subscriber::HasRoomAgain() const {

@@ -36,8 +36,8 @@ class Subscriber {
   void Fail(const Status& status) TOPICDB_EXCLUDES(mutex_);
 
   // For the consumer; see Subscription.
-  Result<std::optional<Delivery>> Next(std::optional<std::chrono::microseconds> timeout,
-                                       const InterruptCheck& interrupted, std::size_t rows_max)
+  Result<std::optional<Delivered>> Next(std::optional<std::chrono::microseconds> timeout,
+                                        const InterruptCheck& interrupted, std::size_t rows_max)
       TOPICDB_EXCLUDES(mutex_);
   // These give whether the hub has to be told that there is room again.
   Result<bool> Acknowledge(std::uint64_t seqno) TOPICDB_EXCLUDES(mutex_);

@@ -10,19 +10,21 @@ namespace topicdb {
 // A subscriber and the hub that serves it.
 class SubscriptionImpl {
  public:
-  SubscriptionImpl(std::shared_ptr<SubscriptionHub> hub, const std::vector<Filter>& filters,
-                   const SubscribeFrom::Places& places, std::int64_t start_us,
-                   const SubscribeWindow& window)
+  SubscriptionImpl(std::shared_ptr<SubscriptionHub> hub, const Wanted& wanted,
+                   const SubscribeFrom::Places& places, const SubscribeWindow& window)
       : hub_(std::move(hub)),
+        filters_(wanted.filters),
         subscriber_(std::make_shared<Subscriber>(window, places)),
-        number_(hub_->Add(subscriber_, filters, places, start_us)) {}
+        number_(hub_->Add(subscriber_, wanted, places)) {}
 
   Subscriber& subscriber() { return *subscriber_; }
   SubscriptionHub& hub() { return *hub_; }
+  const std::vector<Filter>& filters() const { return filters_; }
   std::uint64_t number() const { return number_; }
 
  private:
   const std::shared_ptr<SubscriptionHub> hub_;
+  const std::vector<Filter> filters_;
   const std::shared_ptr<Subscriber> subscriber_;
   const std::uint64_t number_;
 };
@@ -38,9 +40,9 @@ Subscription::~Subscription() {
   }
 }
 
-Result<std::optional<Delivery>> Subscription::Next(std::optional<std::chrono::microseconds> timeout,
-                                                   const InterruptCheck& interrupted,
-                                                   std::size_t rows_max) {
+Result<std::optional<Delivered>> Subscription::Next(
+    std::optional<std::chrono::microseconds> timeout, const InterruptCheck& interrupted,
+    std::size_t rows_max) {
   TOPICDB_RETURN_IF_ERROR(impl_->hub().CheckNotForked());
   return impl_->subscriber().Next(timeout, interrupted, std::max<std::size_t>(rows_max, 1));
 }
@@ -64,6 +66,12 @@ SubscriptionInfo Subscription::Info() const {
   return info;
 }
 
+Result<PlacedMessages> Subscription::Find(std::uint32_t shard,
+                                          const std::vector<CommitPlace>& places,
+                                          const InterruptCheck& interrupted) const {
+  return impl_->hub().Find(shard, impl_->filters(), places, interrupted);
+}
+
 void Subscription::OnReady(std::function<void()> ready) {
   impl_->subscriber().OnReady(std::move(ready));
 }
@@ -83,6 +91,10 @@ Status CheckSubscribe(const Schema& schema, const std::vector<Filter>& filters,
   if (filters.empty()) return InvalidArgument("filter: at least one is needed");
   if (window.messages == 0) return InvalidArgument("window: at least 1 is needed, got 0");
   if (window.bytes == 0) return InvalidArgument("window_bytes: at least 1 is needed, got 0");
+  if (from.part >= from.parts) {
+    return InvalidArgument("part: it must be less than parts, got " + std::to_string(from.part) +
+                           " of " + std::to_string(from.parts));
+  }
   if (from.start_us < 0) return InvalidArgument("start: it cannot be negative");
   if (!from.places.has_value()) return Status::Ok();
   std::map<std::uint32_t, std::uint64_t> serials;
@@ -115,8 +127,9 @@ Result<std::unique_ptr<Subscription>> Database::Subscribe(const std::vector<Filt
   TOPICDB_RETURN_IF_ERROR(impl_->CheckKeepsLog());
   TOPICDB_RETURN_IF_ERROR(CheckSubscribe(schema(), filters, from, window));
   hub = impl_->Hub([&] { return std::make_shared<SubscriptionHub>(impl_); });
-  return std::make_unique<Subscription>(std::make_unique<SubscriptionImpl>(
-      hub, filters, PlacesOf(from, impl_->WholeMoments()), from.start_us, window));
+  return std::make_unique<Subscription>(
+      std::make_unique<SubscriptionImpl>(hub, Wanted{filters, from.start_us, from.part, from.parts},
+                                         PlacesOf(from, impl_->WholeMoments()), window));
 }
 
 Result<std::map<std::uint32_t, CommitPlace>> Database::PlacesAt(

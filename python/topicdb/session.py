@@ -1,0 +1,532 @@
+"""Durable MQTT sessions: filters, positions and packets in flight that outlast a connection."""
+
+from __future__ import annotations
+
+import json
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from topicdb import _core
+from topicdb._core import Batch
+from topicdb._types import Message
+from topicdb.closing import Closing
+from topicdb.map import escape, unescape
+from topicdb.positions import Place
+from topicdb.subscription import Delivery, Start, Subscription, start_of
+from topicdb.times import now_us, timeout_us
+
+if TYPE_CHECKING:
+    from topicdb.database import Durability
+
+Qos: TypeAlias = Literal[0, 1, 2]
+PACKET_ID_MAX = 65_535
+WINDOW_BYTES = 8 << 20
+_NEVER = (1 << 63) - 1
+_PREFIX = "$topicdb/session/"
+_TOPICS_KNOWN_MAX = 10_000
+_IDLE_S = 0.01  # while the client has as much as it may have
+_HEAD = struct.Struct(">QQ")  # when it was last stored, and when it ends: µs
+
+
+class Packet(NamedTuple):
+    """A PUBLISH to be sent to the client. ``id`` is 0 with QoS 0; ``dup``: it was sent before."""
+
+    id: int
+    topic: str
+    timestamp: int
+    value: bytes
+    qos: Qos
+    dup: bool
+
+
+@dataclass(slots=True)
+class _Filter:
+    """A filter of a session: wanted are messages from ``since`` on, and before ``until``."""
+
+    text: str
+    qos: Qos
+    since: dict[int, Place]
+    until: dict[int, Place] | None = None
+
+    def wants(self, shard: int, place: Place) -> bool:
+        if place < self.since.get(shard, place):
+            return False
+        return self.until is None or place < self.until.get(shard, place)
+
+
+@dataclass(slots=True)
+class _InFlight:
+    """A packet that the client has not acknowledged to the end."""
+
+    id: int
+    shard: int
+    place: Place
+    qos: Qos
+    received: bool = False  # QoS 2: PUBREC came, so what is left to do is PUBREL
+
+
+@dataclass(slots=True)
+class _State:
+    expiry_us: int
+    next_id: int = 1
+    filters: list[_Filter] = field(default_factory=list)
+    places: dict[int, Place] = field(default_factory=dict)  # before them everything was sent
+    in_flight: dict[int, _InFlight] = field(default_factory=dict)  # by packet id
+
+    def encode(self, now: int) -> bytes:
+        body = {
+            "expiry_us": self.expiry_us,
+            "next_id": self.next_id,
+            "filters": [[f.text, f.qos, f.since, f.until] for f in self.filters],
+            "places": self.places,
+            "in_flight": [
+                [p.id, p.shard, p.place, p.qos, p.received] for p in self.in_flight.values()
+            ],
+        }
+        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+        return _HEAD.pack(now, min(now + self.expiry_us, _NEVER)) + text.encode()
+
+    @staticmethod
+    def decode(value: bytes) -> _State:
+        body = json.loads(value[_HEAD.size :])
+        return _State(
+            body["expiry_us"],
+            body["next_id"],
+            [
+                _Filter(text, qos, _places(since), None if until is None else _places(until))
+                for text, qos, since, until in body["filters"]
+            ],
+            _places(body["places"]),
+            {
+                number: _InFlight(number, shard, Place(*place), qos, received)
+                for number, shard, place, qos, received in body["in_flight"]
+            },
+        )
+
+
+def _places(by_key: dict[str, list[int]]) -> dict[int, Place]:
+    return {int(shard): Place(serial, row) for shard, (serial, row) in by_key.items()}
+
+
+class Session(Closing):
+    """What a server keeps of an MQTT client while it comes and goes; made by ``Database.session``.
+
+    ``subscribe`` and ``unsubscribe`` are those of the client. ``poll`` gives the packets to send;
+    ``puback``, ``pubrec`` and ``pubcomp`` take what the client answers. After a reconnection (the
+    next ``Database.session`` of this client) ``poll`` gives first, with ``dup``, exactly what was
+    not acknowledged, under the same packet ids, and ``releases`` the ids whose PUBREL is to be sent
+    again; then it goes on. A message that several filters match comes once, with the greatest QoS.
+
+    What it costs while nobody is connected is a record on disk. To be used by one thread at a time;
+    another may close it.
+    """
+
+    def __init__(
+        self,
+        core: _core.Database,
+        client_id: str,
+        expiry_us: int,
+        receive_maximum: int,
+        durability: Durability | None,
+        *,
+        clean_start: bool,
+    ) -> None:
+        self._core = core
+        self._client_id = client_id
+        self._topic = topic_of(client_id)
+        self._shard: int = _core.shard_of(self._topic, core.schema["shards"])
+        self._durability = durability
+        self._receive_maximum = receive_maximum
+        self._lock = threading.RLock()
+        self._closed = False
+        self._subscription: Subscription | None = None
+        self._matching: dict[str, list[_Filter]] = {}
+        self._stored = self._load()
+        self._state = _State(expiry_us)
+        self._resumed = False
+        if self._stored is not None and not clean_start:
+            self._resumed = _HEAD.unpack_from(self._stored)[1] > now_us()
+        if self._resumed and self._stored is not None:
+            self._state = _State.decode(self._stored)
+            self._state.expiry_us = expiry_us
+        self._again: deque[Packet] = deque()  # to be given before anything else
+        self._found_again = False
+        self._changed = False
+
+    @property
+    def resumed(self) -> bool:
+        """Whether there was such a session that had not ended: MQTT's "session present"."""
+        return self._resumed
+
+    # What the client asks for.
+
+    def subscribe(self, filter: str, qos: Qos = 1, *, start: Start = "latest") -> None:
+        """Messages of ``filter`` from now on, or from ``start``; replaces one with the same text.
+
+        Stored at once. TopicError: it is no filter.
+        """
+        if qos not in (0, 1, 2):
+            raise ValueError(f"qos: expected 0, 1 or 2, got {qos!r}")
+        _core.check_filter(filter)
+        with self._lock:
+            self._check_open()
+            known = self._find(filter)
+            if known is not None:
+                known.qos = qos
+            else:
+                self._add(_Filter(filter, qos, self._now_at(filter, start)))
+            self._save()
+
+    def _add(self, new: _Filter) -> None:
+        state = self._state
+        if not any(one.until is None for one in state.filters):
+            state.places = dict(new.since)  # nobody has waited for what is before
+        elif any(new.since[shard] < place for shard, place in state.places.items()):
+            self._go_back(new)
+        state.filters.append(new)
+        self._restart()
+
+    def _go_back(self, new: _Filter) -> None:
+        """For a filter with a start in the past: the others have had what comes between."""
+        state = self._state
+        for one in state.filters:
+            one.since = {
+                shard: max(one.since[shard], place) for shard, place in state.places.items()
+            }
+        state.places = {
+            shard: min(new.since[shard], place) for shard, place in state.places.items()
+        }
+
+    def unsubscribe(self, filter: str) -> bool:
+        """No more messages of ``filter`` but those in flight; whether there was such a one."""
+        with self._lock:
+            self._check_open()
+            known = self._find(filter)
+            if known is None:
+                return False
+            known.until = dict(self._state.places)
+            self._forget([])
+            self._restart()
+            self._save()
+        return True
+
+    def _find(self, filter: str) -> _Filter | None:
+        for one in self._state.filters:
+            if one.text == filter and one.until is None:
+                return one
+        return None
+
+    @property
+    def filters(self) -> dict[str, Qos]:
+        """What the client has subscribed to."""
+        return {f.text: f.qos for f in self._state.filters if f.until is None}
+
+    # What goes to the client, and what it answers.
+
+    def poll(self, count: int = 100, timeout: float | timedelta | None = 1.0) -> list[Packet]:
+        """Up to ``count`` packets to send; none if there are none for ``timeout`` seconds.
+
+        Their ids are stored before they are given. While ``receive_maximum`` packets with QoS 1 and
+        2 are not acknowledged, nothing comes.
+        """
+        if count < 1:
+            raise ValueError(f"count must be at least 1, got {count}")
+        wait_us = timeout_us(timeout)
+        end = None if wait_us is None else time.monotonic() + wait_us / 1e6
+        while True:
+            packets = self._poll_once(count, wait_us)
+            if packets or self._closed or (end is not None and time.monotonic() >= end):
+                return packets
+            wait_us = None if end is None else max(0, round((end - time.monotonic()) * 1e6))
+
+    def _poll_once(self, count: int, wait_us: int | None) -> list[Packet]:
+        with self._lock:
+            self._check_open()
+            subscription = self._subscribed()
+            if self._again:
+                return [self._again.popleft() for _ in range(min(count, len(self._again)))]
+            room = self._receive_maximum - len(self._state.in_flight)
+        if subscription is None or room <= 0:
+            time.sleep(min(_IDLE_S if wait_us is None else wait_us / 1e6, _IDLE_S))
+            return []
+        delivery = subscription._next(wait_us, min(count, room))
+        if delivery is None:
+            return []
+        with self._lock:
+            if subscription is not self._subscription:
+                return []  # a filter was added or removed meanwhile: it is read again
+            subscription._done_with(delivery)
+            packets = list(self._packets_of(delivery))
+            if any(packet.id for packet in packets):
+                self._save()
+        return packets
+
+    def _packets_of(self, delivery: Delivery) -> Iterator[Packet]:
+        """Those of a delivery that are wanted, each with an id."""
+        for message, place in _placed(delivery.batch, delivery.rows):
+            wanted = [
+                one.qos for one in self._matches(message.topic) if one.wants(delivery.shard, place)
+            ]
+            if wanted:
+                qos = max(wanted)
+                yield Packet(self._take_id(delivery.shard, place, qos), *message, qos, False)
+        self._state.places[delivery.shard] = delivery.next
+        self._changed = True
+
+    def _matches(self, topic: str) -> list[_Filter]:
+        found = self._matching.get(topic)
+        if found is None:
+            if len(self._matching) >= _TOPICS_KNOWN_MAX:
+                self._matching.clear()
+            found = [f for f in self._state.filters if _core.topic_matches(f.text, topic)]
+            self._matching[topic] = found
+        return found
+
+    def _take_id(self, shard: int, place: Place, qos: Qos) -> int:
+        if qos == 0:
+            return 0
+        state = self._state
+        while state.next_id in state.in_flight:
+            state.next_id = state.next_id % PACKET_ID_MAX + 1
+        packet = _InFlight(state.next_id, shard, place, qos)
+        state.in_flight[packet.id] = packet
+        state.next_id = state.next_id % PACKET_ID_MAX + 1
+        return packet.id
+
+    def puback(self, *ids: int) -> None:
+        """The client has these packets, of QoS 1. ValueError: not in flight.
+
+        Stored with the next change or ``close``: after a crash they may come again.
+        """
+        with self._lock:
+            self._forget(self._known(ids, 1))
+
+    def pubrec(self, *ids: int) -> None:
+        """The client has these packets, of QoS 2: send PUBREL. May be repeated.
+
+        Stored when it returns: they do not come again. ValueError: not in flight.
+        """
+        with self._lock:
+            packets = self._known(ids, 2)
+            for packet in packets:
+                packet.received = True
+            self._save()
+
+    def pubcomp(self, *ids: int) -> None:
+        """The client has let go of these ids, of QoS 2. ValueError: not in flight, or no PUBREC.
+
+        Stored with the next change or ``close``: after a crash PUBREL may have to be sent again.
+        """
+        with self._lock:
+            packets = self._known(ids, 2)
+            for packet in packets:
+                if not packet.received:
+                    raise ValueError(f"packet {packet.id}: PUBCOMP without PUBREC")
+            self._forget(packets)
+
+    @property
+    def releases(self) -> list[int]:
+        """Ids, of QoS 2, whose PUBREL is not answered: to be sent again after a reconnection."""
+        return [packet.id for packet in self._state.in_flight.values() if packet.received]
+
+    @property
+    def in_flight(self) -> list[int]:
+        """Ids of packets that are not acknowledged to the end."""
+        return list(self._state.in_flight)
+
+    def _known(self, ids: Iterable[int], qos: Qos) -> list[_InFlight]:
+        self._check_open()
+        packets = []
+        for id in ids:
+            packet = self._state.in_flight.get(id)
+            if packet is None or packet.qos != qos:
+                raise ValueError(f"packet {id}: none of QoS {qos} with this id is in flight")
+            packets.append(packet)
+        return packets
+
+    def _forget(self, packets: list[_InFlight]) -> None:
+        state = self._state
+        for packet in packets:
+            state.in_flight.pop(packet.id, None)
+        if not state.in_flight:  # nothing is left of filters that were removed
+            state.filters = [one for one in state.filters if one.until is None]
+            self._matching.clear()
+        self._changed = True
+
+    # What is read.
+
+    def _subscribed(self) -> Subscription | None:
+        """Made when it is first needed; then what is in flight is looked for."""
+        state = self._state
+        if self._subscription is None and state.filters:
+            filters = [one.text for one in state.filters]
+            window = min(self._receive_maximum, PACKET_ID_MAX)
+            core = self._core.subscribe(filters, dict(state.places), 0, window, WINDOW_BYTES)
+            self._subscription = Subscription(core, self._core, filters, 0, None)
+            if not self._found_again:
+                self._found_again = True
+                self._find_again(core)
+        return self._subscription
+
+    def _find_again(self, core: _core.Subscription) -> None:
+        by_shard: dict[int, dict[Place, list[_InFlight]]] = {}
+        for packet in self._state.in_flight.values():
+            if not packet.received:
+                places = by_shard.setdefault(packet.shard, {})
+                places.setdefault(packet.place, []).append(packet)
+        for shard, places in by_shard.items():
+            batch, rows = core.find(shard, list(places))
+            for message, place in _placed(batch, rows):
+                for packet in places.pop(place):
+                    self._again.append(Packet(packet.id, *message, packet.qos, True))
+            for gone in places.values():  # deleted, or dropped with its generation
+                self._forget(gone)
+        in_order = {id: number for number, id in enumerate(self._state.in_flight)}
+        self._again = deque(sorted(self._again, key=lambda packet: in_order[packet.id]))
+
+    def _restart(self) -> None:
+        """The filters have changed: it is read on from where it is."""
+        self._matching.clear()
+        if self._subscription is not None:
+            self._subscription.close()
+            self._subscription = None
+
+    def _now_at(self, filter: str, start: Start) -> dict[int, Place]:
+        """Of each shard: where messages of a filter begin that are wanted from ``start`` on."""
+        if isinstance(start, Mapping) or start == "earliest":
+            places, _ = start_of(start)
+            found = {shard: Place(*place) for shard, place in (places or {}).items()}
+        else:
+            start_us = _NEVER if start == "latest" else start_of(start)[1]
+            at = self._core.places_at([filter], start_us)
+            found = {shard: Place(*place) for shard, place in at.items()}
+        return {
+            shard: found.get(shard, Place(1, 0)) for shard in range(self._core.schema["shards"])
+        }
+
+    # What is stored.
+
+    def _load(self) -> bytes | None:
+        with _begun(self._core, self._shard, None) as transaction:
+            return transaction.get(self._topic, 0)
+
+    def _save(self) -> None:
+        """On condition that what was stored before is what this object has stored."""
+        value = self._state.encode(now_us())
+        with _begun(self._core, self._shard, self._durability) as transaction:
+            transaction.require(self._topic, 0, self._stored)
+            transaction.write(self._topic, 0, value, reserved=True)
+            try:
+                transaction.commit()
+            except (_core.PreconditionError, _core.ConflictError):
+                self._end()
+                raise self._lost() from None
+        self._stored = value
+        self._changed = False
+
+    def flush(self) -> None:
+        """Stores what was not yet."""
+        with self._lock:
+            self._check_open()
+            if self._changed:
+                self._save()
+
+    def close(self) -> None:
+        """Stores what was not yet; from now on ``expiry`` runs. May be repeated."""
+        with self._lock:
+            if self._closed:
+                return
+            try:
+                if self._stored is not None or self._changed:
+                    self._save()
+            finally:
+                self._end()
+
+    def abandon(self) -> None:
+        """For who takes it over: what is stored is what counts."""
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        self._closed = True
+        if self._subscription is not None:
+            self._subscription.close()
+
+    @property
+    def closed(self) -> bool:
+        """``close`` was called, or another one has taken it over."""
+        return self._closed
+
+    @property
+    def client_id(self) -> str:
+        """Whose it is."""
+        return self._client_id
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise self._lost()
+
+    def _lost(self) -> _core.ClosedError:
+        return _core.ClosedError(
+            f"session {self._client_id!r} is closed, or another connection has taken it over"
+        )
+
+    def __repr__(self) -> str:
+        return f"<topicdb.Session {self._client_id!r}{' (closed)' if self._closed else ''}>"
+
+
+def _placed(batch: Batch, rows: npt.NDArray[np.uint32]) -> Iterator[tuple[Message, Place]]:
+    serials = batch.serials
+    assert serials is not None
+    for message, serial, row in zip(batch, serials.tolist(), rows.tolist(), strict=True):
+        yield message, Place(serial, row)
+
+
+@contextmanager
+def _begun(
+    core: _core.Database, shard: int, durability: Durability | None
+) -> Iterator[_core.Transaction]:
+    transaction = core.begin(shard, None, durability)
+    try:
+        yield transaction
+    finally:
+        transaction.rollback()
+
+
+def topic_of(client_id: str) -> str:
+    """Where a session is stored. TopicError: the name is too long."""
+    topic = f"{_PREFIX}{escape(client_id)}/state"
+    _core.check_topic(topic)
+    return topic
+
+
+def stored(core: _core.Database) -> Iterator[tuple[str, int]]:
+    """The client ids of all sessions, and when they end if nobody connects: µs."""
+    for shard in range(core.schema["shards"]):
+        with _begun(core, shard, None) as transaction:
+            scan = transaction.scan(f"{_PREFIX}+/state", None, None)
+            while (batch := scan.next_batch(10_000, 8 << 20)) is not None:
+                for topic, _, value in batch:
+                    yield unescape(topic.split("/")[2]), _HEAD.unpack_from(value)[1]
+
+
+def drop(core: _core.Database, client_id: str, ended_before: int = _NEVER + 1) -> bool:
+    """Forgets a session, unless it ends later; whether there was such a one."""
+    topic = topic_of(client_id)
+    with _begun(core, _core.shard_of(topic, core.schema["shards"]), None) as transaction:
+        value = transaction.get(topic, 0)
+        if value is None or _HEAD.unpack_from(value)[1] >= ended_before:
+            return False
+        transaction.delete(topic, 0, 1, reserved=True)
+        transaction.commit()
+    return True

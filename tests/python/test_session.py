@@ -1,0 +1,379 @@
+"""Durable sessions: what is in flight comes again, exactly."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import topicdb
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "db"
+
+
+@pytest.fixture
+def db(path: Path) -> Iterator[topicdb.Database]:
+    with topicdb.open(path, shards=2) as database:
+        yield database
+
+
+def put(db: topicdb.Database, *values: int, topic: str = "a/{}") -> None:
+    db.append([(topic.format(v % 3), None, b"%d" % v) for v in values])
+
+
+def numbers(packets: list[topicdb.Packet]) -> list[int]:
+    return sorted(int(p.value) for p in packets)
+
+
+def take(session: topicdb.Session, count: int = 1_000) -> list[topicdb.Packet]:
+    found: list[topicdb.Packet] = []
+    while packets := session.poll(count, timeout=0.05):
+        found += packets
+    return found
+
+
+def test_what_was_not_acknowledged_comes_again(db: topicdb.Database) -> None:
+    with db.session("c") as session:
+        assert not session.resumed and session.poll(timeout=0) == []
+        session.subscribe("a/#")
+        put(db, *range(10))
+        sent = {p.id: p for p in take(session)}
+        assert sorted(sent) == list(range(1, 11)) and numbers(list(sent.values())) == [*range(10)]
+        session.puback(1, 3, 7)
+    put(db, 10, 11)
+    with db.session("c") as session:
+        assert session.resumed
+        again = session.poll(100, timeout=5)
+        assert [p.id for p in again] == [2, 4, 5, 6, 8, 9, 10] and all(p.dup for p in again)
+        assert [p._replace(dup=False) for p in again] == [sent[p.id] for p in again]
+        new = take(session)
+        assert [p.id for p in new] == [11, 12] and numbers(new) == [10, 11]
+        session.puback(*session.in_flight)
+    with db.session("c") as session:
+        assert take(session) == []
+
+
+def test_qos_2_to_its_end(db: topicdb.Database) -> None:
+    session = db.session("c")
+    session.subscribe("a/#", qos=2)
+    put(db, 0, 1, 2)
+    assert [p.id for p in take(session)] == [1, 2, 3]
+    with pytest.raises(ValueError, match="PUBCOMP without PUBREC"):
+        session.pubcomp(1)
+    with pytest.raises(ValueError, match="QoS 1"):
+        session.puback(1)
+    session.pubrec(1, 2)
+    session.pubrec(1)
+    session.pubcomp(2)
+    session.close()
+    session = db.session("c")
+    assert session.releases == [1]
+    assert [(p.id, p.qos, p.dup) for p in take(session)] == [(3, 2, True)]
+    session.pubcomp(1)
+    assert session.in_flight == [3]
+    session.close()
+
+
+def test_overlapping_filters_and_qos_0(db: topicdb.Database) -> None:
+    with db.session("c") as session:
+        for filter, qos in (("a/#", 0), ("a/1", 1), ("+/1", 2), ("b", 1)):
+            session.subscribe(filter, qos)  # type: ignore[arg-type]
+        put(db, 0, 1, 2)
+        db.append([("b", None, b"3")])
+        found = {p.value: (p.qos, p.id > 0) for p in take(session)}
+        assert found == {b"0": (0, False), b"1": (2, True), b"2": (0, False), b"3": (1, True)}
+        session.subscribe("+/1", 0)
+        put(db, 4)
+        assert [p.qos for p in take(session)] == [1]
+
+
+def test_subscribing_and_unsubscribing_between_messages(db: topicdb.Database) -> None:
+    with db.session("c") as session:
+        session.subscribe("a/#")
+        put(db, 0)
+        assert numbers(take(session)) == [0]
+        put(db, 1)
+        put(db, 2, topic="b/{}")
+        session.subscribe("b/#")  # from now on: while 1 is still to come
+        put(db, 3, topic="b/{}")
+        assert numbers(take(session)) == [1, 3]
+        put(db, 4)
+        assert session.unsubscribe("a/#") and not session.unsubscribe("a/#")
+        put(db, 5)
+        put(db, 6, topic="b/{}")
+        assert numbers(take(session)) == [6]
+        assert session.filters == {"b/#": 1}
+        session.subscribe("a/#", start="earliest")
+        assert numbers(take(session)) == [0, 1, 4, 5]  # and no message of b again
+        put(db, 7)
+        assert numbers(take(session)) == [7]
+    with db.session("c") as session:
+        assert numbers(take(session)) == [0, 0, 1, 1, 3, 4, 5, 6, 7]
+
+
+def test_what_is_in_flight_of_a_filter_that_was_removed(db: topicdb.Database) -> None:
+    with db.session("c") as session:
+        session.subscribe("a/#")
+        put(db, 0, 1)
+        take(session)
+        session.unsubscribe("a/#")
+    put(db, 2)
+    with db.session("c") as session:
+        assert numbers(take(session)) == [0, 1] and session.filters == {}
+        session.puback(*session.in_flight)
+        session.flush()
+    with db.session("c") as session:
+        assert take(session) == []
+
+
+def test_a_message_in_flight_that_was_deleted(db: topicdb.Database) -> None:
+    with db.session("c") as session:
+        session.subscribe("#", qos=2)
+        put(db, 0, 1, 2)
+        take(session)
+    db.delete("a/1")
+    with db.session("c") as session:
+        assert numbers(take(session)) == [0, 2]
+        assert len(session.in_flight) == 2
+
+
+def test_receive_maximum(db: topicdb.Database) -> None:
+    with db.session("c", receive_maximum=3) as session:
+        session.subscribe("a/#")
+        put(db, *range(10))
+        first = session.poll(10, timeout=5)
+        assert len(first) <= 3
+        while len(session.in_flight) < 3:
+            first += session.poll(10, timeout=5)
+        assert session.poll(10, timeout=0.05) == []
+        found = []
+        for _ in range(10):
+            session.puback(*session.in_flight)
+            found += session.poll(10, timeout=0.2)
+        assert numbers(first + found) == list(range(10))
+
+
+def test_ids_go_round_and_are_not_used_twice(db: topicdb.Database) -> None:
+    with db.session("c", receive_maximum=10) as session:
+        session.subscribe("a/#")
+        put(db, 0)
+        (held,) = session.poll(timeout=5)
+        session._state.next_id = 65_534
+        put(db, *range(1, 6))
+        ids = [p.id for p in take(session)]
+        assert held.id == 1 and ids == [65_534, 65_535, 2, 3, 4]
+
+
+def test_expiry(db: topicdb.Database) -> None:
+    for name, expiry in (("short", "1ms"), ("long", "1h"), ("ever", None), ("held", "1ms")):
+        session = db.session(name, expiry=expiry)
+        session.subscribe("#")
+        if name != "held":
+            session.close()
+        else:
+            held = session
+    time.sleep(0.01)
+    assert db.sessions() == ["ever", "held", "long", "short"]
+    with db.session("short") as session:
+        assert not session.resumed and session.filters == {}
+        assert not session.closed
+    assert db.expire_sessions() == []  # short was not stored again, but it is not over the hour
+    held.close()
+    time.sleep(0.01)
+    assert db.expire_sessions() == ["held"]
+    with db.session("long", clean_start=True) as session:
+        assert not session.resumed and session.filters == {}
+    with db.session("ever") as session:
+        assert session.resumed
+
+
+def test_one_connection_at_a_time(db: topicdb.Database) -> None:
+    first = db.session("c")
+    first.subscribe("a/#")
+    put(db, 0)
+    take(first)
+    with pytest.raises(topicdb.ConflictError, match="open already"):
+        db.session("c")
+    with pytest.raises(topicdb.ConflictError, match="open already"):
+        db.drop_session("c")
+    second = db.session("c", takeover=True)
+    for call in (first.flush, lambda: first.puback(1), first.poll):
+        with pytest.raises(topicdb.ClosedError, match="taken it over"):
+            call()
+    first.close()
+    assert numbers(take(second)) == [0]
+    second.close()
+    db.drop_session("c")
+    with pytest.raises(topicdb.NotFoundError):
+        db.drop_session("c")
+    assert db.sessions() == []
+
+
+def test_what_cannot_be(db: topicdb.Database, path: Path) -> None:
+    for arguments in ({"receive_maximum": 0}, {"receive_maximum": 65_536}, {"expiry": "soon"}):
+        with pytest.raises(ValueError, match=next(iter(arguments))):
+            db.session("c", **arguments)
+    with db.session("c") as session:
+        with pytest.raises(ValueError, match="qos"):
+            session.subscribe("a", 3)  # type: ignore[arg-type]
+        with pytest.raises(topicdb.TopicError):
+            session.subscribe("a/#/b")
+        with pytest.raises(ValueError, match="none of QoS 1"):
+            session.puback(5)
+        with pytest.raises(ValueError, match="count"):
+            session.poll(0)
+        assert session.filters == {}
+    assert repr(session) == "<topicdb.Session 'c' (closed)>" and session.client_id == "c"
+    with pytest.raises(topicdb.ClosedError):
+        session.subscribe("a")
+    with topicdb.open(path, mode="r") as reader, pytest.raises(topicdb.ReadOnlyError):
+        reader.session("c")
+    assert db.sessions() == []
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), st.integers(1, 6)),
+        st.tuples(st.just("poll"), st.integers(1, 6)),
+        st.tuples(st.just("ack"), st.integers(0, 5)),
+        st.tuples(st.just("reconnect"), st.booleans()),
+        st.tuples(st.just("reopen"), st.booleans()),
+        st.tuples(st.just("rotate"), st.just(0)),
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=40)
+@given(steps=STEPS, qos=st.sampled_from([1, 2]))
+def test_exactly_the_unacknowledged_whatever_happens(
+    tmp_path_factory: pytest.TempPathFactory,
+    steps: list[tuple[str, int]],
+    qos: topicdb.session.Qos,
+) -> None:
+    path = tmp_path_factory.mktemp("session") / "db"
+    db = topicdb.open(path, shards=2)
+    session = db.session("c", receive_maximum=8)
+    session.subscribe("a/#", qos)
+    count = 0
+    flight: dict[int, bytes] = {}  # what the client holds
+    again: set[int] = set()  # and what is to come again
+    done: list[int] = []
+
+    def take_in(packets: list[topicdb.Packet]) -> None:
+        for packet in packets:
+            if packet.dup:
+                assert packet.id in again and flight[packet.id] == packet.value
+                again.discard(packet.id)
+            else:
+                assert packet.id not in flight
+                flight[packet.id] = packet.value
+
+    def acknowledge(number: int) -> None:
+        id = list(flight)[number % len(flight)]
+        again.discard(id)
+        done.append(int(flight.pop(id)))
+        if qos == 1:
+            session.puback(id)
+        else:
+            session.pubrec(id)
+            session.pubcomp(id)
+
+    for what, number in steps:
+        if what == "append":
+            put(db, *range(count, count + number))
+            count += number
+        elif what == "poll":
+            take_in(session.poll(number, timeout=0))
+        elif what == "ack" and flight and not again:
+            acknowledge(number)
+        elif what in ("reconnect", "reopen"):
+            session.close()
+            if what == "reopen":
+                db.close()
+                db = topicdb.open(path)
+            session = db.session("c", receive_maximum=8)
+            assert session.resumed
+            again = set(flight)
+        elif what == "rotate":
+            db.rotate()
+    while len(done) < count:
+        take_in(session.poll(8, timeout=5))
+        while flight and not again:
+            acknowledge(0)
+    assert sorted(done) == list(range(count))
+    db.close()
+
+
+PROGRAM = textwrap.dedent(
+    """
+    import sys
+    import topicdb
+
+    # A client that never forgets: it answers each packet on its standard output.
+    with topicdb.open(sys.argv[1]) as db:
+        print("open", flush=True)
+        session = db.session("c", receive_maximum=20, expiry=None)
+        for id in session.releases:
+            print("release", id, flush=True)
+            session.pubcomp(id)
+        while packets := session.poll(7, timeout=0.5):
+            for packet in packets:
+                print("publish", packet.id, packet.value.decode(), int(packet.dup), flush=True)
+            session.pubrec(*[packet.id for packet in packets])
+            for packet in packets:
+                print("release", packet.id, flush=True)
+            session.pubcomp(*[packet.id for packet in packets])
+    print("done", flush=True)
+    """
+)
+
+
+def test_qos_2_is_exactly_once_whatever_is_killed(path: Path) -> None:
+    """The client is one of MQTT: it passes on a packet whose id it does not hold."""
+    with topicdb.open(path, shards=2) as db:
+        with db.session("c", expiry=None) as session:
+            session.subscribe("a/#", qos=2)
+        put(db, *range(1_500))
+    seed = random.randrange(1 << 32)
+    chance = random.Random(seed)
+    held: set[str] = set()
+    passed: list[int] = []
+
+    def follow(lines: Iterator[str]) -> bool:
+        for line in lines:
+            words = line.split()
+            if words[:1] == ["publish"] and len(words) == 4:
+                if words[1] not in held:
+                    passed.append(int(words[2]))
+                held.add(words[1])
+            elif words[:1] == ["release"] and line.endswith("\n"):
+                held.discard(words[1])
+        return words == ["done"]
+
+    for kills in range(9):
+        with subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(path)], stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "open\n"
+            if kills < 8:
+                time.sleep(chance.uniform(0, 0.05))
+                os.kill(process.pid, signal.SIGKILL)
+                follow(iter([*process.stdout, "\n"]))
+            else:
+                assert follow(process.stdout)
+    assert sorted(passed) == list(range(1_500)), f"seed {seed}"
