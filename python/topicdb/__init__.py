@@ -35,6 +35,7 @@ from topicdb._types import Message, Page, Receipt, Slice
 from topicdb.consumer import Consumer
 from topicdb.database import Database
 from topicdb.forward.forwarder import Forwarder
+from topicdb.group import Group, Member
 from topicdb.lifecycle import Retention
 from topicdb.map import Map
 from topicdb.opening import open
@@ -70,9 +71,11 @@ __all__ = [
     "ExistsError",
     "ForkedError",
     "Forwarder",
+    "Group",
     "Iterator",
     "LockedError",
     "Map",
+    "Member",
     "Message",
     "NotFoundError",
     "Packet",

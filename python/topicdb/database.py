@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
 from functools import partial
+from threading import Lock
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, overload
 from weakref import WeakValueDictionary
 
@@ -72,6 +73,8 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         self._quota_bytes = quota_bytes
         self._consumers = WeakValueDictionary()
         self._sessions = WeakValueDictionary()
+        self._groups = WeakValueDictionary()
+        self._groups_lock = Lock()
         self._completer = Completer(core)
         self._completer.retire_with(self)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -12,9 +13,17 @@ from topicdb import session as sessions
 from topicdb._core import Batch
 from topicdb.consumer import Consumer
 from topicdb.filters import Filters, filter_list
+from topicdb.group import Group
 from topicdb.positions import Positions, names
 from topicdb.session import PACKET_ID_MAX, Session
-from topicdb.subscription import WINDOW, WINDOW_BYTES, Start, Subscription, start_of
+from topicdb.subscription import (
+    WINDOW,
+    WINDOW_BYTES,
+    Start,
+    Subscription,
+    check_window,
+    start_of,
+)
 from topicdb.times import duration_us, now_us, timeout_us
 
 if TYPE_CHECKING:
@@ -27,6 +36,8 @@ class Following:
     _core: _core.Database
     _consumers: WeakValueDictionary[str, Consumer]
     _sessions: WeakValueDictionary[str, Session]
+    _groups: WeakValueDictionary[str, Group]
+    _groups_lock: Lock
 
     def subscribe(
         self,
@@ -97,19 +108,10 @@ class Following:
         ...         load(batch)
         ...         consumer.ack(batch)
         """
+        check_window(window, window_bytes)
         filters = filter_list(filter)
         positions = Positions(self._core, "consumer", name, durability)
-        kept = positions.kept()
-        if kept is None:
-            places, start_us = start_of(start)
-            if places is None:
-                places = self._core.places_at(filters, _NEVER)
-            kept = {"filters": filters, "start_us": start_us, "start": places}
-        elif kept["filters"] != filters:
-            raise ValueError(
-                f"filter: consumer {name!r} was made with {kept['filters']}, got {filters}; drop "
-                "it, or give another name"
-            )
+        kept = self._kept(positions, filters, start)
         self._make_way(self._consumers, name, "consumer", takeover=takeover)
         consumer = Consumer(
             self._core, positions, kept, (window, window_bytes), timeout_us(timeout)
@@ -192,21 +194,94 @@ class Following:
             )
         other.abandon()
 
+    def _kept(
+        self, positions: Positions, filters: list[str] | None, start: Start
+    ) -> dict[str, Any]:
+        """What is kept with a name, or is to be."""
+        kept = positions.kept()
+        if kept is None:
+            places, start_us = start_of(start)
+            if places is None:
+                places = self._core.places_at(filters, _NEVER)
+            return {"filters": filters, "start_us": start_us, "start": places}
+        if kept["filters"] != filters:
+            raise ValueError(
+                f"filter: {positions.name} was made with {kept['filters']}, got {filters}; drop it,"
+                " or give another name"
+            )
+        return kept
+
+    def group(
+        self,
+        name: str,
+        filter: Filters = "#",
+        *,
+        start: Start = "earliest",
+        parts: int = 64,
+        member_timeout: float | timedelta = 30.0,
+        window: int = WINDOW,
+        window_bytes: int = WINDOW_BYTES,
+        durability: Durability | None = None,
+    ) -> Group:
+        """Messages of ``filter`` for many workers, each for one of them; see ``Group``.
+
+        The first time, it is made, and begins at ``start``; from then on ``filter`` must be the
+        same, and ``start`` and ``parts`` do not count. In one process it is the same object each
+        time. ``parts``: into how many the topics are divided, so many members can work at once.
+        ``member_timeout``: so long a member may be silent. ``window``, ``window_bytes``: what may
+        be given of one part and not be acknowledged.
+
+        ValueError: it was made with another filter. ReadOnlyError, as ``consumer``.
+
+        >>> with db.group("workers", "jobs/#").join() as member:     # doctest: +SKIP
+        ...     for batch in member:
+        ...         work(batch)
+        ...         member.ack(batch)
+        """
+        if not 1 <= parts <= PARTS_MAX:
+            raise ValueError(f"parts: expected 1 to {PARTS_MAX}, got {parts}")
+        timeout = timeout_us(member_timeout, what="member_timeout")
+        if not timeout:
+            raise ValueError(f"member_timeout must be more than zero, got {member_timeout!r}")
+        check_window(window, window_bytes)
+        filters = filter_list(filter)
+        positions = Positions(self._core, "group", name, durability)
+        kept = self._kept(positions, filters, start)
+        with self._groups_lock:
+            group = self._groups.get(name)
+            if group is None or group.closed:
+                made = {"parts": parts, **kept}
+                group = Group(self._core, positions, made, (window, window_bytes), timeout / 1e6)
+                self._groups[name] = group
+        return group
+
+    def groups(self) -> list[str]:
+        """The names of all groups that were made and not dropped."""
+        return names(self._core, "group")
+
+    def drop_group(self, name: str) -> None:
+        """Forgets a group and its positions. NotFoundError; ConflictError if it is open."""
+        self._drop(self._groups, "group", name)
+
+    def _drop(self, opened: WeakValueDictionary[str, Any], kind: str, name: str) -> None:
+        self._make_way(opened, name, kind, takeover=False)
+        positions = Positions(self._core, kind, name, None)
+        if positions.kept() is None:
+            raise positions.missing()
+        positions.drop()
+
     def consumers(self) -> list[str]:
         """The names of all consumers that were made and not dropped."""
         return names(self._core, "consumer")
 
     def drop_consumer(self, name: str) -> None:
         """Forgets a consumer and its position. NotFoundError; ConflictError if it is open."""
-        self._make_way(self._consumers, name, "consumer", takeover=False)
-        positions = Positions(self._core, "consumer", name, None)
-        if positions.kept() is None:
-            raise positions.missing()
-        positions.drop()
+        self._drop(self._consumers, "consumer", name)
 
 
 def _is_gone(other: Any) -> bool:
     return other is None or other.closed
 
 
+PARTS_MAX = 4_096
 _NEVER = (1 << 63) - 1

@@ -49,6 +49,13 @@ def start_of(start: Start) -> tuple[dict[int, tuple[int, int]] | None, int]:
     return places, 0
 
 
+def check_window(window: int, window_bytes: int) -> None:
+    """ValueError: nothing would ever come."""
+    for name, value in (("window", window), ("window_bytes", window_bytes)):
+        if value < 1:
+            raise ValueError(f"{name}: at least 1 is needed, got {value}")
+
+
 class Delivery(NamedTuple):
     """What a subscription gives at a time: messages of one shard.
 

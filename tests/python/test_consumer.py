@@ -137,6 +137,13 @@ def test_names(db: topicdb.Database) -> None:
         db.consumer("n" * 70_000)
 
 
+def test_what_is_refused_leaves_nothing(db: topicdb.Database) -> None:
+    for arguments in ({"window": 0}, {"window_bytes": 0}, {"start": "soon"}, {"filter": "#/#"}):
+        with pytest.raises(ValueError, match=next(iter(arguments))):
+            db.consumer("bad", **arguments)
+    assert db.consumers() == []
+
+
 def test_who_has_no_writing_handle_has_no_consumer(db: topicdb.Database, path: Path) -> None:
     with topicdb.open(path, mode="r") as reader, pytest.raises(topicdb.ReadOnlyError):
         reader.consumer("c")

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import itertools
 import os
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -399,3 +400,31 @@ def _step_of(follower: Follower, what: object, arguments: list[Any], db: topicdb
         follower.subscription.resume()
     else:
         follower.connect(db)
+
+
+def test_only_who_wants_what_is_damaged_gets_the_error(tmp_path: Path) -> None:
+    value = random.Random(5).randbytes(1_000)
+    with topicdb.open(tmp_path / "db", retention={"alarm/#": None, "#": None}) as db:
+        db.append([("alarm/1", None, b"%d" % i) for i in range(50)])
+        db.append([("other/1", None, value)])
+        db.append([("alarm/1", None, b"50")])
+        db.flush()
+    for file in (tmp_path / "db").rglob("*.sst"):
+        data = bytearray(file.read_bytes())
+        if (place := data.find(value)) >= 0:
+            data[place + 500] ^= 1
+            file.write_bytes(data)
+            break
+    else:
+        raise AssertionError("the value is stored in none of the files as it is")
+    with (
+        topicdb.open(tmp_path / "db") as db,
+        db.subscribe("#", start="earliest") as all_of_it,
+        db.subscribe("alarm/#", start="earliest") as alarms,
+    ):
+        assert values(alarms, 51) == list(range(51))
+        with pytest.raises(topicdb.CorruptionError, match="shard 0"):
+            list(all_of_it)
+        assert all_of_it.info()["state"] == "failed"
+        db.append([("alarm/1", None, b"51"), ("other/1", None, b"")])
+        assert values(alarms, 1) == [51]

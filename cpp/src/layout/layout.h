@@ -150,7 +150,8 @@ class LogReader {
   // Of the next message; absent at the end. kCorruption, kInterrupted.
   virtual Result<std::optional<CommitPlace>> Head(const InterruptCheck& interrupted) = 0;
   // Both REQUIRE that Head has just given a place, and may not come to the end of what they say.
-  // Appends messages before `until`; to `indexes`, unless it is null, their places in their commits.
+  // Appends messages before `until`; to `indexes`, unless it is null, their places in their
+  // commits.
   virtual void Read(const CommitPlace& until, const LogRoom& room, Batch* out,
                     std::vector<std::uint32_t>* indexes) = 0;
   // Leaves messages before `until` out.

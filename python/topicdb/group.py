@@ -1,0 +1,379 @@
+"""Shared groups: the messages of a filter, divided among members."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from topicdb import _core
+from topicdb._core import Batch
+from topicdb.closing import Closing
+from topicdb.positions import Place, Positions, lag_of
+from topicdb.subscription import Subscription
+from topicdb.times import timeout_us
+
+_ALL = (1 << 63) - 1
+
+
+class _Given(NamedTuple):
+    seqno: int
+    shard: int
+    next: Place
+
+
+class _Part:
+    """What is lent: the messages of all topics with this hash. At most one member has it."""
+
+    def __init__(self, number: int, places: dict[int, Place]) -> None:
+        self.number = number
+        self.places = places  # before them everything is acknowledged
+        self.lease: _Lease | None = None
+
+
+class _Lease:
+    """A part in the hands of a member."""
+
+    def __init__(self, part: _Part, member: Member, subscription: Subscription) -> None:
+        self.part = part
+        self.member = member
+        self.subscription = subscription
+        self.given: deque[_Given] = deque()  # and not acknowledged
+        self.revoked_at: float | None = None  # since then it gives nothing more
+        self.ended = False
+
+    @property
+    def number(self) -> int:
+        return self.part.number
+
+    def pass_by(self) -> None:
+        """What the part has not of the log is done with, if all that it had is."""
+        if not self.given and not self.subscription.closed:
+            self.part.places.update(self.subscription.info()["places"])
+
+
+class Group(Closing):
+    """Messages of a filter for many workers, each message for one; made by ``Database.group``.
+
+    The topics are divided into parts by a hash, and each part is lent to one member at a time: the
+    messages of a topic are worked on in their order. When members join or leave, as few parts as
+    possible change hands, and only when what was given of them is acknowledged; so in calm
+    conditions each message is given once. A member that does not poll or acknowledge for
+    ``member_timeout`` loses its parts; what it had not acknowledged is given to others, and when it
+    comes back it is told. So each message is worked on at least once.
+
+    Thread-safe. A group has positions of its own, which last.
+    """
+
+    def __init__(
+        self,
+        core: _core.Database,
+        positions: Positions,
+        made: Mapping[str, Any],
+        window: tuple[int, int],
+        member_timeout_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._core = core
+        self._positions = positions
+        self._window = window
+        self._timeout_s = member_timeout_s
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._members: dict[str, Member] = {}
+        self._closed = False
+        self._kept, places = positions.open(made)
+        start = {int(shard): Place(*place) for shard, place in self._kept["start"].items()}
+        self._parts = [_Part(number, dict(start)) for number in range(self._kept["parts"])]
+        for key, place in places.items():
+            number, shard = key.split("-")
+            self._parts[int(number)].places[int(shard)] = place
+
+    def join(self, name: str | None = None) -> Member:
+        """A new member, with its share of the parts. ConflictError: there is one of this name."""
+        with self._lock:
+            self._check_open()
+            if name is None:
+                name = next(
+                    one for n in range(1, _ALL) if (one := f"member-{n}") not in self._members
+                )
+            self._drop_silent()
+            if name in self._members:
+                raise _core.ConflictError(f"{self._positions.name} has a member {name!r}")
+            member = Member(self, name, self._clock())
+            self._members[name] = member
+            self._balance()
+            return member
+
+    def members(self) -> dict[str, list[int]]:
+        """The parts of each member."""
+        with self._lock:
+            self._drop_silent()
+            self._balance()
+            return {name: member.parts for name, member in sorted(self._members.items())}
+
+    def lag(self) -> int:
+        """Messages that are stored and not acknowledged: so many at most.
+
+        Counted from the part that is farthest behind.
+        """
+        places: dict[int, Place] = {}
+        with self._lock:
+            for part in self._parts:
+                if part.lease is not None:
+                    part.lease.pass_by()
+            for shard in range(self._core.schema["shards"]):
+                places[shard] = min(part.places.get(shard, Place(1, 0)) for part in self._parts)
+        return lag_of(self._core, self._kept["filters"], self._kept["start_us"], places)
+
+    @property
+    def name(self) -> str:
+        """The name it was opened with."""
+        return self._positions.label
+
+    @property
+    def closed(self) -> bool:
+        """``close`` was called."""
+        return self._closed
+
+    def close(self) -> None:
+        """Ends all members. May be repeated."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            for member in list(self._members.values()):
+                self._remove(member)
+            if not self._core.closed:
+                self._positions.save(
+                    {
+                        f"{part.number}-{shard}": place
+                        for part in self._parts
+                        for shard, place in part.places.items()
+                    }
+                )
+
+    def __repr__(self) -> str:
+        return f"<topicdb.Group {self.name!r}{' (closed)' if self._closed else ''}>"
+
+    # All that follow are called with the lock held.
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise _core.ClosedError(f"{self._positions.name} is closed")
+
+    def _remove(self, member: Member) -> None:
+        for lease in list(member._leases):
+            self._end(lease)
+        self._members.pop(member.name, None)
+        member._gone = True
+        member._tokens.close()
+
+    def _drop_silent(self) -> None:
+        """Members that have said nothing for too long, and leases that are not given back."""
+        now = self._clock()
+        for member in list(self._members.values()):
+            if now - member._seen_at > self._timeout_s:
+                self._remove(member)
+                continue
+            for lease in list(member._leases):
+                if lease.revoked_at is not None and now - lease.revoked_at > self._timeout_s:
+                    self._end(lease)
+
+    def _balance(self) -> None:
+        """Lends what is free, and asks those back that somebody else should have."""
+        if not self._members:
+            return
+        members = sorted(
+            self._members.values(), key=lambda member: (-len(member._leases), member.name)
+        )
+        least, more = divmod(len(self._parts), len(members))
+        share = {m.name: least + (1 if n < more else 0) for n, m in enumerate(members)}
+        for member in members:
+            lent = [lease for lease in member._leases if lease.revoked_at is None]
+            lent.sort(key=lambda lease: (len(lease.given) > 0, -lease.number))
+            for lease in lent[: max(0, len(lent) - share[member.name])]:
+                self._revoke(lease)
+        free = [part for part in self._parts if part.lease is None]
+        for member in reversed(members):
+            while free and len(member._leases) < share[member.name]:
+                self._lend(free.pop(), member)
+
+    def _lend(self, part: _Part, member: Member) -> None:
+        kept = self._kept
+        core = self._core.subscribe(
+            kept["filters"],
+            dict(part.places),
+            kept["start_us"],
+            *self._window,
+            (part.number, len(self._parts)),
+        )
+        subscription = Subscription(core, self._core, kept["filters"], kept["start_us"], None)
+        part.lease = _Lease(part, member, subscription)
+        member._leases.append(part.lease)
+        core.on_ready(member._tokens, part.number)
+
+    def _revoke(self, lease: _Lease) -> None:
+        lease.revoked_at = self._clock()
+        if not lease.given:
+            self._end(lease)
+
+    def _end(self, lease: _Lease) -> None:
+        lease.pass_by()
+        lease.ended = True
+        lease.subscription.close()
+        lease.part.lease = None
+        lease.member._leases.remove(lease)
+
+
+class Member(Closing):
+    """One of those who share a group; made by ``Group.join``.
+
+    As a ``Consumer``: iterate it or ``poll``, and ``ack`` what is done. To be used by one thread at
+    a time; another may close it.
+    """
+
+    def __init__(self, group: Group, name: str, now: float) -> None:
+        self._group = group
+        self._name = name
+        self._seen_at = now
+        self._gone = False
+        self._left = False
+        self._leases: list[_Lease] = []
+        self._tokens = _core.ReadyTokens()
+        self._batches: WeakKeyDictionary[Batch, tuple[_Lease, int]] = WeakKeyDictionary()
+
+    @property
+    def name(self) -> str:
+        """Unique in the group."""
+        return self._name
+
+    @property
+    def parts(self) -> list[int]:
+        """The numbers of the parts that it has."""
+        with self._group._lock:
+            return sorted(lease.number for lease in self._leases)
+
+    def heartbeat(self) -> None:
+        """It is alive, though it neither polls nor acknowledges: the work takes long.
+
+        ConflictError: it was not for too long; see ``poll``.
+        """
+        with self._group._lock:
+            self._check()
+            self._seen_at = self._group._clock()
+            self._group._drop_silent()
+            self._group._balance()
+
+    def poll(self, rows: int = 1_000, timeout: float | timedelta | None = 1.0) -> Batch:
+        """The next messages of one part; an empty batch if there are none for ``timeout`` seconds.
+
+        ConflictError: it was silent for too long, and its parts were given to others: join again.
+        """
+        if rows < 1:
+            raise ValueError(f"rows must be at least 1, got {rows}")
+        wait_us = timeout_us(timeout)
+        batch = self._poll(None if wait_us is None else wait_us / 1e6, rows)
+        return _core.empty_batch() if batch is None else batch
+
+    def _poll(self, timeout_s: float | None, rows: int) -> Batch | None:
+        end = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            with self._group._lock:
+                self.heartbeat()
+                if (batch := self._take(rows)) is not None:
+                    return batch
+            wait = self._group._timeout_s / 4
+            if end is not None:
+                wait = min(wait, end - time.monotonic())
+                if wait <= 0:
+                    return None
+            self._tokens.take(round(wait * 1e6))
+            if self._left:
+                return None
+
+    def _take(self, rows: int) -> Batch | None:
+        for number, lease in enumerate(self._leases):
+            if lease.revoked_at is not None:
+                continue
+            if (delivery := lease.subscription._next(0, rows)) is None:
+                continue
+            lease.given.append(_Given(delivery.seqno, delivery.shard, delivery.next))
+            self._batches[delivery.batch] = (lease, delivery.seqno)
+            self._leases.append(self._leases.pop(number))  # others before it the next time
+            return delivery.batch
+        return None
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Each batch in turn, until it leaves."""
+        while (batch := self._poll(None, _ALL)) is not None:
+            yield batch
+
+    def ack(self, batch: Batch) -> None:
+        """The work on this batch, and on those that were given before it of the same part, is done.
+
+        ValueError: it was not given by this member, or is acknowledged already. ConflictError: its
+        part was given to another member since, who works on it again.
+        """
+        with self._group._lock:
+            self._check()
+            self._seen_at = self._group._clock()
+            lease, seqno = self._lease_of(batch)
+            places = {given.shard: given.next for given in lease.given if given.seqno <= seqno}
+        self._group._positions.save(
+            {f"{lease.number}-{shard}": place for shard, place in places.items()}
+        )
+        with self._group._lock:
+            while lease.given and lease.given[0].seqno <= seqno:
+                lease.given.popleft()
+            for shard, place in places.items():
+                known = lease.part.places.get(shard, place)
+                lease.part.places[shard] = max(known, place)
+            if not lease.ended:
+                lease.subscription.ack(seqno)
+                if lease.revoked_at is not None and not lease.given:
+                    self._group._end(lease)
+            self._group._balance()
+
+    def _lease_of(self, batch: Batch) -> tuple[_Lease, int]:
+        found = self._batches.get(batch)
+        if found is None:
+            raise ValueError("ack: this batch was not given by this member")
+        lease, seqno = found
+        if lease.ended:
+            raise _core.ConflictError(
+                f"part {lease.number} of {self._group._positions.name} was taken from member "
+                f"{self._name!r}: the batch is another's by now"
+            )
+        if not any(given.seqno == seqno for given in lease.given):
+            raise ValueError("ack: this batch is acknowledged already")
+        return lease, seqno
+
+    def _check(self) -> None:
+        if self._left or self._group._closed:
+            raise _core.ClosedError(f"member {self._name!r} has left its group")
+        if self._gone:
+            raise _core.ConflictError(
+                f"member {self._name!r} was silent for more than {self._group._timeout_s} s, and "
+                f"{self._group._positions.name} has given its parts to others: join again"
+            )
+
+    @property
+    def closed(self) -> bool:
+        """It has left, or was dropped."""
+        return self._left or self._gone
+
+    def close(self) -> None:
+        """Leaves the group; what is not acknowledged goes to others. May be repeated."""
+        with self._group._lock:
+            self._left = True
+            if not self._gone:
+                self._group._remove(self)
+                self._group._balance()
+
+    def __repr__(self) -> str:
+        return f"<topicdb.Member {self._name!r} of {self._group.name!r}>"
