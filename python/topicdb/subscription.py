@@ -11,8 +11,7 @@ import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from collections.abc import Iterator as _Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -73,16 +72,11 @@ class Delivery(NamedTuple):
     rows: npt.NDArray[np.uint32]
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Begun(NamedTuple):
     """A delivery, and what of it was not iterated over."""
 
     delivery: Delivery
     messages: _Iterator[Message]
-
-    @staticmethod
-    def of(delivery: Delivery | None) -> _Part | None:
-        return None if delivery is None else _Part(delivery, iter(delivery.batch))
 
 
 class Subscription(Closing):
@@ -110,7 +104,7 @@ class Subscription(Closing):
         self._start_us = start_us
         self._timeout_us = timeout_us
         self._acknowledged = 0
-        self._left: deque[_Part] = deque()
+        self._begun: deque[_Begun] = deque()
         self._thread: threading.Thread | None = None
         self._ready: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
 
@@ -158,31 +152,34 @@ class Subscription(Closing):
 
     def __iter__(self) -> _Iterator[Message]:
         """Each message in turn. What a loop leaves when it ends early, the next one gives."""
-        while (part := self._left_over() or _Part.of(self._next(self._timeout_us))) is not None:
-            with self._reading(part):
-                yield from part.messages
+        while True:
+            while (message := self._next_message()) is not None:
+                yield message
+            if (delivery := self._next(self._timeout_us)) is None:
+                return
+            self._begun.append(_Begun(delivery, iter(delivery.batch)))
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         """Each message in turn. What a loop leaves when it ends early, the next one gives."""
         while True:
-            part = self._left_over() or _Part.of(await self._next_await(self._timeout_us))
-            if part is None:
+            while (message := self._next_message()) is not None:
+                yield message
+            if (delivery := await self._next_await(self._timeout_us)) is None:
                 return
-            with self._reading(part):
-                for message in part.messages:
-                    yield message
+            self._begun.append(_Begun(delivery, iter(delivery.batch)))
 
-    def _left_over(self) -> _Part | None:
-        return self._left.popleft() if self._left else None
-
-    @contextmanager
-    def _reading(self, part: _Part) -> Generator[None, None, None]:
-        try:
-            yield
-        except GeneratorExit:
-            self._left.append(part)
-            raise
-        self._done_with(part.delivery)
+    def _next_message(self) -> Message | None:
+        """Of the deliveries that were begun; those that are at their end are done with."""
+        while True:
+            try:
+                begun = self._begun[0]
+            except IndexError:
+                return None
+            for message in begun.messages:
+                return message
+            with suppress(ValueError):  # another thread was first
+                self._begun.remove(begun)
+                self._done_with(begun.delivery)
 
     async def next_await(self, timeout: float | timedelta | None = None) -> Delivery | None:
         """As ``next``, for asyncio; of one event loop."""

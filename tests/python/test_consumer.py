@@ -39,6 +39,10 @@ def fill(db: topicdb.Database, first: int, last: int) -> None:
     db.append([(f"a/{i % 5}", None, b"%d" % i) for i in range(first, last)])
 
 
+def numbers(batch: topicdb.Batch) -> list[int]:
+    return [int(value) for value in batch.values]
+
+
 def drain(consumer: topicdb.Consumer, *, ack: bool = True) -> list[int]:
     """Everything that there is."""
     found: list[int] = []
@@ -183,6 +187,18 @@ def test_an_acknowledgement_is_part_of_a_transaction(db: topicdb.Database) -> No
         consumer.ack(batches[2])
     with db.consumer("c") as consumer:
         assert len(drain(consumer)) == 4
+
+
+def test_the_last_acknowledgement_counts_in_whichever_shard_it_is(db: topicdb.Database) -> None:
+    db.append([("a", None, b"%d" % i) for i in range(10)])
+    with db.consumer("c") as consumer:
+        for shard in (2, 0, 1):
+            batch = consumer.poll(2, timeout=5)
+            with db.transaction(shard=shard) as transaction:
+                consumer.ack(batch, transaction)
+    for _ in range(2):  # the second time from the state that the first has stored
+        with db.consumer("c") as consumer:
+            assert numbers(consumer.poll(timeout=5)) == [6, 7, 8, 9]
 
 
 def test_rewind_after_a_transaction_that_failed(db: topicdb.Database) -> None:

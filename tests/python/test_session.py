@@ -222,6 +222,20 @@ def test_one_connection_at_a_time(db: topicdb.Database) -> None:
     assert db.sessions() == []
 
 
+def test_what_another_has_stored_is_not_overwritten(db: topicdb.Database) -> None:
+    first = db.session("c")
+    first.subscribe("a/#")
+    db._sessions.clear()  # as if it were elsewhere
+    second = db.session("c")
+    second.subscribe("b/#")
+    with pytest.raises(topicdb.ClosedError, match="taken it over"):
+        first.subscribe("c/#")
+    assert first.closed
+    second.close()
+    with db.session("c") as third:
+        assert third.filters == {"a/#": 1, "b/#": 1}
+
+
 def test_what_cannot_be(db: topicdb.Database, path: Path) -> None:
     for arguments in ({"receive_maximum": 0}, {"receive_maximum": 65_536}, {"expiry": "soon"}):
         with pytest.raises(ValueError, match=next(iter(arguments))):
@@ -350,18 +364,22 @@ def test_qos_2_is_exactly_once_whatever_is_killed(path: Path) -> None:
         put(db, *range(1_500))
     seed = random.randrange(1 << 32)
     chance = random.Random(seed)
-    held: set[str] = set()
+    held: dict[str, str] = {}
     passed: list[int] = []
+    seen: set[str] = set()
 
     def follow(lines: Iterator[str]) -> bool:
         for line in lines:
             words = line.split()
             if words[:1] == ["publish"] and len(words) == 4:
-                if words[1] not in held:
-                    passed.append(int(words[2]))
-                held.add(words[1])
+                _, packet_id, value, dup = words
+                assert dup == "1" or value not in seen, "it came before, and does not say so"
+                if packet_id not in held:
+                    passed.append(int(value))
+                assert held.setdefault(packet_id, value) == value
+                seen.add(value)
             elif words[:1] == ["release"] and line.endswith("\n"):
-                held.discard(words[1])
+                held.pop(words[1], None)
         return words == ["done"]
 
     for kills in range(9):

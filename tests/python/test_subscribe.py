@@ -53,6 +53,28 @@ def test_history_and_then_what_comes(db: topicdb.Database) -> None:
         assert values(messages, 11) == list(range(10, 21))
 
 
+def test_a_loop_that_is_left_goes_on_with_the_next(db: topicdb.Database) -> None:
+    db.append([("a", None, b"%d" % i) for i in range(10)])
+    with db.subscribe(start="earliest", timeout=0.05) as subscription:
+        for message in subscription:
+            assert message.value == b"0"
+            break
+        gc.collect()
+
+        async def next_three() -> list[int]:
+            found: list[int] = []
+            async for message in subscription:
+                found.append(int(message.value))
+                if len(found) == 3:
+                    break
+            return found
+
+        assert asyncio.run(next_three()) == [1, 2, 3]
+        assert subscription.info()["acknowledged"] == 0
+        assert values(subscription, 20) == list(range(4, 10))
+        assert subscription.info()["acknowledged"] == 10
+
+
 def test_latest_is_from_now_on(db: topicdb.Database) -> None:
     append(db, 0, 10)
     with db.subscribe(timeout=0.05) as subscription:
