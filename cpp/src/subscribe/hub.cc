@@ -179,8 +179,8 @@ void SubscriptionHub::RunLive() {
     const std::uint64_t seen = database_->environment().commits->count();
     if (IsStopping()) return;
     if (const Status status = LivePass(); !status.ok()) {
-      FailAll(status);
-      return;
+      if (status.code() == Code::kClosed) return;
+      FailAll(status);  // those who come later may have more luck
     }
     const auto now = Clock::now();
     database_->environment().commits->WaitUntil(seen,
@@ -238,28 +238,27 @@ void SubscriptionHub::RunCatchUp() {
 
 Result<bool> SubscriptionHub::CatchUpStep() {
   TOPICDB_ENTER(database_);
-  std::optional<Errand> errand;
+  Errand errand;
   {
     const MutexLock lock(mutex_);
-    errand = NextErrand();
+    Track* track = NextTrack();
+    if (track == nullptr) return false;
+    const Lane& lane = *track->NextReady();
+    if (ServeKept(track, lane)) return true;
+    track->is_being_read = true;
+    errand = {track, lane.place, lane.client->interest, track->InterestsNear(lane)};
   }
-  if (!errand.has_value()) return false;
-  Finish(*errand, ReadFor(*errand));
+  Finish(errand, ReadFor(errand));
   return true;
 }
 
-std::optional<SubscriptionHub::Errand> SubscriptionHub::NextErrand() {
+Track* SubscriptionHub::NextTrack() {
   for (std::size_t i = 0; i < tracks_.size(); ++i) {
-    Track* track = tracks_[(next_track_ + i) % tracks_.size()].get();
-    if (track->is_being_read) continue;
-    while (const Lane* lane = track->NextReady()) {
-      if (ServeKept(track, *lane)) continue;
-      next_track_ = (next_track_ + i + 1) % tracks_.size();
-      track->is_being_read = true;
-      return Errand{track, lane->place, lane->client->interest, track->InterestsNear(*lane)};
-    }
+    next_track_ = (next_track_ + 1) % tracks_.size();
+    Track* track = tracks_[next_track_].get();
+    if (!track->is_being_read && track->NextReady() != nullptr) return track;
   }
-  return std::nullopt;
+  return nullptr;
 }
 
 bool SubscriptionHub::ServeKept(Track* track, const Lane& lane) {

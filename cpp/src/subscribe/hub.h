@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -70,10 +69,10 @@ class SubscriptionHub : public ViewHolder {
   Status LivePass() TOPICDB_EXCLUDES(mutex_);
   // One page of it; whether there may be more.
   bool LiveStep(const std::shared_ptr<Shard>& shard) TOPICDB_EXCLUDES(mutex_);
-  // Does an errand; false if there is none. kClosed.
+  // Serves lanes from a page that is kept, or does an errand; false if nobody can go on. kClosed.
   Result<bool> CatchUpStep() TOPICDB_EXCLUDES(mutex_);
-  // Serves lanes from what is kept until something has to be read; absent: nobody can go on.
-  std::optional<Errand> NextErrand() TOPICDB_REQUIRES(mutex_);
+  // One with a lane that can be served, in turns; null: there is none.
+  Track* NextTrack() TOPICDB_REQUIRES(mutex_);
   bool ServeKept(Track* track, const Lane& lane) TOPICDB_REQUIRES(mutex_);
   // For all who are near; if that fails, for the first alone.
   Result<std::shared_ptr<LogPage>> ReadFor(const Errand& errand) TOPICDB_EXCLUDES(mutex_);

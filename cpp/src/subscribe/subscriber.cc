@@ -10,9 +10,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Who can be interrupted looks so often whether it is.
-constexpr std::chrono::milliseconds kInterruptWait(50);
-// Who waits for ever.
-constexpr std::chrono::hours kLongWait(24);
+constexpr std::chrono::nanoseconds kInterruptWait = std::chrono::milliseconds(50);
+// Others only look at the clock.
+constexpr std::chrono::nanoseconds kLongWait = std::chrono::hours(1);
 // A window that was full opens when this part of it is free: not for every single message.
 constexpr std::uint64_t kRoomPart = 8;
 
@@ -39,6 +39,11 @@ Subscriber::Waiting Subscriber::Fit(const Offered& offered) const {
       window_.messages - std::min(window_.messages, offered_ - acknowledged_);
   const std::uint64_t bytes = window_.bytes - std::min(window_.bytes, unacknowledged_bytes_);
   const Batch& batch = *offered.rows->batch;
+  const std::uint64_t all = batch.bytes() - batch.size() * Batch::kRowBytes;
+  if (offered.begin == 0 && batch.size() <= messages && all <= bytes) {
+    fit.end = batch.size();
+    fit.bytes = all;
+  }
   while (fit.end < batch.size() && fit.end - offered.begin < messages) {
     const std::uint64_t more = BytesOf(batch, fit.end);
     // One that is larger than the window goes alone.
@@ -106,16 +111,17 @@ Subscriber::Waiting Subscriber::Take(std::size_t rows_max) {
 Result<std::optional<Delivered>> Subscriber::Next(std::optional<std::chrono::microseconds> timeout,
                                                   const InterruptCheck& interrupted,
                                                   std::size_t rows_max) {
-  const auto wait = std::min<std::chrono::microseconds>(timeout.value_or(kLongWait), kLongWait);
-  const auto end = Clock::now() + wait;
+  const auto began = Clock::now();
   Waiting next;
   {
     const MutexLock lock(mutex_);
     while (!IsReady()) {
       const auto now = Clock::now();
-      if (now >= end && timeout.has_value()) return std::optional<Delivered>();
+      if (timeout.has_value() && now - began >= *timeout) return std::optional<Delivered>();
       if (interrupted && interrupted()) return Interrupted();
-      changed_.WaitUntil(mutex_, interrupted ? std::min(end, now + kInterruptWait) : end);
+      auto end = now + (interrupted ? kInterruptWait : kLongWait);
+      if (timeout.has_value()) end = std::min(end, began + *timeout);
+      changed_.WaitUntil(mutex_, end);
     }
     if (is_closed_) return std::optional<Delivered>();
     if (waiting_.empty()) return status_;
