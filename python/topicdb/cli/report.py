@@ -111,8 +111,8 @@ def print_jobs(applied: Sequence[Applied]) -> None:
 def print_stats(stats: Mapping[str, Any]) -> None:
     """Totals, and a row for each shard."""
     shards: list[Mapping[str, Any]] = stats["shards"]
-    # The handle that reads does no maintenance.
-    beside = ("shards", "maintenance")
+    # The handle that reads does no maintenance and has no subscriptions.
+    beside = ("shards", "maintenance", "subscriptions")
     totals = {name: _figure(name, value) for name, value in stats.items() if name not in beside}
     # What reads did is for --json: a table within a table helps nobody.
     columns = [name for name in shards[0] if name != "reads"] if shards else []
