@@ -108,8 +108,8 @@ def _fan_out(
         reads.append(sum(after[key] - before.get(key, 0) for key in ("catch_up_reads",)))
         if live is not None:
             reads[-1] = after["live_reads"] - before["live_reads"]
-        for subscription in subscriptions:
-            subscription.close()
+        while subscriptions:  # the last one takes with it what was read and is kept
+            subscriptions.pop().close()
     cost = statistics.median(cpu)
     first.setdefault(what, cost)
     report.add(
