@@ -8,8 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from topicdb import _core
-from topicdb import session as sessions
+from topicdb import _core, session_state
 from topicdb._core import Batch
 from topicdb.consumer import Consumer
 from topicdb.filters import Filters, filter_list
@@ -155,12 +154,12 @@ class Following:
 
     def sessions(self) -> list[str]:
         """The client ids of all sessions that are stored, sorted."""
-        return sorted(client_id for client_id, _ in sessions.stored(self._core))
+        return sorted(client_id for client_id, _ in session_state.stored(self._core))
 
     def drop_session(self, client_id: str) -> None:
         """Forgets a session. NotFoundError; ConflictError if it is connected."""
         self._make_way(self._sessions, client_id, "session", takeover=False)
-        if not sessions.drop(self._core, client_id):
+        if not session_state.drop(self._core, client_id):
             raise _core.NotFoundError(f"there is no session {client_id!r} in {self._core.path}")
 
     def expire_sessions(self) -> list[str]:
@@ -169,12 +168,9 @@ class Following:
         To be called from time to time; a session that has ended is never resumed anyway.
         """
         now = now_us()
-        ended = [client_id for client_id, end in sessions.stored(self._core) if end < now]
-        return [
-            client_id
-            for client_id in sorted(ended)
-            if _is_gone(self._sessions.get(client_id)) and sessions.drop(self._core, client_id, now)
-        ]
+        ended = [client_id for client_id, end in session_state.stored(self._core) if end < now]
+        left = [client_id for client_id in ended if _is_gone(self._sessions.get(client_id))]
+        return sorted(one for one in left if session_state.drop(self._core, one, now))
 
     def _make_way(
         self,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from topicdb import _core
 from topicdb._types import Receipt
-from topicdb.transaction import Transaction
+from topicdb.transaction import Transaction, begun
 
 if TYPE_CHECKING:
     from topicdb.database import Durability
@@ -73,14 +73,8 @@ class Map(MutableMapping[str, Value]):
         self._values: dict[str, Value] = {}
         self._changed: set[str] = set()
 
-    @contextmanager
-    def _begun(self) -> Iterator[_core.Transaction]:
-        """A transaction that is rolled back at the end unless it was committed."""
-        transaction = self._core.begin(self._shard, None, self._durability)
-        try:
-            yield transaction
-        finally:
-            transaction.rollback()
+    def _begun(self) -> AbstractContextManager[_core.Transaction]:
+        return begun(self._core, self._shard, self._durability)
 
     def _open(self, *, takeover: bool) -> None:
         """Takes the map, and reads it, in one transaction."""
@@ -184,7 +178,10 @@ class Map(MutableMapping[str, Value]):
             return
         owner, self._owner = self._owner, None
         # What fails says that it is another's by now.
-        with suppress(_core.PreconditionError, _core.ConflictError), self._begun() as transaction:
+        with (
+            suppress(_core.PreconditionError, _core.ConflictError),
+            self._begun() as transaction,
+        ):
             transaction.require(self._guard, 0, owner)
             transaction.delete(self._guard, 0, 1, reserved=True)
             transaction.commit()

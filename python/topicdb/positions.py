@@ -19,11 +19,12 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from topicdb import _core
 from topicdb.map import escape, unescape
+from topicdb.transaction import begun
 
 if TYPE_CHECKING:
     from topicdb.database import Durability
@@ -121,13 +122,8 @@ class Positions:
             f"{self.name} is not this object's any more: it was taken over or dropped"
         )
 
-    @contextmanager
-    def _begun(self, shard: int) -> Iterator[_core.Transaction]:
-        transaction = self._core.begin(shard, None, self._durability)
-        try:
-            yield transaction
-        finally:
-            transaction.rollback()
+    def _begun(self, shard: int) -> AbstractContextManager[_core.Transaction]:
+        return begun(self._core, shard, self._durability)
 
     def _load(self) -> dict[str, Any] | None:
         with self._begun(self.home) as transaction:
@@ -185,11 +181,8 @@ def names(core: _core.Database, kind: str) -> list[str]:
     prefix = f"$topicdb/{kind}/"
     found = []
     for shard in range(core.schema["shards"]):
-        transaction = core.begin(shard, None, None)
-        try:
+        with begun(core, shard, None) as transaction:
             scan = transaction.scan(f"{prefix}+/state", None, None)
             while (batch := scan.next_batch(10_000, 8 << 20)) is not None:
                 found += [unescape(topic[len(prefix) :].split("/")[0]) for topic in batch.topics]
-        finally:
-            transaction.rollback()
     return sorted(found)

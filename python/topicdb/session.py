@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import struct
 import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,22 +16,27 @@ from topicdb import _core
 from topicdb._core import Batch
 from topicdb._types import Message
 from topicdb.closing import Closing
-from topicdb.map import escape, unescape
 from topicdb.positions import Place
+from topicdb.session_state import (
+    InFlight,
+    Qos,
+    SessionFilter,
+    SessionState,
+    end_of,
+    topic_of,
+)
 from topicdb.subscription import Delivery, Start, Subscription, start_of
 from topicdb.times import now_us, timeout_us
+from topicdb.transaction import begun
 
 if TYPE_CHECKING:
     from topicdb.database import Durability
 
-Qos: TypeAlias = Literal[0, 1, 2]
 PACKET_ID_MAX = 65_535
 WINDOW_BYTES = 8 << 20
 _NEVER = (1 << 63) - 1
-_PREFIX = "$topicdb/session/"
 _TOPICS_KNOWN_MAX = 10_000
 _IDLE_S = 0.01  # while the client has as much as it may have
-_HEAD = struct.Struct(">QQ")  # when it was last stored, and when it ends: µs
 
 
 class Packet(NamedTuple):
@@ -47,75 +48,6 @@ class Packet(NamedTuple):
     value: bytes
     qos: Qos
     dup: bool
-
-
-@dataclass(slots=True)
-class _Filter:
-    """A filter of a session: wanted are messages from ``since`` on, and before ``until``."""
-
-    text: str
-    qos: Qos
-    since: dict[int, Place]
-    until: dict[int, Place] | None = None
-
-    def wants(self, shard: int, place: Place) -> bool:
-        if place < self.since.get(shard, place):
-            return False
-        return self.until is None or place < self.until.get(shard, place)
-
-
-@dataclass(slots=True)
-class _InFlight:
-    """A packet that the client has not acknowledged to the end."""
-
-    id: int
-    shard: int
-    place: Place
-    qos: Qos
-    received: bool = False  # QoS 2: PUBREC came, so what is left to do is PUBREL
-
-
-@dataclass(slots=True)
-class _State:
-    expiry_us: int
-    next_id: int = 1
-    filters: list[_Filter] = field(default_factory=list)
-    places: dict[int, Place] = field(default_factory=dict)  # before them everything was sent
-    in_flight: dict[int, _InFlight] = field(default_factory=dict)  # by packet id
-
-    def encode(self, now: int) -> bytes:
-        body = {
-            "expiry_us": self.expiry_us,
-            "next_id": self.next_id,
-            "filters": [[f.text, f.qos, f.since, f.until] for f in self.filters],
-            "places": self.places,
-            "in_flight": [
-                [p.id, p.shard, p.place, p.qos, p.received] for p in self.in_flight.values()
-            ],
-        }
-        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-        return _HEAD.pack(now, min(now + self.expiry_us, _NEVER)) + text.encode()
-
-    @staticmethod
-    def decode(value: bytes) -> _State:
-        body = json.loads(value[_HEAD.size :])
-        return _State(
-            body["expiry_us"],
-            body["next_id"],
-            [
-                _Filter(text, qos, _places(since), None if until is None else _places(until))
-                for text, qos, since, until in body["filters"]
-            ],
-            _places(body["places"]),
-            {
-                number: _InFlight(number, shard, Place(*place), qos, received)
-                for number, shard, place, qos, received in body["in_flight"]
-            },
-        )
-
-
-def _places(by_key: dict[str, list[int]]) -> dict[int, Place]:
-    return {int(shard): Place(serial, row) for shard, (serial, row) in by_key.items()}
 
 
 class Session(Closing):
@@ -150,14 +82,14 @@ class Session(Closing):
         self._lock = threading.RLock()
         self._closed = False
         self._subscription: Subscription | None = None
-        self._matching: dict[str, list[_Filter]] = {}
+        self._matching: dict[str, list[SessionFilter]] = {}
         self._stored = self._load()
-        self._state = _State(expiry_us)
+        self._state = SessionState(expiry_us)
         self._resumed = False
         if self._stored is not None and not clean_start:
-            self._resumed = _HEAD.unpack_from(self._stored)[1] > now_us()
+            self._resumed = end_of(self._stored) > now_us()
         if self._resumed and self._stored is not None:
-            self._state = _State.decode(self._stored)
+            self._state = SessionState.decode(self._stored)
             self._state.expiry_us = expiry_us
         self._again: deque[Packet] = deque()  # to be given before anything else
         self._found_again = False
@@ -184,10 +116,10 @@ class Session(Closing):
             if known is not None:
                 known.qos = qos
             else:
-                self._add(_Filter(filter, qos, self._now_at(filter, start)))
+                self._add(SessionFilter(filter, qos, self._now_at(filter, start)))
             self._save()
 
-    def _add(self, new: _Filter) -> None:
+    def _add(self, new: SessionFilter) -> None:
         state = self._state
         if not any(one.until is None for one in state.filters):
             state.places = dict(new.since)  # nobody has waited for what is before
@@ -196,7 +128,7 @@ class Session(Closing):
         state.filters.append(new)
         self._restart()
 
-    def _go_back(self, new: _Filter) -> None:
+    def _go_back(self, new: SessionFilter) -> None:
         """For a filter with a start in the past: the others have had what comes between."""
         state = self._state
         for one in state.filters:
@@ -220,7 +152,7 @@ class Session(Closing):
             self._save()
         return True
 
-    def _find(self, filter: str) -> _Filter | None:
+    def _find(self, filter: str) -> SessionFilter | None:
         for one in self._state.filters:
             if one.text == filter and one.until is None:
                 return one
@@ -283,7 +215,7 @@ class Session(Closing):
         self._state.places[delivery.shard] = delivery.next
         self._changed = True
 
-    def _matches(self, topic: str) -> list[_Filter]:
+    def _matches(self, topic: str) -> list[SessionFilter]:
         found = self._matching.get(topic)
         if found is None:
             if len(self._matching) >= _TOPICS_KNOWN_MAX:
@@ -298,7 +230,7 @@ class Session(Closing):
         state = self._state
         while state.next_id in state.in_flight:
             state.next_id = state.next_id % PACKET_ID_MAX + 1
-        packet = _InFlight(state.next_id, shard, place, qos)
+        packet = InFlight(state.next_id, shard, place, qos)
         state.in_flight[packet.id] = packet
         state.next_id = state.next_id % PACKET_ID_MAX + 1
         return packet.id
@@ -344,7 +276,7 @@ class Session(Closing):
         """Ids of packets that are not acknowledged to the end."""
         return list(self._state.in_flight)
 
-    def _known(self, ids: Iterable[int], qos: Qos) -> list[_InFlight]:
+    def _known(self, ids: Iterable[int], qos: Qos) -> list[InFlight]:
         self._check_open()
         packets = []
         for id in ids:
@@ -354,7 +286,7 @@ class Session(Closing):
             packets.append(packet)
         return packets
 
-    def _forget(self, packets: list[_InFlight]) -> None:
+    def _forget(self, packets: list[InFlight]) -> None:
         state = self._state
         for packet in packets:
             state.in_flight.pop(packet.id, None)
@@ -379,7 +311,7 @@ class Session(Closing):
         return self._subscription
 
     def _find_again(self, core: _core.Subscription) -> None:
-        by_shard: dict[int, dict[Place, list[_InFlight]]] = {}
+        by_shard: dict[int, dict[Place, list[InFlight]]] = {}
         for packet in self._state.in_flight.values():
             if not packet.received:
                 places = by_shard.setdefault(packet.shard, {})
@@ -417,13 +349,13 @@ class Session(Closing):
     # What is stored.
 
     def _load(self) -> bytes | None:
-        with _begun(self._core, self._shard, None) as transaction:
+        with begun(self._core, self._shard, None) as transaction:
             return transaction.get(self._topic, 0)
 
     def _save(self) -> None:
         """On condition that what was stored before is what this object has stored."""
         value = self._state.encode(now_us())
-        with _begun(self._core, self._shard, self._durability) as transaction:
+        with begun(self._core, self._shard, self._durability) as transaction:
             transaction.require(self._topic, 0, self._stored)
             transaction.write(self._topic, 0, value, reserved=True)
             try:
@@ -490,43 +422,3 @@ def _placed(batch: Batch, rows: npt.NDArray[np.uint32]) -> Iterator[tuple[Messag
     assert serials is not None
     for message, serial, row in zip(batch, serials.tolist(), rows.tolist(), strict=True):
         yield message, Place(serial, row)
-
-
-@contextmanager
-def _begun(
-    core: _core.Database, shard: int, durability: Durability | None
-) -> Iterator[_core.Transaction]:
-    transaction = core.begin(shard, None, durability)
-    try:
-        yield transaction
-    finally:
-        transaction.rollback()
-
-
-def topic_of(client_id: str) -> str:
-    """Where a session is stored. TopicError: the name is too long."""
-    topic = f"{_PREFIX}{escape(client_id)}/state"
-    _core.check_topic(topic)
-    return topic
-
-
-def stored(core: _core.Database) -> Iterator[tuple[str, int]]:
-    """The client ids of all sessions, and when they end if nobody connects: µs."""
-    for shard in range(core.schema["shards"]):
-        with _begun(core, shard, None) as transaction:
-            scan = transaction.scan(f"{_PREFIX}+/state", None, None)
-            while (batch := scan.next_batch(10_000, 8 << 20)) is not None:
-                for topic, _, value in batch:
-                    yield unescape(topic.split("/")[2]), _HEAD.unpack_from(value)[1]
-
-
-def drop(core: _core.Database, client_id: str, ended_before: int = _NEVER + 1) -> bool:
-    """Forgets a session, unless it ends later; whether there was such a one."""
-    topic = topic_of(client_id)
-    with _begun(core, _core.shard_of(topic, core.schema["shards"]), None) as transaction:
-        value = transaction.get(topic, 0)
-        if value is None or _HEAD.unpack_from(value)[1] >= ended_before:
-            return False
-        transaction.delete(topic, 0, 1, reserved=True)
-        transaction.commit()
-    return True

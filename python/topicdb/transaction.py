@@ -6,7 +6,8 @@ import itertools
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, final
 
@@ -16,7 +17,7 @@ from topicdb.scan import Scan
 from topicdb.times import TimeLike, optional_time_us, time_range_us, time_us
 
 if TYPE_CHECKING:
-    from topicdb.database import BytesLike
+    from topicdb.database import BytesLike, Durability
 
 _logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -164,6 +165,18 @@ class Transaction:
 
     def __repr__(self) -> str:
         return f"<topicdb.Transaction {'open' if self.open else 'over'}>"
+
+
+@contextmanager
+def begun(
+    core: _core.Database, shard: int, durability: Durability | None
+) -> Iterator[_core.Transaction]:
+    """One of TopicDB's own; it is rolled back at the end unless it was committed."""
+    transaction = core.begin(shard, None, durability)
+    try:
+        yield transaction
+    finally:
+        transaction.rollback()
 
 
 def transact(

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import topicdb
+from topicdb.session_state import Qos
 
 
 @pytest.fixture
@@ -276,7 +277,7 @@ STEPS = st.lists(
 def test_exactly_the_unacknowledged_whatever_happens(
     tmp_path_factory: pytest.TempPathFactory,
     steps: list[tuple[str, int]],
-    qos: topicdb.session.Qos,
+    qos: Qos,
 ) -> None:
     path = tmp_path_factory.mktemp("session") / "db"
     db = topicdb.open(path, shards=2)

@@ -1,0 +1,122 @@
+"""What is stored of a durable session, and where."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from topicdb import _core
+from topicdb.map import escape, unescape
+from topicdb.positions import Place
+from topicdb.transaction import begun
+
+Qos: TypeAlias = Literal[0, 1, 2]
+_NEVER = (1 << 63) - 1
+_PREFIX = "$topicdb/session/"
+_HEAD = struct.Struct(">QQ")  # when it was last stored, and when it ends: µs
+
+
+@dataclass(slots=True)
+class SessionFilter:
+    """A filter of a session: wanted are messages from ``since`` on, and before ``until``."""
+
+    text: str
+    qos: Qos
+    since: dict[int, Place]
+    until: dict[int, Place] | None = None
+
+    def wants(self, shard: int, place: Place) -> bool:
+        if place < self.since.get(shard, place):
+            return False
+        return self.until is None or place < self.until.get(shard, place)
+
+
+@dataclass(slots=True)
+class InFlight:
+    """A packet that the client has not acknowledged to the end."""
+
+    id: int
+    shard: int
+    place: Place
+    qos: Qos
+    received: bool = False  # QoS 2: PUBREC came, so what is left to do is PUBREL
+
+
+@dataclass(slots=True)
+class SessionState:
+    expiry_us: int
+    next_id: int = 1
+    filters: list[SessionFilter] = field(default_factory=list)
+    places: dict[int, Place] = field(default_factory=dict)  # before them everything was sent
+    in_flight: dict[int, InFlight] = field(default_factory=dict)  # by packet id
+
+    def encode(self, now: int) -> bytes:
+        body = {
+            "expiry_us": self.expiry_us,
+            "next_id": self.next_id,
+            "filters": [[f.text, f.qos, f.since, f.until] for f in self.filters],
+            "places": self.places,
+            "in_flight": [
+                [p.id, p.shard, p.place, p.qos, p.received] for p in self.in_flight.values()
+            ],
+        }
+        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+        return _HEAD.pack(now, min(now + self.expiry_us, _NEVER)) + text.encode()
+
+    @staticmethod
+    def decode(value: bytes) -> SessionState:
+        body = json.loads(value[_HEAD.size :])
+        return SessionState(
+            body["expiry_us"],
+            body["next_id"],
+            [
+                SessionFilter(text, qos, _places(since), None if until is None else _places(until))
+                for text, qos, since, until in body["filters"]
+            ],
+            _places(body["places"]),
+            {
+                number: InFlight(number, shard, Place(*place), qos, received)
+                for number, shard, place, qos, received in body["in_flight"]
+            },
+        )
+
+
+def _places(by_key: dict[str, list[int]]) -> dict[int, Place]:
+    return {int(shard): Place(serial, row) for shard, (serial, row) in by_key.items()}
+
+
+def end_of(value: bytes) -> int:
+    """When what is stored ends, if nobody connects: µs."""
+    return int(_HEAD.unpack_from(value)[1])
+
+
+def topic_of(client_id: str) -> str:
+    """Where a session is stored. TopicError: the name is too long."""
+    topic = f"{_PREFIX}{escape(client_id)}/state"
+    _core.check_topic(topic)
+    return topic
+
+
+def stored(core: _core.Database) -> Iterator[tuple[str, int]]:
+    """The client ids of all sessions, and when they end if nobody connects: µs."""
+    for shard in range(core.schema["shards"]):
+        with begun(core, shard, None) as transaction:
+            scan = transaction.scan(f"{_PREFIX}+/state", None, None)
+            while (batch := scan.next_batch(10_000, 8 << 20)) is not None:
+                for topic, _, value in batch:
+                    yield unescape(topic.split("/")[2]), end_of(value)
+
+
+def drop(core: _core.Database, client_id: str, ended_before: int = _NEVER + 1) -> bool:
+    """Forgets a session, unless it ends later; whether there was such a one."""
+    topic = topic_of(client_id)
+    with begun(core, _core.shard_of(topic, core.schema["shards"]), None) as transaction:
+        value = transaction.get(topic, 0)
+        if value is None or end_of(value) >= ended_before:
+            return False
+        transaction.delete(topic, 0, 1, reserved=True)
+        transaction.commit()
+    return True
