@@ -36,7 +36,6 @@ PACKET_ID_MAX = 65_535
 WINDOW_BYTES = 8 << 20
 _NEVER = (1 << 63) - 1
 _TOPICS_KNOWN_MAX = 10_000
-_IDLE_S = 0.01  # while the client has as much as it may have
 
 
 class Packet(NamedTuple):
@@ -59,8 +58,8 @@ class Session(Closing):
     not acknowledged, under the same packet ids, and ``releases`` the ids whose PUBREL is to be sent
     again; then it goes on. A message that several filters match comes once, with the greatest QoS.
 
-    What it costs while nobody is connected is a record on disk. To be used by one thread at a time;
-    another may close it.
+    What it costs while nobody is connected is a record on disk. ``poll`` is for one thread at a
+    time; others may meanwhile answer, subscribe and close.
     """
 
     def __init__(
@@ -80,6 +79,7 @@ class Session(Closing):
         self._durability = durability
         self._receive_maximum = receive_maximum
         self._lock = threading.RLock()
+        self._may_give = threading.Condition(self._lock)  # something was acknowledged, or asked for
         self._closed = False
         self._subscription: Subscription | None = None
         self._matching: dict[str, list[SessionFilter]] = {}
@@ -188,9 +188,9 @@ class Session(Closing):
             if self._again:
                 return [self._again.popleft() for _ in range(min(count, len(self._again)))]
             room = self._receive_maximum - len(self._state.in_flight)
-        if subscription is None or room <= 0:
-            time.sleep(min(_IDLE_S if wait_us is None else wait_us / 1e6, _IDLE_S))
-            return []
+            if subscription is None or room <= 0:
+                self._may_give.wait(None if wait_us is None else wait_us / 1e6)
+                return []
         delivery = subscription._next(wait_us, min(count, room))
         if delivery is None:
             return []
@@ -290,6 +290,7 @@ class Session(Closing):
         state = self._state
         for packet in packets:
             state.in_flight.pop(packet.id, None)
+        self._may_give.notify_all()
         if not state.in_flight:  # nothing is left of filters that were removed
             state.filters = [one for one in state.filters if one.until is None]
             self._matching.clear()
@@ -328,6 +329,7 @@ class Session(Closing):
 
     def _restart(self) -> None:
         """The filters have changed: it is read on from where it is."""
+        self._may_give.notify_all()
         self._matching.clear()
         if self._subscription is not None:
             self._subscription.close()
@@ -391,6 +393,7 @@ class Session(Closing):
 
     def _end(self) -> None:
         self._closed = True
+        self._may_give.notify_all()
         if self._subscription is not None:
             self._subscription.close()
 

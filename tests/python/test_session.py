@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -165,6 +166,34 @@ def test_receive_maximum(db: topicdb.Database) -> None:
             session.puback(*session.in_flight)
             found += session.poll(10, timeout=0.2)
         assert numbers(first + found) == list(range(10))
+
+
+def test_a_poll_that_waits_goes_on(db: topicdb.Database) -> None:
+    put(db, 0, 1)
+    session = db.session("c", receive_maximum=1)
+    found: list[topicdb.Packet] = []
+
+    def poll(count: int) -> None:
+        while len(found) < count and (packets := session.poll(timeout=None)):
+            found.extend(packets)
+
+    def begin(count: int) -> threading.Thread:
+        thread = threading.Thread(target=poll, args=(count,))
+        thread.start()
+        time.sleep(0.02)
+        return thread
+
+    thread = begin(2)  # there is no filter
+    session.subscribe("a/#", start="earliest")
+    while not session.in_flight:
+        time.sleep(0.001)
+    session.puback(1)
+    thread.join()
+    assert numbers(found) == [0, 1]
+    thread = begin(3)  # and now no room
+    session.close()
+    thread.join()
+    assert len(found) == 2
 
 
 def test_ids_go_round_and_are_not_used_twice(db: topicdb.Database) -> None:
