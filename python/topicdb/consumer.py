@@ -6,24 +6,18 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from topicdb import _core
 from topicdb._core import Batch
 from topicdb.closing import Closing
 from topicdb.positions import Place, Positions, lag_of
-from topicdb.subscription import Start, Subscription, start_of
+from topicdb.subscription import Given, Start, Subscription, places_of
 from topicdb.times import timeout_us
 from topicdb.transaction import Transaction
 
 _ALL = (1 << 63) - 1
-
-
-class _Given(NamedTuple):
-    seqno: int
-    shard: int
-    next: Place
 
 
 class Consumer(Closing):
@@ -64,7 +58,7 @@ class Consumer(Closing):
         self._subscription = Subscription(
             core, self._core, self._filters, start_us, self._timeout_us
         )
-        self._given: deque[_Given] = deque()  # and not acknowledged
+        self._given: deque[Given] = deque()  # and not acknowledged
         self._seqnos: WeakKeyDictionary[Batch, int] = WeakKeyDictionary()
         self._acknowledged = 0
         self._attempts: dict[int, Transaction] = {}  # acknowledgements not committed yet, by seqno
@@ -86,7 +80,7 @@ class Consumer(Closing):
             if subscription is not self._subscription:
                 return _core.empty_batch()  # it was given before a seek
             subscription._done_with(delivery)
-            self._given.append(_Given(delivery.seqno, delivery.shard, delivery.next))
+            self._given.append(Given(delivery.seqno, delivery.shard, delivery.next))
             self._seqnos[delivery.batch] = delivery.seqno
             if len(self._given) > 2 * len(self._seqnos) + 1_000:
                 self._forget_lost()
@@ -184,13 +178,8 @@ class Consumer(Closing):
         """
         with self._lock:
             self._check_open()
-            if isinstance(start, Mapping) or start == "earliest":
-                places, _ = start_of(start)
-            else:
-                start_us = _ALL if start == "latest" else start_of(start)[1]
-                places = self._core.places_at(self._filters, start_us)
+            self._places = places_of(self._core, self._filters, start)
             self._kept = {**self._kept, "start": {}}
-            self._places = {shard: Place(*place) for shard, place in (places or {}).items()}
             by_key = {str(shard): place for shard, place in self._places.items()}
             self._positions.restart(self._kept, by_key)
             self._subscription.close()

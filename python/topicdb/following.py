@@ -23,7 +23,7 @@ from topicdb.subscription import (
     check_window,
     start_of,
 )
-from topicdb.times import duration_us, now_us, timeout_us
+from topicdb.times import TIMESTAMP_MAX, duration_us, now_us, timeout_us
 
 if TYPE_CHECKING:
     from topicdb.database import Durability
@@ -139,7 +139,7 @@ class Following:
         """
         if not 1 <= receive_maximum <= PACKET_ID_MAX:
             raise ValueError(f"receive_maximum: expected 1 to 65535, got {receive_maximum}")
-        expiry_us = _NEVER if expiry is None else duration_us(expiry, what="expiry")
+        expiry_us = TIMESTAMP_MAX if expiry is None else duration_us(expiry, what="expiry")
         self._make_way(self._sessions, client_id, "session", takeover=takeover)
         session = Session(
             self._core,
@@ -198,7 +198,7 @@ class Following:
         if kept is None:
             places, start_us = start_of(start)
             if places is None:
-                places = self._core.places_at(filters, _NEVER)
+                places = self._core.places_at(filters, TIMESTAMP_MAX)
             return {"filters": filters, "start_us": start_us, "start": places}
         if kept["filters"] != filters:
             raise ValueError(
@@ -280,4 +280,3 @@ def _is_gone(other: Any) -> bool:
 
 
 PARTS_MAX = 4_096
-_NEVER = (1 << 63) - 1

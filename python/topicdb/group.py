@@ -7,23 +7,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from topicdb import _core
 from topicdb._core import Batch
 from topicdb.closing import Closing
 from topicdb.positions import Place, Positions, lag_of
-from topicdb.subscription import Subscription
+from topicdb.subscription import Given, Subscription
 from topicdb.times import timeout_us
 
 _ALL = (1 << 63) - 1
-
-
-class _Given(NamedTuple):
-    seqno: int
-    shard: int
-    next: Place
 
 
 class _Part:
@@ -42,7 +36,7 @@ class _Lease:
         self.part = part
         self.member = member
         self.subscription = subscription
-        self.given: deque[_Given] = deque()  # and not acknowledged
+        self.given: deque[Given] = deque()  # and not acknowledged
         self.revoked_at: float | None = None  # since then it gives nothing more
         self.ended = False
 
@@ -302,7 +296,7 @@ class Member(Closing):
                 continue
             if (delivery := lease.subscription._next(0, rows)) is None:
                 continue
-            lease.given.append(_Given(delivery.seqno, delivery.shard, delivery.next))
+            lease.given.append(Given(delivery.seqno, delivery.shard, delivery.next))
             self._batches[delivery.batch] = (lease, delivery.seqno)
             self._leases.append(self._leases.pop(number))  # others before it the next time
             return delivery.batch

@@ -178,10 +178,7 @@ class Map(MutableMapping[str, Value]):
             return
         owner, self._owner = self._owner, None
         # What fails says that it is another's by now.
-        with (
-            suppress(_core.PreconditionError, _core.ConflictError),
-            self._begun() as transaction,
-        ):
+        with suppress(_core.PreconditionError, _core.ConflictError), self._begun() as transaction:
             transaction.require(self._guard, 0, owner)
             transaction.delete(self._guard, 0, 1, reserved=True)
             transaction.commit()

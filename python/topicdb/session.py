@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,7 +25,7 @@ from topicdb.session_state import (
     end_of,
     topic_of,
 )
-from topicdb.subscription import Delivery, Start, Subscription, start_of
+from topicdb.subscription import Delivery, Start, Subscription, places_of
 from topicdb.times import now_us, timeout_us
 from topicdb.transaction import begun
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 PACKET_ID_MAX = 65_535
 WINDOW_BYTES = 8 << 20
-_NEVER = (1 << 63) - 1
 _TOPICS_KNOWN_MAX = 10_000
 
 
@@ -303,8 +302,9 @@ class Session(Closing):
         state = self._state
         if self._subscription is None and state.filters:
             filters = [one.text for one in state.filters]
-            window = min(self._receive_maximum, PACKET_ID_MAX)
-            core = self._core.subscribe(filters, dict(state.places), 0, window, WINDOW_BYTES)
+            core = self._core.subscribe(
+                filters, dict(state.places), 0, self._receive_maximum, WINDOW_BYTES
+            )
             self._subscription = Subscription(core, self._core, filters, 0, None)
             if not self._found_again:
                 self._found_again = True
@@ -337,13 +337,7 @@ class Session(Closing):
 
     def _now_at(self, filter: str, start: Start) -> dict[int, Place]:
         """Of each shard: where messages of a filter begin that are wanted from ``start`` on."""
-        if isinstance(start, Mapping) or start == "earliest":
-            places, _ = start_of(start)
-            found = {shard: Place(*place) for shard, place in (places or {}).items()}
-        else:
-            start_us = _NEVER if start == "latest" else start_of(start)[1]
-            at = self._core.places_at([filter], start_us)
-            found = {shard: Place(*place) for shard, place in at.items()}
+        found = places_of(self._core, [filter], start)
         return {
             shard: found.get(shard, Place(1, 0)) for shard in range(self._core.schema["shards"])
         }

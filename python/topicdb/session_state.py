@@ -11,10 +11,10 @@ from typing import Literal, TypeAlias
 from topicdb import _core
 from topicdb.map import escape, unescape
 from topicdb.positions import Place
+from topicdb.times import TIMESTAMP_MAX
 from topicdb.transaction import begun
 
 Qos: TypeAlias = Literal[0, 1, 2]
-_NEVER = (1 << 63) - 1
 _PREFIX = "$topicdb/session/"
 _HEAD = struct.Struct(">QQ")  # when it was last stored, and when it ends: µs
 
@@ -64,7 +64,7 @@ class SessionState:
             ],
         }
         text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-        return _HEAD.pack(now, min(now + self.expiry_us, _NEVER)) + text.encode()
+        return _HEAD.pack(now, min(now + self.expiry_us, TIMESTAMP_MAX)) + text.encode()
 
     @staticmethod
     def decode(value: bytes) -> SessionState:
@@ -110,7 +110,7 @@ def stored(core: _core.Database) -> Iterator[tuple[str, int]]:
                     yield unescape(topic.split("/")[2]), end_of(value)
 
 
-def drop(core: _core.Database, client_id: str, ended_before: int = _NEVER + 1) -> bool:
+def drop(core: _core.Database, client_id: str, ended_before: int = TIMESTAMP_MAX + 1) -> bool:
     """Forgets a session, unless it ends later; whether there was such a one."""
     topic = topic_of(client_id)
     with begun(core, _core.shard_of(topic, core.schema["shards"]), None) as transaction:

@@ -23,7 +23,7 @@ from topicdb._core import Batch, ClosedError
 from topicdb._types import Message
 from topicdb.closing import Closing
 from topicdb.positions import Place, lag_of
-from topicdb.times import TimeLike, time_us, timeout_us
+from topicdb.times import TIMESTAMP_MAX, TimeLike, time_us, timeout_us
 
 WINDOW = 1_000
 WINDOW_BYTES = 8 << 20
@@ -48,6 +48,17 @@ def start_of(start: Start) -> tuple[dict[int, tuple[int, int]] | None, int]:
     return places, 0
 
 
+def places_of(core: _core.Database, filters: list[str] | None, start: Start) -> dict[int, Place]:
+    """Places by shard to go on from; of a time: of the first message with it or a later one.
+
+    Shards that are left out begin with their oldest message.
+    """
+    places, start_us = start_of(start)
+    if places is None or start_us > 0:
+        places = core.places_at(filters, TIMESTAMP_MAX if places is None else start_us)
+    return {shard: Place(*place) for shard, place in places.items()}
+
+
 def check_window(window: int, window_bytes: int) -> None:
     """ValueError: nothing would ever come."""
     for name, value in (("window", window), ("window_bytes", window_bytes)):
@@ -70,6 +81,14 @@ class Delivery(NamedTuple):
     next: Place
     is_live: bool
     rows: npt.NDArray[np.uint32]
+
+
+class Given(NamedTuple):
+    """What is kept of a delivery until it is acknowledged."""
+
+    seqno: int
+    shard: int
+    next: Place
 
 
 class _Begun(NamedTuple):
@@ -340,15 +359,13 @@ def _set_all(events: list[asyncio.Event]) -> None:
         event.set()
 
 
-_process = os.getpid()
 _notifier = _Notifier()
 _with_threads: weakref.WeakSet[Subscription] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    global _notifier, _process
+    global _notifier
     _notifier = _Notifier()  # the thread has stayed behind
-    _process = os.getpid()
     _with_threads.clear()
 
 
