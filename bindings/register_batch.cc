@@ -1,5 +1,8 @@
 #include <pybind11/numpy.h>
 
+#include <optional>
+#include <vector>
+
 #include "arrow_capsules.h"
 #include "batch_iterator.h"
 #include "messages.h"
@@ -71,6 +74,40 @@ py::object GetItem(const PyBatch& self, py::ssize_t index) {
 
 struct PySchema {};
 
+using SerialArray = py::array_t<std::uint64_t, py::array::c_style | py::array::forcecast>;
+
+// REQUIRES: the GIL
+py::object NewBatch(const std::vector<MessageView>& messages,
+                    const std::optional<SerialArray>& serials) {
+  if (serials.has_value() && serials->size() != static_cast<py::ssize_t>(messages.size())) {
+    throw py::value_error("serials: one for each message is needed");
+  }
+  std::size_t topic_bytes = 0;
+  std::size_t value_bytes = 0;
+  for (const MessageView& message : messages) {
+    topic_bytes += message.topic.size();
+    value_bytes += message.value.size();
+  }
+  const auto batch = std::make_shared<Batch>(serials.has_value());
+  if (!batch->Fits(topic_bytes, value_bytes)) {
+    throw py::value_error("messages of more than 2 GiB are no batch: split them");
+  }
+  batch->Reserve(messages.size(), topic_bytes, value_bytes);
+  for (std::size_t row = 0; row < messages.size(); ++row) {
+    batch->Append(messages[row],
+                  serials.has_value() ? serials->at(static_cast<py::ssize_t>(row)) : 0);
+  }
+  return WrapBatch(batch);
+}
+
+py::object BatchOfRows(const py::iterable& rows) {
+  return NewBatch(RowCopies(rows).messages(), std::nullopt);
+}
+
+py::object BatchOfArrow(const py::object& source, const std::optional<SerialArray>& serials) {
+  return NewBatch(ArrowCopies(source).messages(), serials);
+}
+
 }  // namespace
 
 py::object WrapBatch(std::shared_ptr<const Batch> batch) {
@@ -83,6 +120,8 @@ void RegisterBatch(py::module_& module) {
   module.def("arrow_schema", [] { return PySchema{}; });
 
   module.def("empty_batch", [] { return WrapBatch(std::make_shared<const Batch>()); });
+  module.def("batch_of_rows", &BatchOfRows, py::arg("rows"), py::pos_only());
+  module.def("batch_of_arrow", &BatchOfArrow, py::arg("source"), py::arg("serials") = py::none());
   py::class_<PyBatch>(module, "Batch",
                       "Messages as columns. Immutable; outlives the database it came from.")
       .def_property_readonly("topics", &Topics, "list[str]: the topic of each message")

@@ -1,6 +1,8 @@
 #include "register.h"
 
 #include <functional>
+#include <optional>
+#include <tuple>
 
 namespace topicdb::python {
 
@@ -38,6 +40,42 @@ std::string ReprIterator(const Iterator& self) {
   return "<topicdb.Iterator '" + self.filter + "' shard=" + std::to_string(self.slab.shard) +
          " generation=" + std::to_string(self.slab.generation) +
          " timestamp=" + std::to_string(self.position.timestamp) + ">";
+}
+
+// All that is known of a slab, for pickle and for other processes.
+using SlabState =
+    std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::string, int, bool, std::int64_t,
+               std::optional<std::int64_t>, std::uint64_t, std::uint64_t, std::uint64_t,
+               std::optional<std::int64_t>, std::optional<std::int64_t>, std::uint32_t>;
+
+SlabState StateOf(const SlabInfo& slab) {
+  return {slab.id.shard,
+          slab.id.retention_class,
+          slab.id.generation,
+          slab.retention_class,
+          static_cast<int>(slab.layout),
+          slab.read_only,
+          slab.created_at_us,
+          slab.sealed_at_us,
+          slab.messages,
+          slab.bytes,
+          slab.streams,
+          slab.first_timestamp,
+          slab.last_timestamp,
+          slab.keep_last};
+}
+
+SlabInfo SlabOf(const SlabState& state) {
+  SlabInfo slab;
+  int layout = 0;
+  std::tie(slab.id.shard, slab.id.retention_class, slab.id.generation, slab.retention_class, layout,
+           slab.read_only, slab.created_at_us, slab.sealed_at_us, slab.messages, slab.bytes,
+           slab.streams, slab.first_timestamp, slab.last_timestamp, slab.keep_last) = state;
+  slab.layout = static_cast<LayoutKind>(layout);
+  if (slab.layout != LayoutKind::kSkipstream && slab.layout != LayoutKind::kColumnar) {
+    throw py::value_error("no state of a slab: layout " + std::to_string(layout));
+  }
+  return slab;
 }
 
 }  // namespace
@@ -87,6 +125,7 @@ void RegisterPosition(py::module_& module) {
              return py::hash(
                  py::make_tuple(self.id.shard, self.id.retention_class, self.id.generation));
            })
+      .def(py::pickle(&StateOf, &SlabOf))
       .def("__repr__", [](const SlabInfo& self) {
         return "<topicdb.Slab shard=" + std::to_string(self.id.shard) + " retention_class='" +
                self.retention_class + "' generation=" + std::to_string(self.id.generation) +

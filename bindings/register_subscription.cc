@@ -138,6 +138,11 @@ py::list TakeTokens(ReadyTokens& self, std::optional<std::int64_t> timeout_us) {
   return py::cast(WithoutGil([&] { return self.Take(Timeout(timeout_us)); }));
 }
 
+void GiveToken(ReadyTokens& self, std::uint64_t token) {
+  const py::gil_scoped_release release;
+  self.Add(token);
+}
+
 // Calls a method without the GIL.
 template <void (Subscription::*Method)()>
 void Call(const PySubscription& self) {
@@ -151,6 +156,7 @@ void RegisterSubscribe(py::module_& module, py::class_<Database>& type) {
   py::class_<ReadyTokens, std::shared_ptr<ReadyTokens>>(
       module, "ReadyTokens", "Tokens of subscriptions that have something to give.")
       .def(py::init<>())
+      .def("give", &GiveToken, py::arg("token"), py::pos_only())
       .def("take", &TakeTokens, py::arg("timeout_us") = py::none())
       .def("close", &ReadyTokens::Close);
   py::class_<PySubscription>(module, "Subscription", "Messages as they come.",

@@ -41,6 +41,8 @@ from topicdb.map import Map
 from topicdb.opening import open
 from topicdb.positions import Place
 from topicdb.queue import Cursor, Drop, Queue, QueueReceipt
+from topicdb.remote.connecting import connect, serve
+from topicdb.remote.errors import AccessError, UnavailableError
 from topicdb.repairing import Repair, repair
 from topicdb.scan import Scan
 from topicdb.session import Packet, Session
@@ -58,6 +60,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "SERIAL",
+    "AccessError",
     "Batch",
     "ClosedError",
     "ConflictError",
@@ -104,10 +107,13 @@ __all__ = [
     "Tail",
     "TopicError",
     "Transaction",
+    "UnavailableError",
     "Verification",
+    "connect",
     "open",
     "repair",
     "restore",
+    "serve",
     "shard_of",
     "topic_matches",
     "verify",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import TypeVar
 
@@ -25,3 +26,17 @@ class Closing:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def nothing() -> None:
+    """For who has nothing to do."""
+
+
+class Named(Closing):
+    """What has a name for itself until it is closed."""
+
+    _give_up: Callable[[], None] = staticmethod(nothing)
+
+    def at_end(self, give_up: Callable[[], None]) -> None:
+        """``give_up`` is called at the end; it may be repeated."""
+        self._give_up = give_up

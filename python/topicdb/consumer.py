@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from topicdb import _core
 from topicdb._core import Batch
-from topicdb.closing import Closing
+from topicdb.closing import Named
 from topicdb.positions import Place, Positions, lag_of
 from topicdb.subscription import Given, Start, Subscription, places_of
 from topicdb.times import timeout_us
@@ -20,7 +20,7 @@ from topicdb.transaction import Transaction
 _ALL = (1 << 63) - 1
 
 
-class Consumer(Closing):
+class Consumer(Named):
     """Messages of a filter, from where it was; made by ``Database.consumer``.
 
     It gives batches, by iteration or ``poll``; ``ack`` stores how far the work on them has come.
@@ -223,6 +223,7 @@ class Consumer(Closing):
         with self._lock:
             self._closed = True
             self._subscription.close()
+            self._give_up()
 
     def abandon(self) -> None:
         """For who takes it over: what is stored is what counts."""

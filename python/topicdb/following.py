@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import timedelta
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 from topicdb import _core, session_state
 from topicdb._core import Batch
+from topicdb.closing import nothing
 from topicdb.consumer import Consumer
 from topicdb.filters import Filters, filter_list
 from topicdb.group import Group
@@ -27,6 +29,8 @@ from topicdb.times import TIMESTAMP_MAX, duration_us, now_us, timeout_us
 
 if TYPE_CHECKING:
     from topicdb.database import Durability
+
+One = TypeVar("One", Consumer, Session)
 
 
 class Following:
@@ -111,12 +115,12 @@ class Following:
         filters = filter_list(filter)
         positions = Positions(self._core, "consumer", name, durability)
         kept = self._kept(positions, filters, start)
-        self._make_way(self._consumers, name, "consumer", takeover=takeover)
-        consumer = Consumer(
-            self._core, positions, kept, (window, window_bytes), timeout_us(timeout)
-        )
-        self._consumers[name] = consumer
-        return consumer
+
+        def make() -> Consumer:
+            wait_us = timeout_us(timeout)
+            return Consumer(self._core, positions, kept, (window, window_bytes), wait_us)
+
+        return self._opened_as(self._consumers, name, "consumer", make, takeover=takeover)
 
     def session(
         self,
@@ -140,17 +144,18 @@ class Following:
         if not 1 <= receive_maximum <= PACKET_ID_MAX:
             raise ValueError(f"receive_maximum: expected 1 to 65535, got {receive_maximum}")
         expiry_us = TIMESTAMP_MAX if expiry is None else duration_us(expiry, what="expiry")
-        self._make_way(self._sessions, client_id, "session", takeover=takeover)
-        session = Session(
-            self._core,
-            client_id,
-            expiry_us,
-            receive_maximum,
-            durability,
-            clean_start=clean_start,
-        )
-        self._sessions[client_id] = session
-        return session
+
+        def make() -> Session:
+            return Session(
+                self._core,
+                client_id,
+                expiry_us,
+                receive_maximum,
+                durability,
+                clean_start=clean_start,
+            )
+
+        return self._opened_as(self._sessions, client_id, "session", make, takeover=takeover)
 
     def sessions(self) -> list[str]:
         """The client ids of all sessions that are stored, sorted."""
@@ -158,18 +163,22 @@ class Following:
 
     def drop_session(self, client_id: str) -> None:
         """Forgets a session. NotFoundError; ConflictError if it is connected."""
-        self._make_way(self._sessions, client_id, "session", takeover=False)
-        if not session_state.drop(self._core, client_id):
-            raise _core.NotFoundError(f"there is no session {client_id!r} in {self._core.path}")
+        with ExitStack() as stack:
+            stack.callback(self._make_way(self._sessions, client_id, "session", takeover=False))
+            if not session_state.drop(self._core, client_id):
+                raise _core.NotFoundError(f"there is no session {client_id!r} in {self._core.path}")
 
     def expire_sessions(self) -> list[str]:
         """Forgets the sessions that have ended by now, and are not connected; which ones.
 
         To be called from time to time; a session that has ended is never resumed anyway.
         """
+        return self._expire_sessions(lambda client_id: not _is_gone(self._sessions.get(client_id)))
+
+    def _expire_sessions(self, is_open: Callable[[str], bool]) -> list[str]:
         now = now_us()
         ended = [client_id for client_id, end in session_state.stored(self._core) if end < now]
-        left = [client_id for client_id in ended if _is_gone(self._sessions.get(client_id))]
+        left = [client_id for client_id in ended if not is_open(client_id)]
         return sorted(one for one in left if session_state.drop(self._core, one, now))
 
     def _make_way(
@@ -179,16 +188,36 @@ class Following:
         kind: str,
         *,
         takeover: bool,
-    ) -> None:
-        """Ends the one that is open under this name, or refuses to."""
+    ) -> Callable[[], None]:
+        """Ends the one that is open under this name, or refuses to; what gives the name up."""
         other = opened.get(name)
-        if other is None or other.closed:
-            return
-        if not takeover:
-            raise _core.ConflictError(
-                f"{kind} {name!r} is open already: close it, or take it with takeover=True"
-            )
-        other.abandon()
+        if other is not None and not other.closed:
+            if not takeover:
+                raise _core.ConflictError(
+                    f"{kind} {name!r} is open already: close it, or take it with takeover=True"
+                )
+            other.abandon()
+        return nothing
+
+    def _opened_as(
+        self,
+        opened: WeakValueDictionary[str, One],
+        name: str,
+        kind: str,
+        make: Callable[[], One],
+        *,
+        takeover: bool,
+    ) -> One:
+        """One that has the name until it is closed."""
+        give_up = self._make_way(opened, name, kind, takeover=takeover)
+        try:
+            handle = make()
+        except BaseException:
+            give_up()
+            raise
+        handle.at_end(give_up)
+        opened[name] = handle
+        return handle
 
     def _kept(
         self, positions: Positions, filters: list[str] | None, start: Start
@@ -234,12 +263,7 @@ class Following:
         ...         work(batch)
         ...         member.ack(batch)
         """
-        if not 1 <= parts <= PARTS_MAX:
-            raise ValueError(f"parts: expected 1 to {PARTS_MAX}, got {parts}")
-        timeout = timeout_us(member_timeout, what="member_timeout")
-        if not timeout:
-            raise ValueError(f"member_timeout must be more than zero, got {member_timeout!r}")
-        check_window(window, window_bytes)
+        timeout = group_timeout_us(parts, member_timeout, window, window_bytes)
         filters = filter_list(filter)
         positions = Positions(self._core, "group", name, durability)
         kept = self._kept(positions, filters, start)
@@ -260,11 +284,12 @@ class Following:
         self._drop(self._groups, "group", name)
 
     def _drop(self, opened: WeakValueDictionary[str, Any], kind: str, name: str) -> None:
-        self._make_way(opened, name, kind, takeover=False)
-        positions = Positions(self._core, kind, name, None)
-        if positions.kept() is None:
-            raise positions.missing()
-        positions.drop()
+        with ExitStack() as stack:
+            stack.callback(self._make_way(opened, name, kind, takeover=False))
+            positions = Positions(self._core, kind, name, None)
+            if positions.kept() is None:
+                raise positions.missing()
+            positions.drop()
 
     def consumers(self) -> list[str]:
         """The names of all consumers that were made and not dropped."""
@@ -273,6 +298,19 @@ class Following:
     def drop_consumer(self, name: str) -> None:
         """Forgets a consumer and its position. NotFoundError; ConflictError if it is open."""
         self._drop(self._consumers, "consumer", name)
+
+
+def group_timeout_us(
+    parts: int, member_timeout: float | timedelta, window: int, window_bytes: int
+) -> int:
+    """``member_timeout`` in µs. ValueError: one of the options of a group is wrong."""
+    if not 1 <= parts <= PARTS_MAX:
+        raise ValueError(f"parts: expected 1 to {PARTS_MAX}, got {parts}")
+    timeout = timeout_us(member_timeout, what="member_timeout")
+    if not timeout:
+        raise ValueError(f"member_timeout must be more than zero, got {member_timeout!r}")
+    check_window(window, window_bytes)
+    return timeout
 
 
 def _is_gone(other: Any) -> bool:

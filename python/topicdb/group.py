@@ -130,6 +130,17 @@ class Group(Closing):
         return self._positions.label
 
     @property
+    def filters(self) -> list[str] | None:
+        """What it was made with; None: every topic."""
+        filters: list[str] | None = self._kept["filters"]
+        return filters
+
+    @property
+    def parts(self) -> int:
+        """Into how many the topics are divided."""
+        return len(self._parts)
+
+    @property
     def closed(self) -> bool:
         """``close`` was called."""
         return self._closed

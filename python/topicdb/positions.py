@@ -74,12 +74,34 @@ class Positions:
             state = {"epoch": 0, "kept": dict(made), "places": {}}
         fence = max(state["epoch"], *(self._fence_of(shard) for shard in self._shards)) + 1
         self._raise_fences(fence)
+        places = self._places(state)
+        self._begin_epoch(fence, state["kept"], places)
+        return state["kept"], places
+
+    def _places(self, state: Mapping[str, Any]) -> dict[str, Place]:
         places = {key: Place(*place) for key, place in state["places"].items()}
         for key, epoch, place in self._stored():
             if epoch == state["epoch"]:
                 places[key] = max(places.get(key, place), place)
-        self._begin_epoch(fence, state["kept"], places)
-        return state["kept"], places
+        return places
+
+    def lag(self) -> int:
+        """Messages that are stored and not acknowledged, about, whoever has it open.
+
+        Of a group, counted from the part that is farthest behind.
+        """
+        state = self._load()
+        if state is None:
+            return 0
+        kept = state["kept"]
+        start = {int(shard): Place(*place) for shard, place in kept["start"].items()}
+        parts = [f"{part}-" for part in range(kept["parts"])] if "parts" in kept else [""]
+        places = self._places(state)
+        farthest: dict[int, Place] = {}
+        for shard in self._shards:
+            begin = start.get(shard, Place(1, 0))
+            farthest[shard] = min(places.get(f"{part}{shard}", begin) for part in parts)
+        return lag_of(self._core, kept["filters"], kept["start_us"], farthest)
 
     def restart(self, kept: Mapping[str, Any], places: Mapping[str, Place]) -> None:
         """Other places, also earlier ones, and what is to be kept with the name."""
@@ -186,3 +208,8 @@ def names(core: _core.Database, kind: str) -> list[str]:
             while (batch := scan.next_batch(10_000, 8 << 20)) is not None:
                 found += [unescape(topic[len(prefix) :].split("/")[0]) for topic in batch.topics]
     return sorted(found)
+
+
+def lags(core: _core.Database, kind: str) -> dict[str, int]:
+    """Of all names of a kind, what they lag behind; see ``Positions.lag``."""
+    return {name: Positions(core, kind, name, None).lag() for name in names(core, kind)}

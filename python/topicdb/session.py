@@ -15,7 +15,7 @@ import numpy.typing as npt
 from topicdb import _core
 from topicdb._core import Batch
 from topicdb._types import Message
-from topicdb.closing import Closing
+from topicdb.closing import Named
 from topicdb.positions import Place
 from topicdb.session_state import (
     InFlight,
@@ -48,7 +48,7 @@ class Packet(NamedTuple):
     dup: bool
 
 
-class Session(Closing):
+class Session(Named):
     """What a server keeps of an MQTT client while it comes and goes; made by ``Database.session``.
 
     ``subscribe`` and ``unsubscribe`` are those of the client. ``poll`` gives the packets to send;
@@ -390,6 +390,7 @@ class Session(Closing):
         self._may_give.notify_all()
         if self._subscription is not None:
             self._subscription.close()
+        self._give_up()
 
     @property
     def closed(self) -> bool:

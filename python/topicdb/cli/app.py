@@ -11,7 +11,7 @@ import typer
 
 import topicdb
 from topicdb import _core, jobs
-from topicdb.cli import care, lifecycle, output, parquet, queue, report
+from topicdb.cli import care, lifecycle, output, parquet, queue, report, serve
 from topicdb.cli.errors import EXIT_INTERRUPTED, ErrorGroup
 from topicdb.cli.ingest import Counts, Source, Target
 from topicdb.cli.ingest import ingest as run_ingest
@@ -40,6 +40,7 @@ app = typer.Typer(
 )
 
 app.add_typer(queue.app, name="queue")
+app.add_typer(serve.token_app, name="token")
 
 
 def run() -> int:
@@ -273,3 +274,4 @@ app.command()(care.snapshot)
 app.command()(care.restore)
 app.command()(care.verify)
 app.command()(care.repair)
+app.command()(serve.serve)

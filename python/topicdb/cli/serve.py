@@ -1,0 +1,193 @@
+"""``topicdb serve`` and ``topicdb token``: a database for other processes, and who may use it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from contextlib import ExitStack
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import topicdb
+from topicdb.cli.errors import UserError
+from topicdb.cli.options import (
+    DurabilityChoice,
+    PathArgument,
+    ShardsOption,
+    StructureOption,
+)
+from topicdb.remote.connecting import DEFAULT_PORT
+from topicdb.times import duration_us
+
+if TYPE_CHECKING:
+    from topicdb.remote.server import Server
+
+token_app = typer.Typer(no_args_is_help=True, help="Who may do what at `topicdb serve`.")
+
+LOCAL = "127.0.0.1"
+TokensOption = Annotated[Path, typer.Option("--tokens", help="The file of tokens.")]
+Filters = list[str] | None
+
+
+def serve(
+    path: PathArgument,
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where; port 0: any.")
+    ] = f"{LOCAL}:{DEFAULT_PORT}",
+    tls_cert: Annotated[Path | None, typer.Option(help="Certificate with its chain, PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its private key, PEM.")] = None,
+    tokens: Annotated[
+        Path | None, typer.Option(help="What `topicdb token` has made; without: anybody may all.")
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Other machines without TLS and tokens.")
+    ] = False,
+    metrics: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Prometheus metrics, over HTTP.")
+    ] = None,
+    snapshots: Annotated[
+        Path | None, typer.Option(help="Folder in which clients may have snapshots made.")
+    ] = None,
+    grace: Annotated[
+        float, typer.Option(min=0, help="Seconds that calls have to end, at SIGTERM or Ctrl-C.")
+    ] = 10.0,
+    durability: Annotated[
+        DurabilityChoice, typer.Option(help="Unless a client says otherwise.")
+    ] = DurabilityChoice.OS,
+    shards: ShardsOption = None,
+    structure: StructureOption = None,
+) -> None:
+    """Offer a database to other processes, until SIGTERM or Ctrl-C. Creates it if there is none."""
+    stopped = _stopped_by_signals()
+    host, port = _address(listen, "--listen")
+    with ExitStack() as stack:
+        database = stack.enter_context(
+            topicdb.open(
+                path, durability=durability.value, shards=shards, structures=structure or None
+            )
+        )
+        server = topicdb.serve(
+            database,
+            host=host,
+            port=port,
+            tls_certificate=tls_cert,
+            tls_key=tls_key,
+            tokens=tokens,
+            insecure=insecure,
+            snapshots=snapshots,
+        )
+        stack.callback(server.close)
+        print(f"{path} at {server.url}", flush=True)
+        if metrics is not None:
+            _serve_metrics(database, server, metrics, stack)
+        stopped.wait()
+        ended = server.shutdown(grace)
+    if not ended:
+        # Calls that a client holds up cannot be ended in any other way. The database is closed.
+        print("topicdb: some calls did not end in time", file=sys.stderr, flush=True)
+        os._exit(1)
+
+
+def _stopped_by_signals() -> threading.Event:
+    stopped = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopped.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    return stopped
+
+
+def _serve_metrics(
+    database: topicdb.Database, server: Server, address: str, stack: ExitStack
+) -> None:
+    from topicdb.metrics import Collector, serve_metrics
+
+    host, port = _address(address, "--metrics")
+    http, thread = serve_metrics(Collector(database, server), host, port)
+    stack.callback(thread.join)
+    stack.callback(http.server_close)
+    stack.callback(http.shutdown)
+    print(f"metrics at http://{host}:{http.server_port}/metrics", flush=True)
+
+
+def _address(text: str, option: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
+        raise typer.BadParameter(f"expected HOST:PORT, got {text!r}", param_hint=option)
+    return host.removeprefix("[").removesuffix("]") or LOCAL, int(port)
+
+
+@token_app.command("new")
+def new(
+    name: Annotated[str, typer.Argument(help="Of whom it is for.")],
+    tokens: TokensOption,
+    read: Annotated[Filters, typer.Option(help="Topic filter; may be repeated.")] = None,
+    write: Annotated[Filters, typer.Option(help="Topic filter; may be repeated.")] = None,
+    admin: Annotated[
+        Filters, typer.Option(help="Topic filter of what it may delete; '#': administer all.")
+    ] = None,
+    own: Annotated[
+        Filters,
+        typer.Option(help="consumer/NAME, group/NAME, session/NAME or map/NAME; + for any name."),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--everything", help="No limits.")] = False,
+    expires: Annotated[str | None, typer.Option(help="In 30d, 12h; else never.")] = None,
+) -> None:
+    """Make a token and print it. It is shown once: the file has only what it hashes to."""
+    from topicdb.remote.tokens import add
+
+    entry: dict[str, Any] = {"name": name}
+    for field, values in (("read", read), ("write", write), ("admin", admin), ("names", own)):
+        if values:
+            entry[field] = values
+    if everything:
+        entry["everything"] = True
+    if len(entry) == 1:
+        raise UserError("this token may do nothing: give --read, --write, --admin or --everything")
+    if expires is not None:
+        until = datetime.now(timezone.utc) + timedelta(
+            microseconds=duration_us(expires, what="--expires")
+        )
+        entry["expires"] = until.isoformat(timespec="seconds")
+    print(add(tokens, entry))
+
+
+@token_app.command("list")
+def show(tokens: TokensOption) -> None:
+    """List the tokens and what they may do."""
+    from topicdb.remote.tokens import load
+
+    for access in sorted(load(tokens).values(), key=lambda access: access.name):
+        print(_line(access))
+
+
+def _line(access: Any) -> str:
+    parts = [access.name]
+    if access.everything:
+        parts.append("everything")
+    for field in ("read", "write", "admin", "names"):
+        if values := getattr(access, field):
+            parts.append(f"{field} {' '.join(values)}")
+    if access.expires_us is not None:
+        until = datetime.fromtimestamp(access.expires_us // 1_000_000, timezone.utc)
+        parts.append(f"until {until.isoformat()}")
+    return "; ".join(parts)
+
+
+@token_app.command("revoke")
+def revoke(
+    name: Annotated[str, typer.Argument(help="As it was made.")], tokens: TokensOption
+) -> None:
+    """Take a token back; servers notice within a second."""
+    from topicdb.remote.tokens import remove
+
+    remove(tokens, name)
+    print(f"revoked {name}")

@@ -1,0 +1,130 @@
+"""What a token may do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from topicdb import _core
+from topicdb.map import escape
+from topicdb.remote.errors import AccessError
+
+KINDS = ("consumer", "group", "map", "session")
+_TOPICS_KNOWN_MAX = 100_000
+
+Filters: TypeAlias = "Sequence[str] | str | None"
+
+
+def covers(permitted: str, wanted: str) -> bool:
+    """Whether ``permitted`` matches every topic that ``wanted`` (a filter or a topic) matches."""
+    levels = wanted.split("/")
+    if levels[0].startswith("$") and permitted[0] in "+#":
+        return False
+    allowed = permitted.split("/")
+    for number, level in enumerate(allowed):
+        if level == "#":
+            return True
+        if number == len(levels) or levels[number] == "#":
+            return False
+        if level not in ("+", levels[number]):
+            return False
+    return len(levels) == len(allowed)
+
+
+def topics_of_name(name: str) -> list[str]:
+    """Filters of the topics in which ``consumer/etl``, or ``map/+``, is stored.
+
+    ValueError: it is no such name.
+    """
+    kind, slash, label = name.partition("/")
+    if kind not in KINDS or not slash or not label:
+        raise ValueError(
+            f"names: expected a kind ({', '.join(KINDS)}), '/', and a name or '+', got {name!r}"
+        )
+    level = label if label == "+" else escape(label)
+    filters = [f"$topicdb/{kind}/{level}/#"]
+    return [*filters, f"$topicdb/owner/{level}"] if kind == "map" else filters
+
+
+@dataclass(frozen=True)
+class Access:
+    """Topic filters that a token may ``read``, ``write`` and administer (``admin``), and ``names``
+    of consumers, groups, maps and sessions that are its own; or ``everything``. Thread-safe."""
+
+    name: str
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    admin: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    everything: bool = False
+    expires_us: int | None = None
+    _own: tuple[str, ...] = ()
+    _writable: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for text in (*self.read, *self.write, *self.admin):
+            _core.check_filter(text)
+        own = [one for name in self.names for one in topics_of_name(name)]
+        object.__setattr__(self, "_own", tuple(own))
+
+    def check_read(self, filters: Filters) -> None:
+        """AccessError unless it may read all of them; None: every topic there is."""
+        if filters is None and not self.everything:
+            raise self._refused("read", "every topic, those that begin with '$', too", self.read)
+        self._check(_listed(filters), (*self.read, *self._own), "read")
+
+    def check_write(self, topic: str) -> None:
+        """AccessError unless it may write this topic."""
+        if not self.everything and not self._may_write(topic):
+            raise self._refused("write", topic, self.write)
+
+    def check_topics(self, topics: Iterable[str]) -> None:
+        """AccessError unless it may write all of these topics."""
+        if self.everything:
+            return
+        for topic in topics:
+            self.check_write(topic)
+
+    def _may_write(self, topic: str) -> bool:
+        known = self._writable.get(topic)
+        if known is None:
+            if len(self._writable) >= _TOPICS_KNOWN_MAX:
+                self._writable.clear()
+            known = any(covers(one, topic) for one in (*self.write, *self._own))
+            self._writable[topic] = known
+        return known
+
+    def check_delete(self, filter: str) -> None:
+        """AccessError unless it may administer what matches."""
+        self._check((filter,), (*self.admin, *self._own), "administer")
+
+    def check_admin(self) -> None:
+        """AccessError unless it may administer the database as a whole."""
+        self._check(("#",), self.admin, "administer", wanted="the database as a whole")
+
+    def check_name(self, kind: str, name: str) -> None:
+        """AccessError unless this consumer, group, map or session is its own."""
+        self._check(
+            (f"$topicdb/{kind}/{escape(name)}/#",), self._own, "use", wanted=f"{kind}/{name}"
+        )
+
+    def _check(
+        self, filters: Iterable[str], permitted: Sequence[str], verb: str, wanted: str | None = None
+    ) -> None:
+        for text in filters:
+            _core.check_filter(text)
+            if not self.everything and not any(covers(one, text) for one in permitted):
+                raise self._refused(verb, wanted or repr(text), permitted)
+
+    def _refused(self, verb: str, wanted: str, permitted: Sequence[str]) -> AccessError:
+        allowed = ", ".join(repr(one) for one in permitted) or "nothing"
+        return AccessError(f"token {self.name!r} may not {verb} {wanted}; it may {verb} {allowed}")
+
+
+def _listed(filters: Filters) -> Sequence[str]:
+    return [filters] if isinstance(filters, str) else list(filters or ())
+
+
+ANYBODY = Access("anonymous", everything=True)
+"""For a server without tokens."""

@@ -1,0 +1,203 @@
+"""Appends to a database in another process."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from topicdb import _core
+from topicdb._types import Receipt
+from topicdb.remote.connection import Connection
+from topicdb.remote.errors import UnavailableError, unpacked
+from topicdb.remote.wire import decode
+
+CHUNK_ROWS = 65_536
+PENDING_BYTES_MAX = 64 << 20
+IDLE_S = 0.05
+_COLUMNS = ("topic", "timestamp", "value")
+
+
+def table_of(messages: Any) -> pa.Table:
+    """Rows, or anything with Arrow data, as what travels. TopicError, ValueError, TypeError."""
+    if hasattr(messages, "__arrow_c_stream__"):
+        try:
+            return _wanted(pa.RecordBatchReader.from_stream(messages).read_all())
+        except pa.ArrowException as error:
+            raise ValueError(f"the Arrow stream failed: {error}") from error
+    if hasattr(messages, "__arrow_c_array__"):
+        return _wanted(pa.Table.from_batches([pa.record_batch(messages)]))
+    batch = _core.batch_of_rows(messages)
+    arrow = pa.record_batch(batch)
+    to_assign = batch.timestamps < 0
+    if to_assign.any():
+        kind = arrow.schema.field("timestamp").type
+        times = pa.array(batch.timestamps, mask=to_assign).cast(kind)
+        columns = [arrow.column("topic"), times, arrow.column("value")]
+        arrow = pa.RecordBatch.from_arrays(columns, names=list(_COLUMNS))
+    return pa.Table.from_batches([arrow])
+
+
+def _wanted(table: pa.Table) -> pa.Table:
+    """Without columns that nobody looks at."""
+    return table.select([name for name in table.schema.names if name in _COLUMNS])
+
+
+def append(connection: Connection, messages: Any, durability: str | None) -> Any:
+    """As ``_core.Database.append_…``: the receipt as a tuple."""
+    table = table_of(messages)
+    with connection.calling(), connection.told():
+        writer, replies = connection.put("append", durability, table.schema)
+        try:
+            for batch in table.to_batches(max_chunksize=CHUNK_ROWS):
+                writer.write_batch(batch)
+            writer.done_writing()
+            reply = replies.read()
+        except BaseException:
+            writer.close()  # raises what the server has against it, if it has
+            raise
+        writer.close()
+        if reply is None:
+            raise _unknown(connection)
+        return decode(reply.to_pybytes())
+
+
+def _unknown(connection: Connection) -> UnavailableError:
+    return UnavailableError(
+        f"{connection.url}: the connection broke before it was told what became of an append: it "
+        "may be stored, or not"
+    )
+
+
+@dataclass
+class _Queued:
+    batch: pa.RecordBatch
+    durability: str | None
+    future: Future[Receipt]
+
+
+class Appender:
+    """Sends appends one after the other without waiting for what became of them. Thread-safe.
+
+    The thread begins with the first append, and ends when there was none for a while.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._changed = threading.Condition()
+        self._queue: deque[_Queued] = deque()
+        self._bytes = 0
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def start(self, messages: Any, durability: str | None) -> Future[Receipt]:
+        """Queues an append. While too much waits, it waits, too."""
+        table = table_of(messages)
+        future: Future[Receipt] = Future()
+        future.set_running_or_notify_cancel()  # what is queued cannot be taken back
+        if table.num_rows == 0:
+            future.set_result(Receipt(*append(self._connection, table, durability)))
+            return future
+        (batch,) = table.combine_chunks().to_batches()
+        with self._changed:
+            self._connection.check_open()
+            self._changed.wait_for(lambda: self._bytes < PENDING_BYTES_MAX or self._closed)
+            if self._closed:
+                raise _core.ClosedError(f"the connection to {self._connection.url} is closed")
+            self._queue.append(_Queued(batch, durability, future))
+            self._bytes += batch.nbytes
+            self._changed.notify_all()
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="topicdb-appender", daemon=True
+                )
+                self._thread.start()
+        return future
+
+    def close(self) -> None:
+        """Finishes what is queued."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _run(self) -> None:
+        while (first := self._next()) is not None:
+            self._send(first)
+
+    def _next(self) -> _Queued | None:
+        """The next one; None when the thread is to end."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._queue) or self._closed, IDLE_S)
+            if self._queue:
+                return self._queue[0]
+            self._thread = None
+            return None
+
+    def _send(self, first: _Queued) -> None:
+        """A stream of those that have the same schema and durability."""
+        sent: list[_Queued] = []
+        reader: threading.Thread | None = None
+        connection = self._connection
+        try:
+            with connection.calling(), connection.told():
+                writer, replies = connection.put(
+                    "append_async", first.durability, first.batch.schema
+                )
+                reader = threading.Thread(target=self._hear, args=(replies, sent), daemon=True)
+                reader.start()
+                try:
+                    while (queued := self._next_like(first)) is not None:
+                        sent.append(queued)
+                        writer.write_batch(queued.batch)
+                    writer.done_writing()
+                    reader.join()
+                finally:
+                    writer.close()
+        except Exception as error:
+            self._fail(sent or [self._taken()], error)
+        if reader is not None:
+            reader.join()
+        self._fail(sent, _unknown(connection))
+
+    def _next_like(self, first: _Queued) -> _Queued | None:
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._queue) or self._closed, IDLE_S)
+            if not self._queue:
+                return None
+            queued = self._queue[0]
+            if queued.durability != first.durability or queued.batch.schema != first.batch.schema:
+                return None
+            return self._taken_locked()
+
+    def _taken(self) -> _Queued:
+        with self._changed:
+            return self._taken_locked()
+
+    def _taken_locked(self) -> _Queued:
+        queued = self._queue.popleft()
+        self._bytes -= queued.batch.nbytes
+        self._changed.notify_all()
+        return queued
+
+    def _hear(self, replies: Any, sent: list[_Queued]) -> None:
+        try:
+            while (reply := replies.read()) is not None:
+                number, is_error, outcome = decode(reply.to_pybytes())
+                if is_error:
+                    sent[number].future.set_exception(unpacked(outcome))
+                else:
+                    sent[number].future.set_result(Receipt(*outcome))
+        except (pa.ArrowException, OSError):
+            return  # the writer is told why
+
+    def _fail(self, sent: list[_Queued], error: BaseException) -> None:
+        for queued in sent:
+            if not queued.future.done():
+                queued.future.set_exception(error)

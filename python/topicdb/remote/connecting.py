@@ -1,0 +1,143 @@
+"""``topicdb.connect`` and ``topicdb.serve``, without what they need."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from topicdb.database import Database
+
+if TYPE_CHECKING:
+    from topicdb.remote.handles import Limits
+    from topicdb.remote.server import Server
+
+DEFAULT_PORT = 8815
+_SCHEMES = ("grpc", "grpc+tls")
+
+
+def connect(
+    url: str,
+    *,
+    token: str | None = None,
+    tls_root_certs: str | os.PathLike[str] | bytes | None = None,
+    tls_certificate_name: str | None = None,
+    insecure: bool = False,
+) -> Database:
+    """Opens the database that ``topicdb serve`` offers at ``url``; its API is that of ``open``.
+
+    - ``url``: ``grpc+tls://host:port``; or ``grpc://host:port``, which nobody should use but on one
+      machine: everything can be read on the way. A token is then sent to this machine only, unless
+      ``insecure``.
+    - ``token``: as ``topicdb token new`` printed it.
+    - ``tls_root_certs``: PEM file (or its bytes) of who vouches for the server, if that is not one
+      of the well-known. ``tls_certificate_name``: the name in its certificate, if it is not host.
+
+    UnavailableError: nobody answers there, or not with TLS. AccessError: the token is missing,
+    unknown or has expired. ModuleNotFoundError: pyarrow is needed.
+
+    >>> db = topicdb.connect("grpc+tls://plant:8815", token=token)      # doctest: +SKIP
+    """
+    scheme, host, port = _parts(url)
+    if token is not None and scheme == "grpc" and not insecure and not _is_local(host):
+        raise ValueError(
+            f"url: {url} would send the token for everybody to read: use grpc+tls://, or "
+            "insecure=True"
+        )
+    _require()
+    from topicdb.remote import database
+
+    certs = tls_root_certs
+    if certs is not None and not isinstance(certs, bytes):
+        certs = Path(certs).read_bytes()
+    address = f"{scheme}://{_bracketed(host)}:{port}"
+    return database.connect(
+        address, token=token, tls_root_certs=certs, tls_certificate_name=tls_certificate_name
+    )
+
+
+def serve(
+    database: Database,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    tls_certificate: str | os.PathLike[str] | None = None,
+    tls_key: str | os.PathLike[str] | None = None,
+    tokens: str | os.PathLike[str] | None = None,
+    insecure: bool = False,
+    limits: Limits | None = None,
+    snapshots: str | os.PathLike[str] | None = None,
+) -> Server:
+    """Offers an open database to other processes; ``topicdb serve`` does it for a directory.
+
+    - ``host``, ``port``: where it listens: this machine only, unless told otherwise; 0: any port.
+    - ``tls_certificate``, ``tls_key``: PEM files. ``tokens``: the file that ``topicdb token``
+      writes; without it everybody may do everything. Beyond this machine both are needed, unless
+      ``insecure``.
+    - ``limits``: what one client may have at a time; see ``topicdb.remote.handles.Limits``.
+    - ``snapshots``: the folder in which clients may have snapshots made; None: nowhere.
+
+    The server is up when this returns; close it before the database. ValueError; StorageError: the
+    port is taken. ModuleNotFoundError: pyarrow is needed.
+    """
+    if (tls_certificate is None) != (tls_key is None):
+        raise ValueError("tls_certificate and tls_key: give both, or none")
+    if not insecure and not _is_local(host) and (tls_certificate is None or tokens is None):
+        raise ValueError(
+            f"host: {host} can be reached from other machines: give tls_certificate, tls_key and "
+            "tokens, or insecure=True"
+        )
+    _require()
+    from topicdb.remote.handles import Limits
+    from topicdb.remote.server import Server, Tls
+
+    tls = None
+    if tls_certificate is not None and tls_key is not None:
+        tls = Tls(Path(tls_certificate).read_bytes(), Path(tls_key).read_bytes())
+    folder = None if snapshots is None else os.fspath(snapshots)
+    return Server(
+        database,
+        host,
+        port,
+        tls=tls,
+        tokens=tokens,
+        limits=limits or Limits(),
+        snapshots=folder,
+    )
+
+
+def _require() -> None:
+    try:
+        import pyarrow.flight  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            'databases of other processes need pyarrow; run: pip install "topicdb[serve]"',
+            name=error.name,
+        ) from None
+
+
+def _parts(url: str) -> tuple[str, str, int]:
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme not in _SCHEMES:
+        raise ValueError(f"url: expected grpc+tls://host:port or grpc://host:port, got {url!r}")
+    host, colon, port = rest.rstrip("/").rpartition(":")
+    if not colon or "]" in port:  # no port
+        host, port = rest.rstrip("/"), str(DEFAULT_PORT)
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65_536:
+        raise ValueError(f"url: expected grpc+tls://host:port or grpc://host:port, got {url!r}")
+    return scheme, host, int(port)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _is_local(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,343 @@
+"""A connection to a server: calls, and what the client has open there."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from topicdb import _core
+from topicdb.remote.errors import AccessError, UnavailableError, unpacked
+from topicdb.remote.wire import PROTOCOL, decode, encode
+
+_logger = logging.getLogger(__name__)
+PING_INTERVAL_S = 5.0
+CONNECT_TIMEOUT_S = 20.0
+_TRANSPORT = (flight.FlightError, pa.ArrowException, OSError)
+
+
+class Connection:
+    """To one server, with one token. Thread-safe; not in a forked child.
+
+    What lasts between calls belongs to a ``Lease``, which begins with the first such thing and ends
+    when the connection breaks; the next one begins anew.
+    """
+
+    def __init__(self, url: str, token: str | None, options: dict[str, Any]) -> None:
+        self.url = url
+        self._token = token
+        self._pid = os.getpid()
+        self._changed = threading.Condition()
+        self._calls = 0
+        self._closed = False
+        self._lease: Lease | None = None
+        self._lease_lock = threading.Lock()
+        self._base = self.options_for(secrets.token_hex(16))
+        with self.told():
+            self._client = flight.FlightClient(url, **options)
+        try:
+            self.hello: dict[str, Any] = self.call("hello", timeout=CONNECT_TIMEOUT_S)
+        except BaseException:
+            self._client.close()
+            raise
+        if self.hello["protocol"] != PROTOCOL:
+            self._client.close()
+            raise UnavailableError(
+                f"{url} speaks protocol {self.hello['protocol']}, this is {PROTOCOL}: install the "
+                "same version of topicdb on both sides"
+            )
+
+    def options_for(
+        self, connection: str, timeout: float | None = None
+    ) -> flight.FlightCallOptions:
+        """Who calls; ``timeout`` in seconds."""
+        headers = [(b"topicdb-connection", connection.encode())]
+        if self._token is not None:
+            headers.append((b"authorization", b"Bearer " + self._token.encode()))
+        return flight.FlightCallOptions(headers=headers, timeout=timeout)
+
+    def call(
+        self,
+        method: str,
+        *args: Any,
+        options: flight.FlightCallOptions | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """What the server's method gives. Raises what that raises; UnavailableError."""
+        if timeout is not None:
+            options = self.options_for("hello", timeout)
+        with self.calling(), self.told():
+            action = flight.Action(method, encode(list(args)))
+            (result,) = self._client.do_action(action, options or self._base)
+            return decode(result.body.to_pybytes(), trusted=True)
+
+    def read(
+        self, method: str, *args: Any, options: flight.FlightCallOptions | None = None
+    ) -> flight.FlightStreamReader:
+        """A stream of messages; reading it raises within ``told``."""
+        with self.calling(), self.told():
+            ticket = flight.Ticket(encode([method, *args]))
+            return self._client.do_get(ticket, options or self._base)
+
+    def put(self, method: str, durability: Any, schema: pa.Schema) -> tuple[Any, Any]:
+        """Where messages go, and where it is told what became of them."""
+        descriptor = flight.FlightDescriptor.for_command(encode([method, durability]))
+        writer, replies = self._client.do_put(descriptor, schema, self._base)
+        return writer, replies
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Transport errors as ours, and those of the server as they were there."""
+        try:
+            yield
+        except _core.Error:
+            raise
+        except _TRANSPORT as error:
+            raise self._translated(error) from None
+
+    def _translated(self, error: BaseException) -> BaseException:
+        info = getattr(error, "extra_info", None)
+        if info:
+            with suppress(ValueError, KeyError, TypeError):
+                return unpacked(decode(bytes(info)))
+        text = str(error).partition(". gRPC client debug context")[0]
+        if isinstance(error, (flight.FlightUnauthenticatedError, flight.FlightUnauthorizedError)):
+            return AccessError(f"{self.url}: {text}")
+        return UnavailableError(f"{self.url}: {text}")
+
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """``close`` waits for what runs in it."""
+        self.check_process()
+        with self._changed:
+            self.check_open()
+            self._calls += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._calls -= 1
+                self._changed.notify_all()
+
+    @property
+    def is_forked(self) -> bool:
+        """This is not the process that connected: its threads, and who holds locks, are there."""
+        return os.getpid() != self._pid
+
+    def check_process(self) -> None:
+        """ForkedError."""
+        if self.is_forked:
+            raise _core.ForkedError(
+                f"the connection to {self.url} belongs to process {self._pid}: connect anew here"
+            )
+
+    def check_open(self) -> None:
+        """ClosedError, ForkedError."""
+        self.check_process()
+        if self._closed:
+            raise _core.ClosedError(f"the connection to {self.url} is closed")
+
+    def lease(self) -> Lease:
+        """That of now; a new one if it has ended."""
+        with self._lease_lock:
+            if self._lease is None or self._lease.lost:
+                self._lease = Lease(self)
+            return self._lease
+
+    @property
+    def closed(self) -> bool:
+        """``close`` was called."""
+        return self._closed
+
+    def abandon(self) -> None:
+        """For who has forgotten it: ends what is open at the server, and does not wait."""
+        self._closed = True
+        if self._lease is not None and not self.is_forked:
+            self._lease.end()
+
+    def close(self) -> None:
+        """Ends what is open at the server, waits for calls in flight. May be repeated."""
+        if self.is_forked:
+            self._closed = True
+            return
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+        with self._lease_lock:
+            if self._lease is not None:
+                self._lease.end()
+        with self._changed:
+            self._changed.wait_for(lambda: self._calls == 0)
+        with suppress(*_TRANSPORT):
+            self._client.close()
+
+
+class Lease:
+    """What a client has open at a server lives as long as this. Thread-safe.
+
+    One thread waits for the end, another says that the client is there and passes on, without
+    keeping anybody waiting, what was acknowledged and what was left to the garbage collector.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._options = connection.options_for(secrets.token_hex(16))
+        self._changed = threading.Condition()
+        self._acknowledged: dict[int, int] = {}
+        self._sending = False
+        self._left: list[int] = []
+        self.lost = False
+        self._reader = connection.read("connection", options=self._options)
+        with connection.told():
+            self._reader.read_chunk()
+        for target, name in ((self._wait, "topicdb-connection"), (self._tell, "topicdb-pings")):
+            threading.Thread(target=target, name=name, daemon=True).start()
+
+    def call(self, method: str, *args: Any) -> Any:
+        """As ``Connection.call``; UnavailableError when the lease has ended."""
+        if self.lost:
+            self.connection.check_open()
+            raise UnavailableError(
+                f"{self.connection.url}: the connection broke, and what was open has ended"
+            )
+        return self.connection.call(method, *args, options=self._options)
+
+    def read(self, method: str, *args: Any) -> flight.FlightStreamReader:
+        """As ``Connection.read``."""
+        return self.connection.read(method, *args, options=self._options)
+
+    def acknowledge(self, number: int, seqno: int) -> None:
+        """To be told soon: the messages of a subscription up to there are done with."""
+        with self._changed:
+            self._acknowledged[number] = seqno
+            self._changed.notify_all()
+
+    def flush(self) -> None:
+        """Waits until what was acknowledged is told."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self.lost or (not self._acknowledged and not self._sending)
+            )
+
+    def leave(self, number: int) -> None:
+        """To be closed soon; for finalizers, which must not wait."""
+        self._left.append(number)
+
+    def _wait(self) -> None:
+        try:
+            while True:
+                self._reader.read_chunk()
+        except (*_TRANSPORT, StopIteration):
+            pass
+        finally:
+            self._end()
+
+    def _tell(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: self.lost or bool(self._acknowledged), PING_INTERVAL_S
+                )
+                if self.lost:
+                    return
+                acknowledged, self._acknowledged = self._acknowledged, {}
+                self._sending = True
+            try:
+                self._tell_once(acknowledged)
+            except _core.Error as error:
+                _logger.debug("ping of %s: %s", self.connection.url, error)
+                if isinstance(error, (UnavailableError, AccessError)):
+                    self.end()
+            finally:
+                with self._changed:
+                    self._sending = False
+                    self._changed.notify_all()
+
+    def _tell_once(self, acknowledged: dict[int, int]) -> None:
+        left, self._left = self._left, []
+        for number in left:
+            self.call("close", number)
+        self.call("ping", acknowledged)
+
+    def _end(self) -> None:
+        with self._changed:
+            self.lost = True
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        """Closes everything at the server, which notices soon. Does not wait."""
+        self._end()
+        self._reader.cancel()
+
+
+class RemoteHandle:
+    """Something that is open at the server, under a number.
+
+    A call of it that breaks may have had its effect there, and what it gave may be lost: so it is
+    over then, and what it had not acknowledged is given again to who opens it anew.
+    """
+
+    def __init__(self, lease: Lease, number: int) -> None:
+        self.lease = lease
+        self.number = number
+        self._over = False
+        self._finalizer = weakref.finalize(self, lease.leave, number)
+        self._finalizer.atexit = False
+
+    def call(self, method: str, *args: Any) -> Any:
+        """A call about it. ClosedError when it is over."""
+        if self._over:
+            raise _core.ClosedError(f"{method}: it is closed, or its connection broke")
+        try:
+            return self.lease.call(method, self.number, *args)
+        except UnavailableError:
+            self.close()
+            raise
+        except (_core.Error, ValueError, TypeError, OverflowError, RuntimeError):
+            raise
+        except BaseException:  # interrupted: what it gave has reached nobody
+            self.close()
+            raise
+
+    @property
+    def closed(self) -> bool:
+        """``close`` was called, or a call of it broke."""
+        return self._over
+
+    @property
+    def over(self) -> bool:
+        """It is closed, or its connection broke."""
+        return self._over or self.lease.lost
+
+    def ended(self) -> None:
+        """The server has ended it."""
+        self._over = True
+        self._finalizer.detach()
+
+    def close(self) -> None:
+        """Ends it at the server. May be repeated."""
+        if self._over:
+            return
+        self.ended()
+        with suppress(_core.Error):
+            self.lease.call("close", self.number)
+
+
+def wait_slices(timeout_us: int | None, slice_us: int) -> Iterator[int]:
+    """Times to wait for, together ``timeout_us``; at least one."""
+    end = None if timeout_us is None else time.monotonic() + timeout_us / 1e6
+    while True:
+        left = slice_us if end is None else round((end - time.monotonic()) * 1e6)
+        yield max(0, min(left, slice_us))
+        if end is not None and time.monotonic() >= end:
+            return

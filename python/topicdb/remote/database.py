@@ -1,0 +1,266 @@
+"""``topicdb.connect``: the database of another process, with the API of one that is here."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+from weakref import WeakValueDictionary
+
+from topicdb import _core
+from topicdb._types import Receipt, Slice
+from topicdb.database import Database
+from topicdb.filters import Filters, filter_list
+from topicdb.following import group_timeout_us
+from topicdb.group import Group
+from topicdb.remote import appending
+from topicdb.remote.connection import Connection, Lease, RemoteHandle
+from topicdb.remote.groups import RemoteGroup
+from topicdb.remote.reading import RemoteScan, RemoteTail, RemoteTransaction, RemoteWatch
+from topicdb.remote.subscribing import RemoteSubscription
+from topicdb.snapshots import PathLike, Snapshot
+from topicdb.subscription import WINDOW, WINDOW_BYTES, Start, start_of
+from topicdb.verifying import Progress, Verification, problem_of
+
+if TYPE_CHECKING:
+    from topicdb.database import ArrowArray, ArrowStream, Durability, Row
+
+
+class RemoteCore:
+    """As ``_core.Database``: each method is a call of the server."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._schema: dict[str, Any] = connection.hello["schema"]
+
+    @property
+    def path(self) -> str:
+        return self.connection.url
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return self._schema
+
+    @property
+    def closed(self) -> bool:
+        return self.connection.closed
+
+    def append_rows(self, rows: Iterable[Any], durability: str | None) -> Any:
+        return appending.append(self.connection, rows, durability)
+
+    append_arrow = append_rows
+
+    def begin(self, shard: int, generation: int | None, durability: str | None) -> Any:
+        lease = self.connection.lease()
+        number = lease.call("begin", shard, generation, durability)
+        return RemoteTransaction(lease, number, shard)
+
+    def scan(
+        self,
+        filter: str,
+        start: int | None,
+        end: int | None,
+        time_order: bool,
+        streams: Sequence[_core.Stream] | None,
+    ) -> RemoteScan:
+        wanted = None if streams is None else list(streams)
+        return self._scan("scan", filter, start, end, time_order, wanted)
+
+    def last(self, filter: str, start: int | None, end: int | None) -> RemoteScan:
+        return self._scan("last", filter, start, end)
+
+    def scan_slices(self, filters: Sequence[str] | None, slices: Sequence[Slice]) -> RemoteScan:
+        return self._scan("scan_slices", _list(filters), [Slice(*one) for one in slices])
+
+    def _scan(self, method: str, *args: Any) -> RemoteScan:
+        self.connection.check_open()
+        return RemoteScan(self.connection, method, args)
+
+    def tail(
+        self, filters: Sequence[str] | None, after: dict[int, int], until: dict[int, int]
+    ) -> RemoteTail:
+        lease = self.connection.lease()
+        number, serials = lease.call("tail", _list(filters), after, until)
+        return RemoteTail(lease, number, serials, until, self._schema["shards"])
+
+    def watch_streams(self, filter: str, existing: bool) -> RemoteWatch:
+        lease = self.connection.lease()
+        return RemoteWatch(lease, lease.call("watch", filter, existing))
+
+    def subscribe(
+        self,
+        filters: Sequence[str] | None,
+        places: dict[int, tuple[int, int]] | None,
+        start_us: int,
+        window: int,
+        window_bytes: int,
+        part: tuple[int, int] = (0, 1),
+    ) -> RemoteSubscription:
+        lease = self.connection.lease()
+        plain = None if places is None else {shard: tuple(place) for shard, place in places.items()}
+        number = lease.call(
+            "subscribe", _list(filters), plain, start_us, window, window_bytes, part
+        )
+        return RemoteSubscription(lease, number)
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """The other methods, which travel as they are."""
+        if name.startswith("_") or not hasattr(_core.Database, name):
+            raise AttributeError(name)
+        return partial(self._call, name)
+
+    def _call(self, name: str, *args: Any) -> Any:
+        return self.connection.call(name, *args)
+
+
+class RemoteDatabase(Database):
+    """A database in another process; made by ``topicdb.connect``.
+
+    Its methods are those of ``Database``, with these differences: the path of a snapshot is a name
+    in the server's folder for them; ``import_parquet`` is for the machine of the database. What a
+    call raises when the connection breaks is UnavailableError; whether an append or a commit in
+    flight was stored is not known then. AccessError: the token may not do that.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        core = RemoteCore(connection)
+        super().__init__(cast(_core.Database, core), connection.hello["quota_bytes"])
+        self._connection = connection
+        self._appender = appending.Appender(connection)
+        weakref.finalize(self, connection.abandon).atexit = False
+        _open.add(self)
+
+    def append_async(
+        self,
+        messages: Iterable[Row] | ArrowStream | ArrowArray,
+        *,
+        durability: Durability | None = None,
+    ) -> Future[Receipt]:
+        """As ``Database.append_async``. What the server has against it is in the future, too."""
+        return self._appender.start(messages, durability)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The schema as stored."""
+        schema: dict[str, Any] = self._connection.call("hello")["schema"]
+        return schema
+
+    def snapshot(
+        self, path: PathLike, *, base: PathLike | None = None, copy: bool = False
+    ) -> Snapshot:
+        """As ``Database.snapshot``; ``path`` and ``base`` are names in the server's folder."""
+        names = os.fspath(path), None if base is None else os.fspath(base)
+        target, serials, counts = self._connection.call("snapshot", *names, copy)
+        return Snapshot(target, serials, *counts)
+
+    def verify(self, *, deep: bool = True, progress: Progress = None) -> Verification:
+        """As ``Database.verify``, at the server; ``progress`` is not called."""
+        problems, counts = self._connection.call("verify", deep)
+        return Verification([problem_of(*item) for item in problems], *counts)
+
+    def import_parquet(self, *args: Any, **options: Any) -> NoReturn:
+        """Only where the database is: NotImplementedError."""
+        raise NotImplementedError(
+            "files are imported where the database is: run `topicdb import` there, or append what "
+            "pyarrow reads of them"
+        )
+
+    def group(
+        self,
+        name: str,
+        filter: Filters = "#",
+        *,
+        start: Start = "earliest",
+        parts: int = 64,
+        member_timeout: float | timedelta = 30.0,
+        window: int = WINDOW,
+        window_bytes: int = WINDOW_BYTES,
+        durability: Durability | None = None,
+    ) -> Group:
+        """As ``Database.group``: the group is at the server, its members in any process."""
+        timeout = group_timeout_us(parts, member_timeout, window, window_bytes)
+        filters = filter_list(filter)
+        options = {
+            "start": _plain_start(start),
+            "parts": parts,
+            "member_timeout_us": timeout,
+            "window": window,
+            "window_bytes": window_bytes,
+            "durability": durability,
+        }
+        open_group = partial(self._connection.call, "group", name, filters, options)
+        with self._groups_lock:
+            group = self._groups.get(name)
+            if group is None or group.closed:
+                group = RemoteGroup(self._connection.lease, name, open_group)
+                self._groups[name] = group
+            else:
+                open_group()  # says whether the filter is the same
+        return group
+
+    def drop_group(self, name: str) -> None:
+        """Forgets a group and its positions. NotFoundError; ConflictError if it has members."""
+        self._connection.call("drop_group", name)
+
+    def _make_way(
+        self, opened: WeakValueDictionary[str, Any], name: str, kind: str, *, takeover: bool
+    ) -> Callable[[], None]:
+        """Also of other processes."""
+        super()._make_way(opened, name, kind, takeover=takeover)
+        lease: Lease = self._connection.lease()
+        return RemoteHandle(lease, lease.call("hold", kind, name, takeover)).close
+
+    def close(self) -> None:
+        """Ends what is open, finishes queued appends, and the connection. May be repeated."""
+        self._appender.close()
+        super().close()
+
+    def __repr__(self) -> str:
+        return f"<topicdb.Database {self.path!r}{' closed' if self.closed else ''}>"
+
+
+def connect(
+    url: str,
+    *,
+    token: str | None = None,
+    tls_root_certs: bytes | None = None,
+    tls_certificate_name: str | None = None,
+) -> RemoteDatabase:
+    """See ``topicdb.connect``."""
+    options: dict[str, Any] = {}
+    if tls_root_certs is not None:
+        options["tls_root_certs"] = tls_root_certs
+    if tls_certificate_name is not None:
+        options["override_hostname"] = tls_certificate_name
+    return RemoteDatabase(Connection(url, token, options))
+
+
+def _list(filters: Sequence[str] | None) -> list[str] | None:
+    return None if filters is None else list(filters)
+
+
+def _plain_start(start: Start) -> Any:
+    """As it is, but for a time, which is relative to here."""
+    if start in ("earliest", "latest") or isinstance(start, Mapping):
+        return dict(start) if isinstance(start, Mapping) else start
+    return start_of(start)[1]
+
+
+_open: weakref.WeakSet[RemoteDatabase] = weakref.WeakSet()
+_process = os.getpid()
+
+
+@atexit.register
+def _close_all() -> None:
+    # What is queued is stored, and no thread is left when Python takes itself apart.
+    if os.getpid() == _process:
+        for database in list(_open):
+            database.close()

@@ -1,0 +1,52 @@
+"""Errors that only a database in another process has, and how errors travel."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from topicdb import _core
+
+
+class AccessError(_core.Error, PermissionError):
+    """The server does not let this token do that: unknown, expired, or not allowed."""
+
+
+class UnavailableError(_core.Error, ConnectionError):
+    """The server cannot be reached, or the connection to it broke."""
+
+
+_ATTRIBUTES = ("conflicts", "failures")
+_OURS: dict[str, type[_core.Error]] = {
+    **{
+        name: value
+        for name, value in vars(_core).items()
+        if isinstance(value, type) and issubclass(value, _core.Error)
+    },
+    "AccessError": AccessError,
+    "UnavailableError": UnavailableError,
+}
+_BUILT_IN = ("ValueError", "TypeError", "OverflowError", "NotImplementedError", "RuntimeError")
+
+
+def packed(error: BaseException) -> dict[str, Any]:
+    """For ``wire``: the class, the text, and what it has to say beside it."""
+    kind = type(error).__name__
+    if kind in _OURS or kind in _BUILT_IN:
+        attributes = {name: getattr(error, name) for name in _ATTRIBUTES if hasattr(error, name)}
+        return {"kind": kind, "text": str(error), "attributes": attributes}
+    return {"kind": "Error", "text": f"the server failed: {kind}: {error}", "attributes": {}}
+
+
+def unpacked(value: Any) -> BaseException:
+    """The error again, of the same class; of one that is not known here, ``topicdb.Error``."""
+    kind: type[BaseException] = _core.Error
+    if value["kind"] in _OURS:
+        kind = _OURS[value["kind"]]
+    elif value["kind"] in _BUILT_IN:
+        kind = getattr(builtins, value["kind"])
+    error = kind(value["text"])
+    for name, attribute in value["attributes"].items():
+        if name in _ATTRIBUTES:
+            setattr(error, name, attribute)
+    return error

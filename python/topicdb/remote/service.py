@@ -1,0 +1,404 @@
+"""What clients can call, and whether they may: the server without its transport."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from topicdb import _core
+from topicdb.database import Database
+from topicdb.remote.access import Access
+from topicdb.remote.errors import AccessError
+from topicdb.remote.handles import Client, Clients, Limits
+from topicdb.remote.objects import (
+    Hold,
+    Holds,
+    Member,
+    Subscription,
+    Tail,
+    Transaction,
+    Watch,
+)
+from topicdb.remote.wire import PROTOCOL
+
+WAIT_US_MAX = 500_000
+"""No call waits longer: a server that shuts down, or a Ctrl-C of the client, is not kept up."""
+
+
+class Caller(NamedTuple):
+    """Who calls."""
+
+    access: Access
+    client: Client
+
+
+class Chunk(NamedTuple):
+    """A part of what a read gives; ``about`` is what there is to say of it."""
+
+    batch: _core.Batch
+    about: Any = None
+
+
+Check = Callable[[Access, tuple[Any, ...]], None]
+
+
+def _read(position: int) -> Check:
+    return lambda access, args: access.check_read(args[position])
+
+
+def _delete(access: Access, args: tuple[Any, ...]) -> None:
+    access.check_delete(args[0])
+
+
+def _admin(access: Access, args: tuple[Any, ...]) -> None:
+    access.check_admin()
+
+
+def _anybody(access: Access, args: tuple[Any, ...]) -> None:
+    pass
+
+
+_PLAIN: dict[str, Check] = {
+    "delete": _delete,
+    "streams": _read(0),
+    "iterator": _read(1),
+    "slices": _read(0),
+    "measure_log": _read(1),
+    "explain": _read(0),
+    "places_at": _read(0),
+    "retention": _anybody,
+    "refresh": _anybody,
+    "set_retention": _admin,
+    "rotate": _admin,
+    "jobs": _admin,
+    "slabs": _admin,
+    "drop_slab": _admin,
+    "expire": _admin,
+    "usage": _admin,
+    "usage_by_structure": _admin,
+    "maintain": _admin,
+    "stats": _admin,
+    "subscription_stats": _admin,
+    "flush": _admin,
+}
+"""Methods of ``_core.Database`` that travel as they are, and who may call them."""
+
+
+class Service:
+    """A database, as clients see it. Thread-safe."""
+
+    def __init__(self, database: Database, limits: Limits, snapshots: str | None) -> None:
+        self.database = database
+        self.limits = limits
+        self.clients = Clients(limits)
+        self._core = database._core
+        self._snapshots = None if snapshots is None else Path(snapshots)
+        self._holds = Holds()
+        self._groups: dict[str, Any] = {}
+        self._groups_lock = threading.Lock()
+        self._calls: dict[str, Callable[..., Any]] = {
+            "hello": self._hello,
+            "next": self._next,
+            "trim": self._trim,
+            "snapshot": self._snapshot,
+            "verify": self._verify,
+            "begin": self._begin,
+            "transaction.get": self._transaction_get,
+            "transaction.apply": self._transaction_apply,
+            "transaction.commit": self._transaction_commit,
+            "tail": self._tail,
+            "tail.next": self._tail_next,
+            "watch": self._watch,
+            "watch.next": self._watch_next,
+            "subscribe": self._subscribe,
+            "subscription.info": self._subscription_info,
+            "subscription.find": self._subscription_find,
+            "subscription.pause": lambda caller, number: self._subscription(caller, number).pause(),
+            "subscription.resume": lambda caller, number: self._subscription(
+                caller, number
+            ).resume(),
+            "ping": self._ping,
+            "hold": self._hold,
+            "group": self._group,
+            "group.members": lambda caller, name: self._opened_group(caller, name).members(),
+            "group.lag": lambda caller, name: self._opened_group(caller, name).lag(),
+            "group.join": self._join,
+            "drop_group": self._drop_group,
+            "member.poll": self._member_poll,
+            "member.ack": self._member_ack,
+            "member.heartbeat": lambda caller, number: self._member(
+                caller, number
+            ).member.heartbeat(),
+            "member.parts": lambda caller, number: self._member(caller, number).member.parts,
+            "close": lambda caller, number: caller.client.drop(number),
+        }
+        self._reads: dict[str, Callable[..., Any]] = {
+            "scan": self._scan,
+            "last": self._last,
+            "scan_slices": self._scan_slices,
+            "transaction.scan": self._transaction_scan,
+        }
+
+    def knows(self, method: str) -> bool:
+        """Whether there is such a call."""
+        return method in _PLAIN or method in self._calls or method in self._reads
+
+    def call(self, caller: Caller, method: str, args: list[Any]) -> Any:
+        """What a method gives. Raises what the embedded one would, AccessError, and ValueError for
+        a call that is none."""
+        if method in _PLAIN:
+            _PLAIN[method](caller.access, _checked(method, args, _PLAIN))
+            return getattr(self._core, method)(*args)
+        return _bound(method, self._calls, caller, args)
+
+    def read(self, caller: Caller, method: str, args: list[Any]) -> Iterator[Chunk]:
+        """Messages that a method gives. ``args`` ends with rows_max, bytes_max, with_serials."""
+        if len(args) < 3:
+            raise ValueError(f"{method}: rows, bytes and serials are missing")
+        *own, rows_max, bytes_max, with_serials = args
+        bytes_max = min(bytes_max, self.limits.batch_bytes_max)
+        return _chunks(_bound(method, self._reads, caller, own), rows_max, bytes_max, with_serials)
+
+    def subscription(self, caller: Caller, number: int) -> Subscription:
+        """One that this client has open."""
+        return self._subscription(caller, number)
+
+    def expire_sessions(self) -> None:
+        """Forgets sessions that have ended, and nobody has open."""
+        self.database._expire_sessions(lambda name: self._holds.has("session", name))
+
+    def close(self) -> None:
+        """Ends what clients have open, and the groups."""
+        self.clients.end_all()
+        with self._groups_lock:
+            for group in self._groups.values():
+                group.close()
+
+    def groups(self) -> list[Any]:
+        """Those that are open."""
+        with self._groups_lock:
+            return [group for group in self._groups.values() if not group.closed]
+
+    # Reading.
+
+    def _hello(self, caller: Caller) -> dict[str, Any]:
+        return {
+            "protocol": PROTOCOL,
+            "schema": self._core.schema,
+            "token": caller.access.name,
+            "quota_bytes": self.database._quota_bytes,
+        }
+
+    def _scan(
+        self, caller: Caller, filter: str, start: Any, end: Any, time_order: bool, streams: Any
+    ) -> _core.Scan:
+        caller.access.check_read(filter)
+        return self._core.scan(filter, start, end, time_order, streams)
+
+    def _last(self, caller: Caller, filter: str, start: Any, end: Any) -> _core.Scan:
+        caller.access.check_read(filter)
+        return self._core.last(filter, start, end)
+
+    def _scan_slices(self, caller: Caller, filters: Any, slices: Any) -> _core.Scan:
+        caller.access.check_read(filters)
+        return self._core.scan_slices(filters, slices)
+
+    def _next(self, caller: Caller, iterator: _core.Iterator, rows: int, size: int) -> Any:
+        if not isinstance(iterator, _core.Iterator):
+            raise TypeError("next: expected an iterator")
+        caller.access.check_read(iterator.filter)
+        return self._core.next(iterator, rows, min(size, self.limits.batch_bytes_max))
+
+    # Administration.
+
+    def _trim(self, caller: Caller, before_us: int, filter: str | None, dry_run: bool) -> Any:
+        if filter is None:
+            caller.access.check_admin()
+        else:
+            caller.access.check_delete(filter)
+        return self._core.trim(before_us, filter, dry_run)
+
+    def _snapshot(self, caller: Caller, path: str, base: str | None, copy: bool) -> Any:
+        caller.access.check_admin()
+        target = os.fspath(self._snapshot_path(path))
+        source = None if base is None else os.fspath(self._snapshot_path(base))
+        return target, *self._core.snapshot(target, source, copy)
+
+    def _snapshot_path(self, name: str) -> Path:
+        if self._snapshots is None:
+            raise AccessError("this server makes no snapshots: start it with a folder for them")
+        if name in ("", ".", "..") or "/" in name or "\0" in name:
+            raise ValueError(
+                f"snapshot: {name!r} is no name: it is made in the server's folder for snapshots"
+            )
+        return self._snapshots / name
+
+    def _verify(self, caller: Caller, deep: bool) -> Any:
+        caller.access.check_admin()
+        return _core.verify(self._core.path, deep, None)
+
+    # Transactions.
+
+    def _begin(self, caller: Caller, shard: int, generation: Any, durability: Any) -> int:
+        core = self._core.begin(shard, generation, durability)
+        return caller.client.keep(Transaction(core, self.limits.append_bytes_max))
+
+    def _transaction_apply(self, caller: Caller, number: int, changes: list[Any]) -> None:
+        self._changed(caller, number, changes)
+
+    def _changed(self, caller: Caller, number: int, changes: list[Any]) -> Transaction:
+        transaction = caller.client.get(number, Transaction)
+        transaction.apply(caller.access, changes)
+        return transaction
+
+    def _transaction_get(
+        self, caller: Caller, number: int, changes: list[Any], topic: str, timestamp: int
+    ) -> bytes | None:
+        caller.access.check_read(_topic(topic))
+        return self._changed(caller, number, changes).core.get(topic, timestamp)
+
+    def _transaction_scan(
+        self, caller: Caller, number: int, filter: str, start: Any, end: Any
+    ) -> _core.Scan:
+        caller.access.check_read(filter)
+        return caller.client.get(number, Transaction).core.scan(filter, start, end)
+
+    def _transaction_commit(self, caller: Caller, number: int, changes: list[Any]) -> Any:
+        try:
+            return self._changed(caller, number, changes).core.commit()
+        finally:
+            caller.client.drop(number)
+
+    # Following.
+
+    def _tail(self, caller: Caller, filters: Any, after: Any, until: Any) -> tuple[int, Any]:
+        caller.access.check_read(filters)
+        tail = self._core.tail(filters, after, until)
+        return caller.client.keep(Tail(tail)), tail.serials()
+
+    def _tail_next(
+        self, caller: Caller, number: int, rows: int, size: int, wait_us: int, with_serials: bool
+    ) -> tuple[_core.Batch | None, dict[int, int]]:
+        tail = caller.client.get(number, Tail).core
+        size = min(size, self.limits.batch_bytes_max)
+        return tail.next_batch(rows, size, _wait(wait_us), with_serials), tail.serials()
+
+    def _watch(self, caller: Caller, filter: str, existing: bool) -> int:
+        caller.access.check_read(filter)
+        return caller.client.keep(Watch(self._core.watch_streams(filter, existing)))
+
+    def _watch_next(self, caller: Caller, number: int, wait_us: int) -> list[_core.Stream]:
+        return caller.client.get(number, Watch).core.next_streams(_wait(wait_us))
+
+    def _subscribe(
+        self,
+        caller: Caller,
+        filters: Any,
+        places: Any,
+        start_us: int,
+        window: int,
+        window_bytes: int,
+        part: Any,
+    ) -> int:
+        caller.access.check_read(filters)
+        size = min(window_bytes, self.limits.window_bytes_max)
+        core = self._core.subscribe(filters, places, start_us, window, size, part)
+        return caller.client.keep(Subscription(core))
+
+    def _subscription(self, caller: Caller, number: int) -> Subscription:
+        return caller.client.get(number, Subscription)
+
+    def _subscription_info(self, caller: Caller, number: int) -> dict[str, Any]:
+        return self._subscription(caller, number).core.info()
+
+    def _subscription_find(self, caller: Caller, number: int, shard: int, places: Any) -> Any:
+        return self._subscription(caller, number).core.find(shard, places)
+
+    def _ping(self, caller: Caller, acknowledged: dict[int, int]) -> None:
+        """The client is there, and has these messages of its subscriptions."""
+        for number, seqno in acknowledged.items():
+            self._subscription(caller, number).acknowledge(seqno)
+
+    # Names and groups.
+
+    def _hold(self, caller: Caller, kind: str, name: str, takeover: bool) -> int:
+        caller.access.check_name(kind, name)
+        return caller.client.keep(Hold(self._holds, kind, name, takeover=takeover))
+
+    def _group(self, caller: Caller, name: str, filters: Any, options: dict[str, Any]) -> int:
+        """Opens it; how many parts it has."""
+        caller.access.check_name("group", name)
+        caller.access.check_read(filters)
+        timeout = timedelta(microseconds=options.pop("member_timeout_us"))
+        options["window_bytes"] = min(options["window_bytes"], self.limits.window_bytes_max)
+        with self._groups_lock:
+            group = self.database.group(name, filters, member_timeout=timeout, **options)
+            self._groups[name] = group
+        return group.parts
+
+    def _opened_group(self, caller: Caller, name: str) -> Any:
+        caller.access.check_name("group", name)
+        with self._groups_lock:
+            group = self._groups.get(name)
+        if group is None or group.closed:
+            raise _core.ClosedError(f"group {name!r} is closed")
+        return group
+
+    def _drop_group(self, caller: Caller, name: str) -> None:
+        caller.access.check_name("group", name)
+        with self._groups_lock:
+            group = self._groups.get(name)
+            if group is not None and not group.members():
+                group.close()
+            self.database.drop_group(name)
+            self._groups.pop(name, None)
+
+    def _join(self, caller: Caller, group: str, name: str | None) -> tuple[int, str]:
+        opened = self._opened_group(caller, group)
+        caller.access.check_read(opened.filters)
+        member = opened.join(name)
+        return caller.client.keep(Member(member)), member.name
+
+    def _member(self, caller: Caller, number: int) -> Member:
+        return caller.client.get(number, Member)
+
+    def _member_poll(self, caller: Caller, number: int, rows: int, wait_us: int) -> Any:
+        return self._member(caller, number).poll(rows, _wait(wait_us))
+
+    def _member_ack(self, caller: Caller, number: int, batch: int) -> None:
+        self._member(caller, number).ack(batch)
+
+
+def _bound(
+    method: str, table: dict[str, Callable[..., Any]], caller: Caller, args: list[Any]
+) -> Any:
+    return table[method](caller, *args) if method in table else _checked(method, args, table)
+
+
+def _checked(method: str, args: list[Any], table: dict[str, Any]) -> tuple[Any, ...]:
+    if method not in table:
+        raise ValueError(f"there is no call {method!r}: the client is of another version")
+    if not args and table[method] not in (_admin, _anybody):
+        raise ValueError(f"{method}: arguments are missing")
+    return tuple(args)
+
+
+def _wait(wait_us: int) -> int:
+    return max(0, min(wait_us, WAIT_US_MAX))
+
+
+def _topic(topic: Any) -> str:
+    _core.check_topic(topic)
+    return str(topic)
+
+
+def _chunks(scan: _core.Scan, rows_max: int, bytes_max: int, with_serials: bool) -> Iterator[Chunk]:
+    try:
+        while (batch := scan.next_batch(rows_max, bytes_max, with_serials)) is not None:
+            yield Chunk(batch)
+    finally:
+        scan.close()

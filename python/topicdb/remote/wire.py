@@ -1,0 +1,157 @@
+"""How calls and what they give travel: JSON, and behind it the bytes that it refers to.
+
+    size of the JSON   4 bytes, little-endian
+    JSON               UTF-8; what it has no form for is an object with one key, the kind
+    bytes              {"bytes": [offset, size]} counts from here
+
+docs/serve.md lists the kinds. Messages of a scan or an append are no part of this: they travel as
+Arrow data.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from topicdb import _core
+from topicdb._types import Slice
+
+PROTOCOL = 1
+_SIZE = struct.Struct("<I")
+
+SCHEMA = pa.schema(_core.arrow_schema())
+SERIAL_SCHEMA = SCHEMA.append(pa.field("serial", pa.uint64(), nullable=False))
+
+
+def arrow_of(batch: _core.Batch) -> pa.RecordBatch:
+    """A batch with its serials, if it has any, in a column of their own. No copy."""
+    arrow = pa.record_batch(batch)
+    if batch.serials is None:
+        return arrow
+    return pa.RecordBatch.from_arrays(
+        [*arrow.columns, pa.array(batch.serials)], schema=SERIAL_SCHEMA
+    )
+
+
+def batch_of(arrow: pa.RecordBatch) -> _core.Batch:
+    """What ``arrow_of`` was given; other columns are left out."""
+    serials = None
+    if "serial" in arrow.schema.names:
+        serials = arrow.column("serial").to_numpy()
+    return _core.batch_of_arrow(arrow.select(["topic", "timestamp", "value"]), serials)
+
+
+def encode(value: Any) -> bytes:
+    """TypeError: it has something of a kind that does not travel."""
+    blobs: list[bytes] = []
+    size = 0
+
+    def keep(data: bytes) -> list[int]:
+        nonlocal size
+        blobs.append(data)
+        size += len(data)
+        return [size - len(data), len(data)]
+
+    text = json.dumps(_plain(value, keep), separators=(",", ":")).encode()
+    return b"".join([_SIZE.pack(len(text)), text, *blobs])
+
+
+def _plain(value: Any, keep: Callable[[bytes], list[int]]) -> Any:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, list):
+        return [_plain(item, keep) for item in value]
+    if isinstance(value, Slice):
+        return {"slice": list(value)}
+    if isinstance(value, tuple):
+        return {"tuple": [_plain(item, keep) for item in value]}
+    if isinstance(value, dict):
+        pairs = [[_plain(key, keep), _plain(item, keep)] for key, item in value.items()]
+        return {"dict": pairs}
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return {"bytes": keep(bytes(value))}
+    if isinstance(value, _core.Stream):
+        return {"stream": keep(bytes(value))}
+    if isinstance(value, _core.Iterator):
+        return {"iterator": keep(bytes(value))}
+    if isinstance(value, _core.Slab):
+        return {"slab": list(value.__getstate__())}
+    if isinstance(value, _core.Batch):
+        arrow = arrow_of(value)
+        has_serials = value.serials is not None
+        return {"batch": [*keep(arrow.serialize().to_pybytes()), has_serials]}
+    if isinstance(value, np.ndarray):
+        return {"rows": keep(value.astype("<u4").tobytes())}
+    raise TypeError(f"{type(value).__name__} does not travel")
+
+
+def decode(data: bytes, *, trusted: bool = False) -> Any:
+    """ValueError: it is malformed. ``trusted``: it may have batches, whose form is not checked."""
+    try:
+        (size,) = _SIZE.unpack_from(data)
+        body = memoryview(data)[_SIZE.size + size :]
+        if _SIZE.size + size > len(data):
+            raise ValueError("it is cut off")
+        return _Decoder(body, trusted).value(json.loads(data[_SIZE.size : _SIZE.size + size]))
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        OverflowError,
+        RecursionError,
+        struct.error,
+        _core.Error,
+    ) as error:
+        raise ValueError(f"a malformed message: {error}") from None
+
+
+class _Decoder:
+    def __init__(self, body: memoryview, trusted: bool) -> None:
+        self._body = body
+        self._trusted = trusted
+
+    def value(self, plain: Any) -> Any:
+        if isinstance(plain, list):
+            return [self.value(item) for item in plain]
+        if not isinstance(plain, dict):
+            return plain
+        ((kind, content),) = plain.items()
+        return _KINDS[kind](self, content)
+
+    def blob(self, place: list[int]) -> bytes:
+        offset, size = place
+        if offset < 0 or size < 0 or offset + size > len(self._body):
+            raise ValueError("it refers to bytes that are not there")
+        return bytes(self._body[offset : offset + size])
+
+    def dict(self, pairs: list[Any]) -> dict[Any, Any]:
+        return {self.value(key): self.value(item) for key, item in pairs}
+
+    def slab(self, state: list[Any]) -> _core.Slab:
+        slab = _core.Slab.__new__(_core.Slab)
+        slab.__setstate__(tuple(state))
+        return slab
+
+    def batch(self, content: list[Any]) -> _core.Batch:
+        if not self._trusted:
+            raise ValueError("batches do not go this way")
+        schema = SERIAL_SCHEMA if content[2] else SCHEMA
+        return batch_of(pa.ipc.read_record_batch(pa.py_buffer(self.blob(content[:2])), schema))
+
+
+_KINDS: dict[str, Callable[[_Decoder, Any], Any]] = {
+    "tuple": lambda decoder, items: tuple(decoder.value(item) for item in items),
+    "dict": _Decoder.dict,
+    "bytes": _Decoder.blob,
+    "stream": lambda decoder, place: _core.Stream.from_bytes(decoder.blob(place)),
+    "iterator": lambda decoder, place: _core.Iterator.from_bytes(decoder.blob(place)),
+    "slab": _Decoder.slab,
+    "slice": lambda _, fields: Slice(*fields),
+    "batch": _Decoder.batch,
+    "rows": lambda decoder, place: np.frombuffer(decoder.blob(place), dtype="<u4"),
+}
