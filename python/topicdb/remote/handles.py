@@ -18,18 +18,19 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Limits:
-    """What one client may have of a server at a time.
+    """What the clients of one token may have of a server at a time, together.
 
-    ``calls_max``: calls, scans and subscriptions. ``handles_max``: transactions, tails, watches,
-    subscriptions, members and names. ``appends_max``: appends whose messages are received; others
+    ``calls_max``: calls, scans and subscriptions, each of which takes a thread; a connection with
+    something open takes one as well. ``handles_max``: transactions, tails, watches, subscriptions,
+    members and names. ``appends_max``: appends whose messages are received; others
     wait. ``append_bytes_max``: of one append, or of the writes of one transaction.
     ``batch_bytes_max``, ``window_bytes_max``: what a scan or a subscription may ask for.
     ``client_timeout_s``: who says nothing for so long has gone.
     """
 
-    calls_max: int = 256
-    handles_max: int = 1_000
-    appends_max: int = 4
+    calls_max: int = 1_000
+    handles_max: int = 10_000
+    appends_max: int = 8
     append_bytes_max: int = 64 << 20
     batch_bytes_max: int = 64 << 20
     window_bytes_max: int = 64 << 20
@@ -45,51 +46,83 @@ class Handle(Protocol):
 AnyHandle = TypeVar("AnyHandle", bound=Handle)
 
 
-class Client:
-    """One connection of one token, and what it has open. Thread-safe."""
+class Share:
+    """What the clients of one token have, together. Thread-safe."""
 
-    def __init__(self, name: str, limits: Limits) -> None:
-        self.name = name
+    def __init__(self, token: str, limits: Limits) -> None:
+        self._token = token
         self._limits = limits
         self._lock = threading.Lock()
-        self._handles: dict[int, Handle] = {}
-        self._numbers = itertools.count(1)
         self._calls = 0
-        self._ended = False
+        self._handles = 0
         self.appends = threading.BoundedSemaphore(limits.appends_max)
-        self.seen_at = time.monotonic()
 
     def begin_call(self) -> None:
-        """QuotaError: it has too many."""
-        self.seen_at = time.monotonic()
+        """QuotaError: there are too many."""
         with self._lock:
             if self._calls >= self._limits.calls_max:
                 raise _core.QuotaError(
-                    f"client {self.name}: {self._calls} calls at a time are too many: "
-                    "use fewer threads, or raise the server's limit"
+                    f"token {self._token!r}: {self._calls} calls at a time are too many: use fewer "
+                    "threads and subscriptions, or raise the server's limit"
                 )
             self._calls += 1
 
     def end_call(self) -> None:
-        self.seen_at = time.monotonic()
         with self._lock:
             self._calls -= 1
 
-    def keep(self, handle: Handle) -> int:
-        """Its number. QuotaError: the client has too many; then it is closed."""
+    def begin_handle(self) -> None:
+        """QuotaError: there are too many."""
         with self._lock:
-            if not self._ended and len(self._handles) < self._limits.handles_max:
+            if self._handles >= self._limits.handles_max:
+                raise _core.QuotaError(
+                    f"token {self._token!r}: {self._handles} transactions, subscriptions and others"
+                    " at a time are too many: close some, or raise the server's limit"
+                )
+            self._handles += 1
+
+    def end_handles(self, count: int) -> None:
+        with self._lock:
+            self._handles -= count
+
+
+class Client:
+    """One connection of one token, and what it has open. Thread-safe."""
+
+    def __init__(self, name: str, share: Share) -> None:
+        self.name = name
+        self.share = share
+        self._lock = threading.Lock()
+        self._handles: dict[int, Handle] = {}
+        self._numbers = itertools.count(1)
+        self._ended = False
+        self.seen_at = time.monotonic()
+
+    def begin_call(self) -> None:
+        """QuotaError: there are too many of its token."""
+        self.seen_at = time.monotonic()
+        self.share.begin_call()
+
+    def end_call(self) -> None:
+        self.seen_at = time.monotonic()
+        self.share.end_call()
+
+    def keep(self, handle: AnyHandle) -> int:
+        """Its number. QuotaError: there are too many, ClosedError: the client has gone; then it is
+        closed."""
+        try:
+            self.share.begin_handle()
+        except BaseException:
+            handle.close()
+            raise
+        with self._lock:
+            if not self._ended:
                 number = next(self._numbers)
                 self._handles[number] = handle
                 return number
-            ended = self._ended
+        self.share.end_handles(1)
         handle.close()
-        if ended:
-            raise _core.ClosedError(f"client {self.name} has gone")
-        raise _core.QuotaError(
-            f"client {self.name}: {self._limits.handles_max} transactions, subscriptions and others"
-            " at a time are too many: close some, or raise the server's limit"
-        )
+        raise _core.ClosedError(f"client {self.name} has gone")
 
     def get(self, number: Any, kind: type[AnyHandle]) -> AnyHandle:
         """ClosedError: it has ended, with the connection or by itself."""
@@ -106,6 +139,7 @@ class Client:
         with self._lock:
             handle = self._handles.pop(number, None)
         if handle is not None:
+            self.share.end_handles(1)
             handle.close()
 
     def handles(self) -> list[Handle]:
@@ -118,6 +152,7 @@ class Client:
         with self._lock:
             self._ended = True
             handles, self._handles = list(self._handles.values()), {}
+        self.share.end_handles(len(handles))
         for handle in handles:
             try:
                 handle.close()
@@ -137,6 +172,7 @@ class Clients:
         self._limits = limits
         self._lock = threading.Lock()
         self._by_key: dict[tuple[str, str], Client] = {}
+        self._shares: dict[str, Share] = {}
 
     def find(self, access: Access, connection: str) -> Client:
         """That of this connection; a new one if need be. What a connection of another token has
@@ -145,7 +181,10 @@ class Clients:
         with self._lock:
             client = self._by_key.get(key)
             if client is None or client.ended:
-                client = self._by_key[key] = Client(f"{access.name}/{connection[:8]}", self._limits)
+                share = self._shares.get(access.name)
+                if share is None:
+                    share = self._shares[access.name] = Share(access.name, self._limits)
+                client = self._by_key[key] = Client(f"{access.name}/{connection[:8]}", share)
             return client
 
     def end_silent(self) -> None:

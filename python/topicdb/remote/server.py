@@ -182,6 +182,7 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]
                 found = core.next(WAIT_US_MAX, _ALL)
                 if found is None:
                     if core.closed:
+                        call.goes_on(context)  # says why
                         return
                     continue
                 batch, *about, rows = found
@@ -211,7 +212,7 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]
             method, durability = decode(descriptor.command)
             if method not in ("append", "append_async"):
                 raise ValueError(f"there is no call {method!r}: the client is of another version")
-        with self._meter.measured(method), as_flight(), caller.client.appends:
+        with self._meter.measured(method), as_flight(), caller.client.share.appends:
             if method == "append":
                 self._append(caller, durability, reader, writer)
             else:

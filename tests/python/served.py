@@ -1,0 +1,86 @@
+"""Servers for tests: in this process, or in one of their own that can be killed."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import trustme
+
+import topicdb
+
+START_S = 60
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """PEM files: of a server at localhost, and of who vouches for it."""
+
+    certificate: Path
+    key: Path
+    root: Path
+
+
+def make_certificates(directory: Path) -> Certificates:
+    """New ones, of an authority that is made for them."""
+    directory.mkdir()
+    authority = trustme.CA()
+    issued = authority.issue_cert("localhost", "127.0.0.1")
+    made = Certificates(directory / "server.pem", directory / "key.pem", directory / "root.pem")
+    made.certificate.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+    issued.private_key_pem.write_to_path(str(made.key))
+    authority.cert_pem.write_to_path(str(made.root))
+    return made
+
+
+@contextmanager
+def serving(database: topicdb.Database, **options: Any) -> Iterator[Any]:
+    """A server of this process."""
+    server = topicdb.serve(database, **options)
+    try:
+        yield server
+    finally:
+        assert server.shutdown(20), "a call has not ended"
+
+
+class Process:
+    """``topicdb serve`` in a process of its own."""
+
+    def __init__(self, path: Path, *arguments: object) -> None:
+        command = [sys.executable, "-m", "topicdb.cli", "serve", str(path), *map(str, arguments)]
+        if "--listen" not in arguments:
+            command += ["--listen", "127.0.0.1:0"]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        found = re.search(r"grpc\S*", line)
+        if found is None:
+            raise AssertionError(f"no server: {line}{self.process.communicate(timeout=START_S)[1]}")
+        self.url = found[0]
+
+    def kill(self) -> None:
+        """-9."""
+        self.process.kill()
+        self.process.communicate(timeout=START_S)
+
+    def stop(self) -> tuple[int, str]:
+        """SIGTERM; the exit code, and what it wrote to stderr."""
+        self.process.send_signal(signal.SIGTERM)
+        _, errors = self.process.communicate(timeout=START_S)
+        return self.process.returncode, errors
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.process.stdout is not None and not self.process.stdout.closed:
+            self.kill()

@@ -1,0 +1,578 @@
+"""Who may do what: what filters cover, the file of tokens, and that nothing else gets through."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow.flight as flight
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from served import Certificates, make_certificates, serving
+
+import topicdb
+from topicdb.remote import tokens
+from topicdb.remote.access import Access, covers
+from topicdb.remote.service import _PLAIN
+from topicdb.remote.wire import decode, encode
+
+LEVELS = ["a", "b", "", "$x"]
+TOPICS = [
+    "/".join(levels)
+    for count in (1, 2, 3, 4)
+    for levels in itertools.product(LEVELS, repeat=count)
+    if any(levels)
+]
+_level = st.sampled_from([*LEVELS, "+"])
+FILTERS = st.builds(
+    lambda levels, rest: "/".join([*levels, "#"] if rest else levels),
+    st.lists(_level, min_size=1, max_size=3),
+    st.booleans(),
+).filter(bool) | st.just("#")
+
+
+@given(FILTERS, FILTERS)
+def test_a_filter_covers_what_it_matches_all_of(permitted: str, wanted: str) -> None:
+    if covers(permitted, wanted):
+        for topic in TOPICS:
+            if topicdb.topic_matches(wanted, topic):
+                assert topicdb.topic_matches(permitted, topic)
+
+
+def test_what_covers_what() -> None:
+    for permitted, wanted in [("#", "a/#"), ("a/#", "a"), ("a/+", "a/b"), ("+/b/#", "a/b/+/c")]:
+        assert covers(permitted, wanted) and not covers(wanted, permitted)
+    assert not covers("#", "$SYS/#") and not covers("+/x", "$SYS/x") and covers("$SYS/#", "$SYS/x")
+    assert not covers("a/b", "a/+") and not covers("a/+", "a/#") and not covers("a/b/#", "a")
+
+
+def test_names_are_no_filters() -> None:
+    access = Access("t", names=("consumer/etl", "map/+"))
+    access.check_name("consumer", "etl")
+    access.check_name("map", "anything")
+    for kind, name in (("consumer", "other"), ("group", "etl"), ("consumer", "etl/x")):
+        with pytest.raises(topicdb.AccessError, match=f"may not use {kind}/{name}"):
+            access.check_name(kind, name)
+    for name in ("etl", "queue/x", "map/", "/x"):
+        with pytest.raises(ValueError, match="expected a kind"):
+            Access("t", names=(name,))
+
+
+# The file.
+
+
+def test_a_token_is_known_by_its_hash(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    token = tokens.add(path, {"name": "t", "read": ["a/#"], "names": ["consumer/c"]})
+    assert token not in path.read_text() and path.stat().st_mode & 0o077 == 0
+    access = tokens.Tokens(path).access(token)
+    assert (access.name, access.read, access.write) == ("t", ("a/#",), ())
+    for wrong in (None, "", "x", token + "x", token[:-1], token.upper(), "\ud800"):
+        with pytest.raises(topicdb.AccessError):
+            tokens.Tokens(path).access(wrong)
+    with pytest.raises(topicdb.ExistsError, match="'t'"):
+        tokens.add(path, {"name": "t", "read": ["a/#"]})
+    tokens.remove(path, "t")
+    with pytest.raises(topicdb.NotFoundError, match="'t'"):
+        tokens.remove(path, "t")
+    assert os.listdir(tmp_path) == ["tokens.json"]
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        ("{", "no JSON"),
+        ("[]", "expected"),
+        ('{"tokens": {}}', "expected"),
+        ('{"tokens": [1]}', "expected"),
+        ('{"tokens": [{"name": "t"}]}', "sha256"),
+        ('{"tokens": [{"name": "", "sha256": "x"}]}', "name"),
+        ('{"tokens": [{"name": "t", "sha256": "x", "raed": ["#"]}]}', "raed"),
+        ('{"tokens": [{"name": "t", "sha256": "x", "read": "#"}]}', "list of text"),
+        ('{"tokens": [{"name": "t", "sha256": "x", "read": ["a/#/b"]}]}', "a/#/b"),
+        ('{"tokens": [{"name": "t", "sha256": "x", "names": ["etl"]}]}', "expected a kind"),
+        ('{"tokens": [{"name": "t", "sha256": "x", "everything": 1}]}', "true or false"),
+        ('{"tokens": [{"name": "t", "sha256": "x", "expires": "soon"}]}', "expires"),
+        (
+            '{"tokens": [{"name": "t", "sha256": "x"}, {"name": "t", "sha256": "y"}]}',
+            "two tokens",
+        ),
+    ],
+)
+def test_a_mistake_in_the_file_is_named(tmp_path: Path, content: str, word: str) -> None:
+    path = tmp_path / "tokens.json"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=word) as caught:
+        tokens.Tokens(path)
+    assert str(path) in str(caught.value)
+
+
+def test_changes_hold_soon_and_a_broken_file_lets_nobody_in(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    first = tokens.add(path, {"name": "first", "read": ["#"]})
+    known = tokens.Tokens(path)
+    known.access(first)
+    second = tokens.add(path, {"name": "second", "read": ["#"]})
+    known._look_at = 0.0  # a second later
+    known.access(second)
+    whole = path.read_text()
+    path.write_text(whole[:-10])
+    known._look_at = 0.0
+    with pytest.raises(topicdb.AccessError):
+        known.access(first)
+    path.write_text(whole + "\n")
+    known._look_at = 0.0
+    known.access(first)
+    path.unlink()
+    known._look_at = 0.0
+    with pytest.raises(topicdb.AccessError):
+        known.access(first)
+
+
+# The matrix: every call, with every kind of token, over TLS.
+
+
+class Try(NamedTuple):
+    """A use of the database, and what a token needs for it."""
+
+    call: str
+    use: Callable[[topicdb.Database], Any]
+    needs: dict[str, list[str]]
+    wrong: dict[str, list[str]] | None = None  # what is not enough
+
+
+READ = {"read": ["a/#"]}
+WRITE = {"write": ["a/#"]}
+ADMIN = {"admin": ["#"]}
+OWN = {"names": ["consumer/c", "group/g", "session/s", "map/m"]}
+FOLLOW = {**READ, **OWN}
+
+
+def _commit(db: topicdb.Database) -> None:
+    with db.transaction() as tx:
+        tx.write("a/tx", 1, b"")
+
+
+def _get(db: topicdb.Database) -> None:
+    with db.transaction() as tx:
+        tx.get("a/tx", 1)
+
+
+def _require(db: topicdb.Database) -> None:
+    with db.transaction() as tx:
+        tx.require_absent("a/none", 1)
+
+
+def _delete_in_transaction(db: topicdb.Database) -> None:
+    with db.transaction() as tx:
+        tx.delete("a/tx")
+
+
+def _scan_in_transaction(db: topicdb.Database) -> None:
+    with db.transaction() as tx:
+        tx.scan("a/tx").to_list()
+
+
+def _write_and_scan(db: topicdb.Database) -> None:
+    with db.transaction() as tx:
+        tx.write("a/tx", 2, b"")
+        tx.scan("a/tx").to_list()
+
+
+def _next(db: topicdb.Database) -> None:
+    stream = db.streams("a/#")[0]
+    db.next(db.iterator(stream, "a/#"))
+
+
+def _subscription(db: topicdb.Database) -> None:
+    with db.subscribe("a/#", start="earliest") as messages:
+        delivery = messages.next(5)
+        assert delivery is not None
+        messages.ack(delivery.seqno)
+        messages.pause()
+        messages.resume()
+        messages.info()
+        places = list(zip(delivery.batch.serials, delivery.rows, strict=True))  # type: ignore[arg-type]
+        messages._core.find(delivery.shard, [(int(s), int(r)) for s, r in places[:1]])
+
+
+def _group(db: topicdb.Database) -> None:
+    group = db.group("g", "a/#")
+    group.members()
+    group.lag()
+    with group.join() as member:
+        member.heartbeat()
+        assert member.parts
+        member.ack(member.poll(timeout=5))
+    group.close()
+
+
+def _drop_group(db: topicdb.Database) -> None:
+    db.group("g", "a/#").close()
+    db.drop_group("g")
+
+
+def _session(db: topicdb.Database) -> None:
+    with db.session("s") as session:
+        session.subscribe("a/#")
+
+
+def _map(db: topicdb.Database) -> None:
+    with db.map("m", takeover=True) as values:
+        values["k"] = b"v"
+
+
+def _scan_slices(db: topicdb.Database) -> None:
+    db.scan_slices(db.slices("a/#"), "a/#").to_list()
+
+
+def _drop_slab(db: topicdb.Database) -> None:
+    db.rotate()
+    db.drop_slab(next(slab for slab in db.slabs() if slab.read_only))
+
+
+OTHER_READ = {"read": ["b/#", "a/+", "+/x", "$a/#"], "write": ["#"]}
+ONE_TOPIC = {"read": ["b/#", "a/other"], "write": ["#"]}
+OTHER_WRITE = {"write": ["b/#", "a/b", "$a/#"], "read": ["#"]}
+NO_ADMIN = {"read": ["#"], "write": ["#"], "admin": ["a/#", "b/#"]}
+NO_NAME = {"read": ["#"], "write": ["#"], "admin": ["#"], "names": ["consumer/x", "map/g"]}
+TRIES = [
+    Try("scan", lambda db: db.scan("a/#").to_list(), READ, OTHER_READ),
+    Try("last", lambda db: db.last("a/#").to_list(), READ, OTHER_READ),
+    Try("streams", lambda db: db.streams("a/#"), READ, OTHER_READ),
+    Try("next", _next, READ, OTHER_READ),
+    Try("iterator", _next, READ, OTHER_READ),
+    Try("slices", lambda db: db.slices("a/#"), READ, OTHER_READ),
+    Try("slices", lambda db: db.slices(["a/b", "a/c"]), READ, {"read": ["a/b", "b/#"]}),
+    Try("slices", lambda db: db.slices(None), {"everything": True}, NO_NAME),  # type: ignore[dict-item]
+    Try("scan_slices", _scan_slices, READ, OTHER_READ),
+    Try("explain", lambda db: db.explain("a/#"), READ, OTHER_READ),
+    Try(
+        "measure_log",
+        lambda db: db._core.measure_log(0, ["a/#"], 0, None, None, 9, 9),
+        READ,
+        OTHER_READ,
+    ),
+    Try("places_at", lambda db: db._core.places_at(["a/#"], 5), READ, OTHER_READ),
+    Try("tail", lambda db: list(db.tail("a/#", timeout=0)), READ, OTHER_READ),
+    Try("tail.next", lambda db: list(db.tail("a/#", timeout=0)), READ, OTHER_READ),
+    Try("watch", lambda db: list(db.watch_streams("a/#", timeout=0)), READ, OTHER_READ),
+    Try("watch.next", lambda db: list(db.watch_streams("a/#", timeout=0)), READ, OTHER_READ),
+    *(
+        Try(call, _subscription, READ, OTHER_READ)
+        for call in (
+            "subscribe",
+            "subscription.info",
+            "subscription.find",
+            "subscription.pause",
+            "subscription.resume",
+        )
+    ),
+    Try("append", lambda db: db.append([("a/x", None, b"")]), WRITE, OTHER_WRITE),
+    Try(
+        "append", lambda db: db.append([("a/x", 1, b""), ("b/x", 1, b"")]), {"write": ["#"]}, WRITE
+    ),
+    Try("append", lambda db: db.append([("$x/y", 1, b"")]), {"write": ["$x/#"]}, {"write": ["#"]}),
+    Try(
+        "append_async",
+        lambda db: db.append_async([("a/x", None, b"")]).result(20),
+        WRITE,
+        OTHER_WRITE,
+    ),
+    Try("begin", _commit, WRITE, OTHER_WRITE),
+    Try("transaction.commit", _commit, WRITE, OTHER_WRITE),
+    Try("transaction.apply", _write_and_scan, {**READ, **WRITE}, {**READ, "write": ["a/y"]}),
+    Try("transaction.get", _get, READ, ONE_TOPIC),
+    Try("transaction.commit", _require, READ, ONE_TOPIC),
+    Try("transaction.scan", _scan_in_transaction, READ, ONE_TOPIC),
+    Try(
+        "transaction.commit",
+        _delete_in_transaction,
+        {"admin": ["a/#"]},
+        {"admin": ["b/#"], **WRITE},
+    ),
+    Try("delete", lambda db: db.delete("a/none"), {"admin": ["a/#"]}, {"admin": ["b/#"], **WRITE}),
+    Try(
+        "trim",
+        lambda db: db.trim("1h", "a/#"),
+        {"admin": ["a/#"]},
+        {"admin": ["a/+"], "write": ["#"]},
+    ),
+    Try("trim", lambda db: db.trim("1h"), ADMIN, NO_ADMIN),
+    Try("hold", lambda db: db.consumer("c", "a/#").close(), FOLLOW, NO_NAME),
+    Try("subscribe", lambda db: db.consumer("c", "a/#").close(), FOLLOW, {**OWN, **OTHER_READ}),
+    Try("hold", _session, FOLLOW, NO_NAME),
+    Try("begin", _map, OWN, NO_NAME),
+    *(
+        Try(call, _group, FOLLOW, wrong)
+        for call in (
+            "group",
+            "group.members",
+            "group.lag",
+            "group.join",
+            "member.poll",
+            "member.ack",
+            "member.heartbeat",
+            "member.parts",
+        )
+        for wrong in (NO_NAME, {**OWN, **OTHER_READ})
+    ),
+    Try("drop_group", _drop_group, FOLLOW, NO_NAME),
+    Try("verify", lambda db: db.verify(), ADMIN, NO_ADMIN),
+    Try("snapshot", lambda db: db.snapshot(f"s-{time.monotonic_ns()}"), ADMIN, NO_ADMIN),
+    Try("set_retention", lambda db: db.set_retention({}), ADMIN, NO_ADMIN),
+    Try("rotate", lambda db: db.rotate(), ADMIN, NO_ADMIN),
+    Try("jobs", lambda db: db._core.jobs(), ADMIN, NO_ADMIN),
+    Try("slabs", lambda db: db.slabs(), ADMIN, NO_ADMIN),
+    Try("expire", lambda db: db.expire(), ADMIN, NO_ADMIN),
+    Try("usage", lambda db: db.usage(), ADMIN, NO_ADMIN),
+    Try("usage_by_structure", lambda db: db.usage(by="structure"), ADMIN, NO_ADMIN),
+    Try("maintain", lambda db: db.maintain(), ADMIN, NO_ADMIN),
+    Try("stats", lambda db: db.stats(), ADMIN, NO_ADMIN),
+    Try("subscription_stats", lambda db: db._core.subscription_stats(), ADMIN, NO_ADMIN),
+    Try("flush", lambda db: db.flush(), ADMIN, NO_ADMIN),
+    Try("retention", lambda db: db.retention, READ),
+    Try("refresh", lambda db: db.refresh(), READ),
+    Try("hello", lambda db: db.schema, READ),
+    Try(
+        "drop_slab",
+        _drop_slab,
+        ADMIN,
+        NO_ADMIN,
+    ),
+]
+WITHOUT_A_TRY = {"ping", "close"}  # they concern what the client has open, and nothing else
+
+
+class Served(NamedTuple):
+    """A server with TLS and tokens."""
+
+    server: Any
+    tokens: Path
+    certificates: Certificates
+    database: topicdb.Database
+
+    def token(self, **entry: Any) -> str:
+        """A new one."""
+        return tokens.add(self.tokens, {"name": f"t{time.monotonic_ns()}", **entry})
+
+    def connect(self, token: str | None) -> topicdb.Database:
+        """With TLS."""
+        return topicdb.connect(
+            self.server.url.replace("127.0.0.1", "localhost"),
+            token=token,
+            tls_root_certs=self.certificates.root,
+        )
+
+    def look_again(self) -> None:
+        """At the file, without the second that it takes."""
+        self.server._gate._tokens._look_at = 0.0
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    directory = tmp_path_factory.mktemp("served")
+    certificates = make_certificates(directory / "tls")
+    path = directory / "tokens.json"
+    tokens.add(path, {"name": "first", "read": ["#"]})
+    (directory / "snapshots").mkdir()
+    with (
+        topicdb.open(directory / "db") as database,
+        serving(
+            database,
+            tls_certificate=certificates.certificate,
+            tls_key=certificates.key,
+            tokens=path,
+            snapshots=directory / "snapshots",
+        ) as server,
+    ):
+        yield Served(server, path, certificates, database)
+
+
+@pytest.fixture
+def filled(served: Served) -> Served:
+    served.database.append([("a/x", None, b"1"), ("a/y/z", None, b"2"), ("b/x", None, b"3")])
+    return served
+
+
+def test_every_call_is_tried(served: Served) -> None:
+    service = served.server.service
+    calls = {*_PLAIN, *service._calls, *service._reads, "append", "append_async"}
+    assert calls - WITHOUT_A_TRY == {one.call for one in TRIES}
+
+
+@pytest.mark.parametrize("one", TRIES, ids=lambda one: one.call)
+def test_what_is_permitted_is_done_and_nothing_else(filled: Served, one: Try) -> None:
+    token = filled.token(**one.needs)
+    filled.look_again()
+    with filled.connect(token) as db:
+        one.use(db)
+    if one.wrong is not None:
+        before = _content(filled.database)
+        token = filled.token(**one.wrong)
+        filled.look_again()
+        with (
+            filled.connect(token) as db,
+            pytest.raises(topicdb.AccessError, match="may not"),
+        ):
+            one.use(db)
+        assert _content(filled.database) == before
+
+
+def _content(database: topicdb.Database) -> list[topicdb.Message]:
+    """But for what consumers and groups begin with."""
+    return database.scan("#").to_list()
+
+
+def test_without_a_token_nothing_is_done(filled: Served) -> None:
+    for token, word in ((None, "a token is needed"), ("wrong", "not known here"), ("", "needed")):
+        with pytest.raises(topicdb.AccessError, match=word):
+            filled.connect(token)
+
+
+def raw(
+    served: Served, headers: list[tuple[bytes, bytes]], *, lasting: bool = True
+) -> Iterator[Callable[[], Any]]:
+    """Every way to call, by somebody who keeps to nothing."""
+    client = flight.FlightClient(
+        served.server.url.replace("127.0.0.1", "localhost"),
+        tls_root_certs=served.certificates.root.read_bytes(),
+    )
+    options = flight.FlightCallOptions(headers=headers)
+
+    def act(call: str) -> None:
+        list(client.do_action(flight.Action(call, encode([])), options))
+
+    def read(call: str) -> None:
+        client.do_get(flight.Ticket(encode([call])), options).read_all()
+
+    for call in {*_PLAIN, *served.server.service._calls, "nothing"}:
+        yield partial(act, call)
+    lasts = ["connection"] if lasting else []  # where it is let in
+    for call in (*served.server.service._reads, *lasts, "subscription"):
+        yield partial(read, call)
+    for method in ("append", "append_async"):
+        descriptor = flight.FlightDescriptor.for_command(encode([method, None]))
+
+        def put(descriptor: Any = descriptor) -> None:
+            batch = served.database.scan("b/#").to_arrow()
+            writer, _ = client.do_put(descriptor, batch.schema, options)
+            with writer:
+                writer.write_table(batch)
+
+        yield put
+    descriptor = flight.FlightDescriptor.for_path("x")
+    yield lambda: list(client.list_flights(b"", options))
+    yield lambda: client.get_flight_info(descriptor, options)
+    yield lambda: client.get_schema(descriptor, options)
+    yield lambda: list(client.list_actions(options))
+    yield lambda: client.do_exchange(descriptor, options)[1].read_chunk()
+    yield lambda: list(client.do_action(flight.Action("topicdb", b"\xff" * 50), options))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [],
+        [(b"authorization", b"Bearer wrong")],
+        [(b"authorization", b"Bearer ")],
+        [(b"authorization", b"Basic Zmlyc3Q6Zmlyc3Q=")],
+        [(b"authorization", b"expired")],
+        [(b"authorization", b"revoked")],
+        [(b"topicdb-connection", b"x")],
+    ],
+    ids=["none", "wrong", "empty", "other scheme", "expired", "revoked", "connection"],
+)
+def test_no_way_in(filled: Served, headers: list[tuple[bytes, bytes]]) -> None:
+    past = datetime.now(timezone.utc) - timedelta(seconds=1)
+    expired = filled.token(everything=True, expires=past.isoformat())
+    revoked = filled.token(everything=True)
+    tokens.remove(filled.tokens, tokens.read_entries(filled.tokens)[-1]["name"])
+    filled.look_again()
+    bearer = {b"expired": f"Bearer {expired}".encode(), b"revoked": f"Bearer {revoked}".encode()}
+    sent = [(name, bearer.get(value, value)) for name, value in headers]
+    before = filled.database.scan("#").count()
+    refused_before = filled.server.meter.told().refusals.get("AccessError", 0)
+    tried = 0
+    for use in raw(filled, sent):
+        tried += 1
+        with pytest.raises(
+            (flight.FlightUnauthorizedError, OSError), match="Unauthorized"
+        ) as caught:
+            use()
+        if isinstance(caught.value, flight.FlightError):  # not of get_schema
+            assert decode(caught.value.extra_info)["kind"] == "AccessError"
+    assert filled.database.scan("#").count() == before
+    refused = filled.server.meter.told().refusals["AccessError"] - refused_before
+    assert refused == tried
+
+
+def test_what_nobody_asked_for_is_refused_with_a_token(filled: Served) -> None:
+    """Malformed calls of who may do everything: errors, no crash, no change."""
+    token = filled.token(everything=True)
+    filled.look_again()
+    headers = [(b"authorization", f"Bearer {token}".encode())]
+    wrong = 0
+    before = filled.database.scan("#").count()
+    for use in raw(filled, headers, lasting=False):
+        try:
+            use()
+        except (flight.FlightError, NotImplementedError):
+            wrong += 1
+    assert wrong > 40 and filled.database.scan("#").count() >= before
+    with filled.connect(token) as db:
+        assert db.scan("a/x").count() > 0
+
+
+def test_what_lasts_ends_with_its_token(filled: Served) -> None:
+    soon = datetime.now(timezone.utc) + timedelta(seconds=3)
+    token = filled.token(read=["a/#"], expires=soon.isoformat())
+    filled.look_again()
+    with filled.connect(token) as db:
+        messages = db.subscribe("a/#")
+        tail = db.tail("a/#", timeout=60)
+        with pytest.raises(topicdb.AccessError, match="has expired"):
+            messages.next(30)
+        with pytest.raises((topicdb.AccessError, topicdb.UnavailableError)):
+            list(tail)
+        filled.database.append([("a/x", None, b"late")])
+        with pytest.raises((topicdb.AccessError, topicdb.UnavailableError)):
+            db.subscribe("a/#")
+
+
+def test_what_another_has_open_cannot_be_reached(filled: Served) -> None:
+    first, second = (filled.token(read=["a/#"], write=["a/#"]) for _ in range(2))
+    filled.look_again()
+    with filled.connect(first) as one, filled.connect(second) as two:
+        tx = one.transaction()
+        tx.write("a/secret", 1, b"")
+        tx.get("a/secret", 1)
+        lease = two._connection.lease()  # type: ignore[attr-defined]
+        for number in range(1, 50):
+            with pytest.raises(topicdb.ClosedError, match="transaction is over"):
+                lease.call("transaction.commit", number, [])
+        assert tx.open
+        tx.commit()
+
+
+def test_a_server_that_is_not_who_it_says_is_not_trusted(filled: Served, tmp_path: Path) -> None:
+    other = make_certificates(tmp_path / "other")
+    url = filled.server.url.replace("127.0.0.1", "localhost")
+    token = filled.token(read=["#"])
+    filled.look_again()
+    with pytest.raises(topicdb.UnavailableError):
+        topicdb.connect(url, token=token, tls_root_certs=other.root)
+    with pytest.raises(topicdb.UnavailableError):
+        topicdb.connect(url, token=token)
+    with pytest.raises(topicdb.UnavailableError):  # without TLS
+        topicdb.connect(url.replace("grpc+tls", "grpc"), token=token)
+    entries = json.loads(filled.tokens.read_text())["tokens"]
+    assert all(token not in json.dumps(entry) for entry in entries)

@@ -1,0 +1,652 @@
+"""A database of a server is used as one that is open here, and what goes wrong is told."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.flight as flight
+import pytest
+from served import Process, serving
+from support import Child
+
+import topicdb
+from topicdb.remote import connection
+from topicdb.remote.handles import Limits
+from topicdb.remote.wire import decode, encode
+
+ROWS = [("a/b", 1, b"one"), ("a/c", 2, b""), ("x", 3, b"\x00\xff")]
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Iterator[topicdb.Database]:
+    with topicdb.open(tmp_path / "db", shards=2) as database:
+        yield database
+
+
+@pytest.fixture
+def server(embedded: topicdb.Database, tmp_path: Path) -> Iterator[Any]:
+    (tmp_path / "snapshots").mkdir()
+    with serving(embedded, snapshots=tmp_path / "snapshots") as server:
+        yield server
+
+
+@pytest.fixture
+def db(server: Any) -> Iterator[topicdb.Database]:
+    with topicdb.connect(server.url) as database:
+        yield database
+
+
+def wait_until(check: Any, seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < end, "it did not come to be in time"
+        time.sleep(0.01)
+
+
+# Writing and reading.
+
+
+def test_rows_and_arrow_are_stored_as_they_are_here(
+    db: topicdb.Database, embedded: topicdb.Database
+) -> None:
+    now = datetime(2026, 1, 31, 14, 2, tzinfo=timezone.utc)
+    receipt = db.append([*ROWS, ("t", now, bytearray(b"v")), ("u", None, memoryview(b"w"))])
+    assert receipt.count == 5 and receipt.durability == "os" and set(receipt.serials) <= {0, 1}
+    assert db.append(pa.table({"topic": ["p"], "value": [b"1"], "other": [5]})).count == 1
+    assert db.append(next(embedded.scan("a/#").batches()), durability="disk").durability == "disk"
+    assert db.append([]).count == 0 == db.append(iter([])).count
+    assert sorted(db.scan()) == sorted(embedded.scan())
+    assert db.scan("a/#", order="time").to_arrow() == embedded.scan("a/#", order="time").to_arrow()
+    assert db.scan("p").to_list()[0].timestamp > now.timestamp() * 1e6
+    assert pa.table(db.scan("a/b")).num_rows == 2
+    (batch,) = db.scan("x").batches(serials=True)
+    (here,) = embedded.scan("x").batches(serials=True)
+    assert batch.serials is not None and batch.serials.tolist() == here.serials.tolist()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("messages", "error", "word"),
+    [
+        ([("a", 1, b""), ("a/#", 1, b"")], topicdb.TopicError, "row 1"),
+        ([("$topicdb/x", 1, b"")], topicdb.TopicError, "own"),
+        ([("a", -5, b"")], ValueError, "row 0"),
+        ([("a", 1, "text")], TypeError, "row 0"),
+        ([("a", 1)], (TypeError, ValueError), "row 0"),
+        ([("\ud800", 1, b"")], topicdb.TopicError, "row 0"),
+        (pa.table({"topic": ["a"]}), ValueError, "value"),
+        (pa.table({"topic": [None, "a"], "value": [b"", b""]}), ValueError, "row 0"),
+        (pa.table({"topic": [1], "value": [b""]}), ValueError, "topic"),
+        (5, TypeError, "incompatible"),
+    ],
+)
+def test_bad_messages_are_refused_as_here(
+    db: topicdb.Database, messages: Any, error: Any, word: str
+) -> None:
+    with pytest.raises(error, match=word):
+        db.append(messages)
+    with pytest.raises(error, match=word):
+        db.append_async(messages).result(20)
+    assert db.scan().count() == 0
+
+
+def test_many_appends_in_the_background(db: topicdb.Database) -> None:
+    futures: list[Future[topicdb.Receipt]] = []
+
+    def write(thread: int) -> None:
+        futures.extend(
+            db.append_async([(f"t/{thread}", i, b"%d" % i)], durability=("os", "none")[i % 50 > 40])
+            for i in range(300)
+        )
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(future.result(30).count == 1 for future in futures)
+    for number in range(3):
+        serials = [batch.serials for batch in db.scan(f"t/{number}").batches(serials=True)]
+        flat = [int(serial) for part in serials if part is not None for serial in part]
+        assert len(flat) == 300 and flat == sorted(flat), "in the order of one thread"
+
+
+def test_appends_for_asyncio(db: topicdb.Database) -> None:
+    async def run() -> list[topicdb.Receipt]:
+        return list(await asyncio.gather(*(db.append_await([("a", i, b"")]) for i in range(20))))
+
+    assert sum(receipt.count for receipt in asyncio.run(run())) == 20
+
+
+def test_a_large_append_is_one(db: topicdb.Database, embedded: topicdb.Database) -> None:
+    rows = [(f"a/{i % 100}", i, b"x" * 50) for i in range(200_000)]
+    receipt = db.append(rows)
+    assert receipt.count == 200_000 and set(receipt.serials.values()) == {1}
+    assert db.scan("a/7").count() == 2_000
+    assert db.scan().to_arrow() == embedded.scan().to_arrow()
+
+
+def test_streams_iterators_slices(db: topicdb.Database, embedded: topicdb.Database) -> None:
+    db.append([(f"a/{i % 5}", i, b"%d" % i) for i in range(100)])
+    assert db.streams("a/#") == embedded.streams("a/#")
+    found = []
+    for stream in db.streams("a/#"):
+        iterator = topicdb.Iterator.from_bytes(bytes(db.iterator(stream, "a/+", start=10)))
+        while len((page := db.next(iterator, 7)).batch):
+            found += page.batch.to_list()
+            iterator = page.iterator
+    assert sorted(found) == sorted(embedded.scan("a/+", start=10))
+    assert sorted(db.scan_slices(db.slices("a/#"), "a/#")) == sorted(embedded.scan("a/#"))
+    assert db.scan(streams=db.streams("a/#")[:1]).count() > 0
+    assert db.last("a/+").to_list() == embedded.last("a/+").to_list()
+    assert db.state_at(50, "a/+").to_list() == embedded.state_at(50, "a/+").to_list()
+    assert db.explain("a/#")["rows_matched"] == 100 and db.structures("a/#")
+
+
+def test_the_life_of_the_data(db: topicdb.Database, embedded: topicdb.Database) -> None:
+    db.append(ROWS)
+    assert db.delete("x").count == 1
+    db.set_retention({"a/#": topicdb.Retention("1d", keep_last=3)})
+    assert db.retention == embedded.retention and db.retention["a/#"].keep_last == 3
+    db.rotate()
+    assert db.slabs() == embedded.slabs()
+    db.drop_slab(next(slab for slab in db.slabs() if slab.read_only))
+    with pytest.raises(topicdb.NotFoundError):
+        db.drop_slab(topicdb_slab_like(db))
+    assert db.usage()[0] == embedded.usage()[0] and db.usage(by="structure") is not None
+    assert db.forecast().disk_bytes > 0 and db.trim("1h", "a/#").messages >= 0
+    assert db.maintain().rotated == 0 and db.expire() == []
+    assert db.stats()["messages"] == embedded.stats()["messages"]
+    assert db.schema == embedded.schema
+    db.flush()
+    db.refresh()
+
+
+def topicdb_slab_like(db: topicdb.Database) -> topicdb.Slab:
+    """One that was dropped."""
+    db.rotate()
+    slab = next(slab for slab in db.slabs() if slab.read_only)
+    db.drop_slab(slab)
+    return slab
+
+
+def test_snapshots_stay_in_their_folder(db: topicdb.Database, tmp_path: Path) -> None:
+    db.append(ROWS)
+    made = db.snapshot("first")
+    assert made.path == str(tmp_path / "snapshots" / "first")
+    with topicdb.open(made.path, mode="r") as copy:
+        assert copy.scan().count() == 3
+    assert db.snapshot("second", base="first", copy=True).files > 0
+    for name in ("", "..", ".", "a/b", "/tmp/x", "../x", "a\0b"):
+        with pytest.raises(ValueError, match="no name"):
+            db.snapshot(name)
+    assert db.verify().ok and db.verify(deep=False).shards == 2
+    with pytest.raises(NotImplementedError, match="topicdb import"):
+        db.import_parquet("x.parquet")
+    db.export_parquet(tmp_path / "out.parquet")
+    assert (tmp_path / "out.parquet").exists()
+
+
+def test_without_a_folder_there_are_no_snapshots(embedded: topicdb.Database) -> None:
+    with (
+        serving(embedded) as server,
+        topicdb.connect(server.url) as db,
+        pytest.raises(topicdb.AccessError, match="no snapshots"),
+    ):
+        db.snapshot("x")
+
+
+# Transactions.
+
+
+def test_transactions_read_what_they_write_and_lose_to_others(db: topicdb.Database) -> None:
+    with db.transaction(key="k") as tx:
+        tx.write("k/a", 1, b"old")
+        tx.write("k/serial", 1, topicdb.SERIAL)
+        assert tx.get("k/a", 1) == b"old" and tx.scan("k/#").count() >= 1
+    assert tx.receipt is not None and tx.receipt.count == 2 and not tx.open
+    first, second = db.transaction(key="k"), db.transaction(key="k")
+    for transaction in (first, second):
+        assert transaction.get("k/a", 1) == b"old"
+        transaction.write("k/a", 1, b"new")
+    first.commit()
+    with pytest.raises(topicdb.ConflictError, match="k/a") as lost:
+        second.commit()
+    assert lost.value.conflicts[0][0] == "k/a"
+    with pytest.raises(topicdb.PreconditionError) as failed, db.transaction(key="k") as tx:
+        tx.require("k/serial", 1, b"other")
+    assert failed.value.failures[0][:3] == ("k/serial", 1, b"other")
+    with pytest.raises(topicdb.ClosedError):
+        second.write("k/a", 1, b"")
+    called = []
+    with db.transaction(key="k") as tx:
+        tx.delete("k/#")
+        tx.on_commit(lambda: called.append(1))
+    assert called == [1] and db.scan("k/#").count() == 0
+    assert db.transact(lambda tx: tx.write("k/a", 2, b""), key="k") is None
+
+
+def test_a_transaction_that_is_left_holds_up_nobody(
+    db: topicdb.Database, server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "PING_INTERVAL_S", 0.2)
+    tx = db.transaction(shard=0)
+    tx.write("a", 1, b"")
+    (client,) = [one for one in server.service.clients.all() if one.handles()]
+    del tx
+    gc.collect()
+    wait_until(lambda: not client.handles(), 20)
+    assert db.scan("a").count() == 0
+
+
+def test_an_error_of_a_change_ends_the_transaction(db: topicdb.Database) -> None:
+    tx = db.transaction(shard=0)
+    bad: Any
+    for bad in (
+        lambda: tx.write("a/#", 1, b""),
+        lambda: tx.write("$topicdb/x", 1, b""),
+        lambda: tx.write("a", -1, b""),
+        lambda: tx.write("a", 1, "text"),  # type: ignore[arg-type]
+        lambda: tx.delete("$topicdb/#"),
+        lambda: tx.delete("a", 5, 4),
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            bad()
+    assert tx.open
+    tx.write("a", 1, b"x" * 100)
+    tx.commit()
+
+
+# Following.
+
+
+def test_subscriptions_come_in_order_and_go_on(db: topicdb.Database) -> None:
+    db.append([("a", i, b"%d" % i) for i in range(50)])
+    with db.subscribe("a", start="earliest", window=20) as messages:
+        first = messages.next(10, rows=5)
+        assert first is not None and first.batch.values == [b"%d" % i for i in range(5)]
+        assert first.seqno == 5 and first.rows.tolist() == [0, 1, 2, 3, 4]
+        second = messages.next(10, rows=7)
+        assert second is not None and (second.seqno, len(second.batch)) == (12, 7)
+        with pytest.raises(ValueError, match="not delivered"):
+            messages.ack(13)
+        messages.ack(5)
+        with pytest.raises(ValueError, match="already"):
+            messages.ack(5)
+        assert messages.info()["delivered"] == 12 and messages.lag() == 50
+        assert messages.info()["places"][second.shard] == second.next
+    with db.subscribe("a", start={second.shard: second.next}, timeout=0.2) as rest:
+        assert [message.timestamp for message in rest] == list(range(12, 50))
+
+
+def test_a_window_that_is_full_stops_the_server(
+    db: topicdb.Database, embedded: topicdb.Database
+) -> None:
+    messages = db.subscribe("a", start="earliest", window=10)
+    embedded.append([("a", i, b"") for i in range(100)])
+    wait_until(lambda: messages.info()["state"] == "full")
+    assert messages.info()["waiting"] <= 10
+    with db.subscribe("a", start="earliest", timeout=1) as other:
+        assert sum(1 for _ in other) == 100, "who is slow delays nobody"
+    found = [messages.next(10) for _ in range(1)]
+    assert found[0] is not None and len(found[0].batch) <= 10
+    messages.close()
+    assert messages.next(1) is None and messages.info()["state"] == "closed"
+
+
+def test_subscriptions_for_asyncio_and_callbacks(db: topicdb.Database) -> None:
+    async def read() -> list[int]:
+        found: list[int] = []
+        async for message in db.subscribe("a", start="earliest", timeout=5):
+            found.append(message.timestamp)
+            if len(found) == 30:
+                return found
+        return found
+
+    seen: list[int] = []
+    called = db.subscribe("a", callback=lambda batch: seen.extend(batch.timestamps.tolist()))
+    db.append([("a", i, b"") for i in range(20)])
+    threading.Timer(0.2, lambda: db.append([("a", i, b"") for i in range(20, 30)])).start()
+    assert asyncio.run(read()) == list(range(30))
+    wait_until(lambda: len(seen) == 30)
+    called.close()
+    assert called.join(20) and seen == list(range(30))
+
+
+def test_tails_and_watches(db: topicdb.Database) -> None:
+    receipt = db.append([("a", 1, b"1")])
+    tail = db.tail("a", timeout=0.2)
+    assert [m.value for m in tail] == [b"1"]
+    db.append([("a", 2, b"2")])
+    assert [m.value for m in db.tail("a", after=tail.serials, timeout=0.2)] == [b"2"]
+    until = {0: 0, 1: 0, **receipt.serials}
+    assert [m.value for m in db.tail("a", until=until)] == [b"1"]
+    watch = db.watch_streams("n/#", timeout=20)
+    threading.Timer(0.2, lambda: db.append([("n/1", 1, b"")])).start()
+    assert len(watch.next_streams()) == 1
+    watch.close()
+    assert watch.next_streams() == []
+
+
+def test_a_name_is_open_once_among_all_clients(db: topicdb.Database, server: Any) -> None:
+    with topicdb.connect(server.url) as other:
+        first = db.consumer("c", "a/#", timeout=0.2)
+        with pytest.raises(topicdb.ConflictError, match="open already"):
+            other.consumer("c", "a/#")
+        db.append([("a/1", 1, b"1"), ("a/1", 2, b"2")])
+        batch = first.poll(timeout=10)
+        assert len(batch) == 2
+        taken = other.consumer("c", "a/#", takeover=True, timeout=0.2)
+        with pytest.raises(topicdb.ConflictError, match="taken over"):
+            first.ack(batch)
+        assert [len(batch) for batch in taken] == [2]
+        taken.ack()
+        taken.close()
+        first.close()
+        assert list(db.consumer("c", "a/#", timeout=0.2)) == []
+        session = other.session("s")
+        session.subscribe("a/#")
+        with pytest.raises(topicdb.ConflictError, match="open already"):
+            db.session("s")
+    wait_until(lambda: not server.service._holds.has("session", "s"))
+    db.session("s").close()
+    assert db.sessions() == ["s"] and db.consumers() == ["c"]
+    db.drop_session("s")
+
+
+def test_effects_are_exactly_once_over_the_wire(db: topicdb.Database) -> None:
+    db.append([("a/1", i, b"%d" % i) for i in range(10)])
+    with db.consumer("sum", "a/#", timeout=0.2) as consumer:
+        for batch in consumer:
+            with db.transaction(key="total") as tx:
+                total = int(tx.get("total", 0) or 0) + sum(map(int, batch.values))
+                tx.write("total", 0, b"%d" % total)
+                consumer.ack(batch, tx)
+    assert db.scan("total").to_list()[-1].value == b"45" and consumer.closed
+
+
+def test_sessions_give_again_what_was_not_acknowledged(db: topicdb.Database) -> None:
+    with db.session("client") as session:
+        session.subscribe("a/#", 1)
+        session.subscribe("a/+", 2)
+        db.append([("a/1", None, b"1"), ("a/2", None, b"2")])
+        packets: list[topicdb.Packet] = []
+        while len(packets) < 2:
+            packets += session.poll(timeout=5)
+        session.pubrec(packets[0].id)
+        session.pubcomp(packets[0].id)
+    with db.session("client") as session:
+        assert session.resumed
+        (again,) = session.poll()
+        assert again.dup and again.id == packets[1].id and again.value == packets[1].value
+
+
+def test_members_of_a_group_are_anywhere(db: topicdb.Database, server: Any) -> None:
+    db.append([(f"jobs/{i}", None, b"%d" % i) for i in range(100)])
+    with topicdb.connect(server.url) as other:
+        one = db.group("g", "jobs/#", parts=8).join("one")
+        two = other.group("g", "jobs/#").join("two")
+        assert db.group("g", "jobs/#") is db.group("g", "jobs/#")
+        with pytest.raises(topicdb.ConflictError, match="'two'"):
+            db.group("g", "jobs/#").join("two")
+        with pytest.raises(ValueError, match="was made with"):
+            other.group("g", "other/#")
+        found: list[int] = []
+        for member in (one, two, one, two):
+            while len(batch := member.poll(timeout=0.2)):
+                found += [int(value) for value in batch.values]
+                member.ack(batch)
+                with pytest.raises(ValueError, match="already"):
+                    member.ack(batch)
+        assert sorted(found) == list(range(100)), "each once, while nobody is killed"
+        assert {len(parts) for parts in db.group("g", "jobs/#").members().values()} == {4}
+        with pytest.raises(ValueError, match="not given"):
+            one.ack(batch)
+    wait_until(lambda: list(db.group("g", "jobs/#").members()) == ["one"])
+    assert len(one.parts) == 8
+    with pytest.raises(topicdb.ConflictError):
+        db.drop_group("g")
+    one.close()
+    with pytest.raises(topicdb.ClosedError):
+        one.poll()
+    db.drop_group("g")
+    assert db.groups() == []
+
+
+# What clients may not do to a server.
+
+
+def test_malformed_arrow_data_is_refused(db: topicdb.Database, server: Any) -> None:
+    offsets = pa.py_buffer(b"".join(i.to_bytes(4, "little") for i in (0, 1 << 30, 1)))
+    column = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"a")])
+    bad = pa.RecordBatch.from_arrays([column, pa.array([b"v"] * 2)], names=["topic", "value"])
+    values = pa.array([b"v"])
+    not_text = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(bytes(4) + b"\x02\0\0\0"), pa.py_buffer(b"\xff\xfe")]
+    )
+    no_text = pa.RecordBatch.from_arrays([not_text, values], names=["topic", "value"])
+    client = flight.FlightClient(server.url)
+    for method in ("append", "append_async"):
+        for batch in (bad, no_text):
+            descriptor = flight.FlightDescriptor.for_command(encode([method, None]))
+            writer, replies = client.do_put(descriptor, batch.schema)
+            error: Any = None
+            try:
+                writer.write_batch(batch)
+                writer.done_writing()
+                reply = replies.read()
+                if reply is not None:
+                    error = decode(reply.to_pybytes())[2]
+                writer.close()
+            except (pa.ArrowException, OSError) as raised:
+                info = getattr(raised, "extra_info", b"")
+                error = decode(info) if info else {"kind": "ValueError"}
+            assert error["kind"] in ("ValueError", "TopicError"), error
+    client.close()
+    assert db.append([("a", 1, b"")]).count == 1 and db.scan().count() == 1
+
+
+def test_limits_of_a_token(embedded: topicdb.Database) -> None:
+    limits = Limits(handles_max=4, append_bytes_max=100_000)
+    with serving(embedded, limits=limits) as server, topicdb.connect(server.url) as db:
+        with pytest.raises(topicdb.QuotaError, match="100000 bytes"):
+            db.append([("a", i, b"x" * 1_000) for i in range(200)])
+        with pytest.raises(topicdb.QuotaError, match="100000 bytes"):
+            db.append_async([("a", i, b"x" * 1_000) for i in range(200)]).result(20)
+        with pytest.raises(topicdb.QuotaError, match="100000 bytes"), db.transaction(shard=0) as tx:
+            for i in range(200):
+                tx.write("a", i, b"x" * 1_000)
+        assert db.scan().count() == 0
+        opened = [db.transaction(shard=0) for _ in range(4)]
+        with (
+            topicdb.connect(server.url) as other,
+            pytest.raises(topicdb.QuotaError, match="4 transactions"),
+        ):
+            other.transaction(shard=0)
+        for transaction in opened:
+            transaction.rollback()
+        db.transaction(shard=0).rollback()
+
+
+def test_calls_of_a_token_are_limited(embedded: topicdb.Database) -> None:
+    limits = Limits(calls_max=10)
+    with serving(embedded, limits=limits) as server, topicdb.connect(server.url) as db:
+        opened: list[topicdb.Subscription] = []
+        with pytest.raises(topicdb.QuotaError, match="10 calls at a time"):
+            while len(opened) < 20:
+                opened.append(db.subscribe("a"))
+                opened[-1].next(0.05)
+        assert len(opened) >= 7
+        for subscription in opened:
+            subscription.close()
+        wait_until(lambda: _works(lambda: db.append([("a", 1, b"")])))
+
+
+def _works(use: Any) -> bool:
+    try:
+        use()
+    except topicdb.QuotaError:
+        return False
+    return True
+
+
+def test_who_is_silent_has_gone(embedded: topicdb.Database) -> None:
+    limits = Limits(client_timeout_s=0.5)
+    with serving(embedded, limits=limits) as server, topicdb.connect(server.url) as db:
+        tx = db.transaction(shard=0)
+        tx.write("a", 1, b"")
+        time.sleep(2.5)  # it pings more seldom than that
+        with pytest.raises((topicdb.ClosedError, topicdb.UnavailableError)):
+            tx.commit()
+        assert db.scan("a").count() == 0
+        with db.transaction(shard=0) as tx:
+            tx.write("a", 1, b"")
+
+
+# The end.
+
+
+def test_a_server_that_closes_lets_calls_end(embedded: topicdb.Database) -> None:
+    server = topicdb.serve(embedded)
+    db = topicdb.connect(server.url)
+    messages = db.subscribe("a")
+    stop = threading.Event()
+    stored: list[int] = []
+    errors: list[BaseException] = []
+
+    def write() -> None:
+        for number in range(1_000_000):
+            if stop.is_set():
+                return
+            try:
+                db.append([("a", number, b"")])
+            except topicdb.Error as error:
+                errors.append(error)
+                return
+            stored.append(number)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    wait_until(lambda: len(stored) > 20)
+    assert server.shutdown(20)
+    thread.join()
+    assert isinstance(errors[0], topicdb.UnavailableError)
+    found = {message.timestamp for message in embedded.scan("a")}
+    assert set(stored) <= found and len(found) <= len(stored) + 1
+    with pytest.raises(topicdb.UnavailableError):
+        while messages.next(20) is not None:
+            pass
+    with pytest.raises(topicdb.UnavailableError):
+        db.scan("a").to_list()
+    db.close()
+    with pytest.raises(topicdb.ClosedError):
+        db.append([("a", 1, b"")])
+    assert server.shutdown(1), "it may be repeated"
+
+
+def test_acknowledged_messages_outlive_a_server_that_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    stored: list[int] = []
+    number = 0
+    for _ in range(4):
+        with Process(path) as process, topicdb.connect(process.url) as db:
+            timer = threading.Timer(0.5, process.process.kill)
+            timer.start()
+            with pytest.raises(topicdb.UnavailableError):
+                while True:
+                    number += 1
+                    db.append([("a", number, b"%d" % number)])
+                    stored.append(number)
+            timer.join()
+    with topicdb.open(path, mode="r") as database:
+        found = [message.timestamp for message in database.scan("a")]
+    assert set(stored) <= set(found) and len(found) <= len(stored) + 4 and len(stored) > 50
+
+
+def test_a_client_that_is_killed_leaves_nothing_open(server: Any, db: topicdb.Database) -> None:
+    code = """
+        import sys, topicdb
+        db = topicdb.connect(sys.argv[1])
+        tx = db.transaction(shard=0)
+        tx.write("a", 1, b"")
+        tx.get("a", 1)
+        messages = db.subscribe("a")
+        consumer = db.consumer("c", "a")
+        member = db.group("g", "a").join()
+        print("open", flush=True)
+        sys.stdin.readline()
+    """
+    with Child(code, server.url) as child:
+        child.expect("open")
+        assert sum(len(client.handles()) for client in server.service.clients.all()) >= 5
+        child.kill()
+    wait_until(lambda: not any(client.handles() for client in server.service.clients.all()))
+    assert db.group("g", "a").members() == {} and db.scan("a").count() == 0
+    db.consumer("c", "a").close()
+
+
+def test_in_a_forked_process_nothing_works_and_nothing_hangs(db: topicdb.Database) -> None:
+    tx = db.transaction(shard=0)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            db.append([("a", 1, b"")])
+        except topicdb.ForkedError:
+            tx.rollback()
+            db.close()
+            code = 0
+        os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    tx.write("a", 1, b"")
+    tx.commit()
+
+
+def test_queued_appends_are_stored_when_the_program_ends(
+    server: Any, embedded: topicdb.Database
+) -> None:
+    code = """
+        import sys, topicdb
+        db = topicdb.connect(sys.argv[1])
+        for i in range(500):
+            db.append_async([("a", i, b"")])
+    """
+    with Child(code, server.url) as child:
+        status, _, errors = child.finish()
+    assert (status, errors) == (0, "") and embedded.scan("a").count() == 500
+
+
+def test_urls_and_addresses(embedded: topicdb.Database, tmp_path: Path) -> None:
+    for url in ("localhost:8815", "http://x:1", "grpc://", "grpc://h:0", "grpc://h:x", "grpc://:5"):
+        with pytest.raises(ValueError, match="url: expected"):
+            topicdb.connect(url)
+    with pytest.raises(ValueError, match="for everybody to read"):
+        topicdb.connect("grpc://example.org:8815", token="t")
+    with pytest.raises(topicdb.UnavailableError, match=r"127\.0\.0\.1:1:"):
+        topicdb.connect("grpc://127.0.0.1:1")
+    with pytest.raises(ValueError, match="can be reached from other machines"):
+        topicdb.serve(embedded, host="0.0.0.0")
+    with pytest.raises(ValueError, match="give both"):
+        topicdb.serve(embedded, tls_key=tmp_path / "key")
+    with serving(embedded) as server:
+        with pytest.raises(topicdb.StorageError, match=str(server.port)):
+            topicdb.serve(embedded, port=server.port)
+        assert server.url == f"grpc://127.0.0.1:{server.port}"
+
+
+def test_a_forgotten_client_ends(server: Any) -> None:
+    db: Any = topicdb.connect(server.url)
+    tx = db.transaction(shard=0)
+    assert any(client.handles() for client in server.service.clients.all())
+    del db, tx
+    gc.collect()
+    wait_until(lambda: not any(client.handles() for client in server.service.clients.all()))
