@@ -77,7 +77,7 @@ class Access:
     def check_write(self, topic: str) -> None:
         """AccessError unless it may write this topic."""
         if not self.everything and not self._may_write(topic):
-            raise self._refused("write", topic, self.write)
+            raise self._refused("write", repr(topic), self.write)
 
     def check_topics(self, topics: Iterable[str]) -> None:
         """AccessError unless it may write all of these topics."""

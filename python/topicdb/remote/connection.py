@@ -41,7 +41,8 @@ class Connection:
         self._closed = False
         self._lease: Lease | None = None
         self._lease_lock = threading.Lock()
-        self._base = self.options_for(secrets.token_hex(16))
+        self._id = secrets.token_hex(16)
+        self._base = self.options_for(self._id)
         with self.told():
             self._client = flight.FlightClient(url, **options)
         try:
@@ -74,7 +75,7 @@ class Connection:
     ) -> Any:
         """What the server's method gives. Raises what that raises; UnavailableError."""
         if timeout is not None:
-            options = self.options_for("hello", timeout)
+            options = self.options_for(self._id, timeout)
         with self.calling(), self.told():
             action = flight.Action(method, encode(list(args)))
             (result,) = self._client.do_action(action, options or self._base)
@@ -149,8 +150,12 @@ class Connection:
     def lease(self) -> Lease:
         """That of now; a new one if it has ended."""
         with self._lease_lock:
-            if self._lease is None or self._lease.lost:
-                self._lease = Lease(self)
+            if self._lease is not None and self._lease.lost:
+                self._id = secrets.token_hex(16)
+                self._base = self.options_for(self._id)
+                self._lease = None
+            if self._lease is None:
+                self._lease = Lease(self, self._base)
             return self._lease
 
     @property
@@ -189,9 +194,9 @@ class Lease:
     keeping anybody waiting, what was acknowledged and what was left to the garbage collector.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, options: flight.FlightCallOptions) -> None:
         self.connection = connection
-        self._options = connection.options_for(secrets.token_hex(16))
+        self._options = options
         self._changed = threading.Condition()
         self._acknowledged: dict[int, int] = {}
         self._sending = False

@@ -6,7 +6,7 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -89,12 +89,12 @@ class Share:
 class Client:
     """One connection of one token, and what it has open. Thread-safe."""
 
-    def __init__(self, name: str, share: Share) -> None:
+    def __init__(self, name: str, share: Share, numbers: Iterator[int]) -> None:
         self.name = name
         self.share = share
+        self._numbers = numbers
         self._lock = threading.Lock()
         self._handles: dict[int, Handle] = {}
-        self._numbers = itertools.count(1)
         self._ended = False
         self.seen_at = time.monotonic()
 
@@ -173,6 +173,8 @@ class Clients:
         self._lock = threading.Lock()
         self._by_key: dict[tuple[str, str], Client] = {}
         self._shares: dict[str, Share] = {}
+        # Of all clients: the number of one that has ended means nothing to who comes after it.
+        self._numbers = itertools.count(1)
 
     def find(self, access: Access, connection: str) -> Client:
         """That of this connection; a new one if need be. What a connection of another token has
@@ -184,7 +186,9 @@ class Clients:
                 share = self._shares.get(access.name)
                 if share is None:
                     share = self._shares[access.name] = Share(access.name, self._limits)
-                client = self._by_key[key] = Client(f"{access.name}/{connection[:8]}", share)
+                client = self._by_key[key] = Client(
+                    f"{access.name}/{connection[:8]}", share, self._numbers
+                )
             return client
 
     def end_silent(self) -> None:
