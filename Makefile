@@ -24,7 +24,7 @@ test-cpp: ## C++ tests only
 
 .PHONY: test-python
 test-python: ## Python tests only, against the wheel installed in .venv
-	@scripts/setup.sh test arrow,spark,cli
+	@scripts/setup.sh test arrow,spark,cli,serve
 	@scripts/pytest.sh $(ARGS)
 
 .PHONY: asan
@@ -38,12 +38,12 @@ tsan: ## C++ tests under ThreadSanitizer
 
 .PHONY: crash
 crash: ## kill -9 a writing process again and again: TOPICDB_CRASH_ROUNDS times (500)
-	@scripts/setup.sh test arrow,spark,cli
+	@scripts/setup.sh test arrow,spark,cli,serve
 	@TOPICDB_CRASH_ROUNDS=$${TOPICDB_CRASH_ROUNDS:-500} scripts/pytest.sh -m crash --timeout 0 $(ARGS)
 
 .PHONY: crash-states
 crash-states: ## simulate TOPICDB_CRASH_STATES crashes (1,000,000: hours), lost and torn writes included, and check each
-	@scripts/setup.sh test arrow,spark,cli
+	@scripts/setup.sh test arrow,spark,cli,serve
 	@TOPICDB_CRASH_STATES=$${TOPICDB_CRASH_STATES:-1000000} TOPICDB_CRASH_KEEP=$${TOPICDB_CRASH_KEEP:-build/crash-states} \
 	  scripts/pytest.sh -s -k every_state --timeout 0 $(ARGS) tests/python/test_crash_states.py
 
@@ -67,6 +67,10 @@ bench-last: ## measure the newest message of each topic beside a full scan and D
 bench-subscribe: ## measure subscriptions: fan-out, latency, catching up
 	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/subscription_bench.py $(ARGS)
 
+.PHONY: bench-serve
+bench-serve: ## measure a database of a server beside one that is open here
+	@scripts/setup.sh bench serve && .venv/bin/python bench/python/serve_bench.py $(ARGS)
+
 .PHONY: bench-commit
 bench-commit: ## measure commits, transactions and latencies beside SQLite and RocksDB
 	@scripts/bench_commit.sh $(ARGS)
@@ -81,7 +85,7 @@ bench-spark: ## measure format("topicdb") beside Spark's own Parquet
 
 .PHONY: lint
 lint: ## every static check: formats, clang-tidy, ruff, mypy, stubtest, shellcheck
-	@scripts/setup.sh test arrow,spark,cli && scripts/setup.sh lint && scripts/lint.sh
+	@scripts/setup.sh test arrow,spark,cli,serve && scripts/setup.sh lint && scripts/lint.sh
 
 .PHONY: format
 format: ## format C++ and Python
@@ -89,11 +93,11 @@ format: ## format C++ and Python
 
 .PHONY: wheel
 wheel: ## sdist, and from it a wheel that needs no library of the system, in dist/; tested
-	@scripts/setup.sh test arrow,spark,cli && scripts/wheel.sh
+	@scripts/setup.sh test arrow,spark,cli,serve && scripts/wheel.sh
 
 .PHONY: setup
 setup: ## only install what is needed to build and test: system packages, RocksDB, .venv
-	@scripts/setup.sh test arrow,spark,cli && scripts/setup.sh lint
+	@scripts/setup.sh test arrow,spark,cli,serve && scripts/setup.sh lint
 
 .PHONY: clean
 clean: ## remove build/, dist/ and .venv/; RocksDB stays in the user's cache

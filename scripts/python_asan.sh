@@ -17,7 +17,7 @@ build_extension() {
   echo "$sources" >"$stamp"
 }
 
-scripts/setup.sh test arrow,spark,cli
+scripts/setup.sh test arrow,spark,cli,serve
 sources=$(topicdb_hash CMakeLists.txt cmake cpp/CMakeLists.txt cpp/include cpp/src bindings python \
   pyproject.toml scripts/python_asan.sh)
 if [ "$(cat "$stamp" 2>/dev/null)" != "$sources" ]; then

@@ -7,7 +7,7 @@ cd "$topicdb_root"
 
 topicdb_say "make test: about 10 minutes on two cores the first time, then as long as the tests take;" \
   "12 more where RocksDB is not yet in $(topicdb_cache_dir)"
-scripts/setup.sh test arrow,spark,cli
+scripts/setup.sh test arrow,spark,cli,serve
 scripts/cpp.sh dev
 scripts/cpp.sh asan
 scripts/wheel.sh

@@ -128,6 +128,21 @@ def test_subscribers_get_what_a_scan_gives(tmp_path: Path) -> None:
     assert all(row["reads"][0] <= most for row, most in zip(fan_out, commits, strict=True))
 
 
+def test_a_server_has_what_a_database_has(tmp_path: Path) -> None:
+    result = tmp_path / "result.json"
+    command = [sys.executable, str(BENCH / "python" / "serve_bench.py"), "--size", "small"]
+    done = subprocess.run(
+        [*command, "--rounds", "1", "--json", str(result)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(result.read_text())
+    assert {row["part"] for row in document["results"]} == {"F1", "F2", "F3", "F4", "F5"}
+    assert len(document["digests"]) == 6 and len(set(document["digests"].values())) == 1
+
+
 def spark_bench(place: Path, parts: str) -> dict[str, Any]:
     """What it measured, small; it refuses itself to go on when two sides differ."""
     result = place / "result.json"
