@@ -17,6 +17,7 @@ places of the last complete epoch hold.
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -210,6 +211,15 @@ def names(core: _core.Database, kind: str) -> list[str]:
     return sorted(found)
 
 
-def lags(core: _core.Database, kind: str) -> dict[str, int]:
-    """Of all names of a kind, what they lag behind; see ``Positions.lag``."""
-    return {name: Positions(core, kind, name, None).lag() for name in names(core, kind)}
+def lags(core: _core.Database, kind: str) -> dict[str, float]:
+    """Of all names of a kind, what they lag behind; see ``Positions.lag``.
+
+    NaN: what is stored of it cannot be read.
+    """
+    found: dict[str, float] = {}
+    for name in names(core, kind):
+        try:
+            found[name] = Positions(core, kind, name, None).lag()
+        except (ValueError, KeyError, TypeError, AttributeError, struct.error):
+            found[name] = math.nan
+    return found

@@ -107,6 +107,8 @@ def stored(core: _core.Database) -> Iterator[tuple[str, int]]:
             scan = transaction.scan(f"{_PREFIX}+/state", None, None)
             while (batch := scan.next_batch(10_000, 8 << 20)) is not None:
                 for topic, _, value in batch:
+                    if len(value) < _HEAD.size:
+                        continue  # nothing that a session has stored
                     yield unescape(topic.split("/")[2]), end_of(value)
 
 

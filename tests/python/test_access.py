@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pyarrow.flight as flight
 import pytest
 from hypothesis import given
@@ -19,6 +21,7 @@ from hypothesis import strategies as st
 from served import Certificates, make_certificates, serving
 
 import topicdb
+from topicdb.positions import lags
 from topicdb.remote import tokens
 from topicdb.remote.access import Access, covers
 from topicdb.remote.service import _PLAIN
@@ -561,6 +564,46 @@ def test_what_another_has_open_cannot_be_reached(filled: Served) -> None:
                 lease.call("transaction.commit", number, [])
         assert tx.open
         tx.commit()
+
+
+def test_columns_of_topics_that_are_no_text_are_refused(filled: Served) -> None:
+    token = filled.token(write=["a/#"])
+    filled.look_again()
+    before = filled.database.scan("#").count()
+    with filled.connect(token) as db:
+        for column in (
+            pa.array([1]),
+            pa.array(["b/x"]).dictionary_encode(),
+            pa.array([b"b/x"]),
+            pa.array(["b/x"], pa.string_view()),
+        ):
+            with pytest.raises(ValueError, match="topic"):
+                db.append(pa.table({"topic": column, "value": [b""]}))
+        twice = pa.RecordBatch.from_arrays(
+            [pa.array(["a/x"]), pa.array(["b/x"]), pa.array([b""])],
+            names=["topic", "topic", "value"],
+        )
+        with pytest.raises((topicdb.Error, ValueError, KeyError)):
+            db.append(twice)
+    assert filled.database.scan("#").count() == before
+
+
+def test_what_an_owner_has_spoilt_spoils_nothing_else(filled: Served) -> None:
+    token = filled.token(names=["consumer/spoilt", "session/spoilt"])
+    filled.look_again()
+    with filled.connect(token) as db:
+        for topic in ("consumer/spoilt/state", "session/spoilt/state"):
+            core = db._core.begin(0, None, None)
+            core.write(f"$topicdb/{topic}", 0, b"{", True)
+            core.commit()
+    token = filled.token(everything=True)
+    filled.look_again()
+    with filled.connect(token) as db:
+        db.session("good", expiry="1h").close()
+        assert "spoilt" not in db.sessions()
+    filled.server.service.expire_sessions()
+    values = lags(filled.database._core, "consumer")
+    assert math.isnan(values["spoilt"])
 
 
 def test_a_server_that_is_not_who_it_says_is_not_trusted(filled: Served, tmp_path: Path) -> None:

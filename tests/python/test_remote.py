@@ -322,6 +322,44 @@ def test_subscriptions_for_asyncio_and_callbacks(db: topicdb.Database) -> None:
     assert called.join(20) and seen == list(range(30))
 
 
+def test_acknowledgements_arrive_though_one_of_them_cannot(db: topicdb.Database) -> None:
+    with db.subscribe("a", start="earliest", window=10) as messages:
+        db.append([("a", i, b"") for i in range(100)])
+        lease = db._connection.lease()  # type: ignore[attr-defined]
+        seen = 0
+        while seen < 100:
+            delivery = messages.next(20)
+            assert delivery is not None
+            with lease._changed:  # one that has ended at the server comes first
+                lease._acknowledged[999_999] = 1
+            messages.ack(delivery.seqno)
+            seen = delivery.seqno
+
+
+def test_a_connection_that_breaks_ends_what_is_open(
+    embedded: topicdb.Database, server: Any
+) -> None:
+    with topicdb.connect(server.url) as db:
+        messages, tail = db.subscribe("a"), db.tail("a", timeout=60)
+        consumer = db.consumer("c", "a")
+        tx = db.transaction(shard=0)
+        for client in server.service.clients.all():
+            client.end()  # as if it had been silent
+        for use in (
+            lambda: messages.next(20),
+            lambda: list(tail),
+            lambda: consumer.poll(timeout=20),
+        ):
+            with pytest.raises((topicdb.UnavailableError, topicdb.ClosedError)):
+                use()
+        wait_until(lambda: not tx.open)
+        embedded.append([("a", 1, b"")])
+        with db.consumer("c", "a", takeover=True, timeout=20) as again:
+            assert len(again.poll(timeout=20)) == 1
+        with db.subscribe("a", start="earliest") as anew:
+            assert anew.next(20) is not None
+
+
 def test_tails_and_watches(db: topicdb.Database) -> None:
     receipt = db.append([("a", 1, b"1")])
     tail = db.tail("a", timeout=0.2)
@@ -497,6 +535,23 @@ def _works(use: Any) -> bool:
     except topicdb.QuotaError:
         return False
     return True
+
+
+def test_calls_that_cannot_be_are_refused(db: topicdb.Database) -> None:
+    db.append(ROWS)
+    core: Any = db._core
+    scan = core.scan("#", None, None, False, None)
+    for rows, size in ((0, 1), (1, 0), (-1, 1), ("1", 1)):
+        with pytest.raises((ValueError, TypeError)):
+            scan.next_batch(rows, size)
+        scan = core.scan("#", None, None, False, None)
+    iterator = db.iterator(db.streams("#")[0])
+    with pytest.raises(ValueError, match="at least 1"):
+        core.next(iterator, 0, 1)
+    for args in ((), (1,), (None, None, None), ("#", None, "x")):
+        with pytest.raises((ValueError, TypeError)):
+            core._call("explain", *args)
+    assert db.scan().count() == 3
 
 
 def test_who_is_silent_has_gone(embedded: topicdb.Database) -> None:

@@ -21,6 +21,8 @@ from topicdb.remote.wire import PROTOCOL, decode, encode
 
 _logger = logging.getLogger(__name__)
 PING_INTERVAL_S = 5.0
+PING_TIMEOUT_S = 20.0
+PING_RETRY_S = 0.1
 CONNECT_TIMEOUT_S = 20.0
 _TRANSPORT = (flight.FlightError, pa.ArrowException, OSError)
 
@@ -41,8 +43,8 @@ class Connection:
         self._closed = False
         self._lease: Lease | None = None
         self._lease_lock = threading.Lock()
-        self._id = secrets.token_hex(16)
-        self._base = self.options_for(self._id)
+        self.id = secrets.token_hex(16)
+        self._base = self.options_for(self.id)
         with self.told():
             self._client = flight.FlightClient(url, **options)
         try:
@@ -75,7 +77,7 @@ class Connection:
     ) -> Any:
         """What the server's method gives. Raises what that raises; UnavailableError."""
         if timeout is not None:
-            options = self.options_for(self._id, timeout)
+            options = self.options_for(self.id, timeout)
         with self.calling(), self.told():
             action = flight.Action(method, encode(list(args)))
             (result,) = self._client.do_action(action, options or self._base)
@@ -151,8 +153,8 @@ class Connection:
         """That of now; a new one if it has ended."""
         with self._lease_lock:
             if self._lease is not None and self._lease.lost:
-                self._id = secrets.token_hex(16)
-                self._base = self.options_for(self._id)
+                self.id = secrets.token_hex(16)
+                self._base = self.options_for(self.id)
                 self._lease = None
             if self._lease is None:
                 self._lease = Lease(self, self._base)
@@ -197,6 +199,8 @@ class Lease:
     def __init__(self, connection: Connection, options: flight.FlightCallOptions) -> None:
         self.connection = connection
         self._options = options
+        self._ping_options = connection.options_for(connection.id, PING_TIMEOUT_S)
+        self._readers: set[flight.FlightStreamReader] = set()
         self._changed = threading.Condition()
         self._acknowledged: dict[int, int] = {}
         self._sending = False
@@ -220,6 +224,19 @@ class Lease:
     def read(self, method: str, *args: Any) -> flight.FlightStreamReader:
         """As ``Connection.read``."""
         return self.connection.read(method, *args, options=self._options)
+
+    def end_with(self, reader: flight.FlightStreamReader) -> None:
+        """Cancels a reader that lasts when this ends."""
+        with self._changed:
+            self._readers.add(reader)
+            if not self.lost:
+                return
+        reader.cancel()
+
+    def forget(self, reader: flight.FlightStreamReader) -> None:
+        """It has come to its end."""
+        with self._changed:
+            self._readers.discard(reader)
 
     def acknowledge(self, number: int, seqno: int) -> None:
         """To be told soon: the messages of a subscription up to there are done with."""
@@ -245,7 +262,7 @@ class Lease:
         except (*_TRANSPORT, StopIteration):
             pass
         finally:
-            self._end()
+            self.end()
 
     def _tell(self) -> None:
         while True:
@@ -259,10 +276,11 @@ class Lease:
                 self._sending = True
             try:
                 self._tell_once(acknowledged)
+            except _core.QuotaError:  # too many calls: what was acknowledged must get there
+                self._tell_later(acknowledged)
             except _core.Error as error:
                 _logger.debug("ping of %s: %s", self.connection.url, error)
-                if isinstance(error, (UnavailableError, AccessError)):
-                    self.end()
+                self.end()
             finally:
                 with self._changed:
                     self._sending = False
@@ -272,7 +290,12 @@ class Lease:
         left, self._left = self._left, []
         for number in left:
             self.call("close", number)
-        self.call("ping", acknowledged)
+        self.connection.call("ping", acknowledged, options=self._ping_options)
+
+    def _tell_later(self, acknowledged: dict[int, int]) -> None:
+        time.sleep(PING_RETRY_S)
+        with self._changed:
+            self._acknowledged = {**acknowledged, **self._acknowledged}
 
     def _end(self) -> None:
         with self._changed:
@@ -283,6 +306,10 @@ class Lease:
         """Closes everything at the server, which notices soon. Does not wait."""
         self._end()
         self._reader.cancel()
+        with self._changed:
+            readers = list(self._readers)
+        for reader in readers:
+            reader.cancel()
 
 
 class RemoteHandle:

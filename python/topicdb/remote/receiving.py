@@ -75,9 +75,13 @@ def checked(access: Access, table: pa.Table) -> None:
         table.validate(full=True)  # it comes from outside: offsets may point anywhere
     except pa.ArrowException as error:
         raise ValueError(f"malformed Arrow data: {error}") from None
-    if not access.everything and "topic" in table.schema.names:
-        topics = pc.unique(table.column("topic"))
-        access.check_topics(topic for topic in topics.to_pylist() if topic is not None)
+    if access.everything or "topic" not in table.schema.names:
+        return
+    kind = table.schema.field("topic").type
+    if not pa.types.is_string(kind) and not pa.types.is_large_string(kind):
+        raise ValueError(f"column 'topic': expected string, got {kind}")
+    topics = pc.unique(table.column("topic"))
+    access.check_topics(topic for topic in topics.to_pylist() if topic is not None)
 
 
 def check_size(size: int, size_max: int) -> None:

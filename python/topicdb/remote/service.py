@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from topicdb.remote.objects import (
     Watch,
 )
 from topicdb.remote.wire import PROTOCOL
+from topicdb.scan import check_batch_limits
 
 WAIT_US_MAX = 500_000
 """No call waits longer: a server that shuts down, or a Ctrl-C of the client, is not kept up."""
@@ -160,6 +162,7 @@ class Service:
         if len(args) < 3:
             raise ValueError(f"{method}: rows, bytes and serials are missing")
         *own, rows_max, bytes_max, with_serials = args
+        check_batch_limits(rows_max, bytes_max)
         bytes_max = min(bytes_max, self.limits.batch_bytes_max)
         return _chunks(_bound(method, self._reads, caller, own), rows_max, bytes_max, with_serials)
 
@@ -210,6 +213,7 @@ class Service:
     def _next(self, caller: Caller, iterator: _core.Iterator, rows: int, size: int) -> Any:
         if not isinstance(iterator, _core.Iterator):
             raise TypeError("next: expected an iterator")
+        check_batch_limits(rows, size)
         caller.access.check_read(iterator.filter)
         return self._core.next(iterator, rows, min(size, self.limits.batch_bytes_max))
 
@@ -283,6 +287,7 @@ class Service:
     def _tail_next(
         self, caller: Caller, number: int, rows: int, size: int, wait_us: int, with_serials: bool
     ) -> tuple[_core.Batch | None, dict[int, int]]:
+        check_batch_limits(rows, size)
         tail = caller.client.get(number, Tail).core
         size = min(size, self.limits.batch_bytes_max)
         return tail.next_batch(rows, size, _wait(wait_us), with_serials), tail.serials()
@@ -321,7 +326,8 @@ class Service:
     def _ping(self, caller: Caller, acknowledged: dict[int, int]) -> None:
         """The client is there, and has these messages of its subscriptions."""
         for number, seqno in acknowledged.items():
-            self._subscription(caller, number).acknowledge(seqno)
+            with suppress(_core.ClosedError):  # the others want to go on
+                self._subscription(caller, number).acknowledge(seqno)
 
     # Names and groups.
 

@@ -76,6 +76,7 @@ class RemoteSubscription:
         self._error: BaseException | None = None
         self._tokens: list[tuple[_core.ReadyTokens, int]] = []
         self._reader = lease.read("subscription", number)
+        lease.end_with(self._reader)
         self._thread = threading.Thread(
             target=self._receive, name="topicdb-subscription-reader", daemon=True
         )
@@ -88,6 +89,7 @@ class RemoteSubscription:
                     self._add(_Arrived(chunk.data, decode(chunk.app_metadata.to_pybytes())))
         except BaseException as error:
             self._error = error
+        self._lease.forget(self._reader)
         with self._changed:
             self._ended = True
             self._tell()
