@@ -11,9 +11,14 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector as _Collector
+try:
+    from prometheus_client import CollectorRegistry, start_http_server
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+    from prometheus_client.registry import Collector as _Collector
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        'metrics need prometheus_client; run: pip install "topicdb[serve]"', name=error.name
+    ) from None
 
 from topicdb import _core, session_state
 from topicdb.positions import lags

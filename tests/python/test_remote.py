@@ -336,6 +336,44 @@ def test_acknowledgements_arrive_though_one_of_them_cannot(db: topicdb.Database)
             seen = delivery.seqno
 
 
+def test_acknowledgements_arrive_though_there_are_too_many_calls(
+    db: topicdb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with db.subscribe("a", start="earliest", window=10) as messages:
+        db.append([("a", i, b"") for i in range(30)])
+        lease = db._connection.lease()  # type: ignore[attr-defined]
+        tell = lease._tell_once
+        refused: list[dict[int, int]] = []
+
+        def tell_later(acknowledged: dict[int, int]) -> None:
+            if acknowledged and len(refused) < 3:
+                refused.append(acknowledged)
+                raise topicdb.QuotaError("too many calls")
+            tell(acknowledged)
+
+        monkeypatch.setattr(lease, "_tell_once", tell_later)
+        seen = 0
+        while seen < 30:
+            delivery = messages.next(20)
+            assert delivery is not None
+            messages.ack(delivery.seqno)
+            seen = delivery.seqno
+        assert len(refused) == 3
+
+
+def test_a_number_means_one_thing_for_ever(db: topicdb.Database, server: Any) -> None:
+    lease = db._connection.lease()  # type: ignore[attr-defined]
+    tx = db.transaction(shard=0)
+    for client in server.service.clients.all():
+        client.end()
+    number = lease.call("begin", 0, None, None)  # before it is known that the connection broke
+    with pytest.raises((topicdb.ClosedError, topicdb.UnavailableError)):
+        tx.write("a", 1, b"")
+        tx.commit()
+    assert number != tx._core._handle.number  # type: ignore[attr-defined]
+    assert db.scan("a").count() == 0
+
+
 def test_a_connection_that_breaks_ends_what_is_open(
     embedded: topicdb.Database, server: Any
 ) -> None:
@@ -554,6 +592,33 @@ def test_calls_that_cannot_be_are_refused(db: topicdb.Database) -> None:
     assert db.scan().count() == 3
 
 
+def test_a_reader_that_stops_costs_the_server_little(tmp_path: Path) -> None:
+    def resident(process: Process) -> int:
+        status = Path(f"/proc/{process.process.pid}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+        return int(line.split()[1]) * 1024
+
+    path = tmp_path / "db"
+    with topicdb.open(path) as database:
+        for _ in range(10):  # 100 MB that do not compress
+            database.append([("a", None, os.urandom(10_000)) for _ in range(1_000)])
+    with Process(path) as process, topicdb.connect(process.url) as db:
+        db.scan("a").count()  # what is read once is in the cache
+        before = resident(process)
+        scans = [db.scan("a").batches(rows=100) for _ in range(8)]
+        subscriptions = [db.subscribe("a", start="earliest", window=100) for _ in range(8)]
+        for scan in scans:
+            assert len(next(scan)) == 100
+        for subscription in subscriptions:
+            delivery = subscription.next(20)
+            assert delivery is not None
+        time.sleep(1)
+        assert resident(process) - before < 250_000_000, "1,600 MB are waiting to be read"
+        assert sum(len(batch) for batch in scans[0]) == 9_900, "it goes on"
+        for scan in scans:
+            scan.close()  # type: ignore[attr-defined]
+
+
 def test_who_is_silent_has_gone(embedded: topicdb.Database) -> None:
     limits = Limits(client_timeout_s=0.5)
     with serving(embedded, limits=limits) as server, topicdb.connect(server.url) as db:
@@ -597,7 +662,7 @@ def test_a_server_that_closes_lets_calls_end(embedded: topicdb.Database) -> None
     assert isinstance(errors[0], topicdb.UnavailableError)
     found = {message.timestamp for message in embedded.scan("a")}
     assert set(stored) <= found and len(found) <= len(stored) + 1
-    with pytest.raises(topicdb.UnavailableError):
+    with pytest.raises(topicdb.UnavailableError, match="shutting down"):
         while messages.next(20) is not None:
             pass
     with pytest.raises(topicdb.UnavailableError):
