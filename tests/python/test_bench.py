@@ -93,34 +93,28 @@ def test_the_parquet_bench_writes_what_it_read() -> None:
     assert done.stdout.count("ratio") == 2
 
 
-def test_last_values_are_those_of_duckdb(tmp_path: Path) -> None:
-    """It refuses to go on when the two sides have given different messages."""
-    result = tmp_path / "result.json"
-    command = [sys.executable, str(BENCH / "python" / "last_values.py"), "--size", "small"]
+def small_run(place: Path, script: str, *arguments: str) -> dict[str, Any]:
+    """What a benchmark has written, small."""
+    result = place / "result.json"
+    command = [sys.executable, str(BENCH / "python" / script), "--size", "small", "--rounds", "1"]
     done = subprocess.run(
-        [*command, "--rounds", "1", "--topics", "500", "--json", str(result)],
-        capture_output=True,
-        text=True,
-        timeout=120,
+        [*command, *arguments, "--json", str(result)], capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    document = json.loads(result.read_text())
+    document: dict[str, Any] = json.loads(result.read_text())
+    return document
+
+
+def test_last_values_are_those_of_duckdb(tmp_path: Path) -> None:
+    """It refuses to go on when the two sides have given different messages."""
+    document = small_run(tmp_path, "last_values.py", "--topics", "500")
     assert [row["part"] for row in document["results"]] == ["L1", "L2", "L3"]
     assert document["results"][0]["what"] == "last of every topic: 500 topics"
     assert len(set(document["digests"].values())) == 3
 
 
 def test_subscribers_get_what_a_scan_gives(tmp_path: Path) -> None:
-    result = tmp_path / "result.json"
-    command = [sys.executable, str(BENCH / "python" / "subscription_bench.py"), "--size", "small"]
-    done = subprocess.run(
-        [*command, "--rounds", "1", "--json", str(result)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    document = json.loads(result.read_text())
+    document = small_run(tmp_path, "subscription_bench.py")
     assert {row["part"] for row in document["results"]} == {"S1", "S2", "S3", "S4"}
     assert len(set(document["digests"].values())) == 1
     fan_out = [row for row in document["results"] if row["what"].startswith("live")]
@@ -129,16 +123,7 @@ def test_subscribers_get_what_a_scan_gives(tmp_path: Path) -> None:
 
 
 def test_a_server_has_what_a_database_has(tmp_path: Path) -> None:
-    result = tmp_path / "result.json"
-    command = [sys.executable, str(BENCH / "python" / "serve_bench.py"), "--size", "small"]
-    done = subprocess.run(
-        [*command, "--rounds", "1", "--json", str(result)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    document = json.loads(result.read_text())
+    document = small_run(tmp_path, "serve_bench.py")
     assert {row["part"] for row in document["results"]} == {"F1", "F2", "F3", "F4", "F5"}
     assert len(document["digests"]) == 6 and len(set(document["digests"].values())) == 1
 
