@@ -551,6 +551,22 @@ def test_what_lasts_ends_with_its_token(filled: Served) -> None:
             db.subscribe("a/#")
 
 
+def test_a_scan_ends_with_its_token(filled: Served) -> None:
+    filled.database.append([("scan/x", None, os.urandom(10_000)) for _ in range(3_000)])
+    token = filled.token(read=["scan/#"])
+    name = tokens.read_entries(filled.tokens)[-1]["name"]
+    filled.look_again()
+    with filled.connect(token) as db:
+        batches = db.scan("scan/#").batches(rows=10)
+        assert len(next(batches)) == 10
+        tokens.remove(filled.tokens, name)
+        filled.look_again()
+        with pytest.raises(topicdb.AccessError, match="revoked"):
+            for _ in batches:
+                pass
+    filled.database.delete("scan/#")
+
+
 def test_what_another_has_open_cannot_be_reached(filled: Served) -> None:
     first, second = (filled.token(read=["a/#"], write=["a/#"]) for _ in range(2))
     filled.look_again()

@@ -484,6 +484,9 @@ def test_members_of_a_group_are_anywhere(db: topicdb.Database, server: Any) -> N
                 with pytest.raises(ValueError, match="already"):
                     member.ack(batch)
         assert sorted(found) == list(range(100)), "each once, while nobody is killed"
+        group = other.group("g", "jobs/#")
+        assert group.filters == ["jobs/#"] and (group.name, group.parts) == ("g", 8)
+        assert not group.closed and "'g'" in repr(group) and "'two' of 'g'" in repr(two)
         assert {len(parts) for parts in db.group("g", "jobs/#").members().values()} == {4}
         with pytest.raises(ValueError, match="not given"):
             one.ack(batch)

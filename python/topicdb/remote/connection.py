@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import secrets
 import threading
@@ -19,7 +18,6 @@ from topicdb import _core
 from topicdb.remote.errors import AccessError, UnavailableError, unpacked
 from topicdb.remote.wire import PROTOCOL, decode, encode
 
-_logger = logging.getLogger(__name__)
 PING_INTERVAL_S = 5.0
 PING_TIMEOUT_S = 20.0
 PING_RETRY_S = 0.1
@@ -205,6 +203,7 @@ class Lease:
         self._acknowledged: dict[int, int] = {}
         self._sending = False
         self._left: list[int] = []
+        self._reason: Exception | None = None
         self.lost = False
         self._reader = connection.read("connection", options=self._options)
         with connection.told():
@@ -215,10 +214,7 @@ class Lease:
     def call(self, method: str, *args: Any) -> Any:
         """As ``Connection.call``; UnavailableError when the lease has ended."""
         if self.lost:
-            self.connection.check_open()
-            raise UnavailableError(
-                f"{self.connection.url}: the connection broke, and what was open has ended"
-            )
+            raise self.why()
         return self.connection.call(method, *args, options=self._options)
 
     def read(self, method: str, *args: Any) -> flight.FlightStreamReader:
@@ -251,16 +247,27 @@ class Lease:
                 lambda: self.lost or (not self._acknowledged and not self._sending)
             )
 
+    def why(self) -> _core.Error:
+        """What to raise when it is lost."""
+        url = self.connection.url
+        if self.connection.closed:
+            return _core.ClosedError(f"the connection to {url} is closed")
+        if isinstance(self._reason, AccessError):
+            return AccessError(str(self._reason))
+        told = "" if self._reason is None else f": {self._reason}"
+        return UnavailableError(f"{url}: the connection broke, what was open has ended{told}")
+
     def leave(self, number: int) -> None:
         """To be closed soon; for finalizers, which must not wait."""
         self._left.append(number)
 
     def _wait(self) -> None:
         try:
-            while True:
-                self._reader.read_chunk()
-        except (*_TRANSPORT, StopIteration):
-            pass
+            with self.connection.told(), suppress(StopIteration):
+                while True:
+                    self._reader.read_chunk()
+        except Exception as error:
+            self._reason = self._reason or error
         finally:
             self.end()
 
@@ -279,7 +286,7 @@ class Lease:
             except _core.QuotaError:  # too many calls: what was acknowledged must get there
                 self._tell_later(acknowledged)
             except _core.Error as error:
-                _logger.debug("ping of %s: %s", self.connection.url, error)
+                self._reason = self._reason or error
                 self.end()
             finally:
                 with self._changed:

@@ -200,7 +200,7 @@ class RemoteDatabase(Database):
         with self._groups_lock:
             group = self._groups.get(name)
             if group is None or group.closed:
-                group = RemoteGroup(self._connection.lease, name, open_group)
+                group = RemoteGroup(self._connection.lease, name, filters, open_group)
                 self._groups[name] = group
             else:
                 open_group()  # says whether the filter is the same

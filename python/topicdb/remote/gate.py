@@ -79,10 +79,14 @@ class Call(flight.ServerMiddleware):  # type: ignore[misc]
         self._token = token
         self.caller = caller
 
+    def check_token(self) -> None:
+        """AccessError: it has expired or is revoked since the call began."""
+        self._gate.access(self._token)
+
     def goes_on(self, context: flight.ServerCallContext) -> bool:
         """Whether what lasts may go on: False when the client has gone. AccessError: the token has
         expired or is revoked. UnavailableError: the server shuts down."""
-        self._gate.access(self._token)
+        self.check_token()
         self._gate.check_open()
         return not self.caller.client.ended and not context.is_cancelled()
 

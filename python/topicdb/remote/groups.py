@@ -24,11 +24,16 @@ class RemoteGroup(Group):
     """
 
     def __init__(
-        self, lease: Callable[[], Lease], name: str, open_group: Callable[[], int]
+        self,
+        lease: Callable[[], Lease],
+        name: str,
+        filters: list[str] | None,
+        open_group: Callable[[], int],
     ) -> None:
         self._lease = lease
         self._name = name
         self._open_group = open_group
+        self._filters = filters
         self._made: WeakSet[RemoteMember] = WeakSet()
         self._parts_count = open_group()
         self._closed = False
@@ -64,6 +69,11 @@ class RemoteGroup(Group):
     def name(self) -> str:
         """The name it was opened with."""
         return self._name
+
+    @property
+    def filters(self) -> list[str] | None:
+        """What it was made with; None: every topic."""
+        return self._filters
 
     @property
     def parts(self) -> int:

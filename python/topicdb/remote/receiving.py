@@ -12,18 +12,19 @@ import pyarrow.compute as pc
 from topicdb import _core
 from topicdb.remote.access import Access
 from topicdb.remote.errors import packed
+from topicdb.remote.gate import Call
 from topicdb.remote.meter import Meter
-from topicdb.remote.service import Caller, Service
+from topicdb.remote.service import Service
 from topicdb.remote.wire import encode
 
 
 class Appends:
     """Appends that gather with others: what became of each is told when it is known."""
 
-    def __init__(self, service: Service, caller: Caller, durability: Any, meter: Meter) -> None:
+    def __init__(self, service: Service, call: Call, durability: Any, meter: Meter) -> None:
         self._core = service.database._core
         self._size_max = service.limits.append_bytes_max
-        self._caller = caller
+        self._call = call
         self._durability = durability
         self._meter = meter
         self._outcomes = _core.Completions()
@@ -48,7 +49,8 @@ class Appends:
             self._open += 1
         try:
             check_size(batch.nbytes, self._size_max)
-            checked(self._caller.access, pa.Table.from_batches([batch]))
+            self._call.check_token()
+            checked(self._call.caller.access, pa.Table.from_batches([batch]))
             self._core.append_arrow_async(batch, self._durability, self._outcomes, number)
             self._meter.received(batch.num_rows, batch.nbytes)
         except Exception as error:

@@ -22,7 +22,7 @@ from topicdb.remote.gate import Call, Gate
 from topicdb.remote.handles import Limits
 from topicdb.remote.meter import Meter
 from topicdb.remote.receiving import Appends, check_size, checked
-from topicdb.remote.service import WAIT_US_MAX, Caller, Service
+from topicdb.remote.service import WAIT_US_MAX, Service
 from topicdb.remote.tokens import Tokens
 from topicdb.remote.wire import SCHEMA, SERIAL_SCHEMA, arrow_of, decode, encode
 
@@ -170,6 +170,7 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]
     def _chunks(self, call: Call, method: str, args: list[Any]) -> Iterator[pa.RecordBatch]:
         with self._measured(method), as_flight():
             for chunk in self._service.read(call.caller, method, args):
+                call.check_token()
                 arrow = arrow_of(chunk.batch)
                 self._meter.sent(arrow.num_rows, arrow.nbytes)
                 yield arrow
@@ -207,18 +208,18 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]
 
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
         """Messages to be stored: together, or each batch by itself and in no hurry."""
-        caller = _call_of(context).caller
+        call = _call_of(context)
         with as_flight():
             method, durability = decode(descriptor.command)
             if method not in ("append", "append_async"):
                 raise ValueError(f"there is no call {method!r}: the client is of another version")
-        with self._meter.measured(method), as_flight(), caller.client.share.appends:
+        with self._meter.measured(method), as_flight(), call.caller.client.share.appends:
             if method == "append":
-                self._append(caller, durability, reader, writer)
+                self._append(call, durability, reader, writer)
             else:
-                Appends(self._service, caller, durability, self._meter).run(reader, writer)
+                Appends(self._service, call, durability, self._meter).run(reader, writer)
 
-    def _append(self, caller: Caller, durability: Any, reader: Any, writer: Any) -> None:
+    def _append(self, call: Call, durability: Any, reader: Any, writer: Any) -> None:
         batches: list[pa.RecordBatch] = []
         size = 0
         for chunk in reader:
@@ -226,7 +227,8 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]
             check_size(size, self._service.limits.append_bytes_max)
             batches.append(chunk.data)
         table = pa.Table.from_batches(batches, schema=reader.schema)
-        checked(caller.access, table)
+        call.check_token()
+        checked(call.caller.access, table)
         receipt = self._service.database._core.append_arrow(table, durability)
         self._meter.received(table.num_rows, size)
         writer.write(encode(receipt))

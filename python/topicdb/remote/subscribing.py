@@ -134,8 +134,8 @@ class RemoteSubscription:
         return found
 
     def _end(self) -> BaseException:
-        if self._lease.connection.closed:
-            return _core.ClosedError(f"the connection to {self._lease.connection.url} is closed")
+        if self._lease.lost:
+            return self._lease.why()
         return self._error or UnavailableError(
             f"{self._lease.connection.url}: the server has ended the subscription"
         )
