@@ -45,6 +45,8 @@ BUILT_IN = {
     PreconditionError: RuntimeError,
     QuotaError: OSError,
     ExistsError: FileExistsError,
+    topicdb.AccessError: PermissionError,
+    topicdb.UnavailableError: ConnectionError,
 }
 BAD_ROWS: dict[str, tuple[Any, type[Exception]]] = {
     "no_tuple": (5, TypeError),
