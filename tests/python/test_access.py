@@ -582,6 +582,22 @@ def test_what_another_has_open_cannot_be_reached(filled: Served) -> None:
         tx.commit()
 
 
+def test_of_many_appends_those_that_may_be_are_stored(filled: Served) -> None:
+    token = filled.token(write=["many/#"])
+    filled.look_again()
+    before = filled.database.scan("b/#").count()
+    with filled.connect(token) as db:
+        futures = [db.append_async([(("many", "b")[i % 2] + "/x", i, b"")]) for i in range(40)]
+        for number, future in enumerate(futures):
+            if number % 2:
+                with pytest.raises(topicdb.AccessError, match="may not write 'b/x'"):
+                    future.result(20)
+            else:
+                assert future.result(20).count == 1
+    assert filled.database.scan("many/#").count() == 20
+    assert filled.database.scan("b/#").count() == before
+
+
 def test_columns_of_topics_that_are_no_text_are_refused(filled: Served) -> None:
     token = filled.token(write=["a/#"])
     filled.look_again()

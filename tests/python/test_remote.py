@@ -120,6 +120,20 @@ def test_many_appends_in_the_background(db: topicdb.Database) -> None:
         assert len(flat) == 300 and flat == sorted(flat), "in the order of one thread"
 
 
+def test_one_bad_append_of_many_fails_alone(db: topicdb.Database) -> None:
+    futures = [
+        db.append_async([("a/#" if i % 10 == 5 else "a", i, b"%d" % i)] * (1 + i % 3))
+        for i in range(200)
+    ]
+    for number, future in enumerate(futures):
+        if number % 10 == 5:
+            with pytest.raises(topicdb.TopicError, match="row 0"):
+                future.result(20)
+        else:
+            assert future.result(20).count == 1 + number % 3
+    assert db.scan("a").count() == sum(1 + i % 3 for i in range(200) if i % 10 != 5)
+
+
 def test_appends_for_asyncio(db: topicdb.Database) -> None:
     async def run() -> list[topicdb.Receipt]:
         return list(await asyncio.gather(*(db.append_await([("a", i, b"")]) for i in range(20))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -14,10 +15,13 @@ from topicdb import _core
 from topicdb._types import Receipt
 from topicdb.remote.connection import Connection
 from topicdb.remote.errors import UnavailableError, unpacked
-from topicdb.remote.wire import decode
+from topicdb.remote.wire import decode, encode
 
 CHUNK_ROWS = 65_536
 PENDING_BYTES_MAX = 64 << 20
+GATHER_S = 0.001
+TOGETHER_MAX = 1_000
+TOGETHER_BYTES_MAX = 1 << 20
 IDLE_S = 0.05
 _COLUMNS = ("topic", "timestamp", "value")
 
@@ -76,6 +80,7 @@ def _unknown(connection: Connection) -> UnavailableError:
 @dataclass
 class _Queued:
     batch: pa.RecordBatch
+    bytes: int
     durability: str | None
     future: Future[Receipt]
 
@@ -103,13 +108,14 @@ class Appender:
             future.set_result(Receipt(*append(self._connection, table, durability)))
             return future
         (batch,) = table.combine_chunks().to_batches()
+        size = batch.nbytes
         with self._changed:
             self._connection.check_open()
             self._changed.wait_for(lambda: self._bytes < PENDING_BYTES_MAX or self._closed)
             if self._closed:
                 raise _core.ClosedError(f"the connection to {self._connection.url} is closed")
-            self._queue.append(_Queued(batch, durability, future))
-            self._bytes += batch.nbytes
+            self._queue.append(_Queued(batch, size, durability, future))
+            self._bytes += size
             self._changed.notify_all()
             if self._thread is None:
                 self._thread = threading.Thread(
@@ -153,9 +159,9 @@ class Appender:
                 reader = threading.Thread(target=self._hear, args=(replies, sent), daemon=True)
                 reader.start()
                 try:
-                    while (queued := self._next_like(first)) is not None:
-                        sent.append(queued)
-                        writer.write_batch(queued.batch)
+                    while some := self._next_like(first):
+                        sent += some
+                        self._write(writer, some)
                     writer.done_writing()
                     reader.join()
                 finally:
@@ -166,15 +172,33 @@ class Appender:
             reader.join()
         self._fail(sent, _unknown(connection))
 
-    def _next_like(self, first: _Queued) -> _Queued | None:
+    @staticmethod
+    def _write(writer: Any, some: list[_Queued]) -> None:
+        """As one batch, and how many messages of it are of which append."""
+        batch = some[0].batch
+        if len(some) > 1:
+            table = pa.Table.from_batches([queued.batch for queued in some])
+            (batch,) = table.combine_chunks().to_batches()
+        writer.write_with_metadata(batch, encode([queued.batch.num_rows for queued in some]))
+
+    def _next_like(self, first: _Queued) -> list[_Queued]:
+        """Those that wait, as many as go together; none when there are none like the first."""
+        some: list[_Queued] = []
+        size = 0
         with self._changed:
             self._changed.wait_for(lambda: bool(self._queue) or self._closed, IDLE_S)
-            if not self._queue:
-                return None
-            queued = self._queue[0]
-            if queued.durability != first.durability or queued.batch.schema != first.batch.schema:
-                return None
-            return self._taken_locked()
+        time.sleep(GATHER_S)  # what comes meanwhile goes with it
+        with self._changed:
+            while self._queue and len(some) < TOGETHER_MAX:
+                queued = self._queue[0]
+                size += queued.bytes
+                is_like = queued.durability == first.durability
+                if not is_like or not queued.batch.schema.equals(first.batch.schema):
+                    break
+                if some and size > TOGETHER_BYTES_MAX:
+                    break
+                some.append(self._taken_locked())
+        return some
 
     def _taken(self) -> _Queued:
         with self._changed:
@@ -182,18 +206,18 @@ class Appender:
 
     def _taken_locked(self) -> _Queued:
         queued = self._queue.popleft()
-        self._bytes -= queued.batch.nbytes
+        self._bytes -= queued.bytes
         self._changed.notify_all()
         return queued
 
     def _hear(self, replies: Any, sent: list[_Queued]) -> None:
         try:
             while (reply := replies.read()) is not None:
-                number, is_error, outcome = decode(reply.to_pybytes())
-                if is_error:
-                    sent[number].future.set_exception(unpacked(outcome))
-                else:
-                    sent[number].future.set_result(Receipt(*outcome))
+                for number, is_error, outcome in decode(reply.to_pybytes()):
+                    if is_error:
+                        sent[number].future.set_exception(unpacked(outcome))
+                    else:
+                        sent[number].future.set_result(Receipt(*outcome))
         except (pa.ArrowException, OSError):
             return  # the writer is told why
 

@@ -15,7 +15,7 @@ from topicdb.remote.errors import packed
 from topicdb.remote.gate import Call
 from topicdb.remote.meter import Meter
 from topicdb.remote.service import Service
-from topicdb.remote.wire import encode
+from topicdb.remote.wire import decode, encode
 
 
 class Appends:
@@ -30,45 +30,71 @@ class Appends:
         self._outcomes = _core.Completions()
         self._changed = threading.Condition()
         self._open = 0
+        self._begun = 0
 
     def run(self, reader: Any, writer: Any) -> None:
         """Until the client has no more, and knows of all."""
         teller = threading.Thread(target=self._tell, args=(writer,), name="topicdb-outcomes")
         teller.start()
         try:
-            for number, chunk in enumerate(reader):
-                self._begin(number, chunk.data, writer)
+            for chunk in reader:
+                counts = chunk.app_metadata and decode(chunk.app_metadata.to_pybytes())
+                self._take(chunk.data, counts, writer)
         finally:
             with self._changed:
                 self._changed.wait_for(lambda: self._open == 0)
             self._outcomes.close()
             teller.join()
 
-    def _begin(self, number: int, batch: pa.RecordBatch, writer: Any) -> None:
-        with self._changed:
-            self._open += 1
+    def _take(self, batch: pa.RecordBatch, counts: Any, writer: Any) -> None:
+        """Several appends: so many messages each."""
+        is_list = isinstance(counts, list) and all(type(n) is int and n > 0 for n in counts)
+        if not is_list or sum(counts) != batch.num_rows:
+            raise ValueError("append_async: it does not say which messages belong together")
+        fault = self._fault_of(batch)
+        offset = 0
+        for count in counts:
+            part = batch.slice(offset, count)
+            offset += count
+            # One that is wrong does not keep the others from being stored.
+            self._begin(part, self._fault_of(part) if fault is not None else None, writer)
+
+    def _fault_of(self, batch: pa.RecordBatch) -> Exception | None:
         try:
             check_size(batch.nbytes, self._size_max)
             self._call.check_token()
             checked(self._call.caller.access, pa.Table.from_batches([batch]))
-            self._core.append_arrow_async(batch, self._durability, self._outcomes, number)
-            self._meter.received(batch.num_rows, batch.nbytes)
         except Exception as error:
-            self._write(writer, number, error)
+            return error
+        return None
+
+    def _begin(self, part: pa.RecordBatch, fault: Exception | None, writer: Any) -> None:
+        number = self._begun
+        self._begun += 1
+        with self._changed:
+            self._open += 1
+        try:
+            if fault is not None:
+                raise fault
+            self._core.append_arrow_async(part, self._durability, self._outcomes, number)
+            self._meter.received(part.num_rows, part.nbytes)
+        except Exception as error:
+            self._write(writer, [(number, error)])
 
     def _tell(self, writer: Any) -> None:
         while outcomes := self._outcomes.take():
-            for number, outcome in outcomes:
-                self._write(writer, number, outcome)
+            self._write(writer, outcomes)
 
-    def _write(self, writer: Any, number: int, outcome: Any) -> None:
-        is_error = isinstance(outcome, BaseException)
-        told = encode([number, is_error, packed(outcome) if is_error else outcome])
+    def _write(self, writer: Any, outcomes: list[tuple[int, Any]]) -> None:
+        told = []
+        for number, outcome in outcomes:
+            is_error = isinstance(outcome, BaseException)
+            told.append([number, is_error, packed(outcome) if is_error else outcome])
         with self._changed:
-            self._open -= 1
+            self._open -= len(outcomes)
             self._changed.notify_all()
             with suppress(pa.ArrowException, OSError):  # the client has gone
-                writer.write(told)
+                writer.write(encode(told))
 
 
 def checked(access: Access, table: pa.Table) -> None:
