@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 10_000
 BATCH_BYTES_MAX = 8 << 20
+ARROW_ROWS = 100_000
+ARROW_BYTES_MAX = 64 << 20
 
 
 def check_batch_limits(rows: int, bytes_max: int) -> None:
@@ -75,9 +77,8 @@ class Scan:
         """
         import pyarrow as pa
 
-        batches = [
-            pa.record_batch(batch) for batch in self.batches(rows=100_000, bytes_max=64 << 20)
-        ]
+        with self._opened() as scan:
+            batches = list(_arrow_batches(scan, ARROW_ROWS, ARROW_BYTES_MAX))
         return pa.Table.from_batches(batches, schema=pa.schema(_core.arrow_schema()))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -92,3 +93,14 @@ class Scan:
             yield scan
         finally:
             scan.close()
+
+
+def _arrow_batches(scan: Any, rows: int, bytes_max: int) -> _Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    if hasattr(scan, "next_arrow"):  # of another process: it comes as Arrow data
+        while (arrow := scan.next_arrow(rows, bytes_max)) is not None:
+            yield arrow
+        return
+    while (batch := scan.next_batch(rows, bytes_max)) is not None:
+        yield pa.record_batch(batch)

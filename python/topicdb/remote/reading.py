@@ -29,10 +29,13 @@ class RemoteScan:
         self, rows_max: int, bytes_max: int, with_serials: bool = False
     ) -> _core.Batch | None:
         """The next messages, or None at the end."""
-        arrow = self._next(rows_max, bytes_max, with_serials)
+        arrow = self.next_arrow(rows_max, bytes_max, with_serials)
         return None if arrow is None else batch_of(arrow)
 
-    def _next(self, rows_max: int, bytes_max: int, with_serials: bool) -> pa.RecordBatch | None:
+    def next_arrow(
+        self, rows_max: int, bytes_max: int, with_serials: bool = False
+    ) -> pa.RecordBatch | None:
+        """As ``next_batch``, without a copy."""
         if self._closed:
             return None
         if self._reader is None:
@@ -50,7 +53,7 @@ class RemoteScan:
         """The rest as an Arrow C stream."""
 
         def batches() -> Any:
-            while (arrow := self._next(rows_max, bytes_max, False)) is not None:
+            while (arrow := self.next_arrow(rows_max, bytes_max)) is not None:
                 yield arrow
 
         reader = pa.RecordBatchReader.from_batches(SCHEMA, batches())
