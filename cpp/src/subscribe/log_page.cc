@@ -75,6 +75,13 @@ SharedLogRows LogPage::Choose(const RowNumbers& rows) const {
   auto batch = std::make_shared<Batch>(/*keeps_serials=*/true);
   auto chosen = std::make_shared<LogRows>();
   chosen->indexes.reserve(rows.size());
+  std::size_t topic_bytes = 0;
+  std::size_t value_bytes = 0;
+  for (const std::uint32_t row : rows) {
+    topic_bytes += all.batch->topic(row).size();
+    value_bytes += all.batch->value(row).size();
+  }
+  batch->Reserve(rows.size(), topic_bytes, value_bytes);
   for (const std::uint32_t row : rows) {
     batch->Append(all.batch->message(row), all.batch->serial(row));
     chosen->indexes.push_back(all.indexes[row]);

@@ -24,6 +24,10 @@ std::shared_ptr<const Batch> Cut(const std::shared_ptr<const Batch>& batch, std:
                                  std::size_t end) {
   if (begin == 0 && end == batch->size()) return batch;
   auto part = std::make_shared<Batch>(/*keeps_serials=*/true);
+  const auto bytes_of = [&](std::span<const std::int32_t> offsets) {
+    return static_cast<std::size_t>(offsets[end] - offsets[begin]);
+  };
+  part->Reserve(end - begin, bytes_of(batch->topic_offsets()), bytes_of(batch->value_offsets()));
   for (std::size_t row = begin; row < end; ++row) {
     part->Append(batch->message(row), batch->serial(row));
   }
