@@ -43,6 +43,7 @@ from topicdb.positions import Place
 from topicdb.queue import Cursor, Drop, Queue, QueueReceipt
 from topicdb.remote.connecting import connect, serve
 from topicdb.remote.errors import AccessError, UnavailableError
+from topicdb.replay.errors import ReplayError
 from topicdb.repairing import Repair, repair
 from topicdb.scan import Scan
 from topicdb.session import Packet, Session
@@ -93,6 +94,7 @@ __all__ = [
     "ReadOnlyError",
     "Receipt",
     "Repair",
+    "ReplayError",
     "Retention",
     "Scan",
     "SchemaError",

@@ -19,3 +19,37 @@ def filter_list(filter: Filters) -> list[str] | None:
     for text in filters:
         _core.check_filter(text)
     return filters
+
+
+def covers(permitted: str, wanted: str) -> bool:
+    """Whether ``permitted`` matches every topic that ``wanted`` (a filter or a topic) matches."""
+    levels = wanted.split("/")
+    if levels[0].startswith("$") and permitted[0] in "+#":
+        return False
+    allowed = permitted.split("/")
+    for number, level in enumerate(allowed):
+        if level == "#":
+            return True
+        if number == len(levels) or levels[number] == "#":
+            return False
+        if level not in ("+", levels[number]):
+            return False
+    return len(levels) == len(allowed)
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether some topic matches both filters."""
+    first, second = one.split("/"), other.split("/")
+    for a, b in ((first, second), (second, first)):
+        if a[0] in ("+", "#") and b[0].startswith("$"):
+            return False
+    for number in range(max(len(first), len(second)) + 1):
+        a_level = first[number] if number < len(first) else None
+        b_level = second[number] if number < len(second) else None
+        if a_level == "#" or b_level == "#":
+            return True
+        if a_level is None or b_level is None:
+            return a_level == b_level
+        if "+" not in (a_level, b_level) and a_level != b_level:
+            return False
+    return True

@@ -125,6 +125,8 @@ void SubscriptionHub::Complete(std::uint64_t client, SubscriptionInfo* info) con
   const MutexLock lock(mutex_);
   const auto found = clients_.find(client);
   if (found == clients_.end()) return;
+  // Now, when nothing can be offered: what waits and who is live must be of one moment.
+  *info = found->second->subscriber->Info();
   const std::set<std::uint32_t> waiting = found->second->subscriber->WaitingShards();
   bool is_live = true;
   for (const Lane& lane : found->second->lanes) {

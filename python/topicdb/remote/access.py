@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from topicdb import _core
+from topicdb.filters import covers
 from topicdb.map import escape
 from topicdb.remote.errors import AccessError
 
@@ -14,22 +15,6 @@ KINDS = ("consumer", "group", "map", "session")
 _TOPICS_KNOWN_MAX = 100_000
 
 Filters: TypeAlias = "Sequence[str] | str | None"
-
-
-def covers(permitted: str, wanted: str) -> bool:
-    """Whether ``permitted`` matches every topic that ``wanted`` (a filter or a topic) matches."""
-    levels = wanted.split("/")
-    if levels[0].startswith("$") and permitted[0] in "+#":
-        return False
-    allowed = permitted.split("/")
-    for number, level in enumerate(allowed):
-        if level == "#":
-            return True
-        if number == len(levels) or levels[number] == "#":
-            return False
-        if level not in ("+", levels[number]):
-            return False
-    return len(levels) == len(allowed)
 
 
 def topics_of_name(name: str) -> list[str]:

@@ -1,0 +1,65 @@
+"""Replay of stored messages to queues and topic endpoints; see docs/replay.md."""
+
+from topicdb.replay.endpoint import Endpoint
+from topicdb.replay.envelope import Envelope
+from topicdb.replay.errors import (
+    BrowserError,
+    EndpointDroppedError,
+    EndpointModifiedError,
+    IdsNotComparableError,
+    InactiveFlowError,
+    LogModifiedError,
+    MessageUnavailableError,
+    NonExclusiveError,
+    OutOfResourcesError,
+    RejectedMessageError,
+    ReplayCancelledError,
+    ReplayDisabledError,
+    ReplayError,
+    ReplayStartedError,
+    StalledError,
+    StartMessageUnavailableError,
+    StartTimeUnavailableError,
+    TemporaryEndpointError,
+)
+from topicdb.replay.flow import Browser, Flow, ReplayBatch, ReplayMessage
+from topicdb.replay.ids import MessageId
+from topicdb.replay.log import ReplayLog
+from topicdb.replay.opening import drop, open
+from topicdb.replay.rules import Promotion
+from topicdb.replay.states import Event, Progress, State
+
+__all__ = [
+    "Browser",
+    "BrowserError",
+    "Endpoint",
+    "EndpointDroppedError",
+    "EndpointModifiedError",
+    "Envelope",
+    "Event",
+    "Flow",
+    "IdsNotComparableError",
+    "InactiveFlowError",
+    "LogModifiedError",
+    "MessageId",
+    "MessageUnavailableError",
+    "NonExclusiveError",
+    "OutOfResourcesError",
+    "Progress",
+    "Promotion",
+    "RejectedMessageError",
+    "ReplayBatch",
+    "ReplayCancelledError",
+    "ReplayDisabledError",
+    "ReplayError",
+    "ReplayLog",
+    "ReplayMessage",
+    "ReplayStartedError",
+    "StalledError",
+    "StartMessageUnavailableError",
+    "StartTimeUnavailableError",
+    "State",
+    "TemporaryEndpointError",
+    "drop",
+    "open",
+]

@@ -1,0 +1,114 @@
+"""The thread of a replay log: wakes endpoints that have something to do, and tells of events."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+
+from topicdb import _core
+from topicdb.replay.states import Event
+
+MAINTENANCE_S = 1.0
+_logger = logging.getLogger("topicdb.replay")
+
+
+class Pump:
+    """Calls ``step`` with the name of an endpoint whenever it was woken, or its time has come (so
+    many seconds after the call before, as that said), and ``maintain`` every second."""
+
+    def __init__(
+        self,
+        step: Callable[[str], float | None],
+        maintain: Callable[[], None],
+        on_database_closed: Callable[[], None],
+    ) -> None:
+        self._step = step
+        self._maintain = maintain
+        self._on_database_closed = on_database_closed
+        self._tokens = _core.ReadyTokens()
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()  # of the names
+        self._number_of: dict[str, int] = {}
+        self._name_of: dict[int, str] = {}
+        self._due_s: dict[str, float] = {}
+        self._events: deque[Event] = deque()
+        self.listeners: list[Callable[[Event], object]] = []
+        self._is_closed = False
+        self._thread: threading.Thread | None = None
+
+    def start(self, name: str) -> None:
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def wake(self, name: str) -> None:
+        """Has it called soon. Thread-safe."""
+        self._tokens.give(self._number(name))
+
+    def watch(self, name: str, reading: _core.Subscription) -> None:
+        """Wakes it whenever there is something to read."""
+        reading.on_ready(self._tokens, self._number(name))
+
+    def tell(self, event: Event) -> None:
+        """Has the listeners called."""
+        self._events.append(event)
+        self._tokens.give(0)
+
+    def _number(self, name: str) -> int:
+        with self._lock:
+            number = self._number_of.get(name)
+            if number is None:
+                number = self._number_of[name] = next(self._numbers)
+                self._name_of[number] = name
+            return number
+
+    def _run(self) -> None:
+        maintain_s = time.monotonic() + MAINTENANCE_S
+        while not self._is_closed:
+            now = time.monotonic()
+            next_s = min([maintain_s, *self._due_s.values()])
+            ready = self._tokens.take(max(0, round((next_s - now) * 1e6)))
+            try:
+                self._step_all({self._name_of[number] for number in ready if number > 0})
+                if time.monotonic() >= maintain_s:
+                    self._maintain()
+                    maintain_s = time.monotonic() + MAINTENANCE_S
+            except _core.ClosedError:
+                self._on_database_closed()
+                self._is_closed = True
+            except Exception:
+                _logger.exception("the replay log's thread goes on after an error")
+                time.sleep(0.1)
+            self._tell_all()
+
+    def _step_all(self, names: set[str]) -> None:
+        now = time.monotonic()
+        names |= {name for name, due_s in self._due_s.items() if due_s <= now}
+        for name in names:
+            self._due_s.pop(name, None)
+            wait_s = self._step(name)
+            if wait_s is not None:
+                self._due_s[name] = time.monotonic() + wait_s
+
+    def _tell_all(self) -> None:
+        while self._events:
+            event = self._events.popleft()
+            for listener in self.listeners:
+                try:
+                    listener(event)
+                except Exception:
+                    _logger.exception("a listener to replay events failed")
+
+    def close(self) -> None:
+        """Ends the thread, after what it does. May be repeated."""
+        self._is_closed = True
+        self._tokens.give(0)
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        with suppress(Exception):
+            self._tell_all()
+        self._tokens.close()

@@ -1,0 +1,168 @@
+"""What comes to an endpoint, from the log: as much as there is room for, at a replay's pace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from topicdb import _core
+from topicdb._core import Batch
+from topicdb._types import Message
+from topicdb.positions import Place
+from topicdb.replay.pacing import Pacer
+from topicdb.replay.spool import Held
+from topicdb.replay.wanting import Mask, Rows, Wanting, are_before
+from topicdb.subscription import WINDOW, WINDOW_BYTES, Subscription
+
+CHUNK_ROWS = 1_000
+_SHARD = 0
+
+
+class _Ahead(NamedTuple):
+    """A delivery that was not taken whole."""
+
+    batch: Batch
+    rows: Rows
+    wanted: Mask | None
+    taken: int
+    next: Place
+
+
+class Reader:
+    """One core subscription. Not thread-safe."""
+
+    def __init__(
+        self,
+        core: _core.Database,
+        filters: list[str],
+        begin: Place,
+        wanting: Wanting,
+        on_ready: Callable[[_core.Subscription], None] = lambda core: None,
+    ) -> None:
+        self._core = core.subscribe(
+            filters, {_SHARD: tuple(begin)}, 0, 2 * WINDOW, WINDOW_BYTES
+        )
+        on_ready(self._core)
+        self._subscription = Subscription(self._core, core, filters, 0, None)
+        self._wanting = wanting
+        self._ahead: _Ahead | None = None
+        self._next = begin
+        self.pacer: Pacer | None = None
+        self.paced_until = Place(0, 0)  # of messages from there on the pacer is not asked
+        self.is_paused = False  # as far as the pacer would be asked
+        self.wait_s = 0.0  # what the pacer wanted, the last time
+
+    @property
+    def next(self) -> Place:
+        """Everything before was taken, or is not wanted."""
+        if self._ahead is None:
+            behind = self._subscription.info()
+            if behind["waiting"] == 0:
+                self._next = max(self._next, behind["places"].get(_SHARD, self._next))
+        return self._next
+
+    def take(self, rows: int) -> Held | None:
+        """The next messages, at most so many; they may all be unwanted. None: nothing now."""
+        self.wait_s = 0.0
+        while True:
+            if self._ahead is None and not self._read(rows):
+                return None
+            ahead = self._ahead
+            assert ahead is not None
+            count = self._allowed(ahead, min(rows, len(ahead.batch) - ahead.taken))
+            if count == 0:
+                return None
+            return self._portion(ahead, count)
+
+    def wait(self, seconds: float) -> None:
+        """Until there may be something to take, at most so long."""
+        if self._ahead is None:
+            self._read(CHUNK_ROWS, round(seconds * 1e6))
+
+    def _read(self, rows: int, timeout_us: int = 0) -> bool:
+        delivery = self._subscription._next(timeout_us, min(rows, CHUNK_ROWS))
+        if delivery is None:
+            return False
+        self._subscription._done_with(delivery)
+        wanted = self._wanting.mask(delivery.batch, delivery.rows)
+        self._ahead = _Ahead(delivery.batch, delivery.rows, wanted, 0, delivery.next)
+        return True
+
+    def _allowed(self, ahead: _Ahead, count: int) -> int:
+        if self.pacer is None and not self.is_paused:
+            return count
+        serials = ahead.batch.serials
+        assert serials is not None
+        span = slice(ahead.taken, ahead.taken + count)
+        paced = int(
+            np.count_nonzero(are_before(serials[span], ahead.rows[span], self.paced_until))
+        )
+        if paced == 0:
+            return count
+        if self.is_paused:
+            return 0
+        if self.pacer is None:
+            return count
+        return self._paced(ahead, paced)
+
+    def _paced(self, ahead: _Ahead, count: int) -> int:
+        assert self.pacer is not None
+        span = slice(ahead.taken, ahead.taken + count)
+        wanted = None if ahead.wanted is None else np.flatnonzero(ahead.wanted[span])
+        times = ahead.batch.timestamps[span]
+        if wanted is None:
+            allowed, self.wait_s = self.pacer.allowed(times)
+            return allowed
+        allowed, self.wait_s = self.pacer.allowed(times[wanted])
+        return count if allowed == len(wanted) else int(wanted[allowed])
+
+    def _portion(self, ahead: _Ahead, count: int) -> Held:
+        end = ahead.taken + count
+        wanted = None if ahead.wanted is None else ahead.wanted[ahead.taken : end]
+        held = Held(ahead.batch, ahead.rows, ahead.taken, end, wanted)
+        if end == len(ahead.batch):
+            self._ahead, self._next = None, ahead.next
+        else:
+            self._ahead = ahead._replace(taken=end)
+            serials = ahead.batch.serials
+            assert serials is not None
+            self._next = Place(int(serials[end]), int(ahead.rows[end]))
+        return held
+
+    def is_at_end(self) -> bool:
+        """Everything that was stored was taken: what comes now is new."""
+        if self._ahead is not None or self._subscription.closed:
+            return False
+        info = self._subscription.info()
+        return info["state"] == "live" and info["waiting"] == 0
+
+    def close(self) -> None:
+        self._subscription.close()
+
+
+def first_wanted(
+    core: _core.Database, filters: list[str], begin: Place, until: Place, wanting: Wanting
+) -> Message | None:
+    """The first message from ``begin`` on and before ``until`` that is wanted; None: there is none.
+
+    What is stored is read for it as far as need be. REQUIRES: what is before ``until`` is committed.
+    """
+    reader = Reader(core, filters, begin, wanting)
+    try:
+        while True:
+            held = reader.take(CHUNK_ROWS)
+            if held is None:
+                if reader.next >= until:
+                    return None
+                reader.wait(0.01)
+                continue
+            index = held.next_waiting(0)
+            if index is not None:
+                found = held.batch[held.begin + index]
+                return found if held.place(index) < until else None
+            if reader.next >= until:
+                return None
+    finally:
+        reader.close()

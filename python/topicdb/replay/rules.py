@@ -1,0 +1,154 @@
+"""What is logged: eras of ingress and filters, and the promotion of direct messages."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from topicdb import _core
+from topicdb.filters import Filters, filter_list
+from topicdb.positions import Place
+
+_TOPICS_KNOWN_MAX = 100_000
+EVERYTHING = ("#",)
+
+
+class Matcher:
+    """Whether a topic matches one of some filters; remembers topics. Thread-safe."""
+
+    def __init__(self, filters: Iterable[str]) -> None:
+        self.filters = tuple(filters)
+        self._known: dict[str, bool] = {}
+
+    def __call__(self, topic: str) -> bool:
+        found = self._known.get(topic)
+        if found is None:
+            if len(self._known) >= _TOPICS_KNOWN_MAX:
+                self._known.clear()
+            found = any(_core.topic_matches(one, topic) for one in self.filters)
+            self._known[topic] = found
+        return found
+
+
+class Era:
+    """From a place in the log on, until the next era: is there ingress, and of what topics."""
+
+    def __init__(
+        self, since: Place, ingress: bool, include: Sequence[str], exclude: Sequence[str]
+    ) -> None:
+        self.since = since
+        self.ingress = ingress
+        self.include = tuple(include)
+        self.exclude = tuple(exclude)
+        self._included, self._excluded = Matcher(include), Matcher(exclude)
+
+    @property
+    def rules(self) -> tuple[bool, tuple[str, ...], tuple[str, ...]]:
+        return self.ingress, self.include, self.exclude
+
+    @property
+    def logs_everything(self) -> bool:
+        return self.ingress and self.include == EVERYTHING and not self.exclude
+
+    def logs(self, topic: str) -> bool:
+        return self.ingress and self._included(topic) and not self._excluded(topic)
+
+    def to_json(self) -> list[object]:
+        return [self.since, self.ingress, self.include, self.exclude]
+
+    @staticmethod
+    def from_json(value: list[object]) -> Era:
+        since, ingress, include, exclude = value
+        return Era(Place(*since), bool(ingress), include, exclude)  # type: ignore[misc, arg-type]
+
+
+def era_of(eras: Sequence[Era], place: Place) -> Era:
+    """The one that this place is in; eras are in order, the first is from the beginning."""
+    found = eras[0]
+    for era in eras:
+        if era.since <= place:
+            found = era
+    return found
+
+
+class Promotion(NamedTuple):
+    """Direct messages (QoS 0) of these topics are logged: so many a second, None is any number."""
+
+    filter: str
+    messages_per_s: float | None = None
+    bytes_per_s: float | None = None
+
+
+def checked_promotions(promote: Sequence[Promotion | str]) -> list[Promotion]:
+    """TopicError, ValueError: one of them cannot be."""
+    found = [Promotion(one) if isinstance(one, str) else Promotion(*one) for one in promote]
+    for rule in found:
+        _core.check_filter(rule.filter)
+        for name, limit in (("messages_per_s", rule[1]), ("bytes_per_s", rule[2])):
+            if limit is not None and not 0 < limit < float("inf"):
+                raise ValueError(f"promote: {name} of {rule.filter!r} must be positive, or None")
+    return found
+
+
+def filters_of(value: Filters, what: str) -> list[str]:
+    """A list, at least one. TopicError, ValueError."""
+    found = filter_list(value)
+    if not found:
+        raise ValueError(f"{what}: at least one topic filter is needed, such as '#'")
+    return found
+
+
+class _Bucket:
+    """What flows in each second is there to be taken; at most that of one second."""
+
+    def __init__(self, per_s: float | None, clock: Callable[[], float]) -> None:
+        self._per_s = per_s
+        self._clock = clock
+        self._level = per_s or 0.0
+        self._at = clock()
+
+    def has(self, amount: int) -> bool:
+        if self._per_s is None:
+            return True
+        now = self._clock()
+        self._level = min(self._per_s, self._level + (now - self._at) * self._per_s)
+        self._at = now
+        # What is larger than a whole second's worth goes when the bucket is full.
+        return self._level >= min(amount, self._per_s)
+
+    def take(self, amount: int) -> None:
+        self._level -= amount
+
+
+class Promoter:
+    """Decides about direct messages, and counts those that are not logged. Thread-safe."""
+
+    def __init__(
+        self, rules: Sequence[Promotion], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.rules = list(rules)
+        self._lock = threading.Lock()
+        self._budgets = [
+            (Matcher([rule.filter]), _Bucket(rule[1], clock), _Bucket(rule[2], clock))
+            for rule in rules
+        ]
+        self.counts = {"logged": 0, "no rule": 0, "over budget": 0}
+
+    def promotes(self, topic: str, size: int) -> bool:
+        """Whether a message of so many bytes is to be logged; the first rule that matches says."""
+        with self._lock:
+            outcome = self._outcome(topic, size)
+            self.counts[outcome] += 1
+        return outcome == "logged"
+
+    def _outcome(self, topic: str, size: int) -> str:
+        for matches, messages, size_budget in self._budgets:
+            if matches(topic):
+                if not messages.has(1) or not size_budget.has(size):
+                    return "over budget"
+                messages.take(1)
+                size_budget.take(size)
+                return "logged"
+        return "no rule"

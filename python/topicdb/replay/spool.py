@@ -1,0 +1,295 @@
+"""Messages at an endpoint: waiting, given to a client, or done with."""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from topicdb._core import Batch
+from topicdb.positions import Place
+
+# Of each message, who has it: nobody, nobody because it is done with or was never wanted, or the
+# client with this number.
+WAITING = 0
+DONE = (1 << 32) - 1
+UNWANTED = DONE - 1
+
+
+class Held:
+    """Some rows of a batch, from ``begin`` to ``end``, and how each of them stands."""
+
+    __slots__ = (
+        "again",
+        "batch",
+        "begin",
+        "end",
+        "hint",
+        "is_before_gap",
+        "left",
+        "owners",
+        "rows",
+        "serials",
+    )
+
+    def __init__(
+        self,
+        batch: Batch,
+        rows: npt.NDArray[np.uint32],
+        begin: int,
+        end: int,
+        wanted: npt.NDArray[np.bool_] | None,
+    ) -> None:
+        serials = batch.serials
+        assert serials is not None
+        self.batch = batch
+        self.begin, self.end = begin, end
+        self.serials: list[int] = serials[begin:end].tolist()
+        self.rows: list[int] = rows[begin:end].tolist()
+        self.owners = array("I", bytes(4 * (end - begin)))
+        self.left = end - begin
+        if wanted is not None:
+            states = np.where(wanted, np.uint32(WAITING), np.uint32(UNWANTED))
+            self.owners = array("I", states.astype(np.uint32).tobytes())
+            self.left = int(np.count_nonzero(wanted))
+        self.hint = 0  # before it nothing waits
+        self.again: bytearray | None = None  # of each message: it was given before
+        self.is_before_gap = False  # messages that followed here are done with
+
+    def place(self, index: int) -> Place:
+        return Place(self.serials[index], self.rows[index])
+
+    def find(self, place: Place) -> int | None:
+        """The index of the message at this place."""
+        low, high = 0, len(self.serials)
+        while low < high:
+            middle = (low + high) // 2
+            if (self.serials[middle], self.rows[middle]) < place:
+                low = middle + 1
+            else:
+                high = middle
+        return low if low < len(self.serials) and self.place(low) == place else None
+
+    def next_waiting(self, start: int) -> int | None:
+        try:
+            return self.owners.index(WAITING, start)
+        except ValueError:
+            return None
+
+    def count_before(self, place: Place) -> int:
+        """Of those that are wanted, and before this place."""
+        if self.left == 0 or self.place(0) >= place:
+            return 0
+        if self.place(len(self.owners) - 1) < place:
+            return self.left
+        return sum(
+            owner < UNWANTED and self.place(index) < place
+            for index, owner in enumerate(self.owners)
+        )
+
+    def mark_given_before(self, place: Place) -> None:
+        """Before a restart a client had these."""
+        if self.place(0) < place:
+            count = len(self.owners)
+            self.mark_given([index for index in range(count) if self.place(index) < place])
+
+    def was_given(self, index: int) -> bool:
+        return self.again is not None and bool(self.again[index])
+
+    def mark_given(self, indexes: list[int]) -> None:
+        if self.again is None:
+            self.again = bytearray(len(self.owners))
+        for index in indexes:
+            self.again[index] = 1
+
+
+class Lent(NamedTuple):
+    """Messages of one batch that a client has."""
+
+    held: Held
+    indexes: list[int]
+
+    @property
+    def is_whole_batch(self) -> bool:
+        return len(self.indexes) == len(self.held.batch)
+
+
+class Spool:
+    """What sits at an endpoint, in the order of the log. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._chunks: deque[Held] = deque()
+        self.messages = 0
+        self.nbytes = 0
+
+    def add(self, held: Held) -> None:
+        if held.left > 0:
+            self._chunks.append(held)
+            self.messages += held.left
+            self.nbytes += _bytes_of(held)
+
+    def low(self) -> Place | None:
+        """Of the first message that is not done with."""
+        if not self._chunks:
+            return None
+        held = self._chunks[0]  # those of which all is done with are gone
+        return held.place(int(np.argmax(np.frombuffer(held.owners, np.uint32) < UNWANTED)))
+
+    def lend(
+        self, client: int, count: int, accepts: Callable[[Held, int], bool] | None
+    ) -> Lent | None:
+        """The first messages that wait, and that the client accepts: of one batch, one at least."""
+        for held in self._chunks:
+            if held.hint >= len(held.owners):
+                continue
+            indexes = self._waiting(held, count, accepts)
+            if indexes:
+                self._give(held, indexes, client)
+                return Lent(held, indexes)
+        return None
+
+    def _waiting(
+        self, held: Held, count: int, accepts: Callable[[Held, int], bool] | None
+    ) -> list[int]:
+        index = held.next_waiting(held.hint)
+        held.hint = len(held.owners) if index is None else index
+        found: list[int] = []
+        size = len(held.owners)
+        if accepts is None and index is not None:
+            stop = min(index + count, size)
+            if not any(held.owners[index:stop]):  # the usual case: all of them wait
+                return list(range(index, stop))
+        while index is not None and len(found) < count:
+            if accepts is None or accepts(held, index):
+                found.append(index)
+            index = held.next_waiting(index + 1)
+        return found
+
+    @staticmethod
+    def _give(held: Held, indexes: list[int], client: int) -> None:
+        first, last = indexes[0], indexes[-1]
+        if last - first + 1 == len(indexes):
+            held.owners[first : last + 1] = array("I", [client]) * len(indexes)
+        else:
+            for index in indexes:
+                held.owners[index] = client
+
+    def find(self, place: Place) -> tuple[Held, int] | None:
+        for held in self._chunks:
+            if held.place(len(held.owners) - 1) < place:
+                continue
+            index = held.find(place)
+            return None if index is None else (held, index)
+        return None
+
+    def settle(self, held: Held, indexes: list[int]) -> None:
+        """They are done with; REQUIRES: not before."""
+        self._give(held, indexes, DONE)
+        held.left -= len(indexes)
+        self.messages -= len(indexes)
+        if held.left == 0:
+            number = self._chunks.index(held)
+            if number > 0:
+                self._chunks[number - 1].is_before_gap = True
+            del self._chunks[number]
+            self.nbytes -= _bytes_of(held)
+
+    def give_back(self, client: int | None, again: bool = True) -> None:
+        """What this client has (None: any of them) waits again."""
+        for held in self._chunks:
+            owners = np.frombuffer(held.owners, np.uint32)
+            if client is None:
+                theirs = (owners != WAITING) & (owners < UNWANTED)
+            else:
+                theirs = owners == client
+            indexes = np.flatnonzero(theirs).tolist()
+            del owners, theirs  # an array that is looked at cannot be assigned to
+            self._release(held, indexes, again=again)
+
+    def release(self, held: Held, index: int) -> None:
+        """It waits again."""
+        self._release(held, [index], again=True)
+
+    @staticmethod
+    def _release(held: Held, indexes: list[int], *, again: bool) -> None:
+        for index in indexes:
+            held.owners[index] = WAITING
+        if indexes:
+            held.hint = min(held.hint, indexes[0])
+            if again:
+                held.mark_given(indexes)
+
+    def drop_before(self, place: Place) -> int:
+        """Everything before this place is done with; how many that were not."""
+        dropped = 0
+        for held in list(self._chunks):
+            if held.place(0) >= place:
+                break
+            indexes = [
+                index
+                for index, owner in enumerate(held.owners)
+                if owner < UNWANTED and held.place(index) < place
+            ]
+            if indexes:
+                self.settle(held, indexes)
+                dropped += len(indexes)
+        return dropped
+
+    def has_before(self, place: Place) -> bool:
+        """Whether a message before this place is not done with."""
+        low = self.low()
+        return low is not None and low < place
+
+    def clear(self) -> None:
+        self._chunks.clear()
+        self.messages = self.nbytes = 0
+
+    def runs(self) -> list[tuple[Place, Place]]:
+        """First and last place of each run of messages that are not done with; between the runs
+        there is one that is."""
+        runs: list[tuple[Place, Place]] = []
+        joins = False
+        for held in self._chunks:
+            if held.left == len(held.owners):
+                _extend(runs, held.place(0), held.place(held.left - 1), joins)
+                joins = True
+            else:
+                joins = self._runs_within(held, runs, joins)
+            joins = joins and not held.is_before_gap
+        return runs
+
+    @staticmethod
+    def _runs_within(held: Held, runs: list[tuple[Place, Place]], joins: bool) -> bool:
+        for index, owner in enumerate(held.owners):
+            if owner == DONE:
+                joins = False
+            elif owner < UNWANTED:
+                _extend(runs, held.place(index), held.place(index), joins)
+                joins = True
+        return joins
+
+    def any_waiting(self) -> bool:
+        """Whether a message waits for a client."""
+        return any(held.next_waiting(held.hint) is not None for held in self._chunks)
+
+    def __iter__(self) -> Iterator[tuple[Held, int]]:
+        """Each message that is not done with."""
+        for held in list(self._chunks):
+            for index, owner in enumerate(list(held.owners)):
+                if owner < UNWANTED:
+                    yield held, index
+
+
+def _extend(runs: list[tuple[Place, Place]], first: Place, last: Place, joins: bool) -> None:
+    if joins:
+        runs[-1] = (runs[-1][0], last)
+    else:
+        runs.append((first, last))
+
+
+def _bytes_of(held: Held) -> int:
+    return held.batch.nbytes * len(held.owners) // max(len(held.batch), 1)

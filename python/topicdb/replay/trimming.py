@@ -1,0 +1,124 @@
+"""The beginning of a replay log, its size, and the space that is given back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from topicdb import _core
+from topicdb.filters import covers, overlap
+from topicdb.positions import Place
+from topicdb.replay.records import SHARD, LogRecord
+from topicdb.replay.rules import Era
+from topicdb.times import now_us
+
+_ALL = (1 << 63) - 1
+QUOTA_TRIM = 0.9  # of the quota: from there on it is trimmed,
+QUOTA_LEFT = 0.8  # to so much
+SEAL_PART = 20  # a generation ends when it has this part of the quota
+
+
+class Trimmer:
+    """Of one log. To be used with the log's lock held."""
+
+    def __init__(self, core: _core.Database, record: LogRecord) -> None:
+        self._core = core
+        self._record = record
+        self._measured = Place(0, 0)  # first, when it was measured
+        self._until = 0  # serial up to which
+        self._bytes = 0
+        self._sealed_bytes = 0  # of the log, when a generation was ended
+
+    def nbytes(self) -> int:
+        """Of topics and values from the beginning of the log on, of the filters it has now."""
+        record = self._record
+        filters = list(record.eras[-1].include)
+        if self._measured != record.first:
+            self._measured, self._until, self._bytes = record.first, record.first.serial - 1, 0
+            self._sealed_bytes = 0
+        serial, _, found = self._core.measure_log(
+            SHARD, filters, self._until, None, None, _ALL, _ALL
+        )
+        self._until = max(self._until, serial)
+        self._bytes += found
+        return self._bytes
+
+    def forget(self) -> None:
+        """The filters have changed: it is measured anew."""
+        self._measured = Place(0, 0)
+
+    def cut(self) -> Place | None:
+        """Where the log should begin, for its quota; None: where it does."""
+        record = self._record
+        if record.quota_bytes == 0 or self.nbytes() <= QUOTA_TRIM * record.quota_bytes:
+            return None
+        too_many = int(self._bytes - QUOTA_LEFT * record.quota_bytes)
+        filters = list(record.eras[-1].include)
+        after = record.first.serial - 1
+        serial, _, _ = self._core.measure_log(
+            SHARD, filters, after, self._until, None, _ALL, max(too_many, 1)
+        )
+        return Place(serial + 1, 0)
+
+    def cut_at(self, before_us: int) -> Place:
+        """Where the log should begin so that it begins with this time."""
+        found = self._core.places_at(list(self._record.eras[-1].include), before_us)
+        return max(Place(*found[SHARD]), self._record.first)
+
+    def should_seal(self) -> bool:
+        """Whether the generation has grown enough to be dropped in one piece later."""
+        quota = self._record.quota_bytes
+        return quota > 0 and self._bytes - self._sealed_bytes >= quota / SEAL_PART
+
+    def seal(self) -> None:
+        """Ends generations, so that what they hold can be dropped once nobody needs it."""
+        for name in self.classes():
+            if any(
+                slab.retention_class == name and not slab.read_only and slab.messages > 0
+                for slab in self._core.slabs()
+            ):
+                self._core.rotate(name)
+        serial = self._core.places_at(None, _ALL)[SHARD][0] - 1
+        self._record.seals.append((serial, now_us()))
+        self._sealed_bytes = self._bytes
+
+    def reclaim(self, needed_from: Place) -> int:
+        """Drops generations of which everything is before. How many."""
+        done = [(serial, at) for serial, at in self._record.seals if serial < needed_from.serial]
+        if not done:
+            return 0
+        until_us = done[-1][1]
+        classes = set(self.classes())
+        dropped = 0
+        for slab in self._core.slabs():
+            sealed_at = slab.sealed_at
+            if slab.retention_class in classes and sealed_at is not None and sealed_at <= until_us:
+                self._core.drop_slab(slab.shard, slab.retention_class, slab.generation)
+                dropped += 1
+        self._record.seals[:] = [seal for seal in self._record.seals if seal not in done]
+        return dropped
+
+    def classes(self) -> list[str]:
+        """Retention classes all of whose messages are the log's: of others nothing is dropped."""
+        kept = {filter for filter, *_, keep_last in self._core.retention() if keep_last > 0}
+        names = {slab.retention_class for slab in self._core.slabs()}
+        era = self._record.eras[-1]
+        return sorted(name for name in names - kept if _is_logged(name, era))
+
+
+def _is_logged(retention_class: str, era: Era) -> bool:
+    if retention_class.startswith("$topicdb/"):
+        return False
+    if not any(covers(one, retention_class) for one in era.include):
+        return False
+    return not any(overlap(one, retention_class) for one in era.exclude)
+
+
+def slab_ids(core: _core.Database) -> set[tuple[str, int]]:
+    """Of all slabs with messages."""
+    return {(slab.retention_class, slab.generation) for slab in core.slabs() if slab.messages > 0}
+
+
+def eras_from(eras: Sequence[Era], first: Place) -> list[Era]:
+    """Those that a log which begins at ``first`` still needs."""
+    following = [*eras[1:], None]
+    return [era for era, then in zip(eras, following, strict=True) if then is None or then.since > first]
