@@ -234,9 +234,15 @@ predicates = st.one_of(
     st.builds("{} {}IN ({})".format, text_operands, negations, texts_listed),
     st.builds("{} {}IN ({})".format, number_operands, negations, numbers_listed),
     st.builds(
-        "{} {}BETWEEN {} AND {}".format, number_operands, negations, number_operands, number_operands
+        "{} {}BETWEEN {} AND {}".format,
+        number_operands,
+        negations,
+        number_operands,
+        number_operands,
     ),
-    st.builds("{} {}BETWEEN {} AND {}".format, text_operands, negations, text_operands, text_operands),
+    st.builds(
+        "{} {}BETWEEN {} AND {}".format, text_operands, negations, text_operands, text_operands
+    ),
     st.builds("{} {}LIKE {}".format, text_operands, negations, TEXTS.map(quoted)),
     st.builds(
         "{} {}LIKE {} ESCAPE '!'".format,

@@ -11,7 +11,7 @@ import typer
 
 import topicdb
 from topicdb import _core, jobs
-from topicdb.cli import care, lifecycle, output, parquet, queue, report, serve
+from topicdb.cli import care, lifecycle, output, parquet, queue, replay, report, serve
 from topicdb.cli.errors import EXIT_INTERRUPTED, ErrorGroup
 from topicdb.cli.ingest import Counts, Source, Target
 from topicdb.cli.ingest import ingest as run_ingest
@@ -41,6 +41,7 @@ app = typer.Typer(
 
 app.add_typer(queue.app, name="queue")
 app.add_typer(serve.token_app, name="token")
+app.add_typer(replay.app, name="replay")
 
 
 def run() -> int:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from topicdb.replay.endpoint import Endpoint
 
 _LONG_S = 3600.0
+_BROWSE_S = 5.0  # so long a browser waits for what was committed a moment ago
 
 
 class ReplayMessage(NamedTuple):
@@ -330,8 +331,7 @@ class Browser(Closing):
         """Those that are there now, in order. A ReplayError: a replay has disconnected it."""
         endpoint = self._endpoint
         with endpoint._lock:
-            self._check()
-            endpoint.advance()
+            self._wait_for_committed()
             found = [
                 ReplayMessage(
                     *held.batch[held.begin + index],
@@ -343,6 +343,19 @@ class Browser(Closing):
         for message in found:
             self._check()
             yield message
+
+    def _wait_for_committed(self) -> None:
+        """What was committed is here, or as much of it as there is room for."""
+        endpoint = self._endpoint
+        now = endpoint.host.now()
+        end = time.monotonic() + _BROWSE_S
+        while True:
+            self._check()
+            endpoint.advance()
+            is_here = endpoint.is_full or endpoint.next >= now or time.monotonic() > end
+            if is_here or endpoint.record.run is not None:
+                return
+            endpoint._changed.wait(0.01)
 
     def ack(self, *received: Received) -> None:
         """BrowserError."""

@@ -158,8 +158,8 @@ class Holding(Closing):
             room = min(CHUNK_ROWS, record.spool - self.spool.messages)
             try:
                 held = self._reader.take(room)
-            except _core.ClosedError:
-                return
+            except _core.ClosedError:  # the database was closed
+                raise
             except _core.Error as error:  # damage, above all
                 self._read_failed(error)
                 return

@@ -27,7 +27,7 @@ from topicdb.replay.pump import Pump
 from topicdb.replay.records import SHARD, Access, EndpointRecord, Kind, LogRecord, Records, Subscribed
 from topicdb.replay.rules import Era, Promoter, Promotion, checked_promotions, filters_of
 from topicdb.replay.states import Event
-from topicdb.replay.trimming import Trimmer, eras_from, slab_ids
+from topicdb.replay.trimming import Trimmer, eras_from, oldest_generations
 from topicdb.times import TIMESTAMP_MAX, TimeLike, time_us
 
 if TYPE_CHECKING:
@@ -72,9 +72,9 @@ class ReplayLog(Closing):
         self._closed = False
         self._promoter = Promoter(record.promote)
         self._trimmer = Trimmer(self.core, record)
-        self._slabs = slab_ids(self.core)
+        self._oldest = oldest_generations(self.core)
         self._endpoints: dict[str, Endpoint] = {}
-        self._pump = Pump(self._step, self._maintain, self._closed_by_database)
+        self._pump = Pump(self._step, self.maintain, self._closed_by_database)
         for stored in records.endpoints():
             self._open(stored)
         records.save_log(record)
@@ -374,8 +374,8 @@ class ReplayLog(Closing):
         before_us = time_us(before, what="before")
         with self._lock:
             self._check_open()
+            self._trimmer.seal()  # first, so that what is trimmed is in generations that have ended
             self._trim(self._trimmer.cut_at(before_us))
-            self._trimmer.seal()
             return self._reclaim()
 
     def maintain(self) -> None:
@@ -406,19 +406,19 @@ class ReplayLog(Closing):
         dropped = self._trimmer.reclaim(min([self._record.first, *needed]))
         if dropped:
             self._records.save_log(self._record)
-        self._slabs = slab_ids(self.core)
+        self._oldest = oldest_generations(self.core)
         return dropped
 
     def _look_for_lost(self) -> None:
         """Generations that went by the retention or quota of the database, or by hand."""
-        slabs = slab_ids(self.core)
-        if not self._slabs <= slabs:
+        slabs = oldest_generations(self.core)
+        if any(slabs.get(name, 0) != oldest for name, oldest in self._oldest.items()):
             oldest = Place(*self.core.places_at(list(self.include), 0)[SHARD])
             for endpoint in self._endpoints.values():
                 endpoint.lost_before(oldest)
             self._record.first = max(self._record.first, oldest)
             self._records.save_log(self._record)
-        self._slabs = slabs
+        self._oldest = slabs
 
     # What can be seen.
 
@@ -481,10 +481,6 @@ class ReplayLog(Closing):
     def _step(self, name: str) -> float | None:
         endpoint = self._endpoints.get(name)
         return None if endpoint is None else endpoint.step()
-
-    def _maintain(self) -> None:
-        with suppress(_core.ClosedError):
-            self.maintain()
 
     def _closed_by_database(self) -> None:
         self._closed = True

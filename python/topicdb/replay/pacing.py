@@ -132,6 +132,15 @@ class Pacer:
         self._tokens -= allowed
         return allowed, 0.0 if allowed == count else _bounded((1 - self._tokens) / per_s)
 
+    def due_s(self, timestamp: int) -> float:
+        """Seconds until a message of this timestamp may go; 0.0 without a factor, or if nothing has
+        gone yet."""
+        if self._rate.factor is None or self._origin_us is None:
+            return 0.0
+        now = self._clock() if self._paused_at is None else self._paused_at
+        due_at = self._origin_at + (timestamp - self._origin_us) / 1e6 / self._rate.factor
+        return max(0.0, due_at - now)
+
     def pause(self) -> None:
         """Nothing may go until ``resume``. May be repeated."""
         if self._paused_at is None:

@@ -12,8 +12,8 @@ from topicdb._core import Batch
 from topicdb._types import Message
 from topicdb.positions import Place
 from topicdb.replay.pacing import Pacer
-from topicdb.replay.spool import Held
-from topicdb.replay.wanting import Mask, Rows, Wanting, are_before
+from topicdb.replay.spool import WAITING, Held
+from topicdb.replay.wanting import Rows, States, Wanting, are_before
 from topicdb.subscription import WINDOW, WINDOW_BYTES, Subscription
 
 CHUNK_ROWS = 1_000
@@ -25,7 +25,7 @@ class _Ahead(NamedTuple):
 
     batch: Batch
     rows: Rows
-    wanted: Mask | None
+    states: States | None
     taken: int
     next: Place
 
@@ -86,8 +86,8 @@ class Reader:
         if delivery is None:
             return False
         self._subscription._done_with(delivery)
-        wanted = self._wanting.mask(delivery.batch, delivery.rows)
-        self._ahead = _Ahead(delivery.batch, delivery.rows, wanted, 0, delivery.next)
+        states = self._wanting.states(delivery.batch, delivery.rows)
+        self._ahead = _Ahead(delivery.batch, delivery.rows, states, 0, delivery.next)
         return True
 
     def _allowed(self, ahead: _Ahead, count: int) -> int:
@@ -110,7 +110,7 @@ class Reader:
     def _paced(self, ahead: _Ahead, count: int) -> int:
         assert self.pacer is not None
         span = slice(ahead.taken, ahead.taken + count)
-        wanted = None if ahead.wanted is None else np.flatnonzero(ahead.wanted[span])
+        wanted = None if ahead.states is None else np.flatnonzero(ahead.states[span] == WAITING)
         times = ahead.batch.timestamps[span]
         if wanted is None:
             allowed, self.wait_s = self.pacer.allowed(times)
@@ -120,8 +120,8 @@ class Reader:
 
     def _portion(self, ahead: _Ahead, count: int) -> Held:
         end = ahead.taken + count
-        wanted = None if ahead.wanted is None else ahead.wanted[ahead.taken : end]
-        held = Held(ahead.batch, ahead.rows, ahead.taken, end, wanted)
+        states = None if ahead.states is None else ahead.states[ahead.taken : end]
+        held = Held(ahead.batch, ahead.rows, ahead.taken, end, states)
         if end == len(ahead.batch):
             self._ahead, self._next = None, ahead.next
         else:

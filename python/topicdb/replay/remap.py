@@ -135,5 +135,3 @@ def _pattern_of(levels: list[str]) -> str:
         else:
             text += slash + ("([^/]*)" if level == "+" else re.escape(level))
     return text
-
-

@@ -81,7 +81,7 @@ class _Compiler:
         except RecursionError:
             raise ValueError(f"selector {self._shown}: it is nested too deeply") from None
 
-    def _parse(self) -> Expression:
+    def _parse(self) -> Any:
         try:
             import sqlglot
             from sqlglot import errors, expressions

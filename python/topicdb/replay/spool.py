@@ -42,7 +42,7 @@ class Held:
         rows: npt.NDArray[np.uint32],
         begin: int,
         end: int,
-        wanted: npt.NDArray[np.bool_] | None,
+        states: npt.NDArray[np.uint32] | None,
     ) -> None:
         serials = batch.serials
         assert serials is not None
@@ -52,10 +52,9 @@ class Held:
         self.rows: list[int] = rows[begin:end].tolist()
         self.owners = array("I", bytes(4 * (end - begin)))
         self.left = end - begin
-        if wanted is not None:
-            states = np.where(wanted, np.uint32(WAITING), np.uint32(UNWANTED))
-            self.owners = array("I", states.astype(np.uint32).tobytes())
-            self.left = int(np.count_nonzero(wanted))
+        if states is not None:
+            self.owners = array("I", states.tobytes())
+            self.left = int(np.count_nonzero(states == WAITING))
         self.hint = 0  # before it nothing waits
         self.again: bytearray | None = None  # of each message: it was given before
         self.is_before_gap = False  # messages that followed here are done with
@@ -131,6 +130,8 @@ class Spool:
             self._chunks.append(held)
             self.messages += held.left
             self.nbytes += _bytes_of(held)
+        elif self._chunks and DONE in held.owners:
+            self._chunks[-1].is_before_gap = True
 
     def low(self) -> Place | None:
         """Of the first message that is not done with."""

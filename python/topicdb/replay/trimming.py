@@ -113,9 +113,13 @@ def _is_logged(retention_class: str, era: Era) -> bool:
     return not any(overlap(one, retention_class) for one in era.exclude)
 
 
-def slab_ids(core: _core.Database) -> set[tuple[str, int]]:
-    """Of all slabs with messages."""
-    return {(slab.retention_class, slab.generation) for slab in core.slabs() if slab.messages > 0}
+def oldest_generations(core: _core.Database) -> dict[str, int]:
+    """Of each retention class; it grows when generations are dropped."""
+    found: dict[str, int] = {}
+    for slab in core.slabs():
+        known = found.get(slab.retention_class, slab.generation)
+        found[slab.retention_class] = min(known, slab.generation)
+    return found
 
 
 def eras_from(eras: Sequence[Era], first: Place) -> list[Era]:

@@ -12,9 +12,11 @@ from topicdb._types import Message
 from topicdb.positions import Place
 from topicdb.replay.records import EndpointRecord, RunRecord, Subscribed
 from topicdb.replay.rules import Era, Matcher
+from topicdb.replay.spool import DONE, UNWANTED, WAITING
 from topicdb.times import TIMESTAMP_MAX
 
 Mask = npt.NDArray[np.bool_]
+States = npt.NDArray[np.uint32]
 Rows = npt.NDArray[np.uint32]
 Accepts = Callable[[Message], bool]
 
@@ -46,8 +48,11 @@ class Wanting:
         self._held = list(record.held)
         self._matchers: dict[str, Matcher] = {}
 
-    def mask(self, batch: Batch, rows: Rows) -> Mask | None:
-        """Of each message of a batch whether it is wanted; None: all of them."""
+    def states(self, batch: Batch, rows: Rows) -> States | None:
+        """Of each message of a batch: WAITING if it is wanted, UNWANTED, or DONE before a restart.
+
+        None: all are wanted.
+        """
         serials = batch.serials
         assert serials is not None
         mask: Mask = np.ones(len(batch), np.bool_)
@@ -58,11 +63,16 @@ class Wanting:
                 self._leave_out_not_replayed(mask, batch, rows, replayed, self._run)
         if not replayed.all():
             self._leave_out_not_subscribed(mask, batch, rows, ~replayed)
-        self._leave_out_done(mask, serials, rows)
         if self._selector is not None:
             for index in np.flatnonzero(mask).tolist():
                 mask[index] = self._selector(batch[index])
-        return None if mask.all() else mask
+        done = self._done(serials, rows)
+        if done is None and mask.all():
+            return None
+        states = np.where(mask, np.uint32(WAITING), np.uint32(UNWANTED)).astype(np.uint32)
+        if done is not None:
+            states[done & mask] = DONE
+        return states
 
     def _leave_out_not_replayed(
         self, mask: Mask, batch: Batch, rows: Rows, replayed: Mask, run: RunRecord
@@ -104,14 +114,12 @@ class Wanting:
             matcher = self._matchers[one.filter] = Matcher([one.filter])
         return matcher(topic)
 
-    def _leave_out_done(
-        self, mask: Mask, serials: npt.NDArray[np.uint64], rows: Rows
-    ) -> None:
+    def _done(self, serials: npt.NDArray[np.uint64], rows: Rows) -> Mask | None:
+        """Which of them were read before a restart, and are not held: done with, if wanted."""
         if self._resume_until <= Place(int(serials[0]), int(rows[0])):
-            return
+            return None
         done = are_before(serials, rows, self._resume_until)
         for first, last in self._held:
-            done &= are_before(serials, rows, first) | ~are_before(
-                serials, rows, Place(last.serial, last.row + 1)
-            )
-        mask &= ~done
+            behind = Place(last.serial, last.row + 1)
+            done &= are_before(serials, rows, first) | ~are_before(serials, rows, behind)
+        return done

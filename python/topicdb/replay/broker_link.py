@@ -1,0 +1,177 @@
+"""A connection to a broker, for messages with properties; what a stored message becomes there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from topicdb._types import Message
+from topicdb.forward.mqtt import PACKET_IDS, MqttSink, _Connection, _error_of
+from topicdb.forward.sink import PermanentError
+from topicdb.replay.envelope import Envelope
+
+if TYPE_CHECKING:
+    from paho.mqtt.client import Client
+    from paho.mqtt.properties import Properties
+    from paho.mqtt.reasoncodes import ReasonCode
+
+Naming = Callable[[str], str]
+
+
+class Outgoing:
+    """A message that is to be published, and whether the broker has it."""
+
+    __slots__ = ("error", "is_done", "payload", "properties", "qos", "retain", "timestamp", "topic")
+
+    def __init__(
+        self,
+        timestamp: int,
+        topic: str,
+        payload: bytes,
+        qos: int,
+        retain: bool,
+        properties: Properties | None,
+    ) -> None:
+        self.timestamp = timestamp
+        self.topic = topic
+        self.payload = payload
+        self.qos = qos
+        self.retain = retain
+        self.properties = properties
+        self.is_done = False
+        self.error: PermanentError | None = None  # the broker will not take it
+
+    @property
+    def is_settled(self) -> bool:
+        """It need not be sent again."""
+        return self.is_done or self.error is not None
+
+
+class Publishing(NamedTuple):
+    """How stored messages are published. ``qos``, ``retain``: None is as it was."""
+
+    qos: int | None
+    retain: bool | None
+    naming: Naming
+    with_properties: bool
+
+    def outgoing(self, message: Message) -> Outgoing:
+        """What a bridge has stored with its MQTT properties goes with these, the rest as it is."""
+        topic, timestamp, value = message
+        envelope = Envelope.decode(value)
+        topic = self.naming(topic)
+        if envelope is None:
+            qos = 1 if self.qos is None else self.qos
+            return Outgoing(timestamp, topic, value, qos, bool(self.retain), None)
+        return Outgoing(
+            timestamp,
+            topic,
+            envelope.payload,
+            envelope.qos if self.qos is None else self.qos,
+            envelope.retain if self.retain is None else self.retain,
+            _properties_of(envelope) if self.with_properties else None,
+        )
+
+
+def _properties_of(envelope: Envelope) -> Properties | None:
+    found: dict[str, Any] = {
+        "PayloadFormatIndicator": envelope.payload_format,
+        "MessageExpiryInterval": envelope.message_expiry_s,
+        "ContentType": envelope.content_type,
+        "ResponseTopic": envelope.response_topic,
+        "CorrelationData": envelope.correlation_data,
+        "UserProperty": list(envelope.user_properties) or None,
+    }
+    given = {name: value for name, value in found.items() if value is not None}
+    if not given:
+        return None
+    from paho.mqtt.packettypes import PacketTypes
+    from paho.mqtt.properties import Properties
+
+    properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+    for name, value in given.items():
+        setattr(properties, name, value)
+    return properties
+
+
+class Link(_Connection):
+    """One connection, used by one thread. A lost one raises at every call."""
+
+    _unconfirmed: dict[int, Any]  # of Outgoing, by packet identifier
+
+    def __init__(self, client: Client, unconfirmed_max: int) -> None:
+        super().__init__(client)
+        self._unconfirmed_max = unconfirmed_max
+
+    @property
+    def room(self) -> int:
+        """So many messages may be sent now: paho-mqtt never has to hold one back."""
+        return min(self._unconfirmed_max, self.receive_max) - len(self._unconfirmed)
+
+    def send(self, message: Outgoing) -> None:
+        """Sets ``is_done``, soon or later; or ``error``. REQUIRES: there is room."""
+        try:
+            self._check_size(message.topic, message.payload)
+            info = self._client.publish(
+                message.topic, message.payload, message.qos, message.retain, message.properties
+            )
+        except (ValueError, PermanentError) as error:  # too long
+            message.error = PermanentError(str(error))
+            return
+        if self._lost is not None:
+            raise self._lost
+        if info.rc != 0:
+            raise ConnectionError(f"publishing failed: {info.rc!r}")
+        if info.is_published():  # QoS 0, when the socket took it at once
+            message.is_done = True
+        else:
+            self._unconfirmed[info.mid] = message
+
+    def poll(self, timeout: float) -> None:
+        code = self._client.loop(timeout)
+        if code != 0 and self._lost is None:
+            self._lost = ConnectionError(f"the connection is lost: {code!r}")
+        if self._lost is not None:
+            raise self._lost
+
+    def _on_publish(
+        self, client: Client, data: Any, mid: int, reason: ReasonCode, properties: Properties | None
+    ) -> None:
+        message: Outgoing | None = self._unconfirmed.pop(mid, None)
+        if message is None:
+            return
+        if not reason.is_failure:
+            message.is_done = True
+            return
+        error = _error_of(reason, "the broker refused a message")
+        if isinstance(error, PermanentError):
+            message.error = error
+        else:
+            self._lost = self._lost or error
+
+    def _fail_all(self, error: Exception) -> None:
+        self._unconfirmed.clear()
+
+
+class Target(MqttSink):
+    """A broker to connect to; takes what MqttSink takes."""
+
+    def connect(self) -> Link:
+        """A new connection. Raises OSError (refused, unknown, timed out) and ssl.SSLError."""
+        client = self._new_client()
+        client.max_inflight_messages_set(PACKET_IDS)
+        link = Link(client, self._unconfirmed_max)
+        start: dict[str, Any] = {"clean_start": True} if self._v5 else {}
+        try:
+            client.connect(self._host, self._port, self._keepalive, **start)
+            link.wait_until_accepted(self._connect_seconds)
+        except BaseException as error:
+            link.close()
+            # Its frames would keep the socket of a TLS handshake that failed: see MqttSink.
+            raise error.with_traceback(None) from None
+        return link
+
+    @property
+    def address(self) -> str:
+        """Where it is."""
+        return f"{self._host}:{self._port}"

@@ -1,0 +1,165 @@
+"""How far a replay into a broker is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Literal, NamedTuple, TypeAlias
+
+from topicdb.replay.pacing import Pacer
+
+State: TypeAlias = Literal[
+    "stopped", "connecting", "replaying", "paused", "retrying", "complete", "failed"
+]
+_WORKING = ("connecting", "replaying", "retrying")
+_WINDOW_S = 5.0
+_SAMPLE_S = 0.1
+
+
+class Progress(NamedTuple):
+    """Of a replay into a broker.
+
+    - ``state``: ``"retrying"``: since the last error nothing was confirmed; ``"stopped"``: also not
+      started; ``"failed"``: ended by ``last_error``.
+    - ``position``: timestamp in µs; all older messages are confirmed, and with ``start=position`` a
+      replay goes on there, messages of this very timestamp included.
+    - ``done``: confirmed, ``refused``: passed over as the broker refuses them, since the start or
+      the last seek; ``total``: all there are from there on, None while they are being counted.
+    - ``per_s``: messages a second, over the last five; ``elapsed_s``: without pauses; ``eta_s``:
+      seconds that are left, None if nothing tells.
+    - ``unconfirmed``: on their way. ``sent_again``, ``reconnects``: what lost connections cost.
+    """
+
+    state: State
+    position: int
+    done: int
+    total: int | None
+    per_s: float
+    elapsed_s: float
+    eta_s: float | None
+    unconfirmed: int
+    refused: int
+    sent_again: int
+    reconnects: int
+    last_error: str | None
+
+
+class Tracker:
+    """Keeps it up to date. Thread-safe."""
+
+    def __init__(self, position: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._state: State = "stopped"
+        self._error: BaseException | None = None
+        self._sent_again = self._reconnects = 0
+        self._reset(position)
+
+    def _reset(self, position: int) -> None:
+        self._position = position
+        self._done = self._refused = self._unconfirmed = 0
+        self._total: int | None = None
+        self._last_us: int | None = None
+        self._worked_s = 0.0
+        self._since_s = self._clock()
+        self._samples: deque[tuple[float, int]] = deque([(0.0, 0)])
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    @property
+    def position(self) -> int:
+        return self._position
+
+    @property
+    def error(self) -> BaseException | None:
+        """The last one, which may be over."""
+        return self._error
+
+    def begin(self, position: int) -> None:
+        """Counts from here on."""
+        with self._lock:
+            self._reset(position)
+
+    def enter(self, state: State, error: BaseException | None = None) -> None:
+        """A new state, or an error in the old one."""
+        with self._lock:
+            now = self._clock()
+            if self._state in _WORKING:
+                self._worked_s += now - self._since_s
+            self._since_s = now
+            self._state = state
+            self._error = error or self._error
+
+    def counted(self, total: int, last_us: int) -> None:
+        """There are so many messages; the last one's timestamp."""
+        with self._lock:
+            self._total, self._last_us = total, last_us
+
+    def moved(self, position: int, confirmed: int, unconfirmed: int) -> None:
+        """So many more are confirmed, and all before this timestamp."""
+        with self._lock:
+            self._position, self._unconfirmed = position, unconfirmed
+            if confirmed == 0:
+                return
+            self._done += confirmed
+            worked_s = self._elapsed_s()
+            if worked_s - self._samples[-1][0] >= _SAMPLE_S:
+                self._samples.append((worked_s, self._done))
+                while len(self._samples) > 2 and worked_s - self._samples[0][0] > _WINDOW_S:
+                    self._samples.popleft()
+
+    def refused(self) -> None:
+        with self._lock:
+            self._refused += 1
+
+    def reconnected(self, sent_again: int) -> None:
+        with self._lock:
+            self._reconnects += 1
+            self._sent_again += sent_again
+
+    def progress(self, pacer: Pacer) -> Progress:
+        """As it is now, if it goes on at this pace."""
+        with self._lock:
+            per_s = self._per_s()
+            return Progress(
+                self._state,
+                self._position,
+                self._done,
+                self._total,
+                per_s,
+                self._elapsed_s(),
+                self._eta_s(pacer, per_s),
+                self._unconfirmed,
+                self._refused,
+                self._sent_again,
+                self._reconnects,
+                None if self._error is None else str(self._error) or repr(self._error),
+            )
+
+    def _elapsed_s(self) -> float:
+        going_s = self._clock() - self._since_s if self._state in _WORKING else 0.0
+        return self._worked_s + going_s
+
+    def _per_s(self) -> float:
+        elapsed_s = self._elapsed_s()
+        since_s, done = self._samples[0]
+        if self._state not in _WORKING or elapsed_s - since_s < _SAMPLE_S:
+            since_s, done = 0.0, 0  # of all
+        return (self._done - done) / (elapsed_s - since_s) if elapsed_s > since_s else 0.0
+
+    def _eta_s(self, pacer: Pacer, per_s: float) -> float | None:
+        if self._state == "complete":
+            return 0.0
+        if self._total is None or self._last_us is None or self._state not in _WORKING:
+            return None
+        left = max(0, self._total - self._done - self._refused)
+        paced_s = pacer.due_s(self._last_us)
+        if (limit_per_s := pacer.rate.per_s) is not None:
+            paced_s = left / limit_per_s
+        if per_s > 0 and pacer.rate.factor is None:
+            return max(paced_s, left / per_s)
+        return paced_s if paced_s > 0 else None
