@@ -410,7 +410,7 @@ def test_it_keeps_to_what_the_broker_can_take(db: topicdb.Database, tmp_path: Pa
         failed = replay.progress()
         assert failed.state == "failed" and failed.done == 101
         assert failed.position == START_US + 100_500
-        skipping = replay_to(broker, db, refused="skip")
+        skipping = replay_to(broker, db, refused="skip", qos=2)
         skipping.run()
         progress = skipping.progress()
         assert (progress.done, progress.refused, progress.reconnects) == (300, 1, 0)
@@ -431,6 +431,23 @@ def test_what_is_not_authorized_is_retried(db: topicdb.Database, tmp_path: Path)
             broker.process.send_signal(signal.SIGHUP)
             wait_until(lambda: replay.progress().state == "complete")
         assert (replay.progress().done, replay.progress().refused) == (5, 0)
+
+
+def test_properties_that_cannot_be_sent(db: topicdb.Database, tmp_path: Path) -> None:
+    """One message is too large with them, and one has a text that no packet can hold."""
+    fill(db, numbered(10))
+    large = ENVELOPE._replace(user_properties=(("a", "x" * 1_000),))
+    wrong = ENVELOPE._replace(content_type="x" * 70_000)
+    db.append([("large", START_US + 100, large.encode()), ("wrong", START_US + 1, wrong.encode())])
+    with mosquitto(tmp_path / "mosquitto", "max_packet_size 1000") as broker:
+        for limits in (0, 1):
+            replay = replay_to(broker, db, start=START_US + 2 * limits, end=START_US + 1_000)
+            with pytest.raises(PermanentError, match=["'wrong', time", "'large', time"][limits]):
+                replay.run()
+        replay = replay_to(broker, db, refused="skip")
+        replay.run()
+        progress = replay.progress()
+        assert (progress.done, progress.refused, progress.reconnects) == (10, 2, 0)
 
 
 # What else may end it.

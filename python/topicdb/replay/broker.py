@@ -226,16 +226,18 @@ class BrokerReplay:
         self._end(work, "complete" if is_complete else "stopped")
 
     def _end(self, work: Work, state: State, error: Exception | None = None) -> None:
-        work.close()
-        _running.discard(self)
-        with self._changed:
-            is_complete = state == "complete"
-            self._begin_us = (self._first_us or 0) if is_complete else self._tracker.position
-            self._tracker.enter(state, error)
-            if self._controls.seek_us is not None:  # it came too late, or was stopped before
-                self._begin_at(self._controls.seek_us)
-            self._runner = None
-            self._changed.notify_all()
+        try:
+            work.close()
+        finally:
+            _running.discard(self)
+            with self._changed:
+                is_complete = state == "complete"
+                self._begin_us = (self._first_us or 0) if is_complete else self._tracker.position
+                self._tracker.enter(state, error)
+                if self._controls.seek_us is not None:  # it came too late, or was stopped before
+                    self._begin_at(self._controls.seek_us)
+                self._runner = None
+                self._changed.notify_all()
 
     def __enter__(self) -> BrokerReplay:
         self.start()

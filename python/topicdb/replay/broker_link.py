@@ -111,11 +111,13 @@ class Link(_Connection):
     def send(self, message: Outgoing) -> None:
         """Sets ``is_done``, soon or later; or ``error``. REQUIRES: there is room."""
         try:
-            self._check_size(message.topic, message.payload)
+            self._check_packet(message)
             info = self._client.publish(
                 message.topic, message.payload, message.qos, message.retain, message.properties
             )
-        except (ValueError, PermanentError) as error:  # too long
+        except OSError:
+            raise
+        except Exception as error:  # too long, or a property that no packet can have
             message.error = PermanentError(str(error))
             return
         if self._lost is not None:
@@ -126,6 +128,12 @@ class Link(_Connection):
             message.is_done = True
         else:
             self._unconfirmed[info.mid] = message
+
+    def _check_packet(self, message: Outgoing) -> None:
+        if self._packet_bytes_max is None:
+            return
+        beside = b"" if message.properties is None else message.properties.pack()
+        self._check_size(message.topic, message.payload + beside)
 
     def poll(self, timeout: float) -> None:
         code = self._client.loop(timeout)

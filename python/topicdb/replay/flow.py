@@ -63,7 +63,7 @@ class ReplayBatch:
     def ids(self) -> list[MessageId]:
         """Of each message."""
         held, origin = self._lent.held, self._origin
-        return [MessageId(origin, held.serials[i], held.rows[i]) for i in self._lent.indexes]
+        return [MessageId(origin, *held.places[i]) for i in self._lent.indexes]
 
     @property
     def redelivered(self) -> list[bool]:
@@ -99,7 +99,7 @@ class Flow(Closing):
         self._endpoint = endpoint
         self._client = client
         self.number = number
-        self._window = window
+        self.window = window
         self._selector = selector
         self._unacknowledged = 0
         self._reason: ReplayError | None = None
@@ -135,7 +135,7 @@ class Flow(Closing):
         if lent is None:
             return None
         held, index = lent.held, lent.indexes[0]
-        id = MessageId(self._endpoint.host.origin, held.serials[index], held.rows[index])
+        id = MessageId(self._endpoint.host.origin, *held.places[index])
         return ReplayMessage(*held.batch[held.begin + index], id, held.was_given(index))
 
     def receive_batch(
@@ -166,7 +166,7 @@ class Flow(Closing):
 
     def _take(self, rows: int) -> Lent | None:
         endpoint = self._endpoint
-        room = min(rows, self._window - self._unacknowledged)
+        room = min(rows, self.window - self._unacknowledged)
         if room <= 0 or not self._is_active():
             return None
         lent = endpoint.spool.lend(self.number, room, self._accepts())
@@ -243,7 +243,7 @@ class Flow(Closing):
             endpoint.count(what, len(lent.indexes))
         endpoint._replaying.note_progress()
         endpoint.touch()
-        if endpoint._replaying.state.runs:
+        if endpoint.wants_more:
             endpoint.advance()
         endpoint._changed.notify_all()
 
@@ -262,7 +262,7 @@ class Flow(Closing):
 
     def _of_batch(self, batch: ReplayBatch) -> list[Lent]:
         held, indexes = batch._lent
-        if all(held.owners[index] == self.number for index in indexes):
+        if held.belong_to(indexes, self.number):
             return [batch._lent]
         return [lent for id in batch.ids if (lent := self._of_id(id)) is not None]
 

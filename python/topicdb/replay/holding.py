@@ -48,6 +48,7 @@ class Holding(Closing):
         self._store_interval_s = store_interval_s
         self._stored_s = time.monotonic()
         self._is_dirty = False
+        self._yield_s = 0.0  # for so long a replay gives way to what is committed
         self._replaying = Replaying(self)
         if self._replaying.state is State.INITIALIZING:
             self._replaying.take_slot()
@@ -73,6 +74,13 @@ class Holding(Closing):
         """Nothing more comes until something is acknowledged."""
         spool, record = self.spool, self.record
         return spool.messages >= record.spool or spool.nbytes >= record.spool_bytes
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether it is time to read on, or to look whether a replay is complete."""
+        if self._replaying.state is State.PENDING_COMPLETE:
+            return True
+        return 2 * self.spool.messages < self.record.spool and self._replaying.state.runs
 
     def has_read_all(self) -> bool:
         """The end of the log was reached."""
@@ -154,8 +162,14 @@ class Holding(Closing):
 
     def _fill(self) -> None:
         record = self.record
+        # No larger than what a client takes: a batch is given as it came, if it is given whole.
+        rows = min([CHUNK_ROWS, *(flow.window for flow in self._flows)])
+        is_replayed = self._replaying.state is State.ACTIVE
         while self._reader is not None and not self.is_full:
-            room = min(CHUNK_ROWS, record.spool - self.spool.messages)
+            room = min(rows, record.spool - self.spool.messages)
+            self._yield_s = self.host.yielding.wait_s() if is_replayed else 0.0
+            if self._yield_s > 0:
+                return
             try:
                 held = self._reader.take(room)
             except _core.ClosedError:  # the database was closed
@@ -166,6 +180,8 @@ class Holding(Closing):
             if held is None:
                 return
             self._count(held)
+            if is_replayed:
+                self.host.yielding.took(len(held.owners))
             self.spool.add(held)
             if held.left > 0:
                 self._changed.notify_all()
@@ -221,6 +237,8 @@ class Holding(Closing):
             self.advance()
             self._changed.notify_all()
             wait = 3600.0 if self._reader is None else self._reader.wait_s or 3600.0
+            if self._yield_s > 0:
+                wait = min(wait, self._yield_s)
             if self._replaying.state.runs:
                 wait = min(wait, TICK_S)
             if self._is_dirty:

@@ -10,6 +10,7 @@ from topicdb.positions import Place
 from topicdb.replay.records import Records
 from topicdb.replay.rules import Era
 from topicdb.replay.states import Event
+from topicdb.replay.yielding import Yielding
 
 
 class Host(Protocol):
@@ -31,6 +32,9 @@ class Host(Protocol):
     def first(self) -> Place: ...
     @property
     def egress(self) -> bool: ...
+
+    @property
+    def yielding(self) -> Yielding: ...
 
     def eras(self) -> Sequence[Era]: ...
     def now(self) -> Place:

@@ -27,6 +27,7 @@ from topicdb.replay.pump import Pump
 from topicdb.replay.records import SHARD, Access, EndpointRecord, Kind, LogRecord, Records, Subscribed
 from topicdb.replay.rules import Era, Promoter, Promotion, checked_promotions, filters_of
 from topicdb.replay.states import Event
+from topicdb.replay.yielding import Yielding
 from topicdb.replay.trimming import Trimmer, eras_from, oldest_generations
 from topicdb.times import TIMESTAMP_MAX, TimeLike, time_us
 
@@ -73,6 +74,7 @@ class ReplayLog(Closing):
         self._promoter = Promoter(record.promote)
         self._trimmer = Trimmer(self.core, record)
         self._oldest = oldest_generations(self.core)
+        self._yielding = Yielding(self._commits_of_others)
         self._endpoints: dict[str, Endpoint] = {}
         self._pump = Pump(self._step, self.maintain, self._closed_by_database)
         for stored in records.endpoints():
@@ -105,6 +107,13 @@ class ReplayLog(Closing):
     def first(self) -> Place:
         """Where the log begins: what is before was trimmed."""
         return self._record.first
+
+    @property
+    def yielding(self) -> Yielding:
+        return self._yielding
+
+    def _commits_of_others(self) -> int:
+        return self.now().serial - self._records.writes
 
     def eras(self) -> Sequence[Era]:
         """What was logged, from when on."""

@@ -14,9 +14,12 @@ from topicdb.positions import Place
 from topicdb.replay.pacing import Pacer
 from topicdb.replay.spool import WAITING, Held
 from topicdb.replay.wanting import Rows, States, Wanting, are_before
-from topicdb.subscription import WINDOW, WINDOW_BYTES, Subscription
+from topicdb.subscription import Subscription
 
 CHUNK_ROWS = 1_000
+# Pages of the log are shared by all who read them, if they do not read them in small pieces.
+AHEAD_ROWS = 20_000
+AHEAD_BYTES = 32 << 20
 _SHARD = 0
 
 
@@ -42,7 +45,7 @@ class Reader:
         on_ready: Callable[[_core.Subscription], None] = lambda core: None,
     ) -> None:
         self._core = core.subscribe(
-            filters, {_SHARD: tuple(begin)}, 0, 2 * WINDOW, WINDOW_BYTES
+            filters, {_SHARD: tuple(begin)}, 0, AHEAD_ROWS, AHEAD_BYTES
         )
         on_ready(self._core)
         self._subscription = Subscription(self._core, core, filters, 0, None)

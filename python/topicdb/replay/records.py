@@ -146,6 +146,7 @@ class Records:
         self._prefix = f"{_PREFIX}{escape(name)}/"
         _core.check_topic(self._prefix + "log")
         self._durability = durability
+        self.writes = 0  # commits
 
     def origin(self) -> int:
         """The random number of this database, made when it is first asked for."""
@@ -191,6 +192,7 @@ class Records:
         self._delete(self._prefix + "#")
 
     def _write(self, label: str, value: bytes) -> None:
+        self.writes += 1
         with begun(self._core, SHARD, self._durability) as transaction:
             transaction.write(self._prefix + label, 0, value, reserved=True)
             transaction.commit()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ class Held:
     """Some rows of a batch, from ``begin`` to ``end``, and how each of them stands."""
 
     __slots__ = (
+        "_places",
         "again",
         "batch",
         "begin",
@@ -48,8 +50,9 @@ class Held:
         assert serials is not None
         self.batch = batch
         self.begin, self.end = begin, end
-        self.serials: list[int] = serials[begin:end].tolist()
-        self.rows: list[int] = rows[begin:end].tolist()
+        self.serials = serials[begin:end]
+        self.rows = rows[begin:end]
+        self._places: list[Place] | None = None  # once one in the middle is asked for
         self.owners = array("I", bytes(4 * (end - begin)))
         self.left = end - begin
         if states is not None:
@@ -60,18 +63,28 @@ class Held:
         self.is_before_gap = False  # messages that followed here are done with
 
     def place(self, index: int) -> Place:
-        return Place(self.serials[index], self.rows[index])
+        if self._places is not None:
+            return self._places[index]
+        return Place(int(self.serials[index]), int(self.rows[index]))
+
+    @property
+    def places(self) -> list[Place]:
+        if self._places is None:
+            pairs = zip(self.serials.tolist(), self.rows.tolist(), strict=True)
+            self._places = [Place(serial, row) for serial, row in pairs]
+        return self._places
 
     def find(self, place: Place) -> int | None:
         """The index of the message at this place."""
-        low, high = 0, len(self.serials)
-        while low < high:
-            middle = (low + high) // 2
-            if (self.serials[middle], self.rows[middle]) < place:
-                low = middle + 1
-            else:
-                high = middle
-        return low if low < len(self.serials) and self.place(low) == place else None
+        places = self.places
+        index = bisect_left(places, place)
+        return index if index < len(places) and places[index] == place else None
+
+    def belong_to(self, indexes: Sequence[int], client: int) -> bool:
+        """Whether this client has all of these."""
+        if isinstance(indexes, range):
+            return self.owners[indexes.start : indexes.stop].count(client) == len(indexes)
+        return all(self.owners[index] == client for index in indexes)
 
     def next_waiting(self, start: int) -> int | None:
         try:
@@ -99,7 +112,7 @@ class Held:
     def was_given(self, index: int) -> bool:
         return self.again is not None and bool(self.again[index])
 
-    def mark_given(self, indexes: list[int]) -> None:
+    def mark_given(self, indexes: Sequence[int]) -> None:
         if self.again is None:
             self.again = bytearray(len(self.owners))
         for index in indexes:
@@ -110,7 +123,7 @@ class Lent(NamedTuple):
     """Messages of one batch that a client has."""
 
     held: Held
-    indexes: list[int]
+    indexes: Sequence[int]  # a range if none is left out between
 
     @property
     def is_whole_batch(self) -> bool:
@@ -155,7 +168,7 @@ class Spool:
 
     def _waiting(
         self, held: Held, count: int, accepts: Callable[[Held, int], bool] | None
-    ) -> list[int]:
+    ) -> Sequence[int]:
         index = held.next_waiting(held.hint)
         held.hint = len(held.owners) if index is None else index
         found: list[int] = []
@@ -163,7 +176,7 @@ class Spool:
         if accepts is None and index is not None:
             stop = min(index + count, size)
             if not any(held.owners[index:stop]):  # the usual case: all of them wait
-                return list(range(index, stop))
+                return range(index, stop)
         while index is not None and len(found) < count:
             if accepts is None or accepts(held, index):
                 found.append(index)
@@ -171,7 +184,7 @@ class Spool:
         return found
 
     @staticmethod
-    def _give(held: Held, indexes: list[int], client: int) -> None:
+    def _give(held: Held, indexes: Sequence[int], client: int) -> None:
         first, last = indexes[0], indexes[-1]
         if last - first + 1 == len(indexes):
             held.owners[first : last + 1] = array("I", [client]) * len(indexes)
@@ -187,7 +200,7 @@ class Spool:
             return None if index is None else (held, index)
         return None
 
-    def settle(self, held: Held, indexes: list[int]) -> None:
+    def settle(self, held: Held, indexes: Sequence[int]) -> None:
         """They are done with; REQUIRES: not before."""
         self._give(held, indexes, DONE)
         held.left -= len(indexes)
@@ -216,7 +229,7 @@ class Spool:
         self._release(held, [index], again=True)
 
     @staticmethod
-    def _release(held: Held, indexes: list[int], *, again: bool) -> None:
+    def _release(held: Held, indexes: Sequence[int], *, again: bool) -> None:
         for index in indexes:
             held.owners[index] = WAITING
         if indexes:

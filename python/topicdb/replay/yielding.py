@@ -1,0 +1,84 @@
+"""Replays give way to what is committed meanwhile, if the processors cannot do both."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+
+TICK_S = 0.1
+BUSY = 0.8  # of the processors: above that there is not enough for both
+SLOWER, FASTER = 0.7, 1.1  # each tick
+MESSAGES_PER_S_MIN = 20_000.0
+_BURST_S = 0.05
+
+
+class Yielding:
+    """So many messages a second all replays of a log may read: any number, unless messages are
+    committed and the process has nearly all of the processors. Thread-safe.
+
+    ``commits``: how many there were, of others than the log itself.
+    """
+
+    def __init__(
+        self,
+        commits: Callable[[], int],
+        cpu_s: Callable[[], float] = time.process_time,
+        clock: Callable[[], float] = time.monotonic,
+        processors: int | None = None,
+    ) -> None:
+        self._commits = commits
+        self._cpu_s = cpu_s
+        self._clock = clock
+        self._processors = processors or len(os.sched_getaffinity(0))
+        self._lock = threading.Lock()
+        self._per_s: float | None = None
+        self._level = 0.0
+        self._filled_s = clock()
+        self._taken = 0
+        self._seen = (clock(), cpu_s(), commits())
+
+    @property
+    def per_s(self) -> float | None:
+        """Messages a second; None: any number."""
+        return self._per_s
+
+    def wait_s(self) -> float:
+        """0 if there may be read some now, else in how long."""
+        with self._lock:
+            self._look()
+            if self._per_s is None:
+                return 0.0
+            now = self._clock()
+            self._level += (now - self._filled_s) * self._per_s
+            self._level = min(self._level, self._per_s * _BURST_S)
+            self._filled_s = now
+            return 0.0 if self._level > 0 else max(0.001, -self._level / self._per_s)
+
+    def took(self, messages: int) -> None:
+        """So many were read."""
+        with self._lock:
+            self._taken += messages
+            self._level -= messages
+
+    def _look(self) -> None:
+        now = self._clock()
+        passed = now - self._seen[0]
+        if passed < TICK_S:
+            return
+        seen = now, self._cpu_s(), self._commits()
+        busy = (seen[1] - self._seen[1]) / passed / self._processors
+        is_ingesting = seen[2] > self._seen[2]
+        self._adjust(busy, is_ingesting, self._taken / passed)
+        self._seen, self._taken = seen, 0
+
+    def _adjust(self, busy: float, is_ingesting: bool, per_s: float) -> None:
+        if not is_ingesting:
+            self._per_s = None
+        elif busy > BUSY:
+            if self._per_s is None:
+                self._per_s, self._level, self._filled_s = per_s, 0.0, self._clock()
+            self._per_s = max(self._per_s * SLOWER, MESSAGES_PER_S_MIN)
+        elif self._per_s is not None:
+            self._per_s *= FASTER
