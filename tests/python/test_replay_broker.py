@@ -365,6 +365,10 @@ def test_nobody_listens_at_first(broker: Broker, db: topicdb.Database) -> None:
         wait_until(lambda: replay.progress().state == "retrying")
         assert "refused" in str(replay.progress().last_error)
         assert replay.progress().position == 0 and replay.progress().done == 0
+        other = replay_to(broker, db)
+        other.start()
+        wait_until(lambda: other.progress().state == "retrying")
+        assert other.stop() and other.progress().state == "stopped"
         broker.start()
         wait_until(lambda: replay.progress().state == "complete")
     assert replay.progress().done == 10

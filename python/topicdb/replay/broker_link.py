@@ -132,7 +132,8 @@ class Link(_Connection):
     def _check_packet(self, message: Outgoing) -> None:
         if self._packet_bytes_max is None:
             return
-        beside = b"" if message.properties is None else message.properties.pack()
+        properties = message.properties
+        beside = b"" if properties is None else properties.pack()  # type: ignore[no-untyped-call]
         self._check_size(message.topic, message.payload + beside)
 
     def poll(self, timeout: float) -> None:

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import math
 import operator
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from topicdb.replay.selector_logic import (
+    Condition,
+    Operand,
+    Pattern,
+    Properties,
+    Value,
+    all_of,
+    any_of,
+    arithmetic,
+    comparison,
+    divided,
+    membership,
+    negated,
+    resemblance,
+)
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expression
 
-Properties: TypeAlias = Mapping[str, object]
-Value: TypeAlias = "str | int | float | bool | None"
-Condition: TypeAlias = Callable[[Properties], "bool | None"]
-Operand: TypeAlias = Callable[[Properties], Any]
-
 DEPTH_MAX = 100  # of the tree; AND and OR count once, however many they join
 _SHOWN_MAX = 200
-_KINDS: dict[type, str] = {str: "text", int: "number", float: "number", bool: "boolean"}
 _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     "EQ": operator.eq,
     "NEQ": operator.ne,
@@ -27,7 +36,6 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     "GT": operator.gt,
     "GTE": operator.ge,
 }
-_EQUALITIES = (operator.eq, operator.ne)
 
 
 class Selector:
@@ -115,11 +123,11 @@ class _Compiler:
         self._enter(node)
         parts = [self._condition(part) for part in _parts(node)]
         self._depth -= 1
-        return _all_of(parts) if type(node).__name__ == "And" else _any_of(parts)
+        return all_of(parts) if type(node).__name__ == "And" else any_of(parts)
 
     def _not(self, node: Expression) -> Condition:
         self._check_parts(node, "this")
-        return _negated(self._condition(node.this))
+        return negated(self._condition(node.this))
 
     def _group(self, node: Expression) -> Condition:
         self._check_parts(node, "this")
@@ -128,21 +136,19 @@ class _Compiler:
     def _order(self, node: Expression) -> Condition:
         self._check_parts(node, "this", "expression")
         order = _ORDERS[type(node).__name__]
-        return _comparison(order, self._operand(node.this), self._operand(node.expression))
+        return comparison(order, self._operand(node.this), self._operand(node.expression))
 
     def _between(self, node: Expression) -> Condition:
         self._check_parts(node, "this", "low", "high")
         value = self._operand(node.this)
         low, high = self._operand(node.args["low"]), self._operand(node.args["high"])
-        return _all_of(
-            [_comparison(operator.ge, value, low), _comparison(operator.le, value, high)]
-        )
+        return all_of([comparison(operator.ge, value, low), comparison(operator.le, value, high)])
 
     def _in(self, node: Expression) -> Condition:
         self._check_parts(node, "this", "expressions")
         if not node.expressions:
             self._refuse(node, "expected values: IN ('a', 'b')")
-        return _membership(
+        return membership(
             self._operand(node.this), [self._constant(item) for item in node.expressions]
         )
 
@@ -152,11 +158,11 @@ class _Compiler:
         if not pattern.args.get("is_string"):
             self._refuse(pattern, "expected a pattern in single quotes")
         try:
-            found = _Pattern(pattern.this, escape)
+            found = Pattern(pattern.this, escape)
         except ValueError as error:
             self._refuse(node, str(error))
-        condition = _resemblance(self._operand(node.this), found)
-        return _negated(condition) if node.args.get("negate") else condition
+        condition = resemblance(self._operand(node.this), found)
+        return negated(condition) if node.args.get("negate") else condition
 
     def _escape(self, node: Expression) -> Condition:
         self._check_parts(node, "this", "expression")
@@ -244,12 +250,12 @@ class _Compiler:
 
     def _negative(self, node: Expression) -> Operand:
         self._check_parts(node, "this")
-        return _arithmetic(operator.sub, lambda properties: 0, self._operand(node.this))
+        return arithmetic(operator.sub, lambda properties: 0, self._operand(node.this))
 
     def _calculation(self, node: Expression) -> Operand:
         self._check_parts(node, "this", "expression", "typed", "safe")
         calculate = _CALCULATIONS[type(node).__name__]
-        return _arithmetic(calculate, self._operand(node.this), self._operand(node.expression))
+        return arithmetic(calculate, self._operand(node.this), self._operand(node.expression))
 
     # What cannot be.
 
@@ -292,145 +298,11 @@ def _reason(error: Exception) -> str:
     return f"it is no condition: see {found[0]['highlight']!r} at column {found[0]['col']}"
 
 
-def _all_of(parts: Sequence[Condition]) -> Condition:
-    def condition(properties: Properties) -> bool | None:
-        known = True
-        for part in parts:
-            found = part(properties)
-            if found is None:
-                known = False
-            elif not found:
-                return False
-        return True if known else None
-
-    return condition
-
-
-def _any_of(parts: Sequence[Condition]) -> Condition:
-    def condition(properties: Properties) -> bool | None:
-        known = True
-        for part in parts:
-            found = part(properties)
-            if found is None:
-                known = False
-            elif found:
-                return True
-        return False if known else None
-
-    return condition
-
-
-def _negated(part: Condition) -> Condition:
-    def condition(properties: Properties) -> bool | None:
-        found = part(properties)
-        return None if found is None else not found
-
-    return condition
-
-
-def _comparison(order: Callable[[Any, Any], bool], left: Operand, right: Operand) -> Condition:
-    of_equality = order in _EQUALITIES
-    kind_of = _KINDS.get
-
-    def condition(properties: Properties) -> bool | None:
-        a, b = left(properties), right(properties)
-        kind = kind_of(type(a))
-        if kind is None or kind != kind_of(type(b)) or (kind == "boolean" and not of_equality):
-            return None
-        return order(a, b)
-
-    return condition
-
-
-def _membership(value: Operand, constants: Sequence[Value]) -> Condition:
-    by_kind: dict[str | None, set[Value]] = {}
-    for constant in constants:
-        by_kind.setdefault(_KINDS[type(constant)], set()).add(constant)
-    has_one_kind = len(by_kind) == 1
-
-    def condition(properties: Properties) -> bool | None:
-        found = value(properties)
-        of_kind = by_kind.get(_KINDS.get(type(found)))
-        if of_kind is None:
-            return None
-        return True if found in of_kind else False if has_one_kind else None
-
-    return condition
-
-
-def _arithmetic(calculate: Callable[[Any, Any], Any], left: Operand, right: Operand) -> Operand:
-    def operand(properties: Properties) -> int | float | None:
-        a, b = left(properties), right(properties)
-        if type(a) not in (int, float) or type(b) not in (int, float):
-            return None
-        try:
-            found: int | float = calculate(a, b)
-        except (ZeroDivisionError, OverflowError):
-            return None
-        return found if found == found else None  # NaN
-
-    return operand
-
-
-def _divided(a: int | float, b: int | float) -> int | float:
-    if type(a) is float or type(b) is float:
-        return a / b
-    quotient = abs(a) // abs(b)
-    return quotient if (a < 0) == (b < 0) else -quotient
-
-
-class _Pattern:
-    """One of LIKE: ``%`` is any text, ``_`` any character.
-
-    It is matched from left to right without going back, so that no pattern takes long.
-    """
-
-    def __init__(self, text: str, escape: str | None) -> None:
-        """ValueError: the escape character stands before another one than % _ and itself."""
-        parts: list[list[str]] = [[]]
-        characters = iter(text)
-        for character in characters:
-            if character == escape:
-                character = next(characters, "")
-                if character not in ("%", "_", escape):
-                    raise ValueError(f"expected % _ or {escape} behind the escape character")
-                parts[-1].append(re.escape(character))
-            elif character == "%":
-                parts.append([])
-            else:
-                parts[-1].append("." if character == "_" else re.escape(character))
-        self._is_whole = len(parts) == 1
-        self._last_length = len(parts[-1])
-        compiled = [re.compile("".join(part), re.DOTALL) for part in parts]
-        self._first, self._inner, self._last = compiled[0], compiled[1:-1], compiled[-1]
-
-    def matches(self, text: str) -> bool:
-        if self._is_whole:
-            return self._first.fullmatch(text) is not None
-        end = len(text) - self._last_length  # the last part fits there or nowhere
-        found = self._first.match(text)
-        for part in self._inner:
-            if found is None or found.end() > end:
-                return False
-            found = part.search(text, found.end(), end)
-        if found is None or found.end() > end:
-            return False
-        return self._last.fullmatch(text, end) is not None
-
-
-def _resemblance(value: Operand, pattern: _Pattern) -> Condition:
-    def condition(properties: Properties) -> bool | None:
-        found = value(properties)
-        return pattern.matches(found) if type(found) is str else None
-
-    return condition
-
-
 _CALCULATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "Add": operator.add,
     "Sub": operator.sub,
     "Mul": operator.mul,
-    "Div": _divided,
+    "Div": divided,
 }
 _OPERANDS: dict[str, Callable[[_Compiler, Any], Operand]] = {
     "Column": _Compiler._property,

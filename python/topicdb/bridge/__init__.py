@@ -1,0 +1,5 @@
+"""From an MQTT broker into a database; see docs/bridge.md."""
+
+from topicdb.bridge.bridge import Bridge, Status
+
+__all__ = ["Bridge", "Status"]

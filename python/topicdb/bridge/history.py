@@ -1,0 +1,182 @@
+"""Clients of the broker ask for what was stored, and get it at their response topic."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from paho.mqtt.client import MQTTMessage
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+from topicdb import _core
+from topicdb._types import Message
+from topicdb.filters import covers
+from topicdb.replay.envelope import Envelope
+from topicdb.times import duration_us, is_duration, now_us, time_us
+
+if TYPE_CHECKING:
+    from topicdb.bridge.client import StoringClient
+    from topicdb.database import Database
+
+_UNSENT_MAX = 1_000  # read ahead of what is published
+_UNCONFIRMED_MAX = 100
+_WAITING_MAX = 100  # requests
+
+
+@dataclass(frozen=True)
+class _Answer:
+    topic: str
+    payload: bytes
+    properties: Properties
+
+
+@dataclass(frozen=True)
+class _Request:
+    filter: str
+    start_us: int | None
+    end_us: int | None
+    limit: int | None
+    topic: str
+    correlation: bytes | None
+
+
+class History:
+    """Of one connection: a thread reads what was asked for, the bridge's publishes it."""
+
+    def __init__(self, database: Database, filters: Sequence[str]) -> None:
+        self._database = database
+        self._filters = list(filters)
+        self.requests = 0
+        self.replayed = 0
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._requests: deque[_Request] = deque()
+        self._answers: deque[_Answer] = deque()
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name="topicdb-history", daemon=True)
+        self._thread.start()
+
+    def ask(self, message: MQTTMessage) -> None:
+        """Takes a request; what is wrong with it is answered. Without a response topic it cannot
+        be, and is passed over."""
+        found = {} if message.properties is None else vars(message.properties)
+        topic = found.get("ResponseTopic")
+        if not topic:
+            return
+        correlation = found.get("CorrelationData")
+        try:
+            request = self._request(message, dict(found.get("UserProperty", ())), topic, correlation)
+        except (ValueError, TypeError) as error:
+            self._put(_answer(topic, b"", correlation, [("error", str(error))]))
+            return
+        with self._lock:
+            if len(self._requests) < _WAITING_MAX:
+                self._requests.append(request)
+                self._changed.notify_all()
+                return
+        self._put(_answer(topic, b"", correlation, [("error", "too many requests are waiting")]))
+
+    def _request(
+        self, message: MQTTMessage, asked: dict[str, str], topic: str, correlation: bytes | None
+    ) -> _Request:
+        filter = message.payload.decode()
+        _core.check_filter(filter)
+        if not any(covers(one, filter) for one in self._filters):
+            raise ValueError(f"{filter!r} is not covered by what may be asked for: {self._filters}")
+        limit = int(asked["limit"]) if "limit" in asked else None
+        if limit is not None and limit < 1:
+            raise ValueError(f"limit: at least 1, got {limit}")
+        start_us = _time_us(asked.get("since"), "since")
+        return _Request(
+            filter, start_us, _time_us(asked.get("until"), "until"), limit, topic, correlation
+        )
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                while not self._requests and not self._is_closed:
+                    self._changed.wait()
+                if self._is_closed:
+                    return
+                request = self._requests.popleft()
+            try:
+                self._answer(request)
+            except _core.Error as error:
+                users = [("error", str(error))]
+                self._put(_answer(request.topic, b"", request.correlation, users))
+
+    def _answer(self, request: _Request) -> None:
+        count = 0
+        scan = self._database.scan(
+            request.filter, start=request.start_us, end=request.end_us, order="time"
+        )
+        for message in scan:
+            if self._is_closed or count == request.limit:
+                break
+            self._put(_answer_of(message, request))
+            count += 1
+        self._put(_answer(request.topic, b"", request.correlation, [("end", str(count))]))
+        self.requests += 1
+        self.replayed += count
+
+    def _put(self, answer: _Answer) -> None:
+        """Waits for room, unless it is the thread that makes it."""
+        with self._lock:
+            if threading.current_thread() is self._thread:
+                while len(self._answers) >= _UNSENT_MAX and not self._is_closed:
+                    self._changed.wait()
+            self._answers.append(answer)
+
+    def publish(self, client: StoringClient) -> None:
+        """Sends what there is, as far as the broker confirms it."""
+        while self._answers and len(client._out_messages) < _UNCONFIRMED_MAX:
+            with self._lock:
+                answer = self._answers.popleft()
+                self._changed.notify_all()
+            client.publish(answer.topic, answer.payload, 1, False, answer.properties)
+
+    def close(self) -> None:
+        """What was not sent is given up: the connection has ended."""
+        with self._lock:
+            self._is_closed = True
+            self._changed.notify_all()
+        self._thread.join()
+
+
+def _time_us(text: str | None, what: str) -> int | None:
+    if text is None:
+        return None
+    if is_duration(text):
+        return max(0, now_us() - duration_us(text, what=what))
+    return int(text) if text.isdigit() else time_us(text, what=what)
+
+
+def _answer_of(message: Message, request: _Request) -> _Answer:
+    envelope = Envelope.decode(message.value)
+    users: list[tuple[str, str]] = [
+        ("topic", message.topic),
+        ("timestamp", str(message.timestamp)),
+    ]
+    if envelope is None:
+        return _answer(request.topic, message.value, request.correlation, users)
+    users += envelope.user_properties
+    answer = _answer(request.topic, envelope.payload, request.correlation, users)
+    if envelope.payload_format is not None:
+        answer.properties.PayloadFormatIndicator = envelope.payload_format
+    if envelope.content_type is not None:
+        answer.properties.ContentType = envelope.content_type
+    return answer
+
+
+def _answer(
+    topic: str, payload: bytes, correlation: bytes | None, users: list[tuple[str, str]]
+) -> _Answer:
+    properties: Any = Properties(PacketTypes.PUBLISH)
+    properties.UserProperty = users
+    if correlation is not None:
+        properties.CorrelationData = correlation
+    return _Answer(topic, payload, properties)

@@ -1,0 +1,147 @@
+"""What a bridge stores: messages, and which packets of QoS 2 they were, in one commit."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from topicdb import _core
+from topicdb.map import escape
+from topicdb.transaction import begun
+
+if TYPE_CHECKING:
+    from topicdb.database import Durability
+
+_SEEN = struct.Struct(">Q")  # in front of each name
+
+
+class Arrival(NamedTuple):
+    """A message to be stored; ``mid`` is 0 but for QoS 2, ``name`` what it is known by, or ""."""
+
+    topic: str
+    value: bytes
+    mid: int
+    name: str
+
+
+class Outcome(NamedTuple):
+    """How many were stored, were there already, and cannot be stored; the text of the last error.
+    """
+
+    stored: int
+    duplicates: int
+    refused: int
+    error: str
+
+
+class Store:
+    """Of one bridge. To be used by one thread.
+
+    Among TopicDB's own topics, in each shard: ``$topicdb/bridge/<name>/received``, the ids of
+    packets that are stored and not released; ``$topicdb/bridge/<name>/seen/<n>``, the names of the
+    last messages, each with its number.
+    """
+
+    def __init__(
+        self, core: _core.Database, name: str, durability: Durability | None, names_max: int
+    ) -> None:
+        self._core = core
+        self._prefix = f"$topicdb/bridge/{escape(name)}/"
+        _core.check_topic(self._prefix + "seen/4294967295")
+        self._durability = durability
+        self._shards: int = core.schema["shards"]
+        self._names_max = names_max
+        self._received: list[set[int]] = []
+        self._seen: list[OrderedDict[str, None]] = []
+        self._next: list[int] = []
+        for shard in range(self._shards):
+            self._load(shard)
+
+    def _load(self, shard: int) -> None:
+        names: list[tuple[int, str]] = []
+        with begun(self._core, shard, None) as transaction:
+            value = transaction.get(self._prefix + "received", 0)
+            scan = transaction.scan(self._prefix + "seen/+", None, None)
+            while (batch := scan.next_batch(10_000, 8 << 20)) is not None:
+                for value_of_name in batch.values:
+                    (number,) = _SEEN.unpack_from(value_of_name)
+                    names.append((number, value_of_name[_SEEN.size :].decode()))
+        names.sort()
+        self._received.append(set(json.loads(value)) if value else set())
+        self._seen.append(OrderedDict.fromkeys(name for _, name in names))
+        self._next.append(names[-1][0] + 1 if names else 0)
+
+    @property
+    def received(self) -> set[int]:
+        """Ids of packets that are stored and not released."""
+        return set().union(*self._received)
+
+    def forget_session(self) -> None:
+        """The broker has lost the session: ids mean nothing any more."""
+        for shard in range(self._shards):
+            if self._received[shard]:
+                self._commit(shard, [], set())
+
+    def store(self, arrivals: Iterable[Arrival], released: Iterable[int]) -> Outcome:
+        """All of it, in one commit for each shard; ``released`` are ids that may be used again.
+
+        Raises what a commit does; shards before that one are done, and calling it again with the
+        same does no harm to packets of QoS 2.
+        """
+        stored = duplicates = refused = 0
+        error = ""
+        left = set(released)
+        known = self.received
+        by_shard: dict[int, list[Arrival]] = {}
+        for arrival in arrivals:
+            if arrival.mid and arrival.mid in known:
+                duplicates += 1
+                continue
+            known.add(arrival.mid)
+            try:
+                _core.check_topic(arrival.topic)
+                if arrival.topic.startswith("$topicdb/"):
+                    raise _core.TopicError(f"topic {arrival.topic!r} is one of TopicDB's own")
+            except (_core.TopicError, UnicodeError) as problem:
+                refused, error = refused + 1, str(problem)
+                continue
+            shard = _core.shard_of(arrival.topic, self._shards)
+            by_shard.setdefault(shard, []).append(arrival)
+        for shard in range(self._shards):
+            found = by_shard.get(shard, [])
+            ids = (self._received[shard] - left) | {one.mid for one in found if one.mid}
+            if found or ids != self._received[shard]:
+                count = self._commit(shard, found, ids)
+                stored += count
+                duplicates += len(found) - count
+        return Outcome(stored, duplicates, refused, error)
+
+    def _commit(self, shard: int, arrivals: list[Arrival], ids: set[int]) -> int:
+        seen, number = self._seen[shard], self._next[shard]
+        new: dict[str, None] = {}
+        stored = 0
+        with begun(self._core, shard, self._durability) as transaction:
+            for arrival in arrivals:
+                if arrival.name and self._names_max:
+                    if arrival.name in seen or arrival.name in new:
+                        continue
+                    new[arrival.name] = None
+                    slot = f"{self._prefix}seen/{number % self._names_max}"
+                    value = _SEEN.pack(number) + arrival.name.encode()
+                    transaction.write(slot, 0, value, reserved=True)
+                    number += 1
+                transaction.write(arrival.topic, None, arrival.value)
+                stored += 1
+            if ids != self._received[shard]:
+                text = json.dumps(sorted(ids), separators=(",", ":")).encode()
+                transaction.write(self._prefix + "received", 0, text, reserved=True)
+            transaction.commit()
+        self._received[shard] = ids
+        self._next[shard] = number
+        seen.update(new)
+        while len(seen) > self._names_max:
+            seen.popitem(last=False)
+        return stored

@@ -1,0 +1,400 @@
+"""The bridge from a real Mosquitto: what is stored, when it is acknowledged, crashes, history."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from brokers import MOSQUITTO, Broker, mosquitto
+from forwarding import wait_until
+from paho.mqtt.client import Client, MQTTMessage, MQTTv5, MQTTv311
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+import topicdb
+from topicdb.bridge import Bridge
+from topicdb.bridge.storing import Arrival, Store
+from topicdb.replay import Envelope
+
+pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with mosquitto(tmp_path / "broker") as started:
+        yield started
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[topicdb.Database]:
+    with topicdb.open(tmp_path / "bridge.db", shards=2) as database:
+        yield database
+
+
+class Publisher:
+    """Publishes, and waits for the confirmation."""
+
+    def __init__(self, port: int, protocol: int = MQTTv5, **tls: Any) -> None:
+        self.client = Client(CallbackAPIVersion.VERSION2, protocol=protocol)
+        if tls:
+            self.client.tls_set(**tls)
+        self.client.connect("127.0.0.1", port)
+        self.client.loop_start()
+
+    def publish(
+        self, topic: str, payload: bytes, qos: int = 1, *, retain: bool = False, **named: Any
+    ) -> None:
+        properties = None
+        if named:
+            properties = Properties(PacketTypes.PUBLISH)
+            for name, value in named.items():
+                setattr(properties, name, value)
+        info = self.client.publish(topic, payload, qos, retain, properties)
+        info.wait_for_publish(30)
+        assert info.is_published()
+
+    def __enter__(self) -> Publisher:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.client.disconnect()
+        self.client.loop_stop()
+
+
+def connected(bridge: Bridge, times: int = 1) -> None:
+    wait_until(lambda: bridge.status().connections >= times)
+    wait_until(lambda: bridge.status().state == "connected")
+
+
+def has_stored(bridge: Bridge, count: int) -> None:
+    wait_until(lambda: bridge.status().stored >= count)
+
+
+def values(db: topicdb.Database, filter: str = "#") -> list[bytes]:
+    found = []
+    for message in db.scan(filter, order="time"):
+        envelope = Envelope.decode(message.value)
+        assert envelope is not None
+        found.append(envelope.payload)
+    return found
+
+
+def test_everything_of_a_message_is_stored(broker: Broker, db: topicdb.Database) -> None:
+    with Bridge(db, "127.0.0.1", broker.port) as bridge, Publisher(broker.port) as publisher:
+        connected(bridge)
+        publisher.publish(
+            "a/ü",
+            b"\x00\xff",
+            2,
+            retain=True,
+            PayloadFormatIndicator=0,
+            MessageExpiryInterval=1_000,
+            ContentType="image/x",
+            ResponseTopic="re/1",
+            CorrelationData=b"\x01\x02",
+            UserProperty=[("client-id", "pump-7"), ("unit", "°C"), ("unit", "K")],
+        )
+        publisher.publish("a/0", b"zero", 0)
+        publisher.publish("a/1", b"", 1)
+        has_stored(bridge, 3)
+    found = {message.topic: Envelope.decode(message.value) for message in db.scan("#")}
+    full = found["a/ü"]
+    assert full is not None
+    assert full == Envelope(
+        b"\x00\xff",
+        qos=2,
+        retain=full.retain,
+        client_id="pump-7",
+        payload_format=full.payload_format,
+        message_expiry_s=full.message_expiry_s,
+        content_type="image/x",
+        response_topic="re/1",
+        correlation_data=b"\x01\x02",
+        user_properties=(("client-id", "pump-7"), ("unit", "°C"), ("unit", "K")),
+    )
+    assert full.message_expiry_s is not None and 0 < full.message_expiry_s <= 1_000
+    assert found["a/0"] == Envelope(b"zero") and found["a/1"] == Envelope(b"", qos=1)
+
+
+def test_retained_messages_say_so(broker: Broker, db: topicdb.Database) -> None:
+    with Publisher(broker.port) as publisher:
+        publisher.publish("a", b"kept", retain=True)
+    with Bridge(db, "127.0.0.1", broker.port) as bridge:
+        has_stored(bridge, 1)
+    (message,) = db.scan("#")
+    assert Envelope.decode(message.value) == Envelope(b"kept", qos=1, retain=True)
+
+
+@pytest.mark.parametrize("protocol", ["5", "3.1.1"])
+def test_what_comes_while_it_is_away_is_stored_when_it_is_back(
+    broker: Broker, db: topicdb.Database, protocol: Literal["5", "3.1.1"]
+) -> None:
+    options: dict[str, Any] = {"filters": ["a/#", "b/+"], "protocol": protocol}
+    version = MQTTv5 if protocol == "5" else MQTTv311
+    with Publisher(broker.port, version) as publisher:
+        with Bridge(db, "127.0.0.1", broker.port, **options) as bridge:
+            connected(bridge)
+            publisher.publish("a/1", b"0")
+            has_stored(bridge, 1)
+        for number in range(1, 50):
+            publisher.publish("b/1", b"%d" % number, number % 2 + 1)
+        publisher.publish("c", b"not wanted")
+        with Bridge(db, "127.0.0.1", broker.port, **options) as bridge:
+            has_stored(bridge, 49)
+    assert sorted(values(db), key=int) == [b"%d" % number for number in range(50)]
+
+
+def test_payloads_alone(broker: Broker, db: topicdb.Database) -> None:
+    with (
+        Bridge(db, "127.0.0.1", broker.port, envelope=False) as bridge,
+        Publisher(broker.port) as publisher,
+    ):
+        connected(bridge)
+        publisher.publish("a", b"bare")
+        has_stored(bridge, 1)
+    assert [message.value for message in db.scan("#")] == [b"bare"]
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_nothing_is_acknowledged_before_it_is_stored(
+    broker: Broker, db: topicdb.Database, monkeypatch: pytest.MonkeyPatch, qos: int
+) -> None:
+    """Commits fail for a while; then the bridge ends without one: the broker still has it all."""
+    fails = threading.Event()
+    fails.set()
+    original = Store._commit
+
+    def commit(self: Store, *arguments: Any) -> int:
+        if fails.is_set():
+            raise topicdb.QuotaError("there is no room")
+        return original(self, *arguments)
+
+    monkeypatch.setattr(Store, "_commit", commit)
+    with Publisher(broker.port) as publisher:
+        with Bridge(db, "127.0.0.1", broker.port) as bridge:
+            connected(bridge)
+            publisher.publish("a", b"1", qos)
+            wait_until(lambda: "no room" in bridge.status().last_error)
+        assert db.scan("#").count() == 0
+        with Bridge(db, "127.0.0.1", broker.port) as bridge:
+            wait_until(lambda: "no room" in bridge.status().last_error)
+            fails.clear()
+            has_stored(bridge, 1)
+            publisher.publish("a", b"2", qos)
+            has_stored(bridge, 2)
+    with Bridge(db, "127.0.0.1", broker.port) as bridge:
+        connected(bridge)
+    assert values(db) == [b"1", b"2"]
+
+
+def test_a_broker_that_comes_back(tmp_path: Path, db: topicdb.Database) -> None:
+    broker = mosquitto(tmp_path / "broker")
+    with Bridge(db, "127.0.0.1", broker.port) as bridge:
+        wait_until(lambda: bridge.status().last_error != "")
+        with broker:
+            connected(bridge)
+            with Publisher(broker.port) as publisher:
+                publisher.publish("a", b"1")
+            has_stored(bridge, 1)
+        wait_until(lambda: bridge.status().state != "connected")
+        with broker:
+            connected(bridge, 2)
+            with Publisher(broker.port) as publisher:
+                publisher.publish("a", b"2")
+            has_stored(bridge, 2)
+    assert values(db) == [b"1", b"2"]
+
+
+# paho does not close the socket of a TLS handshake that fails.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_tls_and_login(tmp_path: Path, db: topicdb.Database) -> None:
+    import trustme
+
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    certificate.private_key_pem.write_to_path(tmp_path / "key.pem")
+    certificate.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    lines = [f"certfile {tmp_path}/cert.pem", f"keyfile {tmp_path}/key.pem"]
+    with mosquitto(tmp_path / "broker", *lines) as broker:
+        context = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+        options: dict[str, Any] = {"tls": context, "username": "me", "password": "x"}
+        with Bridge(db, "127.0.0.1", broker.port, **options) as bridge:
+            connected(bridge)
+            with Publisher(broker.port, ca_certs=str(tmp_path / "ca.pem")) as publisher:
+                publisher.publish("a", b"x" * 300_000)
+            has_stored(bridge, 1)
+        with Bridge(db, "127.0.0.1", broker.port, tls=True) as bridge:
+            wait_until(lambda: "certificate" in bridge.status().last_error)
+    assert values(db) == [b"x" * 300_000]
+
+
+def test_topics_that_cannot_be_stored_are_told_and_do_not_block(
+    broker: Broker, db: topicdb.Database
+) -> None:
+    options: dict[str, Any] = {"filters": ["a", "$topicdb/#"]}
+    with Bridge(db, "127.0.0.1", broker.port, **options) as bridge:
+        connected(bridge)
+        with Publisher(broker.port) as publisher:
+            publisher.publish("$topicdb/x", b"1", 2)
+            publisher.publish("a", b"2", 2)
+        has_stored(bridge, 1)
+        assert bridge.status().refused == 1 and "$topicdb/x" in bridge.status().last_error
+    assert values(db) == [b"2"]
+
+
+def test_names_of_messages_are_stored_once(broker: Broker, db: topicdb.Database) -> None:
+    for _ in range(2):
+        with (
+            Bridge(db, "127.0.0.1", broker.port, deduplicate_by="id") as bridge,
+            Publisher(broker.port) as publisher,
+        ):
+            connected(bridge)
+            for name in ("x", "y", "x"):
+                publisher.publish("a", name.encode(), UserProperty=[("id", name)])
+            publisher.publish("a", b"without")
+            wait_until(lambda: bridge.status().received == 4)  # noqa: B023
+            wait_until(lambda: bridge.status().stored + bridge.status().duplicates == 4)  # noqa: B023
+    assert values(db) == [b"x", b"y", b"without", b"without"]
+
+
+def test_the_store_keeps_ids_and_names_across_restarts(db: topicdb.Database) -> None:
+    store = Store(db._core, "b", None, 3)
+    arrivals = [Arrival(f"t/{n}", b"x", n, f"name-{n}") for n in range(1, 6)]
+    assert store.store(arrivals, []).stored == 5
+    assert store.store(arrivals, []) == (0, 5, 0, "")
+    store = Store(db._core, "b", None, 3)
+    assert store.received == {1, 2, 3, 4, 5}
+    assert store.store(arrivals, [1, 2]) == (0, 5, 0, "")
+    assert store.received == {3, 4, 5}
+    again = [arrival._replace(mid=0) for arrival in arrivals]
+    outcome = store.store(again, [])
+    assert outcome.stored + outcome.duplicates == 5 and outcome.duplicates >= 3
+    store.forget_session()
+    assert Store(db._core, "b", None, 3).received == set()
+    assert Store(db._core, "other", None, 3).received == set()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"filters": []},
+        {"filters": "a/#/b"},
+        {"name": ""},
+        {"qos": 3},
+        {"protocol": "4"},
+        {"session_expiry": "long"},
+        {"protocol": "3.1.1", "deduplicate_by": "id"},
+        {"protocol": "3.1.1", "history": "#"},
+        {"history": "a#"},
+        {"request_topic": "a/#"},
+    ],
+)
+def test_bad_options(db: topicdb.Database, options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        Bridge(db, "127.0.0.1", **options)
+
+
+def test_closing_the_database_stops_it(broker: Broker, tmp_path: Path) -> None:
+    db = topicdb.open(tmp_path / "x.db")
+    bridge = Bridge(db, "127.0.0.1", broker.port)
+    bridge.start()
+    with pytest.raises(RuntimeError):
+        bridge.start()
+    connected(bridge)
+    db.close()
+    with Publisher(broker.port) as publisher:
+        publisher.publish("a", b"x")
+    wait_until(lambda: bridge.status().state == "stopped")
+    bridge.stop()
+
+
+# History.
+
+
+class Asker:
+    """A client that asks for history."""
+
+    def __init__(self, port: int) -> None:
+        self.found: list[MQTTMessage] = []
+        self.client = Client(CallbackAPIVersion.VERSION2, protocol=MQTTv5)
+        self.client.on_message = lambda client, data, message: self.found.append(message)
+        self._subscribed = threading.Event()
+        self.client.on_subscribe = lambda *arguments: self._subscribed.set()
+        self.client.connect("127.0.0.1", port)
+        self.client.loop_start()
+        self.client.subscribe("answers/#", 1)
+        assert self._subscribed.wait(30)
+
+    def ask(self, filter: str, **asked: str) -> list[MQTTMessage]:
+        self.found.clear()
+        properties: Any = Properties(PacketTypes.PUBLISH)
+        properties.ResponseTopic = "answers/1"
+        properties.CorrelationData = b"7"
+        properties.UserProperty = list(asked.items())
+        self.client.publish("topicdb/history", filter.encode(), 1, properties=properties)
+        wait_until(
+            lambda: any({"end", "error"} & set(self.users(one)) for one in list(self.found))
+        )
+        return list(self.found)
+
+    @staticmethod
+    def users(message: MQTTMessage) -> dict[str, str]:
+        return dict(message.properties.UserProperty)  # type: ignore[union-attr]
+
+    def close(self) -> None:
+        self.client.disconnect()
+        self.client.loop_stop()
+
+
+def test_history_at_the_response_topic(broker: Broker, db: topicdb.Database) -> None:
+    db.append([("a/old", "2026-01-01T00:00:00Z", b"old"), ("secret", None, b"no")])
+    asker = Asker(broker.port)
+    with Bridge(db, "127.0.0.1", broker.port, history=["a/#", "b"]) as bridge:
+        connected(bridge)
+        with Publisher(broker.port) as publisher:
+            for number in range(1_500):
+                qos = 1 if number % 500 == 499 else 0
+                publisher.publish("a/1", b"%d" % number, qos, UserProperty=[("unit", "K")])
+        has_stored(bridge, 1_500)
+        try:
+            *messages, end = asker.ask("a/#", since="1h")
+            assert [one.payload for one in messages] == [b"%d" % n for n in range(1_500)]
+            users = asker.users(messages[0])
+            assert users["topic"] == "a/1" and users["unit"] == "K" and users["timestamp"].isdigit()
+            assert messages[0].properties.CorrelationData == b"7"  # type: ignore[union-attr]
+            assert asker.users(end)["end"] == "1500"
+            assert [one.payload for one in asker.ask("a/old")[:-1]] == [b"old"]
+            assert len(asker.ask("a/1", limit="3")) == 4
+            assert asker.users(asker.ask("a/1", until="2026-01-02T00:00:00Z")[0])["end"] == "0"
+            for filter, asked in (
+                ("#", {}),
+                ("secret", {}),
+                ("a/#/b", {}),
+                ("a/1", {"since": "yesterday"}),
+                ("a/1", {"limit": "0"}),
+            ):
+                assert asker.users(asker.ask(filter, **asked)[0])["error"]
+        finally:
+            asker.close()
+        wait_until(lambda: bridge.status().requests == 4)
+        assert bridge.status().received == 1_500  # neither requests nor answers are stored
+
+
+def test_no_paho_no_bridge() -> None:
+    code = (
+        "import sys; sys.modules['paho'] = sys.modules['paho.mqtt.client'] = None\n"
+        "import topicdb.bridge\n"
+        "try: topicdb.bridge.Bridge(None, 'x')\n"
+        "except ImportError as error: print(error)\n"
+    )
+    import sys
+
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install topicdb[mqtt]" in found.stdout
