@@ -140,7 +140,9 @@ class Trial:
         self.path = tmp_path / "bridge.db"
         self.names = names
         self.random = random.Random(SEED)
-        self.broker: Broker = mosquitto(tmp_path / "broker")
+        # Or it would forget the bridge's session, and confirm messages that it has nobody for.
+        lines = "autosave_interval 1", "autosave_on_changes true"
+        self.broker: Broker = mosquitto(tmp_path / "broker", *lines)
         self.broker.start()
         self.start_bridge()
         self.publisher = Publisher(self.broker.port)

@@ -252,13 +252,13 @@ class Bridge(Closing):
         topic = message._topic.decode(errors="replace")  # then it is refused
         mid = message.mid if message.qos == 2 else 0
         if not self._keeps_envelope and self._deduplicate_by is None:
-            return Arrival(topic, message.payload, mid, "")
+            return Arrival(topic, message.payload, mid, "", message.dup)
         envelope = envelope_of(message, self._client_id_property)
         name = ""
         if self._deduplicate_by is not None:
             name = dict(envelope.user_properties).get(self._deduplicate_by, "")
         value = envelope.encode() if self._keeps_envelope else message.payload
-        return Arrival(topic, value, mid, name)
+        return Arrival(topic, value, mid, name, message.dup, message.payload)
 
     def _note(self, **changes: object) -> None:
         self._status = replace(self._status, **changes)  # type: ignore[arg-type]

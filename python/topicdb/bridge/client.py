@@ -27,6 +27,7 @@ _NEEDED = (
     "_send_pubcomp",
     "_send_pubrec",
     "_sock_recv",
+    "_sock_send",
 )
 _READ_BYTES = 1 << 16
 RECEIVE_MAXIMUM = 65_535
@@ -100,6 +101,16 @@ class StoringClient(Client):
         begin = self._read_at
         self._read_at = min(begin + bufsize, len(self._read))
         return self._read[begin : self._read_at]
+
+    def _sock_send(self, buf: bytes | bytearray) -> int:
+        # When the other end is gone paho would close the socket, and with it what was received
+        # and not read: messages that the broker may have confirmed to their publisher.
+        try:
+            return int(super()._sock_send(buf))
+        except BlockingIOError:
+            raise
+        except OSError:
+            return len(buf)  # reading comes to the end, too
 
     # For the bridge.
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import struct
+import zlib
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from topicdb import _core
@@ -19,12 +20,21 @@ _SEEN = struct.Struct(">Q")  # in front of each name
 
 
 class Arrival(NamedTuple):
-    """A message to be stored; ``mid`` is 0 but for QoS 2, ``name`` what it is known by, or ""."""
+    """A message to be stored; ``mid`` is 0 but for QoS 2, ``name`` what it is known by, or "";
+    ``dup``: the broker says that it was sent before. ``payload``: if that is not the value, of
+    which a part (how long it lives) is another one each time it is sent."""
 
     topic: str
     value: bytes
     mid: int
     name: str
+    dup: bool = False
+    payload: bytes | None = None
+
+    @property
+    def checksum(self) -> int:
+        content = self.value if self.payload is None else self.payload
+        return zlib.crc32(content, zlib.crc32(self.topic.encode(errors="replace")))
 
 
 class Outcome(NamedTuple):
@@ -41,7 +51,8 @@ class Store:
     """Of one bridge. To be used by one thread.
 
     Among TopicDB's own topics, in each shard: ``$topicdb/bridge/<name>/received``, the ids of
-    packets that are stored and not released; ``$topicdb/bridge/<name>/seen/<n>``, the names of the
+    packets that are stored and not released, with checksums: a broker that was killed may have
+    forgotten them, and give their ids to other messages. ``$topicdb/bridge/<name>/seen/<n>``, the names of the
     last messages, each with its number.
     """
 
@@ -54,7 +65,7 @@ class Store:
         self._durability = durability
         self._shards: int = core.schema["shards"]
         self._names_max = names_max
-        self._received: list[set[int]] = []
+        self._received: list[dict[int, int]] = []
         self._seen: list[OrderedDict[str, None]] = []
         self._next: list[int] = []
         for shard in range(self._shards):
@@ -70,22 +81,22 @@ class Store:
                     (number,) = _SEEN.unpack_from(value_of_name)
                     names.append((number, value_of_name[_SEEN.size :].decode()))
         names.sort()
-        self._received.append(set(json.loads(value)) if value else set())
+        self._received.append(dict(json.loads(value)) if value else {})
         self._seen.append(OrderedDict.fromkeys(name for _, name in names))
         self._next.append(names[-1][0] + 1 if names else 0)
 
     @property
-    def received(self) -> set[int]:
-        """Ids of packets that are stored and not released."""
-        return set().union(*self._received)
+    def received(self) -> dict[int, int]:
+        """Ids of packets that are stored and not released, and checksums of the messages."""
+        return {id: checksum for of_shard in self._received for id, checksum in of_shard.items()}
 
     def forget_session(self) -> None:
         """The broker has lost the session: ids mean nothing any more."""
         for shard in range(self._shards):
             if self._received[shard]:
-                self._commit(shard, [], set())
+                self._commit(shard, [], {})
 
-    def store(self, arrivals: Iterable[Arrival], released: Iterable[int]) -> Outcome:
+    def store(self, arrivals: Sequence[Arrival], released: Iterable[int]) -> Outcome:
         """All of it, in one commit for each shard; ``released`` are ids that may be used again.
 
         Raises what a commit does; shards before that one are done, and calling it again with the
@@ -97,10 +108,11 @@ class Store:
         known = self.received
         by_shard: dict[int, list[Arrival]] = {}
         for arrival in arrivals:
-            if arrival.mid and arrival.mid in known:
+            if arrival.dup and arrival.mid and known.get(arrival.mid) == arrival.checksum:
                 duplicates += 1
                 continue
-            known.add(arrival.mid)
+            if arrival.mid:
+                known[arrival.mid] = arrival.checksum
             try:
                 _core.check_topic(arrival.topic)
                 if arrival.topic.startswith("$topicdb/"):
@@ -112,14 +124,20 @@ class Store:
             by_shard.setdefault(shard, []).append(arrival)
         for shard in range(self._shards):
             found = by_shard.get(shard, [])
-            ids = (self._received[shard] - left) | {one.mid for one in found if one.mid}
+            again = {one.mid for one in arrivals if one.mid}
+            ids = {
+                id: checksum
+                for id, checksum in self._received[shard].items()
+                if id not in left and (id not in again or known[id] == checksum)
+            }
+            ids |= {one.mid: one.checksum for one in found if one.mid}
             if found or ids != self._received[shard]:
                 count = self._commit(shard, found, ids)
                 stored += count
                 duplicates += len(found) - count
         return Outcome(stored, duplicates, refused, error)
 
-    def _commit(self, shard: int, arrivals: list[Arrival], ids: set[int]) -> int:
+    def _commit(self, shard: int, arrivals: list[Arrival], ids: dict[int, int]) -> int:
         seen, number = self._seen[shard], self._next[shard]
         new: dict[str, None] = {}
         stored = 0
@@ -136,7 +154,7 @@ class Store:
                 transaction.write(arrival.topic, None, arrival.value)
                 stored += 1
             if ids != self._received[shard]:
-                text = json.dumps(sorted(ids), separators=(",", ":")).encode()
+                text = json.dumps(sorted(ids.items()), separators=(",", ":")).encode()
                 transaction.write(self._prefix + "received", 0, text, reserved=True)
             transaction.commit()
         self._received[shard] = ids
