@@ -75,6 +75,14 @@ def replay_to(queues: list[replay.Endpoint], each: int) -> list[topicdb.Batch]:
     return kept
 
 
+def scan_batches(db: topicdb.Database) -> int:
+    return sum(len(batch) for batch in db.scan("#").batches())
+
+
+def scan_tuples(db: topicdb.Database) -> int:
+    return sum(1 for _ in db.scan("#"))
+
+
 def one_by_one(queue: replay.Endpoint, each: int) -> int:
     queue.replay()
     with queue.bind(window=10 * BATCH) as flow:
@@ -100,11 +108,11 @@ def fan_out(report: Report, rows: int, rounds: int, place: Path) -> None:
             fill(db, table.slice(0, each))
             queues = [log.queue(f"q{n}", "#") for n in range(count)]
             sides: dict[str, Callable[[], object]] = {
-                "scan, batches": lambda db=db: sum(map(len, db.scan("#").batches())),
+                "scan, batches": partial(scan_batches, db),
                 f"{count} queues, batches": partial(replay_to, queues, each),
             }
             if count == 1:
-                sides["scan, tuples"] = lambda db=db: sum(1 for _ in db.scan("#"))
+                sides["scan, tuples"] = partial(scan_tuples, db)
                 sides["1 queue, messages"] = partial(one_by_one, queues[0], each)
                 report.digests["R1 scan"] = digest_of(db.scan("#").batches())
                 report.digests["R1 replay"] = digest_of(replay_to(queues, each))
@@ -140,7 +148,8 @@ def replaying(queues: list[replay.Endpoint], taken: list[int]) -> Iterator[None]
             for queue in queues:
                 queue.replay()
                 flows.append(queue.bind(window=10 * BATCH))
-            while not is_over.is_set() and any(q.state is not replay.State.COMPLETE for q in queues):
+            complete = replay.State.COMPLETE
+            while not is_over.is_set() and any(queue.state is not complete for queue in queues):
                 for flow in flows:
                     batch = flow.receive_batch(BATCH, timeout=0.01)
                     if batch is not None:

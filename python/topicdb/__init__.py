@@ -43,8 +43,8 @@ from topicdb.positions import Place
 from topicdb.queue import Cursor, Drop, Queue, QueueReceipt
 from topicdb.remote.connecting import connect, serve
 from topicdb.remote.errors import AccessError, UnavailableError
-from topicdb.replay.errors import ReplayError
 from topicdb.repairing import Repair, repair
+from topicdb.replay.errors import ReplayError
 from topicdb.scan import Scan
 from topicdb.session import Packet, Session
 from topicdb.snapshots import Snapshot, restore

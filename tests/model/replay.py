@@ -43,7 +43,7 @@ class Sub:
     until: int | None = None
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The name of the error class that is expected."""
 
 
@@ -113,13 +113,13 @@ class LogModel:
         if isinstance(start, tuple):
             number = start[1]
             if number < self.first or not self.messages[number].logged:
-                raise Refused("StartMessageUnavailableError")
+                raise RefusedError("StartMessageUnavailableError")
             return number + 1, 0
         assert isinstance(start, int)
         oldest = self.oldest()
         if oldest is not None and start < oldest:
             if not clamp:
-                raise Refused("StartTimeUnavailableError")
+                raise RefusedError("StartTimeUnavailableError")
             return self.first, 0
         found = (number for number, one in enumerate(self.messages) if one.time >= start)
         return max(self.first, next(found, len(self.messages))), start
@@ -220,7 +220,7 @@ class EndpointModel:
 
     def cancel(self) -> None:
         if not self.runs:
-            raise Refused("ReplayError")
+            raise RefusedError("ReplayError")
         self.disconnect_all("ReplayCancelledError")
         self.forget_replayed()
         self.state = "n/a"
@@ -248,7 +248,7 @@ class EndpointModel:
                 self.modified()
                 sub.until = len(self.log.messages)
                 return
-        raise Refused("ValueError")
+        raise RefusedError("ValueError")
 
     def receive(self, client: str, window: int) -> Item | None:
         if self.exclusive and self.clients[0] != client:

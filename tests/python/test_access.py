@@ -21,9 +21,10 @@ from hypothesis import strategies as st
 from served import Certificates, make_certificates, serving
 
 import topicdb
+from topicdb.filters import covers
 from topicdb.positions import lags
 from topicdb.remote import tokens
-from topicdb.remote.access import Access, covers
+from topicdb.remote.access import Access
 from topicdb.remote.service import _PLAIN
 from topicdb.remote.wire import decode, encode
 

@@ -13,7 +13,7 @@ import pytest
 from brokers import MOSQUITTO, Broker, mosquitto
 from forwarding import wait_until
 from paho.mqtt.client import Client, MQTTMessage, MQTTv5, MQTTv311
-from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
@@ -40,7 +40,7 @@ def db(tmp_path: Path) -> Iterator[topicdb.Database]:
 class Publisher:
     """Publishes, and waits for the confirmation."""
 
-    def __init__(self, port: int, protocol: int = MQTTv5, **tls: Any) -> None:
+    def __init__(self, port: int, protocol: MQTTProtocolVersion = MQTTv5, **tls: Any) -> None:
         self.client = Client(CallbackAPIVersion.VERSION2, protocol=protocol)
         if tls:
             self.client.tls_set(**tls)
@@ -52,7 +52,7 @@ class Publisher:
     ) -> None:
         properties = None
         if named:
-            properties = Properties(PacketTypes.PUBLISH)
+            properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
             for name, value in named.items():
                 setattr(properties, name, value)
         info = self.client.publish(topic, payload, qos, retain, properties)
@@ -259,8 +259,8 @@ def test_names_of_messages_are_stored_once(broker: Broker, db: topicdb.Database)
             for name in ("x", "y", "x"):
                 publisher.publish("a", name.encode(), UserProperty=[("id", name)])
             publisher.publish("a", b"without")
-            wait_until(lambda: bridge.status().received == 4)  # noqa: B023
-            wait_until(lambda: bridge.status().stored + bridge.status().duplicates == 4)  # noqa: B023
+            wait_until(lambda: bridge.status().received == 4)
+            wait_until(lambda: bridge.status().stored + bridge.status().duplicates == 4)
     assert values(db) == [b"x", b"y", b"without", b"without"]
 
 
@@ -310,7 +310,7 @@ def test_ids_that_a_broker_has_forgotten_name_other_messages(db: topicdb.Databas
     ],
 )
 def test_bad_options(db: topicdb.Database, options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError):  # noqa: PT011
         Bridge(db, "127.0.0.1", **options)
 
 
@@ -347,14 +347,12 @@ class Asker:
 
     def ask(self, filter: str, **asked: str) -> list[MQTTMessage]:
         self.found.clear()
-        properties: Any = Properties(PacketTypes.PUBLISH)
+        properties: Any = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
         properties.ResponseTopic = "answers/1"
         properties.CorrelationData = b"7"
         properties.UserProperty = list(asked.items())
         self.client.publish("topicdb/history", filter.encode(), 1, properties=properties)
-        wait_until(
-            lambda: any({"end", "error"} & set(self.users(one)) for one in list(self.found))
-        )
+        wait_until(lambda: any({"end", "error"} & set(self.users(one)) for one in list(self.found)))
         return list(self.found)
 
     @staticmethod

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from brokers import MOSQUITTO, Broker, mosquitto
@@ -98,7 +99,7 @@ class Publisher:
                     continue
                 time.sleep(0.0005)  # slower than the bridge: what queues up, the broker forgets
                 number = self._left.pop() if self._left else self._take_next()
-                properties = Properties(PacketTypes.PUBLISH)
+                properties: Any = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
                 properties.UserProperty = [("id", str(number))]
                 info = client.publish(
                     topic_of(number), b"%d" % number, qos_of(number), False, properties

@@ -192,7 +192,7 @@ def test_a_file_without_certificates(path: Path, tmp_path: Path) -> None:
 
 
 def test_addresses() -> None:
-    from topicdb.cli.replay import _address
+    from topicdb.cli.broker import broker_address as _address
 
     assert _address("host") == ("host", None) and _address("host:1") == ("host", 1)
     assert _address("[::1]:1") == ("::1", 1) and _address("[::1]") == ("::1", None)

@@ -16,9 +16,9 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
-from model.replay import EndpointModel, LogModel, Refused, Sub
 
 import topicdb
+from model.replay import EndpointModel, LogModel, RefusedError, Sub
 from topicdb import replay
 from topicdb.positions import Place
 
@@ -34,7 +34,9 @@ starts = st.one_of(
     st.tuples(st.just("time"), st.integers(-3, 60)),
     st.tuples(st.just("after"), st.integers(0, 60)),
 )
-RULES = st.sampled_from([(("#",), ()), (("a/#", "c"), ()), (("#",), ("a/2",)), (("+/1",), ("b/#",))])
+RULES = st.sampled_from(
+    [(("#",), ()), (("a/#", "c"), ()), (("#",), ("a/2",)), (("+/1",), ("b/#",))]
+)
 
 
 class ReplayMachine(RuleBasedStateMachine):
@@ -115,17 +117,17 @@ class ReplayMachine(RuleBasedStateMachine):
     def unsubscribe(self, name: str, filter: str) -> None:
         try:
             self.model.endpoints[name].unsubscribe(filter)
-        except Refused:
+        except RefusedError:
             with pytest.raises(ValueError, match="no subscription"):
                 self.log.endpoint(name).unsubscribe(filter)
             return
         self.log.endpoint(name).unsubscribe(filter)
         self.model.settle()
 
-    @rule(name=endpoint_names, start=starts, clamp=st.booleans(), end=st.none() | st.integers(0, 60))
-    def start(
-        self, name: str, start: str | tuple[str, int], clamp: bool, end: int | None
-    ) -> None:
+    @rule(
+        name=endpoint_names, start=starts, clamp=st.booleans(), end=st.none() | st.integers(0, 60)
+    )
+    def start(self, name: str, start: str | tuple[str, int], clamp: bool, end: int | None) -> None:
         self._start(name, start, clamp, end, None)
 
     def _start(
@@ -149,13 +151,13 @@ class ReplayMachine(RuleBasedStateMachine):
         on_early = "clamp" if clamp else "fail"
         try:
             if client is not None and not model.exclusive:
-                raise Refused("NonExclusiveError")
+                raise RefusedError("NonExclusiveError")
             if not self.model.egress:
-                raise Refused("ReplayDisabledError")
+                raise RefusedError("ReplayDisabledError")
             if client is not None and model.clients:
-                raise Refused("InactiveFlowError")
+                raise RefusedError("InactiveFlowError")
             begin, start_us = self.model.begin(wanted, clamp)  # type: ignore[arg-type]
-        except Refused as refused:
+        except RefusedError as refused:
             with pytest.raises(getattr(replay, str(refused))):
                 if client is None:
                     endpoint.replay(asked, end=end_us, on_early=on_early)  # type: ignore[arg-type]
@@ -182,7 +184,7 @@ class ReplayMachine(RuleBasedStateMachine):
         endpoint, model = self.log.endpoint(name), self.model.endpoints[name]
         try:
             model.cancel()
-        except Refused:
+        except RefusedError:
             with pytest.raises(topicdb.ReplayError):
                 endpoint.cancel_replay()
             return
@@ -211,7 +213,9 @@ class ReplayMachine(RuleBasedStateMachine):
         self.held[name, client] = []
         self.model.endpoints[name].clients.append(client)
 
-    @rule(name=endpoint_names, start=starts, clamp=st.booleans(), end=st.none() | st.integers(0, 60))
+    @rule(
+        name=endpoint_names, start=starts, clamp=st.booleans(), end=st.none() | st.integers(0, 60)
+    )
     def bind_and_start(
         self, name: str, start: str | tuple[str, int], clamp: bool, end: int | None
     ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import ssl
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -251,14 +250,15 @@ class Bridge(Closing):
     def _arrival(self, message: MQTTMessage) -> Arrival:
         topic = message._topic.decode(errors="replace")  # then it is refused
         mid = message.mid if message.qos == 2 else 0
+        payload = bytes(message.payload)
         if not self._keeps_envelope and self._deduplicate_by is None:
-            return Arrival(topic, message.payload, mid, "", message.dup)
+            return Arrival(topic, payload, mid, "", message.dup)
         envelope = envelope_of(message, self._client_id_property)
         name = ""
         if self._deduplicate_by is not None:
             name = dict(envelope.user_properties).get(self._deduplicate_by, "")
-        value = envelope.encode() if self._keeps_envelope else message.payload
-        return Arrival(topic, value, mid, name, message.dup, message.payload)
+        value = envelope.encode() if self._keeps_envelope else payload
+        return Arrival(topic, value, mid, name, message.dup, payload)
 
     def _note(self, **changes: object) -> None:
         self._status = replace(self._status, **changes)  # type: ignore[arg-type]
@@ -267,7 +267,9 @@ class Bridge(Closing):
         """Runs it in a thread of its own."""
         if self._thread is not None:
             raise RuntimeError("the bridge has been started")
-        self._thread = threading.Thread(target=self._run_quietly, name="topicdb-bridge", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run_quietly, name="topicdb-bridge", daemon=True
+        )
         self._thread.start()
 
     def _run_quietly(self) -> None:
@@ -295,13 +297,14 @@ class Bridge(Closing):
 def envelope_of(message: MQTTMessage, client_id_property: str) -> Envelope:
     """Of a message as it came."""
     properties = message.properties
-    if properties is None or properties.isEmpty():
-        return Envelope(message.payload, message.qos, message.retain)
+    payload = bytes(message.payload)
+    if properties is None or properties.isEmpty():  # type: ignore[no-untyped-call]
+        return Envelope(payload, message.qos, message.retain)
     found = vars(properties)
     users = tuple((str(name), str(value)) for name, value in found.get("UserProperty", ()))
     numbers = found.get("SubscriptionIdentifier", ())
     return Envelope(
-        message.payload,
+        payload,
         message.qos,
         message.retain,
         dict(users).get(client_id_property, ""),

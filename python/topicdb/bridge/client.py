@@ -118,7 +118,7 @@ class StoringClient(Client):
         """Connects, and waits until the broker has accepted. OSError; LostError."""
         options: dict[str, Any] = {}
         if self._is_v5:
-            properties = Properties(PacketTypes.CONNECT)
+            properties: Any = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
             properties.SessionExpiryInterval = session_expiry_s
             properties.ReceiveMaximum = RECEIVE_MAXIMUM
             options = {"clean_start": False, "properties": properties}
@@ -147,9 +147,8 @@ class StoringClient(Client):
         self._subscribing[mid] = filters
 
     def turn(self, timeout_s: float, messages_max: int = 1_000) -> None:
-        """Waits for something to read, and reads it. LostError; what came before is in ``arrived``.
-        """
-        self._loop(timeout_s)
+        """Waits for something to read, and reads it. LostError: see ``arrived`` all the same."""
+        self._exchange(timeout_s)
         seen = -1
         while seen != len(self.arrived) + len(self.released) < messages_max:
             seen = len(self.arrived) + len(self.released)
@@ -157,7 +156,7 @@ class StoringClient(Client):
         if self._failure is not None:
             raise LostError(self._failure)
 
-    def _loop(self, timeout_s: float) -> None:
+    def _exchange(self, timeout_s: float) -> None:
         """As the client's own, but that what it has read ahead counts as readable."""
         sock = self.socket()
         if sock is None:

@@ -69,7 +69,9 @@ class History:
             return
         correlation = found.get("CorrelationData")
         try:
-            request = self._request(message, dict(found.get("UserProperty", ())), topic, correlation)
+            request = self._request(
+                message, dict(found.get("UserProperty", ())), topic, correlation
+            )
         except (ValueError, TypeError) as error:
             self._put(_answer(topic, b"", correlation, [("error", str(error))]))
             return
@@ -175,7 +177,7 @@ def _answer_of(message: Message, request: _Request) -> _Answer:
 def _answer(
     topic: str, payload: bytes, correlation: bytes | None, users: list[tuple[str, str]]
 ) -> _Answer:
-    properties: Any = Properties(PacketTypes.PUBLISH)
+    properties: Any = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
     properties.UserProperty = users
     if correlation is not None:
         properties.CorrelationData = correlation

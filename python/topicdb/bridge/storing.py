@@ -38,8 +38,7 @@ class Arrival(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How many were stored, were there already, and cannot be stored; the text of the last error.
-    """
+    """How many were stored, were there already, and cannot be stored; the last error's text."""
 
     stored: int
     duplicates: int
@@ -52,8 +51,8 @@ class Store:
 
     Among TopicDB's own topics, in each shard: ``$topicdb/bridge/<name>/received``, the ids of
     packets that are stored and not released, with checksums: a broker that was killed may have
-    forgotten them, and give their ids to other messages. ``$topicdb/bridge/<name>/seen/<n>``, the names of the
-    last messages, each with its number.
+    forgotten them, and give their ids to other messages. ``$topicdb/bridge/<name>/seen/<n>``, the
+    names of the last messages, each with its number.
     """
 
     def __init__(

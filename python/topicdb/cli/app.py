@@ -11,7 +11,7 @@ import typer
 
 import topicdb
 from topicdb import _core, jobs
-from topicdb.cli import care, lifecycle, output, parquet, queue, replay, report, serve
+from topicdb.cli import bridge, care, lifecycle, output, parquet, queue, replay, report, serve
 from topicdb.cli.errors import EXIT_INTERRUPTED, ErrorGroup
 from topicdb.cli.ingest import Counts, Source, Target
 from topicdb.cli.ingest import ingest as run_ingest
@@ -276,3 +276,4 @@ app.command()(care.restore)
 app.command()(care.verify)
 app.command()(care.repair)
 app.command()(serve.serve)
+app.command()(bridge.bridge)

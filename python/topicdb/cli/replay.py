@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import ssl
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -21,17 +15,32 @@ from rich.progress import BarColumn, SpinnerColumn, TextColumn
 from rich.progress import Progress as Bars
 
 import topicdb
+from topicdb.cli.broker import (
+    PASSWORD_VARIABLE,
+    ProtocolChoice,
+    broker_address,
+    password_of,
+    stopped_by_signals,
+    tls_of,
+)
 from topicdb.cli.errors import UserError
-from topicdb.cli.options import EndOption, FilterArgument, PathArgument, StartOption, time_of
+from topicdb.cli.options import (
+    EndOption,
+    FilterArgument,
+    JsonOption,
+    PathArgument,
+    StartOption,
+    time_of,
+)
 from topicdb.cli.output import time_text
 from topicdb.replay.broker import BrokerReplay
 from topicdb.replay.pacing import parse_rate
 from topicdb.replay.progress import Progress
 from topicdb.replay.remap import Remap
+from topicdb.replay.status import LogStatus, statuses, to_json
 
 app = typer.Typer(no_args_is_help=True, help="Replays what is stored.")
 
-PASSWORD_VARIABLE = "TOPICDB_MQTT_PASSWORD"
 _SHOW_S = 0.25
 _REPORT_S = 1.0
 _STOP_S = 10.0
@@ -52,13 +61,6 @@ class RetainChoice(str, Enum):
     NO = "no"
     YES = "yes"
     STORED = "stored"
-
-
-class ProtocolChoice(str, Enum):
-    """Of MQTT."""
-
-    V5 = "5"
-    V311 = "3.1.1"
 
 
 _RETAIN = {RetainChoice.NO: False, RetainChoice.YES: True, RetainChoice.STORED: None}
@@ -118,7 +120,7 @@ def run(
 
     Each at least once. Ctrl-C ends it orderly, and tells with which --start it goes on.
     """
-    host, port = _address(broker)
+    host, port = broker_address(broker)
     options: dict[str, Any] = {
         "start": time_of(start),
         "end": time_of(end),
@@ -129,13 +131,13 @@ def run(
         "refused": "skip" if skip_refused else "stop",
         "give_up_after": give_up_after,
         "protocol": protocol.value,
-        "tls": _tls_of(tls, ca),
+        "tls": tls_of(tls, ca),
         "username": username,
-        "password": _password(username, password_file),
+        "password": password_of(username, password_file),
         "client_id": client_id,
         "unconfirmed_max": unconfirmed_max,
     }
-    with topicdb.open(path, mode="r") as database, _stopped_by_signals() as stopped:
+    with topicdb.open(path, mode="r") as database, stopped_by_signals() as stopped:
         try:
             replay = BrokerReplay(database, filter, host=host, port=port, **options)
         except ImportError as error:
@@ -226,37 +228,6 @@ def _summary(progress: Progress) -> str:
     return text
 
 
-@contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
-    stopped = threading.Event()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        stopped.set()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield stopped
-        return
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield stopped
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _address(text: str) -> tuple[str, int | None]:
-    """Of HOST, HOST:PORT, [::1]:PORT."""
-    host, colon, port = text.rpartition(":")
-    if not colon or text.endswith("]"):
-        host, port = text, ""
-    elif not (port.isascii() and port.isdigit()) or not 0 < int(port) <= 65_535:
-        raise typer.BadParameter(f"expected HOST[:PORT], got {text!r}", param_hint="--broker")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host:
-        raise typer.BadParameter(f"expected HOST[:PORT], got {text!r}", param_hint="--broker")
-    return host, int(port) if port else None
-
-
 def _checked_rate(text: str) -> str:
     try:
         parse_rate(text)
@@ -274,22 +245,44 @@ def _remap_of(texts: list[str]) -> Remap | None:
         raise typer.BadParameter(str(error), param_hint="--remap") from None
 
 
-def _tls_of(tls: bool, ca: Path | None) -> bool | ssl.SSLContext:
-    if ca is None:
-        return tls
-    if not tls:
-        raise typer.BadParameter("goes with --tls", param_hint="--ca")
-    try:
-        return ssl.create_default_context(cadata=ca.read_text(encoding="utf-8"))
-    except (ssl.SSLError, ValueError) as error:
-        raise UserError(f"{ca}: no certificates: {error}") from None
+@app.command()
+def status(
+    path: PathArgument,
+    as_json: JsonOption = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Again every second, until Ctrl-C.")
+    ] = False,
+) -> None:
+    """Show the replay logs of a database, their endpoints, and how replays stand.
+
+    As the process that has it open has stored it: within a second.
+    """
+    with topicdb.open(path, mode="r") as database, stopped_by_signals() as stopped:
+        while True:
+            database.refresh()
+            found = statuses(database)
+            if as_json:
+                print(to_json(found), flush=True)
+            else:
+                _print_lines(found)
+            if not watch or stopped.wait(_REPORT_S):
+                return
 
 
-def _password(username: str | None, file: Path | None) -> str | None:
-    if username is None:
-        if file is not None:
-            raise typer.BadParameter("goes with --username", param_hint="--password-file")
-        return None
-    if file is not None:
-        return file.read_text(encoding="utf-8").rstrip("\r\n")
-    return os.environ.get(PASSWORD_VARIABLE)
+def _print_lines(found: list[LogStatus]) -> None:
+    for one in found:
+        print(f"log {one.name}: ingress {_on(one.ingress)}, egress {_on(one.egress)}")
+        for endpoint in one.endpoints:
+            parts = [f"  {endpoint['kind']} {endpoint['name']}: {endpoint['state']}"]
+            if endpoint["replayed"] is not None:
+                parts.append(f"{endpoint['replayed']:,} replayed")
+            parts.append(f"{endpoint['lag']:,} to come of {', '.join(endpoint['subscriptions'])}")
+            if endpoint["last_failure"] is not None:
+                at_us, reason, _ = endpoint["last_failure"]
+                parts.append(f"failed at {time_text(at_us)}: {reason}")
+            print(", ".join(parts))
+    sys.stdout.flush()
+
+
+def _on(value: bool) -> str:
+    return "on" if value else "off"

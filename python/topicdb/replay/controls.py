@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from topicdb.positions import Place
 from topicdb.replay.errors import ReplayError
 from topicdb.replay.holding import Holding
 from topicdb.replay.pacing import Pacer, parse_rate
@@ -52,7 +51,7 @@ class ReplayControls(Holding):
             run = self._run("", begin, end, rate, stall_timeout)
             self._replaying.take_slot()
             self._replaying.start(begin, run, None)
-        self.host.wake(self.name)
+        self.host.wake(self.record.name)
 
     def cancel_replay(self) -> None:
         """Ends the replay, deletes what of it is here, and disconnects the clients.
@@ -79,7 +78,7 @@ class ReplayControls(Holding):
                 if self._reader.pacer is not None:
                     (self._reader.pacer.pause if is_paused else self._reader.pacer.resume)()
             self.store()
-        self.host.wake(self.name)
+        self.host.wake(self.record.name)
 
     def set_replay_rate(self, rate: str | float | None) -> None:
         """As ``rate`` of ``replay``. ReplayError: none runs. ValueError."""
@@ -89,7 +88,7 @@ class ReplayControls(Holding):
             if self._reader is not None:
                 self._reader.pacer = Pacer(parsed)
             self.store()
-        self.host.wake(self.name)
+        self.host.wake(self.record.name)
 
     def seek_replay(self, start: ReplayStart, *, on_early: OnEarly = "fail") -> None:
         """Goes on elsewhere: what was replayed and is not acknowledged is removed first.
@@ -103,7 +102,7 @@ class ReplayControls(Holding):
             run.start, run.begin, run.start_us = begin.text, begin.place, begin.start_us
             run.total, run.done = None, 0
             self._replaying.restart()
-        self.host.wake(self.name)
+        self.host.wake(self.record.name)
 
     def progress(self) -> Progress:
         """How far the replay is. The first time, messages are counted, as ``lag`` does it."""
@@ -116,7 +115,7 @@ class ReplayControls(Holding):
     def _running(self) -> RunRecord:
         self._check_open()
         if self.record.run is None:
-            raise ReplayError(f"no replay runs on endpoint {self.name!r}")
+            raise ReplayError(f"no replay runs on endpoint {self.record.name!r}")
         return self.record.run
 
     def _run(
@@ -146,6 +145,4 @@ class ReplayControls(Holding):
             return 0
         after, until = run.begin.serial - 1, run.live_from.serial - 1
         start_us = run.start_us or None
-        return self.host.core.measure_log(
-            0, self.filters, after, until, start_us, _ALL, _ALL
-        )[1]
+        return self.host.core.measure_log(0, self.filters, after, until, start_us, _ALL, _ALL)[1]

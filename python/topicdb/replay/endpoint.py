@@ -90,7 +90,8 @@ class Endpoint(ReplayControls):
                 "state": self.state.value,
                 "messages": self.spool.messages,
                 "bytes": self.spool.nbytes,
-                "clients": [flow.client for flow in (*self._flows, *self._browsers)],
+                "clients": [one.client for one in self._flows]
+                + [one.client for one in self._browsers],
                 "last_start": record.last_start,
                 "last_complete": record.last_complete,
                 "last_failure": record.last_failure,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _MAGIC = b"\xf5TDE"  # 0xf5 begins no UTF-8 text
 _VERSION = 1
@@ -130,7 +130,7 @@ class _Cursor:
 
 
 def _decoded(cursor: _Cursor) -> Envelope:
-    fields: dict[str, object] = {}
+    fields: dict[str, Any] = {}
     users: list[tuple[str, str]] = []
     subscriptions: list[int] = []
     for tag in _tags(cursor):
@@ -155,7 +155,7 @@ def _decoded(cursor: _Cursor) -> Envelope:
         raise ValueError
     return Envelope(
         payload, user_properties=tuple(users), subscription_ids=tuple(subscriptions), **fields
-    )  # type: ignore[arg-type]
+    )
 
 
 _TEXTS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -187,8 +187,11 @@ class Flow(Closing):
         endpoint.touch()
         return lent
 
-    def _accepts(self) -> _Accepts | None:
-        return None if self._selector is None else _Accepts(self._selector)
+    def _accepts(self) -> Callable[[Held, int], bool] | None:
+        selector = self._selector
+        if selector is None:
+            return None
+        return lambda held, index: selector(held.batch[held.begin + index])
 
     def __iter__(self) -> Iterator[ReplayMessage]:
         """Each message in turn, acknowledged when the next one is asked for; until it is closed."""
@@ -310,13 +313,6 @@ class Flow(Closing):
 
     def __repr__(self) -> str:
         return f"<topicdb.replay.Flow {self._client!r} of {self._endpoint.record.name!r}>"
-
-
-class _Accepts(NamedTuple):
-    selector: MessageSelector
-
-    def __call__(self, held: Held, index: int) -> bool:
-        return self.selector(held.batch[held.begin + index])
 
 
 class Browser(Closing):

@@ -220,8 +220,7 @@ class Holding(Closing):
         self._is_dirty = False
 
     def holds_from(self) -> Place:
-        """What is before is not needed here; but a replay does not keep what it has still to read.
-        """
+        """What is before is not needed here. What a replay has still to read does not count."""
         with self._lock:
             begin = max(self.next, self._replaying.live_from)
             low = self.spool.low()

@@ -24,11 +24,19 @@ from topicdb.replay.errors import (
 )
 from topicdb.replay.properties import selector_of
 from topicdb.replay.pump import Pump
-from topicdb.replay.records import SHARD, Access, EndpointRecord, Kind, LogRecord, Records, Subscribed
+from topicdb.replay.records import (
+    SHARD,
+    Access,
+    EndpointRecord,
+    Kind,
+    LogRecord,
+    Records,
+    Subscribed,
+)
 from topicdb.replay.rules import Era, Promoter, Promotion, checked_promotions, filters_of
 from topicdb.replay.states import Event
-from topicdb.replay.yielding import Yielding
 from topicdb.replay.trimming import Trimmer, eras_from, oldest_generations
+from topicdb.replay.yielding import Yielding
 from topicdb.times import TIMESTAMP_MAX, TimeLike, time_us
 
 if TYPE_CHECKING:
@@ -179,7 +187,7 @@ class ReplayLog(Closing):
 
     @property
     def direct(self) -> dict[str, int]:
-        """Direct messages since it was opened: ``logged``, and not: ``no rule``, ``over budget``."""
+        """Direct messages since it was opened: ``logged``; not: ``no rule``, ``over budget``."""
         return dict(self._promoter.counts)
 
     # Endpoints.

@@ -116,7 +116,8 @@ def drop(database: Database, name: str = "default") -> None:
     """Forgets a replay log and its endpoints; messages stay. NotFoundError; ConflictError if it is
     open."""
     with _lock:
-        known = _opened.get(database, {}).get(name)
+        logs = _opened.get(database)
+        known = None if logs is None else logs.get(name)
         if known is not None and not known.closed:
             raise _core.ConflictError(f"replay log {name!r} is open: close it first")
         records = Records(database._core, name, None)

@@ -24,7 +24,7 @@ class MessageSelector(NamedTuple):
 
     selector: Selector
 
-    def __call__(self, message: Message) -> bool:
+    def __call__(self, message: Message, /) -> bool:
         return self.selector.matches(properties_of(message))
 
 

@@ -45,7 +45,7 @@ class Reader:
         on_ready: Callable[[_core.Subscription], None] = lambda core: None,
     ) -> None:
         self._core = core.subscribe(
-            filters, {_SHARD: tuple(begin)}, 0, AHEAD_ROWS, AHEAD_BYTES
+            filters, {_SHARD: (begin.serial, begin.row)}, 0, AHEAD_ROWS, AHEAD_BYTES
         )
         on_ready(self._core)
         self._subscription = Subscription(self._core, core, filters, 0, None)
@@ -99,9 +99,7 @@ class Reader:
         serials = ahead.batch.serials
         assert serials is not None
         span = slice(ahead.taken, ahead.taken + count)
-        paced = int(
-            np.count_nonzero(are_before(serials[span], ahead.rows[span], self.paced_until))
-        )
+        paced = int(np.count_nonzero(are_before(serials[span], ahead.rows[span], self.paced_until)))
         if paced == 0:
             return count
         if self.is_paused:
@@ -139,7 +137,7 @@ class Reader:
         if self._ahead is not None or self._subscription.closed:
             return False
         info = self._subscription.info()
-        return info["state"] == "live" and info["waiting"] == 0
+        return bool(info["state"] == "live" and info["waiting"] == 0)
 
     def close(self) -> None:
         self._subscription.close()
@@ -148,9 +146,9 @@ class Reader:
 def first_wanted(
     core: _core.Database, filters: list[str], begin: Place, until: Place, wanting: Wanting
 ) -> Message | None:
-    """The first message from ``begin`` on and before ``until`` that is wanted; None: there is none.
+    """The first message from ``begin`` on and before ``until`` that is wanted, or None.
 
-    What is stored is read for it as far as need be. REQUIRES: what is before ``until`` is committed.
+    Reads what is stored as far as need be. REQUIRES: what is before ``until`` is committed.
     """
     reader = Reader(core, filters, begin, wanting)
     try:

@@ -34,7 +34,7 @@ class LogRecord:
     eras: list[Era] = field(default_factory=lambda: [Era(Place(0, 0), True, EVERYTHING, ())])
     quota_bytes: int = 0
     promote: list[Promotion] = field(default_factory=list)
-    first: Place = Place(1, 0)
+    first: Place = field(default_factory=lambda: Place(1, 0))
     seals: list[tuple[int, int]] = field(default_factory=list)
 
     def encode(self) -> bytes:
@@ -103,7 +103,7 @@ class EndpointRecord:
     spool: int = 10_000
     spool_bytes: int = 32 << 20
     held: list[tuple[Place, Place]] = field(default_factory=list)
-    given: Place = Place(0, 0)
+    given: Place = field(default_factory=lambda: Place(0, 0))
     state: str = "n/a"
     run: RunRecord | None = None
     last_start: list[Any] | None = None

@@ -26,8 +26,8 @@ from topicdb.replay.wanting import Wanting
 from topicdb.times import now_us
 
 if TYPE_CHECKING:
-    from topicdb.replay.holding import Holding
     from topicdb.replay.flow import Flow
+    from topicdb.replay.holding import Holding
 
 _logger = logging.getLogger("topicdb.replay")
 
@@ -124,10 +124,9 @@ class Replaying:
         if self.state is State.ACTIVE and endpoint.has_read_all():
             self._become(State.PENDING_COMPLETE, "", "the end of the log was reached")
         # After a restart, what is held is read again first.
-        has_read = endpoint.next >= self.live_from
-        if self.state is State.PENDING_COMPLETE and has_read:
-            if not endpoint.spool.has_before(self.live_from):
-                self._complete()
+        is_left = endpoint.next < self.live_from or endpoint.spool.has_before(self.live_from)
+        if self.state is State.PENDING_COMPLETE and not is_left:
+            self._complete()
         if self.state.runs:
             self._check_progress()
 

@@ -125,4 +125,6 @@ def oldest_generations(core: _core.Database) -> dict[str, int]:
 def eras_from(eras: Sequence[Era], first: Place) -> list[Era]:
     """Those that a log which begins at ``first`` still needs."""
     following = [*eras[1:], None]
-    return [era for era, then in zip(eras, following, strict=True) if then is None or then.since > first]
+    return [
+        era for era, then in zip(eras, following, strict=True) if then is None or then.since > first
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +19,14 @@ from topicdb.times import TIMESTAMP_MAX
 Mask = npt.NDArray[np.bool_]
 States = npt.NDArray[np.uint32]
 Rows = npt.NDArray[np.uint32]
-Accepts = Callable[[Message], bool]
+Accepts: TypeAlias = Callable[[Message], bool]
 
 
 def are_before(serials: npt.NDArray[np.uint64], rows: Rows, place: Place) -> Mask:
     """Of each message whether it is before this place."""
     same = (serials == place.serial) & (rows < place.row)
-    return (serials < place.serial) | same
+    before: Mask = (serials < place.serial) | same
+    return before
 
 
 class Wanting:
@@ -69,7 +71,7 @@ class Wanting:
         done = self._done(serials, rows)
         if done is None and mask.all():
             return None
-        states = np.where(mask, np.uint32(WAITING), np.uint32(UNWANTED)).astype(np.uint32)
+        states: States = np.where(mask, np.uint32(WAITING), np.uint32(UNWANTED)).astype(np.uint32)
         if done is not None:
             states[done & mask] = DONE
         return states
@@ -91,9 +93,7 @@ class Wanting:
             for index in np.flatnonzero(here).tolist():
                 mask[index] = era.logs(batch[index].topic)
 
-    def _leave_out_not_subscribed(
-        self, mask: Mask, batch: Batch, rows: Rows, live: Mask
-    ) -> None:
+    def _leave_out_not_subscribed(self, mask: Mask, batch: Batch, rows: Rows, live: Mask) -> None:
         serials = batch.serials
         assert serials is not None
         first = Place(int(serials[0]), int(rows[0]))
@@ -104,9 +104,7 @@ class Wanting:
             mask[index] = self._is_subscribed(batch[index].topic, place)
 
     def _is_subscribed(self, topic: str, place: Place) -> bool:
-        return any(
-            one.wants(place) and self._matches(one, topic) for one in self._subscriptions
-        )
+        return any(one.wants(place) and self._matches(one, topic) for one in self._subscriptions)
 
     def _matches(self, one: Subscribed, topic: str) -> bool:
         matcher = self._matchers.get(one.filter)

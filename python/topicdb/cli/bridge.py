@@ -1,0 +1,149 @@
+"""``topicdb bridge``: from an MQTT broker into a database."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+import topicdb
+from topicdb.bridge import Bridge, Status
+from topicdb.bridge.bridge import CLIENT_ID_PROPERTY, REQUEST_TOPIC
+from topicdb.cli.broker import (
+    PASSWORD_VARIABLE,
+    ProtocolChoice,
+    broker_address,
+    password_of,
+    stopped_by_signals,
+    tls_of,
+)
+from topicdb.cli.errors import UserError
+from topicdb.cli.options import DurabilityChoice, PathArgument, ShardsOption, StructureOption
+
+_SHOW_S = 0.5
+
+
+def bridge(
+    path: PathArgument,
+    broker: Annotated[
+        str, typer.Option(metavar="HOST[:PORT]", help="Where; port 1883, or 8883 with --tls.")
+    ],
+    filter: Annotated[
+        list[str] | None, typer.Option(help="What to store. May be repeated.")
+    ] = None,
+    name: Annotated[
+        str, typer.Option(help="The client id: the broker keeps a session for it.")
+    ] = "topicdb-bridge",
+    qos: Annotated[int, typer.Option(min=0, max=2, help="The most that is asked for.")] = 2,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Values are the payload alone, without properties.")
+    ] = False,
+    protocol: Annotated[ProtocolChoice, typer.Option(help="Of MQTT.")] = ProtocolChoice.V5,
+    tls: Annotated[bool, typer.Option("--tls", help="With TLS.")] = False,
+    ca: Annotated[
+        Path | None, typer.Option(help="Certificates to trust, PEM; else the system's.")
+    ] = None,
+    username: Annotated[str | None, typer.Option(help="At the broker.")] = None,
+    password_file: Annotated[
+        Path | None, typer.Option(help=f"Else the variable {PASSWORD_VARIABLE}.")
+    ] = None,
+    session_expiry: Annotated[
+        str, typer.Option(help="So long the broker keeps what comes while this is away.")
+    ] = "7d",
+    client_id_property: Annotated[
+        str, typer.Option(help="User property in which publishers say who they are.")
+    ] = CLIENT_ID_PROPERTY,
+    deduplicate_by: Annotated[
+        str | None, typer.Option(help="User property that names the message: stored once.")
+    ] = None,
+    history: Annotated[
+        list[str] | None, typer.Option(help="What clients may ask for. May be repeated.")
+    ] = None,
+    request_topic: Annotated[str, typer.Option(help="Where they ask.")] = REQUEST_TOPIC,
+    durability: Annotated[
+        DurabilityChoice, typer.Option(help="Of what is acknowledged to the broker.")
+    ] = DurabilityChoice.OS,
+    shards: ShardsOption = None,
+    structure: StructureOption = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="A JSON object a second, and one at the end.")
+    ] = False,
+) -> None:
+    """Store what an MQTT broker publishes, until SIGTERM or Ctrl-C. Creates the database.
+
+    It is acknowledged to the broker when it is stored.
+    """
+    host, port = broker_address(broker)
+    with (
+        topicdb.open(
+            path, durability=durability.value, shards=shards, structures=structure or None
+        ) as database,
+        stopped_by_signals() as stopped,
+    ):
+        try:
+            one = Bridge(
+                database,
+                host,
+                port,
+                filters=filter or ["#"],
+                name=name,
+                qos=qos,  # type: ignore[arg-type]
+                envelope=not raw,
+                protocol=protocol.value,
+                username=username,
+                password=password_of(username, password_file),
+                tls=tls_of(tls, ca),
+                session_expiry=session_expiry,
+                client_id_property=client_id_property,
+                deduplicate_by=deduplicate_by,
+                history=history or (),
+                request_topic=request_topic,
+            )
+        except ImportError as error:
+            raise UserError(str(error)) from None
+        with one, Live(console=Console(stderr=True), transient=True, auto_refresh=False) as live:
+            before, at_s = one.status(), time.monotonic()
+            while not stopped.wait(1.0 if as_json else _SHOW_S):
+                status, now_s = one.status(), time.monotonic()
+                per_s = (status.stored - before.stored) / (now_s - at_s)
+                before, at_s = status, now_s
+                if as_json:
+                    _print_json(status)
+                elif sys.stderr.isatty():
+                    live.update(Text(_line(status, per_s)), refresh=True)
+                if status.state == "stopped":
+                    break
+        if as_json:
+            _print_json(one.status())
+        else:
+            print(_line(one.status(), None))
+
+
+def _print_json(status: Status) -> None:
+    print(json.dumps(asdict(status), ensure_ascii=False), flush=True)
+
+
+def _line(status: Status, per_s: float | None) -> str:
+    parts = [f"{status.state}: {status.stored:,} stored"]
+    if per_s is not None:
+        parts.append(f"{per_s:,.0f}/s")
+    for label, count in (
+        ("stored before", status.duplicates),
+        ("cannot be stored", status.refused),
+        ("answers", status.replayed),
+    ):
+        if count:
+            parts.append(f"{count:,} {label}")
+    if status.connections > 1:
+        parts.append(f"{status.connections} connections")
+    if status.last_error:
+        parts.append(status.last_error)
+    return ", ".join(parts)
