@@ -71,6 +71,10 @@ bench-subscribe: ## measure subscriptions: fan-out, latency, catching up
 bench-serve: ## measure a database of a server beside one that is open here
 	@scripts/setup.sh bench serve && .venv/bin/python bench/python/serve_bench.py $(ARGS)
 
+.PHONY: bench-replay
+bench-replay: ## measure replays to endpoints beside scans, and beside ingest
+	@scripts/setup.sh bench arrow,replay && .venv/bin/python bench/python/replay_bench.py $(ARGS)
+
 .PHONY: bench-commit
 bench-commit: ## measure commits, transactions and latencies beside SQLite and RocksDB
 	@scripts/bench_commit.sh $(ARGS)

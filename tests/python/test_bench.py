@@ -128,6 +128,12 @@ def test_a_server_has_what_a_database_has(tmp_path: Path) -> None:
     assert len(document["digests"]) == 6 and len(set(document["digests"].values())) == 1
 
 
+def test_a_replay_gives_what_a_scan_gives(tmp_path: Path) -> None:
+    document = small_run(tmp_path, "replay_bench.py")
+    assert {row["part"] for row in document["results"]} == {"R1", "R2"}
+    assert len(document["digests"]) == 2 and len(set(document["digests"].values())) == 1
+
+
 def spark_bench(place: Path, parts: str) -> dict[str, Any]:
     """What it measured, small; it refuses itself to go on when two sides differ."""
     result = place / "result.json"

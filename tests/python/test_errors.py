@@ -46,6 +46,7 @@ BUILT_IN = {
     QuotaError: OSError,
     ExistsError: FileExistsError,
     topicdb.AccessError: PermissionError,
+    topicdb.ReplayError: RuntimeError,
     topicdb.UnavailableError: ConnectionError,
 }
 BAD_ROWS: dict[str, tuple[Any, type[Exception]]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from topicdb._types import Message
 from topicdb.replay.envelope import Envelope
@@ -19,10 +18,11 @@ def properties_of(message: Message) -> Mapping[str, object]:
     return found
 
 
-class MessageSelector(NamedTuple):
+class MessageSelector:
     """A selector, for messages."""
 
-    selector: Selector
+    def __init__(self, selector: Selector) -> None:
+        self.selector = selector
 
     def __call__(self, message: Message, /) -> bool:
         return self.selector.matches(properties_of(message))

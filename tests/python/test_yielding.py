@@ -1,0 +1,67 @@
+"""Replays give way to what is committed meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from topicdb.replay.yielding import MESSAGES_PER_S_MIN, TICK_S, Yielding
+
+STEP_S = 1.01 * TICK_S
+
+
+class Machine:
+    """A clock, processors and commits, as a test wants them."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.cpu_s = 0.0
+        self.commits = 0
+        self.yielding = Yielding(
+            lambda: self.commits, lambda: self.cpu_s, lambda: self.now_s, processors=2
+        )
+
+    def tick(self, busy: float, commits: int, messages: int) -> float:
+        """One period; what a replay may read a second then, 0 for any number."""
+        self.yielding.took(messages)
+        self.now_s += STEP_S
+        self.cpu_s += busy * 2 * STEP_S
+        self.commits += commits
+        self.yielding.wait_s()
+        return self.yielding.per_s or 0.0
+
+
+def test_a_replay_alone_is_never_held_up() -> None:
+    machine = Machine()
+    assert all(machine.tick(1.0, 0, 100_000) == 0.0 for _ in range(10))
+    assert machine.yielding.wait_s() == 0.0
+
+
+def test_nor_is_one_beside_ingest_while_there_are_processors() -> None:
+    machine = Machine()
+    assert all(machine.tick(0.7, 10, 100_000) == 0.0 for _ in range(10))
+
+
+def test_with_all_processors_busy_it_becomes_slower_and_then_faster() -> None:
+    machine = Machine()
+    found = [machine.tick(1.0, 10, 100_000) for _ in range(3)]
+    assert found[0] == pytest.approx(0.7 * 100_000 / STEP_S)
+    assert found[0] > found[1] > found[2]
+    assert machine.tick(0.7, 10, 0) > found[2]
+    assert machine.tick(1.0, 0, 0) == 0.0  # nobody commits any more
+    for _ in range(100):
+        found.append(machine.tick(1.0, 10, 100))
+    assert found[-1] == MESSAGES_PER_S_MIN
+
+
+def test_what_was_read_too_much_is_waited_for() -> None:
+    machine = Machine()
+    for _ in range(100):
+        machine.tick(1.0, 10, 100)
+    assert machine.yielding.wait_s() == 0.0
+    machine.yielding.took(int(3 * MESSAGES_PER_S_MIN))
+    wait_s = machine.yielding.wait_s()
+    assert 2.9 < wait_s <= 3.0
+    machine.now_s += wait_s + 0.001
+    machine.cpu_s += 2 * wait_s
+    machine.commits += 1
+    assert machine.yielding.wait_s() == 0.0
