@@ -75,6 +75,11 @@ bench-serve: ## measure a database of a server beside one that is open here
 bench-replay: ## measure replays to endpoints beside scans, and beside ingest
 	@scripts/setup.sh bench arrow,replay && .venv/bin/python bench/python/replay_bench.py $(ARGS)
 
+.PHONY: bench-bridge
+bench-bridge: ## measure the MQTT bridge beside mosquitto_sub that writes a file
+	@scripts/system.sh mosquitto-clients && scripts/setup.sh bench arrow,replay && \
+	  .venv/bin/python bench/python/bridge_bench.py $(ARGS)
+
 .PHONY: bench-commit
 bench-commit: ## measure commits, transactions and latencies beside SQLite and RocksDB
 	@scripts/bench_commit.sh $(ARGS)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from brokers import MOSQUITTO
 
 import topicdb
 
@@ -132,6 +134,16 @@ def test_a_replay_gives_what_a_scan_gives(tmp_path: Path) -> None:
     document = small_run(tmp_path, "replay_bench.py")
     assert {row["part"] for row in document["results"]} == {"R1", "R2"}
     assert len(document["digests"]) == 2 and len(set(document["digests"].values())) == 1
+
+
+@pytest.mark.skipif(
+    MOSQUITTO is None or shutil.which("mosquitto_sub") is None,
+    reason="mosquitto and mosquitto-clients are not installed",
+)
+def test_a_bridge_stores_what_a_file_has(tmp_path: Path) -> None:
+    document = small_run(tmp_path, "bridge_bench.py")
+    assert {row["part"] for row in document["results"]} == {"B1", "B2"}
+    assert len(document["digests"]) == 4 and len(set(document["digests"].values())) == 1
 
 
 def spark_bench(place: Path, parts: str) -> dict[str, Any]:

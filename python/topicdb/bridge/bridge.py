@@ -14,14 +14,12 @@ from topicdb import _core
 from topicdb.bridge.storing import Arrival, Store
 from topicdb.closing import Closing
 from topicdb.filters import Filters, covers, filter_list
-from topicdb.replay.envelope import Envelope
 from topicdb.times import duration_us
 
 if TYPE_CHECKING:
-    from paho.mqtt.client import MQTTMessage
-
     from topicdb.bridge.client import StoringClient
     from topicdb.bridge.history import History
+    from topicdb.bridge.packet import Published
     from topicdb.database import Database, Durability
 
 PORT, PORT_TLS = 1883, 8883
@@ -198,21 +196,19 @@ class Bridge(Closing):
             return
         messages, client.arrived = client.arrived, []
         released, client.released = client.released, []
-        requests = [one for one in messages if self._is_request(one)]
-        for request in requests:
-            assert self._history is not None
-            self._history.ask(request)
-        if requests:
-            arrivals = [self._arrival(one) for one in messages if not self._is_request(one)]
-        else:
-            arrivals = [self._arrival(one) for one in messages]
+        arrivals = []
+        for message in messages:
+            if self._history is not None and self._is_request(message):
+                self._history.ask(message.envelope)
+            else:
+                arrivals.append(self._arrival(message))
         self._note(received=self._status.received + len(arrivals))
         if not self._store_until_done(arrivals, released):
             return
         for message in messages:
-            if message.qos == 1:
+            if message.envelope.qos == 1:
                 client.puback(message.mid)
-            elif message.qos == 2:
+            elif message.envelope.qos == 2:
                 client.pubrec(message.mid)
         for mid in released:
             client.pubcomp(mid)
@@ -244,21 +240,20 @@ class Bridge(Closing):
         )
         return True
 
-    def _is_request(self, message: MQTTMessage) -> bool:
-        return self._history is not None and message._topic == self._request_topic.encode()
+    def _is_request(self, message: Published) -> bool:
+        return self._history is not None and message.topic == self._request_topic.encode()
 
-    def _arrival(self, message: MQTTMessage) -> Arrival:
-        topic = message._topic.decode(errors="replace")  # then it is refused
-        mid = message.mid if message.qos == 2 else 0
-        payload = bytes(message.payload)
-        if not self._keeps_envelope and self._deduplicate_by is None:
-            return Arrival(topic, payload, mid, "", message.dup)
-        envelope = envelope_of(message, self._client_id_property)
-        name = ""
-        if self._deduplicate_by is not None:
-            name = dict(envelope.user_properties).get(self._deduplicate_by, "")
-        value = envelope.encode() if self._keeps_envelope else payload
-        return Arrival(topic, value, mid, name, message.dup, payload)
+    def _arrival(self, message: Published) -> Arrival:
+        topic = message.topic.decode(errors="replace")  # then it is refused
+        envelope, name = message.envelope, ""
+        mid = message.mid if envelope.qos == 2 else 0
+        if envelope.user_properties:
+            users = dict(envelope.user_properties)
+            envelope = envelope._replace(client_id=users.get(self._client_id_property, ""))
+            if self._deduplicate_by is not None:
+                name = users.get(self._deduplicate_by, "")
+        value = envelope.encode() if self._keeps_envelope else envelope.payload
+        return Arrival(topic, value, mid, name, message.dup, envelope.payload)
 
     def _note(self, **changes: object) -> None:
         self._status = replace(self._status, **changes)  # type: ignore[arg-type]
@@ -292,30 +287,6 @@ class Bridge(Closing):
     def __enter__(self) -> Bridge:
         self.start()
         return self
-
-
-def envelope_of(message: MQTTMessage, client_id_property: str) -> Envelope:
-    """Of a message as it came."""
-    properties = message.properties
-    payload = bytes(message.payload)
-    if properties is None or properties.isEmpty():  # type: ignore[no-untyped-call]
-        return Envelope(payload, message.qos, message.retain)
-    found = vars(properties)
-    users = tuple((str(name), str(value)) for name, value in found.get("UserProperty", ()))
-    numbers = found.get("SubscriptionIdentifier", ())
-    return Envelope(
-        payload,
-        message.qos,
-        message.retain,
-        dict(users).get(client_id_property, ""),
-        found.get("PayloadFormatIndicator"),
-        found.get("MessageExpiryInterval"),
-        found.get("ContentType"),
-        found.get("ResponseTopic"),
-        found.get("CorrelationData"),
-        users,
-        tuple(numbers) if isinstance(numbers, list) else (numbers,) if numbers else (),
-    )
 
 
 def _check(

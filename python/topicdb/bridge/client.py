@@ -10,17 +10,18 @@ import select
 import struct
 from typing import TYPE_CHECKING, Any
 
-from paho.mqtt.client import Client, MQTTMessage, MQTTv5, MQTTv311
+from paho.mqtt.client import Client, MQTTv5, MQTTv311
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from topicdb.bridge.packet import Published, decode_publish
+
 if TYPE_CHECKING:
     from paho.mqtt.reasoncodes import ReasonCode
 
 _NEEDED = (
-    "_handle_on_message",
     "_handle_publish",
     "_handle_pubrel",
     "_send_puback",
@@ -48,13 +49,12 @@ class StoringClient(Client):
                     f"this version of paho-mqtt has no Client.{name}; the bridge is known to work "
                     "with 2.0 to 2.2"
                 )
-        self.arrived: list[MQTTMessage] = []
+        self.arrived: list[Published] = []
         self.released: list[int] = []
         self.session_present = False
         self._is_v5 = protocol == "5"
         self._read: bytes = b""
         self._read_at = 0
-        self._unanswered: int | None = None
         self._failure: str | None = None
         self._is_accepted = False
         self._keepalive_s = keepalive_s
@@ -73,19 +73,14 @@ class StoringClient(Client):
 
     # What paho does otherwise.
 
-    def _handle_on_message(self, message: MQTTMessage) -> None:
-        self.arrived.append(message)
-
     def _handle_publish(self) -> MQTTErrorCode:
-        self._unanswered = None
-        code: MQTTErrorCode = super()._handle_publish()
-        if self._unanswered is not None:
-            with self._in_message_mutex:
-                self.arrived.append(self._in_messages.pop(self._unanswered))
-        return code
-
-    def _send_pubrec(self, mid: int) -> MQTTErrorCode:
-        self._unanswered = mid
+        packet = self._in_packet
+        try:
+            found = decode_publish(packet["command"], bytes(packet["packet"]), self._is_v5)
+        except ValueError as error:
+            self._failure = f"the broker has sent what is no PUBLISH: {error}"
+            return MQTTErrorCode.MQTT_ERR_PROTOCOL
+        self.arrived.append(found)
         return MQTTErrorCode.MQTT_ERR_SUCCESS
 
     def _handle_pubrel(self) -> MQTTErrorCode:
@@ -181,7 +176,7 @@ class StoringClient(Client):
         self._send_puback(mid)
 
     def pubrec(self, mid: int) -> None:
-        super()._send_pubrec(mid)
+        self._send_pubrec(mid)
 
     def pubcomp(self, mid: int) -> None:
         self._send_pubcomp(mid)

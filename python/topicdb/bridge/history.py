@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from paho.mqtt.client import MQTTMessage
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
@@ -60,18 +59,15 @@ class History:
         self._thread = threading.Thread(target=self._run, name="topicdb-history", daemon=True)
         self._thread.start()
 
-    def ask(self, message: MQTTMessage) -> None:
+    def ask(self, message: Envelope) -> None:
         """Takes a request; what is wrong with it is answered. Without a response topic it cannot
         be, and is passed over."""
-        found = {} if message.properties is None else vars(message.properties)
-        topic = found.get("ResponseTopic")
+        topic, correlation = message.response_topic, message.correlation_data
         if not topic:
             return
-        correlation = found.get("CorrelationData")
         try:
-            request = self._request(
-                message, dict(found.get("UserProperty", ())), topic, correlation
-            )
+            asked = dict(message.user_properties)
+            request = self._request(message.payload, asked, topic, correlation)
         except (ValueError, TypeError) as error:
             self._put(_answer(topic, b"", correlation, [("error", str(error))]))
             return
@@ -83,9 +79,9 @@ class History:
         self._put(_answer(topic, b"", correlation, [("error", "too many requests are waiting")]))
 
     def _request(
-        self, message: MQTTMessage, asked: dict[str, str], topic: str, correlation: bytes | None
+        self, payload: bytes, asked: dict[str, str], topic: str, correlation: bytes | None
     ) -> _Request:
-        filter = message.payload.decode()
+        filter = payload.decode()
         _core.check_filter(filter)
         if not any(covers(one, filter) for one in self._filters):
             raise ValueError(f"{filter!r} is not covered by what may be asked for: {self._filters}")

@@ -1,0 +1,95 @@
+"""PUBLISH packets as the bridge decodes them, beside those that paho makes and decodes."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+from topicdb.bridge.packet import decode_publish
+from topicdb.replay import Envelope
+
+texts = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=20
+)
+envelopes = st.builds(
+    Envelope,
+    payload=st.binary(max_size=300),
+    qos=st.sampled_from([0, 1, 2]),
+    retain=st.booleans(),
+    client_id=st.just(""),
+    payload_format=st.none() | st.sampled_from([0, 1]),
+    message_expiry_s=st.none() | st.integers(0, (1 << 32) - 1),
+    content_type=st.none() | texts,
+    response_topic=st.none() | texts,
+    correlation_data=st.none() | st.binary(max_size=20),
+    user_properties=st.lists(st.tuples(texts, texts), max_size=4).map(tuple),
+    subscription_ids=st.lists(st.integers(1, 268_435_455), max_size=3).map(tuple),
+)
+NAMES = {
+    "payload_format": "PayloadFormatIndicator",
+    "message_expiry_s": "MessageExpiryInterval",
+    "content_type": "ContentType",
+    "response_topic": "ResponseTopic",
+    "correlation_data": "CorrelationData",
+}
+
+
+def properties_of(envelope: Envelope) -> bytes:
+    properties: Any = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+    for name, theirs in NAMES.items():
+        if (value := getattr(envelope, name)) is not None:
+            setattr(properties, theirs, value)
+    if envelope.user_properties:
+        properties.UserProperty = list(envelope.user_properties)
+    for number in envelope.subscription_ids:
+        properties.SubscriptionIdentifier = number
+    packed: bytes = properties.pack()
+    return packed
+
+
+def packet_of(topic: bytes, mid: int, envelope: Envelope, is_v5: bool) -> bytes:
+    head = len(topic).to_bytes(2, "big") + topic
+    if envelope.qos > 0:
+        head += mid.to_bytes(2, "big")
+    return head + (properties_of(envelope) if is_v5 else b"") + envelope.payload
+
+
+@given(texts, st.integers(1, 65_535), envelopes, st.booleans())
+def test_what_paho_makes_is_decoded(topic: str, mid: int, envelope: Envelope, dup: bool) -> None:
+    command = 0x30 | dup << 3 | envelope.qos << 1 | envelope.retain
+    found = decode_publish(command, packet_of(topic.encode(), mid, envelope, True), True)
+    assert found == (topic.encode(), mid if envelope.qos else 0, dup, envelope)
+    plain = Envelope(envelope.payload, envelope.qos, envelope.retain)
+    found = decode_publish(command, packet_of(topic.encode(), mid, envelope, False), False)
+    assert found == (topic.encode(), mid if envelope.qos else 0, dup, plain)
+
+
+@given(st.integers(0, 255), st.binary(max_size=60), st.booleans())
+def test_anything_is_decoded_or_refused(command: int, packet: bytes, is_v5: bool) -> None:
+    with suppress(ValueError):
+        assert decode_publish(command, packet, is_v5).envelope.payload in packet
+
+
+@pytest.mark.parametrize(
+    ("command", "packet"),
+    [
+        (0x36, b"\0\1a\0\1\0"),  # QoS 3
+        (0x30, b"\0\5a"),  # a topic that is cut off
+        (0x32, b"\0\1a\0"),  # no id
+        (0x30, b"\0\1a"),  # no properties
+        (0x30, b"\0\1a\5"),  # properties that are cut off
+        (0x30, b"\0\1a\3\x23\0\1x"),  # a topic alias
+        (0x30, b"\0\1a\2\x02\0x"),  # a number that is longer than the properties
+        (0x30, b"\0\1a\xff\xff\xff\xff\1x"),  # a length of five bytes
+        (0x30, b"\0\1a\4\x03\0\1\xffx"),  # no UTF-8
+    ],
+)
+def test_malformed_packets(command: int, packet: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        decode_publish(command, packet, True)
