@@ -23,7 +23,7 @@ from topicdb.replay.states import State
 from topicdb.times import TimeLike
 
 WINDOW = 1_000
-_RIGHTS = ("none", "read", "consume", "manage")
+_RIGHTS = ("none", "read", "consume")
 
 
 class Endpoint(ReplayControls):

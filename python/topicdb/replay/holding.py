@@ -7,7 +7,6 @@ import time
 from typing import TYPE_CHECKING
 
 from topicdb import _core
-from topicdb.closing import Closing
 from topicdb.positions import Place
 from topicdb.replay.errors import EndpointDroppedError, ReplayError
 from topicdb.replay.properties import selector_of
@@ -26,7 +25,7 @@ _NOTHING = "$topicdb/nothing"  # for a queue without subscriptions: no filters w
 TICK_S = 0.05  # so often it is looked whether a replay has come to the end of the log
 
 
-class Holding(Closing):
+class Holding:
     """The messages of an endpoint, and where they come from."""
 
     # Lock rule: _lock guards everything here, in `flow.py`, `replaying.py`, `spool.py` and
@@ -293,7 +292,7 @@ class Holding(Closing):
             self.close_reader()
             self.host.records.drop_endpoint(name)
 
-    def close(self) -> None:
+    def end(self) -> None:
         """For the log's end: stores it; clients get ClosedError. May be repeated."""
         with self._lock:
             if self._closed:

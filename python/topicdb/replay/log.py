@@ -16,12 +16,8 @@ from topicdb.closing import Closing
 from topicdb.filters import Filters, filter_list
 from topicdb.positions import Place
 from topicdb.replay.endpoint import Endpoint
-from topicdb.replay.errors import (
-    LogModifiedError,
-    OutOfResourcesError,
-    ReplayDisabledError,
-    ReplayError,
-)
+from topicdb.replay.errors import OutOfResourcesError
+from topicdb.replay.log_rules import LogRules
 from topicdb.replay.properties import selector_of
 from topicdb.replay.pump import Pump
 from topicdb.replay.records import (
@@ -33,7 +29,7 @@ from topicdb.replay.records import (
     Records,
     Subscribed,
 )
-from topicdb.replay.rules import Era, Promoter, Promotion, checked_promotions, filters_of
+from topicdb.replay.rules import Era, Promoter, filters_of
 from topicdb.replay.states import Event
 from topicdb.replay.trimming import Trimmer, eras_from, oldest_generations
 from topicdb.replay.yielding import Yielding
@@ -48,7 +44,7 @@ SPOOL = 10_000
 SPOOL_BYTES = 32 << 20
 
 
-class ReplayLog(Closing):
+class ReplayLog(LogRules, Closing):
     """A database whose messages come to endpoints, and again in replays; made by ``replay.open``.
 
     Everything that is appended to the database is in it, if the log's rules say so when it is:
@@ -208,7 +204,7 @@ class ReplayLog(Closing):
 
         ``exclusive``: only one client at a time is given messages. ``durable``: it outlasts its
         clients and the process. ``owner``, ``others``: with an owner, what other clients may do:
-        ``"none"``, ``"read"`` (browse), ``"consume"``, ``"manage"``. ``spool``, ``spool_bytes``:
+        ``"none"``, ``"read"`` (browse) or ``"consume"``. ``spool``, ``spool_bytes``:
         messages, and their bytes, that sit at it; more come as they are acknowledged.
 
         ValueError: it was made with other filters, or a bad option. TopicError.
@@ -249,8 +245,8 @@ class ReplayLog(Closing):
         others: Access,
     ) -> EndpointRecord:
         self._records.topic_of(name)
-        if others not in ("none", "read", "consume", "manage"):
-            raise ValueError(f"others: expected none, read, consume or manage, got {others!r}")
+        if others not in ("none", "read", "consume"):
+            raise ValueError(f"others: expected none, read or consume, got {others!r}")
         record = EndpointRecord(name, kind, exclusive, [], Place(0, 0), durable)
         record.owner, record.others = owner, others
         return record
@@ -294,77 +290,6 @@ class ReplayLog(Closing):
         with self._lock:
             self.endpoint(name).drop()
             del self._endpoints[name]
-
-    # Rules.
-
-    @property
-    def ingress(self) -> bool:
-        """Whether what is appended is logged; a change holds from the next commit on."""
-        return self._record.eras[-1].ingress
-
-    @ingress.setter
-    def ingress(self, value: bool) -> None:
-        with self._lock:
-            era = self._record.eras[-1]
-            self._begin_era(Era(self.now(), bool(value), era.include, era.exclude))
-
-    @property
-    def egress(self) -> bool:
-        """Whether there can be replays; those that run when it is switched off fail."""
-        return self._record.egress
-
-    @egress.setter
-    def egress(self, value: bool) -> None:
-        with self._lock:
-            self._check_open()
-            self._record.egress = bool(value)
-            self._records.save_log(self._record)
-            if not value:
-                self._fail_all(
-                    ReplayDisabledError(f"the egress of replay log {self._name!r} was switched off")
-                )
-
-    @property
-    def include(self) -> tuple[str, ...]:
-        """Filters of what is logged."""
-        return self._record.eras[-1].include
-
-    @property
-    def exclude(self) -> tuple[str, ...]:
-        """Filters of what is not, though it is included."""
-        return self._record.eras[-1].exclude
-
-    def set_filters(self, include: Filters = "#", exclude: Filters = ()) -> None:
-        """What is logged from now on. Fails the replays that run. TopicError, ValueError."""
-        included, excluded = filters_of(include, "include"), filter_list(exclude) or []
-        with self._lock:
-            self._begin_era(Era(self.now(), self.ingress, included, excluded))
-
-    def set_promotion(self, promote: Sequence[Promotion | str]) -> None:
-        """Which direct messages are logged; see ``Promotion``. TopicError, ValueError."""
-        rules = checked_promotions(promote)
-        with self._lock:
-            self._check_open()
-            counts = self._promoter.counts
-            self._promoter = Promoter(rules)
-            self._promoter.counts = counts
-            self._record.promote = rules
-            self._records.save_log(self._record)
-
-    def _begin_era(self, era: Era) -> None:
-        self._check_open()
-        last = self._record.eras[-1]
-        if era.rules == last.rules:
-            return
-        self._record.eras = [*self._record.eras, era]
-        self._trimmer.forget()
-        self._records.save_log(self._record)
-        if (era.include, era.exclude) != (last.include, last.exclude):
-            self._fail_all(LogModifiedError(f"the filters of replay log {self._name!r} changed"))
-
-    def _fail_all(self, error: ReplayError) -> None:
-        for endpoint in self._endpoints.values():
-            endpoint.fail_replay(error)
 
     # Trimming.
 
@@ -482,7 +407,7 @@ class ReplayLog(Closing):
         self._pump.close()
         with self._lock:
             for endpoint in self._endpoints.values():
-                endpoint.close()
+                endpoint.end()
 
     @property
     def closed(self) -> bool:
@@ -502,7 +427,7 @@ class ReplayLog(Closing):
     def _closed_by_database(self) -> None:
         self._closed = True
         for endpoint in list(self._endpoints.values()):
-            endpoint.close()
+            endpoint.end()
 
     def __repr__(self) -> str:
         return f"<topicdb.ReplayLog {self._name!r}{' (closed)' if self._closed else ''}>"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from topicdb.database import Durability
 
 Kind: TypeAlias = Literal["queue", "topic"]
-Access: TypeAlias = Literal["none", "read", "consume", "manage"]
+Access: TypeAlias = Literal["none", "read", "consume"]
 _PREFIX = "$topicdb/replay/"
 SHARD = 0  # a replay log is for databases of one shard
 
@@ -29,7 +29,6 @@ class LogRecord:
     generations were ended, so that they can be dropped."""
 
     origin: int
-    ingress: bool = True
     egress: bool = True
     eras: list[Era] = field(default_factory=lambda: [Era(Place(0, 0), True, EVERYTHING, ())])
     quota_bytes: int = 0
