@@ -372,6 +372,30 @@ def test_a_dropped_endpoint_disconnects_its_clients(log: replay.ReplayLog) -> No
     assert log.endpoints() == []
 
 
+def test_what_an_endpoint_holds_is_there_after_restarts(db: topicdb.Database) -> None:
+    with replay.open(db) as log:
+        queue = log.queue("q", "#")
+        publish(log, 2_500)  # of several batches
+        with queue.bind(window=2_500) as flow:
+            found = [flow.receive(timeout=5) for _ in range(2_500)]
+            kept = {0, 700, 999, 2_000}  # of the batch between the last two none
+            flow.ack(*[one for n, one in enumerate(found) if one is not None and n not in kept])
+        queue.unsubscribe("#")
+        publish(log, 1, first=9_000)
+    for _ in range(2):
+        with replay.open(db) as log:
+            wait_until(lambda: log.endpoint("q").info()["messages"] == 4)
+    with replay.open(db) as log, log.endpoint("q").bind() as flow:
+        messages = [flow.receive(timeout=5) for _ in range(4)]
+        assert [one and (one.value, one.redelivered) for one in messages] == [
+            (b"0", True),
+            (b"700", True),
+            (b"999", True),
+            (b"2000", True),
+        ]
+        assert flow.receive(timeout=0.2) is None
+
+
 # Direct messages.
 
 
@@ -433,6 +457,15 @@ def test_a_replay_brings_everything_again_from_where_one_says(log: replay.Replay
     assert replayed(queue, start=BASE - 1, on_early="clamp") == numbers(0, 10)
     assert replayed(queue, end=BASE + 5_000) == numbers(0, 5)
     assert queue.state is replay.State.COMPLETE
+
+
+def test_a_replay_from_a_time_leaves_out_older_messages_that_came_later(
+    log: replay.ReplayLog,
+) -> None:
+    queue = log.queue("q", "#")
+    publish(log, 10)
+    log.publish([("a/1", BASE + 1_000, b"late"), ("a/1", BASE + 6_000, b"late, too")])
+    assert replayed(queue, start=BASE + 6_000) == [*numbers(6, 10), b"late, too"]
 
 
 def test_starts_that_cannot_be_change_nothing(log: replay.ReplayLog, tmp_path: Path) -> None:
@@ -702,6 +735,22 @@ def test_trimming_by_date(log: replay.ReplayLog) -> None:
         flow.ack(first)
         assert taken(flow) == numbers(1, 10)
     log.trim("now")  # nobody needs that any more
+
+    def is_gone() -> bool:
+        log.maintain()
+        return log._database.scan("#").count() == 0
+
+    wait_until(is_gone)
+
+
+def test_what_an_endpoint_holds_is_not_dropped(log: replay.ReplayLog) -> None:
+    queue = log.queue("q", "#", spool=1)
+    publish(log, 5)
+    log.trim("now")
+    log.maintain()
+    assert log._database.scan("#").count() == 5
+    with queue.bind() as flow:
+        assert taken(flow) == numbers(0, 5)
 
     def is_gone() -> bool:
         log.maintain()
