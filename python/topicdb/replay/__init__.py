@@ -1,5 +1,6 @@
 """Replay of stored messages to queues and topic endpoints; see docs/replay.md."""
 
+from topicdb.replay.broker import BrokerReplay
 from topicdb.replay.endpoint import Endpoint
 from topicdb.replay.envelope import Envelope
 from topicdb.replay.errors import (
@@ -26,10 +27,13 @@ from topicdb.replay.flow import Browser, Flow, ReplayBatch, ReplayMessage
 from topicdb.replay.ids import MessageId
 from topicdb.replay.log import ReplayLog
 from topicdb.replay.opening import drop, open
+from topicdb.replay.remap import Remap
 from topicdb.replay.rules import Promotion
+from topicdb.replay.selector import Selector
 from topicdb.replay.states import Event, Progress, State
 
 __all__ = [
+    "BrokerReplay",
     "Browser",
     "BrowserError",
     "Endpoint",
@@ -48,6 +52,7 @@ __all__ = [
     "Progress",
     "Promotion",
     "RejectedMessageError",
+    "Remap",
     "ReplayBatch",
     "ReplayCancelledError",
     "ReplayDisabledError",
@@ -55,6 +60,7 @@ __all__ = [
     "ReplayLog",
     "ReplayMessage",
     "ReplayStartedError",
+    "Selector",
     "StalledError",
     "StartMessageUnavailableError",
     "StartTimeUnavailableError",
