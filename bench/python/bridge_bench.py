@@ -35,7 +35,8 @@ from report import Report
 import topicdb
 from topicdb.replay import Envelope
 
-SIZES = {"small": 2_000, "normal": 100_000}
+# Of more than 65,535 messages that wait in a session, Mosquitto 2.0.11 hands out only a part.
+SIZES = {"small": 2_000, "normal": 50_000}
 TOPIC = "bench/bridge"
 UNAVAILABLE = 75
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from topicdb.replay.host import Host
 
 _NOTHING = "$topicdb/nothing"  # for a queue without subscriptions: no filters would be all topics
+STALL_TICK_S = 1.0  # so often it is looked whether a replay stands still
 TICK_S = 0.05  # so often it is looked whether a replay has come to the end of the log
 
 
@@ -238,7 +239,7 @@ class Holding:
             if self._yield_s > 0:
                 wait = min(wait, self._yield_s)
             if self._replaying.state.runs:
-                wait = min(wait, TICK_S)
+                wait = min(wait, STALL_TICK_S if self.is_full or self._yield_s > 0 else TICK_S)
             if self._is_dirty:
                 due = self._stored_s + self._store_interval_s - time.monotonic()
                 if due <= 0:

@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable
 
 TICK_S = 0.1
-BUSY = 0.8  # of the processors: above that there is not enough for both
+BUSY = 0.75  # of the processors: above that there is not enough for both
 SLOWER, FASTER = 0.7, 1.1  # each tick
 MESSAGES_PER_S_MIN = 20_000.0
+WAIT_S_MIN = 0.02  # to look more often, for each endpoint, would itself keep processors busy
 _BURST_S = 0.05
 
 
@@ -54,7 +55,7 @@ class Yielding:
             self._level += (now - self._filled_s) * self._per_s
             self._level = min(self._level, self._per_s * _BURST_S)
             self._filled_s = now
-            return 0.0 if self._level > 0 else max(0.001, -self._level / self._per_s)
+            return 0.0 if self._level > 0 else max(WAIT_S_MIN, -self._level / self._per_s)
 
     def took(self, messages: int) -> None:
         """So many were read."""
