@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from topicdb.replay.yielding import MESSAGES_PER_S_MIN, TICK_S, Yielding
+from topicdb.replay.yielding import MESSAGES_PER_S_MIN, SLOWER, TICK_S, Yielding
 
 STEP_S = 1.01 * TICK_S
 
@@ -44,7 +44,7 @@ def test_nor_is_one_beside_ingest_while_there_are_processors() -> None:
 def test_with_all_processors_busy_it_becomes_slower_and_then_faster() -> None:
     machine = Machine()
     found = [machine.tick(1.0, 10, 100_000) for _ in range(3)]
-    assert found[0] == pytest.approx(0.7 * 100_000 / STEP_S)
+    assert found[0] == pytest.approx(SLOWER * 100_000 / STEP_S)
     assert found[0] > found[1] > found[2]
     assert machine.tick(0.7, 10, 0) > found[2]
     assert machine.tick(1.0, 0, 0) == 0.0  # nobody commits any more

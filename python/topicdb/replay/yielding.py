@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 TICK_S = 0.1
 BUSY = 0.75  # of the processors: above that there is not enough for both
-SLOWER, FASTER = 0.7, 1.1  # each tick
+SLOWER, FASTER = 0.5, 1.1  # each tick
 MESSAGES_PER_S_MIN = 20_000.0
 WAIT_S_MIN = 0.02  # to look more often, for each endpoint, would itself keep processors busy
 _BURST_S = 0.05
