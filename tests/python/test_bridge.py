@@ -19,6 +19,7 @@ from paho.mqtt.properties import Properties
 
 import topicdb
 from topicdb.bridge import Bridge
+from topicdb.bridge.options import widest
 from topicdb.bridge.storing import Arrival, Store
 from topicdb.replay import Envelope
 
@@ -294,12 +295,61 @@ def test_ids_that_a_broker_has_forgotten_name_other_messages(db: topicdb.Databas
     assert [m.value for m in db.scan("#", order="time")] == [b"first", b"second", b"second"]
 
 
+def test_a_store_that_failed_in_one_shard_goes_on_with_it(
+    db: topicdb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(db._core, "b", None, 0)
+    arrivals = [Arrival(f"t/{n}", b"x", n, "") for n in range(1, 20)]
+    original = Store._commit
+
+    def commit(self: Store, shard: int, *arguments: Any) -> int:
+        if shard == 1:
+            raise topicdb.QuotaError("there is no room")
+        return original(self, shard, *arguments)
+
+    plan = store.plan(arrivals, [])
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "_commit", commit)
+        for _ in range(2):
+            with pytest.raises(topicdb.QuotaError):
+                store.commit(plan)
+    assert 0 < db.scan("#").count() < 19
+    assert store.commit(plan) == (19, 0, 0, "")
+    assert sorted(message.topic for message in db.scan("#")) == sorted(a.topic for a in arrivals)
+    assert sorted(store.received) == list(range(1, 20))
+
+
+def test_messages_that_are_too_long_are_refused(
+    db: topicdb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from topicdb.bridge import storing
+
+    with pytest.raises(ValueError, match="bytes"):
+        db.append([("t", None, b"x" * (storing.VALUE_BYTES_MAX + 1))])
+    monkeypatch.setattr(storing, "VALUE_BYTES_MAX", 100)
+    store = Store(db._core, "b", None, 0)
+    outcome = store.store([Arrival("t", b"x" * size, 0, "") for size in (101, 100)], [])
+    assert outcome.stored == 1 and outcome.refused == 1 and "too long: 101" in outcome.error
+
+
 @pytest.mark.parametrize(
     "options",
     [
         {"filters": []},
         {"filters": "a/#/b"},
+        {"filters": "$share/group"},
         {"name": ""},
+        {"name": "a\0b"},
+        {"name": "x" * 65_536},
+        {"port": 0},
+        {"port": 65_536},
+        {"keepalive": 0},
+        {"keepalive": 65_536},
+        {"password": "without a username"},
+        {"username": "x" * 65_536},
+        {"session_expiry": "1ms"},
+        {"session_expiry": "9000000d"},
+        {"durability": "perhaps"},
         {"qos": 3},
         {"protocol": "4"},
         {"session_expiry": "long"},
@@ -312,6 +362,113 @@ def test_ids_that_a_broker_has_forgotten_name_other_messages(db: topicdb.Databas
 def test_bad_options(db: topicdb.Database, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         Bridge(db, "127.0.0.1", **options)
+
+
+@pytest.mark.parametrize("host", ["", "a\0b"])
+def test_hosts_that_are_none(db: topicdb.Database, host: str) -> None:
+    with pytest.raises(ValueError, match="host"):
+        Bridge(db, host)
+
+
+@pytest.mark.parametrize("protocol", ["5", "3.1.1"])
+def test_other_filters_end_the_subscriptions_that_were(
+    broker: Broker, db: topicdb.Database, protocol: Literal["5", "3.1.1"]
+) -> None:
+    options: dict[str, Any] = {"protocol": protocol}
+    for filters, expected in (
+        (["a/#", "b"], {"a/1", "b"}),
+        (["b", "c"], {"b", "c"}),
+        (["a/#"], {"a/1"}),
+    ):
+        before = {message.timestamp for message in db.scan("#")}
+        with Bridge(db, "127.0.0.1", broker.port, filters=filters, **options) as bridge:
+            connected(bridge)
+            with Publisher(broker.port) as publisher:
+                for topic in ("c", "b", "a/1"):
+                    publisher.publish(topic, b"x")
+            has_stored(bridge, len(expected))
+        found = {message.topic for message in db.scan("#") if message.timestamp not in before}
+        assert found == expected
+
+
+def test_filters_that_overlap_give_a_message_once(broker: Broker, db: topicdb.Database) -> None:
+    filters = ["a/1", "a/+", "a/#", "a/#", "b/+"]
+    with Bridge(db, "127.0.0.1", broker.port, filters=filters) as bridge:
+        connected(bridge)
+        with Publisher(broker.port) as publisher:
+            publisher.publish("a/1", b"1")
+            publisher.publish("b/1", b"2")
+        has_stored(bridge, 2)
+    assert sorted(values(db)) == [b"1", b"2"]
+
+
+def test_widest_filters() -> None:
+    assert widest(["a/1", "b", "a/+", "b", "$SYS/#", "a/#"]) == ["b", "$SYS/#", "a/#"]
+    assert widest(["#", "a", "$SYS/x", "$share/g/a"]) == ["#", "$SYS/x", "$share/g/a"]
+
+
+def test_shared_filters_divide_the_messages(broker: Broker, db: topicdb.Database) -> None:
+    options: dict[str, Any] = {"filters": "$share/bridges/a/#"}
+    with (
+        Bridge(db, "127.0.0.1", broker.port, name="one", **options) as one,
+        Bridge(db, "127.0.0.1", broker.port, name="other", **options) as other,
+        Publisher(broker.port) as publisher,
+    ):
+        connected(one)
+        connected(other)
+        for number in range(100):
+            publisher.publish("a/1", b"%d" % number, number % 2 + 1)
+        wait_until(lambda: one.status().stored + other.status().stored >= 100)
+        assert one.status().stored > 0 and other.status().stored > 0
+    assert sorted(values(db), key=int) == [b"%d" % number for number in range(100)]
+
+
+def test_much_at_once_is_committed_in_parts(
+    broker: Broker, db: topicdb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits: list[int] = []
+    original = Store._commit
+
+    def commit(self: Store, shard: int, arrivals: list[Arrival], ids: dict[int, int]) -> int:
+        commits.append(sum(len(arrival.value) for arrival in arrivals))
+        return original(self, shard, arrivals, ids)
+
+    monkeypatch.setattr(Store, "_commit", commit)
+    with Bridge(db, "127.0.0.1", broker.port) as bridge:
+        connected(bridge)
+    with Publisher(broker.port) as publisher:
+        for number in range(60):
+            publisher.publish("a", b"%02d" % number * 500_000)
+    with Bridge(db, "127.0.0.1", broker.port) as bridge:
+        has_stored(bridge, 60)
+    assert sorted(value[:2] for value in values(db)) == [b"%02d" % n for n in range(60)]
+    assert max(commits) < (16 << 20) + 1_100_000
+
+
+def test_what_should_not_happen_is_told(
+    broker: Broker,
+    db: topicdb.Database,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def commit(self: Store, *arguments: object) -> int:
+        raise KeyError("unknown")
+
+    bridge = Bridge(db, "127.0.0.1", broker.port)
+    bridge.start()
+    connected(bridge)
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "_commit", commit)
+        with Publisher(broker.port) as publisher:
+            publisher.publish("a", b"1", 2)
+        wait_until(lambda: bridge.status().state == "stopped")
+    assert "KeyError" in bridge.status().last_error and "KeyError" in caplog.text
+    with pytest.raises(RuntimeError, match="ended by an error"):
+        bridge.stop()
+    bridge.stop()
+    with Bridge(db, "127.0.0.1", broker.port) as bridge:
+        has_stored(bridge, 1)
+    assert values(db) == [b"1"]
 
 
 def test_closing_the_database_stops_it(broker: Broker, tmp_path: Path) -> None:
@@ -395,6 +552,11 @@ def test_history_at_the_response_topic(broker: Broker, db: topicdb.Database) -> 
         finally:
             asker.close()
         wait_until(lambda: bridge.status().requests == 4)
+        broker.kill()
+        wait_until(lambda: bridge.status().state == "waiting")
+        broker.start()
+        connected(bridge, 2)
+        assert bridge.status().requests == 4 and bridge.status().replayed == 1_504
         assert bridge.status().received == 1_500  # neither requests nor answers are stored
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 import ssl
 import threading
-from collections.abc import Sequence
+import time
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from topicdb import _core
-from topicdb.bridge.storing import Arrival, Store
+from topicdb.bridge.options import check_bridge, check_connection, expiry_s, unshared, widest
+from topicdb.bridge.storing import Arrival, Plan, Store
 from topicdb.closing import Closing
 from topicdb.filters import Filters, covers, filter_list
-from topicdb.times import duration_us
 
 if TYPE_CHECKING:
     from topicdb.bridge.client import StoringClient
@@ -27,7 +27,7 @@ REQUEST_TOPIC = "topicdb/history"
 CLIENT_ID_PROPERTY = "client-id"
 NAMES_MAX = 100_000
 _TURN_S = 0.1
-_BATCH = 2_000
+_BATCH, _BATCH_BYTES = 2_000, 16 << 20  # of a commit; a longer message goes alone
 _PAUSE_MIN_S, _PAUSE_MAX_S = 0.1, 10.0
 _CONNECT_S = 5.0
 _logger = logging.getLogger("topicdb.bridge")
@@ -84,6 +84,8 @@ class Bridge(Closing):
         durability: Durability | None = None,
     ) -> None:
         """
+        - ``filters``: what to store; also shared ones, ``$share/<group>/<filter>``, of which each
+          message goes to one of the bridges of the group.
         - ``qos``: the most that is asked for; a message has that of its publisher, if less.
         - ``envelope``: values are envelopes, with all properties (``topicdb.replay.Envelope``);
           False: the payload alone.
@@ -103,10 +105,12 @@ class Bridge(Closing):
             raise ImportError("the bridge needs paho-mqtt: pip install topicdb[mqtt]") from error
         self._filters = filter_list(filters) or []
         self._history_filters = filter_list(history) or []
-        _check(self._filters, name, qos, protocol, deduplicate_by, self._history_filters)
+        port = port if port is not None else PORT_TLS if tls else PORT
+        check_bridge(self._filters, name, qos, protocol, deduplicate_by, self._history_filters)
+        check_connection(host, port, keepalive, username, password)
         _core.check_topic(request_topic)
         self._database = database
-        self._address = host, port if port is not None else PORT_TLS if tls else PORT
+        self._address = host, port
         self._name = name
         self._qos = qos
         self._keeps_envelope = envelope
@@ -114,7 +118,7 @@ class Bridge(Closing):
         self._login = None if username is None else (username, password)
         self._tls = ssl.create_default_context() if tls is True else tls or None
         self._keepalive = keepalive
-        self._session_expiry_s = duration_us(session_expiry, what="session_expiry") // 1_000_000
+        self._session_expiry_s = expiry_s(session_expiry)
         self._client_id_property = client_id_property
         self._deduplicate_by = deduplicate_by
         self._request_topic = request_topic
@@ -123,20 +127,21 @@ class Bridge(Closing):
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._status = Status()
+        self._error: Exception | None = None
         self._history: History | None = None
 
     def status(self) -> Status:
         """How it stands."""
-        history = self._history
+        history, status = self._history, self._status
         if history is None:
-            return self._status
-        return replace(self._status, requests=history.requests, replayed=history.replayed)
+            return status
+        return replace(status, requests=history.requests, replayed=history.replayed)
 
     def run(self) -> None:
         """Until ``stop`` is called; connects again whenever the connection is lost."""
         pause_s = _PAUSE_MIN_S
         while not self._stopping.is_set():
-            before = self._status.received
+            before, began_s = self._status.received, time.monotonic()
             try:
                 self._serve_connection()
             except _core.ClosedError:
@@ -144,7 +149,7 @@ class Bridge(Closing):
             except OSError as error:
                 self._note(state="waiting", last_error=str(error))
                 _logger.warning("bridge %s: %s", self._name, error)
-            if self._status.received > before:
+            if self._status.received > before or time.monotonic() - began_s > _PAUSE_MAX_S:
                 pause_s = _PAUSE_MIN_S
             self._stopping.wait(pause_s)
             pause_s = min(2 * pause_s, _PAUSE_MAX_S)
@@ -161,9 +166,13 @@ class Bridge(Closing):
             client.tls_set_context(self._tls)
         try:
             client.open(*self._address, self._session_expiry_s, _CONNECT_S)
-            self._connected(client)
+            self._subscribe(client)
+            is_ready = False
             while not self._stopping.is_set():
-                client.turn(_TURN_S, _BATCH)
+                client.turn(_TURN_S, _BATCH, _BATCH_BYTES)
+                if not is_ready and client.is_answered:
+                    is_ready = True
+                    self._connected()
                 self._take(client)
                 if self._history is not None:
                     self._history.publish(client)
@@ -171,31 +180,56 @@ class Bridge(Closing):
             self._take(client)  # what came before is stored; the broker sends again the rest
             raise
         finally:
-            if self._history is not None:
-                self._history.close()
-                self._history = None
+            self._end_history()
             client.end()
 
-    def _connected(self, client: StoringClient) -> None:
-        connections = self._status.connections + 1
-        self._note(state="connected", connections=connections, last_error="")
-        _logger.info("bridge %s: connected to %s:%s", self._name, *self._address)
+    def _subscribe(self, client: StoringClient) -> None:
         if not client.session_present:
             self._store.forget_session()
-        client.ask_for(self._filters, self._qos)
+        before = self._store.filters if client.session_present else []
+        wanted = self._subscriptions()
+        self._store.remember_filters([*before, *wanted])
+        if stale := [one for one in before if one not in wanted]:
+            client.give_up(stale)
+        for qos in sorted(set(wanted.values())):
+            client.ask_for([one for one, of_it in wanted.items() if of_it == qos], qos)
         if self._history_filters:
             from topicdb.bridge.history import History
 
-            if not any(covers(one, self._request_topic) for one in self._filters):
-                client.ask_for([self._request_topic], 1)
-            self._history = History(self._database, self._history_filters)
+            status = self._status
+            self._history = History(
+                self._database, self._history_filters, status.requests, status.replayed
+            )
+
+    def _subscriptions(self) -> dict[str, int]:
+        """What to subscribe to, and its QoS; no filter that another one covers: a broker may send
+        a message for each."""
+        wanted: dict[str, int] = dict.fromkeys(widest(self._filters), self._qos)
+        if self._history_filters and not any(
+            covers(unshared(one), self._request_topic) for one in wanted
+        ):
+            wanted[self._request_topic] = 1
+        return wanted
+
+    def _connected(self) -> None:
+        """The broker has accepted all of it."""
+        self._store.remember_filters(self._subscriptions())
+        connections = self._status.connections + 1
+        self._note(state="connected", connections=connections, last_error="")
+        _logger.info("bridge %s: connected to %s:%s", self._name, *self._address)
+
+    def _end_history(self) -> None:
+        history = self._history
+        if history is not None:
+            history.close()
+            self._note(requests=history.requests, replayed=history.replayed)
+            self._history = None
 
     def _take(self, client: StoringClient) -> None:
         """Stores what has arrived, however long that takes, and acknowledges it."""
-        if not client.arrived and not client.released:
+        messages, released = client.take()
+        if not messages and not released:
             return
-        messages, client.arrived = client.arrived, []
-        released, client.released = client.released, []
         arrivals = []
         for message in messages:
             if self._history is not None and self._is_request(message):
@@ -203,22 +237,15 @@ class Bridge(Closing):
             else:
                 arrivals.append(self._arrival(message))
         self._note(received=self._status.received + len(arrivals))
-        if not self._store_until_done(arrivals, released):
-            return
-        for message in messages:
-            if message.envelope.qos == 1:
-                client.puback(message.mid)
-            elif message.envelope.qos == 2:
-                client.pubrec(message.mid)
-        for mid in released:
-            client.pubcomp(mid)
+        if self._store_until_done(self._store.plan(arrivals, released)):
+            client.acknowledge(messages, released)
 
-    def _store_until_done(self, arrivals: list[Arrival], released: list[int]) -> bool:
+    def _store_until_done(self, plan: Plan) -> bool:
         """Whether it is stored; if not, it was stopped."""
-        pause_s = _PAUSE_MIN_S
+        state, pause_s = self._status.state, _PAUSE_MIN_S
         while True:
             try:
-                outcome = self._store.store(arrivals, released)
+                outcome = self._store.commit(plan)
                 break
             except _core.ClosedError:
                 raise
@@ -232,7 +259,7 @@ class Bridge(Closing):
         if outcome.refused:
             _logger.error("bridge %s: a message cannot be stored: %s", self._name, outcome.error)
         self._note(
-            state="connected",
+            state=state,
             stored=status.stored + outcome.stored,
             duplicates=status.duplicates + outcome.duplicates,
             refused=status.refused + outcome.refused,
@@ -273,12 +300,23 @@ class Bridge(Closing):
         except _core.ClosedError:
             _logger.info("bridge %s: the database was closed", self._name)
             self._note(state="stopped")
+        except Exception as error:
+            _logger.exception("bridge %s: ended by what should not have happened", self._name)
+            self._error = error
+            self._note(state="stopped", last_error=f"{type(error).__name__}: {error}")
 
     def stop(self) -> None:
-        """Ends it once what has arrived is stored. May be repeated."""
+        """Ends it once what has arrived is stored. May be repeated.
+
+        RuntimeError, once, if it had ended before by an error that it does not know; what was not
+        stored is not acknowledged.
+        """
         self._stopping.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
+        error, self._error = self._error, None
+        if error is not None:
+            raise RuntimeError(f"bridge {self._name!r} ended by an error") from error
 
     def close(self) -> None:
         """As ``stop``."""
@@ -287,23 +325,3 @@ class Bridge(Closing):
     def __enter__(self) -> Bridge:
         self.start()
         return self
-
-
-def _check(
-    filters: Sequence[str],
-    name: str,
-    qos: int,
-    protocol: str,
-    deduplicate_by: str | None,
-    history: Sequence[str],
-) -> None:
-    if not filters:
-        raise ValueError("filters: at least one topic filter is needed, such as '#'")
-    if not name:
-        raise ValueError("name: a bridge needs one; the broker keeps its session under it")
-    if qos not in (0, 1, 2):
-        raise ValueError(f"qos: expected 0, 1 or 2, got {qos!r}")
-    if protocol not in ("5", "3.1.1"):
-        raise ValueError(f"protocol: expected '5' or '3.1.1', got {protocol!r}")
-    if protocol != "5" and (deduplicate_by is not None or history):
-        raise ValueError("deduplicate_by and history need protocol='5': they are user properties")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import select
 import struct
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from paho.mqtt.client import Client, MQTTv5, MQTTv311
@@ -16,21 +17,16 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from topicdb.bridge.packet import Published, decode_publish
+from topicdb.bridge.options import SHARED
+from topicdb.bridge.packet import Published, decode_publish, take_publishes
 
 if TYPE_CHECKING:
     from paho.mqtt.reasoncodes import ReasonCode
 
-_NEEDED = (
-    "_handle_publish",
-    "_handle_pubrel",
-    "_send_puback",
-    "_send_pubcomp",
-    "_send_pubrec",
-    "_sock_recv",
-    "_sock_send",
-)
+_NEEDED = ("_handle_publish", "_handle_pubrel", "_packet_queue", "_sock_recv", "_sock_send")
 _READ_BYTES = 1 << 16
+_PUBACK, _PUBREC, _PUBCOMP = 0x40, 0x50, 0x70
+_ACKNOWLEDGEMENT = struct.Struct("!BBH")
 RECEIVE_MAXIMUM = 65_535
 
 
@@ -39,8 +35,7 @@ class LostError(ConnectionError):
 
 
 class StoringClient(Client):
-    """One connection. What comes is in ``arrived`` (PUBLISH) and ``released`` (ids of PUBREL) until
-    somebody takes it from there. To be used by one thread."""
+    """One connection. What comes is kept until ``take`` gives it away. To be used by one thread."""
 
     def __init__(self, client_id: str, protocol: str, keepalive_s: int) -> None:
         for name in _NEEDED:
@@ -49,8 +44,9 @@ class StoringClient(Client):
                     f"this version of paho-mqtt has no Client.{name}; the bridge is known to work "
                     "with 2.0 to 2.2"
                 )
-        self.arrived: list[Published] = []
-        self.released: list[int] = []
+        self._arrived: list[Published] = []
+        self._arrived_bytes = 0
+        self._released: list[int] = []
         self.session_present = False
         self._is_v5 = protocol == "5"
         self._read: bytes = b""
@@ -69,7 +65,8 @@ class StoringClient(Client):
         self.on_connect = self._note_connect
         self.on_disconnect = self._note_disconnect
         self.on_subscribe = self._note_subscribe
-        self._subscribing: dict[int, list[str]] = {}
+        self.on_unsubscribe = self._note_unsubscribe
+        self._asked: dict[int, list[str]] = {}  # not answered yet
 
     # What paho does otherwise.
 
@@ -80,12 +77,13 @@ class StoringClient(Client):
         except ValueError as error:
             self._failure = f"the broker has sent what is no PUBLISH: {error}"
             return MQTTErrorCode.MQTT_ERR_PROTOCOL
-        self.arrived.append(found)
+        self._arrived.append(found)
+        self._arrived_bytes += len(packet["packet"])
         return MQTTErrorCode.MQTT_ERR_SUCCESS
 
     def _handle_pubrel(self) -> MQTTErrorCode:
         (mid,) = struct.unpack_from("!H", self._in_packet["packet"])
-        self.released.append(mid)
+        self._released.append(mid)
         return MQTTErrorCode.MQTT_ERR_SUCCESS
 
     def _sock_recv(self, bufsize: int) -> bytes:
@@ -125,31 +123,77 @@ class StoringClient(Client):
             raise error.with_traceback(None) from None
         left_s = timeout_s
         while not self._is_accepted:
-            self.turn(0.1)
+            self.turn(0.1, messages_max=1)
             left_s -= 0.1
             if left_s <= 0:
                 raise LostError(f"the broker did not answer within {timeout_s} s")
 
     def ask_for(self, filters: list[str], qos: int) -> None:
         """Subscribes; a filter that the broker refuses is a LostError of a later ``turn``."""
-        if self._is_v5:  # not what the bridge publishes itself
-            options = [(one, SubscribeOptions(qos, noLocal=True)) for one in filters]
+        if self._is_v5:  # not what the bridge publishes itself, which shared ones cannot exclude
+            options = [
+                (one, SubscribeOptions(qos, noLocal=not one.startswith(SHARED))) for one in filters
+            ]
             code, mid = self.subscribe(options)
         else:
             code, mid = self.subscribe([(one, qos) for one in filters])
-        if code != MQTTErrorCode.MQTT_ERR_SUCCESS or mid is None:
-            raise LostError(f"subscribing failed: {code!r}")
-        self._subscribing[mid] = filters
+        self._expect_answer("subscribing", filters, code, mid)
 
-    def turn(self, timeout_s: float, messages_max: int = 1_000) -> None:
-        """Waits for something to read, and reads it. LostError: see ``arrived`` all the same."""
+    def give_up(self, filters: list[str]) -> None:
+        """Unsubscribes; that there was no such subscription is no error."""
+        self._expect_answer("unsubscribing", filters, *self.unsubscribe(list(filters)))
+
+    def _expect_answer(
+        self, what: str, filters: list[str], code: MQTTErrorCode, mid: int | None
+    ) -> None:
+        if code != MQTTErrorCode.MQTT_ERR_SUCCESS or mid is None:
+            raise LostError(f"{what} failed: {code!r}")
+        self._asked[mid] = filters
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the broker has answered each ``ask_for`` and ``give_up``."""
+        return not self._asked
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many messages were published here that the broker has not confirmed."""
+        return len(self._out_messages)
+
+    def turn(self, timeout_s: float, messages_max: int = 1_000, bytes_max: int = 1 << 24) -> None:
+        """Waits for something to read, and reads until there is no more or it is so much.
+
+        LostError: see what ``take`` gives all the same.
+        """
         self._exchange(timeout_s)
-        seen = -1
-        while seen != len(self.arrived) + len(self.released) < messages_max:
-            seen = len(self.arrived) + len(self.released)
+        before = -1
+        while (seen := len(self._arrived) + len(self._released)) != before:
+            before = seen
+            self._take_ahead(messages_max - seen, bytes_max - self._arrived_bytes)
+            if len(self._arrived) >= messages_max or self._arrived_bytes >= bytes_max:
+                break
             self._raise_if(self.loop_read())
         if self._failure is not None:
             raise LostError(self._failure)
+
+    def _take_ahead(self, messages_max: int, bytes_max: int) -> None:
+        """Messages that were read already, without paho, which takes longer for each of them."""
+        if self._in_packet["command"] != 0:  # paho has a part of one
+            return
+        begin = self._read_at
+        try:
+            self._read_at = take_publishes(
+                self._read, begin, self._is_v5, self._arrived, messages_max, bytes_max
+            )
+        except ValueError as error:
+            raise LostError(f"the broker has sent what is no PUBLISH: {error}") from None
+        self._arrived_bytes += self._read_at - begin
+
+    def take(self) -> tuple[list[Published], list[int]]:
+        """Messages that have come (PUBLISH), and ids that are released (PUBREL), in their order."""
+        taken = self._arrived, self._released
+        self._arrived, self._released, self._arrived_bytes = [], [], 0
+        return taken
 
     def _exchange(self, timeout_s: float) -> None:
         """As the client's own, but that what it has read ahead counts as readable."""
@@ -172,14 +216,17 @@ class StoringClient(Client):
         if code != MQTTErrorCode.MQTT_ERR_SUCCESS:
             raise LostError(self._failure or f"the connection is lost: {code!r}")
 
-    def puback(self, mid: int) -> None:
-        self._send_puback(mid)
-
-    def pubrec(self, mid: int) -> None:
-        self._send_pubrec(mid)
-
-    def pubcomp(self, mid: int) -> None:
-        self._send_pubcomp(mid)
+    def acknowledge(self, messages: Iterable[Published], released: Iterable[int]) -> None:
+        """PUBACK or PUBREC for each message, as its QoS wants, and PUBCOMP for each id; in one
+        piece, since each call of the system takes as long as decoding a message."""
+        packets = [
+            _ACKNOWLEDGEMENT.pack(_PUBACK if message.envelope.qos == 1 else _PUBREC, 2, message.mid)
+            for message in messages
+            if message.envelope.qos > 0
+        ]
+        packets += [_ACKNOWLEDGEMENT.pack(_PUBCOMP, 2, mid) for mid in released]
+        if packets:
+            self._packet_queue(_PUBACK, b"".join(packets), 0, 1)
 
     def end(self) -> None:
         """Says goodbye if it can; the session stays."""
@@ -188,7 +235,7 @@ class StoringClient(Client):
             self.loop_write()
         self._reset_sockets()
         # They refer to this object: its sockets would wait for a collection.
-        self.on_connect = self.on_disconnect = self.on_subscribe = None
+        self.on_connect = self.on_disconnect = self.on_subscribe = self.on_unsubscribe = None
 
     def _note_connect(
         self, client: Client, data: Any, flags: Any, reason: ReasonCode, properties: Any
@@ -207,7 +254,7 @@ class StoringClient(Client):
     def _note_subscribe(
         self, client: Client, data: Any, mid: int, reasons: list[ReasonCode], properties: Any
     ) -> None:
-        filters = self._subscribing.pop(mid, [])
+        filters = self._asked.pop(mid, [])
         refused = [
             f"{one!r} ({reason})"
             for one, reason in zip(filters, reasons, strict=False)
@@ -215,3 +262,8 @@ class StoringClient(Client):
         ]
         if refused:
             self._failure = f"the broker refused the filters {', '.join(refused)}"
+
+    def _note_unsubscribe(
+        self, client: Client, data: Any, mid: int, reasons: Any, properties: Any
+    ) -> None:
+        self._asked.pop(mid, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from topicdb.bridge.client import StoringClient
     from topicdb.database import Database
 
+_logger = logging.getLogger("topicdb.bridge")
 _UNSENT_MAX = 1_000  # read ahead of what is published
 _UNCONFIRMED_MAX = 100
 _WAITING_MAX = 100  # requests
@@ -44,13 +46,19 @@ class _Request:
 
 
 class History:
-    """Of one connection: a thread reads what was asked for, the bridge's publishes it."""
+    """Of one connection: a thread reads what was asked for, the bridge's publishes it.
 
-    def __init__(self, database: Database, filters: Sequence[str]) -> None:
+    ``requests`` and ``replayed``, how many were answered, and the messages of the answers, go on
+    from what they were.
+    """
+
+    def __init__(
+        self, database: Database, filters: Sequence[str], requests: int = 0, replayed: int = 0
+    ) -> None:
         self._database = database
         self._filters = list(filters)
-        self.requests = 0
-        self.replayed = 0
+        self.requests = requests
+        self.replayed = replayed
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._requests: deque[_Request] = deque()
@@ -103,7 +111,9 @@ class History:
                 request = self._requests.popleft()
             try:
                 self._answer(request)
-            except _core.Error as error:
+            except Exception as error:
+                # Of what kind so ever: who asks has to know, and the next one gets an answer.
+                _logger.warning("history of %r: %s", request.filter, error)
                 users = [("error", str(error))]
                 self._put(_answer(request.topic, b"", request.correlation, users))
 
@@ -131,7 +141,7 @@ class History:
 
     def publish(self, client: StoringClient) -> None:
         """Sends what there is, as far as the broker confirms it."""
-        while self._answers and len(client._out_messages) < _UNCONFIRMED_MAX:
+        while self._answers and client.unconfirmed < _UNCONFIRMED_MAX:
             with self._lock:
                 answer = self._answers.popleft()
                 self._changed.notify_all()

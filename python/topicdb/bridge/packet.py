@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from topicdb.replay.envelope import Envelope
 
+_PUBLISH = 3
 _PAYLOAD_FORMAT, _EXPIRY, _CONTENT_TYPE = 1, 2, 3
 _RESPONSE_TOPIC, _CORRELATION_DATA, _SUBSCRIPTION_ID, _USER_PROPERTY = 8, 9, 11, 38
 _U16 = struct.Struct("!H")
@@ -24,6 +25,29 @@ class Published(NamedTuple):
     mid: int
     dup: bool
     envelope: Envelope
+
+
+def take_publishes(
+    data: bytes, at: int, is_v5: bool, found: list[Published], count_max: int, bytes_max: int
+) -> int:
+    """Appends to ``found`` the PUBLISH packets that lie whole at the front of ``data[at:]``, but no
+    more than ``count_max``, and none after so many bytes. Where what is left begins: another
+    packet, or a part of one. ValueError as ``decode_publish``.
+    """
+    last = min(len(data) - 2, at + bytes_max)
+    while count_max > 0 and at <= last and data[at] >> 4 == _PUBLISH:
+        size, begin = data[at + 1], at + 2
+        if size >= 0x80:
+            try:
+                size, begin = _varint(data, at + 1)
+            except IndexError:
+                break
+        end = begin + size
+        if end > len(data):
+            break
+        found.append(decode_publish(data[at], data[begin:end], is_v5))
+        at, count_max = end, count_max - 1
+    return at
 
 
 def decode_publish(command: int, packet: bytes, is_v5: bool) -> Published:

@@ -7,6 +7,7 @@ import struct
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from topicdb import _core
@@ -16,6 +17,7 @@ from topicdb.transaction import begun
 if TYPE_CHECKING:
     from topicdb.database import Durability
 
+VALUE_BYTES_MAX = (1 << 28) - 1  # of any message
 _SEEN = struct.Struct(">Q")  # in front of each name
 
 
@@ -46,13 +48,33 @@ class Outcome(NamedTuple):
     error: str
 
 
+class Part(NamedTuple):
+    """What goes into one shard: messages, and the ids that are known after it."""
+
+    shard: int
+    arrivals: list[Arrival]
+    ids: dict[int, int]
+
+
+@dataclass
+class Plan:
+    """What is left to do, and what was done."""
+
+    parts: list[Part] = field(default_factory=list)
+    stored: int = 0
+    duplicates: int = 0
+    refused: int = 0
+    error: str = ""
+
+
 class Store:
     """Of one bridge. To be used by one thread.
 
     Among TopicDB's own topics, in each shard: ``$topicdb/bridge/<name>/received``, the ids of
     packets that are stored and not released, with checksums: a broker that was killed may have
     forgotten them, and give their ids to other messages. ``$topicdb/bridge/<name>/seen/<n>``, the
-    names of the last messages, each with its number.
+    names of the last messages, each with its number. In the first shard ``…/filters``: what the
+    broker may have subscriptions for.
     """
 
     def __init__(
@@ -67,6 +89,9 @@ class Store:
         self._received: list[dict[int, int]] = []
         self._seen: list[OrderedDict[str, None]] = []
         self._next: list[int] = []
+        with begun(core, 0, durability) as transaction:
+            filters = transaction.get(self._prefix + "filters", 0)
+        self.filters: list[str] = json.loads(filters) if filters else []
         for shard in range(self._shards):
             self._load(shard)
 
@@ -95,35 +120,43 @@ class Store:
             if self._received[shard]:
                 self._commit(shard, [], {})
 
-    def store(self, arrivals: Sequence[Arrival], released: Iterable[int]) -> Outcome:
-        """All of it, in one commit for each shard; ``released`` are ids that may be used again.
+    def remember_filters(self, filters: Iterable[str]) -> None:
+        """What the broker may have subscriptions for; kept if that is not known already."""
+        wanted = sorted(set(filters))
+        if wanted == self.filters:
+            return
+        with begun(self._core, 0, self._durability) as transaction:
+            value = json.dumps(wanted, ensure_ascii=False, separators=(",", ":")).encode()
+            transaction.write(self._prefix + "filters", 0, value, reserved=True)
+            transaction.commit()
+        self.filters = wanted
 
-        Raises what a commit does; shards before that one are done, and calling it again with the
-        same does no harm to packets of QoS 2.
-        """
-        stored = duplicates = refused = 0
-        error = ""
-        left = set(released)
+    def store(self, arrivals: Sequence[Arrival], released: Iterable[int]) -> Outcome:
+        """As ``plan`` and ``commit``."""
+        return self.commit(self.plan(arrivals, released))
+
+    def plan(self, arrivals: Sequence[Arrival], released: Iterable[int]) -> Plan:
+        """What is to be stored of it; ``released`` are ids that may be used again."""
+        plan = Plan()
         known = self.received
         by_shard: dict[int, list[Arrival]] = {}
         for arrival in arrivals:
             if arrival.dup and arrival.mid and known.get(arrival.mid) == arrival.checksum:
-                duplicates += 1
+                plan.duplicates += 1
                 continue
             if arrival.mid:
                 known[arrival.mid] = arrival.checksum
             try:
-                _core.check_topic(arrival.topic)
-                if arrival.topic.startswith("$topicdb/"):
-                    raise _core.TopicError(f"topic {arrival.topic!r} is one of TopicDB's own")
-            except (_core.TopicError, UnicodeError) as problem:
-                refused, error = refused + 1, str(problem)
+                _check(arrival)
+            except (_core.TopicError, ValueError) as problem:
+                plan.refused, plan.error = plan.refused + 1, str(problem)
                 continue
             shard = _core.shard_of(arrival.topic, self._shards)
             by_shard.setdefault(shard, []).append(arrival)
+        left = set(released)
+        again = {one.mid for one in arrivals if one.mid}
         for shard in range(self._shards):
             found = by_shard.get(shard, [])
-            again = {one.mid for one in arrivals if one.mid}
             ids = {
                 id: checksum
                 for id, checksum in self._received[shard].items()
@@ -131,10 +164,19 @@ class Store:
             }
             ids |= {one.mid: one.checksum for one in found if one.mid}
             if found or ids != self._received[shard]:
-                count = self._commit(shard, found, ids)
-                stored += count
-                duplicates += len(found) - count
-        return Outcome(stored, duplicates, refused, error)
+                plan.parts.append(Part(shard, found, ids))
+        return plan
+
+    def commit(self, plan: Plan) -> Outcome:
+        """One commit for each shard. Raises what a commit does; called again with the same plan it
+        goes on with the shard that failed."""
+        while plan.parts:
+            part = plan.parts[0]
+            count = self._commit(part.shard, part.arrivals, part.ids)
+            plan.parts.pop(0)
+            plan.stored += count
+            plan.duplicates += len(part.arrivals) - count
+        return Outcome(plan.stored, plan.duplicates, plan.refused, plan.error)
 
     def _commit(self, shard: int, arrivals: list[Arrival], ids: dict[int, int]) -> int:
         seen, number = self._seen[shard], self._next[shard]
@@ -162,3 +204,15 @@ class Store:
         while len(seen) > self._names_max:
             seen.popitem(last=False)
         return stored
+
+
+def _check(arrival: Arrival) -> None:
+    """TopicError, ValueError: it can never be stored."""
+    _core.check_topic(arrival.topic)
+    if arrival.topic.startswith("$topicdb/"):
+        raise _core.TopicError(f"topic {arrival.topic!r} is one of TopicDB's own")
+    if len(arrival.value) > VALUE_BYTES_MAX:
+        raise ValueError(
+            f"the message in {arrival.topic!r} is too long: {len(arrival.value)} bytes with its "
+            f"properties, at most {VALUE_BYTES_MAX} are allowed"
+        )

@@ -1,0 +1,81 @@
+"""Options of a bridge: what is wrong with them is said before anything is connected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from topicdb.filters import covers
+from topicdb.times import duration_us
+
+_U16_MAX = (1 << 16) - 1
+_U32_MAX = (1 << 32) - 1
+SHARED = "$share/"  # $share/<group>/<filter>: one of the group gets each message
+
+
+def check_bridge(
+    filters: Sequence[str],
+    name: str,
+    qos: int,
+    protocol: str,
+    deduplicate_by: str | None,
+    history: Sequence[str],
+) -> None:
+    """ValueError that names the option."""
+    if not filters:
+        raise ValueError("filters: at least one topic filter is needed, such as '#'")
+    if not name or "\0" in name or len(name.encode()) > _U16_MAX:
+        raise ValueError(
+            f"name: expected 1 to {_U16_MAX} bytes without NUL, under which the broker keeps the "
+            f"session, got {name!r}"
+        )
+    for one in filters:
+        if one.startswith(SHARED) and len(one.split("/", 2)) < 3:
+            raise ValueError(f"filters: expected $share/<group>/<filter>, got {one!r}")
+    if qos not in (0, 1, 2):
+        raise ValueError(f"qos: expected 0, 1 or 2, got {qos!r}")
+    if protocol not in ("5", "3.1.1"):
+        raise ValueError(f"protocol: expected '5' or '3.1.1', got {protocol!r}")
+    if protocol != "5" and (deduplicate_by is not None or history):
+        raise ValueError("deduplicate_by and history need protocol='5': they are user properties")
+
+
+def check_connection(
+    host: str, port: int, keepalive: int, username: str | None, password: str | None
+) -> None:
+    """ValueError that names the option."""
+    if not host or "\0" in host:
+        raise ValueError(f"host: expected the name or address of a broker, got {host!r}")
+    if not 0 < port <= _U16_MAX:
+        raise ValueError(f"port: expected 1 to {_U16_MAX}, got {port}")
+    if not 0 < keepalive <= _U16_MAX:
+        raise ValueError(f"keepalive: expected 1 to {_U16_MAX} s, got {keepalive}")
+    if password is not None and username is None:
+        raise ValueError("password: it goes with username")
+    for what, text in (("username", username), ("password", password)):
+        if text is not None and len(text.encode()) > _U16_MAX:
+            raise ValueError(f"{what}: at most {_U16_MAX} bytes")
+
+
+def expiry_s(session_expiry: str | timedelta) -> int:
+    """Seconds, as many as MQTT can say. ValueError."""
+    seconds = duration_us(session_expiry, what="session_expiry") // 1_000_000
+    if not 0 < seconds <= _U32_MAX:
+        raise ValueError(
+            f"session_expiry: expected one second to {_U32_MAX} s, got {session_expiry!r}"
+        )
+    return seconds
+
+
+def unshared(filter: str) -> str:
+    """What a filter matches, shared or not."""
+    return filter.split("/", 2)[2] if filter.startswith(SHARED) else filter
+
+
+def widest(filters: Sequence[str]) -> list[str]:
+    """Without those that others cover."""
+    kept: list[str] = []
+    for one in filters:
+        if not any(covers(other, one) for other in kept):
+            kept = [*(other for other in kept if not covers(one, other)), one]
+    return kept

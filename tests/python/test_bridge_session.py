@@ -1,0 +1,260 @@
+"""The bridge with a broker that does as it is told: answers that a real one seldom gives."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from forwarding import wait_until
+
+import topicdb
+from topicdb.bridge import Bridge
+from topicdb.replay import Envelope
+
+CONNECT, PUBLISH, PUBREC, PUBREL, PUBCOMP, SUBSCRIBE, UNSUBSCRIBE = 1, 3, 5, 6, 7, 8, 10
+PUBACK = 4
+NOT_AUTHORIZED = 0x87
+
+
+class Talk:
+    """A connection of the bridge, from the broker's side: MQTT 5."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._file = sock.makefile("rb")
+        self._sock = sock
+
+    def read(self) -> tuple[int, bytes]:
+        """Kind and content of a packet. EOFError."""
+        head = self._file.read(1)
+        if not head:
+            raise EOFError
+        size = shift = 0
+        while True:
+            byte = self._file.read(1)[0]
+            size |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return head[0] >> 4, self._file.read(size)
+
+    def expect(self, kind: int) -> bytes:
+        """Content of the next packet of that kind; others are passed over."""
+        while True:
+            found, content = self.read()
+            if found == kind:
+                return content
+
+    def send(self, data: bytes) -> None:
+        self._sock.sendall(data)
+
+    def accept(self, session_present: bool = False) -> None:
+        self.expect(CONNECT)
+        self.send(bytes([0x20, 3, session_present, 0, 0]))
+
+    def answer(self, kind: int, *codes: int) -> bytes:
+        """Waits for SUBSCRIBE or UNSUBSCRIBE, and answers it; its content."""
+        content = self.expect(kind)
+        packet = content[:2] + b"\0" + bytes(codes)
+        self.send(bytes([(kind + 1) << 4, len(packet)]) + packet)
+        return content
+
+    def publish(self, payload: bytes, mid: int, qos: int, dup: bool = False) -> None:
+        packet = b"\0\1a" + struct.pack("!H", mid) + b"\0" + payload
+        self.send(bytes([0x30 | dup << 3 | qos << 1, len(packet)]) + packet)
+
+
+class Script:
+    """Plays one part after the other, one for each connection; what fails is in ``error``."""
+
+    def __init__(self, *parts: Callable[[Talk], None]) -> None:
+        self.error: BaseException | None = None
+        self.played = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._parts = parts
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        for part in self._parts:
+            try:
+                sock, _ = self._listener.accept()
+            except OSError:
+                return
+            sock.settimeout(30)
+            with sock:
+                talk = Talk(sock)
+                try:
+                    part(talk)
+                except BaseException as error:
+                    self.error = error
+                    return
+                finally:
+                    talk._file.close()
+            self.played += 1
+
+    def close(self) -> None:
+        with suppress(OSError):  # wakes who accepts
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
+
+
+@contextmanager
+def script(*parts: Callable[[Talk], None]) -> Iterator[Script]:
+    one = Script(*parts)
+    try:
+        yield one
+        wait_until(lambda: one.played == len(parts) or one.error is not None)
+    finally:
+        one.close()
+    assert one.error is None, repr(one.error)
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[topicdb.Database]:
+    with topicdb.open(tmp_path / "bridge.db", shards=2) as database:
+        yield database
+
+
+def until_it_leaves(talk: Talk) -> None:
+    with suppress(EOFError, ConnectionError):
+        while True:
+            talk.read()
+
+
+def payloads(db: topicdb.Database) -> list[bytes]:
+    found = [Envelope.decode(message.value) for message in db.scan("#", order="time")]
+    return [one.payload for one in found if one is not None]
+
+
+def test_filters_that_the_broker_refuses_are_told(db: topicdb.Database) -> None:
+    def part(talk: Talk) -> None:
+        talk.accept()
+        talk.answer(SUBSCRIBE, 2, NOT_AUTHORIZED)
+        until_it_leaves(talk)
+
+    with script(part, part) as broker:
+        bridge = Bridge(db, "127.0.0.1", broker.port, filters=["a", "secret/#"])
+        with bridge:
+            wait_until(lambda: broker.played == 2)
+            error = bridge.status().last_error
+            assert "'secret/#'" in error and "'a'" not in error
+            assert bridge.status().connections == 0
+
+
+def test_it_is_connected_when_its_filters_are_accepted(db: topicdb.Database) -> None:
+    may_answer = threading.Event()
+
+    def part(talk: Talk) -> None:
+        talk.accept()
+        content = talk.expect(SUBSCRIBE)
+        talk.publish(b"early", 1, 1)
+        talk.expect(PUBACK)
+        assert may_answer.wait(30)
+        talk.send(b"\x90\4" + content[:2] + b"\0\2")
+        until_it_leaves(talk)
+
+    with script(part) as broker, Bridge(db, "127.0.0.1", broker.port) as bridge:
+        wait_until(lambda: bridge.status().stored == 1)
+        assert bridge.status().state == "connecting" and bridge.status().connections == 0
+        may_answer.set()
+        wait_until(lambda: bridge.status().state == "connected")
+        assert bridge.status().connections == 1
+
+
+def test_stale_filters_are_given_up_until_the_broker_has_heard_it(db: topicdb.Database) -> None:
+    def first(talk: Talk) -> None:
+        talk.accept()
+        talk.answer(SUBSCRIBE, 2)
+        until_it_leaves(talk)
+
+    def dies(talk: Talk) -> None:
+        talk.accept(session_present=True)
+        assert b"\0\3old" in talk.expect(UNSUBSCRIBE)
+
+    def hears(talk: Talk) -> None:
+        talk.accept(session_present=True)
+        assert b"\0\3old" in talk.answer(UNSUBSCRIBE, 0)
+        talk.answer(SUBSCRIBE, 2)
+        until_it_leaves(talk)
+
+    def knows(talk: Talk) -> None:
+        talk.accept(session_present=True)
+        kind, _ = talk.read()
+        assert kind == SUBSCRIBE
+
+    with script(first, dies, hears, knows) as broker:
+        with Bridge(db, "127.0.0.1", broker.port, filters="old") as bridge:
+            wait_until(lambda: bridge.status().connections == 1)
+        with Bridge(db, "127.0.0.1", broker.port, filters="new") as bridge:
+            wait_until(lambda: bridge.status().connections == 1)
+        with Bridge(db, "127.0.0.1", broker.port, filters="new"):
+            wait_until(lambda: broker.played == 4)
+
+
+def test_a_new_session_has_no_stale_filters(db: topicdb.Database) -> None:
+    def part(talk: Talk) -> None:
+        talk.accept()
+        kind, _ = talk.read()
+        assert kind == SUBSCRIBE
+
+    with script(part, part) as broker:
+        for filters in ("old", "new"):
+            before = broker.played
+            with Bridge(db, "127.0.0.1", broker.port, filters=filters):
+                wait_until(lambda: broker.played > before)  # noqa: B023
+
+
+def test_qos_2_step_by_step(db: topicdb.Database) -> None:
+    """Sent again after PUBREC was lost, released twice, and the id used for another message."""
+
+    def part(talk: Talk) -> None:
+        talk.accept()
+        talk.answer(SUBSCRIBE, 2)
+        talk.publish(b"1", 7, 2)
+        assert talk.expect(PUBREC) == b"\0\7"
+        assert payloads(db) == [b"1"]
+
+    def again(talk: Talk) -> None:
+        talk.accept(session_present=True)
+        talk.answer(SUBSCRIBE, 2)
+        talk.publish(b"1", 7, 2, dup=True)
+        assert talk.expect(PUBREC) == b"\0\7"
+        for _ in range(2):
+            talk.send(b"\x62\2\0\7")
+            assert talk.expect(PUBCOMP) == b"\0\7"
+        talk.publish(b"1", 7, 2)
+        talk.publish(b"2", 8, 2)
+        talk.publish(b"3", 9, 1)
+        got = sorted(talk.read() for _ in range(3))
+        assert got == [(PUBACK, b"\0\x09"), (PUBREC, b"\0\7"), (PUBREC, b"\0\x08")]
+
+    with script(part, again) as broker, Bridge(db, "127.0.0.1", broker.port) as bridge:
+        wait_until(lambda: broker.played == 2)
+        assert bridge.status().duplicates == 1
+    assert payloads(db) == [b"1", b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_what_is_no_publish_ends_the_connection(db: topicdb.Database, at_once: bool) -> None:
+    good = b"\x32\7\0\1a\0\1\0x"
+
+    def part(talk: Talk) -> None:
+        talk.accept()
+        talk.answer(SUBSCRIBE, 2)
+        if at_once:
+            talk.send(good + b"\x36\7\0\1a\0\2\0x")
+        else:
+            talk.send(good)
+            talk.expect(PUBACK)
+            talk.send(b"\x36\7\0\1a\0\2\0x")
+        until_it_leaves(talk)
+
+    with script(part) as broker, Bridge(db, "127.0.0.1", broker.port) as bridge:
+        wait_until(lambda: "QoS 3" in bridge.status().last_error)
+        assert bridge.status().stored == 1
