@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Gives the decoders of stored bytes damaged input for TOPICDB_FUZZ_SECONDS (60) each, under the sanitizers.
 # What it learns stays in build/fuzz/corpus for the next run; an input that fails is kept in
-# build/fuzz/findings and named. `fuzz.sh page|queue|job FILE...` runs such inputs again.
+# build/fuzz/findings and named. `fuzz.sh page|queue|job|record FILE...` runs such inputs again.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$topicdb_root"
@@ -30,4 +30,4 @@ scripts/system.sh clang libclang-rt-dev llvm
 command -v clang++ >/dev/null || topicdb_fail "no clang++: install clang with its compiler runtime"
 topicdb_step "Fuzzing: compiling" topicdb_logged build/logs/fuzz.log compile
 if [ $# -gt 1 ]; then exec build/fuzz/tests/fuzz/"$1"_fuzzer "${@:2}"; fi
-for target in page queue job; do fuzz "$target"; done
+for target in page queue job record; do fuzz "$target"; done

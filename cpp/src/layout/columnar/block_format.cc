@@ -218,11 +218,15 @@ bool Decode(std::string_view bytes, Placement* placement) {
     return false;
   }
   placement->groups.assign(groups, {});
+  constexpr std::uint64_t kGroupMax = std::numeric_limits<std::uint32_t>::max();
   std::uint64_t before = 0;
   for (Placement::Group& group : placement->groups) {
     const std::uint64_t step = decoder.Varint();
     group.group = static_cast<std::uint32_t>(before += step);
-    if (step == 0 || before != group.group || !ReadSmall(&decoder, &group.stream)) return false;
+    if (step == 0 || step > kGroupMax || before != group.group ||
+        !ReadSmall(&decoder, &group.stream)) {
+      return false;
+    }
     const std::uint64_t others = decoder.Varint();
     if (others > body->size()) return false;
     group.others.resize(others);

@@ -241,6 +241,11 @@ TEST(BlockFormat, Placements) {
   EXPECT_EQ(decoded.GroupsOf({7}), (std::vector<std::uint32_t>{1, 4}));
   EXPECT_EQ(decoded.GroupsOf({9}), (std::vector<std::uint32_t>{4, 300}));
   EXPECT_EQ(decoded.GroupsOf({6}), std::vector<std::uint32_t>());
+  // The second step goes round: group 2 behind group 3.
+  EXPECT_FALSE(Decode(WithChecksum(Bytes("\1\11\0\0\0\0\0\0\200\254\2\350\7\2"
+                                         "\3\7\0"
+                                         "\377\377\377\377\377\377\377\377\377\1\10\0")),
+                      &decoded));
   for (const auto& spoil : std::vector<void (*)(Placement*)>{
            [](Placement* p) { p->pages = 5; }, [](Placement* p) { p->serial = 0; },
            [](Placement* p) { p->groups.clear(); }, [](Placement* p) { p->groups[1].group = 1; },

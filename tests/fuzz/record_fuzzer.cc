@@ -1,0 +1,211 @@
+// libFuzzer target: the files and records of a database beside its blocks, what users keep of it
+// (streams, iterators), and keys and values of skipstream. Whatever the bytes are, they are refused
+// or what they give is encoded to bytes that give the same. scripts/fuzz.sh runs it.
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/checked_record.h"
+#include "base/coding.h"
+#include "base/crc32.h"
+#include "layout/skipstream/skipstream_keys.h"
+#include "record_input.h"
+#include "store/descriptor.h"
+#include "store/meta.h"
+#include "store/retention_file.h"
+#include "structure/structure_trie.h"
+#include "topicdb/iterator.h"
+
+namespace topicdb {
+namespace {
+
+void Expect(bool is_so, const char* what) {
+  if (is_so) return;
+  std::fprintf(stderr, "record_fuzzer: %s\n", what);
+  std::abort();
+}
+
+void CheckDescriptor(std::string_view body) {
+  std::string bytes("TOPICDB\n", 8);
+  AppendLittle<std::uint16_t>(&bytes, kFormatVersion);
+  AppendLittle<std::uint16_t>(&bytes, 0);
+  AppendLittle(&bytes, static_cast<std::uint32_t>(body.size()));
+  AppendLittle(&bytes, Crc32(body, Crc32(bytes)));
+  bytes += body;
+  const auto descriptor = DecodeDescriptor(bytes, "fuzz");
+  if (!descriptor.ok()) return;
+  const Schema& schema = descriptor->schema;
+  Expect(schema.shards >= 1 && schema.shards <= kShardsMax && !schema.thresholds.empty(),
+         "a descriptor that no database can have");
+  const std::string encoded = EncodeDescriptor(*descriptor);
+  const auto again = DecodeDescriptor(encoded, "fuzz");
+  Expect(again.ok() && EncodeDescriptor(*again) == encoded, "a descriptor changes");
+}
+
+void CheckRetention(const std::string& bytes) {
+  const auto rules = DecodeRetention(bytes, "fuzz");
+  if (!rules.ok()) return;
+  Expect(!rules->live().empty(), "no class for a topic");
+  for (const char* topic : {"a/b", "$SYS/x", "$topicdb/map/x/y"}) {
+    const std::uint32_t number = rules->ClassOf(topic);
+    Expect(number == rules->reserved() || rules->Find(number) != nullptr, "an unknown class");
+  }
+  const std::string encoded = EncodeRetention(*rules);
+  const auto again = DecodeRetention(encoded, "fuzz");
+  Expect(again.ok() && EncodeRetention(*again) == encoded, "rules of retention change");
+}
+
+template <typename Token>
+void CheckToken(const std::string& bytes) {
+  const auto token = Token::Decode(bytes);
+  if (!token.ok()) return;
+  const auto again = Token::Decode(token->Encode());
+  Expect(again.ok() && *again == *token, "a stream or iterator changes");
+}
+
+template <typename Record>
+void CheckRecord(std::string_view bytes) {
+  Record record;
+  if (!meta::Decode(bytes, &record)) return;
+  const std::string encoded = meta::Encode(record);
+  Record again;
+  Expect(meta::Decode(encoded, &again) && meta::Encode(again) == encoded, "a record changes");
+}
+
+// Its first bytes are the key.
+void CheckDelete(std::string_view bytes) {
+  const std::size_t key_size = meta::DeleteKey(0, 0).size();
+  if (bytes.size() < key_size) return;
+  meta::DeleteRecord record;
+  if (!meta::Decode(bytes.substr(0, key_size), bytes.substr(key_size), &record)) return;
+  const std::string key = meta::DeleteKey(record.serial, record.index);
+  const std::string encoded = meta::Encode(record);
+  meta::DeleteRecord again;
+  Expect(meta::Decode(key, encoded, &again) && meta::Encode(again) == encoded, "a delete changes");
+}
+
+// Every stream of a trie that was restored has a structure, and holds what its structure says.
+void CheckTrie(const StructureTrie& trie) {
+  trie.ForEachStream([&](NodeId stream) {
+    Expect(trie.IsStream(stream) && stream <= trie.last_node(), "a stream from nowhere");
+    const Structure structure = trie.StructureOf(stream);
+    Expect(structure.any || structure.VaryingCount() <= structure.levels.size(), "too many levels");
+    // Words are not looked at again: RocksDB's checksum is over them.
+    Expect(structure.any || !structure.Text().empty() || structure.levels.size() <= 1, "no text");
+  });
+  std::vector<std::string_view> varying;
+  for (const char* topic : {"a", "a/b", "a/b/c", "$SYS/x", ""}) {
+    const NodeId stream = trie.Find(topic, &varying);
+    if (stream == kNoNode) continue;
+    Expect(trie.IsStream(stream), "a topic in no stream");
+    const Structure structure = trie.StructureOf(stream);
+    Expect(structure.any || varying.size() == structure.VaryingCount(), "words of another stream");
+  }
+  for (const char* text : {"#", "+/b", "a/#"}) {
+    trie.Match(Filter::Parse(text).value(),
+               [&](NodeId stream) { Expect(trie.IsStream(stream), "a match in no stream"); });
+  }
+}
+
+void CheckNodes(std::string_view bytes) {
+  StructureTrie trie(Learning{{2, 1}, true, 100});
+  Decoder decoder(bytes);
+  NodeId id = kRootNode;
+  for (; !decoder.Finished(); ++id) {
+    const std::string_view record = decoder.Prefixed();
+    NodeRecord node;
+    if (!decoder.ok() || !meta::Decode(meta::NodeKey({0, 0, 1}, id), record, &node)) break;
+    Expect(node.id == id, "a node with the id of another");
+    NodeRecord again;
+    Expect(meta::Decode(meta::NodeKey({0, 0, 1}, id), meta::Encode(node), &again) &&
+               meta::Encode(again) == meta::Encode(node),
+           "a node changes");
+    if (!trie.Restore(node).ok()) break;
+  }
+  if (id > kRootNode) CheckTrie(trie);
+}
+
+void CheckSample(std::string_view bytes) {
+  std::vector<std::string_view> topics;
+  if (!meta::DecodeSample(bytes, &topics)) return;
+  std::string encoded;
+  for (const std::string_view topic : topics) meta::AppendSampleTopic(&encoded, topic);
+  Expect(meta::EncodeSample(encoded) == bytes, "a sample changes");
+}
+
+void CheckSampleLevel(std::string_view bytes) {
+  unsigned level = 0;
+  if (!meta::DecodeSampleLevel(bytes, &level)) return;
+  Expect(level < 64 && meta::EncodeSampleLevel(level) == bytes, "the level of a sample changes");
+}
+
+void CheckSuffix(std::string_view bytes) {
+  for (const std::uint32_t width : {0U, 8U}) {
+    skipstream::DecodedSuffix suffix;
+    if (!skipstream::DecodeSuffix(bytes, width, &suffix)) continue;
+    std::string encoded;
+    skipstream::AppendTime(&encoded, suffix.timestamp, width);
+    skipstream::AppendWords(&encoded, suffix.words);
+    Expect(encoded == bytes, "a suffix changes");
+  }
+}
+
+void CheckValue(std::string_view bytes) {
+  skipstream::DecodedValue value;
+  if (!skipstream::DecodeValue(bytes, &value)) return;
+  std::string encoded;
+  skipstream::AppendValueHeader(&encoded, value.serial, value.index);
+  encoded += value.value;
+  skipstream::DecodedValue again;
+  Expect(skipstream::DecodeValue(encoded, &again) && again.serial == value.serial &&
+             again.index == value.index && again.value == value.value,
+         "a value changes");
+}
+
+void Run(std::string_view input) {
+  if (input.empty()) return;
+  const auto kind = static_cast<FuzzRecord>(static_cast<std::uint8_t>(input[0]) % kFuzzRecords);
+  input.remove_prefix(1);
+  switch (kind) {
+    case FuzzRecord::kDescriptor:
+      return CheckDescriptor(input);
+    case FuzzRecord::kRetention:
+      return CheckRetention(CloseRecord(std::string(input)));
+    case FuzzRecord::kStream:
+      return CheckToken<Stream>(CloseRecord(std::string(input)));
+    case FuzzRecord::kIterator:
+      return CheckToken<Iterator>(CloseRecord(std::string(input)));
+    case FuzzRecord::kIdentity:
+      return CheckRecord<meta::Identity>(input);
+    case FuzzRecord::kCommitState:
+      return CheckRecord<meta::CommitState>(input);
+    case FuzzRecord::kSlab:
+      return CheckRecord<meta::SlabRecord>(input);
+    case FuzzRecord::kCounters:
+      return CheckRecord<meta::SlabCounters>(input);
+    case FuzzRecord::kJob:
+      return CheckRecord<meta::JobRecord>(input);
+    case FuzzRecord::kNodes:
+      return CheckNodes(input);
+    case FuzzRecord::kDelete:
+      return CheckDelete(input);
+    case FuzzRecord::kSample:
+      return CheckSample(input);
+    case FuzzRecord::kSampleLevel:
+      return CheckSampleLevel(input);
+    case FuzzRecord::kSuffix:
+      return CheckSuffix(input);
+    case FuzzRecord::kValue:
+      return CheckValue(input);
+  }
+}
+
+}  // namespace
+}  // namespace topicdb
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  topicdb::Run({reinterpret_cast<const char*>(data), size});
+  return 0;
+}

@@ -1,0 +1,126 @@
+// Writes seeds for record_fuzzer into the directory that is its argument.
+#include <fstream>
+#include <string>
+
+#include "layout/skipstream/skipstream_keys.h"
+#include "record_input.h"
+#include "store/descriptor.h"
+#include "store/meta.h"
+#include "store/retention_file.h"
+#include "structure/structure_trie.h"
+#include "topicdb/iterator.h"
+
+namespace topicdb {
+namespace {
+
+constexpr std::size_t kCrcBytes = 4;                // the fuzzer adds it
+constexpr std::size_t kDescriptorHeaderBytes = 20;  // so it does with this
+
+class Seeds {
+ public:
+  explicit Seeds(std::string directory) : directory_(std::move(directory)) {}
+
+  void Write(FuzzRecord kind, const std::string& bytes) {
+    std::ofstream(directory_ + "/seed" + std::to_string(number_++), std::ios::binary)
+        << static_cast<char>(kind) << bytes;
+  }
+  void WriteChecked(FuzzRecord kind, const std::string& record) {
+    Write(kind, record.substr(0, record.size() - kCrcBytes));
+  }
+
+ private:
+  std::string directory_;
+  int number_ = 0;
+};
+
+void WriteFiles(Seeds* seeds) {
+  Descriptor descriptor{{1, 2, 3}, 1'000, {}};
+  descriptor.schema.structures = {"metrics/+/cpu/#"};
+  descriptor.schema.retention = {{"debug/#", 3'600'000'000, 0, 0, 0}};
+  seeds->Write(FuzzRecord::kDescriptor, EncodeDescriptor(descriptor).substr(kDescriptorHeaderBytes));
+  const auto rules =
+      RetentionRules::Make({{"debug/#", 5, 7, 1, 0}, {"state/+", 0, 0, 0, 3}}).value();
+  seeds->WriteChecked(FuzzRecord::kRetention, EncodeRetention(rules));
+  seeds->WriteChecked(FuzzRecord::kRetention,
+                      EncodeRetention(rules.With({{"a/#", 9, 0, 0, 0}}).value()));
+}
+
+void WriteTokens(Seeds* seeds) {
+  const SlabId slab{1, 2, 300};
+  seeds->WriteChecked(FuzzRecord::kStream, Stream{{4}, slab, 7, "#", "m/+/cpu"}.Encode());
+  Iterator iterator{{4}, slab, 7, "m/+/cpu", {}, 5'000};
+  seeds->WriteChecked(FuzzRecord::kIterator, iterator.Encode());
+  iterator.position = {Position::Kind::kAfterMessage, 9, 300, 2, ""};
+  seeds->WriteChecked(FuzzRecord::kIterator, iterator.Encode());
+  iterator.position = {Position::Kind::kAfterKey, 0, 0, 0, "words"};
+  seeds->WriteChecked(FuzzRecord::kIterator, iterator.Encode());
+}
+
+void WriteRecords(Seeds* seeds) {
+  seeds->Write(FuzzRecord::kIdentity, meta::Encode(meta::Identity{{1, 2}, 3}));
+  seeds->Write(FuzzRecord::kCommitState, meta::Encode(meta::CommitState{5, 6, 7}));
+  meta::SlabRecord slab;
+  seeds->Write(FuzzRecord::kSlab, meta::Encode(slab));
+  slab.keep_last = 3;
+  seeds->Write(FuzzRecord::kSlab, meta::Encode(slab));
+  seeds->Write(FuzzRecord::kCounters, meta::Encode(meta::SlabCounters{1, 2, 3, 4}));
+  meta::JobRecord job;
+  job.last = {3, 10, 12, 1'000, {0, 2}};
+  job.earlier = {{2, 8, 9, 900, {1}}};
+  seeds->Write(FuzzRecord::kJob, meta::Encode(job));
+  meta::DeleteRecord record;
+  record.keys.filter = Filter::Parse("a/#").value();
+  record.keys.range = {5, std::nullopt};
+  seeds->Write(FuzzRecord::kDelete, meta::DeleteKey(7, 1) + meta::Encode(record));
+  std::string topics;
+  meta::AppendSampleTopic(&topics, "a/b");
+  meta::AppendSampleTopic(&topics, "c");
+  seeds->Write(FuzzRecord::kSample, meta::EncodeSample(topics));
+  seeds->Write(FuzzRecord::kSampleLevel, meta::EncodeSampleLevel(3));
+}
+
+// The trie of "a", "a/b", "a/+", and "#".
+void WriteNodes(Seeds* seeds) {
+  std::string nodes;
+  for (const NodeRecord& node : {
+           NodeRecord{1, kNoNode, NodeKind::kWord, false, ""},
+           NodeRecord{2, 1, NodeKind::kWord, false, "a"},
+           NodeRecord{3, 2, NodeKind::kEnd, false, ""},
+           NodeRecord{4, 2, NodeKind::kWord, false, "b"},
+           NodeRecord{5, 4, NodeKind::kEnd, false, ""},
+           NodeRecord{6, 2, NodeKind::kPlus, true, ""},
+           NodeRecord{7, 6, NodeKind::kEnd, false, ""},
+           NodeRecord{8, 1, NodeKind::kAny, false, ""},
+       }) {
+    const std::string record = meta::Encode(node);
+    nodes.push_back(static_cast<char>(record.size()));
+    nodes += record;
+  }
+  seeds->Write(FuzzRecord::kNodes, nodes);
+}
+
+void WriteSkipstream(Seeds* seeds) {
+  std::string suffix;
+  skipstream::AppendTime(&suffix, 5, 8);
+  const std::string_view words[] = {"a", "", "longer"};
+  skipstream::AppendWords(&suffix, words);
+  seeds->Write(FuzzRecord::kSuffix, suffix);
+  std::string value;
+  skipstream::AppendValueHeader(&value, 300, 2);
+  seeds->Write(FuzzRecord::kValue, value + "value");
+}
+
+}  // namespace
+}  // namespace topicdb
+
+int main(int count, char** arguments) {
+  using namespace topicdb;
+  if (count != 2) return 2;
+  Seeds seeds(arguments[1]);
+  WriteFiles(&seeds);
+  WriteTokens(&seeds);
+  WriteRecords(&seeds);
+  WriteNodes(&seeds);
+  WriteSkipstream(&seeds);
+  return 0;
+}
