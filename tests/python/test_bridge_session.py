@@ -258,3 +258,17 @@ def test_what_is_no_publish_ends_the_connection(db: topicdb.Database, at_once: b
     with script(part) as broker, Bridge(db, "127.0.0.1", broker.port) as bridge:
         wait_until(lambda: "QoS 3" in bridge.status().last_error)
         assert bridge.status().stored == 1
+
+
+def test_shared_filters_are_asked_for_as_mqtt_wants_it(db: topicdb.Database) -> None:
+    """Without "no local", which is an error for these; with it for others."""
+
+    def part(talk: Talk) -> None:
+        talk.accept()
+        content = talk.answer(SUBSCRIBE, 2, 2)
+        assert content.endswith(b"\0\1a\x06" + b"\0\x0a$share/g/b\x02")
+        until_it_leaves(talk)
+
+    filters = ["a", "$share/g/b"]
+    with script(part) as broker, Bridge(db, "127.0.0.1", broker.port, filters=filters) as bridge:
+        wait_until(lambda: bridge.status().state == "connected")

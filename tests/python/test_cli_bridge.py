@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -80,5 +81,37 @@ def test_status_shows_endpoints_as_they_are_stored(tmp_path: Path) -> None:
         assert (one["name"], one["kind"], one["state"]) == ("one", "topic", "n/a")
         assert (orders["state"], orders["replayed"]) == ("pending complete", 3)
         assert orders["subscriptions"] == ["a/1", "a/2"] and orders["lag"] == 0
+        assert orders["per_s"] > 0 and orders["clients"] == []
         text = run_here("replay", "status", path).stdout
-        assert "orders" in text and "pending complete" in text
+        assert "orders" in text and "pending complete" in text and "3 replayed" in text
+
+
+def test_status_shows_the_windows_of_clients(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+
+    def clients() -> list[dict[str, object]]:
+        (status,) = json.loads(run_here("replay", "status", path, "--json").stdout)
+        found: list[dict[str, object]] = status["endpoints"][0]["clients"]
+        return found
+
+    def account(client: str, window: int, unacknowledged: int) -> dict[str, object]:
+        return {"client": client, "window": window, "unacknowledged": unacknowledged}
+
+    with topicdb.open(path) as db, replay.open(db, "main") as log:
+        queue = log.queue("orders", "a", exclusive=False)
+        log.publish([("a", None, b"x")] * 3)
+        with queue.bind(client="till", window=2) as flow, queue.bind(client="other"):
+            assert flow.receive(timeout=30) and flow.receive(timeout=30)
+            wait_until(lambda: len(clients()) == 2)  # within a second, without a flush
+            log.flush()
+            assert clients() == [account("till", 2, 2), account("other", 1_000, 0)]
+            queue.replay(rate=1, start="beginning")
+            log.flush()
+            assert clients() == []
+        text = run_here("replay", "status", path).stdout
+        assert "rate 1" in text and re.search(r"at \d+-\d+,", text)
+        queue.bind(client="late")
+        log.flush()
+        assert "late: 0 of 1,000 not acked" in run_here("replay", "status", path).stdout
+    with topicdb.open(path):  # nobody is bound to what nobody has open
+        assert clients() == []

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from topicdb.replay.yielding import MESSAGES_PER_S_MIN, SLOWER, TICK_S, Yielding
+from topicdb.replay.yielding import (
+    IDLE_S,
+    MESSAGES_PER_S_MIN,
+    READ_ROWS,
+    SLOWER,
+    TICK_S,
+    WAIT_S_MAX,
+    Yielding,
+)
 
 STEP_S = 1.01 * TICK_S
 
@@ -47,6 +55,8 @@ def test_with_all_processors_busy_it_becomes_slower_and_then_faster() -> None:
     assert found[0] == pytest.approx(SLOWER * 100_000 / STEP_S)
     assert found[0] > found[1] > found[2]
     assert machine.tick(0.7, 10, 0) > found[2]
+    for _ in range(int(IDLE_S / STEP_S)):  # a commit may take as long
+        assert machine.tick(1.0, 0, 0) > 0.0
     assert machine.tick(1.0, 0, 0) == 0.0  # nobody commits any more
     for _ in range(100):
         found.append(machine.tick(1.0, 10, 100))
@@ -58,10 +68,28 @@ def test_what_was_read_too_much_is_waited_for() -> None:
     for _ in range(100):
         machine.tick(1.0, 10, 100)
     assert machine.yielding.wait_s() == 0.0
-    machine.yielding.took(int(3 * MESSAGES_PER_S_MIN))
+    machine.yielding.took(int(0.2 * MESSAGES_PER_S_MIN))
     wait_s = machine.yielding.wait_s()
-    assert 2.9 < wait_s <= 3.0
+    assert 0.1 < wait_s <= 0.2
     machine.now_s += wait_s + 0.001
     machine.cpu_s += 2 * wait_s
     machine.commits += 1
+    assert machine.yielding.wait_s() == 0.0
+    machine.yielding.took(int(10 * MESSAGES_PER_S_MIN))
+    assert machine.yielding.wait_s() == WAIT_S_MAX
+
+
+def test_those_who_wait_come_back_one_after_the_other() -> None:
+    machine = Machine()
+    for _ in range(100):
+        machine.tick(1.0, 10, 100)
+    machine.yielding.took(int(0.1 * MESSAGES_PER_S_MIN))
+    waits = [machine.yielding.wait_s() for _ in range(100)]
+    step_s = READ_ROWS / MESSAGES_PER_S_MIN
+    assert waits[1] - waits[0] == pytest.approx(step_s)
+    assert waits[2] - waits[1] == pytest.approx(step_s)
+    assert waits[-1] == WAIT_S_MAX and sorted(waits) == waits
+    machine.now_s += WAIT_S_MAX
+    machine.commits += 1
+    machine.cpu_s += 2 * WAIT_S_MAX
     assert machine.yielding.wait_s() == 0.0

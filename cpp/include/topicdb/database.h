@@ -342,7 +342,8 @@ class Database {
                                                   const SubscribeFrom& from,
                                                   const SubscribeWindow& window) const;
   // Of each open shard: the place of the first commit that has a message of these filters with this
-  // timestamp or a later one; behind all that there is if there is none.
+  // timestamp or a later one; behind all that there is if there is none, and with kBehindAll.
+  static constexpr std::int64_t kBehindAll = std::numeric_limits<std::int64_t>::max();
   Result<std::map<std::uint32_t, CommitPlace>> PlacesAt(const std::vector<Filter>& filters,
                                                         std::int64_t start_us,
                                                         const InterruptCheck& interrupted) const;

@@ -273,15 +273,30 @@ def _print_lines(found: list[LogStatus]) -> None:
     for one in found:
         print(f"log {one.name}: ingress {_on(one.ingress)}, egress {_on(one.egress)}")
         for endpoint in one.endpoints:
-            parts = [f"  {endpoint['kind']} {endpoint['name']}: {endpoint['state']}"]
-            if endpoint["replayed"] is not None:
-                parts.append(f"{endpoint['replayed']:,} replayed")
-            parts.append(f"{endpoint['lag']:,} to come of {', '.join(endpoint['subscriptions'])}")
-            if endpoint["last_failure"] is not None:
-                at_us, reason, _ = endpoint["last_failure"]
-                parts.append(f"failed at {time_text(at_us)}: {reason}")
-            print(", ".join(parts))
+            print("  " + ", ".join(_parts(endpoint)))
+            for one in endpoint["clients"]:
+                print(
+                    f"    {one['client']}: {one['unacknowledged']:,} of {one['window']:,} not acked"
+                )
     sys.stdout.flush()
+
+
+def _parts(endpoint: dict[str, Any]) -> list[str]:
+    parts = [f"{endpoint['kind']} {endpoint['name']}: {endpoint['state']}"]
+    parts.append(f"at {endpoint['position']}")
+    if endpoint["replayed"] is not None:
+        per_s = endpoint["per_s"]
+        speed = "" if per_s is None else f" ({per_s:,.0f}/s)"
+        parts.append(f"{endpoint['replayed']:,} replayed{speed}")
+        if endpoint["rate"] is not None:
+            parts.append(f"rate {endpoint['rate']}")
+        if endpoint["paused"]:
+            parts.append("paused")
+    parts.append(f"{endpoint['lag']:,} to come of {', '.join(endpoint['subscriptions'])}")
+    if endpoint["last_failure"] is not None:
+        at_us, reason, _ = endpoint["last_failure"]
+        parts.append(f"failed at {time_text(at_us)}: {reason}")
+    return parts
 
 
 def _on(value: bool) -> str:

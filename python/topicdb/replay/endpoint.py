@@ -209,6 +209,7 @@ class Endpoint(ReplayControls):
             flow = Flow(self, name, self._clients, window, chosen)
             if replay is None:
                 self._flows.append(flow)
+                self.touch()
                 self._replaying.warn_of_selector(flow)
                 return flow
             begin = begin_of(self.host, replay, on_early)

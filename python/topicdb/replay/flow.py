@@ -122,6 +122,12 @@ class Flow(Closing):
         with endpoint._lock:
             return self in endpoint._flows and self._is_active()
 
+    @property
+    def account(self) -> tuple[str, int, int]:
+        """Client, window, and messages without an acknowledgement. REQUIRES: the endpoint's
+        lock."""
+        return self._client, self.window, self._unacknowledged
+
     def _is_active(self) -> bool:
         return not self._endpoint.record.exclusive or self._endpoint._flows[0] is self
 

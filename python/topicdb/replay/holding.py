@@ -35,6 +35,7 @@ class Holding:
     def __init__(self, host: Host, record: EndpointRecord, store_interval_s: float) -> None:
         self.host = host
         self.record = record
+        record.clients = []  # those that there were had another process
         self.spool = Spool()
         self.accepts = selector_of(record.selector)
         self._lock = threading.RLock()
@@ -46,7 +47,7 @@ class Holding:
         self._error: Exception | None = None
         self._closed = False
         self._store_interval_s = store_interval_s
-        self._stored_s = time.monotonic()
+        self._stored_tick = self._tick()
         self._is_dirty = False
         self._yield_s = 0.0  # for so long a replay gives way to what is committed
         self._replaying = Replaying(self)
@@ -148,6 +149,7 @@ class Holding:
             self._flows.remove(flow)
             self.spool.give_back(flow.number)
             self._replaying.note_progress()  # another client may want what waits
+            self.touch()
         self._changed.notify_all()
 
     def advance(self) -> None:
@@ -156,8 +158,10 @@ class Holding:
             return
         if self._replaying.state is State.INITIALIZING:
             self._replaying.step()
+        self._yield_s = 0.0
         self._fill()
-        if self._replaying.state.runs:
+        # Who gives way has not come to the end of anything; to ask how far it is takes a while.
+        if self._replaying.state.runs and self._yield_s == 0:
             self._replaying.step()
 
     def _fill(self) -> None:
@@ -207,17 +211,22 @@ class Holding:
             self._is_dirty = True
             self.host.wake(self.record.name)
 
-    def store(self) -> None:
-        """Stores how it stands."""
+    def store(self, *, later: bool = False) -> None:
+        """Stores how it stands; ``later``: with what the log's thread stores next."""
         record = self.record
         if not record.durable or self._closed:
             return
         if self._reader is not None:
             record.next = self._reader.next
             record.held = self.spool.runs()
-        self.host.records.save_endpoint(record)
-        self._stored_s = time.monotonic()
+        record.clients = [flow.account for flow in self._flows]
+        self.host.records.save_endpoint(record, later=later)
+        self._stored_tick = self._tick()
         self._is_dirty = False
+
+    def _tick(self) -> int:
+        """The same for all endpoints, so that they are stored together."""
+        return int(time.monotonic() / self._store_interval_s)
 
     def holds_from(self) -> Place:
         """What is before is not needed here. What a replay has still to read does not count."""
@@ -241,11 +250,11 @@ class Holding:
             if self._replaying.state.runs:
                 wait = min(wait, STALL_TICK_S if self.is_full or self._yield_s > 0 else TICK_S)
             if self._is_dirty:
-                due = self._stored_s + self._store_interval_s - time.monotonic()
-                if due <= 0:
-                    self.store()
+                due_s = (self._stored_tick + 1) * self._store_interval_s - time.monotonic()
+                if due_s <= 0:
+                    self.store(later=True)
                 else:
-                    wait = min(wait, due)
+                    wait = min(wait, due_s)
             return wait
 
     def flush(self) -> None:
@@ -300,6 +309,7 @@ class Holding:
                 return
             try:
                 if not self.host.core.closed:
+                    self._flows.clear()
                     self.store()
             finally:
                 self._closed = True

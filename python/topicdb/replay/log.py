@@ -80,7 +80,7 @@ class ReplayLog(LogRules, Closing):
         self._oldest = oldest_generations(self.core)
         self._yielding = Yielding(self._commits_of_others)
         self._endpoints: dict[str, Endpoint] = {}
-        self._pump = Pump(self._step, self.maintain, self._closed_by_database)
+        self._pump = Pump(self._step, records.save_waiting, self.maintain, self._closed_by_database)
         for stored in records.endpoints():
             self._open(stored)
         records.save_log(record)
@@ -397,6 +397,7 @@ class ReplayLog(LogRules, Closing):
         """Stores what was acknowledged."""
         for endpoint in self.endpoints():
             endpoint.flush()
+        self._records.save_waiting()
 
     def close(self) -> None:
         """Stores everything, ends its threads; clients get ClosedError. May be repeated."""

@@ -9,25 +9,31 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from topicdb import _core
 from topicdb.replay.states import Event
 
 MAINTENANCE_S = 1.0
+_ERROR_S = 0.1
+_AGAIN_S = 1.0
 _logger = logging.getLogger("topicdb.replay")
 
 
 class Pump:
     """Calls ``step`` with the name of an endpoint whenever it was woken, or its time has come (so
-    many seconds after the call before, as that said), and ``maintain`` every second."""
+    many seconds after the call before, as that said), then ``stepped``; ``maintain`` every
+    second."""
 
     def __init__(
         self,
         step: Callable[[str], float | None],
+        stepped: Callable[[], None],
         maintain: Callable[[], None],
         on_database_closed: Callable[[], None],
     ) -> None:
         self._step = step
+        self._stepped = stepped
         self._maintain = maintain
         self._on_database_closed = on_database_closed
         self._tokens = _core.ReadyTokens()
@@ -74,23 +80,33 @@ class Pump:
             ready = self._tokens.take(max(0, round((next_s - now) * 1e6)))
             try:
                 self._step_all({self._name_of[number] for number in ready if number > 0})
-                if time.monotonic() >= maintain_s:
-                    self._maintain()
+                self._attempt(self._stepped)
+                if time.monotonic() >= maintain_s:  # also if nothing can be stored: it makes room
+                    self._attempt(self._maintain)
                     maintain_s = time.monotonic() + MAINTENANCE_S
             except _core.ClosedError:
                 self._on_database_closed()
                 self._is_closed = True
-            except Exception:
-                _logger.exception("the replay log's thread goes on after an error")
-                time.sleep(0.1)
             self._tell_all()
+
+    @staticmethod
+    def _attempt(work: Callable[[], float | None]) -> float | None:
+        """What it says; if it fails, in how long to do it again."""
+        try:
+            return work()
+        except _core.ClosedError:
+            raise
+        except Exception:
+            _logger.exception("the replay log's thread goes on after an error")
+            time.sleep(_ERROR_S)
+            return _AGAIN_S
 
     def _step_all(self, names: set[str]) -> None:
         now = time.monotonic()
         names |= {name for name, due_s in self._due_s.items() if due_s <= now}
         for name in names:
             self._due_s.pop(name, None)
-            wait_s = self._step(name)
+            wait_s = self._attempt(partial(self._step, name))
             if wait_s is not None:
                 self._due_s[name] = time.monotonic() + wait_s
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import threading
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -87,7 +88,8 @@ class EndpointRecord:
     """An endpoint: what it is, how far it was read (``next``), and what of that it still holds.
 
     ``held``: first and last place of each run of messages without an acknowledgement. ``given``:
-    what is before was given to a client.
+    what is before was given to a client. ``clients``: name, window and messages without an
+    acknowledgement of each that is bound, in their order, for who looks from outside.
     """
 
     name: str
@@ -109,6 +111,7 @@ class EndpointRecord:
     last_complete: list[Any] | None = None
     last_failure: list[Any] | None = None
     counts: dict[str, int] = field(default_factory=dict)
+    clients: list[tuple[str, int, int]] = field(default_factory=list)
 
     def encode(self) -> bytes:
         return _encoded(asdict(self))
@@ -145,6 +148,10 @@ class Records:
         self._prefix = f"{_PREFIX}{escape(name)}/"
         _core.check_topic(self._prefix + "log")
         self._durability = durability
+        # Lock rule: _lock is held while something is written, so that what is older never comes
+        # behind what is newer. It is the last lock that is taken.
+        self._lock = threading.Lock()
+        self._waiting: dict[str, bytes] = {}
         self.writes = 0  # commits
 
     def origin(self) -> int:
@@ -164,7 +171,8 @@ class Records:
         return None if value is None else LogRecord.decode(value)
 
     def save_log(self, record: LogRecord) -> None:
-        self._write("log", record.encode())
+        with self._lock:
+            self._write({"log": record.encode()})
 
     def endpoints(self) -> list[EndpointRecord]:
         found = []
@@ -180,20 +188,40 @@ class Records:
         _core.check_topic(topic)
         return topic
 
-    def save_endpoint(self, record: EndpointRecord) -> None:
-        self._write(f"endpoint/{escape(record.name)}", record.encode())
+    def save_endpoint(self, record: EndpointRecord, *, later: bool = False) -> None:
+        """``later``: it is stored by ``save_waiting``, with others."""
+        label = f"endpoint/{escape(record.name)}"
+        value = record.encode()
+        with self._lock:
+            self._waiting.pop(label, None)
+            if later:
+                self._waiting[label] = value
+            else:
+                self._write({label: value})
+
+    def save_waiting(self) -> None:
+        """Stores what waits, in one commit. What fails waits on."""
+        with self._lock:
+            if self._waiting:
+                self._write(self._waiting)
+                self._waiting.clear()
 
     def drop_endpoint(self, name: str) -> None:
-        self._delete(self.topic_of(name))
+        with self._lock:
+            self._waiting.pop(f"endpoint/{escape(name)}", None)
+            self._delete(self.topic_of(name))
 
     def drop(self) -> None:
         """The log and all its endpoints."""
-        self._delete(self._prefix + "#")
+        with self._lock:
+            self._waiting.clear()
+            self._delete(self._prefix + "#")
 
-    def _write(self, label: str, value: bytes) -> None:
+    def _write(self, values: dict[str, bytes]) -> None:
         self.writes += 1
         with begun(self._core, SHARD, self._durability) as transaction:
-            transaction.write(self._prefix + label, 0, value, reserved=True)
+            for label, value in values.items():
+                transaction.write(self._prefix + label, 0, value, reserved=True)
             transaction.commit()
 
     def _delete(self, filter: str) -> None:

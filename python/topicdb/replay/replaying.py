@@ -192,7 +192,10 @@ class Replaying:
         event = self._event(state, reason, text)
         self.state = state
         self._record.state = state.value
-        self._endpoint.store()
+        if state is State.ACTIVE:  # after a crash it is initialized anyway
+            self._endpoint.touch()
+        else:
+            self._endpoint.store()
         self._endpoint.host.emit(event)
         _logger.info("%s: %s -> %s: %s", *event[1:4], text)
 

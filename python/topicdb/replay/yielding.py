@@ -7,11 +7,13 @@ import threading
 import time
 from collections.abc import Callable
 
-TICK_S = 0.1
+TICK_S = 0.05
 BUSY = 0.75  # of the processors: above that there is not enough for both
-SLOWER, FASTER = 0.5, 1.1  # each tick
+SLOWER, FASTER = 0.35, 1.05  # each tick
 MESSAGES_PER_S_MIN = 20_000.0
-WAIT_S_MIN = 0.02  # to look more often, for each endpoint, would itself keep processors busy
+IDLE_S = 0.5  # without a commit for so long, nobody is given way to
+READ_ROWS = 1_000  # about what is read at once
+WAIT_S_MIN, WAIT_S_MAX = 0.02, 1.0
 _BURST_S = 0.05
 
 
@@ -37,8 +39,10 @@ class Yielding:
         self._per_s: float | None = None
         self._level = 0.0
         self._filled_s = clock()
+        self._turn_s = clock()
         self._taken = 0
         self._seen = (clock(), cpu_s(), commits())
+        self._committed_s = clock() - IDLE_S
 
     @property
     def per_s(self) -> float | None:
@@ -46,7 +50,11 @@ class Yielding:
         return self._per_s
 
     def wait_s(self) -> float:
-        """0 if there may be read some now, else in how long."""
+        """0 if there may be read some now, else in how long to ask again.
+
+        Who asks gets a turn of his own: a hundred endpoints that all came back at once, for what is
+        enough for one, would keep a processor busy with asking.
+        """
         with self._lock:
             self._look()
             if self._per_s is None:
@@ -55,7 +63,12 @@ class Yielding:
             self._level += (now - self._filled_s) * self._per_s
             self._level = min(self._level, self._per_s * _BURST_S)
             self._filled_s = now
-            return 0.0 if self._level > 0 else max(WAIT_S_MIN, -self._level / self._per_s)
+            if self._level > 0:
+                return 0.0
+            turn_s = max(self._turn_s, now - self._level / self._per_s)
+            if turn_s < now + WAIT_S_MAX:
+                self._turn_s = turn_s + READ_ROWS / self._per_s
+            return min(max(turn_s - now, WAIT_S_MIN), WAIT_S_MAX)
 
     def took(self, messages: int) -> None:
         """So many were read."""
@@ -70,8 +83,9 @@ class Yielding:
             return
         seen = now, self._cpu_s(), self._commits()
         busy = (seen[1] - self._seen[1]) / passed / self._processors
-        is_ingesting = seen[2] > self._seen[2]
-        self._adjust(busy, is_ingesting, self._taken / passed)
+        if seen[2] > self._seen[2]:
+            self._committed_s = now
+        self._adjust(busy, now - self._committed_s < IDLE_S, self._taken / passed)
         self._seen, self._taken = seen, 0
 
     def _adjust(self, busy: float, is_ingesting: bool, per_s: float) -> None:

@@ -337,6 +337,9 @@ TEST(Subscription, KnowsThePlaceOfATime) {
   EXPECT_EQ(values_from(place("#", 101)), Counted(1, 4));
   EXPECT_EQ(values_from(place("a", 101)), Counted(3, 4));
   EXPECT_TRUE(values_from(place("a", 201)).empty());
+  Append(*database, {{"a", "4"}}, Database::kBehindAll);  // as late as can be
+  EXPECT_EQ(values_from(place("#", Database::kBehindAll - 1)), Counted(4, 5));
+  EXPECT_TRUE(values_from(place("#", Database::kBehindAll)).empty());
 }
 
 // Writers, rotations, flushes, and subscribers that come, are slow, pause, leave and go on: each
