@@ -37,7 +37,8 @@ void WriteFiles(Seeds* seeds) {
   Descriptor descriptor{{1, 2, 3}, 1'000, {}};
   descriptor.schema.structures = {"metrics/+/cpu/#"};
   descriptor.schema.retention = {{"debug/#", 3'600'000'000, 0, 0, 0}};
-  seeds->Write(FuzzRecord::kDescriptor, EncodeDescriptor(descriptor).substr(kDescriptorHeaderBytes));
+  seeds->Write(FuzzRecord::kDescriptor,
+               EncodeDescriptor(descriptor).substr(kDescriptorHeaderBytes));
   const auto rules =
       RetentionRules::Make({{"debug/#", 5, 7, 1, 0}, {"state/+", 0, 0, 0, 3}}).value();
   seeds->WriteChecked(FuzzRecord::kRetention, EncodeRetention(rules));

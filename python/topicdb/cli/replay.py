@@ -187,7 +187,7 @@ def _line(progress: Progress) -> str:
     total = "?" if progress.total is None else f"{progress.total:,}"
     text = (
         f"{progress.state}  {time_text(progress.position)}  {progress.done:,}/{total} messages"
-        f"  {progress.per_s:,.0f}/s"
+        f"  {progress.per_s:,.0f}/s  {progress.unconfirmed:,} on their way"
     )
     if progress.state == "retrying":
         text += f"  ({progress.last_error})"
