@@ -274,10 +274,9 @@ def _print_lines(found: list[LogStatus]) -> None:
         print(f"log {one.name}: ingress {_on(one.ingress)}, egress {_on(one.egress)}")
         for endpoint in one.endpoints:
             print("  " + ", ".join(_parts(endpoint)))
-            for one in endpoint["clients"]:
-                print(
-                    f"    {one['client']}: {one['unacknowledged']:,} of {one['window']:,} not acked"
-                )
+            for client in endpoint["clients"]:
+                window = f"{client['unacknowledged']:,} of {client['window']:,}"
+                print(f"    {client['client']}: {window} not acked")
     sys.stdout.flush()
 
 
