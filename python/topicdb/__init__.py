@@ -7,6 +7,9 @@
 ...         print(message.topic, message.timestamp, message.value)
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from topicdb import _core
 from topicdb._core import (
     Batch,
@@ -34,7 +37,6 @@ from topicdb._core import (
 from topicdb._types import Message, Page, Receipt, Slice
 from topicdb.consumer import Consumer
 from topicdb.database import Database
-from topicdb.forward.forwarder import Forwarder
 from topicdb.group import Group, Member
 from topicdb.lifecycle import Retention
 from topicdb.map import Map
@@ -44,7 +46,6 @@ from topicdb.queue import Cursor, Drop, Queue, QueueReceipt
 from topicdb.remote.connecting import connect, serve
 from topicdb.remote.errors import AccessError, UnavailableError
 from topicdb.repairing import Repair, repair
-from topicdb.replay.errors import ReplayError
 from topicdb.scan import Scan
 from topicdb.session import Packet, Session
 from topicdb.snapshots import Snapshot, restore
@@ -55,7 +56,17 @@ from topicdb.times import time_us
 from topicdb.transaction import SERIAL, Transaction
 from topicdb.verifying import Problem, Verification, verify
 
+if TYPE_CHECKING:
+    from topicdb.forward.forwarder import Forwarder
+    from topicdb.replay.errors import ReplayError
+
 _core.configure(Message, time_us)
+# Parts that few programs need, and that take as long to import as all the rest: found when asked
+# for. Each process of a pipeline imports this package.
+_LATER = {
+    "Forwarder": "topicdb.forward.forwarder",
+    "ReplayError": "topicdb.replay.errors",
+}
 
 __version__ = "0.1.0"
 
@@ -120,3 +131,15 @@ __all__ = [
     "topic_matches",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(import_module(_LATER[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

@@ -9,9 +9,6 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from topicdb import _core
 from topicdb._core import Batch
 from topicdb._types import Message
@@ -30,6 +27,9 @@ from topicdb.times import now_us, timeout_us
 from topicdb.transaction import begun
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from topicdb.database import Durability
 
 PACKET_ID_MAX = 65_535

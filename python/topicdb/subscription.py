@@ -13,10 +13,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from collections.abc import Iterator as _Iterator
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, Literal, NamedTuple, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from topicdb import _core
 from topicdb._core import Batch, ClosedError
@@ -24,6 +21,10 @@ from topicdb._types import Message
 from topicdb.closing import Closing
 from topicdb.positions import Place, lag_of
 from topicdb.times import TIMESTAMP_MAX, TimeLike, time_us, timeout_us
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 WINDOW = 1_000
 WINDOW_BYTES = 8 << 20

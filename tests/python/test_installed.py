@@ -1,5 +1,7 @@
 """What is tested is what a user installs."""
 
+import subprocess
+import sys
 from importlib.metadata import files, version
 from pathlib import Path
 
@@ -19,3 +21,20 @@ def test_the_wheel_holds_the_typed_package_and_the_licences() -> None:
     assert {"topicdb/py.typed", "topicdb/_core.pyi", "topicdb/cli/__init__.py"} <= names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not [name for name in names if name.endswith((".cc", ".h", ".a"))]
+
+
+def test_importing_it_leaves_out_what_few_programs_need() -> None:
+    program = """
+import sys, topicdb
+heavy = {"numpy", "pyarrow", "topicdb.forward", "topicdb.replay", "topicdb.spark"}
+assert not heavy & set(sys.modules), heavy & set(sys.modules)
+assert set(topicdb.__all__) <= set(dir(topicdb))
+assert issubclass(topicdb.ReplayError, topicdb.Error) and topicdb.Forwarder.__init__
+try:
+    topicdb.Nothing
+except AttributeError as error:
+    assert str(error) == "module 'topicdb' has no attribute 'Nothing'"
+else:
+    sys.exit("no error")
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
