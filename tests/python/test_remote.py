@@ -375,6 +375,28 @@ def test_acknowledgements_arrive_though_there_are_too_many_calls(
         assert len(refused) == 3
 
 
+def test_what_is_left_is_closed_though_there_are_too_many_calls(
+    db: topicdb.Database, server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = [db.transaction(shard=0), db.transaction(shard=0), db.transaction(shard=0)]
+    lease = db._connection.lease()  # type: ignore[attr-defined]
+    (client,) = [one for one in server.service.clients.all() if one.handles()]
+    call = lease.call
+    calls: list[str] = []
+
+    def called(method: str, *args: Any) -> Any:
+        calls.append(method)
+        if len(calls) in (2, 3):
+            raise topicdb.QuotaError("too many calls")
+        return call(method, *args)
+
+    monkeypatch.setattr(lease, "call", called)
+    left.clear()
+    lease.acknowledge(999_999, 1)  # wakes the thread that tells
+    wait_until(lambda: not client.handles(), 20)
+    assert calls == ["close"] * 5 and not lease.lost
+
+
 def test_a_number_means_one_thing_for_ever(db: topicdb.Database, server: Any) -> None:
     lease = db._connection.lease()  # type: ignore[attr-defined]
     tx = db.transaction(shard=0)
@@ -424,7 +446,8 @@ def test_tails_and_watches(db: topicdb.Database) -> None:
     threading.Timer(0.2, lambda: db.append([("n/1", 1, b"")])).start()
     assert len(watch.next_streams()) == 1
     watch.close()
-    assert watch.next_streams() == []
+    with pytest.raises(topicdb.ClosedError):
+        watch.next_streams()
 
 
 def test_a_name_is_open_once_among_all_clients(db: topicdb.Database, server: Any) -> None:

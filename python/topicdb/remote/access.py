@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from topicdb import _core
-from topicdb.filters import covers
+from topicdb.filters import Filters, covers
 from topicdb.map import escape
 from topicdb.remote.errors import AccessError
 
 KINDS = ("consumer", "group", "map", "session")
 _TOPICS_KNOWN_MAX = 100_000
-
-Filters: TypeAlias = "Sequence[str] | str | None"
 
 
 def topics_of_name(name: str) -> list[str]:

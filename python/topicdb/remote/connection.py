@@ -294,9 +294,9 @@ class Lease:
                     self._changed.notify_all()
 
     def _tell_once(self, acknowledged: dict[int, int]) -> None:
-        left, self._left = self._left, []
-        for number in left:
-            self.call("close", number)
+        while self._left:  # a finalizer may append meanwhile
+            self.call("close", self._left[0])
+            self._left.pop(0)
         self.connection.call("ping", acknowledged, options=self._ping_options)
 
     def _tell_later(self, acknowledged: dict[int, int]) -> None:

@@ -117,14 +117,7 @@ class RemoteWatch:
     def next_streams(self, timeout_us: int | None) -> list[_core.Stream]:
         """New streams; none after the time."""
         for wait_us in wait_slices(timeout_us, WAIT_SLICE_US):
-            if self._handle.closed:
-                break
-            try:
-                streams: list[_core.Stream] = self._handle.call("watch.next", wait_us)
-            except _core.ClosedError:
-                if self._handle.closed:  # by another thread
-                    break
-                raise
+            streams: list[_core.Stream] = self._handle.call("watch.next", wait_us)
             if streams:
                 return streams
         return []

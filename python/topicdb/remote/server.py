@@ -169,9 +169,9 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]
 
     def _chunks(self, call: Call, method: str, args: list[Any]) -> Iterator[pa.RecordBatch]:
         with self._measured(method), as_flight():
-            for chunk in self._service.read(call.caller, method, args):
+            for batch in self._service.read(call.caller, method, args):
                 call.check_token()
-                arrow = arrow_of(chunk.batch)
+                arrow = arrow_of(batch)
                 self._meter.sent(arrow.num_rows, arrow.nbytes)
                 yield arrow
 

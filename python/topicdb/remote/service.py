@@ -38,13 +38,6 @@ class Caller(NamedTuple):
     client: Client
 
 
-class Chunk(NamedTuple):
-    """A part of what a read gives; ``about`` is what there is to say of it."""
-
-    batch: _core.Batch
-    about: Any = None
-
-
 Check = Callable[[Access, tuple[Any, ...]], None]
 
 
@@ -119,8 +112,8 @@ class Service:
             "subscribe": self._subscribe,
             "subscription.info": self._subscription_info,
             "subscription.find": self._subscription_find,
-            "subscription.pause": lambda caller, number: self._subscription(caller, number).pause(),
-            "subscription.resume": lambda caller, number: self._subscription(
+            "subscription.pause": lambda who, number: self.subscription(who, number).pause(),
+            "subscription.resume": lambda caller, number: self.subscription(
                 caller, number
             ).resume(),
             "ping": self._ping,
@@ -153,22 +146,21 @@ class Service:
         """What a method gives. Raises what the embedded one would, AccessError, and ValueError for
         a call that is none."""
         if method in _PLAIN:
-            _PLAIN[method](caller.access, _checked(method, args, _PLAIN))
+            check = _PLAIN[method]
+            if not args and check not in (_admin, _anybody):
+                raise ValueError(f"{method}: arguments are missing")
+            check(caller.access, tuple(args))
             return getattr(self._core, method)(*args)
-        return _bound(method, self._calls, caller, args)
+        return _known(method, self._calls)(caller, *args)
 
-    def read(self, caller: Caller, method: str, args: list[Any]) -> Iterator[Chunk]:
+    def read(self, caller: Caller, method: str, args: list[Any]) -> Iterator[_core.Batch]:
         """Messages that a method gives. ``args`` ends with rows_max, bytes_max, with_serials."""
         if len(args) < 3:
             raise ValueError(f"{method}: rows, bytes and serials are missing")
         *own, rows_max, bytes_max, with_serials = args
         check_batch_limits(rows_max, bytes_max)
         bytes_max = min(bytes_max, self.limits.batch_bytes_max)
-        return _chunks(_bound(method, self._reads, caller, own), rows_max, bytes_max, with_serials)
-
-    def subscription(self, caller: Caller, number: int) -> Subscription:
-        """One that this client has open."""
-        return self._subscription(caller, number)
+        return _chunks(_known(method, self._reads)(caller, *own), rows_max, bytes_max, with_serials)
 
     def expire_sessions(self) -> None:
         """Forgets sessions that have ended, and nobody has open."""
@@ -314,20 +306,21 @@ class Service:
         core = self._core.subscribe(filters, places, start_us, window, size, part)
         return caller.client.keep(Subscription(core))
 
-    def _subscription(self, caller: Caller, number: int) -> Subscription:
+    def subscription(self, caller: Caller, number: int) -> Subscription:
+        """One that this client has open."""
         return caller.client.get(number, Subscription)
 
     def _subscription_info(self, caller: Caller, number: int) -> dict[str, Any]:
-        return self._subscription(caller, number).core.info()
+        return self.subscription(caller, number).core.info()
 
     def _subscription_find(self, caller: Caller, number: int, shard: int, places: Any) -> Any:
-        return self._subscription(caller, number).core.find(shard, places)
+        return self.subscription(caller, number).core.find(shard, places)
 
     def _ping(self, caller: Caller, acknowledged: dict[int, int]) -> None:
         """The client is there, and has these messages of its subscriptions."""
         for number, seqno in acknowledged.items():
             with suppress(_core.ClosedError):  # the others want to go on
-                self._subscription(caller, number).acknowledge(seqno)
+                self.subscription(caller, number).acknowledge(seqno)
 
     # Names and groups.
 
@@ -379,18 +372,10 @@ class Service:
         self._member(caller, number).ack(batch)
 
 
-def _bound(
-    method: str, table: dict[str, Callable[..., Any]], caller: Caller, args: list[Any]
-) -> Any:
-    return table[method](caller, *args) if method in table else _checked(method, args, table)
-
-
-def _checked(method: str, args: list[Any], table: dict[str, Any]) -> tuple[Any, ...]:
+def _known(method: str, table: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
     if method not in table:
         raise ValueError(f"there is no call {method!r}: the client is of another version")
-    if not args and table[method] not in (_admin, _anybody):
-        raise ValueError(f"{method}: arguments are missing")
-    return tuple(args)
+    return table[method]
 
 
 def _wait(wait_us: int) -> int:
@@ -402,9 +387,11 @@ def _topic(topic: Any) -> str:
     return str(topic)
 
 
-def _chunks(scan: _core.Scan, rows_max: int, bytes_max: int, with_serials: bool) -> Iterator[Chunk]:
+def _chunks(
+    scan: _core.Scan, rows_max: int, bytes_max: int, with_serials: bool
+) -> Iterator[_core.Batch]:
     try:
         while (batch := scan.next_batch(rows_max, bytes_max, with_serials)) is not None:
-            yield Chunk(batch)
+            yield batch
     finally:
         scan.close()
