@@ -20,7 +20,7 @@ constexpr std::size_t kUnusedBytes = std::size_t{1} << 20;  // of caches that wr
 rocksdb::Options MakeOptions() {
   const SharedResources resources = MakeSharedResources(kUnusedBytes, kUnusedBytes);
   return {MakeDbOptions(resources, /*read_only=*/true),
-          MakeFamilyOptions(resources, FamilyUse::kPages)};
+          FamilyOptions(resources, FamilyUse::kPages)};
 }
 
 }  // namespace

@@ -27,6 +27,33 @@ class NoRecovery : public rocksdb::EventListener {
   }
 };
 
+rocksdb::ColumnFamilyOptions MakeFamilyOptions(const SharedResources& resources, FamilyUse use) {
+  rocksdb::ColumnFamilyOptions options;
+  options.write_buffer_size = resources.write_buffer_bytes;
+  // Most of what is in such a file was removed by the time that there is another.
+  if (use == FamilyUse::kBlocks) options.level0_file_num_compaction_trigger = 2;
+  options.level_compaction_dynamic_level_bytes = true;  // the default changed in 8.4
+  // Each commit releases a snapshot; without a delay that makes RocksDB rewrite files of the last
+  // level at once, only to leave out sequence numbers.
+  options.bottommost_file_compaction_delay = 24 * 60 * 60;
+  // Pages are compressed already; fresh blocks are gone before it would pay.
+  const bool compresses = use == FamilyUse::kKeys;
+  options.compression = compresses ? rocksdb::kLZ4Compression : rocksdb::kNoCompression;
+  options.bottommost_compression = compresses ? rocksdb::kZSTD : rocksdb::kNoCompression;
+
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = resources.block_cache;
+  table.format_version = 5;  // read by every RocksDB since 6.6; defaults went 5, 6, 7
+  table.checksum = rocksdb::kXXH3;
+  table.block_size = 16 << 10;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  table.optimize_filters_for_memory = true;
+  // A page is an entry of a table's index: those must not take memory that grows with the data.
+  table.cache_index_and_filter_blocks = use == FamilyUse::kPages;
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  return options;
+}
+
 }  // namespace
 
 SharedResources MakeSharedResources(std::size_t cache_bytes, std::size_t write_buffer_bytes) {
@@ -34,6 +61,9 @@ SharedResources MakeSharedResources(std::size_t cache_bytes, std::size_t write_b
   resources.block_cache = rocksdb::NewLRUCache(cache_bytes);
   resources.write_buffers = std::make_shared<rocksdb::WriteBufferManager>(write_buffer_bytes);
   resources.write_buffer_bytes = write_buffer_bytes;
+  for (std::size_t use = 0; use < kFamilyUses; ++use) {
+    resources.families[use] = MakeFamilyOptions(resources, static_cast<FamilyUse>(use));
+  }
   return resources;
 }
 
@@ -75,31 +105,8 @@ rocksdb::DBOptions MakeDbOptions(const SharedResources& resources, bool read_onl
   return options;
 }
 
-rocksdb::ColumnFamilyOptions MakeFamilyOptions(const SharedResources& resources, FamilyUse use) {
-  rocksdb::ColumnFamilyOptions options;
-  options.write_buffer_size = resources.write_buffer_bytes;
-  // Most of what is in such a file was removed by the time that there is another.
-  if (use == FamilyUse::kBlocks) options.level0_file_num_compaction_trigger = 2;
-  options.level_compaction_dynamic_level_bytes = true;  // the default changed in 8.4
-  // Each commit releases a snapshot; without a delay that makes RocksDB rewrite files of the last
-  // level at once, only to leave out sequence numbers.
-  options.bottommost_file_compaction_delay = 24 * 60 * 60;
-  // Pages are compressed already; fresh blocks are gone before it would pay.
-  const bool compresses = use == FamilyUse::kKeys;
-  options.compression = compresses ? rocksdb::kLZ4Compression : rocksdb::kNoCompression;
-  options.bottommost_compression = compresses ? rocksdb::kZSTD : rocksdb::kNoCompression;
-
-  rocksdb::BlockBasedTableOptions table;
-  table.block_cache = resources.block_cache;
-  table.format_version = 5;  // read by every RocksDB since 6.6; defaults went 5, 6, 7
-  table.checksum = rocksdb::kXXH3;
-  table.block_size = 16 << 10;
-  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
-  table.optimize_filters_for_memory = true;
-  // A page is an entry of a table's index: those must not take memory that grows with the data.
-  table.cache_index_and_filter_blocks = use == FamilyUse::kPages;
-  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
-  return options;
+const rocksdb::ColumnFamilyOptions& FamilyOptions(const SharedResources& resources, FamilyUse use) {
+  return resources.families[static_cast<std::size_t>(use)];
 }
 
 }  // namespace topicdb::rocks

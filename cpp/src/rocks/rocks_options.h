@@ -2,6 +2,7 @@
 // reason, whatever the defaults of the version in use are. A test reads them back.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 
@@ -11,22 +12,27 @@
 
 namespace topicdb::rocks {
 
-// Memory that all shards of one database share.
-struct SharedResources {
-  std::shared_ptr<rocksdb::Cache> block_cache;
-  std::shared_ptr<rocksdb::WriteBufferManager> write_buffers;
-  std::size_t write_buffer_bytes = 0;
-};
-
-SharedResources MakeSharedResources(std::size_t cache_bytes, std::size_t write_buffer_bytes);
-std::size_t CacheBytesInUse(const SharedResources& resources);
-rocksdb::DBOptions MakeDbOptions(const SharedResources& resources, bool read_only);
 // What a column family is for.
 enum class FamilyUse {
   kKeys,    // many small keys
   kBlocks,  // fresh blocks, soon removed, and small records about blocks
   kPages,   // compressed already, in the order of their keys
 };
-rocksdb::ColumnFamilyOptions MakeFamilyOptions(const SharedResources& resources, FamilyUse use);
+inline constexpr std::size_t kFamilyUses = 3;
+
+// Memory that all shards of one database share, and the options of their column families: RocksDB
+// makes a cache for each new set of them, only to give it up, and a database has thousands.
+struct SharedResources {
+  std::shared_ptr<rocksdb::Cache> block_cache;
+  std::shared_ptr<rocksdb::WriteBufferManager> write_buffers;
+  std::size_t write_buffer_bytes = 0;
+  std::array<rocksdb::ColumnFamilyOptions, kFamilyUses> families;
+};
+
+SharedResources MakeSharedResources(std::size_t cache_bytes, std::size_t write_buffer_bytes);
+std::size_t CacheBytesInUse(const SharedResources& resources);
+rocksdb::DBOptions MakeDbOptions(const SharedResources& resources, bool read_only);
+// They live as long as `resources`.
+const rocksdb::ColumnFamilyOptions& FamilyOptions(const SharedResources& resources, FamilyUse use);
 
 }  // namespace topicdb::rocks

@@ -187,8 +187,7 @@ Result<FamiliesByName> Shard::CreateFamilies(const std::vector<SlabId>& slabs) {
   std::vector<rocksdb::ColumnFamilyDescriptor> wanted;
   for (const SlabId& id : slabs) {
     for (const std::string& name : environment_->FamilyNamesOf(id)) {
-      wanted.emplace_back(name,
-                          rocks::MakeFamilyOptions(environment_->resources, FamilyUseOf(name)));
+      wanted.emplace_back(name, rocks::FamilyOptions(environment_->resources, FamilyUseOf(name)));
     }
   }
   std::vector<rocksdb::ColumnFamilyHandle*> handles;

@@ -85,8 +85,7 @@ class ShardOpener {
     }
     rocks::Families families;
     for (const std::string& name : names) {
-      families.emplace_back(name,
-                            rocks::MakeFamilyOptions(environment_->resources, FamilyUseOf(name)));
+      families.emplace_back(name, rocks::FamilyOptions(environment_->resources, FamilyUseOf(name)));
     }
     rocks::FamilyHandles handles;
     const rocksdb::Status status =

@@ -129,7 +129,7 @@ class ShardRebuild {
     }
     rocks::Families families;
     for (const std::string& name : names) {
-      families.emplace_back(name, rocks::MakeFamilyOptions(resources, FamilyUseOf(name)));
+      families.emplace_back(name, rocks::FamilyOptions(resources, FamilyUseOf(name)));
     }
     rocks::FamilyHandles handles;
     TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(

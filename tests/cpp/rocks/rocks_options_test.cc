@@ -24,7 +24,7 @@ struct OpenedRocks {
   explicit OpenedRocks(const std::string& path, bool read_only = false)
       : resources(MakeSharedResources(kCacheBytes, kWriteBufferBytes)) {
     const Families families{
-        {rocksdb::kDefaultColumnFamilyName, MakeFamilyOptions(resources, rocks::FamilyUse::kKeys)}};
+        {rocksdb::kDefaultColumnFamilyName, FamilyOptions(resources, rocks::FamilyUse::kKeys)}};
     FamilyHandles handles;
     const rocksdb::DBOptions options = MakeDbOptions(resources, read_only);
     const rocksdb::Status status = read_only
@@ -102,7 +102,7 @@ TEST(RocksOptions, ReadOnlyCreatesNothing) {
   const TestDirectory directory;
   const SharedResources resources = MakeSharedResources(kCacheBytes, kWriteBufferBytes);
   const Families families{
-      {rocksdb::kDefaultColumnFamilyName, MakeFamilyOptions(resources, rocks::FamilyUse::kKeys)}};
+      {rocksdb::kDefaultColumnFamilyName, FamilyOptions(resources, rocks::FamilyUse::kKeys)}};
   FamilyHandles handles;
   std::unique_ptr<rocksdb::DB> db;
   EXPECT_FALSE(

@@ -86,7 +86,7 @@ class BareShard {
         resources_(rocks::MakeSharedResources(1 << 20, 1 << 20)) {
     rocks::Families families;
     for (const std::string& name : FamilyNames(database_path)) {
-      families.emplace_back(name, rocks::MakeFamilyOptions(resources_, FamilyUseOf(name)));
+      families.emplace_back(name, rocks::FamilyOptions(resources_, FamilyUseOf(name)));
     }
     const auto options = rocks::MakeDbOptions(resources_, false);
     EXPECT_TRUE(rocks::Open(options, path_, families, &handles_, &db_).ok());
@@ -106,9 +106,9 @@ class BareShard {
 
   void CreateFamily(const std::string& name) {
     rocksdb::ColumnFamilyHandle* handle = nullptr;
-    ASSERT_TRUE(db_->CreateColumnFamily(rocks::MakeFamilyOptions(resources_, FamilyUseOf(name)),
-                                        name, &handle)
-                    .ok());
+    ASSERT_TRUE(
+        db_->CreateColumnFamily(rocks::FamilyOptions(resources_, FamilyUseOf(name)), name, &handle)
+            .ok());
     handles_.push_back(handle);
     ASSERT_TRUE(db_->Put({}, handle, "key", "value").ok());
   }
