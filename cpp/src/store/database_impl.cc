@@ -261,8 +261,8 @@ Status DatabaseImpl::Close() {
   } else {  // what is written last has an order that can be told again
     for (std::size_t i = 0; i < shards.size(); ++i) close(i).IgnoreError();
   }
-  const auto first = std::find_if(closed.begin(), closed.end(),
-                                  [](const Status& status) { return !status.ok(); });
+  const auto first =
+      std::find_if(closed.begin(), closed.end(), [](const Status& status) { return !status.ok(); });
   return first == closed.end() ? Status::Ok() : *first;
 }
 
