@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from spark_report import OURS, PARQUET, Line, Report
 from spark_transport import read_transport
 
 import topicdb
-from topicdb.spark import batch, options
+from topicdb.spark import batch, options, read_dataframe
 from topicdb.spark.pushdown import Selection
 
 PLAN_MS_MAX = 200
+ORDERS = {"stream read to noop": "true", "the same, commitOrder=false": "false"}
+FUNCTION = "function"
 TRANSPORT = "transport"
 
 
@@ -66,12 +69,22 @@ def full_read(bench: Bench) -> None:
     found = [digest(frame) for frame in (bench.read_parquet(), bench.read_topicdb())]
     bench.report.same("1 full read", *found)
     alone = read_transport(bench.spark, str(bench.database), bench.rows, 4 * bench.cores)
-    sides = {**read_sides(bench), TRANSPORT: lambda: measured(lambda: to_noop(alone))}
+    sides = {
+        **read_sides(bench),
+        FUNCTION: lambda: measured(
+            lambda: to_noop(read_dataframe(bench.spark, str(bench.database)))
+        ),
+        TRANSPORT: lambda: measured(lambda: to_noop(alone)),
+    }
     timings = turns(sides, bench.rounds)
-    transport = timings.pop(TRANSPORT)
-    bench.report.add_rates("1", "full read to noop", bench.rows, timings, faster=1, cpu_max=1.3)
-    beside = {TRANSPORT: transport, PARQUET: timings[PARQUET]}
-    bench.report.add_rates("1", "one batch, over and over: transport alone", bench.rows, beside)
+
+    def beside_parquet(side: str) -> dict[str, Timing]:
+        return {side: timings[side], PARQUET: timings[PARQUET]}
+
+    add = partial(bench.report.add_rates, "1")
+    add("full read to noop", bench.rows, beside_parquet(OURS), faster=1, cpu_max=1.3)
+    add("the same with read_dataframe", bench.rows, beside_parquet(FUNCTION))
+    add("one batch, over and over: transport alone", bench.rows, beside_parquet(TRANSPORT))
 
 
 def selective_reads(bench: Bench) -> None:
@@ -114,48 +127,56 @@ def batch_write(bench: Bench) -> None:
 
 def stream_read(bench: Bench) -> None:
     """The whole query, from its start to its end, beside the batch read of the same database."""
-    checkpoint = bench.directory / "checkpoint"
-
-    def run(prepare: Callable[[Any], Any]) -> float:
-        """Gives the seconds of its micro-batches alone."""
-        shutil.rmtree(checkpoint, ignore_errors=True)
-        frame = (
-            bench.spark.readStream.format("topicdb")
-            .option("startingOffsets", "earliest")
-            .load(str(bench.database))
-        )
-        query = (
-            prepare(frame.writeStream)
-            .option("checkpointLocation", str(checkpoint))
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
-        progress = (p for p in query.recentProgress if p.numInputRows)
-        return float(sum(p.durationMs["addBatch"] for p in progress)) / 1e3
+    found: list[tuple[int, int]] = []
 
     def add(frame: DataFrame, _: int) -> None:
         counted = digest(frame).split(":")
         found.append((int(counted[0]), int(counted[1], 16)))
 
-    found: list[tuple[int, int]] = []
-    run(lambda writer: writer.foreachBatch(add))
-    streamed = digest_text(sum(part[0] for part in found), sum(part[1] for part in found))
-    bench.report.same("6 stream read", digest(bench.read_parquet()), streamed)
-    alone_s: list[float] = []
+    for order in ORDERS.values():
+        found.clear()
+        _stream_once(bench, order, lambda writer: writer.foreachBatch(add))
+        streamed = digest_text(sum(part[0] for part in found), sum(part[1] for part in found))
+        bench.report.same(f"6 commitOrder={order}", digest(bench.read_parquet()), streamed)
+    alone_s: dict[str, list[float]] = {what: [] for what in ORDERS}
 
-    def whole() -> None:
-        alone_s.append(run(lambda writer: writer.format("noop")))
+    def side(what: str) -> Side:
+        def run() -> None:
+            took_s = _stream_once(bench, ORDERS[what], lambda writer: writer.format("noop"))
+            alone_s[what].append(took_s)
 
-    timings = turns(
-        {"stream": lambda: measured(whole), "batch": read_sides(bench)[OURS]}, bench.rounds
+        return lambda: measured(run)
+
+    sides = {**{what: side(what) for what in ORDERS}, "batch": read_sides(bench)[OURS]}
+    timings = turns(sides, bench.rounds)
+    read = timings["batch"]
+    for what in ORDERS:
+        both = {what: timings[what], "batch": read}
+        bench.report.add_rates("6", f"{what}; beside: batch read", bench.rows, both, faster=0.7)
+        alone = median(alone_s[what][-bench.rounds :])  # without the one that warms up
+        ours, theirs = (f"{bench.rows / seconds:,.0f} /s" for seconds in (alone, read.wall))
+        bench.report.add(Line("6", "of it addBatch alone", ours, theirs, read.wall / alone))
+
+
+def _stream_once(bench: Bench, order: str, prepare: Callable[[Any], Any]) -> float:
+    """Gives the seconds of its micro-batches alone."""
+    checkpoint = bench.directory / "checkpoint"
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    frame = (
+        bench.spark.readStream.format("topicdb")
+        .option("startingOffsets", "earliest")
+        .option("commitOrder", order)
+        .load(str(bench.database))
     )
-    what = "stream read to noop; beside: batch read"
-    bench.report.add_rates("6", what, bench.rows, timings, faster=0.7)
-    alone = median(alone_s[-bench.rounds :])  # without the one that warms up
-    batch_s = timings["batch"].wall
-    ours, theirs = (f"{bench.rows / seconds:,.0f} /s" for seconds in (alone, batch_s))
-    bench.report.add(Line("6", "of it addBatch alone", ours, theirs, batch_s / alone))
+    query = (
+        prepare(frame.writeStream)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    progress = (p for p in query.recentProgress if p.numInputRows)
+    return float(sum(p.durationMs["addBatch"] for p in progress)) / 1e3
 
 
 def planning(bench: Bench) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import sys
 import time
 import warnings
@@ -64,6 +65,8 @@ def copy(spark: SparkSession, source: str, target: str, checkpoint: str, stop: s
             query = (
                 spark.readStream.format("topicdb")
                 .options(startingOffsets="earliest", maxMessagesPerTrigger="1500")
+                # What a micro-batch has does not depend on it, also when another query repeats it.
+                .option("commitOrder", random.choice(["true", "false"]))
                 .load(source)
                 .writeStream.format("topicdb")
                 .option("checkpointLocation", checkpoint)

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 import topicdb
-from topicdb.scan import BATCH_BYTES_MAX
 from topicdb.spark.columns import to_arrow
-from topicdb.spark.options import BatchOptions, describe_missing, slabs_of
+from topicdb.spark.options import BatchOptions, ReadOptions, describe_missing, slabs_of
 from topicdb.spark.pushdown import Selection, push
-
-PARTITION_BYTES_MIN = 64 << 20
-PARTITION_BYTES_MAX = 128 << 20
-BATCH_ROWS = 10_000
+from topicdb.spark.slices import divide
 
 
 @dataclass(frozen=True)
 class SlicesPartition(InputPartition):
-    """Slices of one task."""
+    """Slices of one task, all of one shard."""
 
     filters: list[str] | None
     slices: list[topicdb.Slice]
+
+    def read(self, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+        """In a task. NotFoundError names a generation that was dropped since."""
+        shard = self.slices[0].shard
+        with topicdb.open(options.path, mode="r", only_shards=[shard]) as database:
+            stored = slabs_of(database)
+            missing = {slice[:3] for slice in self.slices} - stored
+            if missing and options.fail_on_data_loss:
+                raise topicdb.NotFoundError(describe_missing(missing, options.path))
+            kept = [slice for slice in self.slices if slice[:3] in stored]
+            scan = database.scan_slices(kept, self.filters)
+            for batch in scan.batches(serials=options.metadata):
+                yield to_arrow(batch, shard if options.metadata else None)
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,7 @@ class Plan:
 
 
 def plan(options: BatchOptions, selection: Selection) -> Plan:
-    """Slices for each task, of one shard each, of 64 to 128 MiB where there is as much."""
+    """What to read, and what was left out."""
     with topicdb.open(options.path, mode="r") as database:
         slabs = len(database.slabs())
         if selection.is_empty:
@@ -57,28 +65,7 @@ def plan(options: BatchOptions, selection: Selection) -> Plan:
                 bytes_max=bytes_max,
             )
 
-        slices = cut(PARTITION_BYTES_MAX)
-        total = sum(slice.bytes for slice in slices)
-        share = total // (os.cpu_count() or 1)
-        target = min(max(share, PARTITION_BYTES_MIN), PARTITION_BYTES_MAX)
-        if options.partitions_min > 1:
-            target = max(min(target, total // options.partitions_min), 1)
-        if any(slice.bytes > target for slice in slices):
-            slices = cut(target)
-    return Plan(_pack(slices, target), slabs)
-
-
-def _pack(slices: Sequence[topicdb.Slice], bytes_max: int) -> list[list[topicdb.Slice]]:
-    tasks: list[list[topicdb.Slice]] = []
-    size = 0
-    for slice in slices:
-        other = not tasks or tasks[-1][-1].shard != slice.shard
-        if other or size + slice.bytes > bytes_max:
-            tasks.append([])
-            size = 0
-        tasks[-1].append(slice)
-        size += slice.bytes
-    return tasks
+        return Plan(divide(cut, options.partitions_min), slabs)
 
 
 class _PushFilters:
@@ -116,17 +103,5 @@ class BatchReader(DataSourceReader):
         return [SlicesPartition(self._selection.filters, slices) for slices in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, SlicesPartition):
-            return  # Spark makes one of nothing, if nothing is to be read
-        slices = partition.slices
-        shard = slices[0].shard  # of all slices of a task
-        metadata = self._options.metadata
-        with topicdb.open(self._options.path, mode="r", only_shards=[shard]) as database:
-            stored = slabs_of(database)
-            missing = {slice[:3] for slice in slices} - stored
-            if missing and self._options.fail_on_data_loss:
-                raise topicdb.NotFoundError(describe_missing(missing, self._options.path))
-            kept = [slice for slice in slices if slice[:3] in stored]
-            scan = database.scan_slices(kept, partition.filters)
-            for batch in scan.batches(BATCH_ROWS, bytes_max=BATCH_BYTES_MAX, serials=metadata):
-                yield to_arrow(batch, shard if metadata else None)
+        if isinstance(partition, SlicesPartition):  # else one of Spark's: nothing is to be read
+            yield from partition.read(self._options)

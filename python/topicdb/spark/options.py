@@ -155,6 +155,15 @@ OPTIONS = (
         _number,
     ),
     Option(
+        "commitOrder",
+        "flag",
+        "true",
+        _STREAM,
+        "whether a task has its messages in the order of their commits; `false`: in none, and "
+        "faster",
+        _flag,
+    ),
+    Option(
         "minPartitions",
         "number",
         "1",
@@ -285,6 +294,7 @@ class StreamOptions(ReadOptions):
     starting: str | Serials
     messages_max: int | None
     bytes_max: int | None
+    commit_order: bool
 
 
 @dataclass(frozen=True)
@@ -344,6 +354,7 @@ def stream_options(options: Mapping[str, str]) -> StreamOptions:
         starting=values.get("startingOffsets", LATEST),
         messages_max=values.get("maxMessagesPerTrigger"),
         bytes_max=values.get("maxBytesPerTrigger"),
+        commit_order=values.get("commitOrder", True),
     )
 
 

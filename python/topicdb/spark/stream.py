@@ -1,5 +1,8 @@
 """Stream reads: micro-batches of whole commits, in the order in which they were committed.
 
+So are the messages of a task, or, with ``commitOrder=false``, they come as they are stored: tasks
+then read slices, as those of a batch do.
+
 An offset says by shard up to which commit messages were read, and by shard and retention class the
 first generation that may have more, so that a generation that is dropped too early is noticed.
 """
@@ -21,17 +24,18 @@ from pyspark.sql.streaming.datasource import (
 )
 
 import topicdb
-from topicdb.scan import BATCH_BYTES_MAX
-from topicdb.spark.batch import BATCH_ROWS, PARTITION_BYTES_MIN
+from topicdb.spark.batch import SlicesPartition
 from topicdb.spark.columns import to_arrow
 from topicdb.spark.options import (
     EARLIEST,
     LATEST,
+    ReadOptions,
     Serials,
     StreamOptions,
     describe_missing,
     slabs_of,
 )
+from topicdb.spark.slices import TASK_BYTES_MIN, divide
 
 VERSION = 1
 _NO_LIMIT = (1 << 63) - 1
@@ -47,6 +51,24 @@ class CommitsPartition(InputPartition):
     after: int
     until: int
     slabs: frozenset[tuple[int, str, int]]
+
+    def read(self, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+        """In a task. NotFoundError names a generation that was dropped since."""
+        shard, path = self.shard, options.path
+        with topicdb.open(path, mode="r", only_shards=[shard]) as database:
+            if _last_serials(database)[shard] < self.until:
+                raise topicdb.StorageError(
+                    f"shard {shard} of {path} ends before commit {self.until}, which the query "
+                    "has planned to read: was the database replaced, or restored from a copy?"
+                )
+            missing = self.slabs - slabs_of(database)
+            if missing and options.fail_on_data_loss:
+                raise topicdb.NotFoundError(describe_missing(set(missing), path))
+            tail = database.tail(
+                options.filters, after={shard: self.after}, until={shard: self.until}
+            )
+            for batch in tail.batches(serials=options.metadata):
+                yield to_arrow(batch, shard if options.metadata else None)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -107,42 +129,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         database = self._database()
         self._check_loss(database, start, _last_serials(database))
         begin = _serials(start)
-        spans = [(shard, begin.get(shard, 0), until) for shard, until in _serials(end).items()]
-        sizes = [self._measure(database, *span) for span in spans]
-        share = sum(size for _, size in sizes) // self._options.partitions_min
-        bytes_max = max(min(share, PARTITION_BYTES_MIN), 1)
-        partitions: list[InputPartition] = []
-        for shard, after, until in spans:
-            slabs = _between(start, end, shard)
-            while after < until:
-                cut, messages, _ = database._core.measure_log(
-                    shard, None, after, until, None, _NO_LIMIT, bytes_max, whole_blocks=True
-                )
-                if messages:
-                    partitions.append(CommitsPartition(shard, after, cut, slabs))
-                after = cut
-        return partitions
+        until = _serials(end)
+        if self._options.commit_order:
+            slabs = {shard: _between(start, end, shard) for shard in until}
+            return self._in_commit_order(database, begin, until, slabs)
+
+        def cut(bytes_max: int) -> list[topicdb.Slice]:
+            return database.slices(
+                self._options.filters, after=begin, until=until, bytes_max=bytes_max
+            )
+
+        tasks = divide(cut, self._options.partitions_min)
+        return [SlicesPartition(self._options.filters, slices) for slices in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, CommitsPartition)
-        shard, path = partition.shard, self._options.path
-        with topicdb.open(path, mode="r", only_shards=[shard]) as database:
-            if _last_serials(database)[shard] < partition.until:
-                raise topicdb.StorageError(
-                    f"shard {shard} of {path} ends before commit {partition.until}, which the "
-                    "query has planned to read: was the database replaced, or restored from a copy?"
-                )
-            missing = partition.slabs - slabs_of(database)
-            if missing and self._options.fail_on_data_loss:
-                raise topicdb.NotFoundError(describe_missing(set(missing), path))
-            tail = database.tail(
-                self._options.filters,
-                after={shard: partition.after},
-                until={shard: partition.until},
-            )
-            metadata = self._options.metadata
-            for batch in tail.batches(BATCH_ROWS, bytes_max=BATCH_BYTES_MAX, serials=metadata):
-                yield to_arrow(batch, shard if metadata else None)
+        # Another is one of Spark's own, for nothing to read.
+        if isinstance(partition, SlicesPartition | CommitsPartition):
+            yield from partition.read(self._options)
 
     def commit(self, end: Offset) -> None:
         pass
@@ -182,6 +185,28 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             shard, self._options.filters, 0, None, self._options.start, 0, _NO_LIMIT
         )
         return first - 1 if messages else first
+
+    def _in_commit_order(
+        self,
+        database: topicdb.Database,
+        begin: Serials,
+        until: Serials,
+        slabs: dict[int, frozenset[tuple[int, str, int]]],
+    ) -> list[InputPartition]:
+        """Runs of commits, each for one task."""
+        spans = [(shard, begin.get(shard, 0), last) for shard, last in until.items()]
+        total = sum(self._measure(database, *span)[1] for span in spans)
+        bytes_max = max(min(total // self._options.partitions_min, TASK_BYTES_MIN), 1)
+        partitions: list[InputPartition] = []
+        for shard, after, last in spans:
+            while after < last:
+                cut, messages, _ = database._core.measure_log(
+                    shard, None, after, last, None, _NO_LIMIT, bytes_max, whole_blocks=True
+                )
+                if messages:
+                    partitions.append(CommitsPartition(shard, after, cut, slabs[shard]))
+                after = cut
+        return partitions
 
     def _measure(
         self, database: topicdb.Database, shard: int, after: int, until: int

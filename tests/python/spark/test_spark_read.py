@@ -55,7 +55,7 @@ def test_splits_hold_every_message_once(
 
 def test_a_large_stream_is_cut_by_time(path: str) -> None:
     with topicdb.open(path) as db:
-        db.append([("m/h1/cpu", i, b"") for i in range(10_000)])
+        db.append([("m/h1/cpu", i, b"%06d" % i) for i in range(10_000)])
     splits = topicdb.spark.plan(path, "m/+/cpu", tasks=5)
     assert len(splits) == 5
     sizes = [sum(batch.num_rows for batch in topicdb.spark.read_split(s)) for s in splits]
@@ -68,13 +68,39 @@ def test_a_range_at_the_edge_of_a_slab_stays_in_it(
     path: str, start: int | None, end: int | None
 ) -> None:
     with topicdb.open(path) as db:
-        db.append([("m/h1/cpu", i, b"") for i in range(1_000, 2_000)])
+        db.append([("m/h1/cpu", i, b"%d" % i) for i in range(1_000, 2_000)])
         wanted = db.scan(start=start, end=end).count()
     splits = topicdb.spark.plan(path, start=start, end=end, tasks=5)
     assert len(rows_of(splits)) == wanted
-    for split in splits:
-        assert start is None or (split.start is not None and split.start >= start)
-        assert end is None or (split.end is not None and split.end <= end)
+    for slice in (slice for split in splits for slice in split.slices):
+        assert start is None or (slice.start is not None and slice.start >= start)
+        assert end is None or (slice.end is not None and slice.end <= end)
+
+
+def test_what_is_committed_after_planning_is_in_no_split(filled: str) -> None:
+    splits = topicdb.spark.plan(filled, tasks=3)
+    before = rows_of(splits)
+    with topicdb.open(filled) as db:
+        db.append([(f"m/h{i}/cpu", i, b"later") for i in range(7)])
+        db.append([(f"new/{i}", i, b"later") for i in range(7)])
+    assert rows_of(splits) == before
+    assert len(rows_of(topicdb.spark.plan(filled, tasks=3))) == len(before) + 14
+
+
+def test_several_filters_give_a_message_once(filled: str) -> None:
+    splits = topicdb.spark.plan(filled, ["m/+/cpu", "m/h1/#", "tiny/0/#"], tasks=2)
+    assert len(rows_of(splits)) == 3_000 + 20
+    assert len(rows_of(topicdb.spark.plan(filled, None))) == 3_000 + 60
+
+
+def test_a_slab_that_was_dropped_after_planning_is_named(filled: str) -> None:
+    splits = topicdb.spark.plan(filled)
+    with topicdb.open(filled) as db:
+        for slab in db.slabs():
+            if slab.read_only and slab.generation == 1:
+                db.drop_slab(slab)
+    with pytest.raises(topicdb.NotFoundError, match="generation 1"):
+        rows_of(splits)
 
 
 def test_tiny_streams_share_a_task(filled: str) -> None:

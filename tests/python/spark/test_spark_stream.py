@@ -18,6 +18,9 @@ from topicdb.spark.options import stream_options
 from topicdb.spark.stream import StreamReader
 
 
+ORDERS = ["true", "false"]  # of the option commitOrder
+
+
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> str:
     return str(tmp_path / "checkpoint")
@@ -56,11 +59,12 @@ def put(path: str, first: int, count: int, commits: int = 1) -> list[bytes]:
     return values
 
 
+@pytest.mark.parametrize("order", ORDERS)
 def test_every_message_once_across_restarts(
-    spark: SparkSession, path: str, checkpoint: str
+    spark: SparkSession, path: str, checkpoint: str, order: str
 ) -> None:
     wanted = put(path, 0, 100, commits=5)
-    start: dict[str, Any] = {"startingOffsets": "earliest"}
+    start: dict[str, Any] = {"startingOffsets": "earliest", "commitOrder": order}
     found = run(spark, path, checkpoint, **start)
     assert sorted(v for batch in found for v in batch) == wanted
     assert run(spark, path, checkpoint, **start) == []
@@ -112,14 +116,18 @@ def drain(reader: StreamReader, start: Any, limit: Any) -> list[list[bytes]]:
 
 @pytest.mark.parametrize("messages_max", [1, 7, 60, 1_000])
 @pytest.mark.parametrize("filters", ["", "t/#", '["t/1", "t/2", "+/2"]'])
-def test_whole_commits_within_the_limit(path: str, messages_max: int, filters: str) -> None:
+@pytest.mark.parametrize("order", ORDERS)
+def test_whole_commits_within_the_limit(
+    path: str, messages_max: int, filters: str, order: str
+) -> None:
     with topicdb.open(path) as db:
         for commit, count in enumerate([3, 50, 1, 1, 200, 7, 7, 30]):
             db.append([(f"t/{i % 10}", i, b"%d" % commit) for i in range(count)])
             if commit == 4:
                 db.rotate()
         wanted = list(db.tail("t/+" if filters[:1] != "[" else ["t/1", "t/2"], timeout=0))
-    given = {"startingOffsets": "earliest"} | ({"topicFilter": filters} if filters else {})
+    given = {"startingOffsets": "earliest", "commitOrder": order}
+    given |= {"topicFilter": filters} if filters else {}
     source = reader(path, **given)
     batches = drain(source, source.initialOffset(), ReadMaxRows(messages_max))
     assert sorted(v for b in batches for v in b) == sorted(m.value for m in wanted)
@@ -130,11 +138,12 @@ def test_whole_commits_within_the_limit(path: str, messages_max: int, filters: s
     source.stop()
 
 
-def test_bytes_limit_and_parallel_tasks(path: str) -> None:
+@pytest.mark.parametrize("order", ORDERS)
+def test_bytes_limit_and_parallel_tasks(path: str, order: str) -> None:
     with topicdb.open(path) as db:
         for _ in range(20):
             db.append([(f"t/{i}", i, bytes(100)) for i in range(30)])
-    source = reader(path, startingOffsets="earliest", minPartitions="6")
+    source = reader(path, startingOffsets="earliest", minPartitions="6", commitOrder=order)
     start = source.initialOffset()
     end = source.latestOffset(start, ReadAllAvailable())
     assert len(source.partitions(start, end)) >= 6
@@ -184,9 +193,39 @@ def test_available_now_ends_where_it_began(path: str) -> None:
     assert len(values_of(fresh, end, fresh.latestOffset(end, ReadAllAvailable()))) == 30
 
 
-def dropping(path: str) -> tuple[StreamReader, Any, Callable[[], None]]:
+@pytest.mark.parametrize("order", ORDERS)
+def test_messages_are_in_the_order_of_commits_unless_told_otherwise(path: str, order: str) -> None:
+    wanted = []
+    with topicdb.open(path) as db:
+        for i in range(50):  # of one topic, each older than the one before
+            db.append([("t/1", 100 - i, b"%d" % i)])
+            wanted.append(b"%d" % i)
+        db.flush()  # sealed: sorted by topic and time
+    source = reader(path, startingOffsets="earliest", commitOrder=order)
+    start = source.initialOffset()
+    found = values_of(source, start, source.latestOffset(start, ReadAllAvailable()))
+    assert sorted(found) == sorted(wanted)
+    assert (found == wanted) == (order == "true")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_planned_micro_batch_stays_as_it_is_while_a_writer_goes_on(path: str, order: str) -> None:
+    wanted = put(path, 0, 100, commits=5)
+    source = reader(path, startingOffsets="earliest", commitOrder=order)
+    start = source.initialOffset()
+    end = source.latestOffset(start, ReadAllAvailable())
+    partitions = source.partitions(start, end)
+    put(path, 100, 100, commits=5)
+    with topicdb.open(path) as db:
+        db.flush()  # what is planned is sealed meanwhile
+    found = [v for p in partitions for b in source.read(p) for v in b.column("value").to_pylist()]
+    assert sorted(found) == wanted
+    assert sorted(values_of(source, start, end)) == wanted  # planned again, after a restart
+
+
+def dropping(path: str, order: str = "true") -> tuple[StreamReader, Any, Callable[[], None]]:
     """A stream that has read generation 1 and not 2, and what drops both."""
-    source = reader(path, startingOffsets="earliest")
+    source = reader(path, startingOffsets="earliest", commitOrder=order)
     put(path, 0, 30)
     start = source.latestOffset(source.initialOffset(), ReadAllAvailable())
     with topicdb.open(path) as db:
@@ -203,8 +242,9 @@ def dropping(path: str) -> tuple[StreamReader, Any, Callable[[], None]]:
     return source, start, drop
 
 
-def test_a_dropped_generation_that_was_not_read(path: str) -> None:
-    source, start, drop = dropping(path)
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_dropped_generation_that_was_not_read(path: str, order: str) -> None:
+    source, start, drop = dropping(path, order)
     end = source.latestOffset(start, ReadAllAvailable())
     partitions = source.partitions(start, end)
     drop()
@@ -215,7 +255,8 @@ def test_a_dropped_generation_that_was_not_read(path: str) -> None:
     ):
         with pytest.raises(topicdb.NotFoundError, match=r"generation [12] of class '#' of shard"):
             call()
-    tolerant = reader(path, failOnDataLoss="false")
+    tolerant = reader(path, failOnDataLoss="false", commitOrder=order)
+    assert list(tolerant.read(partitions[0])) == []
     put(path, 60, 30)
     end = tolerant.latestOffset(start, ReadAllAvailable())
     assert sorted(values_of(tolerant, start, end)) == [b"%06d" % i for i in range(60, 90)]
