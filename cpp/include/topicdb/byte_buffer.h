@@ -8,7 +8,8 @@
 namespace topicdb {
 
 // As std::string, but new room is not zeroed, and large buffers ask the system for huge pages: to
-// touch a column of 20 MB for the first time otherwise takes as long as to fill it.
+// touch a column of 20 MB for the first time otherwise takes as long as to fill it. What large
+// buffers had, up to 32 MiB together, waits for those that follow.
 class ByteBuffer {
  public:
   ByteBuffer() = default;

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import topicdb
@@ -62,9 +62,7 @@ def read_split(split: Split) -> Iterator[pa.RecordBatch]:
 
     In no order. NotFoundError names a slab that was dropped since the plan was made.
     """
-    with _scan(split) as scan:
-        for batch in scan.batches():
-            yield to_arrow(batch)
+    return map(to_arrow, _batches(split))
 
 
 def read_dataframe(
@@ -96,11 +94,11 @@ def read_rdd(
     start: TimeLike | None = None,
     end: TimeLike | None = None,
     tasks: int | None = None,
-) -> RDD[tuple[str, int, bytes]]:
-    """As ``read_dataframe``, as an RDD of (topic, µs, value)."""
+) -> RDD[topicdb.Message]:
+    """As ``read_dataframe``, as an RDD of messages: tuples of topic, µs and value."""
     splits = plan(path, filter, start=start, end=end, tasks=_tasks(spark, tasks))
     rows = spark.sparkContext.parallelize(splits, max(len(splits), 1))
-    return rows.flatMap(_read_tuples)
+    return rows.flatMap(lambda split: chain.from_iterable(_batches(split)))
 
 
 def _read_numbered(
@@ -111,17 +109,10 @@ def _read_numbered(
             yield from read_split(splits[number])
 
 
-def _read_tuples(split: Split) -> Iterator[tuple[str, int, bytes]]:
-    with _scan(split) as scan:
-        for message in scan:
-            yield message.topic, message.timestamp, message.value
-
-
-@contextmanager
-def _scan(split: Split) -> Iterator[topicdb.Scan]:
+def _batches(split: Split) -> Iterator[topicdb.Batch]:
     shard = split.slices[0].shard  # of all slices of a split
     with topicdb.open(split.path, mode="r", only_shards=[shard]) as database:
-        yield database.scan_slices(split.slices, split.filter)
+        yield from database.scan_slices(split.slices, split.filter).batches()
 
 
 def _tasks(spark: SparkSession, tasks: int | None) -> int:

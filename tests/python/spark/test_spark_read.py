@@ -118,8 +118,10 @@ def test_a_dataframe_has_the_messages(spark: SparkSession, filled: str) -> None:
 
 
 def test_an_rdd_has_the_messages(spark: SparkSession, filled: str) -> None:
-    rows = topicdb.spark.read_rdd(spark, filled, "m/h1/#", start=700).collect()
-    assert sorted(rows) == sorted(
+    messages = topicdb.spark.read_rdd(spark, filled, "m/h1/#", start=700)
+    assert {message.topic for message in messages.take(5)} == {"m/h1/cpu"}
+    assert messages.toDF().columns == ["topic", "timestamp", "value"]
+    assert sorted(messages.collect()) == sorted(
         (f"m/h{i % 7}/cpu", i, b"%d" % i) for i in range(700, 3_000) if i % 7 == 1
     )
 

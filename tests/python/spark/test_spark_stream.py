@@ -17,7 +17,6 @@ import topicdb
 from topicdb.spark.options import stream_options
 from topicdb.spark.stream import StreamReader
 
-
 ORDERS = ["true", "false"]  # of the option commitOrder
 
 
