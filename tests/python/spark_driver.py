@@ -47,6 +47,8 @@ def session(master: str) -> SparkSession:
         .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
         .config("spark.deploy.maxExecutorRetries", "-1")
         .config("spark.task.maxFailures", "8")
+        # Spark that is killed while it writes its first offset leaves a file which it then refuses.
+        .config("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
         .config("spark.speculation", str(master.startswith("spark:")).lower())
         .config("spark.speculation.minTaskRuntime", "1s")
         .config("spark.speculation.multiplier", "2")
