@@ -177,6 +177,7 @@ def test_the_spark_bench_compares_each_row(tmp_path: Path) -> None:
     document = spark_bench(tmp_path, "1,2,3,4,5,6,7")
     whole = document["digests"]["1 full read"]
     assert whole.startswith("20000:")
-    for what in ("3 batch write", "4 write_dataframe", "4 read_dataframe", "6 stream read"):
+    streams = [f"6 commitOrder={order}" for order in ("true", "false")]
+    for what in ("3 batch write", "4 write_dataframe", "4 read_dataframe", *streams):
         assert document["digests"][what] == whole
     assert document["digests"]["2 one host of 1,000"].startswith("20:")
