@@ -11,16 +11,6 @@ scripts/setup.sh test arrow,spark,cli,serve
 scripts/cpp.sh dev
 scripts/cpp.sh asan
 scripts/wheel.sh
-topicdb_say "Python tests against the installed wheel ($(topicdb_minutes $SECONDS) so far); those with Spark aside"
-# Spark waits for its tasks more than it computes; in turn they would take a third longer.
-spark_log=build/logs/spark_tests.log
-scripts/pytest.sh -m "spark and not slow and not wheel" "$@" >"$spark_log" 2>&1 &
-spark=$!
-trap 'kill "$spark" 2>/dev/null || true' EXIT
-scripts/pytest.sh -m "not spark and not slow and not wheel" "$@"
-trap - EXIT
-if ! wait "$spark"; then
-  cat "$spark_log" >&2
-  topicdb_fail "failed: the tests with Spark (whole log: $spark_log)"
-fi
-tail -n 1 "$spark_log"
+topicdb_say "Python tests against the installed wheel ($(topicdb_minutes $SECONDS) so far)"
+# Two at a time: they wait for processes and disks as much as they compute.
+scripts/pytest.sh -n 2 --dist loadfile --no-loadscope-reorder "$@"
