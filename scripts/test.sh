@@ -12,5 +12,6 @@ scripts/cpp.sh dev
 scripts/cpp.sh asan
 scripts/wheel.sh
 topicdb_say "Python tests against the installed wheel ($(topicdb_minutes $SECONDS) so far)"
-# Two at a time: they wait for processes and disks as much as they compute.
+# Two at a time: they wait for processes and disks as much as they compute. A file stays in one process,
+# for the fixtures it shares; in the order of the folder, which begins with Spark's, the longest.
 scripts/pytest.sh -n 2 --dist loadfile --no-loadscope-reorder "$@"
