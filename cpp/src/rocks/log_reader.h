@@ -37,6 +37,10 @@ class LogReader {
 
   Piece NextPiece();
   bool LoadBlock();
+  // Of a piece that is not whole, and would end at `end` of the block.
+  Piece WhatIsBroken(std::size_t end) const;
+  bool IsWhole(std::string_view header) const;
+  bool IsWholeButForABit() const;  // of its header
   bool OnlyZerosFollow();
   bool HasLostSector(std::size_t begin, std::size_t end) const;
 

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kHeaderBytes = 7;
 
 // Logs of a real RocksDB: a manifest, and a write-ahead log of several blocks.
-void MakeLogs(const std::string& directory) {
+void MakeLogs(const std::string& directory, char filling = 'v') {
   rocksdb::DBOptions options;
   options.create_if_missing = true;
   FamilyHandles handles;
@@ -30,7 +30,7 @@ void MakeLogs(const std::string& directory) {
                    &db)
                   .ok());
   for (int i = 0; i < 10; ++i) {
-    ASSERT_TRUE(db->Put({}, std::to_string(i), std::string(9'000, 'v')).ok());
+    ASSERT_TRUE(db->Put({}, std::to_string(i), std::string(9'000, filling)).ok());
   }
   ASSERT_TRUE(db->DestroyColumnFamilyHandle(handles[0]).ok());
 }
@@ -261,6 +261,50 @@ TEST(LogCheck, AFlippedBitIsNoLostSector) {
     WriteAll(log, bytes);
   }
   EXPECT_EQ(database.CountCommits(), 10);
+}
+
+// Of a piece's length above all, which no checksum covers: with one bit more the piece seems to be
+// cut off by the end of the file.
+TEST(LogCheck, AFlippedBitOfAHeaderIsNoEndThatIsCutOff) {
+  Chained database;
+  int cut_off = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(database.path())) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("MANIFEST-") && !name.ends_with(".log")) continue;
+    const std::string bytes = ReadAll(entry.path());
+    for (std::size_t begin = 0; begin < bytes.size(); begin = NextRecord(bytes, begin)) {
+      for (std::size_t bit = 0; bit < 8 * kHeaderBytes; ++bit) {
+        std::string damaged = bytes;
+        damaged[begin + bit / 8] = static_cast<char>(damaged[begin + bit / 8] ^ (1 << bit % 8));
+        if (NextRecord(damaged, begin) > bytes.size()) ++cut_off;
+        WriteAll(entry.path(), damaged);
+        EXPECT_EQ(CheckLogs(database.path(), LogUse::kWrite).code(), Code::kCorruption)
+            << "bit " << bit << " of the header at " << begin << " of " << name;
+        EXPECT_EQ(ReadAll(entry.path()), damaged) << "it is left as it was";
+      }
+    }
+    WriteAll(entry.path(), bytes);
+  }
+  EXPECT_GT(cut_off, 100);
+  EXPECT_EQ(database.CountCommits(), 10);
+}
+
+// Zeros that were written: they are not what tells a lost sector from a flipped bit.
+TEST(LogCheck, AFlippedBitOfAHeaderBeforeZerosIsDamage) {
+  const TestDirectory directory;
+  MakeLogs(directory / "", '\0');
+  for (const auto& entry : std::filesystem::directory_iterator(directory / "")) {
+    if (entry.path().extension() != ".log") continue;
+    const std::string log = ReadAll(entry.path());
+    ASSERT_TRUE(CheckLogs(directory / "", LogUse::kRead).ok());
+    for (std::size_t bit = 0; bit < 8 * kHeaderBytes; ++bit) {
+      std::string damaged = log;
+      damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
+      WriteAll(entry.path(), damaged);
+      EXPECT_EQ(CheckLogs(directory / "", LogUse::kWrite).code(), Code::kCorruption) << bit;
+      EXPECT_EQ(ReadAll(entry.path()), damaged) << "it is left as it was";
+    }
+  }
 }
 
 TEST(LogCheck, OtherFilesAreNotLookedAt) {
