@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from support import Child, Layout
-from test_verify import fill, read_all
+from test_verify import fill, fill_logs, read_all
 
 import topicdb
 from topicdb import CorruptionError, LockedError, NotFoundError, jobs
@@ -217,6 +217,103 @@ def restore_shard(path: Path, file: Path, content: bytes) -> None:
     shutil.rmtree(file.parent)
     last.rename(file.parent)
     file.write_bytes(content)
+
+
+class TestLogs:
+    """Of a process that was killed: its last six commits are in the logs, of 20 messages each."""
+
+    HEADER_BYTES = 7
+    LENGTH_AT = 4
+
+    @pytest.fixture
+    def killed(self, filled: Path) -> Path:
+        fill_logs(filled)
+        return filled
+
+    def begins(self, content: bytes) -> list[int]:
+        """Where the records begin of a log of one block."""
+        assert len(content) < 32_768
+        begins, at = [], 0
+        while at < len(content):
+            begins.append(at)
+            length = content[at + self.LENGTH_AT : at + self.LENGTH_AT + 2]
+            at += self.HEADER_BYTES + int.from_bytes(length, "little")
+        return begins
+
+    def commits(self, path: Path) -> tuple[Path, list[int]]:
+        """The log of a shard, and where those six begin in it."""
+        [log] = path.glob("shards/0000/*.log")
+        return log, self.begins(log.read_bytes())[-6:]
+
+    def late(self, path: Path) -> Counter[int]:
+        """How many messages there are of each commit of shard 0."""
+        return Counter(
+            timestamp
+            for topic, timestamp, _ in read_all(path)
+            if topic.startswith("late/") and topicdb.shard_of(topic, 2) == 0
+        )
+
+    def test_a_bit_of_a_length(self, killed: Path) -> None:
+        """It seems to be an end that was cut off: nothing behind it would be there."""
+        rows = read_all(killed)
+        log, [begin, *_] = self.commits(killed)
+        content = bytearray(log.read_bytes())
+        content[begin + self.LENGTH_AT + 1] ^= 0x40
+        log.write_bytes(content)
+        [found] = topicdb.verify(killed).problems
+        assert f"{log.name} is damaged at byte {begin}" in found.what
+        with pytest.raises(CorruptionError, match=f"{log.name} is damaged at byte {begin}"):
+            topicdb.open(killed)
+        report = topicdb.repair(killed)
+        assert (report.ok, report.lost) == (True, 0)
+        [problem] = report.problems
+        assert f"{log.name} is damaged at byte {begin}" in problem.what
+        assert "mended" in problem.what
+        assert read_all(killed) == rows
+
+    def test_a_bit_of_the_manifest(self, filled: Path) -> None:
+        """Of its last edit, which the end of the file seems to cut off."""
+        rows = read_all(filled)
+        [manifest] = filled.glob("shards/0000/MANIFEST-*")
+        content = bytearray(manifest.read_bytes())
+        begin = self.begins(bytes(content))[-1]
+        content[begin + self.LENGTH_AT] ^= 0x40
+        manifest.write_bytes(content)
+        assert not topicdb.verify(filled).ok
+        report = topicdb.repair(filled)
+        assert (report.ok, report.lost) == (True, 0)
+        assert "mended" in report.problems[0].what
+        assert read_all(filled) == rows
+
+    def test_a_commit_that_is_damaged(self, killed: Path) -> None:
+        """The others stay, and their counters tell how many messages it had."""
+        whole = self.late(killed)
+        log, begins = self.commits(killed)
+        content = bytearray(log.read_bytes())
+        content[begins[3] - 20] ^= 4  # the end of the commit before
+        log.write_bytes(content)
+        report = topicdb.repair(killed)
+        assert report.ok
+        assert f"{log.name} is damaged at byte {begins[2]}" in report.problems[0].what
+        assert self.late(killed) == whole - Counter({2: whole[2]})
+        # Deleted messages of the first generation count, too.
+        assert sum(p.messages for p in report.problems if (p.generation or 0) > 1) == whole[2]
+
+    def test_the_last_commit_is_damaged(self, filled: Path) -> None:
+        """Nothing tells what it had; serials that it may have had are not used again."""
+        last = fill_logs(filled)
+        whole = self.late(filled)
+        log, begins = self.commits(filled)
+        content = bytearray(log.read_bytes())
+        content[-30] ^= 4
+        log.write_bytes(content)
+        report = topicdb.repair(filled)
+        assert report.ok
+        assert f"{log.name} is damaged at byte {begins[-1]}" in report.problems[0].what
+        assert "is known only as far as later commits tell" in report.problems[0].what
+        assert self.late(filled) == whole - Counter({5: whole[5]})
+        with topicdb.open(filled) as db:
+            assert db.append([(f"late/{i}", 9, b"") for i in range(20)]).serials[0] > last
 
 
 def flip_bit(content: bytearray, chance: random.Random) -> None:

@@ -44,6 +44,25 @@ def fill(path: Path, layout: Layout) -> None:
         db.append([("m/late", 1, b"in the log")])
 
 
+def fill_logs(path: Path) -> int:
+    """Six commits more to a filled database, by a process that is killed: the logs have them.
+
+    The serial of the last one in shard 0.
+    """
+    code = """
+        import sys, topicdb
+        db = topicdb.open(sys.argv[1])
+        for commit in range(6):
+            result = db.append([(f"late/{i}", commit, b"%d" % commit) for i in range(20)])
+        print(result.serials[0])
+        sys.stdin.readline()
+    """
+    with Child(code, path) as child:
+        serial = int(child.read_line())
+        child.kill()
+    return serial
+
+
 def read_all(path: Path) -> list[tuple[str, int, bytes]]:
     with topicdb.open(path, mode="r") as db:
         return sorted((m.topic, m.timestamp, m.value) for m in db.scan("#"))
@@ -230,6 +249,19 @@ def check_flips(path: Path, flips: int, seed: int) -> dict[str, int]:
 def test_flipped_bits_are_found(filled: Path) -> None:
     outcomes = check_flips(filled, FLIPS // 2, seed=1)
     assert outcomes["found"] > outcomes["unused"], outcomes
+
+
+def test_flipped_bits_are_found_in_the_logs_of_a_process_that_was_killed(filled: Path) -> None:
+    fill_logs(filled)
+    outcomes = check_flips(filled, FLIPS // 2, seed=4)
+    assert outcomes["found"] > outcomes["unused"], outcomes
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+def test_two_thousand_flipped_bits_are_found_in_logs_too(filled: Path) -> None:
+    fill_logs(filled)
+    print(check_flips(filled, 2_000, seed=int(os.environ.get("TOPICDB_FLIP_SEED", "2"))))
 
 
 @pytest.mark.slow

@@ -4,9 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <charconv>
 #include <optional>
 #include <random>
 #include <string_view>
@@ -15,6 +13,7 @@
 #include "base/coding.h"
 #include "base/file.h"
 #include "base/files.h"
+#include "rocks/log_files.h"
 #include "rocks/log_reader.h"
 
 namespace topicdb::rocks {
@@ -25,18 +24,17 @@ constexpr std::string_view kLinkMagic = "TDBL";
 constexpr std::size_t kLinkBytes = 16;
 // How RocksDB stores it at the end of a batch (db/write_batch.cc): the tag of a blob, its length.
 constexpr std::string_view kLinkHead = "\x03\x10";
-constexpr std::size_t kNameBytesMax = 4'096;
 
 struct Link {
   std::uint32_t session = 0;
   std::uint64_t number = 0;
 };
 
-std::optional<Link> LinkOf(std::string_view tail) {
-  if (tail.size() < kLinkHead.size() + kLinkBytes || !tail.ends_with(kLinkMagic)) return {};
-  tail.remove_prefix(tail.size() - kLinkHead.size() - kLinkBytes);
-  if (!tail.starts_with(kLinkHead)) return {};
-  Decoder decoder(tail.substr(kLinkHead.size()));
+std::optional<Link> LinkOf(std::string_view record) {
+  if (record.size() < kLinkHead.size() + kLinkBytes || !record.ends_with(kLinkMagic)) return {};
+  record.remove_prefix(record.size() - kLinkHead.size() - kLinkBytes);
+  if (!record.starts_with(kLinkHead)) return {};
+  Decoder decoder(record.substr(kLinkHead.size()));
   Link link;
   link.number = decoder.Little<std::uint64_t>();
   link.session = decoder.Little<std::uint32_t>();
@@ -79,7 +77,7 @@ Result<std::optional<Cut>> Walk(const std::string& path, Before* before) {
     }
     if (step == LogStep::kDamaged) return Damaged(path, log.piece_begin());
     if (step == LogStep::kLost) return std::optional(Cut{path, log.record_begin()});
-    const std::optional<Link> link = LinkOf(log.tail());
+    const std::optional<Link> link = LinkOf(log.record());
     if (!link.has_value()) continue;  // written by opening, or by a version that had none
     if (!Follows(*before, *link)) return std::optional(Cut{path, log.record_begin()});
     before->link = link;
@@ -93,53 +91,10 @@ bool BeginsAnew(const std::string& path) {
   bool is_empty = true;
   while (log.Next() == LogStep::kRecord) {
     is_empty = false;
-    const std::optional<Link> link = LinkOf(log.tail());
+    const std::optional<Link> link = LinkOf(log.record());
     if (link.has_value()) return link->number == 0;
   }
   return !is_empty;
-}
-
-// From which log on RocksDB needs them, by one edit of a manifest; 0 if it does not say. Only of
-// edits that name no files (db/version_edit.cc): what flushing has written last is one of these.
-std::uint64_t LogsNeededBy(std::string_view edit) {
-  constexpr std::uint64_t kMinLogNumberToKeep = 10;
-  // Tags of what is one number: of logs, files, commits, families, edits that belong together.
-  constexpr std::array<std::uint64_t, 8> kNumbers{2, 3, 4, 9, kMinLogNumberToKeep, 200, 203, 300};
-  Decoder decoder(edit);
-  std::uint64_t needed = 0;
-  while (!decoder.Finished()) {
-    const std::uint64_t tag = decoder.Varint();
-    const std::uint64_t number = decoder.Varint();
-    const bool is_number = std::find(kNumbers.begin(), kNumbers.end(), tag) != kNumbers.end();
-    if (!decoder.ok() || !is_number) return 0;
-    if (tag == kMinLogNumberToKeep) needed = number;
-  }
-  return needed;
-}
-
-// "" if it cannot be read: RocksDB will say what is wrong.
-std::string ManifestOf(const std::string& directory) {
-  const Result<std::string> current = ReadFile(directory + "/CURRENT", kNameBytesMax);
-  return current.ok() ? directory + "/" + current->substr(0, current->find('\n')) : "";
-}
-
-// Those that are needed: RocksDB does not read others.
-std::vector<std::string> WriteAheadLogs(const std::string& directory,
-                                        const std::vector<std::string>& names,
-                                        std::uint64_t needed_from) {
-  std::vector<std::string> paths;
-  for (const std::string& name : names) {
-    std::uint64_t number = 0;
-    const bool is_numbered =
-        std::from_chars(name.data(), name.data() + name.size(), number).ec == std::errc();
-    if (!name.ends_with(".log") || (is_numbered && number < needed_from)) continue;
-    paths.push_back(directory + "/" + name);
-  }
-  // By their numbers: those have zeros before them, up to six digits.
-  std::sort(paths.begin(), paths.end(), [](const std::string& a, const std::string& b) {
-    return a.size() != b.size() ? a.size() < b.size() : a < b;
-  });
-  return paths;
 }
 
 Status Apply(const Cut& cut) {
@@ -169,8 +124,7 @@ Result<std::uint64_t> CheckManifest(const std::string& directory, LogUse use) {
       TOPICDB_RETURN_IF_ERROR(use == LogUse::kWrite ? Apply(cut) : NeedsWriter(cut));
       return needed_from;
     }
-    const bool is_whole = manifest.tail().size() < LogReader::kTailBytes;
-    if (is_whole) needed_from = std::max(needed_from, LogsNeededBy(manifest.tail()));
+    needed_from = std::max(needed_from, NumbersOf(manifest.record()).logs_needed_from);
   }
 }
 
@@ -192,8 +146,7 @@ Status RemoveBehind(const std::string& directory, std::vector<std::string> paths
 Status CheckLogs(const std::string& directory, LogUse use) {
   // RocksDB removes logs that it needs no longer in any order, so older ones may still be there.
   TOPICDB_ASSIGN_OR_RETURN(const std::uint64_t needed_from, CheckManifest(directory, use));
-  TOPICDB_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory));
-  const std::vector<std::string> paths = WriteAheadLogs(directory, names, needed_from);
+  TOPICDB_ASSIGN_OR_RETURN(const auto paths, WriteAheadLogs(directory, needed_from));
   Before before;
   for (auto path = paths.begin(); path != paths.end(); ++path) {
     TOPICDB_ASSIGN_OR_RETURN(const std::optional<Cut> cut, Walk(*path, &before));

@@ -2,49 +2,23 @@
 
 #include <algorithm>
 
-#include "base/coding.h"
-#include "base/crc32c.h"
-
 namespace topicdb::rocks {
 
 namespace {
 
-// Of RocksDB's db/log_format.h: blocks of pieces, each of checksum, length, type and payload.
-constexpr std::size_t kBlockBytes = 32'768;
-constexpr std::size_t kHeaderBytes = 7;
-
-constexpr std::size_t kTypeAt = 6;
 constexpr std::size_t kSectorBytes = 512;
-
-struct Header {
-  std::uint32_t checksum = 0;
-  std::size_t length = 0;
-  unsigned char type = 0;
-};
-
-Header ParseHeader(std::string_view bytes) {
-  Decoder decoder(bytes);
-  Header header;
-  header.checksum = decoder.Little<std::uint32_t>();
-  header.length = decoder.Little<std::uint16_t>();
-  header.type = decoder.Little<std::uint8_t>();
-  return header;
-}
-
-// A checksum over the type and the payload, masked as RocksDB does.
-std::uint32_t MaskedChecksum(std::string_view type, std::string_view payload) {
-  constexpr std::uint32_t kDelta = 0xa282ead8;
-  const std::uint32_t crc = Crc32c(payload, Crc32c(type));
-  return ((crc >> 15) | (crc << 17)) + kDelta;
-}
 
 bool AreZeros(std::string_view bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](char byte) { return byte == '\0'; });
 }
 
+// We recycle no log; RocksDB 9.10 would read such a record again and again for ever.
+bool IsOfRecycledLog(unsigned char type) { return (type >= 5 && type <= 8) || type == 11; }
+
 }  // namespace
 
-LogReader::LogReader(const std::string& path) : file_(path, std::ios::binary) {}
+LogReader::LogReader(const std::string& path, BrokenHeaders broken)
+    : broken_(broken), file_(path, std::ios::binary) {}
 
 LogStep LogReader::Next() {
   bool is_within = false;
@@ -66,80 +40,114 @@ LogStep LogReader::Next() {
       case Piece::kFull:
       case Piece::kFirst:
         if (is_within) return LogStep::kDamaged;
-        tail_.clear();
+        record_.clear();
         break;
       case Piece::kMiddle:
       case Piece::kLast:
         if (!is_within) return LogStep::kDamaged;
     }
-    tail_.append(block_, piece_ + kHeaderBytes, next_ - piece_ - kHeaderBytes);
-    tail_.erase(0, tail_.size() - std::min(tail_.size(), kTailBytes));
+    record_.append(block_, piece_ + kPieceHeaderBytes, next_ - piece_ - kPieceHeaderBytes);
     if (piece == Piece::kFull || piece == Piece::kLast) return LogStep::kRecord;
     is_within = true;
   }
 }
 
+// The length is believed if what follows is whole; else the rest of the block is left out. Looking
+// for something whole in it could take what a message holds for a record.
+void LogReader::SkipBroken() {
+  const auto is_whole_at = [&](std::size_t begin) {
+    return begin + kPieceHeaderBytes <= block_.size() &&
+           IsWhole(begin, std::string_view(block_).substr(begin, kPieceHeaderBytes));
+  };
+  if (block_.size() < piece_ + kPieceHeaderBytes) return;
+  const PieceHeader header = ParsePieceHeader(std::string_view(block_).substr(piece_));
+  const std::size_t end = piece_ + kPieceHeaderBytes + header.length;
+  if (is_whole_at(piece_)) {  // what is broken is the record before
+    const bool begins_record = header.type == kWholeRecord || header.type == kFirstOfRecord;
+    next_ = begins_record ? piece_ : end;
+  } else {
+    next_ = is_whole_at(end) ? end : block_.size();
+  }
+}
+
 LogReader::Piece LogReader::NextPiece() {
-  if (block_.size() < next_ + kHeaderBytes) {
-    const bool is_end = block_.size() < kBlockBytes && !block_.empty();
+  if (block_.size() < next_ + kPieceHeaderBytes) {
+    const bool is_end = block_.size() < kLogBlockBytes && !block_.empty();
     if (is_end || !LoadBlock()) {
       piece_ = next_;
       return Piece::kEnd;
     }
   }
   piece_ = next_;
-  if (block_.size() < piece_ + kHeaderBytes) return Piece::kEnd;
-  const std::string_view header = std::string_view(block_).substr(piece_, kHeaderBytes);
-  const auto [checksum, length, type] = ParseHeader(header);
-  if (checksum == 0 && length == 0 && type == 0) {
+  if (block_.size() < piece_ + kPieceHeaderBytes) return Piece::kEnd;
+  const std::string_view bytes = std::string_view(block_).substr(piece_, kPieceHeaderBytes);
+  const PieceHeader header = ParsePieceHeader(bytes);
+  if (header.checksum == 0 && header.length == 0 && header.type == 0) {
     return OnlyZerosFollow() ? Piece::kZeros : Piece::kLost;
   }
-  // We recycle no log; RocksDB 9.10 would read such a record again and again for ever.
-  if ((type >= 5 && type <= 8) || type == 11) return Piece::kDamaged;
-  const std::size_t end = piece_ + kHeaderBytes + length;
-  if (!IsWhole(header)) return WhatIsBroken(end);
-  next_ = end;
-  constexpr Piece kPieces[] = {Piece::kFull, Piece::kFirst, Piece::kMiddle, Piece::kLast};
-  if (type >= 1 && type <= 4) return kPieces[type - 1];
-  return type == 0 ? Piece::kDamaged : Piece::kOther;
+  if (IsWhole(piece_, bytes)) return TakeWhole(header);
+  const std::optional<std::string> written = WholeButForABit();
+  if (!written.has_value()) return WhatIsBroken(header);
+  if (broken_ == BrokenHeaders::kReport) return Piece::kDamaged;
+  if (!mended_at_.has_value()) mended_at_ = piece_begin();
+  block_.replace(piece_, kPieceHeaderBytes, *written);
+  return TakeWhole(ParsePieceHeader(*written));
 }
 
-LogReader::Piece LogReader::WhatIsBroken(std::size_t end) const {
-  if (IsWholeButForABit()) return Piece::kDamaged;
+LogReader::Piece LogReader::TakeWhole(const PieceHeader& header) {
+  next_ = piece_ + kPieceHeaderBytes + header.length;
+  switch (header.type) {
+    case 0:
+      return Piece::kDamaged;
+    case kWholeRecord:
+      return Piece::kFull;
+    case kFirstOfRecord:
+      return Piece::kFirst;
+    case kMiddleOfRecord:
+      return Piece::kMiddle;
+    case kLastOfRecord:
+      return Piece::kLast;
+    default:
+      return Piece::kOther;
+  }
+}
+
+LogReader::Piece LogReader::WhatIsBroken(const PieceHeader& header) const {
+  if (IsOfRecycledLog(header.type)) return Piece::kDamaged;
+  const std::size_t end = piece_ + kPieceHeaderBytes + header.length;
   // The end of a file that was being written, unless a full block cannot hold it.
-  const bool may_be_cut_off = block_.size() < kBlockBytes && end <= kBlockBytes;
+  const bool may_be_cut_off = block_.size() < kLogBlockBytes && end <= kLogBlockBytes;
   if (end > block_.size() && may_be_cut_off) return Piece::kEnd;
   return HasLostSector(piece_, std::min(end, block_.size())) ? Piece::kLost : Piece::kDamaged;
 }
 
-// Whether the block has all of the piece that this header is one of, as it was written.
-bool LogReader::IsWhole(std::string_view header) const {
-  const auto [checksum, length, type] = ParseHeader(header);
-  const std::string_view rest = std::string_view(block_).substr(piece_ + kHeaderBytes);
-  return length <= rest.size() &&
-         MaskedChecksum(header.substr(kTypeAt), rest.substr(0, length)) == checksum;
+bool LogReader::IsWhole(std::size_t begin, std::string_view header) const {
+  const auto [checksum, length, type] = ParsePieceHeader(header);
+  const std::string_view rest = std::string_view(block_).substr(begin + kPieceHeaderBytes);
+  return !IsOfRecycledLog(type) && length <= rest.size() &&
+         PieceChecksum(header.substr(kPieceTypeAt), rest.substr(0, length)) == checksum;
 }
 
 // No checksum covers the length. If one bit of it is flipped, that looks like an end that is cut
 // off, and RocksDB leaves out what follows without a word. A piece that is cut off in fact passes
 // for one that a bit makes whole once in 70 million times.
-bool LogReader::IsWholeButForABit() const {
-  std::string header = block_.substr(piece_, kHeaderBytes);
+std::optional<std::string> LogReader::WholeButForABit() const {
+  std::string header = block_.substr(piece_, kPieceHeaderBytes);
   for (char& byte : header) {
     const char found = byte;
     for (int bit = 0; bit < 8; ++bit) {
       byte = static_cast<char>(found ^ (1 << bit));
-      if (IsWhole(header)) return true;
+      if (IsWhole(piece_, header)) return header;
     }
     byte = found;
   }
-  return false;
+  return std::nullopt;
 }
 
 bool LogReader::LoadBlock() {
   block_begin_ += block_.size();
-  block_.resize(kBlockBytes);
-  file_.read(block_.data(), kBlockBytes);
+  block_.resize(kLogBlockBytes);
+  file_.read(block_.data(), kLogBlockBytes);
   block_.resize(static_cast<std::size_t>(file_.gcount()));
   next_ = 0;
   return !block_.empty();
@@ -147,8 +155,8 @@ bool LogReader::LoadBlock() {
 
 bool LogReader::OnlyZerosFollow() {
   if (!AreZeros(std::string_view(block_).substr(piece_))) return false;
-  std::string more(kBlockBytes, '\0');
-  while (file_.read(more.data(), kBlockBytes), file_.gcount() > 0) {
+  std::string more(kLogBlockBytes, '\0');
+  while (file_.read(more.data(), kLogBlockBytes), file_.gcount() > 0) {
     if (!AreZeros(std::string_view(more).substr(0, static_cast<std::size_t>(file_.gcount())))) {
       return false;
     }

@@ -14,6 +14,9 @@
 #include "base/file_copy.h"
 #include "base/files.h"
 #include "rocks/live_files.h"
+#include "rocks/log_files.h"
+#include "rocks/log_mending.h"
+#include "rocks/log_reader.h"
 #include "rocks/rocks_compat.h"
 
 namespace topicdb::rocks {
@@ -88,12 +91,16 @@ Result<std::unique_ptr<Salvage>> Salvage::Open(const std::string& directory,
   TOPICDB_RETURN_IF_ERROR(CopyDirectory(directory, copy));
   std::unique_ptr<Salvage> salvage(new Salvage(copy, resources));
   TOPICDB_RETURN_IF_ERROR(salvage->MendCurrent());
+  TOPICDB_RETURN_IF_ERROR(salvage->MendDamagedLogs());
   const Status opened = salvage->OpenDb();
   if (!opened.ok()) TOPICDB_RETURN_IF_ERROR(salvage->RepairManifest(opened.message()));
   TOPICDB_ASSIGN_OR_RETURN(const std::string newer, salvage->FindNewerTable());
   if (!newer.empty()) {
-    TOPICDB_RETURN_IF_ERROR(salvage->RepairManifest(
-        newer + " is newer than all that the manifest names: its end may be lost"));
+    TOPICDB_ASSIGN_OR_RETURN(const bool is_old, salvage->HasOldManifest());
+    if (is_old) {
+      TOPICDB_RETURN_IF_ERROR(salvage->RepairManifest(
+          newer + " is newer than all that the manifest names: its end is lost"));
+    }
   }
   TOPICDB_ASSIGN_OR_RETURN(const bool replaced, salvage->ReplaceUnreadable());
   if (replaced) {
@@ -105,8 +112,9 @@ Result<std::unique_ptr<Salvage>> Salvage::Open(const std::string& directory,
 
 Salvage::~Salvage() { CloseDb(); }
 
-bool Salvage::HasLost(const std::string& family) const {
-  return std::any_of(lost_.begin(), lost_.end(),
+bool Salvage::MayLack(const std::string& family) const {
+  return has_new_manifest_ || has_lost_commits_ ||
+         std::any_of(lost_.begin(), lost_.end(),
                      [&](const LostFile& file) { return file.family == family; });
 }
 
@@ -124,6 +132,21 @@ Status Salvage::MendCurrent() {
   lost_.push_back({"CURRENT", {}, "CURRENT names no manifest: the newest one was taken"});
   RemoveFile(path).IgnoreError();
   return WriteFileAtomically(path, newest + "\n");
+}
+
+Status Salvage::MendDamagedLogs() {
+  TOPICDB_ASSIGN_OR_RETURN(const std::vector<MendedLog> logs, MendLogs(directory_));
+  for (const MendedLog& log : logs) {
+    has_lost_commits_ = has_lost_commits_ || log.has_lost;
+    lost_.push_back(
+        {log.name,
+         {},
+         log.name + " is damaged at byte " + std::to_string(log.damaged_at) + ": " +
+             (log.has_lost ? "commits in it are lost, deletes among them; how many messages they "
+                             "had is known only as far as later commits tell"
+                           : "one bit of a length or checksum was flipped, and is mended")});
+  }
+  return Status::Ok();
 }
 
 rocksdb::DBOptions Salvage::DbOptions() const {
@@ -191,6 +214,27 @@ Result<std::string> Salvage::FindNewerTable() const {
     if (reader.Open(directory_ + "/" + name).ok()) return name;
   }
   return std::string();
+}
+
+// A process that is killed leaves a table file that no edit names yet. What it has is then where it
+// was before: in a log that was there at the last edit, or in table files that the manifest names.
+// Those are removed once an edit names the new one.
+Result<bool> Salvage::HasOldManifest() const {
+  std::vector<rocksdb::LiveFileMetaData> tables;
+  db_->GetLiveFilesMetaData(&tables);
+  for (const rocksdb::LiveFileMetaData& table : tables) {
+    if (!Exists(directory_ + "/" + table.relative_filename)) return true;
+  }
+  EditNumbers last;
+  LogReader manifest(ManifestOf(directory_));
+  while (manifest.Next() == LogStep::kRecord) {
+    const EditNumbers numbers = NumbersOf(manifest.record());
+    last.logs_needed_from = std::max(last.logs_needed_from, numbers.logs_needed_from);
+    last.next_file = std::max(last.next_file, numbers.next_file);
+  }
+  TOPICDB_ASSIGN_OR_RETURN(const auto needed, WriteAheadLogs(directory_, last.logs_needed_from));
+  TOPICDB_ASSIGN_OR_RETURN(const auto later, WriteAheadLogs(directory_, last.next_file));
+  return needed.size() == later.size();
 }
 
 Status Salvage::RepairManifest(const std::string& reason) {

@@ -15,7 +15,7 @@
 
 namespace topicdb::rocks {
 
-// Something of a RocksDB that is lost as a whole.
+// A file of a RocksDB that is lost, or something of it.
 struct LostFile {
   std::string name;
   std::string family;  // of a table file: the column family whose keys it had; else empty
@@ -26,9 +26,9 @@ struct LostFile {
 //
 // What is mended: a CURRENT that names no manifest names the newest one. A table file that is
 // missing, or whose index cannot be read, is replaced by an empty one, since the unreadable file
-// would make all keys of its level unreadable. Damaged records of logs are left out. Without a
-// manifest that can be read to its end RocksDB's own repair makes one from the table files that are
-// whole. Damaged blocks of table files stay (SkippingIterator).
+// would make all keys of its level unreadable. Damaged records of logs are mended or left out.
+// Without a manifest that can be read to its end RocksDB's own repair makes one from the table
+// files that are whole. Damaged blocks of table files stay (SkippingIterator).
 class Salvage {
  public:
   // Makes the copy, at a path where there is nothing; table files are linked where that can be.
@@ -46,22 +46,27 @@ class Salvage {
   const std::vector<LostFile>& lost() const { return lost_; }
   // Column families may be missing, and table files that were removed long ago be there again.
   bool has_new_manifest() const { return has_new_manifest_; }
+  // Those of a damaged log: of any column families, and the last of them leave no trace.
+  bool has_lost_commits() const { return has_lost_commits_; }
   // Makes empty column families. Handles that were given before are of no more use.
   Status AddFamilies(const std::vector<std::string>& names);
-  // Some table file of the family is.
-  bool HasLost(const std::string& family) const;
+  // Keys of the family may be lost as a whole, by a file that is.
+  bool MayLack(const std::string& family) const;
 
  private:
   Salvage(std::string directory, const SharedResources& resources)
       : directory_(std::move(directory)), resources_(resources) {}
 
   Status MendCurrent();
+  Status MendDamagedLogs();
   Status OpenDb();
   Result<Families> ListFamilies() const;
   void CloseDb();
   Status RepairManifest(const std::string& reason);
   // A whole table file that was written after all that the manifest knows; empty if there is none.
   Result<std::string> FindNewerTable() const;
+  // Whether files are gone that it names or needs.
+  Result<bool> HasOldManifest() const;
   // Whether some were.
   Result<bool> ReplaceUnreadable();
   rocksdb::DBOptions DbOptions() const;
@@ -73,6 +78,7 @@ class Salvage {
   std::map<std::string, rocksdb::ColumnFamilyHandle*> families_;
   std::vector<LostFile> lost_;
   bool has_new_manifest_ = false;
+  bool has_lost_commits_ = false;
 };
 
 }  // namespace topicdb::rocks

@@ -111,8 +111,8 @@ class ShardRebuild {
       for (const std::string& name : environment_.FamilyNamesOf(id)) {
         const bool is_there = salvage_->families().contains(name);
         if (!is_there) missing.push_back(name);
-        const bool is_incomplete = (!is_there && records_.slabs.contains(id)) ||
-                                   salvage_->HasLost(name) || salvage_->has_new_manifest();
+        const bool is_incomplete =
+            (!is_there && records_.slabs.contains(id)) || salvage_->MayLack(name);
         if (is_incomplete) incomplete_.insert(id);
       }
     }
@@ -255,6 +255,7 @@ class ShardRebuild {
                                   shard_});
     }
     state.serial = std::max({state.serial, state.serial_limit, serial_max_});
+    if (salvage_->has_lost_commits()) state.serial += kSerialMargin;
     state.serial_limit = state.serial;
     rocksdb::WriteBatch batch;
     rocksdb::Status status =

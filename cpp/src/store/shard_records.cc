@@ -21,8 +21,8 @@ class RecordReader {
     rocks::SkippingIterator records(salvage_.db(), nullptr, salvage_.families().at(name));
     for (records.Seek({}); records.Valid(); records.Next()) Take(records.key(), records.value());
     TOPICDB_RETURN_IF_ERROR(records.status());
-    found_.is_incomplete = found_.is_incomplete || !records.gaps().empty() ||
-                           salvage_.HasLost(name) || salvage_.has_new_manifest();
+    found_.is_incomplete =
+        found_.is_incomplete || !records.gaps().empty() || salvage_.MayLack(name);
     if (!records.gaps().empty()) {
       found_.problems.push_back(
           "some of the shard's records are lost; deletes and jobs among them are forgotten: " +

@@ -9,6 +9,8 @@
 #include <set>
 #include <string>
 
+#include "rocks/log_files.h"
+#include "rocks/log_reader.h"
 #include "rocks/rocks_compat.h"
 #include "rocks/skipping_iterator.h"
 #include "test_directory.h"
@@ -81,8 +83,8 @@ TEST_F(SalvageTest, AMissingTableTakesNoOtherWithIt) {
   const auto salvage = Open();
   ASSERT_TRUE(salvage.ok()) << salvage.status().message();
   ASSERT_EQ((*salvage)->lost().size(), 1U);
-  EXPECT_TRUE((*salvage)->HasLost("other"));
-  EXPECT_FALSE((*salvage)->HasLost(rocksdb::kDefaultColumnFamilyName));
+  EXPECT_TRUE((*salvage)->MayLack("other"));
+  EXPECT_FALSE((*salvage)->MayLack(rocksdb::kDefaultColumnFamilyName));
   EXPECT_EQ(CountKeys(**salvage, "other"), 125U);
   EXPECT_FALSE(std::filesystem::exists(from() + "/" + (*salvage)->lost()[0].name));
 }
@@ -117,6 +119,38 @@ TEST_F(SalvageTest, WithoutAManifestTheTablesAreListed) {
   EXPECT_TRUE((*salvage)->has_new_manifest());
   EXPECT_EQ(CountKeys(**salvage, "other"), 150U);
   EXPECT_EQ(CountKeys(**salvage, rocksdb::kDefaultColumnFamilyName), 1U);
+}
+
+// A process was killed before an edit named it.
+TEST_F(SalvageTest, ATableThatNoEditNamesYetIsNoLoss) {
+  Fill({100, 50}, 10);
+  std::filesystem::copy_file(Tables().back(), from() + "/000900.sst");
+  const auto salvage = Open();
+  ASSERT_TRUE(salvage.ok()) << salvage.status().message();
+  EXPECT_FALSE((*salvage)->has_new_manifest());
+  EXPECT_TRUE((*salvage)->lost().empty());
+  EXPECT_EQ(CountKeys(**salvage, "other"), 150U);
+}
+
+TEST_F(SalvageTest, AManifestWithoutItsEndIsMadeAnew) {
+  Fill({100, 50}, 10);
+  const std::filesystem::path manifest = ManifestOf(from());
+  const std::uintmax_t before = std::filesystem::file_size(manifest);
+  ASSERT_EQ(Tables().size(), 2U);
+  // The edit that names the second table begins behind where the first one has ended.
+  LogReader log(manifest);
+  std::uint64_t end = 0;
+  while (log.Next() == LogStep::kRecord) {
+    const bool names_last = log.record().find("149") != std::string::npos;
+    if (names_last) end = log.record_begin();
+  }
+  ASSERT_GT(end, 0U);
+  ASSERT_LT(end, before);
+  std::filesystem::resize_file(manifest, end);
+  const auto salvage = Open();
+  ASSERT_TRUE(salvage.ok()) << salvage.status().message();
+  EXPECT_TRUE((*salvage)->has_new_manifest());
+  EXPECT_EQ(CountKeys(**salvage, "other"), 150U);
 }
 
 TEST_F(SalvageTest, ANewFamilyIsEmptyAndTheOthersStay) {
