@@ -77,8 +77,7 @@ bench-replay: ## measure replays to endpoints beside scans, and beside ingest
 
 .PHONY: bench-bridge
 bench-bridge: ## measure the MQTT bridge beside mosquitto_sub that writes a file
-	@scripts/system.sh mosquitto-clients && scripts/setup.sh bench arrow,replay && \
-	  .venv/bin/python bench/python/bridge_bench.py $(ARGS)
+	@scripts/setup.sh bench arrow,replay && .venv/bin/python bench/python/bridge_bench.py $(ARGS)
 
 .PHONY: bench-commit
 bench-commit: ## measure commits, transactions and latencies beside SQLite and RocksDB

@@ -9,7 +9,7 @@ packages=(
   build-essential cmake ninja-build ccache
   libzstd-dev liblz4-dev libdeflate-dev libxxhash-dev libgtest-dev libbenchmark-dev libsqlite3-dev
   dpkg-dev ca-certificates debian-archive-keyring # RocksDB's source package
-  mosquitto                                       # the tests of topicdb.Forwarder start their own
+  mosquitto mosquitto-clients                     # tests start their own broker, and compare with its clients
   "$@"
 )
 
