@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from forwarding import DEADLINE_SECONDS
+from forwarding import DEADLINE_SECONDS, wait_until
 
 MOSQUITTO = shutil.which(  # Debian puts it where only root looks
     "mosquitto", path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
@@ -35,6 +36,17 @@ def accepts(port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def unsent_bytes(port: int) -> int:
+    """What was written to connections of this port's listener and has not come to the other end."""
+    local_address, queues = 1, 4  # of the fields of a line, in hexadecimal digits
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(
+        int(fields[queues].split(":")[0], 16)
+        for fields in lines
+        if int(fields[local_address].split(":")[1], 16) == port
+    )
 
 
 class Broker:
@@ -69,6 +81,18 @@ class Broker:
             self._process.kill()
             self._process.wait()
 
+    def kill_when_sent(self) -> None:
+        """kill -9 at any moment of what the process does, but not of what the kernel does for it.
+
+        If there is something that a killed process has not read, Linux throws away what it has
+        written and not yet sent: small packets wait for those before to be acknowledged, many wait
+        for a larger window. A broker may have confirmed these to their publishers.
+        """
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        wait_until(lambda: unsent_bytes(self.port) == 0)
+        self.kill()
+
     def __enter__(self) -> Broker:
         self.start()
         return self
@@ -95,8 +119,8 @@ def mosquitto(directory: Path, *lines: str) -> Broker:
                 "allow_anonymous true",
                 "persistence true",
                 f"persistence_location {directory}/",
-                # The subscriber's messages are on its socket, and not only in the broker's memory,
-                # before the publisher's are confirmed.
+                # The subscriber's messages are written to its socket, and not only in the broker's
+                # memory, before the publisher's are confirmed.
                 "max_inflight_messages 0",
                 "max_queued_messages 0",
                 # As root it would become somebody who may not write here.

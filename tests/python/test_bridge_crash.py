@@ -182,7 +182,7 @@ class Trial:
         self.publisher.paused.clear()
         time.sleep(self.random.uniform(0.05, 0.3))
         before = self.status()[0]
-        self.broker.kill()
+        self.broker.kill_when_sent()
         self.broker.start()
         self.wait_until_connected(before + 1)
 

@@ -163,7 +163,7 @@ def test_a_broker_killed_and_started_again_during_traffic_loses_nothing(
                 queue.append(items[first : first + 1000])
                 # Killed only while the subscriber is connected: see there.
                 wait_until(partial(subscriber.has, items[first + 200]))
-                broker.kill()
+                broker.kill_when_sent()
                 queue.append(items[first + 1000 : first + 1100])
                 wait_until(lambda: forwarder.health.state == "retrying")
                 broker.start()

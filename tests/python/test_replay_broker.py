@@ -346,7 +346,7 @@ def test_a_broker_killed_in_the_middle_loses_nothing(
             for kills in range(3):
                 # Killed only while the subscriber is connected: see there.
                 wait_until(partial(subscriber.has, items[1_000 * kills + 300]))
-                broker.kill()
+                broker.kill_when_sent()
                 wait_until(lambda: replay.progress().state == "retrying")
                 assert replay.progress().last_error
                 broker.start()
