@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -23,11 +25,17 @@ KAFKA_CLUSTER = "MkU3OEVBNTcwNTJENDM2Qk"  # any 16 bytes
 
 
 def free_port() -> int:
-    """A port that nobody listens on; the kernel gives others to who asks for any, for a while."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+    """A port that nobody listens on, below those that the kernel gives to connections.
+
+    One of those could be taken while its broker is killed: by another test, or by a client that
+    tries to connect again, and is connected to itself.
+    """
+    chance = random.SystemRandom()
+    while True:
+        port = chance.randrange(20_000, 32_768)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def accepts(port: int) -> bool:
