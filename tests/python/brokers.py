@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from forwarding import DEADLINE_SECONDS, wait_until
+from support import PATIENCE_S, wait_until
 
 MOSQUITTO = shutil.which(  # Debian puts it where only root looks
     "mosquitto", path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
@@ -72,7 +72,7 @@ class Broker:
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-        deadline = time.monotonic() + DEADLINE_SECONDS
+        deadline = time.monotonic() + PATIENCE_S
         while not (ready or (lambda: accepts(self.port)))():
             assert self._process.poll() is None, f"it ended:\n{self._log.read_text()}"
             assert time.monotonic() < deadline, f"it does not answer:\n{self._log.read_text()}"

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import Any
 
 import topicdb
 
-# Far longer than anything takes, also on a loaded machine.
-DEADLINE_SECONDS = 60.0
 QUICK: dict[str, Any] = {"retry_min": 0.001, "retry_max": 0.01}
-
-
-def wait_until(condition: Callable[[], object], what: str = "") -> None:
-    """Returns when it is true; AssertionError at the deadline."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {DEADLINE_SECONDS} s: {what or condition}"
-        time.sleep(0.005)
 
 
 def numbered(count: int, start: int = 0) -> list[bytes]:

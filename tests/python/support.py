@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,13 +21,24 @@ from model.model import shard_of
 Layout: TypeAlias = Literal["columnar", "skipstream"]
 LAYOUTS: tuple[Layout, ...] = ("columnar", "skipstream")
 
-# Long enough for a loaded machine; a child that takes longer hangs.
-CHILD_TIMEOUT_S = 120
+# What a test waits for comes long before, also on a loaded machine with one core: only a failure
+# takes this long. It is less than a test's time limit, so that the failure says what did not come.
+PATIENCE_S = 250.0
+# A child that takes longer hangs.
+CHILD_TIMEOUT_S = 600
 
 
 def topic_in_shard(shard: int, shards: int, prefix: str = "topic") -> str:
     """A topic that lives in ``shard``."""
     return next(t for t in (f"{prefix}/{i}" for i in range(10_000)) if shard_of(t, shards) == shard)
+
+
+def wait_until(condition: Callable[[], object], what: str = "") -> None:
+    """Returns when the condition is true; AssertionError if that takes longer than a test waits."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {PATIENCE_S} s: {what or condition}"
+        time.sleep(0.005)
 
 
 def run_child(code: str, *arguments: object, directory: Path | None = None) -> str:

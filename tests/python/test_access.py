@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from served import Certificates, make_certificates, serving
+from support import PATIENCE_S
 
 import topicdb
 from topicdb.filters import covers
@@ -215,7 +216,7 @@ def _group(db: topicdb.Database) -> None:
     with group.join() as member:
         member.heartbeat()
         assert member.parts
-        member.ack(member.poll(timeout=5))
+        member.ack(member.poll(timeout=PATIENCE_S))
     group.close()
 
 
@@ -287,7 +288,7 @@ TRIES = [
     Try("append", lambda db: db.append([("$x/y", 1, b"")]), {"write": ["$x/#"]}, {"write": ["#"]}),
     Try(
         "append_async",
-        lambda db: db.append_async([("a/x", None, b"")]).result(20),
+        lambda db: db.append_async([("a/x", None, b"")]).result(PATIENCE_S),
         WRITE,
         OTHER_WRITE,
     ),
@@ -542,9 +543,9 @@ def test_what_lasts_ends_with_its_token(filled: Served) -> None:
     filled.look_again()
     with filled.connect(token) as db:
         messages = db.subscribe("a/#")
-        tail = db.tail("a/#", timeout=60)
+        tail = db.tail("a/#", timeout=PATIENCE_S)
         with pytest.raises(topicdb.AccessError, match="has expired"):
-            messages.next(30)
+            messages.next(PATIENCE_S)
         with pytest.raises((topicdb.AccessError, topicdb.UnavailableError)):
             list(tail)
         filled.database.append([("a/x", None, b"late")])
@@ -592,9 +593,9 @@ def test_of_many_appends_those_that_may_be_are_stored(filled: Served) -> None:
         for number, future in enumerate(futures):
             if number % 2:
                 with pytest.raises(topicdb.AccessError, match="may not write 'b/x'"):
-                    future.result(20)
+                    future.result(PATIENCE_S)
             else:
-                assert future.result(20).count == 1
+                assert future.result(PATIENCE_S).count == 1
     assert filled.database.scan("many/#").count() == 20
     assert filled.database.scan("b/#").count() == before
 

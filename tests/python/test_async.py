@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import Child, Layout, fork_and_run, nothing_written
+from support import PATIENCE_S, Child, Layout, fork_and_run, nothing_written
 
 import topicdb
 from topicdb import ClosedError, Database, ForkedError, Receipt, TopicError
@@ -19,7 +19,7 @@ from topicdb import ClosedError, Database, ForkedError, Receipt, TopicError
 
 def test_a_future_gives_the_receipt(sharded_db: Database) -> None:
     rows = [(f"t/{i}", i, b"%d" % i) for i in range(100)]
-    receipt = sharded_db.append_async(rows, durability="disk").result(30)
+    receipt = sharded_db.append_async(rows, durability="disk").result(PATIENCE_S)
     assert receipt == Receipt({0: 1, 1: 1, 2: 1}, 100, "disk")
     assert sharded_db.scan().count() == 100
 
@@ -29,7 +29,7 @@ def test_arrow(db: Database) -> None:
     table = pa.table({"topic": ["a", "b"], "timestamp": [1, 2], "value": [b"1", b"2"]})
     future = db.append_async(table)
     del table
-    assert future.result(30).count == 2
+    assert future.result(PATIENCE_S).count == 2
     assert [tuple(m) for m in db.scan(order="time")] == [("a", 1, b"1"), ("b", 2, b"2")]
 
 
@@ -38,7 +38,7 @@ def test_they_gather_and_stay_in_order(db_path: Path, layout: Layout) -> None:
         db_path, flush_interval="10s", idle_flush_interval="100ms", layout=layout
     ) as db:
         futures = [db.append_async([("key", None, b"%d" % i)]) for i in range(1_000)]
-        assert [f.result(30).serials[0] for f in futures] == list(range(1, 1_001))
+        assert [f.result(PATIENCE_S).serials[0] for f in futures] == list(range(1, 1_001))
         assert [m.value for m in db.scan("key")] == [b"%d" % i for i in range(1_000)]
 
 
@@ -55,17 +55,17 @@ def test_the_oldest_waits_no_longer_than_flush_interval(db_path: Path) -> None:
 
 def test_an_idle_queue_is_flushed_at_once(db_path: Path) -> None:
     with topicdb.open(db_path, flush_interval="1h", idle_flush_interval="10ms") as db:
-        assert db.append_async([("a", 1, b"")]).result(30)
+        assert db.append_async([("a", 1, b"")]).result(PATIENCE_S)
 
 
 def test_a_full_queue_is_flushed_and_makes_callers_wait(db_path: Path) -> None:
     with topicdb.open(db_path, flush_interval="1h", idle_flush_interval="1h", max_pending=10) as db:
         futures = [db.append_async([("a", i, b"")]) for i in range(95)]
-        done, _ = wait(futures[:90], timeout=30)
+        done, _ = wait(futures[:90], timeout=PATIENCE_S)
         assert len(done) == 90
         # A synchronous append takes along what waits.
         db.append([("a", 100, b"")])
-        assert all(f.result(30) for f in futures)
+        assert all(f.result(PATIENCE_S) for f in futures)
 
 
 def test_back_pressure_by_bytes(db_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_back_pressure_by_bytes(db_path: Path) -> None:
         db_path, flush_interval="1h", idle_flush_interval="1h", max_pending_bytes=100_000
     ) as db:
         futures = [db.append_async([("a", i, bytes(30_000))]) for i in range(30)]
-        assert all(f.result(30) for f in futures[:27])
+        assert all(f.result(PATIENCE_S) for f in futures[:27])
         db.append([("a", 100, bytes(200_000))])  # larger than the bound, alone
     assert all(f.done() for f in futures)
 
@@ -95,7 +95,7 @@ def test_what_the_caller_changes_afterwards_changes_nothing(db_path: Path) -> No
         future = db.append_async(rows)
         value[:] = b"behind"
         rows.clear()
-        future.result(30)
+        future.result(PATIENCE_S)
         assert [m.value for m in db.scan()] == [b"before"]
 
 
@@ -112,13 +112,13 @@ def test_closing_finishes_what_is_queued(db_path: Path) -> None:
 
 
 def test_an_empty_batch(db: Database) -> None:
-    assert db.append_async([]).result(30) == Receipt({}, 0, "os")
+    assert db.append_async([]).result(PATIENCE_S) == Receipt({}, 0, "os")
 
 
 def test_it_cannot_be_cancelled(db: Database) -> None:
     future = db.append_async([("a", 1, b"")])
     assert not future.cancel()
-    future.result(30)
+    future.result(PATIENCE_S)
 
 
 def test_asyncio(db: Database) -> None:
@@ -174,7 +174,7 @@ def test_many_threads(sharded_db: Database) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sum(f.result(30).count for f in futures) == 600
+    assert sum(f.result(PATIENCE_S).count for f in futures) == 600
     assert sharded_db.scan("t/+").count() == 600
 
 
@@ -185,12 +185,12 @@ def test_done_callbacks_may_append(db: Database) -> None:
         db.append_async([("a", 2, b"")]).add_done_callback(lambda _: finished.set())
 
     db.append_async([("a", 1, b"")]).add_done_callback(go_on)
-    assert finished.wait(30)
+    assert finished.wait(PATIENCE_S)
     assert db.scan().count() == 2
 
 
 def test_after_a_fork(db: Database) -> None:
-    db.append_async([("a", 1, b"")]).result(30)
+    db.append_async([("a", 1, b"")]).result(PATIENCE_S)
 
     def use() -> str:
         with pytest.raises(ForkedError):
@@ -198,7 +198,7 @@ def test_after_a_fork(db: Database) -> None:
         return "refused"
 
     assert fork_and_run(use) == "refused"
-    db.append_async([("a", 3, b"")]).result(30)
+    db.append_async([("a", 3, b"")]).result(PATIENCE_S)
 
 
 def test_a_program_that_ends_without_closing_does_not_hang(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_database_that_is_forgotten_leaves_no_thread(db_path: Path) -> None:
     future = db.append_async([("a", 1, b"")])
     del db
     gc.collect()
-    assert future.result(30).count == 1
+    assert future.result(PATIENCE_S).count == 1
     deadline = time.monotonic() + 30
     while any(t.name == "topicdb-completions" for t in threading.enumerate()):
         assert time.monotonic() < deadline

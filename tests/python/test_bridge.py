@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import pytest
 from brokers import MOSQUITTO, Broker, mosquitto
-from forwarding import wait_until
 from paho.mqtt.client import Client, MQTTMessage, MQTTv5, MQTTv311
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
+from support import PATIENCE_S, wait_until
 
 import topicdb
 from topicdb.bridge import Bridge
@@ -500,7 +500,7 @@ class Asker:
         self.client.connect("127.0.0.1", port)
         self.client.loop_start()
         self.client.subscribe("answers/#", 1)
-        assert self._subscribed.wait(30)
+        assert self._subscribed.wait(PATIENCE_S)
 
     def ask(self, filter: str, **asked: str) -> list[MQTTMessage]:
         self.found.clear()

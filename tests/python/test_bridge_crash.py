@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 from brokers import MOSQUITTO, Broker, mosquitto
-from forwarding import wait_until
 from paho.mqtt.client import Client, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
-from support import Child
+from support import PATIENCE_S, Child, wait_until
 
 import topicdb
 from topicdb.replay import Envelope
@@ -119,7 +118,7 @@ class Publisher:
         """Waits until everything is acknowledged."""
         self.is_idle.clear()
         self.paused.set()
-        assert self.is_idle.wait(60)
+        assert self.is_idle.wait(PATIENCE_S)
 
     def close(self) -> None:
         self._ending.set()

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from forwarding import wait_until
+from support import PATIENCE_S, wait_until
 
 import topicdb
 from topicdb.bridge import Bridge
@@ -155,7 +155,7 @@ def test_it_is_connected_when_its_filters_are_accepted(db: topicdb.Database) -> 
         content = talk.expect(SUBSCRIBE)
         talk.publish(b"early", 1, 1)
         talk.expect(PUBACK)
-        assert may_answer.wait(30)
+        assert may_answer.wait(PATIENCE_S)
         talk.send(b"\x90\4" + content[:2] + b"\0\2")
         until_it_leaves(talk)
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from brokers import MOSQUITTO, Broker, mosquitto
 from cli_runs import COMMAND, error_in, run_here, usage_error
-from forwarding import wait_until
-from support import CHILD_TIMEOUT_S
+from support import CHILD_TIMEOUT_S, PATIENCE_S, wait_until
 from test_bridge import Publisher, values
 
 import topicdb
@@ -101,7 +100,7 @@ def test_status_shows_the_windows_of_clients(tmp_path: Path) -> None:
         queue = log.queue("orders", "a", exclusive=False)
         log.publish([("a", None, b"x")] * 3)
         with queue.bind(client="till", window=2) as flow, queue.bind(client="other"):
-            assert flow.receive(timeout=30) and flow.receive(timeout=30)
+            assert flow.receive(timeout=PATIENCE_S) and flow.receive(timeout=PATIENCE_S)
             wait_until(lambda: len(clients()) == 2)  # within a second, without a flush
             log.flush()
             assert clients() == [account("till", 2, 2), account("other", 1_000, 0)]

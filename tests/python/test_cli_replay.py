@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from brokers import MOSQUITTO, Broker, free_port, mosquitto
 from cli_runs import COMMAND, error_in, output_of, run, run_here, started, usage_error
-from forwarding import numbered, wait_until
-from support import CHILD_TIMEOUT_S
+from forwarding import numbered
+from support import CHILD_TIMEOUT_S, wait_until
 from test_replay_broker import START_US, Subscriber, fill
 
 import topicdb

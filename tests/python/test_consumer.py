@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from settling import batches_of
+from support import PATIENCE_S
 
 import topicdb
 from topicdb import Place
@@ -46,7 +48,7 @@ def numbers(batch: topicdb.Batch) -> list[int]:
 def drain(consumer: topicdb.Consumer, *, ack: bool = True) -> list[int]:
     """Everything that there is."""
     found: list[int] = []
-    while len(batch := consumer.poll(timeout=0.1)) > 0:
+    for batch in batches_of(consumer):
         found += [int(m.value) for m in batch]
         if ack:
             consumer.ack(batch)
@@ -69,8 +71,8 @@ def test_it_goes_on_where_it_was(path: Path) -> None:
 def test_a_part_of_a_commit_is_acknowledged(db: topicdb.Database) -> None:
     db.append([("a", None, b"%d" % i) for i in range(10)])
     with db.consumer("c") as consumer:
-        first = consumer.poll(3, timeout=5)
-        second = consumer.poll(3, timeout=5)
+        first = consumer.poll(3, timeout=PATIENCE_S)
+        second = consumer.poll(3, timeout=PATIENCE_S)
         consumer.ack(first)
         assert (len(first), len(second), consumer.lag()) == (3, 3, 10)  # commits count as a whole
     with db.consumer("c") as consumer:
@@ -103,13 +105,13 @@ def test_poll_gives_an_empty_batch(db: topicdb.Database) -> None:
 def test_acknowledgements_that_cannot_be(db: topicdb.Database) -> None:
     fill(db, 0, 20)
     with db.consumer("c") as consumer, db.consumer("other") as other:
-        batches = [consumer.poll(5, timeout=5) for _ in range(3)]
+        batches = [consumer.poll(5, timeout=PATIENCE_S) for _ in range(3)]
         consumer.ack(batches[1])
         for batch in batches[:2]:
             with pytest.raises(ValueError, match="already"):
                 consumer.ack(batch)
         with pytest.raises(ValueError, match="not given"):
-            consumer.ack(other.poll(5, timeout=5))
+            consumer.ack(other.poll(5, timeout=PATIENCE_S))
         consumer.rewind()
         with pytest.raises(ValueError, match="since it was moved"):
             consumer.ack(batches[2])
@@ -156,7 +158,7 @@ def test_who_has_no_writing_handle_has_no_consumer(db: topicdb.Database, path: P
 def test_takeover(db: topicdb.Database) -> None:
     fill(db, 0, 10)
     old = db.consumer("c")
-    batch = old.poll(timeout=5)
+    batch = old.poll(timeout=PATIENCE_S)
     late = db.transaction(shard=1)
     late.write("effect", 0, b"")
     old.ack(batch, late)
@@ -172,7 +174,7 @@ def test_takeover(db: topicdb.Database) -> None:
 def test_an_acknowledgement_is_part_of_a_transaction(db: topicdb.Database) -> None:
     fill(db, 0, 10)
     with db.consumer("c") as consumer:
-        batches = [consumer.poll(2, timeout=5) for _ in range(3)]
+        batches = [consumer.poll(2, timeout=PATIENCE_S) for _ in range(3)]
         with pytest.raises(RuntimeError, match="stop"), db.transaction(shard=2) as transaction:
             consumer.ack(batches[0], transaction)
             raise RuntimeError("stop")
@@ -193,19 +195,19 @@ def test_the_last_acknowledgement_counts_in_whichever_shard_it_is(db: topicdb.Da
     db.append([("a", None, b"%d" % i) for i in range(10)])
     with db.consumer("c") as consumer:
         for shard in (2, 0, 1):
-            batch = consumer.poll(2, timeout=5)
+            batch = consumer.poll(2, timeout=PATIENCE_S)
             with db.transaction(shard=shard) as transaction:
                 consumer.ack(batch, transaction)
     for _ in range(2):  # the second time from the state that the first has stored
         with db.consumer("c") as consumer:
-            assert numbers(consumer.poll(timeout=5)) == [6, 7, 8, 9]
+            assert numbers(consumer.poll(timeout=PATIENCE_S)) == [6, 7, 8, 9]
 
 
 def test_rewind_after_a_transaction_that_failed(db: topicdb.Database) -> None:
     fill(db, 0, 10)
     with db.consumer("c") as consumer:
         with db.transaction(shard=1) as transaction:
-            consumer.ack(consumer.poll(5, timeout=5), transaction)
+            consumer.ack(consumer.poll(5, timeout=PATIENCE_S), transaction)
             transaction.rollback()
         consumer.rewind()
         assert drain(consumer) == list(range(10))
@@ -231,7 +233,7 @@ def test_seek(db: topicdb.Database) -> None:
     assert drain(consumer) == [11]
     consumer.seek({0: Place(1, 0), 1: Place(1, 0), 2: Place(1, 0)})
     with db.transaction(shard=1) as transaction:
-        consumer.ack(consumer.poll(timeout=5), transaction)
+        consumer.ack(consumer.poll(timeout=PATIENCE_S), transaction)
         consumer.seek("latest")
         with pytest.raises(LOST):
             transaction.commit()
@@ -254,7 +256,7 @@ def test_memory_of_what_nobody_acknowledges_is_bounded(db: topicdb.Database) -> 
     fill(db, 0, 5_000)
     with db.consumer("c") as consumer:
         for _ in range(5_000):
-            consumer.poll(1, timeout=5)
+            consumer.poll(1, timeout=PATIENCE_S)
         assert len(consumer._given) < 2_000
         consumer.ack()
         assert consumer.lag() == 0
@@ -332,7 +334,7 @@ def test_nothing_is_left_out_and_what_is_acknowledged_comes_once(
     for _, values in waiting:
         done.extend(values)
     consumer.ack()
-    while len(batch := consumer.poll(timeout=0.1)) > 0:
+    for batch in batches_of(consumer):
         done.extend(int(m.value) for m in batch if m.topic != "effects")
     assert sorted(done) == list(range(count))
     db.close()
@@ -346,7 +348,10 @@ PROGRAM = textwrap.dedent(
     with topicdb.open(sys.argv[1]) as db:
         print("open", flush=True)
         with db.consumer("sums", "in/#", timeout=1) as consumer:
-            while len(batch := consumer.poll(7, timeout=0.5)) > 0:
+            while consumer.lag() > 0:
+                batch = consumer.poll(7, timeout=0.5)
+                if len(batch) == 0:
+                    continue
                 def effect(transaction):
                     for topic, _, value in batch:
                         key = topic.replace("in/", "out/")

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from forwarding import QUICK, Held, Recorder, first_arrivals, numbered, wait_until, waiting
+from forwarding import QUICK, Held, Recorder, first_arrivals, numbered, waiting
+from support import wait_until
 
 import topicdb
 from topicdb.forward import CallableSink, DatabaseSink, Forwarder, PermanentError

@@ -12,7 +12,8 @@ from brokers import Broker, UnavailableError, kafka
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from forwarding import DEADLINE_SECONDS, first_arrivals, numbered, wait_until
+from forwarding import first_arrivals, numbered
+from support import PATIENCE_S, wait_until
 
 import topicdb
 from topicdb.forward import Forwarder, KafkaSink, PermanentError
@@ -42,7 +43,7 @@ def queue(tmp_path: Path) -> Iterator[topicdb.Queue]:
 def make_topic(broker: Broker, name: str, **config: str) -> None:
     admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{broker.port}"})
     topic = NewTopic(name, PARTITIONS, 1, config=config)
-    admin.create_topics([topic])[name].result(DEADLINE_SECONDS)
+    admin.create_topics([topic])[name].result(PATIENCE_S)
 
 
 def key(item: bytes) -> bytes:
@@ -60,7 +61,7 @@ def stored(broker: Broker, topic: str, items: set[bytes]) -> list[list[bytes]]:
     consumer = Consumer({"bootstrap.servers": f"127.0.0.1:{broker.port}", "group.id": "test"})
     consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(PARTITIONS)])
     missing = set(items)
-    deadline = time.monotonic() + DEADLINE_SECONDS
+    deadline = time.monotonic() + PATIENCE_S
     while missing:
         assert time.monotonic() < deadline, f"{len(missing)} items are missing"
         for message in consumer.consume(1000, timeout=0.1):

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from forwarding import QUICK, Held, Recorder, numbered, wait_until, waiting
-from support import Child, run_child
+from forwarding import QUICK, Held, Recorder, numbered, waiting
+from support import Child, run_child, wait_until
 
 import topicdb
 from topicdb.forward import AsyncSink, Forwarder, KafkaSink, MqttSink, PolledSink, Sink

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 from brokers import MOSQUITTO, Broker, mosquitto
-from forwarding import first_arrivals, numbered, wait_until, waiting
+from forwarding import first_arrivals, numbered, waiting
 from paho.mqtt.client import Client, MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
-from support import Child
+from support import Child, wait_until
 
 import topicdb
 from topicdb.forward import Forwarder, MqttSink, PermanentError

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from settling import batches_of_member
+from support import PATIENCE_S, wait_until
 
 import topicdb
 from topicdb.group import Group
@@ -46,9 +47,9 @@ def numbers(batch: topicdb.Batch) -> list[int]:
     return [int(value) for value in batch.values]
 
 
-def work(member: topicdb.Member, timeout: float = 0.1) -> list[int]:
+def work(member: topicdb.Member) -> list[int]:
     found: list[int] = []
-    while len(batch := member.poll(timeout=timeout)) > 0:
+    for batch in batches_of_member(member):
         found += numbers(batch)
         member.ack(batch)
     return found
@@ -70,9 +71,7 @@ def test_each_message_for_one_member(db: topicdb.Database) -> None:
         thread.start()
     for first in range(0, 2_000, 100):
         fill(db, first, first + 100)
-    deadline = time.monotonic() + 30
-    while sum(len(one) for one in found.values()) < 2_000 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: sum(len(one) for one in found.values()) >= 2_000)
     for member in members:
         member.close()
     for thread in threads:
@@ -89,9 +88,9 @@ def test_positions_last(tmp_path: Path) -> None:
     with topicdb.open(tmp_path / "db", shards=2) as db:
         fill(db, 0, 100)
         with db.group("g", "jobs/#", parts=4).join() as member:
-            done = numbers(first := member.poll(timeout=5))
+            done = numbers(first := member.poll(timeout=PATIENCE_S))
             member.ack(first)
-            lost = numbers(member.poll(timeout=5))
+            lost = numbers(member.poll(timeout=PATIENCE_S))
             assert lost
     with topicdb.open(tmp_path / "db") as db, db.group("g", "jobs/#").join() as member:
         assert member.parts == [0, 1, 2, 3]
@@ -102,9 +101,7 @@ def test_parts_change_hands_when_they_are_acknowledged(db: topicdb.Database) -> 
     fill(db, 0, 200)
     group = db.group("g", "jobs/#", parts=8)
     old = group.join("old")
-    batches = []
-    while len(batch := old.poll(timeout=0.2)) > 0:
-        batches.append(batch)
+    batches = list(batches_of_member(old))
     busy = {old._batches[batch][0].number for batch in batches}
     new = group.join("new")
     free = 8 - len(busy)
@@ -124,7 +121,7 @@ def test_who_leaves_gives_back_what_is_not_acknowledged(db: topicdb.Database) ->
     first, second = group.join(), group.join()
     assert (first.name, second.name) == ("member-1", "member-2")
     given = []
-    while len(batch := first.poll(timeout=0.1)) > 0:
+    for batch in batches_of_member(first):
         given += numbers(batch)
     first.close()
     assert sorted(work(second)) == list(range(100)) and given
@@ -139,7 +136,7 @@ def test_who_is_silent_is_dropped_and_told(db: topicdb.Database) -> None:
     group = db.group("g", "jobs/#", member_timeout=10)
     clock = timed(group)
     silent, other = group.join("silent"), group.join("other")
-    batch = silent.poll(timeout=5)
+    batch = silent.poll(timeout=PATIENCE_S)
     assert len(batch) > 0
     for _ in range(3):
         clock.now += 6
@@ -159,9 +156,7 @@ def test_a_part_that_is_not_given_back_is_taken(db: topicdb.Database) -> None:
     group = db.group("g", "jobs/#", parts=2, member_timeout=10)
     clock = timed(group)
     old = group.join("old")
-    batches = []
-    while len(batch := old.poll(timeout=0.2)) > 0:
-        batches.append(batch)
+    batches = list(batches_of_member(old))
     assert {old._batches[batch][0].number for batch in batches} == {0, 1}
     new = group.join("new")
     assert new.parts == []
@@ -203,7 +198,7 @@ def test_what_cannot_be(db: topicdb.Database, tmp_path: Path) -> None:
     fill(db, 0, 50)
     with pytest.raises(ValueError, match="rows"):
         member.poll(0)
-    batch = member.poll(timeout=5)
+    batch = member.poll(timeout=PATIENCE_S)
     member.ack(batch)
     with pytest.raises(ValueError, match="already"):
         member.ack(batch)
@@ -229,7 +224,7 @@ def test_a_closed_database_ends_it(tmp_path: Path) -> None:
     member = db.group("g").join()
     db.close()
     with pytest.raises(topicdb.ClosedError):
-        member.poll(timeout=5)
+        member.poll(timeout=PATIENCE_S)
 
 
 NAMES = ["a", "b", "c", "d"]

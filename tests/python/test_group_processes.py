@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from served import Process
+from settling import batches_of_member
 from support import Child
 
 import topicdb
@@ -26,14 +27,14 @@ WORKER = """
             member = db.group("g", "jobs/#").join()
             print("joined", flush=True)
         elif command == "poll":
-            batch = member.poll(rows=7, timeout=5)
+            batch = member.poll(rows=7, timeout=250)
             print("polled", *(int(value) for value in batch.values), flush=True)
         elif command == "ack":
             member.ack(batch)
             print("acked", flush=True)
         elif command == "wait":  # in the midst of a call
             print("waiting", flush=True)
-            while len(member.poll(rows=1_000_000, timeout=30)):
+            while len(member.poll(rows=1_000_000, timeout=250)):
                 pass
         elif command == "leave":
             member.close()
@@ -151,7 +152,7 @@ def test_a_group_goes_on_when_its_server_is_killed(tmp_path: Path) -> None:
                 with pytest.raises(topicdb.UnavailableError):
                     member.ack(unacknowledged)
     with topicdb.open(path) as database, database.group("g", "jobs/#").join() as rest:
-        while len(batch := rest.poll(timeout=0.3)):
+        for batch in batches_of_member(rest):
             rest.ack(batch)
             acked += [int(value) for value in batch.values]
     assert sorted(acked) == list(range(300)), "each once: each acknowledgement was told"

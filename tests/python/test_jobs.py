@@ -104,7 +104,7 @@ class TestJobs:
             with topicdb.open(sys.argv[1]) as db:
                 db.append([("own", 1, b"")])
                 print("open")
-                tail = db.tail("m/#", timeout=60)
+                tail = db.tail("m/#", timeout=250)
                 for _, message in zip(range(300), tail):
                     pass
                 print("seen", sum(1 for _ in db.scan("m/#")))

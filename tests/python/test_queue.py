@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import fork_and_run
+from support import PATIENCE_S, fork_and_run
 
 import topicdb
 from topicdb.queue import Drop
@@ -121,7 +121,7 @@ class TestCalls:
         assert queue.pop(timeout=0.01) == ([], None)
         thread = threading.Timer(0.05, queue.append, ([b"late"],))
         thread.start()
-        assert queue.pop(timeout=60).items == [b"late"]
+        assert queue.pop(timeout=PATIENCE_S).items == [b"late"]
         thread.join()
 
     def test_closing_ends_what_waits(self, path: Path) -> None:
@@ -200,7 +200,7 @@ class TestCalls:
 
     def test_asyncio(self, queue: topicdb.Queue) -> None:
         async def run() -> None:
-            waiting = asyncio.create_task(queue.pop_await(timeout=60))
+            waiting = asyncio.create_task(queue.pop_await(timeout=PATIENCE_S))
             await asyncio.sleep(0.01)
             receipt = await queue.append_await([b"a", b"b"])
             assert receipt.count == 2
@@ -214,7 +214,7 @@ class TestCalls:
             await asyncio.sleep(0.3)  # what the cancelled call took comes back
 
         asyncio.run(run())
-        assert queue.pop(timeout=10).items == [b"c"]
+        assert queue.pop(timeout=PATIENCE_S).items == [b"c"]
 
 
 class TestDurability:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forwarding import wait_until
-from support import Child
+from support import PATIENCE_S, Child, wait_until
 
 import topicdb
 from topicdb import replay
@@ -64,7 +63,7 @@ def test_ids_have_the_order_of_the_log_also_as_text(log: replay.ReplayLog) -> No
     publish(log, 300, first=3)
     ids: list[replay.MessageId] = []
     while len(ids) < 303:
-        batch = flow.receive_batch(timeout=5)
+        batch = flow.receive_batch(timeout=PATIENCE_S)
         assert batch is not None
         ids += batch.ids
         flow.ack(batch)
@@ -153,14 +152,14 @@ def test_closing_the_database_ends_the_log_and_its_clients(tmp_path: Path) -> No
 
     def receive() -> None:
         try:
-            assert flow.receive(timeout=60) is None
+            assert flow.receive(timeout=PATIENCE_S) is None
         except topicdb.ClosedError as error:
             failures.append(error)
 
     thread = threading.Thread(target=receive)
     thread.start()
     db.close()
-    thread.join(timeout=30)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
     with pytest.raises(topicdb.ClosedError):
         flow.receive(timeout=0)
@@ -185,7 +184,7 @@ def test_a_queue_has_what_is_committed_after_it_was_made(log: replay.ReplayLog) 
 def test_messages_come_as_they_were_stored(log: replay.ReplayLog) -> None:
     flow = log.queue("q", "#").bind()
     log.publish([("a/ü", BASE, b"\x00\xff")])
-    message = flow.receive(timeout=5)
+    message = flow.receive(timeout=PATIENCE_S)
     assert message is not None
     assert message[:3] == ("a/ü", BASE, b"\x00\xff")
     assert not message.redelivered and message.envelope is None
@@ -194,11 +193,11 @@ def test_messages_come_as_they_were_stored(log: replay.ReplayLog) -> None:
 def test_the_window_limits_what_is_not_acknowledged(log: replay.ReplayLog) -> None:
     flow = log.queue("q", "#").bind(window=2)
     publish(log, 4)
-    first, second = flow.receive(timeout=5), flow.receive(timeout=5)
+    first, second = flow.receive(timeout=PATIENCE_S), flow.receive(timeout=PATIENCE_S)
     assert first is not None and second is not None
     assert flow.receive(timeout=0.05) is None
     flow.ack(second.id)
-    assert flow.receive(timeout=5) is not None
+    assert flow.receive(timeout=PATIENCE_S) is not None
     assert flow.receive(timeout=0.05) is None
 
 
@@ -206,14 +205,14 @@ def test_what_is_released_or_left_comes_again_marked(log: replay.ReplayLog) -> N
     queue = log.queue("q", "#")
     publish(log, 3)
     with queue.bind() as flow:
-        messages = [flow.receive(timeout=5) for _ in range(3)]
+        messages = [flow.receive(timeout=PATIENCE_S) for _ in range(3)]
         assert messages[0] is not None and messages[1] is not None
         flow.release(messages[1])
-        again = flow.receive(timeout=5)
+        again = flow.receive(timeout=PATIENCE_S)
         assert again is not None and again.id == messages[1].id and again.redelivered
         flow.ack(messages[0])
     with queue.bind() as flow:
-        found = [flow.receive(timeout=5) for _ in range(2)]
+        found = [flow.receive(timeout=PATIENCE_S) for _ in range(2)]
         assert [one and (one.value, one.redelivered) for one in found] == [
             (b"1", True),
             (b"2", True),
@@ -226,7 +225,7 @@ def test_acknowledging_what_one_does_not_have_is_refused_and_changes_nothing(
     queue = log.queue("q", "#", exclusive=False)
     one, other = queue.bind(client="one"), queue.bind(client="other")
     publish(log, 2)
-    mine, theirs = one.receive(timeout=5), other.receive(timeout=5)
+    mine, theirs = one.receive(timeout=PATIENCE_S), other.receive(timeout=PATIENCE_S)
     assert mine is not None and theirs is not None
     for bad in (theirs, theirs.id, mine.id._replace(origin=1), mine.id._replace(row=7)):
         with pytest.raises(ValueError, match="not given to this client"):
@@ -241,7 +240,7 @@ def test_a_rejected_message_is_removed_and_counted(log: replay.ReplayLog) -> Non
     queue = log.queue("q", "#")
     flow = queue.bind()
     publish(log, 2)
-    message = flow.receive(timeout=5)
+    message = flow.receive(timeout=PATIENCE_S)
     assert message is not None
     flow.reject(message)
     assert taken(flow) == [b"1"]
@@ -254,7 +253,7 @@ def test_of_an_exclusive_endpoint_one_client_is_active(log: replay.ReplayLog) ->
     publish(log, 2)
     assert second.receive(timeout=0.05) is None
     assert first.active and not second.active
-    assert first.receive(timeout=5) is not None
+    assert first.receive(timeout=PATIENCE_S) is not None
     first.close()
     assert second.active
     assert taken(second) == numbers(0, 2)
@@ -266,7 +265,7 @@ def test_clients_of_a_shared_endpoint_divide_the_messages(log: replay.ReplayLog)
     publish(log, 10)
     found = []
     for turn in range(10):
-        message = flows[turn % 2].receive(timeout=5)
+        message = flows[turn % 2].receive(timeout=PATIENCE_S)
         assert message is not None
         flows[turn % 2].ack(message)
         found.append(message.value)
@@ -367,7 +366,7 @@ def test_a_dropped_endpoint_disconnects_its_clients(log: replay.ReplayLog) -> No
     flow = log.queue("q", "#").bind()
     log.drop_endpoint("q")
     with pytest.raises(replay.EndpointDroppedError):
-        flow.receive(timeout=5)
+        flow.receive(timeout=PATIENCE_S)
     flow.close()
     assert log.endpoints() == []
 
@@ -377,7 +376,7 @@ def test_what_an_endpoint_holds_is_there_after_restarts(db: topicdb.Database) ->
         queue = log.queue("q", "#")
         publish(log, 2_500)  # of several batches
         with queue.bind(window=2_500) as flow:
-            found = [flow.receive(timeout=5) for _ in range(2_500)]
+            found = [flow.receive(timeout=PATIENCE_S) for _ in range(2_500)]
             kept = {0, 700, 999, 2_000}  # of the batch between the last two none
             flow.ack(*[one for n, one in enumerate(found) if one is not None and n not in kept])
         queue.unsubscribe("#")
@@ -386,7 +385,7 @@ def test_what_an_endpoint_holds_is_there_after_restarts(db: topicdb.Database) ->
         with replay.open(db) as log:
             wait_until(lambda: log.endpoint("q").info()["messages"] == 4)
     with replay.open(db) as log, log.endpoint("q").bind() as flow:
-        messages = [flow.receive(timeout=5) for _ in range(4)]
+        messages = [flow.receive(timeout=PATIENCE_S) for _ in range(4)]
         assert [one and (one.value, one.redelivered) for one in messages] == [
             (b"0", True),
             (b"700", True),
@@ -444,7 +443,7 @@ def test_a_replay_brings_everything_again_from_where_one_says(log: replay.Replay
     queue = log.queue("q", "#")
     publish(log, 10)
     with queue.bind() as flow:
-        ids = [flow.receive(timeout=5) for _ in range(10)]
+        ids = [flow.receive(timeout=PATIENCE_S) for _ in range(10)]
         flow.ack(*[id for id in ids if id is not None])
     assert replayed(queue) == numbers(0, 10)
     assert replayed(queue, start=BASE + 4_000) == numbers(4, 10)
@@ -523,10 +522,10 @@ def test_egress_off_refuses_and_fails_replays(log: replay.ReplayLog) -> None:
     queue = log.queue("q", "#")
     publish(log, 3)
     flow = queue.bind(replay="beginning")
-    assert flow.receive(timeout=5) is not None
+    assert flow.receive(timeout=PATIENCE_S) is not None
     log.egress = False
     with pytest.raises(replay.ReplayDisabledError):
-        flow.receive(timeout=5)
+        flow.receive(timeout=PATIENCE_S)
     with pytest.raises(replay.ReplayDisabledError):
         queue.replay()
     with pytest.raises(replay.ReplayDisabledError):
@@ -573,12 +572,12 @@ def test_states_and_events_of_a_replay(log: replay.ReplayLog) -> None:
     queue.replay()
     reaches(queue, replay.State.ACTIVE)
     with queue.bind() as flow:
-        first = flow.receive(timeout=5)
+        first = flow.receive(timeout=PATIENCE_S)
         assert first is not None
         flow.ack(first)
         reaches(queue, replay.State.PENDING_COMPLETE)
         publish(log, 1, first=3)
-        rest = [flow.receive(timeout=5) for _ in range(2)]
+        rest = [flow.receive(timeout=PATIENCE_S) for _ in range(2)]
         assert all(one is not None and not one.redelivered for one in rest)
         flow.ack(*[one for one in rest if one is not None])
         reaches(queue, replay.State.COMPLETE)
@@ -599,7 +598,7 @@ def test_a_failure_waits_until_the_clients_know(log: replay.ReplayLog) -> None:
     publish(log, 3)
     queue.replay()
     one, other = queue.bind(), queue.bind()
-    message = one.receive(timeout=5)
+    message = one.receive(timeout=PATIENCE_S)
     assert message is not None
     publish(log, 1, first=3)
     one.reject(message)
@@ -621,12 +620,12 @@ def test_starting_again_and_cancelling(log: replay.ReplayLog) -> None:
     bystander = other.bind()
     queue.replay()
     one = queue.bind()
-    assert one.receive(timeout=5) is not None
+    assert one.receive(timeout=PATIENCE_S) is not None
     queue.replay(BASE + 2_000)
     with pytest.raises(replay.ReplayStartedError):
-        one.receive(timeout=5)
+        one.receive(timeout=PATIENCE_S)
     with queue.bind() as flow:
-        assert flow.receive(timeout=5) is not None
+        assert flow.receive(timeout=PATIENCE_S) is not None
         publish(log, 1, first=3)
         queue.cancel_replay()
         with pytest.raises(replay.ReplayCancelledError):
@@ -644,15 +643,15 @@ def test_changes_fail_a_replay(log: replay.ReplayLog) -> None:
     flow = queue.bind(replay="beginning")
     queue.subscribe("b")
     with pytest.raises(replay.EndpointModifiedError, match="subscription 'b' was added"):
-        flow.receive(timeout=5)
+        flow.receive(timeout=PATIENCE_S)
     flow = endpoint.bind(replay="beginning")
     endpoint.change("a/#", "topic = 'a/1'")
     with pytest.raises(replay.EndpointModifiedError):
-        flow.receive(timeout=5)
+        flow.receive(timeout=PATIENCE_S)
     flow = queue.bind(replay="beginning")
     log.set_filters("a/#")
     with pytest.raises(replay.LogModifiedError):
-        flow.receive(timeout=5)
+        flow.receive(timeout=PATIENCE_S)
 
 
 def test_a_selector_that_strands_messages_is_warned_about_and_ends_the_replay(
@@ -663,7 +662,7 @@ def test_a_selector_that_strands_messages_is_warned_about_and_ends_the_replay(
     with pytest.warns(RuntimeWarning, match="may leave replayed messages"):
         flow = queue.bind(selector="topic = 'a/1'", replay="beginning", stall_timeout="100ms")
     with pytest.raises(replay.StalledError, match=r"no farther for 0\.1 s"):
-        flow.receive(timeout=30)
+        flow.receive(timeout=PATIENCE_S)
     assert queue.info()["last_failure"][1] == "stalled"
 
 
@@ -695,7 +694,7 @@ def test_what_was_given_before_a_seek_may_still_be_acknowledged(log: replay.Repl
     publish(log, 3)
     queue.replay()
     with queue.bind() as flow:
-        message = flow.receive(timeout=5)
+        message = flow.receive(timeout=PATIENCE_S)
         assert message is not None
         queue.seek_replay(BASE + 1_000)
         flow.ack(message)
@@ -728,7 +727,7 @@ def test_trimming_by_date(log: replay.ReplayLog) -> None:
     with pytest.raises(replay.StartTimeUnavailableError):
         queue.replay(BASE + 5_000)
     with other.bind() as flow:
-        first = flow.receive(timeout=5)
+        first = flow.receive(timeout=PATIENCE_S)
         assert first is not None and first.value == b"0"
         with pytest.raises(replay.StartMessageUnavailableError, match="trimmed"):
             queue.replay(first.id)
@@ -771,7 +770,7 @@ def test_a_replay_that_needs_what_is_trimmed_fails(log: replay.ReplayLog) -> Non
     assert queue.state is replay.State.ACTIVE
     log.trim(BASE + 3_000)
     with pytest.raises(replay.MessageUnavailableError, match="trimmed"):
-        flow.receive(timeout=5)
+        flow.receive(timeout=PATIENCE_S)
     assert queue.info()["last_failure"][1] == "message unavailable"
     reaches(calm, replay.State.COMPLETE)  # it needed none of them
 
@@ -820,7 +819,7 @@ def test_what_retention_drops_under_it_is_told(db: topicdb.Database) -> None:
         db.drop_slab(next(slab for slab in db.slabs() if slab.read_only and slab.messages == 5))
         log.maintain()
         with pytest.raises(replay.MessageUnavailableError, match="dropped by retention"):
-            flow.receive(timeout=5)
+            flow.receive(timeout=PATIENCE_S)
         assert late.info()["counts"]["lost"] == 1
         assert any("dropped by retention" in event.text for event in log.events())
 
@@ -849,7 +848,7 @@ def test_no_gap_and_no_duplicate_at_the_switch_to_live(db: topicdb.Database) -> 
                 deadline = time.monotonic() + 60
                 while queue.state is not replay.State.COMPLETE:
                     assert time.monotonic() < deadline
-                    batch = flow.receive_batch(timeout=5)
+                    batch = flow.receive_batch(timeout=PATIENCE_S)
                     assert batch is not None and not any(batch.redelivered)
                     found += batch.batch.values
                     flow.ack(batch)
@@ -857,7 +856,7 @@ def test_no_gap_and_no_duplicate_at_the_switch_to_live(db: topicdb.Database) -> 
                 stop.set()
                 thread.join()
             while len(found) < total:
-                batch = flow.receive_batch(timeout=10)
+                batch = flow.receive_batch(timeout=PATIENCE_S)
                 assert batch is not None
                 found += batch.batch.values
                 flow.ack(batch)
@@ -880,7 +879,7 @@ with topicdb.open(path) as db:
         queue.replay()
     flow = queue.bind()
     while True:
-        message = flow.receive(timeout=5)
+        message = flow.receive(timeout=250)
         if message is None:
             break
         print(message.value.decode(), int(message.redelivered), queue.state.value, flush=True)

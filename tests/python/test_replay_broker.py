@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from brokers import MOSQUITTO, Broker, free_port, mosquitto
-from forwarding import first_arrivals, numbered, wait_until
+from forwarding import first_arrivals, numbered
 from paho.mqtt.client import Client, MQTTMessage, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
-from support import run_child
+from support import PATIENCE_S, run_child, wait_until
 
 import topicdb
 from topicdb.forward import PermanentError
@@ -269,7 +269,7 @@ def test_a_pause(broker: Broker, db: topicdb.Database) -> None:
         assert before.position == START_US + before.done * 1_000
         replay.set_rate("max")
         replay.resume()
-        assert replay.wait(60)
+        assert replay.wait(PATIENCE_S)
         wait_until(partial(subscriber.has, b"1999"))
         assert subscriber.items == numbered(2_000)
 
@@ -319,7 +319,7 @@ def test_it_goes_on_where_it_was_stopped(broker: Broker, db: topicdb.Database) -
         wait_until(lambda: len(subscriber.items) == first.done)
         replay.set_rate("max")
         replay.start()
-        assert replay.wait(60) and replay.progress().state == "complete"
+        assert replay.wait(PATIENCE_S) and replay.progress().state == "complete"
         assert replay.progress().done == 3_000 - first.done
         wait_until(partial(subscriber.has, items[-1]))
         assert subscriber.items == items
@@ -351,7 +351,7 @@ def test_a_broker_killed_in_the_middle_loses_nothing(
                 assert replay.progress().last_error
                 broker.start()
                 wait_until(partial(subscriber.was_connected, kills + 2))
-            assert replay.wait(60) and replay.progress().state == "complete"
+            assert replay.wait(PATIENCE_S) and replay.progress().state == "complete"
         wait_until(partial(subscriber.has, items[-1]))
         progress = replay.progress()
         assert progress.reconnects >= 3 and progress.done == 4_500
@@ -485,7 +485,7 @@ def test_a_database_that_is_closed(broker: Broker, tmp_path: Path) -> None:
         replay.start()
         wait_until(lambda: replay.progress().done > 0)
     replay.set_rate("max")
-    assert replay.wait(60)
+    assert replay.wait(PATIENCE_S)
     progress = replay.progress()
     assert progress.state in ("failed", "complete")
     assert progress.state == "complete" or "closed" in str(progress.last_error)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from forwarding import wait_until
+from support import PATIENCE_S, wait_until
 
 import topicdb
 from topicdb import replay
@@ -76,7 +76,7 @@ def test_flush_stores_what_waits(db: topicdb.Database, monkeypatch: pytest.Monke
         log.publish([("a", None, b"x")] * 3)
         with queue.bind() as flow:
             for _ in range(3):
-                flow.ack(flow.receive(timeout=30))  # type: ignore[arg-type]
+                flow.ack(flow.receive(timeout=PATIENCE_S))  # type: ignore[arg-type]
         with queue._lock:
             queue.store(later=True)
             log.flush()
@@ -128,6 +128,6 @@ def test_the_thread_ends_with_the_database(db: topicdb.Database) -> None:
     pump = Pump(step, lambda: None, lambda: None, ended.set)
     pump.start("test")
     pump.wake("q")
-    assert ended.wait(30)
+    assert ended.wait(PATIENCE_S)
     pump.close()
     assert stepped == ["q"]

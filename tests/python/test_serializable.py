@@ -17,7 +17,7 @@ from typing import Any
 from hypothesis import event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from support import LAYOUTS, Layout, newest
+from support import LAYOUTS, PATIENCE_S, Layout, newest
 
 import topicdb
 from model.serial import Client, Key, Range, SerialModel
@@ -177,7 +177,7 @@ class Transactions(RuleBasedStateMachine):
     @rule(rows=rows_strategy)
     def append_async(self, rows: list[tuple[str, int, bytes]]) -> None:
         for future in [self.db.append_async([row]) for row in rows]:
-            future.result(30)
+            future.result(PATIENCE_S)
         for t, time, value in rows:
             self.model.apply([((t, time), value)])
 

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from settling import packets_of
+from support import PATIENCE_S
 
 import topicdb
 from topicdb.session_state import Qos
@@ -42,7 +44,7 @@ def numbers(packets: list[topicdb.Packet]) -> list[int]:
 
 def take(session: topicdb.Session, count: int = 1_000) -> list[topicdb.Packet]:
     found: list[topicdb.Packet] = []
-    while packets := session.poll(count, timeout=0.05):
+    for packets in packets_of(session, count):
         found += packets
     return found
 
@@ -58,7 +60,7 @@ def test_what_was_not_acknowledged_comes_again(db: topicdb.Database) -> None:
     put(db, 10, 11)
     with db.session("c") as session:
         assert session.resumed
-        again = session.poll(100, timeout=5)
+        again = session.poll(100, timeout=PATIENCE_S)
         assert [p.id for p in again] == [2, 4, 5, 6, 8, 9, 10] and all(p.dup for p in again)
         assert [p._replace(dup=False) for p in again] == [sent[p.id] for p in again]
         new = take(session)
@@ -156,16 +158,15 @@ def test_receive_maximum(db: topicdb.Database) -> None:
     with db.session("c", receive_maximum=3) as session:
         session.subscribe("a/#")
         put(db, *range(10))
-        first = session.poll(10, timeout=5)
+        first = session.poll(10, timeout=PATIENCE_S)
         assert len(first) <= 3
         while len(session.in_flight) < 3:
-            first += session.poll(10, timeout=5)
+            first += session.poll(10, timeout=PATIENCE_S)
         assert session.poll(10, timeout=0.05) == []
-        found = []
-        for _ in range(10):
+        while len(first) < 10:
             session.puback(*session.in_flight)
-            found += session.poll(10, timeout=0.2)
-        assert numbers(first + found) == list(range(10))
+            first += session.poll(10, timeout=PATIENCE_S)
+        assert numbers(first) == list(range(10)) and take(session) == []
 
 
 def test_a_poll_that_waits_goes_on(db: topicdb.Database) -> None:
@@ -200,7 +201,7 @@ def test_ids_go_round_and_are_not_used_twice(db: topicdb.Database) -> None:
     with db.session("c", receive_maximum=10) as session:
         session.subscribe("a/#")
         put(db, 0)
-        (held,) = session.poll(timeout=5)
+        (held,) = session.poll(timeout=PATIENCE_S)
         session._state.next_id = 65_534
         put(db, *range(1, 6))
         ids = [p.id for p in take(session)]
@@ -355,7 +356,7 @@ def test_exactly_the_unacknowledged_whatever_happens(
         elif what == "rotate":
             db.rotate()
     while len(done) < count:
-        take_in(session.poll(8, timeout=5))
+        take_in(session.poll(8, timeout=1))
         while flight and not again:
             acknowledge(0)
     assert sorted(done) == list(range(count))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import Layout
+from support import PATIENCE_S, Layout
 
 import topicdb
 from topicdb import Retention
@@ -122,7 +122,7 @@ class TestWaiting:
     def test_a_reader_sees_those_of_a_writer(self, db_path: Path) -> None:
         topicdb.open(db_path).close()
         with topicdb.open(db_path, mode="r") as db:
-            watch = db.watch_streams(timeout=20)
+            watch = db.watch_streams(timeout=PATIENCE_S)
             with topicdb.open(db_path) as writer:
                 writer.append([("a", 1, b"")])
                 assert structures(watch) == ["a"]

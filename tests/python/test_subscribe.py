@@ -8,14 +8,14 @@ import itertools
 import os
 import random
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import PATIENCE_S, wait_until
 
 import topicdb
 from topicdb import Place
@@ -33,13 +33,6 @@ def append(db: topicdb.Database, first: int, last: int, topic: str = "a/{}") -> 
 
 def values(messages: Iterator[topicdb.Message] | topicdb.Subscription, count: int) -> list[int]:
     return sorted(int(m.value) for m in itertools.islice(messages, count))
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
 
 
 def test_history_and_then_what_comes(db: topicdb.Database) -> None:
@@ -129,7 +122,7 @@ def test_acknowledgements_that_cannot_be(db: topicdb.Database) -> None:
     with db.subscribe(start="earliest") as subscription:
         with pytest.raises(ValueError, match="not delivered"):
             subscription.ack(1)
-        delivery = subscription.next(10)
+        delivery = subscription.next(PATIENCE_S)
         assert delivery is not None and delivery.seqno == 5
         subscription.ack(2)
         for seqno in (0, 1, 2):
@@ -207,7 +200,7 @@ def test_an_error_of_a_callback_ends_it(db: topicdb.Database) -> None:
 
     subscription = db.subscribe("a/#", callback=fail)
     append(db, 0, 1)
-    assert subscription.join(20)
+    assert subscription.join(PATIENCE_S)
     assert subscription.closed
 
 
@@ -227,7 +220,7 @@ def test_closing_the_database_ends_all(tmp_path: Path) -> None:
     thread.start()
     db.close()
     thread.join()
-    assert called.join(20)
+    assert called.join(PATIENCE_S)
     assert "is closed" in str(errors[0])
     with pytest.raises(topicdb.ClosedError):
         next(iter(waiting))
@@ -258,7 +251,7 @@ def test_a_reader_follows_a_writer(tmp_path: Path) -> None:
     with (
         topicdb.open(tmp_path / "db") as db,
         topicdb.open(tmp_path / "db", mode="r") as reader,
-        reader.subscribe(start="earliest", timeout=10) as subscription,
+        reader.subscribe(start="earliest", timeout=PATIENCE_S) as subscription,
     ):
         append(db, 0, 5)
         assert values(subscription, 5) == list(range(5))

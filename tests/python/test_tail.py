@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support import PATIENCE_S
 
 import topicdb
 
@@ -154,7 +155,7 @@ def test_closing_ends_a_tail_that_waits(tmp_path: Path) -> None:
     thread.start()
     time.sleep(0.2)
     db.close()
-    thread.join(10)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive() and failure
     with pytest.raises(topicdb.ClosedError):
         db.tail()

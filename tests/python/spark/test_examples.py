@@ -18,10 +18,10 @@ from zoneinfo import ZoneInfo
 import pytest
 from brokers import MOSQUITTO, Broker, UnavailableError, kafka, kafka_jars, mosquitto
 from confluent_kafka import Producer
-from forwarding import DEADLINE_SECONDS
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 from pyspark.sql import SparkSession
+from support import PATIENCE_S
 
 import topicdb
 from topicdb.spark import register
@@ -80,7 +80,7 @@ def session_of(process: subprocess.Popen[bytes]) -> list[int]:
 
 def kill_session(process: subprocess.Popen[bytes]) -> None:
     """kill -9, all at once as far as can be; waits until they are gone."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
+    deadline = time.monotonic() + PATIENCE_S
     while found := session_of(process):
         assert time.monotonic() < deadline, f"still there: {found}"
         for pid in found:
@@ -129,7 +129,7 @@ class Plant:
             self.sent.append((topic, ms * 1000, payload))
             infos.append(self._client.publish(topic, payload, qos=1))
         for info in infos:
-            info.wait_for_publish(DEADLINE_SECONDS)
+            info.wait_for_publish(PATIENCE_S)
         self._number += 0 if late else count
 
     def minutes(self) -> dict[tuple[str, int], tuple[int, int, float | None]]:
@@ -171,7 +171,7 @@ def leave_unacknowledged(plant: Plant, broker: Broker, database: Path) -> None:
         batch = killed.take(timeout=0)
         plant.publish(100)
         while len(batch) < 100:
-            batch += killed.take(timeout=DEADLINE_SECONDS)
+            batch += killed.take(timeout=PATIENCE_S)
         mqtt_to_parquet.store(db, [message for _, message in batch])
 
 
@@ -295,7 +295,7 @@ class Line:
                 on_delivery=lambda error, _: failed.append(error) if error else None,
             )
             self.sent.append((key or "plant/line1", (self._start_ms + i) * 1000, value or b""))
-        assert self._producer.flush(DEADLINE_SECONDS) == 0
+        assert self._producer.flush(PATIENCE_S) == 0
         assert failed == []
 
 
