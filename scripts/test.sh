@@ -1,17 +1,66 @@
 #!/usr/bin/env bash
 # Everything a change must pass: the C++ tests, plain and under the sanitizers, the release wheel in
-# an environment of its own, and the Python tests against the installed wheel.
+# an environment of its own, and the Python tests against the installed wheel. A part that fails does not
+# keep the others from running; the end names what failed.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$topicdb_root"
+trap 'exit 130' INT # pytest takes Ctrl-C for itself: without this the next part would begin
+
+pytest_results=build/logs/pytest.xml
+failed=() # one line for each part that failed
+
+# part NAME LIST COMMAND...: runs a part. LIST prints the names of the tests in it that failed.
+part() {
+  local name=$1 list=$2; shift 2
+  "$@" && return
+  failed+=("$name: $("$list" | head -n 50)")
+}
+
+# The tests of a CMake preset that failed, from CTest's own list ("12:Trie.Learns" a line).
+failed_cpp_tests() {
+  local log=build/$1/Testing/Temporary/LastTestsFailed.log
+  [ -s "$log" ] || { echo "no test ran to its end"; return; }
+  cut -d: -f2- "$log" | sed 's/^/\n    /' | tr -d '\n'
+}
+failed_dev_tests() { failed_cpp_tests dev; }
+failed_asan_tests() { failed_cpp_tests asan; }
+failed_somewhere() { echo "see above"; }
+failed_python_tests() {
+  .venv/bin/python - "$pytest_results" <<'PYTHON'
+import os, sys, xml.etree.ElementTree as tree
+if not os.path.exists(sys.argv[1]):
+    sys.exit(print("no test ran to its end"))
+for case in tree.parse(sys.argv[1]).iter("testcase"):
+    if case.find("failure") is not None or case.find("error") is not None:
+        print(f"\n    {case.get('classname')}::{case.get('name')}", end="")
+PYTHON
+}
+
+python_tests() {
+  topicdb_say "Python tests against the installed wheel ($(topicdb_minutes $SECONDS) so far)"
+  # Two at a time: they wait for processes and disks as much as they compute. A file stays in one process,
+  # for the fixtures it shares; in the order of the folder, which begins with Spark's, the longest.
+  scripts/pytest.sh -n 2 --dist loadfile --no-loadscope-reorder --junit-xml "$pytest_results" "$@"
+}
 
 topicdb_say "make test: about 10 minutes on two cores the first time, then as long as the tests take;" \
   "12 more where RocksDB is not yet in $(topicdb_cache_dir)"
-scripts/setup.sh test arrow,spark,cli,serve
-scripts/cpp.sh dev
-scripts/cpp.sh asan
-scripts/wheel.sh
-topicdb_say "Python tests against the installed wheel ($(topicdb_minutes $SECONDS) so far)"
-# Two at a time: they wait for processes and disks as much as they compute. A file stays in one process,
-# for the fixtures it shares; in the order of the folder, which begins with Spark's, the longest.
-scripts/pytest.sh -n 2 --dist loadfile --no-loadscope-reorder "$@"
+rm -f "$pytest_results" build/{dev,asan}/Testing/Temporary/LastTestsFailed.log # of an earlier run
+part "set-up" failed_somewhere scripts/setup.sh test arrow,spark,cli,serve
+installed=$((${#failed[@]} == 0))
+part "C++ tests" failed_dev_tests scripts/cpp.sh dev
+part "C++ tests under ASan and UBSan" failed_asan_tests scripts/cpp.sh asan
+if [ "$installed" = 1 ]; then
+  part "release wheel" failed_somewhere scripts/wheel.sh
+  part "Python tests" failed_python_tests python_tests "$@"
+else
+  failed+=("release wheel, Python tests: not run, since the set-up failed")
+fi
+
+if [ "${#failed[@]}" != 0 ]; then
+  topicdb_say "make test: $(topicdb_minutes $SECONDS); these parts failed:"
+  printf '  %s\n' "${failed[@]}" >&2
+  exit 1
+fi
+topicdb_say "make test: all parts passed in $(topicdb_minutes $SECONDS)"
