@@ -20,7 +20,7 @@ from support import PATIENCE_S, wait_until
 import topicdb
 from topicdb.bridge import Bridge
 from topicdb.bridge.options import widest
-from topicdb.bridge.storing import Arrival, Store
+from topicdb.bridge.storing import Arrival, Part, Store
 from topicdb.replay import Envelope
 
 pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")
@@ -270,10 +270,10 @@ def test_the_store_keeps_ids_and_names_across_restarts(db: topicdb.Database) -> 
     arrivals = [Arrival(f"t/{n}", b"x", n, f"name-{n}") for n in range(1, 6)]
     assert store.store(arrivals, []).stored == 5
     arrivals = [arrival._replace(dup=True) for arrival in arrivals]
-    assert store.store(arrivals, []) == (0, 5, 0, "")
+    assert store.store(arrivals, []) == (0, 5, 0, "", 0)
     store = Store(db._core, "b", None, 3)
     assert sorted(store.received) == [1, 2, 3, 4, 5]
-    assert store.store(arrivals, [1, 2]) == (0, 5, 0, "")
+    assert store.store(arrivals, [1, 2]) == (0, 5, 0, "", 0)
     assert sorted(store.received) == [3, 4, 5]
     again = [arrival._replace(mid=0) for arrival in arrivals]
     outcome = store.store(again, [])
@@ -302,10 +302,10 @@ def test_a_store_that_failed_in_one_shard_goes_on_with_it(
     arrivals = [Arrival(f"t/{n}", b"x", n, "") for n in range(1, 20)]
     original = Store._commit
 
-    def commit(self: Store, shard: int, *arguments: Any) -> int:
-        if shard == 1:
+    def commit(self: Store, part: Part) -> int:
+        if part.shard == 1:
             raise topicdb.QuotaError("there is no room")
-        return original(self, shard, *arguments)
+        return original(self, part)
 
     plan = store.plan(arrivals, [])
     with monkeypatch.context() as patched:
@@ -314,7 +314,7 @@ def test_a_store_that_failed_in_one_shard_goes_on_with_it(
             with pytest.raises(topicdb.QuotaError):
                 store.commit(plan)
     assert 0 < db.scan("#").count() < 19
-    assert store.commit(plan) == (19, 0, 0, "")
+    assert store.commit(plan) == (19, 0, 0, "", 0)
     assert sorted(message.topic for message in db.scan("#")) == sorted(a.topic for a in arrivals)
     assert sorted(store.received) == list(range(1, 20))
 
@@ -429,9 +429,9 @@ def test_much_at_once_is_committed_in_parts(
     commits: list[int] = []
     original = Store._commit
 
-    def commit(self: Store, shard: int, arrivals: list[Arrival], ids: dict[int, int]) -> int:
-        commits.append(sum(len(arrival.value) for arrival in arrivals))
-        return original(self, shard, arrivals, ids)
+    def commit(self: Store, part: Part) -> int:
+        commits.append(sum(len(arrival.value) for arrival in part.arrivals))
+        return original(self, part)
 
     monkeypatch.setattr(Store, "_commit", commit)
     with Bridge(db, "127.0.0.1", broker.port) as bridge:

@@ -51,9 +51,11 @@ class Talk:
     def send(self, data: bytes) -> None:
         self._sock.sendall(data)
 
-    def accept(self, session_present: bool = False) -> None:
+    def accept(self, session_present: bool = False, identifiers: bool = False) -> None:
+        """``identifiers``: the broker knows those of subscriptions; then each filter that is new
+        is asked for twice."""
         self.expect(CONNECT)
-        self.send(bytes([0x20, 3, session_present, 0, 0]))
+        self.send(bytes([0x20, 5, session_present, 0, 2, 0x29, identifiers]))
 
     def answer(self, kind: int, *codes: int) -> bytes:
         """Waits for SUBSCRIBE or UNSUBSCRIBE, and answers it; its content."""
@@ -266,9 +268,60 @@ def test_shared_filters_are_asked_for_as_mqtt_wants_it(db: topicdb.Database) -> 
     def part(talk: Talk) -> None:
         talk.accept()
         content = talk.answer(SUBSCRIBE, 2, 2)
-        assert content.endswith(b"\0\1a\x06" + b"\0\x0a$share/g/b\x02")
+        assert content.endswith(b"\0\1a\x16" + b"\0\x0a$share/g/b\x12")
         until_it_leaves(talk)
 
     filters = ["a", "$share/g/b"]
     with script(part) as broker, Bridge(db, "127.0.0.1", broker.port, filters=filters) as bridge:
         wait_until(lambda: bridge.status().state == "connected")
+
+
+def retained(payload: bytes, identifier: int) -> bytes:
+    """PUBLISH to "a", QoS 0, with the identifier of a subscription."""
+    packet = b"\0\1a\2\x0b" + bytes([identifier]) + payload
+    return bytes([0x31, len(packet)]) + packet
+
+
+def test_identifiers_tell_copies_from_what_is_published_with_retain(db: topicdb.Database) -> None:
+    """A filter that is new brings copies, under an identifier of its own; later ones do not."""
+    new_copies, new_live = b"\2\x0b\1\0\1a\x1e", b"\2\x0b\2\0\1a\x2e"
+
+    def new(talk: Talk) -> None:
+        talk.accept(identifiers=True)
+        assert talk.answer(SUBSCRIBE, 2).endswith(new_copies)
+        assert talk.answer(SUBSCRIBE, 2).endswith(new_live)
+        talk.send(retained(b"x", 1) + retained(b"x", 2) + retained(b"x", 1))
+        talk.publish(b"end", 1, 1)
+        talk.expect(PUBACK)
+
+    def resumed(talk: Talk) -> None:
+        talk.accept(session_present=True, identifiers=True)
+        kind, content = talk.read()
+        assert kind == SUBSCRIBE and content.endswith(b"\2\x0b\2\0\1a\x1e")
+        talk.send(b"\x90\4" + content[:2] + b"\0\2" + retained(b"x", 2))
+        talk.publish(b"end", 1, 1)
+        talk.expect(PUBACK)
+
+    def lost(talk: Talk) -> None:
+        talk.accept(identifiers=True)
+        assert talk.answer(SUBSCRIBE, 2).endswith(new_copies)
+        assert talk.answer(SUBSCRIBE, 2).endswith(new_live)
+        until_it_leaves(talk)
+
+    parts = new, resumed, lost
+    with script(*parts) as broker, Bridge(db, "127.0.0.1", broker.port, filters="a") as bridge:
+        wait_until(lambda: bridge.status().connections == 3)
+        assert bridge.status().copies == 1
+    assert payloads(db) == [b"x", b"x", b"end", b"x", b"end"]
+
+
+def test_a_session_of_another_broker_is_not_trusted(db: topicdb.Database) -> None:
+    def connects(talk: Talk) -> None:
+        talk.accept(session_present=True, identifiers=True)
+        talk.answer(SUBSCRIBE, 2)
+        talk.answer(SUBSCRIBE, 2)
+        until_it_leaves(talk)
+
+    for _ in range(2):
+        with script(connects) as broker, Bridge(db, "127.0.0.1", broker.port, filters="a") as one:
+            wait_until(lambda: one.status().connections == 1)

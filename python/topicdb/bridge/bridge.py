@@ -6,11 +6,13 @@ import logging
 import ssl
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from topicdb import _core
+from topicdb.bridge.follows import Follows
 from topicdb.bridge.options import check_bridge, check_connection, expiry_s, unshared, widest
 from topicdb.bridge.storing import Arrival, Plan, Store
 from topicdb.closing import Closing
@@ -38,7 +40,8 @@ class Status:
     """How a bridge stands. ``state``: "stopped", "connecting", "connected", "waiting" (to connect
     again, or to store again). Messages ``received``, ``stored``, that were there already
     (``duplicates``), and that cannot be stored (``refused``); ``connections`` so far; the text of
-    the last error, or ""; requests for ``history`` that were answered, and their messages."""
+    the last error, or ""; requests for ``history`` that were answered, and their messages;
+    ``copies`` of retained messages that were passed by, since they were stored before."""
 
     state: str = "stopped"
     received: int = 0
@@ -49,6 +52,7 @@ class Status:
     last_error: str = ""
     requests: int = 0
     replayed: int = 0
+    copies: int = 0
 
 
 class Bridge(Closing):
@@ -123,7 +127,9 @@ class Bridge(Closing):
         self._deduplicate_by = deduplicate_by
         self._request_topic = request_topic
         names_max = NAMES_MAX if deduplicate_by else 0
-        self._store = Store(database._core, name, durability, names_max)
+        self._store = Store(
+            database._core, name, durability, names_max, self._filters, has_properties=envelope
+        )
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._status = Status()
@@ -172,7 +178,7 @@ class Bridge(Closing):
                 client.turn(_TURN_S, _BATCH, _BATCH_BYTES)
                 if not is_ready and client.is_answered:
                     is_ready = True
-                    self._connected()
+                    self._connected(client)
                 self._take(client)
                 if self._history is not None:
                     self._history.publish(client)
@@ -189,10 +195,12 @@ class Bridge(Closing):
         before = self._store.filters if client.session_present else []
         wanted = self._subscriptions()
         self._store.remember_filters([*before, *wanted])
+        known = [one for one in self._confirmed(client) if one in wanted]
+        self._store.remember_follows(self._follows(known))
         if stale := [one for one in before if one not in wanted]:
             client.give_up(stale)
         for qos in sorted(set(wanted.values())):
-            client.ask_for([one for one, of_it in wanted.items() if of_it == qos], qos)
+            client.ask_for([one for one, of_it in wanted.items() if of_it == qos], qos, known)
         if self._history_filters:
             from topicdb.bridge.history import History
 
@@ -200,6 +208,18 @@ class Bridge(Closing):
             self._history = History(
                 self._database, self._history_filters, status.requests, status.replayed
             )
+
+    def _confirmed(self, client: StoringClient) -> Iterable[str]:
+        """What the session certainly has."""
+        follows = self._store.follows
+        if follows is None or not client.session_present or not client.tells_retained:
+            return ()
+        return follows.confirmed if (follows.host, follows.port) == self._address else ()
+
+    def _follows(self, confirmed: Iterable[str]) -> Follows:
+        return Follows(
+            *self._address, self._protocol, tuple(self._filters), tuple(sorted(confirmed))
+        )
 
     def _subscriptions(self) -> dict[str, int]:
         """What to subscribe to, and its QoS; no filter that another one covers: a broker may send
@@ -211,9 +231,11 @@ class Bridge(Closing):
             wanted[self._request_topic] = 1
         return wanted
 
-    def _connected(self) -> None:
+    def _connected(self, client: StoringClient) -> None:
         """The broker has accepted all of it."""
-        self._store.remember_filters(self._subscriptions())
+        wanted = self._subscriptions()
+        self._store.remember_filters(wanted)
+        self._store.remember_follows(self._follows(wanted if client.tells_retained else ()))
         connections = self._status.connections + 1
         self._note(state="connected", connections=connections, last_error="")
         _logger.info("bridge %s: connected to %s:%s", self._name, *self._address)
@@ -232,12 +254,14 @@ class Bridge(Closing):
             return
         arrivals = []
         for message in messages:
-            if self._history is not None and self._is_request(message):
+            copy = client.is_copy(message)
+            if self._history is None or not self._is_request(message):
+                arrivals.append(self._arrival(message, copy))
+            elif not copy:  # which was answered when it was published
                 self._history.ask(message.envelope)
-            else:
-                arrivals.append(self._arrival(message))
         self._note(received=self._status.received + len(arrivals))
-        if self._store_until_done(self._store.plan(arrivals, released)):
+        plan = self._store.plan(arrivals, released, tells_retained=client.tells_retained)
+        if self._store_until_done(plan):
             client.acknowledge(messages, released)
 
     def _store_until_done(self, plan: Plan) -> bool:
@@ -263,6 +287,7 @@ class Bridge(Closing):
             stored=status.stored + outcome.stored,
             duplicates=status.duplicates + outcome.duplicates,
             refused=status.refused + outcome.refused,
+            copies=status.copies + outcome.copies,
             last_error=outcome.error or status.last_error,
         )
         return True
@@ -270,17 +295,23 @@ class Bridge(Closing):
     def _is_request(self, message: Published) -> bool:
         return self._history is not None and message.topic == self._request_topic.encode()
 
-    def _arrival(self, message: Published) -> Arrival:
-        topic = message.topic.decode(errors="replace")  # then it is refused
-        envelope, name = message.envelope, ""
+    def _arrival(self, message: Published, copy: bool) -> Arrival:
+        envelope, name, fault = message.envelope, "", ""
+        try:
+            topic = message.topic.decode()
+        except UnicodeDecodeError as error:
+            topic = message.topic.decode(errors="surrogateescape")
+            fault = f"the topic {message.topic!r} is no UTF-8: {error.reason}"
         mid = message.mid if envelope.qos == 2 else 0
+        if envelope.subscription_ids:  # the bridge's own
+            envelope = envelope._replace(subscription_ids=())
         if envelope.user_properties:
             users = dict(envelope.user_properties)
             envelope = envelope._replace(client_id=users.get(self._client_id_property, ""))
             if self._deduplicate_by is not None:
                 name = users.get(self._deduplicate_by, "")
         value = envelope.encode() if self._keeps_envelope else envelope.payload
-        return Arrival(topic, value, mid, name, message.dup, envelope.payload)
+        return Arrival(topic, value, mid, name, message.dup, envelope, copy, fault)
 
     def _note(self, **changes: object) -> None:
         self._status = replace(self._status, **changes)  # type: ignore[arg-type]

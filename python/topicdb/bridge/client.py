@@ -6,9 +6,8 @@ PUBREC as it comes: then the broker forgets the message, which nobody has stored
 
 from __future__ import annotations
 
-import select
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING, Any
 
 from paho.mqtt.client import Client, MQTTv5, MQTTv311
@@ -19,6 +18,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from topicdb.bridge.options import SHARED
 from topicdb.bridge.packet import Published, decode_publish, take_publishes
+from topicdb.mqtt.polling import read, wait_for
 
 if TYPE_CHECKING:
     from paho.mqtt.reasoncodes import ReasonCode
@@ -28,6 +28,10 @@ _READ_BYTES = 1 << 16
 _PUBACK, _PUBREC, _PUBCOMP = 0x40, 0x50, 0x70
 _ACKNOWLEDGEMENT = struct.Struct("!BBH")
 RECEIVE_MAXIMUM = 65_535
+# Subscription identifiers. The first SUBSCRIBE of a new filter brings copies of what the broker
+# retains; the second one, at once behind it, replaces it and brings none.
+_COPIES, _LIVE = 1, 2
+_SEND_IF_NEW, _DO_NOT_SEND = 1, 2  # retained messages, at SUBSCRIBE
 
 
 class LostError(ConnectionError):
@@ -48,6 +52,7 @@ class StoringClient(Client):
         self._arrived_bytes = 0
         self._released: list[int] = []
         self.session_present = False
+        self.tells_retained = False  # also of messages that are no copies
         self._is_v5 = protocol == "5"
         self._read: bytes = b""
         self._read_at = 0
@@ -128,16 +133,48 @@ class StoringClient(Client):
             if left_s <= 0:
                 raise LostError(f"the broker did not answer within {timeout_s} s")
 
-    def ask_for(self, filters: list[str], qos: int) -> None:
-        """Subscribes; a filter that the broker refuses is a LostError of a later ``turn``."""
-        if self._is_v5:  # not what the bridge publishes itself, which shared ones cannot exclude
-            options = [
-                (one, SubscribeOptions(qos, noLocal=not one.startswith(SHARED))) for one in filters
-            ]
-            code, mid = self.subscribe(options)
-        else:
-            code, mid = self.subscribe([(one, qos) for one in filters])
+    def ask_for(self, filters: list[str], qos: int, known: Container[str]) -> None:
+        """Subscribes; a filter that the broker refuses is a LostError of a later ``turn``.
+
+        ``known``: filters that the session certainly has, as this method asks for them.
+        """
+        if not self._is_v5:
+            self._expect_answer(
+                "subscribing", filters, *self.subscribe([(f, qos) for f in filters])
+            )
+            return
+        new = [one for one in filters if one not in known and not one.startswith(SHARED)]
+        if self.tells_retained and new:
+            self._subscribe(new, qos, _COPIES, lambda one: _SEND_IF_NEW)
+        first = _DO_NOT_SEND if self.tells_retained else _SEND_IF_NEW
+        self._subscribe(filters, qos, _LIVE, lambda one: first if one in new else _SEND_IF_NEW)
+
+    def _subscribe(
+        self, filters: list[str], qos: int, identifier: int, handling: Callable[[str], int]
+    ) -> None:
+        options = [
+            (
+                one,
+                SubscribeOptions(
+                    qos,
+                    # Not what the bridge publishes itself; shared ones cannot exclude that.
+                    noLocal=not one.startswith(SHARED),
+                    retainAsPublished=self.tells_retained,
+                    retainHandling=handling(one),
+                ),
+            )
+            for one in filters
+        ]
+        properties: Any = None
+        if self.tells_retained:
+            properties = Properties(PacketTypes.SUBSCRIBE)  # type: ignore[no-untyped-call]
+            properties.SubscriptionIdentifier = identifier
+        code, mid = self.subscribe(options, properties=properties)
         self._expect_answer("subscribing", filters, code, mid)
+
+    def is_copy(self, message: Published) -> bool:
+        """Whether the broker sends what it retains, as it does for a new subscription."""
+        return message.envelope.retain and _LIVE not in message.envelope.subscription_ids
 
     def give_up(self, filters: list[str]) -> None:
         """Unsubscribes; that there was no such subscription is no error."""
@@ -172,7 +209,7 @@ class StoringClient(Client):
             self._take_ahead(messages_max - seen, bytes_max - self._arrived_bytes)
             if len(self._arrived) >= messages_max or self._arrived_bytes >= bytes_max:
                 break
-            self._raise_if(self.loop_read())
+            self._read_packet()
         if self._failure is not None:
             raise LostError(self._failure)
 
@@ -201,16 +238,22 @@ class StoringClient(Client):
         if sock is None:
             raise LostError(self._failure or "the connection is lost")
         ahead = self._read_at < len(self._read)
-        writable = [sock] if self.want_write() else []
         try:
-            readable, writable, _ = select.select([sock], writable, [], 0 if ahead else timeout_s)
+            readable, writable = wait_for(sock, self.want_write(), 0 if ahead else timeout_s)
         except (ValueError, OSError) as error:  # closed meanwhile
             raise LostError(f"the connection is lost: {error}") from error
         if readable or ahead:
-            self._raise_if(self.loop_read())
+            self._read_packet()
         if writable:
             self._raise_if(self.loop_write())
         self._raise_if(self.loop_misc())
+
+    def _read_packet(self) -> None:
+        try:
+            code = read(self)
+        except ConnectionError as error:
+            raise LostError(self._failure or str(error)) from error
+        self._raise_if(code)
 
     def _raise_if(self, code: MQTTErrorCode) -> None:
         if code != MQTTErrorCode.MQTT_ERR_SUCCESS:
@@ -244,6 +287,8 @@ class StoringClient(Client):
             self._failure = f"the broker refused the connection: {reason}"
             return
         self.session_present = bool(flags.session_present)
+        has_identifiers = getattr(properties, "SubscriptionIdentifierAvailable", 1)
+        self.tells_retained = self._is_v5 and bool(has_identifiers)
         self._is_accepted = True
 
     def _note_disconnect(

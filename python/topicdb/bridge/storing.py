@@ -1,4 +1,4 @@
-"""What a bridge stores: messages, and which packets of QoS 2 they were, in one commit."""
+"""What a bridge stores: messages, and with them what it has to know after a restart."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from topicdb import _core
+from topicdb.bridge.follows import LEVEL, Follows
+from topicdb.bridge.retained import Known, Retained, digest_of
 from topicdb.map import escape
 from topicdb.transaction import begun
 
 if TYPE_CHECKING:
     from topicdb.database import Durability
+    from topicdb.replay.envelope import Envelope
 
 VALUE_BYTES_MAX = (1 << 28) - 1  # of any message
 _SEEN = struct.Struct(">Q")  # in front of each name
@@ -23,37 +26,50 @@ _SEEN = struct.Struct(">Q")  # in front of each name
 
 class Arrival(NamedTuple):
     """A message to be stored; ``mid`` is 0 but for QoS 2, ``name`` what it is known by, or "";
-    ``dup``: the broker says that it was sent before. ``payload``: if that is not the value, of
-    which a part (how long it lives) is another one each time it is sent."""
+    ``dup``: the broker says that it was sent before. ``envelope``: what came, if that is not the
+    value, of which a part (how long it lives) is another one each time it is sent. ``copy``: the
+    broker sends what it retains, which may have been stored long ago. ``fault``: why it can never
+    be stored."""
 
     topic: str
     value: bytes
     mid: int
     name: str
     dup: bool = False
-    payload: bytes | None = None
+    envelope: Envelope | None = None
+    copy: bool = False
+    fault: str = ""
 
     @property
     def checksum(self) -> int:
-        content = self.value if self.payload is None else self.payload
-        return zlib.crc32(content, zlib.crc32(self.topic.encode(errors="replace")))
+        content = self.value if self.envelope is None else self.envelope.payload
+        return zlib.crc32(content, zlib.crc32(self.topic.encode(errors="surrogateescape")))
+
+    @property
+    def is_retained(self) -> bool:
+        """Whether the broker retains it, as far as that is known."""
+        return self.envelope is not None and self.envelope.retain
 
 
 class Outcome(NamedTuple):
-    """How many were stored, were there already, and cannot be stored; the last error's text."""
+    """How many were stored, were there already, and cannot be stored; the last error's text; how
+    many were copies of what the broker retains and had been stored."""
 
     stored: int
     duplicates: int
     refused: int
     error: str
+    copies: int = 0
 
 
 class Part(NamedTuple):
-    """What goes into one shard: messages, and the ids that are known after it."""
+    """What goes into one shard: messages; the ids that are known after it; what is to be
+    remembered of retained messages."""
 
     shard: int
     arrivals: list[Arrival]
     ids: dict[int, int]
+    retained: Known
 
 
 @dataclass
@@ -65,6 +81,7 @@ class Plan:
     duplicates: int = 0
     refused: int = 0
     error: str = ""
+    copies: int = 0
 
 
 class Store:
@@ -73,25 +90,38 @@ class Store:
     Among TopicDB's own topics, in each shard: ``$topicdb/bridge/<name>/received``, the ids of
     packets that are stored and not released, with checksums: a broker that was killed may have
     forgotten them, and give their ids to other messages. ``$topicdb/bridge/<name>/seen/<n>``, the
-    names of the last messages, each with its number. In the first shard ``…/filters``: what the
-    broker may have subscriptions for.
+    names of the last messages, each with its number. ``…/retained/<topic>``: see ``Retained``. In
+    the first shard ``…/filters``: what the broker may have subscriptions for; ``…/follows``: see
+    ``Follows``.
     """
 
     def __init__(
-        self, core: _core.Database, name: str, durability: Durability | None, names_max: int
+        self,
+        core: _core.Database,
+        name: str,
+        durability: Durability | None,
+        names_max: int,
+        filters: Sequence[str] = (),
+        *,
+        has_properties: bool = True,
     ) -> None:
+        """``filters``: what the messages match. ``has_properties``: values have them, so they tell
+        one message from another."""
         self._core = core
         self._prefix = f"$topicdb/bridge/{escape(name)}/"
         _core.check_topic(self._prefix + "seen/4294967295")
         self._durability = durability
         self._shards: int = core.schema["shards"]
         self._names_max = names_max
+        self._retained = Retained(core, self._prefix, filters, has_properties)
         self._received: list[dict[int, int]] = []
         self._seen: list[OrderedDict[str, None]] = []
         self._next: list[int] = []
         with begun(core, 0, durability) as transaction:
-            filters = transaction.get(self._prefix + "filters", 0)
-        self.filters: list[str] = json.loads(filters) if filters else []
+            before = transaction.get(self._prefix + "filters", 0)
+            follows = transaction.get(self._prefix + LEVEL, 0)
+        self.follows = None if follows is None else Follows.decode(follows)
+        self.filters: list[str] = json.loads(before) if before else []
         for shard in range(self._shards):
             self._load(shard)
 
@@ -118,25 +148,40 @@ class Store:
         """The broker has lost the session: ids mean nothing any more."""
         for shard in range(self._shards):
             if self._received[shard]:
-                self._commit(shard, [], {})
+                self._commit(Part(shard, [], {}, {}))
 
     def remember_filters(self, filters: Iterable[str]) -> None:
         """What the broker may have subscriptions for; kept if that is not known already."""
         wanted = sorted(set(filters))
         if wanted == self.filters:
             return
-        with begun(self._core, 0, self._durability) as transaction:
-            value = json.dumps(wanted, ensure_ascii=False, separators=(",", ":")).encode()
-            transaction.write(self._prefix + "filters", 0, value, reserved=True)
-            transaction.commit()
+        value = json.dumps(wanted, ensure_ascii=False, separators=(",", ":")).encode()
+        self._remember("filters", value)
         self.filters = wanted
+
+    def remember_follows(self, follows: Follows) -> None:
+        """Kept if that is not known already."""
+        if follows != self.follows:
+            self._remember(LEVEL, follows.encode())
+            self.follows = follows
+
+    def _remember(self, level: str, value: bytes) -> None:
+        with begun(self._core, 0, self._durability) as transaction:
+            transaction.write(self._prefix + level, 0, value, reserved=True)
+            transaction.commit()
 
     def store(self, arrivals: Sequence[Arrival], released: Iterable[int]) -> Outcome:
         """As ``plan`` and ``commit``."""
         return self.commit(self.plan(arrivals, released))
 
-    def plan(self, arrivals: Sequence[Arrival], released: Iterable[int]) -> Plan:
-        """What is to be stored of it; ``released`` are ids that may be used again."""
+    def plan(
+        self, arrivals: Sequence[Arrival], released: Iterable[int], *, tells_retained: bool = False
+    ) -> Plan:
+        """What is to be stored of it; ``released`` are ids that may be used again.
+
+        ``tells_retained``: the broker says of each message whether it is retained, and not only of
+        copies.
+        """
         plan = Plan()
         known = self.received
         by_shard: dict[int, list[Arrival]] = {}
@@ -153,6 +198,7 @@ class Store:
                 continue
             shard = _core.shard_of(arrival.topic, self._shards)
             by_shard.setdefault(shard, []).append(arrival)
+        memories = self._pass_by_copies(plan, by_shard, tells_retained)
         left = set(released)
         again = {one.mid for one in arrivals if one.mid}
         for shard in range(self._shards):
@@ -163,22 +209,55 @@ class Store:
                 if id not in left and (id not in again or known[id] == checksum)
             }
             ids |= {one.mid: one.checksum for one in found if one.mid}
-            if found or ids != self._received[shard]:
-                plan.parts.append(Part(shard, found, ids))
+            memory = memories.get(shard, {})
+            if found or memory or ids != self._received[shard]:
+                plan.parts.append(Part(shard, found, ids, memory))
         return plan
+
+    def _pass_by_copies(
+        self, plan: Plan, by_shard: dict[int, list[Arrival]], tells_retained: bool
+    ) -> dict[int, Known]:
+        """Takes out what is stored already; what is to be remembered, by shard."""
+        copies = {
+            shard: {one.topic for one in found if one.copy} for shard, found in by_shard.items()
+        }
+        states = self._retained.states(copies)
+        memories: dict[int, Known] = {}
+        for shard, found in by_shard.items():
+            kept: list[Arrival] = []
+            for one in found:
+                state = states.get(one.topic)
+                if one.envelope is None or (state is None and not one.is_retained):
+                    kept.append(one)
+                    continue
+                digest = digest_of(one.envelope, self._retained.has_properties)
+                if one.copy and state is not None and state.has(digest, tells_retained):
+                    plan.copies += 1
+                else:
+                    kept.append(one)
+                    if state is not None:
+                        state.newest, state.is_newest_retained = digest, one.is_retained
+                if one.is_retained:
+                    if state is not None:
+                        state.remembered = digest
+                    if self._retained.is_news(one.topic, digest):
+                        memories.setdefault(shard, {})[one.topic] = digest
+            by_shard[shard] = kept
+        return memories
 
     def commit(self, plan: Plan) -> Outcome:
         """One commit for each shard. Raises what a commit does; called again with the same plan it
         goes on with the shard that failed."""
         while plan.parts:
             part = plan.parts[0]
-            count = self._commit(part.shard, part.arrivals, part.ids)
+            count = self._commit(part)
             plan.parts.pop(0)
             plan.stored += count
             plan.duplicates += len(part.arrivals) - count
-        return Outcome(plan.stored, plan.duplicates, plan.refused, plan.error)
+        return Outcome(plan.stored, plan.duplicates, plan.refused, plan.error, plan.copies)
 
-    def _commit(self, shard: int, arrivals: list[Arrival], ids: dict[int, int]) -> int:
+    def _commit(self, part: Part) -> int:
+        shard, arrivals, ids, memory = part
         seen, number = self._seen[shard], self._next[shard]
         new: dict[str, None] = {}
         stored = 0
@@ -197,7 +276,9 @@ class Store:
             if ids != self._received[shard]:
                 text = json.dumps(sorted(ids.items()), separators=(",", ":")).encode()
                 transaction.write(self._prefix + "received", 0, text, reserved=True)
+            self._retained.write(transaction, memory)
             transaction.commit()
+        self._retained.wrote(memory)
         self._received[shard] = ids
         self._next[shard] = number
         seen.update(new)
@@ -208,6 +289,8 @@ class Store:
 
 def _check(arrival: Arrival) -> None:
     """TopicError, ValueError: it can never be stored."""
+    if arrival.fault:
+        raise ValueError(arrival.fault)
     _core.check_topic(arrival.topic)
     if arrival.topic.startswith("$topicdb/"):
         raise _core.TopicError(f"topic {arrival.topic!r} is one of TopicDB's own")

@@ -137,6 +137,7 @@ def _line(status: Status, per_s: float | None) -> str:
         parts.append(f"{per_s:,.0f}/s")
     for label, count in (
         ("stored before", status.duplicates),
+        ("retained and known", status.copies),
         ("cannot be stored", status.refused),
         ("answers", status.replayed),
     ):
