@@ -25,6 +25,7 @@ from topicdb.session_state import (
 from topicdb.subscription import Delivery, Start, Subscription, places_of
 from topicdb.times import now_us, timeout_us
 from topicdb.transaction import begun
+from topicdb.waiting import SLICE_S
 
 if TYPE_CHECKING:
     import numpy as np
@@ -188,7 +189,7 @@ class Session(Named):
                 return [self._again.popleft() for _ in range(min(count, len(self._again)))]
             room = self._receive_maximum - len(self._state.in_flight)
             if subscription is None or room <= 0:
-                self._may_give.wait(None if wait_us is None else wait_us / 1e6)
+                self._may_give.wait(SLICE_S if wait_us is None else min(SLICE_S, wait_us / 1e6))
                 return []
         delivery = subscription._next(wait_us, min(count, room))
         if delivery is None:

@@ -22,11 +22,11 @@ from topicdb.cli.broker import (
     ProtocolChoice,
     broker_address,
     password_of,
-    stopped_by_signals,
     tls_of,
 )
 from topicdb.cli.errors import UserError
 from topicdb.cli.options import DurabilityChoice, PathArgument, ShardsOption, StructureOption
+from topicdb.cli.stopping import stopped_by_signals
 
 _SHOW_S = 0.5
 

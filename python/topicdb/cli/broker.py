@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import ssl
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from types import FrameType
 
 import typer
 
@@ -24,24 +19,6 @@ class ProtocolChoice(str, Enum):
 
     V5 = "5"
     V311 = "3.1.1"
-
-
-@contextmanager
-def stopped_by_signals() -> Iterator[threading.Event]:
-    stopped = threading.Event()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        stopped.set()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield stopped
-        return
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield stopped
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def broker_address(text: str) -> tuple[str, int | None]:

@@ -76,9 +76,8 @@ class Lines:
     def _wait(self) -> None:
         if self._regular:
             return
-        readable, _, _ = select.select([self._file_descriptor], [], [], _IDLE_SECONDS)
-        if not readable:
-            self.on_idle()
+        while not select.select([self._file_descriptor], [], [], _IDLE_SECONDS)[0]:
+            self.on_idle()  # and Python runs the handler of a Ctrl-C that another thread got
 
     def _extend_partial(self, data: bytes) -> None:
         """Beyond the limit the bytes are dropped; one too many stays as the mark of it."""

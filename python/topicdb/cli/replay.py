@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +19,6 @@ from topicdb.cli.broker import (
     ProtocolChoice,
     broker_address,
     password_of,
-    stopped_by_signals,
     tls_of,
 )
 from topicdb.cli.errors import UserError
@@ -33,6 +31,7 @@ from topicdb.cli.options import (
     time_of,
 )
 from topicdb.cli.output import time_text
+from topicdb.cli.stopping import Stopping, stopped_by_signals
 from topicdb.replay.broker import BrokerReplay
 from topicdb.replay.pacing import parse_rate
 from topicdb.replay.progress import Progress
@@ -147,12 +146,12 @@ def run(
         _conclude(replay, as_json)
 
 
-def _report(replay: BrokerReplay, stopped: threading.Event) -> None:
+def _report(replay: BrokerReplay, stopped: Stopping) -> None:
     while not _over(replay, stopped, _REPORT_S):
         _print_json(replay.progress())
 
 
-def _show(replay: BrokerReplay, stopped: threading.Event) -> None:
+def _show(replay: BrokerReplay, stopped: Stopping) -> None:
     """A line on stderr, if that is a terminal."""
     bars = Bars(
         SpinnerColumn(),
@@ -176,7 +175,7 @@ def _show(replay: BrokerReplay, stopped: threading.Event) -> None:
             )
 
 
-def _over(replay: BrokerReplay, stopped: threading.Event, wait_s: float) -> bool:
+def _over(replay: BrokerReplay, stopped: Stopping, wait_s: float) -> bool:
     """Waits so long; whether it has ended, or is to be."""
     if stopped.is_set():
         return True

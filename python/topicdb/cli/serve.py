@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 from contextlib import ExitStack
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,6 +19,7 @@ from topicdb.cli.options import (
     ShardsOption,
     StructureOption,
 )
+from topicdb.cli.stopping import stopped_by_signals
 from topicdb.remote.connecting import DEFAULT_PORT
 from topicdb.times import duration_us
 
@@ -64,9 +62,8 @@ def serve(
     structure: StructureOption = None,
 ) -> None:
     """Offer a database to other processes, until SIGTERM or Ctrl-C. Creates it if there is none."""
-    stopped = _stopped_by_signals()
     host, port = _address(listen, "--listen")
-    with ExitStack() as stack:
+    with stopped_by_signals() as stopped, ExitStack() as stack:
         database = stack.enter_context(
             topicdb.open(
                 path, durability=durability.value, shards=shards, structures=structure or None
@@ -92,17 +89,6 @@ def serve(
         # Calls that a client holds up cannot be ended in any other way. The database is closed.
         print("topicdb: some calls did not end in time", file=sys.stderr, flush=True)
         os._exit(1)
-
-
-def _stopped_by_signals() -> threading.Event:
-    stopped = threading.Event()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        stopped.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    return stopped
 
 
 def _serve_metrics(

@@ -16,6 +16,7 @@ from topicdb._types import Receipt
 from topicdb.remote.connection import Connection
 from topicdb.remote.errors import UnavailableError, unpacked
 from topicdb.remote.wire import decode, encode
+from topicdb.waiting import wait_for
 
 CHUNK_ROWS = 65_536
 PENDING_BYTES_MAX = 64 << 20
@@ -111,7 +112,7 @@ class Appender:
         size = batch.nbytes
         with self._changed:
             self._connection.check_open()
-            self._changed.wait_for(lambda: self._bytes < PENDING_BYTES_MAX or self._closed)
+            wait_for(self._changed, lambda: self._bytes < PENDING_BYTES_MAX or self._closed)
             if self._closed:
                 raise _core.ClosedError(f"the connection to {self._connection.url} is closed")
             self._queue.append(_Queued(batch, size, durability, future))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +16,7 @@ from topicdb import _core
 from topicdb.remote.connection import Lease, RemoteHandle
 from topicdb.remote.errors import UnavailableError
 from topicdb.remote.wire import batch_of, decode
+from topicdb.waiting import wait_for
 
 _TRANSIT_S = 5.0
 
@@ -110,12 +110,13 @@ class RemoteSubscription:
         """As ``_core.Subscription.next``."""
         self._lease.connection.check_process()
         with self._changed:
-            end = None if timeout_us is None else time.monotonic() + timeout_us / 1e6
-            while not self._closed and not self._has_any() and not self._ended:
-                left = None if end is None else end - time.monotonic()
-                if left is not None and left <= 0:
-                    return None
-                self._changed.wait(left)
+            timeout_s = None if timeout_us is None else timeout_us / 1e6
+            if not wait_for(
+                self._changed,
+                lambda: self._closed or self._has_any() or self._ended,
+                timeout_s,
+            ):
+                return None
             if self._closed:
                 return None
             if self._has_any():

@@ -20,6 +20,7 @@ from topicdb.replay.pacing import Pacer, parse_rate
 from topicdb.replay.progress import Progress, State, Tracker
 from topicdb.replay.remap import Remap
 from topicdb.times import TimeLike, time_range_us, time_us
+from topicdb.waiting import wait_for
 
 if TYPE_CHECKING:
     from topicdb.database import Database
@@ -144,13 +145,15 @@ class BrokerReplay:
                 self._changed.notify_all()
                 if self._runner is threading.current_thread():
                     return False
-                self._changed.wait_for(lambda: self._runner is None)
+                wait_for(self._changed, lambda: self._runner is None)
         return self.progress().unconfirmed == 0
 
     def wait(self, timeout: Seconds | None = None) -> bool:
         """Until it has ended, ``timeout`` seconds at most. Whether it has."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._runner is None, seconds(timeout, "timeout"))
+            return wait_for(
+                self._changed, lambda: self._runner is None, seconds(timeout, "timeout")
+            )
 
     def pause(self) -> None:
         """Sends nothing until ``resume``; the connection stays. May be repeated."""

@@ -1,0 +1,104 @@
+"""SIGTERM and Ctrl-C, for every command that runs until it is told to end.
+
+The kernel gives a signal to any thread of the process: while threads of gRPC or RocksDB are busy,
+or behind SIGSTOP and SIGCONT, often not to the main thread. Python notes it there, and runs its
+handler when the main thread next runs; a main thread that waits for a lock never does. So the main
+thread waits for a pipe, into which Python writes in whichever thread the signal arrives.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_READ_BYTES = 4_096
+
+
+class Stopping:
+    """Whether the command is to end, and the way to wait for that. For one thread."""
+
+    def __init__(self) -> None:
+        self._read_end, self._write_end = os.pipe()
+        for end in (self._read_end, self._write_end):
+            os.set_blocking(end, False)
+        self._poll = select.poll()
+        self._poll.register(self._read_end, select.POLLIN)
+        self._is_set = False
+
+    @property
+    def write_end(self) -> int:
+        """The pipe that wakes who waits; a byte in it is the number of a signal."""
+        return self._write_end
+
+    def set(self) -> None:
+        """The command is to end. Also for signal handlers."""
+        self._is_set = True
+        with suppress(BlockingIOError):  # it is full: whoever waits wakes up anyway
+            os.write(self._write_end, bytes([signal.SIGTERM]))
+
+    def is_set(self) -> bool:
+        """Whether it is to end."""
+        self._take(0.0)
+        return self._is_set
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until it is to end, ``timeout`` seconds at most. Whether it is."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while not self._is_set:
+            left = None if end is None else max(0.0, end - time.monotonic())
+            self._take(left)
+            if left == 0.0:
+                break
+        return self._is_set
+
+    def _take(self, timeout: float | None) -> None:
+        """Reads which signals came. Other signals that Python handles arrive here as well."""
+        if self._is_set or not self._poll.poll(None if timeout is None else timeout * 1e3):
+            return
+        with suppress(BlockingIOError):
+            numbers = os.read(self._read_end, _READ_BYTES)
+            self._is_set = self._is_set or any(number in SIGNALS for number in numbers)
+
+    def close(self) -> None:
+        """Frees the pipe."""
+        os.close(self._read_end)
+        os.close(self._write_end)
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[Stopping]:
+    """SIGTERM and Ctrl-C end the command that runs in it, instead of the process.
+
+    Outside of the main thread, where Python handles no signals, only ``Stopping.set`` does.
+    """
+    stopping = Stopping()
+    try:
+        if threading.current_thread() is threading.main_thread():
+            with _handled(stopping):
+                yield stopping
+        else:
+            yield stopping
+    finally:
+        stopping.close()
+
+
+@contextmanager
+def _handled(stopping: Stopping) -> Iterator[None]:
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopping.set()
+
+    descriptor = signal.set_wakeup_fd(stopping.write_end, warn_on_full_buffer=False)
+    handlers = {number: signal.signal(number, stop) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(descriptor)
