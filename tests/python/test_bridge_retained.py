@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 import pytest
 from brokers import MOSQUITTO, Broker, mosquitto
-from forwarding import wait_until
 from paho.mqtt.client import Client, MQTTv5, MQTTv311
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
+from support import wait_until
 from test_bridge import Publisher, connected, has_stored
 
 import topicdb
