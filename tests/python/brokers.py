@@ -154,7 +154,7 @@ def kafka_jars(purpose: str = "broker") -> str:
     if not script.exists():
         raise UnavailableError("scripts/kafka.sh is not beside the tests")
     found = subprocess.run(
-        [script, purpose], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=240
+        [script, purpose], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600
     )
     if found.returncode == KAFKA_UNAVAILABLE:
         raise UnavailableError(f"the jars of Kafka cannot be had: {found.stderr.strip()[-500:]}")

@@ -538,7 +538,7 @@ def test_what_nobody_asked_for_is_refused_with_a_token(filled: Served) -> None:
 
 
 def test_what_lasts_ends_with_its_token(filled: Served) -> None:
-    soon = datetime.now(timezone.utc) + timedelta(seconds=3)
+    soon = datetime.now(timezone.utc) + timedelta(seconds=15)  # long enough to connect
     token = filled.token(read=["a/#"], expires=soon.isoformat())
     filled.look_again()
     with filled.connect(token) as db:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-import time
 from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import PATIENCE_S, Child, Layout, fork_and_run, nothing_written
+from support import PATIENCE_S, Child, Layout, fork_and_run, nothing_written, wait_until
 
 import topicdb
 from topicdb import ClosedError, Database, ForkedError, Receipt, TopicError
@@ -46,11 +45,12 @@ def test_the_oldest_waits_no_longer_than_flush_interval(db_path: Path) -> None:
     """Though new ones keep coming, so that it is never idle."""
     with topicdb.open(db_path, flush_interval="100ms", idle_flush_interval="10s") as db:
         first = db.append_async([("a", 1, b"")])
-        deadline = time.monotonic() + 30
-        while not first.done() and time.monotonic() < deadline:
+
+        def is_done() -> bool:
             db.append_async([("a", 2, b"")])
-            time.sleep(0.01)
-        assert first.done()
+            return first.done()
+
+        wait_until(is_done)
 
 
 def test_an_idle_queue_is_flushed_at_once(db_path: Path) -> None:
@@ -221,10 +221,7 @@ def test_a_database_that_is_forgotten_leaves_no_thread(db_path: Path) -> None:
     del db
     gc.collect()
     assert future.result(PATIENCE_S).count == 1
-    deadline = time.monotonic() + 30
-    while any(t.name == "topicdb-completions" for t in threading.enumerate()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: all(t.name != "topicdb-completions" for t in threading.enumerate()))
     with topicdb.open(db_path) as again:
         assert again.scan().count() == 1
 

@@ -68,7 +68,7 @@ def test_the_report_compares_every_peer(tmp_path: Path) -> None:
         [*command, "--rounds", "1", "--json", str(result), "--readme", str(readme)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     printed = {line.split(" ", 1)[0] for line in done.stdout.splitlines()}
@@ -88,7 +88,7 @@ def test_the_report_compares_every_peer(tmp_path: Path) -> None:
 def test_the_parquet_bench_writes_what_it_read() -> None:
     command = [sys.executable, str(BENCH / "python" / "parquet_bench.py")]
     done = subprocess.run(
-        [*command, "--rows", "4000", "--rounds", "1"], capture_output=True, text=True, timeout=120
+        [*command, "--rows", "4000", "--rounds", "1"], capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("4,000 messages of metrics, seed ")
@@ -100,7 +100,7 @@ def small_run(place: Path, script: str, *arguments: str) -> dict[str, Any]:
     result = place / "result.json"
     command = [sys.executable, str(BENCH / "python" / script), "--size", "small", "--rounds", "1"]
     done = subprocess.run(
-        [*command, *arguments, "--json", str(result)], capture_output=True, text=True, timeout=120
+        [*command, *arguments, "--json", str(result)], capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(result.read_text())
@@ -154,7 +154,7 @@ def spark_bench(place: Path, parts: str) -> dict[str, Any]:
         [*command, "--directory", str(place), "--json", str(result)],
         capture_output=True,
         text=True,
-        timeout=570,
+        timeout=1700,
     )
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(result.read_text())
@@ -165,14 +165,14 @@ def spark_bench(place: Path, parts: str) -> dict[str, Any]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_the_spark_bench_compares_cores_and_memory(tmp_path: Path) -> None:
     """In a JVM for each of them."""
     spark_bench(tmp_path, "8")
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_the_spark_bench_compares_each_row(tmp_path: Path) -> None:
     document = spark_bench(tmp_path, "1,2,3,4,5,6,7")
     whole = document["digests"]["1 full read"]

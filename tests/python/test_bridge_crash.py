@@ -159,11 +159,8 @@ class Trial:
         return int(connections), int(received)
 
     def drain(self) -> None:
-        """Until the bridge has all that the broker has for it."""
-        before = -1
-        while (received := self.status()[1]) != before:
-            before = received
-            time.sleep(1.0)
+        """Until the bridge has stored all that the publisher was told to be with the broker."""
+        wait_until(lambda: self.publisher.acknowledged <= self.stored().keys())
 
     def wait_until_connected(self, times: int) -> None:
         wait_until(lambda: self.status()[0] >= times)

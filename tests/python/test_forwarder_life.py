@@ -76,6 +76,7 @@ class TestStop:
         queue.append(numbered(5))
         forwarder = Forwarder(queue, Recorder(lambda items: 1 // 0), retry_min=1e6, retry_max=1e6)
         forwarder.start()
+        wait_until(lambda: forwarder.health.error is not None)
         assert not forwarder.stop(timeout=0.05, drain=True)
         assert isinstance(forwarder.health.error, ZeroDivisionError)  # it was not left behind
         assert waiting(queue) == numbered(5)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-import time
 from pathlib import Path
 
 import pytest
-from support import Layout, nothing_written
+from support import Layout, nothing_written, wait_until
 
 import topicdb
 from topicdb import QuotaError
@@ -56,13 +55,15 @@ def test_room_comes_back_when_slabs_are_dropped(db_path: Path, layout: Layout) -
             if slab.read_only:
                 db.drop_slab(slab)
         db.flush()
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
+
+        def is_taken() -> bool:
             try:
                 db.append([("a", 1, b"")])
-                break
             except QuotaError:
-                time.sleep(0.1)
+                return False
+            return True
+
+        wait_until(is_taken)
         assert db.scan().count() == 1
 
 

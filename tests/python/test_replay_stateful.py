@@ -16,6 +16,7 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
+from support import PATIENCE_S
 
 import topicdb
 from model.replay import EndpointModel, LogModel, RefusedError, Sub
@@ -26,7 +27,6 @@ BASE = 1_700_000_000_000_000
 TOPICS = ("a/1", "a/2", "b/1", "c")
 FILTERS = ("#", "a/#", "a/+", "b/1", "+/1", "c")
 SPOOL = 5
-DEADLINE_S = 10.0
 
 endpoint_names = st.sampled_from(["exclusive", "shared", "topic"])
 starts = st.one_of(
@@ -295,7 +295,7 @@ class ReplayMachine(RuleBasedStateMachine):
     def is_as_expected(self) -> None:
         if not hasattr(self, "db"):
             return
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = time.monotonic() + PATIENCE_S
         while (seen := self._seen()) != self._expected():
             assert time.monotonic() < deadline, (seen, self._expected())
             time.sleep(0.001)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import Child, Layout, topic_in_shard
+from support import Child, Layout, topic_in_shard, wait_until
 
 import topicdb
 from topicdb import Retention, jobs
@@ -338,10 +338,7 @@ def test_the_thread_does_it(db_path: Path) -> None:
     retention = {"#": Retention("100ms", rotate="10ms")}
     with opened(db_path, retention, maintenance_interval="10ms") as db:
         db.append([("a", 1, b"")])
-        deadline = time.monotonic() + 60
-        while db.stats()["maintenance"]["dropped_messages"] < 1:
-            assert time.monotonic() < deadline, db.stats()["maintenance"]
-            time.sleep(0.01)
+        wait_until(lambda: db.stats()["maintenance"]["dropped_messages"] >= 1)
         seen = db.stats()["maintenance"]
         assert seen["rotated"] >= 1 and seen["error"] == ""
         assert db.scan().count() == 0

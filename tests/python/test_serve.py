@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 import urllib.request
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from cli_runs import error_in, error_of, output_of, run, usage_error
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from served import Process, make_certificates, serving
-from support import PATIENCE_S
+from support import PATIENCE_S, wait_until
 
 import topicdb
 from topicdb.cli.errors import EXIT_LOCKED
@@ -57,9 +56,7 @@ def test_who_does_not_read_does_not_hold_up_the_end(tmp_path: Path) -> None:
     with Process(path, "--grace", "0.5") as process, topicdb.connect(process.url) as db:
         batches = db.scan("a").batches(rows=1_000)
         assert len(next(batches)) == 1_000
-        began = time.monotonic()
-        code, errors = process.stop()
-        assert time.monotonic() - began < 20
+        code, errors = process.stop()  # which waits no longer than a test may
         assert (code, errors) in ((0, ""), (1, "topicdb: some calls did not end in time\n"))
         with pytest.raises((topicdb.UnavailableError, topicdb.ClosedError)):
             for _ in batches:
@@ -89,9 +86,15 @@ def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
             with pytest.raises(topicdb.AccessError, match="'reader' may not write 'a/1'"):
                 db.append([("a/1", 1, b"x")])
             assert output_of("token", "revoke", "reader", "--tokens", tokens) == "revoked reader\n"
-            time.sleep(1.2)
-            with pytest.raises(topicdb.AccessError, match="revoked"):
-                db.scan("a/#").count()
+
+            def is_refused() -> bool:
+                try:
+                    db.scan("a/#").count()
+                except topicdb.AccessError as error:
+                    return "revoked" in str(error)
+                return False
+
+            wait_until(is_refused)
         assert process.stop() == (0, "")
 
 

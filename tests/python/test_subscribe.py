@@ -49,6 +49,7 @@ def test_history_and_then_what_comes(db: topicdb.Database) -> None:
 def test_a_loop_that_is_left_goes_on_with_the_next(db: topicdb.Database) -> None:
     db.append([("a", None, b"%d" % i) for i in range(10)])
     with db.subscribe(start="earliest", timeout=0.05) as subscription:
+        wait_until(lambda: bool(subscription.info()["waiting"] == 10))
         for message in subscription:
             assert message.value == b"0"
             break
@@ -73,20 +74,23 @@ def test_latest_is_from_now_on(db: topicdb.Database) -> None:
     with db.subscribe(timeout=0.05) as subscription:
         assert list(subscription) == []
         append(db, 10, 11)
+        wait_until(lambda: bool(subscription.info()["waiting"] == 1))
         assert values(subscription, 2) == [10]
 
 
 def test_a_start_that_is_a_time_leaves_out_what_is_older(db: topicdb.Database) -> None:
     db.append([("a", 99, b"old"), ("a", 100, b"1")])
-    with db.subscribe(start=100, timeout=0.05) as subscription:
+    with db.subscribe(start=100, timeout=PATIENCE_S) as subscription:
         assert values(subscription, 1) == [1]
         db.append([("a", 5, b"late"), ("a", 101, b"2")])
         assert values(subscription, 1) == [2]
     receipt = db.append([("a", None, b"now")])
     with db.subscribe(start="-1h", timeout=0.05) as subscription:
+        wait_until(lambda: bool(subscription.info()["waiting"] == 1))
         assert [m.value for m in subscription] == [b"now"]
     with db.subscribe(start=receipt.serials, timeout=0.05) as subscription:
         db.append([("a", None, b"3")])
+        wait_until(lambda: bool(subscription.info()["waiting"] > 0))
         found = [m.value for m in subscription if m.topic == "a"]
         assert b"now" not in found and found[-1] == b"3"
 

@@ -131,8 +131,8 @@ class TestSound:
             import sys, topicdb
             db = topicdb.open(sys.argv[1])
             db.append([(f"m/{i % 1000}", i, bytes(20)) for i in range(100_000)])
-            print("ready")
             try:
+                print("ready")
                 while True:
                     assert db.verify().ok
             except KeyboardInterrupt:

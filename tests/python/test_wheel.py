@@ -15,7 +15,7 @@ import pytest
 pytestmark = [
     pytest.mark.wheel,
     pytest.mark.skipif("TOPICDB_WHEEL" not in os.environ, reason="'make wheel' names the wheel"),
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(1800),
 ]
 
 BUNDLED = re.compile(r"lib(rocksdb|zstd|lz4|deflate|xxhash)\b")

@@ -91,6 +91,12 @@ class CommitQueue {
   // Finishes what was submitted. No call may be under way or follow. May be repeated.
   void Close() TOPICDB_EXCLUDES(mutex_);
 
+  // Returns how many commits wait for a group. Callers that wait for room are not among them.
+  std::size_t pending_count() TOPICDB_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return pending_.size();
+  }
+
  private:
   using Clock = std::chrono::steady_clock;
 

@@ -22,6 +22,7 @@ class RecordingSink : public CommitSink {
     const MutexLock lock(mutex_);
     EXPECT_FALSE(committing_);
     committing_ = true;
+    changed_.NotifyAll();
     while (blocked_) changed_.Wait(mutex_);
     groups_.emplace_back();
     for (QueuedCommit* commit : group) {
@@ -37,9 +38,9 @@ class RecordingSink : public CommitSink {
       const MutexLock lock(mutex_);
       EXPECT_FALSE(syncing_);
       syncing_ = true;
+      changed_.NotifyAll();
       while (sync_blocked_) changed_.Wait(mutex_);
     }
-    std::this_thread::sleep_for(sync_time_);
     const MutexLock lock(mutex_);
     syncing_ = false;
     ++syncs_;
@@ -69,16 +70,13 @@ class RecordingSink : public CommitSink {
     return syncs_;
   }
   void WaitUntilCommitting() {
-    while (true) {
-      {
-        const MutexLock lock(mutex_);
-        if (committing_) return;
-      }
-      std::this_thread::sleep_for(milliseconds(1));
-    }
+    const MutexLock lock(mutex_);
+    while (!committing_) changed_.Wait(mutex_);
   }
-
-  milliseconds sync_time_{0};  // set before use
+  void WaitUntilSyncing() {
+    const MutexLock lock(mutex_);
+    while (!syncing_) changed_.Wait(mutex_);
+  }
 
  private:
   Mutex mutex_;
@@ -91,6 +89,10 @@ class RecordingSink : public CommitSink {
   bool sync_blocked_ TOPICDB_GUARDED_BY(mutex_) = false;
   Status sync_fault_ TOPICDB_GUARDED_BY(mutex_);
 };
+
+void WaitUntilPending(CommitQueue& queue, std::size_t count) {
+  while (queue.pending_count() != count) std::this_thread::sleep_for(milliseconds(1));
+}
 
 Status RunOne(CommitQueue& queue, int number, Durability durability = Durability::kOs,
               std::size_t bytes = 1) {
@@ -131,14 +133,14 @@ TEST(CommitQueue, WhatComesDuringAWriteIsOneGroup) {
   for (int i = 1; i < 8; ++i) {
     threads.emplace_back([&, i] { EXPECT_TRUE(RunOne(queue, i).ok()); });
   }
-  std::this_thread::sleep_for(milliseconds(50));
+  WaitUntilPending(queue, 7);
   sink.Block(false);
   for (std::thread& thread : threads) thread.join();
-  std::set<int> seen;
-  for (const auto& group : sink.groups()) seen.insert(group.begin(), group.end());
-  EXPECT_EQ(seen.size(), 8U);
-  EXPECT_LE(sink.groups().size(), 8U);
-  EXPECT_EQ(sink.groups().front(), std::vector<int>{0});
+  const auto groups = sink.groups();
+  ASSERT_EQ(groups.size(), 2U);
+  EXPECT_EQ(groups[0], std::vector<int>{0});
+  EXPECT_EQ(std::set<int>(groups[1].begin(), groups[1].end()),
+            (std::set<int>{1, 2, 3, 4, 5, 6, 7}));
 }
 
 TEST(CommitQueue, CommitsThatAskForLessDoNotWaitForAnFsync) {
@@ -147,27 +149,11 @@ TEST(CommitQueue, CommitsThatAskForLessDoNotWaitForAnFsync) {
   sink.BlockSync(true);
   auto durable =
       std::async(std::launch::async, [&] { return RunOne(queue, 1, Durability::kDisk); });
-  while (sink.groups().empty()) std::this_thread::sleep_for(milliseconds(1));
+  sink.WaitUntilSyncing();
   EXPECT_TRUE(RunOne(queue, 2, Durability::kOs).ok());
   EXPECT_EQ(durable.wait_for(milliseconds(0)), std::future_status::timeout);
   sink.BlockSync(false);
   EXPECT_TRUE(durable.get().ok());
-}
-
-TEST(CommitQueue, DurableCommitsShareFsyncs) {
-  constexpr int kThreads = 8;
-  constexpr int kRounds = 20;
-  RecordingSink sink;
-  sink.sync_time_ = milliseconds(5);
-  CommitQueue queue(&sink, {});
-  std::vector<std::thread> threads;
-  for (int thread = 0; thread < kThreads; ++thread) {
-    threads.emplace_back([&] {
-      for (int i = 0; i < kRounds; ++i) EXPECT_TRUE(RunOne(queue, i, Durability::kDisk).ok());
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_LT(sink.syncs(), kThreads * kRounds / 2);
 }
 
 TEST(CommitQueue, AFailedFsyncFailsAllThatWaitForItAndAllAfterIt) {
@@ -181,27 +167,25 @@ TEST(CommitQueue, AFailedFsyncFailsAllThatWaitForItAndAllAfterIt) {
 }
 
 TEST(CommitQueue, CommitsThatComeDuringAnFsyncAreOneGroupAfterIt) {
+  constexpr std::size_t kRounds = 5;
   RecordingSink sink;
   CommitQueue queue(&sink, {});
-  sink.BlockSync(true);
-  std::vector<std::thread> threads;
-  threads.emplace_back([&] { EXPECT_TRUE(RunOne(queue, 0, Durability::kDisk).ok()); });
-  while (sink.groups().empty()) std::this_thread::sleep_for(milliseconds(1));
-  std::atomic<int> started{0};
-  for (int i = 1; i < 6; ++i) {
-    threads.emplace_back([&, i] {
-      ++started;
-      EXPECT_TRUE(RunOne(queue, i, Durability::kDisk).ok());
-    });
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    sink.BlockSync(true);
+    std::vector<std::thread> threads;
+    threads.emplace_back([&] { EXPECT_TRUE(RunOne(queue, 0, Durability::kDisk).ok()); });
+    sink.WaitUntilSyncing();
+    for (int i = 1; i < 6; ++i) {
+      threads.emplace_back([&, i] { EXPECT_TRUE(RunOne(queue, i, Durability::kDisk).ok()); });
+    }
+    WaitUntilPending(queue, 5);
+    EXPECT_EQ(sink.groups().size(), 2 * round + 1);
+    sink.BlockSync(false);
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_EQ(sink.groups().size(), 2 * round + 2);
+    EXPECT_EQ(sink.groups().back().size(), 5U);
+    EXPECT_EQ(sink.syncs(), static_cast<int>(2 * round + 2));
   }
-  while (started < 5) std::this_thread::sleep_for(milliseconds(1));
-  std::this_thread::sleep_for(milliseconds(100));
-  EXPECT_EQ(sink.groups().size(), 1U);
-  sink.BlockSync(false);
-  for (std::thread& thread : threads) thread.join();
-  ASSERT_EQ(sink.groups().size(), 2U);
-  EXPECT_EQ(sink.groups()[1].size(), 5U);
-  EXPECT_EQ(sink.syncs(), 2);
 }
 
 // Nobody may be left asleep, whatever comes together.
@@ -247,7 +231,7 @@ TEST(CommitQueue, AnFsyncThatFailsLeavesNobodyAsleep) {
   }
   std::promise<void> submitted;
   SubmitOne(queue, 6, [&] { submitted.set_value(); }, Durability::kDisk);
-  std::this_thread::sleep_for(milliseconds(30));
+  sink.WaitUntilSyncing();
   sink.FailSyncs();
   sink.BlockSync(false);
   for (std::thread& thread : threads) thread.join();
@@ -316,7 +300,7 @@ TEST(CommitQueue, AFullQueueHoldsItsCallersBack) {
   for (int i = 1; i < 6; ++i) {
     threads.emplace_back([&, i] { EXPECT_TRUE(RunOne(queue, i, Durability::kOs, 80).ok()); });
   }
-  std::this_thread::sleep_for(milliseconds(30));
+  WaitUntilPending(queue, 1);  // there is room for no other
   sink.Block(false);
   for (std::thread& thread : threads) thread.join();
   for (const auto& group : sink.groups()) EXPECT_EQ(group.size(), 1U);  // 80 + 80 > 100

@@ -88,9 +88,9 @@ TEST_P(MergeLast, WhatIsDeletedMeanwhileDoesNotComeBack) {
   std::thread reader([&] {
     while (!done) Times(*database);
   });
-  // Each topic in turn gets a message, and loses all of them.
+  // Each topic in turn gets a message, and loses all of them; until the janitor had its turn meanwhile.
   std::set<std::string> left;
-  for (int i = 0; i < 400; ++i) {
+  for (int i = 0; i < 400 || merged == 0; ++i) {
     const std::string topic = "t/" + std::to_string(i % kTopics);
     EXPECT_TRUE(Append(*database, {{topic, i, "value"}}).ok());
     left.insert(topic);
@@ -102,7 +102,6 @@ TEST_P(MergeLast, WhatIsDeletedMeanwhileDoesNotComeBack) {
   done = true;
   janitor.join();
   reader.join();
-  EXPECT_GT(merged, 0U);
   ASSERT_TRUE(Maintain(*database).ok());
   ASSERT_TRUE(Maintain(*database).ok());
   std::set<std::string> found;

@@ -22,7 +22,7 @@ import topicdb
 ROUNDS = int(os.environ.get("TOPICDB_CRASH_ROUNDS", "2"))
 EXECUTOR = "CoarseGrainedExecutorBackend"
 PYTHON = "-m pyspark."  # workers of tasks, the one that plans the stream, and the daemon
-pytestmark = pytest.mark.timeout(600 + 60 * ROUNDS)
+pytestmark = pytest.mark.timeout(1800 + 60 * ROUNDS)
 
 
 @pytest.fixture
