@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 from topicdb import _core
 
+SHARED = "$share/"  # $share/<group>/<filter>: one of the group gets each message
+
 Filters: TypeAlias = "str | Sequence[str] | None"
 """A topic filter; several, of which a message has to match one; or None: every topic, "$…" too."""
 
@@ -19,6 +21,11 @@ def filter_list(filter: Filters) -> list[str] | None:
     for text in filters:
         _core.check_filter(text)
     return filters
+
+
+def unshared(filter: str) -> str:
+    """What a filter matches, shared or not."""
+    return filter.split("/", 2)[2] if filter.startswith(SHARED) else filter
 
 
 def covers(permitted: str, wanted: str) -> bool:

@@ -12,11 +12,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from topicdb import _core
-from topicdb.bridge.follows import Follows
-from topicdb.bridge.options import check_bridge, check_connection, expiry_s, unshared, widest
+from topicdb.bridge.options import check_bridge, check_connection, expiry_s, widest
 from topicdb.bridge.storing import Arrival, Plan, Store
 from topicdb.closing import Closing
-from topicdb.filters import Filters, covers, filter_list
+from topicdb.filters import Filters, covers, filter_list, unshared
+from topicdb.mqtt.follows import Follows
+from topicdb.replay.marks import is_replayed
 
 if TYPE_CHECKING:
     from topicdb.bridge.client import StoringClient
@@ -41,7 +42,8 @@ class Status:
     again, or to store again). Messages ``received``, ``stored``, that were there already
     (``duplicates``), and that cannot be stored (``refused``); ``connections`` so far; the text of
     the last error, or ""; requests for ``history`` that were answered, and their messages;
-    ``copies`` of retained messages that were passed by, since they were stored before."""
+    ``copies`` of retained messages that were passed by, since they were stored before; ``replays``:
+    messages that were passed by since a replay has published them."""
 
     state: str = "stopped"
     received: int = 0
@@ -53,6 +55,7 @@ class Status:
     requests: int = 0
     replayed: int = 0
     copies: int = 0
+    replays: int = 0
 
 
 class Bridge(Closing):
@@ -86,6 +89,7 @@ class Bridge(Closing):
         history: Filters = (),
         request_topic: str = REQUEST_TOPIC,
         durability: Durability | None = None,
+        store_replays: bool = False,
     ) -> None:
         """
         - ``filters``: what to store; also shared ones, ``$share/<group>/<filter>``, of which each
@@ -100,6 +104,8 @@ class Bridge(Closing):
           shard) no name is stored twice: for publishers that send again what a broker has lost.
         - ``history``: filters of what clients may ask for at ``request_topic``; see docs/bridge.md.
         - ``durability``: of each commit.
+        - ``store_replays``: also what a replay has published (``topicdb.replay.broker``); else that
+          is passed by, since it comes from a database. MQTT 3.1.1 does not tell.
 
         ImportError without paho-mqtt; TopicError, ValueError for options; ReadOnlyError.
         """
@@ -126,6 +132,7 @@ class Bridge(Closing):
         self._client_id_property = client_id_property
         self._deduplicate_by = deduplicate_by
         self._request_topic = request_topic
+        self._stores_replays = store_replays
         names_max = NAMES_MAX if deduplicate_by else 0
         self._store = Store(
             database._core, name, durability, names_max, self._filters, has_properties=envelope
@@ -218,7 +225,11 @@ class Bridge(Closing):
 
     def _follows(self, confirmed: Iterable[str]) -> Follows:
         return Follows(
-            *self._address, self._protocol, tuple(self._filters), tuple(sorted(confirmed))
+            *self._address,
+            self._protocol,
+            tuple(self._filters),
+            tuple(sorted(confirmed)),
+            self._stores_replays,
         )
 
     def _subscriptions(self) -> dict[str, int]:
@@ -252,14 +263,21 @@ class Bridge(Closing):
         messages, released = client.take()
         if not messages and not released:
             return
-        arrivals = []
+        arrivals, replays = [], 0
         for message in messages:
+            users = message.envelope.user_properties
+            if users and not self._stores_replays and is_replayed(users):
+                replays += 1
+                continue
             copy = client.is_copy(message)
             if self._history is None or not self._is_request(message):
                 arrivals.append(self._arrival(message, copy))
             elif not copy:  # which was answered when it was published
                 self._history.ask(message.envelope)
-        self._note(received=self._status.received + len(arrivals))
+        self._note(
+            received=self._status.received + len(arrivals) + replays,
+            replays=self._status.replays + replays,
+        )
         plan = self._store.plan(arrivals, released, tells_retained=client.tells_retained)
         if self._store_until_done(plan):
             client.acknowledge(messages, released)

@@ -16,8 +16,8 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from topicdb.bridge.options import SHARED
 from topicdb.bridge.packet import Published, decode_publish, take_publishes
+from topicdb.filters import SHARED
 from topicdb.mqtt.polling import read, wait_for
 
 if TYPE_CHECKING:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from topicdb.filters import covers
+from topicdb.filters import SHARED, covers
 from topicdb.times import duration_us
 
 _U16_MAX = (1 << 16) - 1
 _U32_MAX = (1 << 32) - 1
-SHARED = "$share/"  # $share/<group>/<filter>: one of the group gets each message
 
 
 def check_bridge(
@@ -65,11 +64,6 @@ def expiry_s(session_expiry: str | timedelta) -> int:
             f"session_expiry: expected one second to {_U32_MAX} s, got {session_expiry!r}"
         )
     return seconds
-
-
-def unshared(filter: str) -> str:
-    """What a filter matches, shared or not."""
-    return filter.split("/", 2)[2] if filter.startswith(SHARED) else filter
 
 
 def widest(filters: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from topicdb import _core
-from topicdb.bridge.options import unshared
+from topicdb.filters import unshared
 from topicdb.replay.envelope import Envelope
 from topicdb.transaction import begun
 

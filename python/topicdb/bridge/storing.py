@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from topicdb import _core
-from topicdb.bridge.follows import LEVEL, Follows
 from topicdb.bridge.retained import Known, Retained, digest_of
 from topicdb.map import escape
+from topicdb.mqtt.follows import LEVEL, Follows
 from topicdb.transaction import begun
 
 if TYPE_CHECKING:

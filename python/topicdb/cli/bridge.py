@@ -68,6 +68,9 @@ def bridge(
         list[str] | None, typer.Option(help="What clients may ask for. May be repeated.")
     ] = None,
     request_topic: Annotated[str, typer.Option(help="Where they ask.")] = REQUEST_TOPIC,
+    store_replays: Annotated[
+        bool, typer.Option("--store-replays", help="Also what a replay has published.")
+    ] = False,
     durability: Annotated[
         DurabilityChoice, typer.Option(help="Of what is acknowledged to the broker.")
     ] = DurabilityChoice.OS,
@@ -106,6 +109,7 @@ def bridge(
                 deduplicate_by=deduplicate_by,
                 history=history or (),
                 request_topic=request_topic,
+                store_replays=store_replays,
             )
         except ImportError as error:
             raise UserError(str(error)) from None
@@ -138,6 +142,7 @@ def _line(status: Status, per_s: float | None) -> str:
     for label, count in (
         ("stored before", status.duplicates),
         ("retained and known", status.copies),
+        ("replayed", status.replays),
         ("cannot be stored", status.refused),
         ("answers", status.replayed),
     ):

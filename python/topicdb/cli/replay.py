@@ -111,6 +111,18 @@ def run(
         float | None,
         typer.Option(min=0, help="Seconds of failures until it ends; else it tries for ever."),
     ] = None,
+    mark: Annotated[
+        bool,
+        typer.Option(
+            "--mark/--no-mark", help="User property by which bridges pass messages by (MQTT 5)."
+        ),
+    ] = True,
+    allow_stored_again: Annotated[
+        bool,
+        typer.Option(
+            "--allow-stored-again", help="Though a bridge of this database stores it again."
+        ),
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="A JSON object a second, and one at the end.")
     ] = False,
@@ -135,6 +147,8 @@ def run(
         "password": password_of(username, password_file),
         "client_id": client_id,
         "unconfirmed_max": unconfirmed_max,
+        "mark": mark,
+        "stored_again": "allow" if allow_stored_again else "refuse",
     }
     with topicdb.open(path, mode="r") as database, stopped_by_signals() as stopped:
         try:

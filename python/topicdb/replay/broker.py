@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import secrets
 import ssl
 import threading
 import time
@@ -16,6 +17,7 @@ from topicdb import _core
 from topicdb.forward.options import Seconds, finite_seconds, seconds
 from topicdb.replay.broker_link import Naming, Publishing, Target
 from topicdb.replay.broker_work import Controls, Job, Work
+from topicdb.replay.marks import REPLAY_PROPERTY, Doubles
 from topicdb.replay.pacing import Pacer, parse_rate
 from topicdb.replay.progress import Progress, State, Tracker
 from topicdb.replay.remap import Remap
@@ -24,6 +26,8 @@ from topicdb.waiting import wait_for
 
 if TYPE_CHECKING:
     from topicdb.database import Database
+
+__all__ = ["REPLAY_PROPERTY", "BrokerReplay", "NewTopics"]
 
 NewTopics: TypeAlias = "Mapping[str, str] | Callable[[str], str] | None"
 
@@ -55,6 +59,8 @@ class BrokerReplay:
         retry_max: Seconds = 30.0,
         give_up_after: Seconds | None = None,
         count: bool = True,
+        mark: bool = True,
+        stored_again: Literal["refuse", "allow"] = "refuse",
         protocol: Literal["5", "3.1.1"] = "5",
         tls: bool | ssl.SSLContext = False,
         username: str | None = None,
@@ -75,11 +81,16 @@ class BrokerReplay:
         - ``retry_max``: seconds between attempts to connect, at most; ``give_up_after``: it fails
           when nothing was confirmed for so long in spite of them. None: never.
         - ``count``: finds the total beforehand, beside the replay; it reads all messages once.
+        - ``mark``: each message has the user property ``topicdb-replay`` (MQTT 5), the ``id`` of
+          this replay, by which bridges pass it by.
+        - ``stored_again``: what happens if a bridge of this database follows the topics in the same
+          broker and cannot tell what is replayed, since one of them speaks MQTT 3.1.1:
+          ``"refuse"`` (ValueError, here, or as ``remap`` gives such a topic), or ``"allow"``.
         - the others: as of ``MqttSink``. The broker may allow fewer than ``unconfirmed_max``.
 
         Raises ImportError without paho-mqtt; ValueError, TopicError for options.
         """
-        _check(filter, qos, retain, refused)
+        _check(filter, qos, retain, refused, stored_again)
         self._first_us, end_us = time_range_us(start, end)
         self._begin_us = self._first_us or 0
         target = Target(
@@ -96,12 +107,21 @@ class BrokerReplay:
             connect_timeout=connect_timeout,
             unconfirmed_max=unconfirmed_max,
         )
+        self._id = secrets.token_hex(8)
+        mark_of_all = self._id if mark and protocol == "5" else None
+        naming = _naming(remap)
+        if stored_again == "refuse":
+            doubles = Doubles(database._core, *target.place, mark_of_all is not None)
+            if remap is None:
+                doubles.check(filter)
+            elif doubles:
+                naming = doubles.checked(naming)
         self._job = Job(
             database,
             filter,
             end_us,
             target,
-            Publishing(qos, retain, _naming(remap), protocol == "5"),
+            Publishing(qos, retain, naming, protocol == "5", mark_of_all),
             refused == "skip",
             finite_seconds(retry_max, "retry_max"),
             seconds(give_up_after, "give_up_after"),
@@ -195,6 +215,11 @@ class BrokerReplay:
             return self._tracker.progress(self._controls.pacer)
 
     @property
+    def id(self) -> str:
+        """What the messages are marked with, in the user property ``topicdb-replay``."""
+        return self._id
+
+    @property
     def error(self) -> BaseException | None:
         """What ended it, if it has failed."""
         with self._changed:
@@ -261,7 +286,9 @@ class BrokerReplay:
         )
 
 
-def _check(filter: str, qos: int | None, retain: bool | None, refused: str) -> None:
+def _check(
+    filter: str, qos: int | None, retain: bool | None, refused: str, stored_again: str
+) -> None:
     _core.check_filter(filter)
     if qos not in (0, 1, 2, None):
         raise ValueError(f"qos: expected 0, 1, 2 or None (as it was), got {qos!r}")
@@ -269,6 +296,8 @@ def _check(filter: str, qos: int | None, retain: bool | None, refused: str) -> N
         raise ValueError(f"retain: expected True, False or None (as it was), got {retain!r}")
     if refused not in ("stop", "skip"):
         raise ValueError(f"refused: expected 'stop' or 'skip', got {refused!r}")
+    if stored_again not in ("refuse", "allow"):
+        raise ValueError(f"stored_again: expected 'refuse' or 'allow', got {stored_again!r}")
 
 
 def _naming(remap: NewTopics) -> Naming:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from topicdb._types import Message
 from topicdb.forward.mqtt import PACKET_IDS, MqttSink, _Connection, _error_of
 from topicdb.forward.sink import PermanentError
+from topicdb.mqtt.properties import PublishProperties
 from topicdb.replay.envelope import Envelope
+from topicdb.replay.marks import marked
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client
@@ -30,7 +32,7 @@ class Outgoing:
         payload: bytes,
         qos: int,
         retain: bool,
-        properties: Properties | None,
+        properties: PublishProperties | None,
     ) -> None:
         self.timestamp = timestamp
         self.topic = topic
@@ -48,50 +50,36 @@ class Outgoing:
 
 
 class Publishing(NamedTuple):
-    """How stored messages are published. ``qos``, ``retain``: None is as it was."""
+    """How stored messages are published. ``qos``, ``retain``: None is as it was. ``mark``: the id
+    of the replay, with which they are marked; None: they are not."""
 
     qos: int | None
     retain: bool | None
     naming: Naming
     with_properties: bool
+    mark: str | None = None
 
     def outgoing(self, message: Message) -> Outgoing:
         """What a bridge has stored with its MQTT properties goes with these, the rest as it is."""
         topic, timestamp, value = message
-        envelope = Envelope.decode(value)
+        envelope = Envelope.decode(value) or Envelope(value, qos=1)
         topic = self.naming(topic)
-        if envelope is None:
-            qos = 1 if self.qos is None else self.qos
-            return Outgoing(timestamp, topic, value, qos, bool(self.retain), None)
+        if self.mark is not None:
+            users = marked(envelope.user_properties, self.mark)
+            envelope = envelope._replace(user_properties=users)
         return Outgoing(
             timestamp,
             topic,
             envelope.payload,
             envelope.qos if self.qos is None else self.qos,
             envelope.retain if self.retain is None else self.retain,
-            _properties_of(envelope) if self.with_properties else None,
+            self._properties_of(envelope),
         )
 
-
-def _properties_of(envelope: Envelope) -> Properties | None:
-    found: dict[str, Any] = {
-        "PayloadFormatIndicator": envelope.payload_format,
-        "MessageExpiryInterval": envelope.message_expiry_s,
-        "ContentType": envelope.content_type,
-        "ResponseTopic": envelope.response_topic,
-        "CorrelationData": envelope.correlation_data,
-        "UserProperty": list(envelope.user_properties) or None,
-    }
-    given = {name: value for name, value in found.items() if value is not None}
-    if not given:
-        return None
-    from paho.mqtt.packettypes import PacketTypes
-    from paho.mqtt.properties import Properties
-
-    properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
-    for name, value in given.items():
-        setattr(properties, name, value)
-    return properties
+    def _properties_of(self, envelope: Envelope) -> PublishProperties | None:
+        if not self.with_properties:
+            return None
+        return PublishProperties(envelope, envelope.message_expiry_s)
 
 
 class Link(_Connection):
@@ -113,7 +101,11 @@ class Link(_Connection):
         try:
             self._check_packet(message)
             info = self._client.publish(
-                message.topic, message.payload, message.qos, message.retain, message.properties
+                message.topic,
+                message.payload,
+                message.qos,
+                message.retain,
+                message.properties,  # type: ignore[arg-type]  # of which it asks for pack() alone
             )
         except OSError:
             raise
@@ -133,7 +125,7 @@ class Link(_Connection):
         if self._packet_bytes_max is None:
             return
         properties = message.properties
-        beside = b"" if properties is None else properties.pack()  # type: ignore[no-untyped-call]
+        beside = b"" if properties is None else properties.pack()
         self._check_size(message.topic, message.payload + beside)
 
     def poll(self, timeout: float) -> None:
@@ -179,6 +171,11 @@ class Target(MqttSink):
             # Its frames would keep the socket of a TLS handshake that failed: see MqttSink.
             raise error.with_traceback(None) from None
         return link
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Host and port."""
+        return self._host, self._port
 
     @property
     def address(self) -> str:
