@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 from brokers import MOSQUITTO, mosquitto
 from cli_runs import COMMAND
-from forwarding import wait_until
 from served import Process
-from support import CHILD_TIMEOUT_S
+from support import CHILD_TIMEOUT_S, wait_until
 
 import topicdb
 from topicdb.cli.stopping import Stopping, stopped_by_signals
