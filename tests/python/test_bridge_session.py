@@ -17,7 +17,7 @@ from topicdb.bridge import Bridge
 from topicdb.replay import Envelope
 
 CONNECT, PUBLISH, PUBREC, PUBREL, PUBCOMP, SUBSCRIBE, UNSUBSCRIBE = 1, 3, 5, 6, 7, 8, 10
-PUBACK = 4
+PUBACK, DISCONNECT = 4, 14
 NOT_AUTHORIZED = 0x87
 
 
@@ -325,3 +325,108 @@ def test_a_session_of_another_broker_is_not_trusted(db: topicdb.Database) -> Non
     for _ in range(2):
         with script(connects) as broker, Bridge(db, "127.0.0.1", broker.port, filters="a") as one:
             wait_until(lambda: one.status().connections == 1)
+
+
+@pytest.mark.parametrize(
+    ("packet", "why"),
+    [
+        (b"\x62\1\0", "PUBREL"),
+        (b"\x62\0", "PUBREL"),
+        (b"\x62\2\0\0", "packet identifier 0"),
+        (b"\x60\2\0\1", "PUBREL"),  # reserved flags
+        (b"\x30\0", "PUBLISH"),
+        (b"\x32\5\0\1a\0\0", "packet identifier 0"),
+        (b"\x38\4\0\1a\0", "DUP"),
+        (b"\x30\x0a\0\1a\4\1\0\1\1xy", "twice"),
+        (b"\x30\6\0\1a\2\1\7", "payload format"),
+        (b"\x40\1\0", "PUBACK"),
+        (b"\x90\2\0\1", "SUBACK"),
+        (b"\xb0\1\0", "UNSUBACK"),
+        (b"\x20\1\0", "CONNACK"),
+        (b"\xd0\1\0", "PINGRESP"),
+        (b"\xe0\1\x05", "DISCONNECT"),
+        (b"\xf0\0", "AUTH"),
+        (b"\x10\0", "CONNECT"),
+        (b"\0\0", "type 0"),
+        (b"\x62\xff\xff\xff\xff\1", "length"),
+    ],
+)
+def test_what_is_malformed_ends_the_connection_and_not_the_bridge(
+    db: topicdb.Database, packet: bytes, why: str
+) -> None:
+    """It connects again, and says why; the broker is told, too."""
+    goodbyes: list[bytes] = []
+
+    def malformed(talk: Talk) -> None:
+        talk.accept()
+        talk.answer(SUBSCRIBE, 2)
+        talk.publish(b"before", 1, 1)
+        talk.expect(PUBACK)
+        talk.send(packet)
+        with suppress(EOFError, ConnectionError):
+            while True:
+                kind, content = talk.read()
+                if kind == DISCONNECT:
+                    goodbyes.append(content)
+
+    def well(talk: Talk) -> None:
+        talk.accept()
+        talk.answer(SUBSCRIBE, 2)
+        talk.publish(b"after", 1, 1)
+        talk.expect(PUBACK)
+        until_it_leaves(talk)
+
+    errors: list[str] = []
+    with script(malformed, well) as broker, Bridge(db, "127.0.0.1", broker.port) as bridge:
+        wait_until(lambda: bridge.status().last_error != "" or bridge.status().state == "stopped")
+        errors.append(bridge.status().last_error)
+        wait_until(lambda: bridge.status().stored == 2)
+    assert why in errors[0] and str(broker.port) in errors[0]
+    assert payloads(db) == [b"before", b"after"]
+    if why != "length":
+        assert [content[:1] for content in goodbyes] in ([b"\x81"], [b"\x82"])
+
+
+def test_topics_that_are_no_utf_8_are_refused(db: topicdb.Database) -> None:
+    """Neither is stored under another topic; what else comes is."""
+
+    def part(talk: Talk) -> None:
+        talk.accept()
+        talk.answer(SUBSCRIBE, 2)
+        for mid, topic in enumerate((b"a\xff", b"a\xfe", b"\xed\xa0\x80", b"a+", b"a\0"), 1):
+            packet = len(topic).to_bytes(2, "big") + topic + struct.pack("!H", mid) + b"\0x"
+            talk.send(bytes([0x34, len(packet)]) + packet)
+            assert talk.expect(PUBREC) == struct.pack("!H", mid)
+        talk.publish(b"good", 9, 1)
+        talk.expect(PUBACK)
+        until_it_leaves(talk)
+
+    with script(part) as broker, Bridge(db, "127.0.0.1", broker.port) as bridge:
+        wait_until(lambda: bridge.status().stored == 1)
+        assert bridge.status().refused == 5
+    assert [message.topic for message in db.scan("#")] == ["a"]
+
+
+def test_one_that_is_no_utf_8_is_named(db: topicdb.Database) -> None:
+    def part(talk: Talk) -> None:
+        talk.accept()
+        talk.answer(SUBSCRIBE, 2)
+        talk.send(b"\x30\6\0\2a\xff\0x")
+        until_it_leaves(talk)
+
+    with script(part) as broker, Bridge(db, "127.0.0.1", broker.port) as bridge:
+        wait_until(lambda: bridge.status().refused == 1)
+        assert r"b'a\xff' is no UTF-8" in bridge.status().last_error
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_answer_for_other_filters_is_told(db: topicdb.Database, count: int) -> None:
+    def part(talk: Talk) -> None:
+        talk.accept()
+        talk.answer(SUBSCRIBE, *[2] * count)
+        until_it_leaves(talk)
+
+    filters = ["a", "b"]
+    with script(part) as broker, Bridge(db, "127.0.0.1", broker.port, filters=filters) as bridge:
+        wait_until(lambda: f"{count} reason codes" in bridge.status().last_error)
+        assert bridge.status().connections == 0

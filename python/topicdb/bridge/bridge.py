@@ -16,6 +16,7 @@ from topicdb.bridge.options import check_bridge, check_connection, expiry_s, wid
 from topicdb.bridge.storing import Arrival, Plan, Store
 from topicdb.closing import Closing
 from topicdb.filters import Filters, covers, filter_list, unshared
+from topicdb.mqtt.address import address_text
 from topicdb.mqtt.follows import Follows
 from topicdb.replay.marks import is_replayed
 
@@ -160,8 +161,10 @@ class Bridge(Closing):
             except _core.ClosedError:
                 raise
             except OSError as error:
-                self._note(state="waiting", last_error=str(error))
-                _logger.warning("bridge %s: %s", self._name, error)
+                is_own = isinstance(error, _core.Error)  # of the database, not the connection
+                why = str(error) if is_own else f"{address_text(*self._address)}: {error}"
+                self._note(state="waiting", last_error=why)
+                _logger.warning("bridge %s: %s", self._name, why)
             if self._status.received > before or time.monotonic() - began_s > _PAUSE_MAX_S:
                 pause_s = _PAUSE_MIN_S
             self._stopping.wait(pause_s)

@@ -8,25 +8,26 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Container, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from paho.mqtt.client import Client, MQTTv5, MQTTv311
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from topicdb.bridge.packet import Published, decode_publish, take_publishes
+from topicdb.bridge.rules import PROTOCOL_ERROR, PacketError, check_packet
 from topicdb.filters import SHARED
 from topicdb.mqtt.polling import read, wait_for
 
-if TYPE_CHECKING:
-    from paho.mqtt.reasoncodes import ReasonCode
-
-_NEEDED = ("_handle_publish", "_handle_pubrel", "_packet_queue", "_sock_recv", "_sock_send")
+_NEEDED = ("_packet_handle", "_packet_queue", "_sock_recv", "_sock_send")
 _READ_BYTES = 1 << 16
+_PUBLISH, _PUBREL = 3, 6
 _PUBACK, _PUBREC, _PUBCOMP = 0x40, 0x50, 0x70
 _ACKNOWLEDGEMENT = struct.Struct("!BBH")
+_PROTOCOL_ERROR = ReasonCode(PacketTypes.DISCONNECT, identifier=PROTOCOL_ERROR)
 RECEIVE_MAXIMUM = 65_535
 # Subscription identifiers. The first SUBSCRIBE of a new filter brings copies of what the broker
 # retains; the second one, at once behind it, replaces it and brings none.
@@ -57,6 +58,7 @@ class StoringClient(Client):
         self._read: bytes = b""
         self._read_at = 0
         self._failure: str | None = None
+        self._goodbye: int | None = None  # the reason code to end the connection with
         self._is_accepted = False
         self._keepalive_s = keepalive_s
         super().__init__(
@@ -75,21 +77,28 @@ class StoringClient(Client):
 
     # What paho does otherwise.
 
-    def _handle_publish(self) -> MQTTErrorCode:
+    def _packet_handle(self) -> MQTTErrorCode:
         packet = self._in_packet
+        command, content = packet["command"], bytes(packet["packet"])
         try:
-            found = decode_publish(packet["command"], bytes(packet["packet"]), self._is_v5)
-        except ValueError as error:
-            self._failure = f"the broker has sent what is no PUBLISH: {error}"
-            return MQTTErrorCode.MQTT_ERR_PROTOCOL
-        self._arrived.append(found)
-        self._arrived_bytes += len(packet["packet"])
-        return MQTTErrorCode.MQTT_ERR_SUCCESS
+            if command >> 4 == _PUBLISH:
+                self._arrived.append(decode_publish(command, content, self._is_v5))
+                self._arrived_bytes += len(content)
+                return MQTTErrorCode.MQTT_ERR_SUCCESS
+            check_packet(command, content, self._is_v5)
+        except PacketError as error:
+            raise self._refused(error) from None
+        if command >> 4 == _PUBREL:
+            (mid,) = struct.unpack_from("!H", content)
+            self._released.append(mid)
+            return MQTTErrorCode.MQTT_ERR_SUCCESS
+        return super()._packet_handle()
 
-    def _handle_pubrel(self) -> MQTTErrorCode:
-        (mid,) = struct.unpack_from("!H", self._in_packet["packet"])
-        self._released.append(mid)
-        return MQTTErrorCode.MQTT_ERR_SUCCESS
+    def _refused(self, error: PacketError) -> LostError:
+        """The connection is to be ended for that."""
+        self._goodbye = error.reason
+        self._failure = self._failure or f"the broker has sent what it may not: {error}"
+        return LostError(self._failure)
 
     def _sock_recv(self, bufsize: int) -> bytes:
         # paho reads a packet in three or four pieces: that many system calls are most of its time.
@@ -222,8 +231,8 @@ class StoringClient(Client):
             self._read_at = take_publishes(
                 self._read, begin, self._is_v5, self._arrived, messages_max, bytes_max
             )
-        except ValueError as error:
-            raise LostError(f"the broker has sent what is no PUBLISH: {error}") from None
+        except PacketError as error:
+            raise self._refused(error) from None
         self._arrived_bytes += self._read_at - begin
 
     def take(self) -> tuple[list[Published], list[int]]:
@@ -274,7 +283,10 @@ class StoringClient(Client):
     def end(self) -> None:
         """Says goodbye if it can; the session stays."""
         if self.socket() is not None:
-            self.disconnect()
+            reason: Any = None
+            if self._goodbye is not None and self._is_v5:
+                reason = ReasonCode(PacketTypes.DISCONNECT, identifier=self._goodbye)
+            self.disconnect(reasoncode=reason)
             self.loop_write()
         self._reset_sockets()
         # They refer to this object: its sockets would wait for a collection.
@@ -294,12 +306,25 @@ class StoringClient(Client):
     def _note_disconnect(
         self, client: Client, data: Any, flags: Any, reason: ReasonCode, properties: Any
     ) -> None:
-        self._failure = self._failure or f"the broker ended the connection: {reason}"
+        if flags.is_disconnect_packet_from_server:
+            self._failure = self._failure or f"the broker ended the connection: {reason}"
+        elif reason == _PROTOCOL_ERROR:  # most that is wrong with packets is found before
+            self._failure = self._failure or (
+                "the broker has sent a packet that cannot be read: its length has more than four "
+                "bytes, or paho-mqtt does not know its reason code"
+            )
+        else:
+            self._failure = self._failure or f"the connection is lost: {reason}"
 
     def _note_subscribe(
         self, client: Client, data: Any, mid: int, reasons: list[ReasonCode], properties: Any
     ) -> None:
         filters = self._asked.pop(mid, [])
+        if filters and len(reasons) != len(filters):
+            self._goodbye = PROTOCOL_ERROR
+            self._failure = (
+                f"the broker has answered {len(filters)} filters with {len(reasons)} reason codes"
+            )
         refused = [
             f"{one!r} ({reason})"
             for one, reason in zip(filters, reasons, strict=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from topicdb.bridge.rules import PacketError, prefixed, protocol_error, text, varint
 from topicdb.replay.envelope import Envelope
 
 _PUBLISH = 3
@@ -19,7 +20,9 @@ _U32 = struct.Struct("!I")
 
 
 class Published(NamedTuple):
-    """A message as it came; ``mid`` is 0 with QoS 0. Its envelope has no ``client_id``."""
+    """A message as it came; ``mid`` is 0 with QoS 0. Its envelope has no ``client_id``. The topic
+    may be none that MQTT allows: who takes the message refuses it, as the broker would send it
+    again and again to who ends the connection for that."""
 
     topic: bytes
     mid: int
@@ -32,16 +35,15 @@ def take_publishes(
 ) -> int:
     """Appends to ``found`` the PUBLISH packets that lie whole at the front of ``data[at:]``, but no
     more than ``count_max``, and none after so many bytes. Where what is left begins: another
-    packet, or a part of one. ValueError as ``decode_publish``.
+    packet, or a part of one. PacketError as ``decode_publish``.
     """
     last = min(len(data) - 2, at + bytes_max)
     while count_max > 0 and at <= last and data[at] >> 4 == _PUBLISH:
         size, begin = data[at + 1], at + 2
         if size >= 0x80:
-            try:
-                size, begin = _varint(data, at + 1)
-            except IndexError:
-                break
+            if at + 5 > len(data) and all(byte >= 0x80 for byte in data[at + 1 :]):
+                break  # the rest of the length has not come
+            size, begin = varint(data, at + 1)
         end = begin + size
         if end > len(data):
             break
@@ -53,29 +55,35 @@ def take_publishes(
 def decode_publish(command: int, packet: bytes, is_v5: bool) -> Published:
     """``command``: the first byte of the packet; ``packet``: what follows the remaining length.
 
-    ValueError: it is none; a topic alias, which this client does not allow, too.
+    PacketError: it breaks a rule; a topic alias, which this client does not allow, does so, too.
     """
     qos = (command >> 1) & 3
     if qos == 3:
-        raise ValueError("QoS 3")
+        raise PacketError("PUBLISH: QoS 3")
+    retain, dup = bool(command & 1), bool(command & 8)
+    if dup and qos == 0:
+        protocol_error("PUBLISH: DUP with QoS 0")
     try:
-        topic, at = _prefixed(packet, 0)
+        topic, at = prefixed(packet, 0)
         mid = 0
         if qos > 0:
-            (mid,) = _U16.unpack_from(packet, at)
+            mid = int.from_bytes(packet[at : at + 2], "big")
             at += 2
-        retain, dup = bool(command & 1), bool(command & 8)
+            if at > len(packet):
+                raise PacketError("the packet identifier is cut off")
+            if mid == 0:
+                protocol_error("packet identifier 0")
         if not is_v5:
             return Published(topic, mid, dup, Envelope(bytes(packet[at:]), qos, retain))
-        size, at = _varint(packet, at)
+        size, at = varint(packet, at)
         end = at + size
         if end > len(packet):
-            raise ValueError("properties are cut off")
+            raise PacketError("properties are cut off")
         if size == 0:
             return Published(topic, mid, dup, Envelope(bytes(packet[end:]), qos, retain))
-        fields, users, numbers = _properties(packet, at, end)
-    except (IndexError, struct.error, UnicodeDecodeError) as error:
-        raise ValueError(f"malformed PUBLISH: {error}") from None
+        fields, users, numbers = _properties(packet[:end], at)
+    except PacketError as error:
+        raise PacketError(f"PUBLISH: {error}", error.reason) from None
     envelope = Envelope(bytes(packet[end:]), qos, retain, "", *fields, tuple(users), tuple(numbers))
     return Published(topic, mid, dup, envelope)
 
@@ -83,10 +91,8 @@ def decode_publish(command: int, packet: bytes, is_v5: bool) -> Published:
 _Fields = tuple["int | None", "int | None", "str | None", "str | None", "bytes | None"]
 
 
-def _properties(
-    packet: bytes, at: int, end: int
-) -> tuple[_Fields, list[tuple[str, str]], list[int]]:
-    """In the order of an Envelope."""
+def _properties(packet: bytes, at: int) -> tuple[_Fields, list[tuple[str, str]], list[int]]:
+    """In the order of an Envelope. They end with the packet that is given."""
     payload_format: int | None = None
     expiry_s: int | None = None
     content_type: str | None = None
@@ -94,50 +100,56 @@ def _properties(
     correlation: bytes | None = None
     users: list[tuple[str, str]] = []
     numbers: list[int] = []
-    while at < end:
+    while at < len(packet):
         kind = packet[at]
         at += 1
         if kind == _USER_PROPERTY:
-            name, at = _prefixed(packet, at)
-            value, at = _prefixed(packet, at)
-            users.append((name.decode(), value.decode()))
+            name, at = text(packet, at)
+            value, at = text(packet, at)
+            users.append((name, value))
         elif kind == _PAYLOAD_FORMAT:
-            payload_format, at = packet[at], at + 1
+            _check_first(payload_format, "payload format indicator")
+            payload_format, at = _payload_format(packet, at), at + 1
         elif kind == _EXPIRY:
+            _check_first(expiry_s, "message expiry interval")
+            if at + 4 > len(packet):
+                raise PacketError("message expiry interval: cut off")
             (expiry_s,) = _U32.unpack_from(packet, at)
             at += 4
         elif kind == _CONTENT_TYPE:
-            text, at = _prefixed(packet, at)
-            content_type = text.decode()
+            _check_first(content_type, "content type")
+            content_type, at = text(packet, at)
         elif kind == _RESPONSE_TOPIC:
-            text, at = _prefixed(packet, at)
-            response_topic = text.decode()
+            _check_first(response_topic, "response topic")
+            response_topic, at = _response_topic(packet, at)
         elif kind == _CORRELATION_DATA:
-            correlation, at = _prefixed(packet, at)
+            _check_first(correlation, "correlation data")
+            correlation, at = prefixed(packet, at)
         elif kind == _SUBSCRIPTION_ID:
-            number, at = _varint(packet, at)
+            number, at = varint(packet, at)
+            if number == 0:
+                protocol_error("subscription identifier 0")
             numbers.append(number)
         else:
-            raise ValueError(f"property {kind} in a PUBLISH")
-    if at != end:
-        raise ValueError("properties are longer than they say")
+            protocol_error(f"property {kind} has no place in it")
     return (payload_format, expiry_s, content_type, response_topic, correlation), users, numbers
 
 
-def _prefixed(packet: bytes, at: int) -> tuple[bytes, int]:
-    (size,) = _U16.unpack_from(packet, at)
-    end: int = at + 2 + size
-    if end > len(packet):
-        raise IndexError("text is cut off")
-    return bytes(packet[at + 2 : end]), end
+def _check_first(known: object, what: str) -> None:
+    if known is not None:
+        protocol_error(f"{what}: it is there twice")
 
 
-def _varint(packet: bytes, at: int) -> tuple[int, int]:
-    number = 0
-    for shift in (0, 7, 14, 21):
-        byte = packet[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number, at
-    raise ValueError("a number of more than four bytes")
+def _payload_format(packet: bytes, at: int) -> int:
+    if at >= len(packet):
+        raise PacketError("payload format indicator: cut off")
+    if packet[at] > 1:
+        protocol_error(f"payload format indicator: {packet[at]}")
+    return packet[at]
+
+
+def _response_topic(packet: bytes, at: int) -> tuple[str, int]:
+    topic, end = text(packet, at)
+    if not topic or "+" in topic or "#" in topic:
+        protocol_error(f"response topic: {topic!r} is no topic")
+    return topic, end

@@ -76,7 +76,9 @@ class Lines:
     def _wait(self) -> None:
         if self._regular:
             return
-        while not select.select([self._file_descriptor], [], [], _IDLE_SECONDS)[0]:
+        poller = select.poll()  # select.select takes no file number from 1,024 on
+        poller.register(self._file_descriptor, select.POLLIN)
+        while not poller.poll(_IDLE_SECONDS * 1_000):
             self.on_idle()  # and Python runs the handler of a Ctrl-C that another thread got
 
     def _extend_partial(self, data: bytes) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from topicdb import _core
 from topicdb.forward.options import Seconds, finite_seconds
 from topicdb.forward.sink import PermanentError
+from topicdb.mqtt.polling import turn
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client
@@ -223,14 +224,22 @@ class _Connection:
 
     def poll(self, timeout: float) -> None:
         """Reads and writes. If the connection is lost, all futures fail; without any, it raises."""
-        code = self._client.loop(timeout)
-        if code != 0 and self._lost is None:
-            self._lost = ConnectionError(f"the connection is lost: {code!r}")
+        self._turn(timeout)
         if self._lost is None:
             return
         if not self._unconfirmed:
             raise self._lost
         self._fail_all(self._lost)
+
+    def _turn(self, timeout: float) -> None:
+        """Reads and writes; then it is known whether the connection is lost."""
+        try:
+            code = turn(self._client, timeout)
+        except ConnectionError as error:
+            self._lost = self._lost or error
+            return
+        if code != 0 and self._lost is None:
+            self._lost = ConnectionError(f"the connection is lost: {code!r}")
 
     def close(self) -> None:
         """Says goodbye, but if messages are unconfirmed cuts it off, so that none of them goes out
@@ -240,12 +249,13 @@ class _Connection:
             self._client.disconnect()
             deadline = time.monotonic() + CLOSE_SECONDS
             while self._client.socket() is not None and time.monotonic() < deadline:
-                if self._client.loop(0.1) != 0:
+                self._turn(0.1)
+                if self._lost is not None:
                     break
         if (left := self._client.socket()) is not None:
             with suppress(OSError):
                 socket.socket.shutdown(left, socket.SHUT_RDWR)  # type: ignore[arg-type]
-            self._client.loop(0)  # which finds that out
+            self._turn(0)  # which finds that out
         self._fail_all(ConnectionError("the sink was closed"))
         # They refer to this object, and it to the client: its sockets would wait for a collection.
         self._client.on_connect = self._client.on_disconnect = self._client.on_publish = None

@@ -129,9 +129,7 @@ class Link(_Connection):
         self._check_size(message.topic, message.payload + beside)
 
     def poll(self, timeout: float) -> None:
-        code = self._client.loop(timeout)
-        if code != 0 and self._lost is None:
-            self._lost = ConnectionError(f"the connection is lost: {code!r}")
+        self._turn(timeout)
         if self._lost is not None:
             raise self._lost
 
