@@ -18,6 +18,10 @@ demo: ## a year of New York's flights and weather as MQTT messages: stored by Sp
 test: ## all tests: C++ plain and under ASan, the release wheel, Python against the installed wheel
 	@scripts/test.sh
 
+.PHONY: test-loaded
+test-loaded: ## all tests on a loaded machine: at the lowest priority, beside a busy loop on each core
+	@scripts/loaded.sh scripts/test.sh
+
 .PHONY: test-cpp
 test-cpp: ## C++ tests only
 	@scripts/cpp.sh dev $(ARGS)

@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 
 from topicdb.spark import register
 
-STALLS_SECONDS = 60
+STALLS_SECONDS = 240  # until Spark begins another attempt
 
 
 def session(master: str) -> SparkSession:

@@ -95,7 +95,9 @@ class TestBatch:
             for batch in batches:
                 yield batch
                 if "m/700" in batch.column("topic").to_pylist():
-                    time.sleep(2)  # the others are done: one that still ran could leave its files
+                    # One that still ran could leave its files: the other three are done first.
+                    while len(list(Path(path).glob("jobs/*/*.staged"))) < 3:
+                        time.sleep(0.05)
                     raise RuntimeError("lost power")
 
         rows: list[Row] = [(f"m/{i}", moment(i), b"v") for i in range(800)]
