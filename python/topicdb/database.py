@@ -87,9 +87,11 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         """Stores messages: all or none of them in each shard, in the order given.
 
         ``messages``: (topic, timestamp, value) tuples, or Arrow data with the columns ``topic``
-        (string), ``timestamp`` (timestamp with any unit and a zone, or int64 µs; may be null) and
-        ``value`` (binary or string); without a timestamp column all are None. A timestamp of None
-        is assigned at commit: unique and increasing within a shard. Values are bytes-like.
+        (strings), ``timestamp`` (timestamp with any unit and a zone, or int64 µs; may be null) and
+        ``value`` (binary or strings); without a timestamp column all are None. Arrow's strings and
+        binary may come in any encoding: views as polars has them, dictionaries, run ends, large
+        and fixed size. A timestamp of None is assigned at commit: unique and increasing within a
+        shard. Values are bytes-like.
 
         Raises TopicError, ValueError or TypeError for a bad row, naming it; then nothing is
         written. ReadOnlyError, ClosedError, ForkedError, StorageError (what happened on disk).

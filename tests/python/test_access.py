@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.flight as flight
 import pytest
 from hypothesis import given
@@ -605,13 +606,15 @@ def test_columns_of_topics_that_are_no_text_are_refused(filled: Served) -> None:
     filled.look_again()
     before = filled.database.scan("#").count()
     with filled.connect(token) as db:
-        for column in (
-            pa.array([1]),
-            pa.array(["b/x"]).dictionary_encode(),
-            pa.array([b"b/x"]),
-            pa.array(["b/x"], pa.string_view()),
-        ):
+        for column in (pa.array([1]), pa.array([b"b/x"])):
             with pytest.raises(ValueError, match="topic"):
+                db.append(pa.table({"topic": column, "value": [b""]}))
+        for column in (
+            pa.array(["b/x"]).dictionary_encode(),
+            pa.array(["b/x"], pa.string_view()),
+            pc.run_end_encode(pa.array(["b/x"])),
+        ):
+            with pytest.raises(topicdb.AccessError, match="may not write 'b/x'"):
                 db.append(pa.table({"topic": column, "value": [b""]}))
         twice = pa.RecordBatch.from_arrays(
             [pa.array(["a/x"]), pa.array(["b/x"]), pa.array([b""])],

@@ -22,9 +22,13 @@ void ExportBatch(std::shared_ptr<const Batch> batch, ArrowArray* out);
 // A stream over the rest of a scan. Its calls may come from any thread, one at a time.
 void ExportStream(std::shared_ptr<Scan> scan, const PageLimits& limits, ArrowArrayStream* out);
 
-// Messages of Arrow data, for Database::Append. Columns are found by name: topic (string,
-// large_string), timestamp (timestamp of any unit with a zone, int64 µs; null: assigned at commit)
-// and value (binary, string, large ones). Others are refused, and so are nulls in topic and value.
+struct ArrowBytesType;
+
+// Messages of Arrow data, for Database::Append. Columns are found by name: topic (strings),
+// timestamp (timestamp of any unit with a zone, int64 µs; null: assigned at commit) and value
+// (binary or strings). Strings and binary may be in any of Arrow's encodings: plain, large, views,
+// fixed size, dictionaries, run ends. Other columns are refused, and so are nulls in topic and
+// value.
 class ArrowMessages {
  public:
   // Takes the schema's facts; does not keep or release it. kInvalidArgument names the column, what
@@ -39,7 +43,7 @@ class ArrowMessages {
  private:
   struct Column {
     std::size_t index = 0;
-    bool large = false;  // 64-bit offsets
+    std::shared_ptr<const ArrowBytesType> type;
   };
   struct TimeColumn {
     std::size_t index = 0;

@@ -1,29 +1,16 @@
+#include <optional>
 #include <string_view>
 
+#include "arrow/arrow_bytes.h"
 #include "topicdb/arrow.h"
 
 namespace topicdb {
 
 namespace {
 
-bool IsNull(const ArrowArray& array, std::size_t row) {
-  if (array.null_count == 0 || array.buffers[0] == nullptr) return false;
-  const auto* bits = static_cast<const std::uint8_t*>(array.buffers[0]);
-  return (bits[row / 8] >> (row % 8) & 1) == 0;
-}
-
-template <typename Offset>
-std::string_view BytesAt(const ArrowArray& array, std::size_t row) {
-  const auto* offsets = static_cast<const Offset*>(array.buffers[1]);
-  const auto begin = static_cast<std::size_t>(offsets[row]);
-  const auto size = static_cast<std::size_t>(offsets[row + 1]) - begin;
-  if (size == 0) return "";
-  return {static_cast<const char*>(array.buffers[2]) + begin, size};
-}
-
 Status WrongType(const std::string& column, const char* expected, const ArrowSchema& found) {
   std::string type = std::string("Arrow format '") + found.format + "'";
-  if (found.dictionary != nullptr) type = "a dictionary of " + type;
+  if (found.dictionary != nullptr) type = "a dictionary with indexes of " + type;
   return InvalidArgument("column '" + column + "': expected " + expected + ", got " + type);
 }
 
@@ -49,6 +36,12 @@ bool TimestampScale(std::string_view format, std::int64_t* multiply, std::int64_
   }
 }
 
+std::shared_ptr<const ArrowBytesType> BytesTypeOf(const ArrowSchema& schema) {
+  std::optional<ArrowBytesType> type = ArrowBytesType::Of(schema);
+  if (!type.has_value()) return nullptr;
+  return std::make_shared<const ArrowBytesType>(*std::move(type));
+}
+
 }  // namespace
 
 Result<ArrowMessages> ArrowMessages::Make(const ArrowSchema& schema) {
@@ -64,27 +57,26 @@ Result<ArrowMessages> ArrowMessages::Make(const ArrowSchema& schema) {
     const ArrowSchema& child = *schema.children[i];
     const std::string name = child.name == nullptr ? "" : child.name;
     const std::string_view format = child.format;
-    const bool plain = child.dictionary == nullptr;
     const bool duplicate = (name == "topic" && has_topic) || (name == "value" && has_value) ||
                            (name == "timestamp" && result.timestamp_.has_value());
     if (duplicate) return InvalidArgument("column '" + name + "' is there twice");
     if (name == "topic") {
-      if (!plain || (format != "u" && format != "U")) {
-        return WrongType(name, "string or large_string", child);
+      result.topic_ = {i, BytesTypeOf(child)};
+      if (result.topic_.type == nullptr || !result.topic_.type->is_text) {
+        return WrongType(name, "strings, in any of Arrow's encodings", child);
       }
-      result.topic_ = {i, format == "U"};
       has_topic = true;
     } else if (name == "value") {
-      const bool large = format == "U" || format == "Z";
-      if (!plain || (format != "u" && format != "z" && !large)) {
-        return WrongType(name, "binary, string or a large one of them", child);
+      result.value_ = {i, BytesTypeOf(child)};
+      if (result.value_.type == nullptr) {
+        return WrongType(name, "binary or strings, in any of Arrow's encodings", child);
       }
-      result.value_ = {i, large};
       has_value = true;
     } else if (name == "timestamp") {
       TimeColumn column;
       column.index = i;
-      if (!plain || !TimestampScale(format, &column.multiply, &column.divide)) {
+      if (child.dictionary != nullptr ||
+          !TimestampScale(format, &column.multiply, &column.divide)) {
         return WrongType(name, "a timestamp with a time zone, or int64 microseconds", child);
       }
       result.timestamp_ = column;
@@ -100,32 +92,46 @@ Result<ArrowMessages> ArrowMessages::Make(const ArrowSchema& schema) {
 
 Status ArrowMessages::Append(const ArrowArray& array, std::size_t first_row,
                              std::vector<MessageView>* out) const {
-  if (static_cast<std::size_t>(array.n_children) != columns_) {
+  if (array.n_children < 0 || static_cast<std::size_t>(array.n_children) != columns_ ||
+      array.children == nullptr) {
     return InvalidArgument("an Arrow array does not have the columns of its schema");
   }
-  const ArrowArray& topics = *array.children[topic_.index];
-  const ArrowArray& values = *array.children[value_.index];
+  TOPICDB_ASSIGN_OR_RETURN(ArrowBytesReader topics,
+                           ArrowBytesReader::Make(*topic_.type, *array.children[topic_.index]));
+  TOPICDB_ASSIGN_OR_RETURN(ArrowBytesReader values,
+                           ArrowBytesReader::Make(*value_.type, *array.children[value_.index]));
   const auto base = static_cast<std::size_t>(array.offset);
   const auto length = static_cast<std::size_t>(array.length);
+  if (array.offset < 0 || array.length < 0 || base + length > topics.length() ||
+      base + length > values.length()) {
+    return InvalidArgument("an Arrow array has more rows than its columns");
+  }
+  if (timestamp_.has_value()) {
+    const ArrowArray& times = *array.children[timestamp_->index];
+    if (times.offset < 0 || times.n_buffers < 2 ||
+        static_cast<std::int64_t>(base + length) > times.length ||
+        (length > 0 && times.buffers[1] == nullptr)) {
+      return InvalidArgument("an Arrow array has more rows than its timestamps");
+    }
+  }
   const auto fault = [&](std::size_t row, const std::string& what) {
     return InvalidArgument("row " + std::to_string(first_row + row) + ": " + what);
   };
+  std::optional<std::string_view> topic;
+  std::optional<std::string_view> value;
   for (std::size_t row = 0; row < length; ++row) {
-    const std::size_t topic_row = base + row + static_cast<std::size_t>(topics.offset);
-    const std::size_t value_row = base + row + static_cast<std::size_t>(values.offset);
-    if (IsNull(array, base + row)) return fault(row, "the row is null");
-    if (IsNull(topics, topic_row)) return fault(row, "topic is null");
-    if (IsNull(values, value_row)) return fault(row, "value is null");
-    MessageView message;
-    message.topic = topic_.large ? BytesAt<std::int64_t>(topics, topic_row)
-                                 : BytesAt<std::int32_t>(topics, topic_row);
-    message.value = value_.large ? BytesAt<std::int64_t>(values, value_row)
-                                 : BytesAt<std::int32_t>(values, value_row);
-    message.timestamp = kAssignTimestamp;
+    if (IsNullAt(array, base + row)) return fault(row, "the row is null");
+    if (const char* why = topics.Read(base + row, &topic))
+      return fault(row, std::string("topic: ") + why);
+    if (const char* why = values.Read(base + row, &value))
+      return fault(row, std::string("value: ") + why);
+    if (!topic.has_value()) return fault(row, "topic is null");
+    if (!value.has_value()) return fault(row, "value is null");
+    MessageView message{*topic, kAssignTimestamp, *value};
     if (timestamp_.has_value()) {
       const ArrowArray& times = *array.children[timestamp_->index];
       const std::size_t time_row = base + row + static_cast<std::size_t>(times.offset);
-      if (!IsNull(times, time_row)) {
+      if (!IsNullAt(times, time_row)) {
         const std::int64_t raw = static_cast<const std::int64_t*>(times.buffers[1])[time_row];
         std::int64_t scaled = 0;
         if (raw < 0 || __builtin_mul_overflow(raw, timestamp_->multiply, &scaled)) {

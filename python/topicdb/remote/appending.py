@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from topicdb import _core
 from topicdb._types import Receipt
@@ -48,8 +49,35 @@ def table_of(messages: Any) -> pa.Table:
 
 
 def _wanted(table: pa.Table) -> pa.Table:
-    """Without columns that nobody looks at."""
-    return table.select([name for name in table.schema.names if name in _COLUMNS])
+    """The columns of a message, their strings and bytes with offsets: what the server reads."""
+    table = table.select([name for name in table.schema.names if name in _COLUMNS])
+    for number, field in enumerate(table.schema):
+        plain = _plain_type(field.type)
+        if plain != field.type:
+            column = pa.chunked_array(
+                [_plain(c, plain) for c in table.column(number).chunks], plain
+            )
+            table = table.set_column(number, field.name, column)
+    return table
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    """What a type of strings or bytes is without dictionaries, run ends and views."""
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return _plain_type(kind.value_type)
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind):
+        return pa.large_binary()
+    return kind
+
+
+def _plain(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_run_end_encoded(array.type):
+        return _plain(pc.run_end_decode(array), kind)
+    if pa.types.is_dictionary(array.type):
+        return _plain(array.dictionary_decode(), kind)
+    return array.cast(kind)
 
 
 def append(connection: Connection, messages: Any, durability: str | None) -> Any:

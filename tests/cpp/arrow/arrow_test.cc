@@ -105,6 +105,7 @@ class ImportedBatch {
       arrays_[i].length = 3;
       array_pointers_[i] = &arrays_[i];
       arrays_[i].buffers = buffers_[i];
+      arrays_[i].n_buffers = i == 1 ? 2 : 3;
     }
     buffers_[0][1] = offsets_;
     buffers_[0][2] = "abc";
@@ -118,6 +119,7 @@ class ImportedBatch {
     array_.n_children = 3;
     array_.children = array_pointers_;
     array_.buffers = &no_nulls_;
+    array_.n_buffers = 1;
   }
   ImportedBatch(const ImportedBatch&) = delete;
   ImportedBatch& operator=(const ImportedBatch&) = delete;
@@ -238,7 +240,7 @@ TEST(ArrowImport, ColumnsThatDoNotFitAreNamed) {
   const auto name = [&](std::size_t column, const char* text) {
     return refusal([&](ImportedBatch& batch) { batch.column_schema(column).name = text; });
   };
-  expect(format(0, "z"), "'topic': expected string");
+  expect(format(0, "z"), "'topic': expected strings");
   expect(format(1, "tsu:"), "'timestamp': expected a timestamp with a time zone");
   expect(format(1, "g"), "'timestamp'");
   expect(format(2, "l"), "'value': expected binary");
@@ -252,7 +254,7 @@ TEST(ArrowImport, ColumnsThatDoNotFitAreNamed) {
   expect(refusal([](ImportedBatch& batch) {
            batch.column_schema(0).dictionary = &batch.column_schema(2);
          }),
-         "a dictionary");
+         "a dictionary with indexes of Arrow format 'u'");
 }
 
 }  // namespace
