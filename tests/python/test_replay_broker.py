@@ -384,6 +384,22 @@ def test_it_may_give_up(db: topicdb.Database) -> None:
     assert replay.progress().state == "failed" and replay.progress().position == START_US
 
 
+def test_what_is_wrong_with_the_database_is_not_tried_again(
+    broker: Broker, db: topicdb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CorruptionError is an OSError, but no broker that fails."""
+
+    def damaged(self: object) -> bool:
+        raise topicdb.CorruptionError("a page is damaged")
+
+    fill(db, numbered(3))
+    monkeypatch.setattr("topicdb.replay.broker_work._Source.has_more", damaged)
+    replay = replay_to(broker, db, give_up_after=None)
+    with pytest.raises(topicdb.CorruptionError, match="damaged"):
+        replay.run()
+    assert replay.progress().state == "failed" and replay.progress().done == 0
+
+
 def test_a_broker_that_hangs_does_not_hold_up_stop(broker: Broker, db: topicdb.Database) -> None:
     items = numbered(1_000)
     fill(db, items)

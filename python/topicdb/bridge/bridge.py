@@ -16,7 +16,7 @@ from topicdb.bridge.options import check_bridge, check_connection, expiry_s, wid
 from topicdb.bridge.storing import Arrival, Plan, Store
 from topicdb.closing import Closing
 from topicdb.filters import Filters, covers, filter_list, unshared
-from topicdb.mqtt.address import address_text
+from topicdb.mqtt.address import broker_of, named
 from topicdb.mqtt.follows import Follows
 from topicdb.replay.marks import is_replayed
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from topicdb.bridge.packet import Published
     from topicdb.database import Database, Durability
 
-PORT, PORT_TLS = 1883, 8883
 REQUEST_TOPIC = "topicdb/history"
 CLIENT_ID_PROPERTY = "client-id"
 NAMES_MAX = 100_000
@@ -93,6 +92,8 @@ class Bridge(Closing):
         store_replays: bool = False,
     ) -> None:
         """
+        - ``host``: a name, an address, or a URL that may have the port, the login and TLS too, such
+          as ``mqtts://user:password@broker.example:8884``. ``port``: 1883, or 8883 with ``tls``.
         - ``filters``: what to store; also shared ones, ``$share/<group>/<filter>``, of which each
           message goes to one of the bridges of the group.
         - ``qos``: the most that is asked for; a message has that of its publisher, if less.
@@ -116,18 +117,16 @@ class Bridge(Closing):
             raise ImportError("the bridge needs paho-mqtt: pip install topicdb[mqtt]") from error
         self._filters = filter_list(filters) or []
         self._history_filters = filter_list(history) or []
-        port = port if port is not None else PORT_TLS if tls else PORT
+        broker = broker_of(host, port, tls, username, password)
         check_bridge(self._filters, name, qos, protocol, deduplicate_by, self._history_filters)
-        check_connection(host, port, keepalive, username, password)
+        check_connection(keepalive, broker.login)
         _core.check_topic(request_topic)
         self._database = database
-        self._address = host, port
+        self._broker = broker
         self._name = name
         self._qos = qos
         self._keeps_envelope = envelope
         self._protocol = protocol
-        self._login = None if username is None else (username, password)
-        self._tls = ssl.create_default_context() if tls is True else tls or None
         self._keepalive = keepalive
         self._session_expiry_s = expiry_s(session_expiry)
         self._client_id_property = client_id_property
@@ -161,10 +160,10 @@ class Bridge(Closing):
             except _core.ClosedError:
                 raise
             except OSError as error:
-                is_own = isinstance(error, _core.Error)  # of the database, not the connection
-                why = str(error) if is_own else f"{address_text(*self._address)}: {error}"
-                self._note(state="waiting", last_error=why)
-                _logger.warning("bridge %s: %s", self._name, why)
+                if not isinstance(error, _core.Error):  # of the connection, not the database
+                    named(error, self._broker.address)
+                self._note(state="waiting", last_error=str(error))
+                _logger.warning("bridge %s: %s", self._name, error)
             if self._status.received > before or time.monotonic() - began_s > _PAUSE_MAX_S:
                 pause_s = _PAUSE_MIN_S
             self._stopping.wait(pause_s)
@@ -176,12 +175,12 @@ class Bridge(Closing):
 
         self._note(state="connecting")
         client = StoringClient(self._name, self._protocol, self._keepalive)
-        if self._login is not None:
-            client.username_pw_set(*self._login)
-        if self._tls is not None:
-            client.tls_set_context(self._tls)
+        if self._broker.login is not None:
+            client.username_pw_set(*self._broker.login)
+        if self._broker.tls is not None:
+            client.tls_set_context(self._broker.tls)
         try:
-            client.open(*self._address, self._session_expiry_s, _CONNECT_S)
+            client.open(self._broker.host, self._broker.port, self._session_expiry_s, _CONNECT_S)
             self._subscribe(client)
             is_ready = False
             while not self._stopping.is_set():
@@ -224,11 +223,12 @@ class Bridge(Closing):
         follows = self._store.follows
         if follows is None or not client.session_present or not client.tells_retained:
             return ()
-        return follows.confirmed if (follows.host, follows.port) == self._address else ()
+        return follows.confirmed if (follows.host, follows.port) == self._broker[:2] else ()
 
     def _follows(self, confirmed: Iterable[str]) -> Follows:
         return Follows(
-            *self._address,
+            self._broker.host,
+            self._broker.port,
             self._protocol,
             tuple(self._filters),
             tuple(sorted(confirmed)),
@@ -252,7 +252,7 @@ class Bridge(Closing):
         self._store.remember_follows(self._follows(wanted if client.tells_retained else ()))
         connections = self._status.connections + 1
         self._note(state="connected", connections=connections, last_error="")
-        _logger.info("bridge %s: connected to %s:%s", self._name, *self._address)
+        _logger.info("bridge %s: connected to %s", self._name, self._broker.address)
 
     def _end_history(self) -> None:
         history = self._history

@@ -39,19 +39,11 @@ def check_bridge(
         raise ValueError("deduplicate_by and history need protocol='5': they are user properties")
 
 
-def check_connection(
-    host: str, port: int, keepalive: int, username: str | None, password: str | None
-) -> None:
+def check_connection(keepalive: int, login: tuple[str, str | None] | None) -> None:
     """ValueError that names the option."""
-    if not host or "\0" in host:
-        raise ValueError(f"host: expected the name or address of a broker, got {host!r}")
-    if not 0 < port <= _U16_MAX:
-        raise ValueError(f"port: expected 1 to {_U16_MAX}, got {port}")
     if not 0 < keepalive <= _U16_MAX:
         raise ValueError(f"keepalive: expected 1 to {_U16_MAX} s, got {keepalive}")
-    if password is not None and username is None:
-        raise ValueError("password: it goes with username")
-    for what, text in (("username", username), ("password", password)):
+    for what, text in zip(("username", "password"), login or (), strict=False):
         if text is not None and len(text.encode()) > _U16_MAX:
             raise ValueError(f"{what}: at most {_U16_MAX} bytes")
 

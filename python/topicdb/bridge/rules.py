@@ -150,7 +150,7 @@ def _skip_properties(packet: bytes, at: int, allowed: _Properties) -> int:
 
 def _check_id(packet: bytes) -> None:
     if len(packet) < 2:
-        raise PacketError(f"{len(packet)} bytes, which is no packet identifier")
+        raise PacketError(f"its size is {len(packet)}, too small for a packet identifier")
     if packet[:2] == b"\0\0":
         protocol_error("packet identifier 0")
 
@@ -162,7 +162,7 @@ def _check_code(code: int, allowed: Collection[int]) -> None:
 
 def _check_size(packet: bytes, size: int) -> None:
     if len(packet) != size:
-        raise PacketError(f"{len(packet)} bytes instead of {size}")
+        raise PacketError(f"its size is {len(packet)} instead of {size}")
 
 
 def _answer_to_publish(codes: Collection[int]) -> Callable[[bytes, bool], None]:
@@ -180,7 +180,7 @@ def _answer_to_publish(codes: Collection[int]) -> Callable[[bytes, bool], None]:
 
 def _connack(packet: bytes, is_v5: bool) -> None:
     if len(packet) < 2:
-        raise PacketError(f"{len(packet)} bytes")
+        raise PacketError(f"its size is {len(packet)}")
     flags, code = packet[0], packet[1]
     if flags > 1:
         raise PacketError(f"reserved flags are set: {flags:#04x}")

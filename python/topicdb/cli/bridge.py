@@ -34,7 +34,10 @@ _SHOW_S = 0.5
 def bridge(
     path: PathArgument,
     broker: Annotated[
-        str, typer.Option(metavar="HOST[:PORT]", help="Where; port 1883, or 8883 with --tls.")
+        str,
+        typer.Option(
+            metavar="HOST[:PORT]|URL", help="Where; or mqtt[s]://[USER:PASSWORD@]HOST[:PORT]."
+        ),
     ],
     filter: Annotated[
         list[str] | None, typer.Option(help="What to store. May be repeated.")

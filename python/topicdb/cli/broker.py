@@ -10,6 +10,8 @@ from pathlib import Path
 import typer
 
 from topicdb.cli.errors import UserError
+from topicdb.mqtt.address import split_address
+from topicdb.times import duration_us
 
 PASSWORD_VARIABLE = "TOPICDB_MQTT_PASSWORD"
 
@@ -22,16 +24,24 @@ class ProtocolChoice(str, Enum):
 
 
 def broker_address(text: str) -> tuple[str, int | None]:
-    """Of HOST, HOST:PORT, [::1]:PORT."""
-    host, colon, port = text.rpartition(":")
-    if not colon or text.endswith("]"):
-        host, port = text, ""
-    elif not (port.isascii() and port.isdigit()) or not 0 < int(port) <= 65_535:
-        raise typer.BadParameter(f"expected HOST[:PORT], got {text!r}", param_hint="--broker")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host:
-        raise typer.BadParameter(f"expected HOST[:PORT], got {text!r}", param_hint="--broker")
-    return host, int(port) if port else None
+    """Of HOST, HOST:PORT, [::1]:PORT; of a URL the whole, which the API understands."""
+    try:
+        return split_address(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--broker") from None
+
+
+def give_up_after_s(text: str) -> float | None:
+    """Of seconds, a duration such as ``5m``, or ``never``."""
+    if text == "never":
+        return None
+    try:
+        return float(text) if text.replace(".", "", 1).isdigit() else duration_us(text) / 1e6
+    except ValueError:
+        raise typer.BadParameter(
+            f"expected seconds, a duration such as 5m, or never, got {text!r}",
+            param_hint="--give-up-after",
+        ) from None
 
 
 def tls_of(tls: bool, ca: Path | None) -> bool | ssl.SSLContext:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +19,7 @@ from topicdb.cli.broker import (
     PASSWORD_VARIABLE,
     ProtocolChoice,
     broker_address,
+    give_up_after_s,
     password_of,
     tls_of,
 )
@@ -32,7 +34,7 @@ from topicdb.cli.options import (
 )
 from topicdb.cli.output import time_text
 from topicdb.cli.stopping import Stopping, stopped_by_signals
-from topicdb.replay.broker import BrokerReplay
+from topicdb.replay.broker import GIVE_UP_AFTER_S, BrokerReplay
 from topicdb.replay.pacing import parse_rate
 from topicdb.replay.progress import Progress
 from topicdb.replay.remap import Remap
@@ -42,6 +44,7 @@ app = typer.Typer(no_args_is_help=True, help="Replays what is stored.")
 
 _SHOW_S = 0.25
 _REPORT_S = 1.0
+_TELL_S = 1.0
 _STOP_S = 10.0
 
 
@@ -74,7 +77,10 @@ def replay_command() -> None:
 def run(
     path: PathArgument,
     broker: Annotated[
-        str, typer.Option(metavar="HOST[:PORT]", help="Where; port 1883, or 8883 with --tls.")
+        str,
+        typer.Option(
+            metavar="HOST[:PORT]|URL", help="Where; or mqtt[s]://[USER:PASSWORD@]HOST[:PORT]."
+        ),
     ],
     filter: FilterArgument = "#",
     start: StartOption = None,
@@ -108,9 +114,8 @@ def run(
         typer.Option("--skip-refused", help="Pass over what the broker refuses, and count it."),
     ] = False,
     give_up_after: Annotated[
-        float | None,
-        typer.Option(min=0, help="Seconds of failures until it ends; else it tries for ever."),
-    ] = None,
+        str, typer.Option(help="Seconds of failures until it ends, or 5m, or never.")
+    ] = f"{GIVE_UP_AFTER_S:g}",
     mark: Annotated[
         bool,
         typer.Option(
@@ -140,7 +145,7 @@ def run(
         "retain": _RETAIN[retain],
         "remap": _remap_of(remap or []),
         "refused": "skip" if skip_refused else "stop",
-        "give_up_after": give_up_after,
+        "give_up_after": give_up_after_s(give_up_after),
         "protocol": protocol.value,
         "tls": tls_of(tls, ca),
         "username": username,
@@ -156,17 +161,18 @@ def run(
         except ImportError as error:
             raise UserError(str(error)) from None
         with replay:
-            (_report if as_json else _show)(replay, stopped)
+            (_report if as_json else _show)(replay, stopped, give_up_after)
         _conclude(replay, as_json)
 
 
-def _report(replay: BrokerReplay, stopped: Stopping) -> None:
+def _report(replay: BrokerReplay, stopped: Stopping, give_up_after: str) -> None:
     while not _over(replay, stopped, _REPORT_S):
         _print_json(replay.progress())
 
 
-def _show(replay: BrokerReplay, stopped: Stopping) -> None:
-    """A line on stderr, if that is a terminal."""
+def _show(replay: BrokerReplay, stopped: Stopping, give_up_after: str) -> None:
+    """A line on stderr, if that is a terminal; else it tells there of a broker that fails."""
+    trouble = _Trouble(give_up_after)
     bars = Bars(
         SpinnerColumn(),
         TextColumn("{task.fields[line]}"),
@@ -180,6 +186,8 @@ def _show(replay: BrokerReplay, stopped: Stopping) -> None:
     with bars:
         while not _over(replay, stopped, _SHOW_S):
             progress = replay.progress()
+            if not sys.stderr.isatty():
+                trouble.tell(progress)
             bars.update(
                 task,
                 completed=progress.done,
@@ -187,6 +195,28 @@ def _show(replay: BrokerReplay, stopped: Stopping) -> None:
                 line=_line(progress),
                 left=_left(progress),
             )
+
+
+class _Trouble:
+    """Tells of a broker that fails, once each time."""
+
+    def __init__(self, give_up_after: str) -> None:
+        self._give_up_after = give_up_after
+        self._since_s: float | None = None
+        self._is_told = False
+
+    def tell(self, progress: Progress) -> None:
+        """On stderr, if it has failed for a while."""
+        if progress.state != "retrying":
+            self._since_s, self._is_told = None, False
+            return
+        now_s = time.monotonic()
+        self._since_s = now_s if self._since_s is None else self._since_s
+        if self._is_told or now_s - self._since_s < _TELL_S:
+            return
+        self._is_told = True
+        until = f"(--give-up-after {self._give_up_after})"
+        print(f"topicdb: {progress.last_error}; trying again {until}", file=sys.stderr, flush=True)
 
 
 def _over(replay: BrokerReplay, stopped: Stopping, wait_s: float) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from topicdb import _core
 from topicdb.forward.options import Seconds, finite_seconds
 from topicdb.forward.sink import PermanentError
+from topicdb.mqtt.address import broker_of, named
 from topicdb.mqtt.polling import turn
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from paho.mqtt.reasoncodes import ReasonCode
 
 Topic: TypeAlias = "str | Callable[[bytes], str | tuple[str, bytes]]"
-PORT = 1883
-PORT_TLS = 8883
 PACKET_IDS = 65_535  # and so many messages may be unconfirmed
 # Topic name invalid, packet too large, payload format invalid: what lies in the message itself.
 # Whatever the broker may allow later, such as a message that is not authorized, is retried.
@@ -61,6 +60,8 @@ class MqttSink:
         unconfirmed_max: int = 20,
     ) -> None:
         """
+        - ``host``: a name, an address, or a URL that may have the port, the login and TLS too, such
+          as ``mqtts://user:password@broker.example:8884``.
         - ``port``: 1883, or 8883 with ``tls``: True, or a context.
         - ``topic``: of every message; or a function of the item that gives the topic, or (topic,
           payload). What it raises is PermanentError, and so is a topic that MQTT does not allow.
@@ -80,14 +81,11 @@ class MqttSink:
         except ImportError as error:
             raise ImportError("MqttSink needs paho-mqtt: pip install topicdb[mqtt]") from error
         _check(qos, protocol, client_id, clean_start, unconfirmed_max)
-        self._host = host
-        self._port = port if port is not None else PORT_TLS if tls else PORT
+        self._broker = broker_of(host, port, tls, username, password)
         self._topic = topic
         self._qos = qos
         self._retain = retain
         self._client_id = client_id or f"topicdb-{secrets.token_hex(8)}"
-        self._login = None if username is None else (username, password)
-        self._tls = ssl.create_default_context() if tls is True else tls or None
         self._v5 = protocol == "5"
         self._clean_start = clean_start
         self._keepalive = keepalive
@@ -121,15 +119,15 @@ class MqttSink:
     def _connect(self, unconfirmed_max: int) -> _Connection:
         client = self._new_client()
         client.max_inflight_messages_set(unconfirmed_max)
-        self._connection = _Connection(client)
+        self._connection = _Connection(client, self._broker.address)
         start: dict[str, Any] = {"clean_start": self._clean_start} if self._v5 else {}
         try:
-            client.connect(self._host, self._port, self._keepalive, **start)
+            client.connect(self._broker.host, self._broker.port, self._keepalive, **start)
+            self._connection.wait_until_accepted(self._connect_seconds)
         except OSError as error:
             # paho leaves the socket of a TLS handshake that fails to the traceback's frames, which
             # would live as long as somebody keeps the error.
-            raise error.with_traceback(None) from None
-        self._connection.wait_until_accepted(self._connect_seconds)
+            raise named(error, self._broker.address).with_traceback(None) from None
         return self._connection
 
     def _new_client(self) -> Client:
@@ -144,10 +142,10 @@ class MqttSink:
             reconnect_on_failure=False,  # the forwarder does it, and sends again in order
         )
         client.connect_timeout = self._connect_seconds
-        if self._login is not None:
-            client.username_pw_set(*self._login)
-        if self._tls is not None:
-            client.tls_set_context(self._tls)
+        if self._broker.login is not None:
+            client.username_pw_set(*self._broker.login)
+        if self._broker.tls is not None:
+            client.tls_set_context(self._broker.tls)
         return client
 
     def _message(self, item: bytes) -> tuple[str, bytes]:
@@ -184,7 +182,8 @@ class _Connection:
     methods that write.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, address: str) -> None:
+        self._address = address
         self.receive_max = PACKET_IDS
         self._packet_bytes_max: int | None = None
         self._client = client
@@ -199,7 +198,7 @@ class _Connection:
         deadline = time.monotonic() + timeout
         while not self._accepted:
             if time.monotonic() >= deadline:
-                raise TimeoutError(f"the broker did not answer within {timeout} s")
+                raise TimeoutError(f"{self._address} did not answer within {timeout} s")
             self.poll(min(0.1, timeout))
 
     def publish(self, messages: list[tuple[str, bytes]], qos: int, retain: bool) -> Future[None]:
@@ -236,10 +235,10 @@ class _Connection:
         try:
             code = turn(self._client, timeout)
         except ConnectionError as error:
-            self._lost = self._lost or error
+            self._lost = self._lost or named(error, self._address)
             return
         if code != 0 and self._lost is None:
-            self._lost = ConnectionError(f"the connection is lost: {code!r}")
+            self._lost = ConnectionError(f"{self._address}: the connection is lost: {code!r}")
 
     def close(self) -> None:
         """Says goodbye, but if messages are unconfirmed cuts it off, so that none of them goes out
@@ -280,7 +279,9 @@ class _Connection:
         properties: Properties | None,
     ) -> None:
         if reason.is_failure:
-            self._lost = ConnectionRefusedError(f"the broker refused the connection: {reason}")
+            self._lost = ConnectionRefusedError(
+                f"{self._address}: the broker refused the connection: {reason}"
+            )
             return
         self._accepted = True
         self.receive_max = getattr(properties, "ReceiveMaximum", PACKET_IDS)
@@ -295,7 +296,7 @@ class _Connection:
         properties: Properties | None,
     ) -> None:
         if self._lost is None:
-            self._lost = _error_of(reason, "the broker ended the connection")
+            self._lost = _error_of(reason, f"{self._address}: the broker ended the connection")
 
     def _on_publish(
         self, client: Client, data: Any, mid: int, reason: ReasonCode, properties: Properties | None
@@ -304,7 +305,7 @@ class _Connection:
         if tally is None:
             return
         if reason.is_failure:
-            tally.fail(_error_of(reason, "the broker refused a message"))
+            tally.fail(_error_of(reason, f"{self._address}: the broker refused a message"))
         else:
             tally.confirm()
 

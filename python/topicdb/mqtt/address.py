@@ -9,6 +9,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 PORT, PORT_TLS = 1883, 8883
 _TLS_BY_SCHEME = {"mqtt": False, "mqtts": True}
 _PORT_MAX = 65_535
+_FORM = "mqtt[s]://[USER:PASSWORD@]HOST[:PORT]"
 
 
 class Broker(NamedTuple):
@@ -68,11 +69,21 @@ def split_address(text: str) -> tuple[str, int | None]:
     if not colon or text.endswith("]"):
         host, port = text, ""
     elif not (port.isascii() and port.isdigit()) or not 0 < int(port) <= _PORT_MAX:
-        raise ValueError(f"expected HOST[:PORT] or mqtt[s]://[USER:PASSWORD@]HOST[:PORT]: {text!r}")
+        raise ValueError(f"expected HOST[:PORT], got {text!r}; or a URL: {_FORM}")
     host = host.removeprefix("[").removesuffix("]")
     if not host:
-        raise ValueError(f"expected HOST[:PORT] or mqtt[s]://[USER:PASSWORD@]HOST[:PORT]: {text!r}")
+        raise ValueError(f"expected HOST[:PORT], got {text!r}; or a URL: {_FORM}")
     return host, int(port) if port else None
+
+
+def named(error: OSError, address: str) -> OSError:
+    """The same error, whose text names the broker."""
+    if address not in str(error):
+        if isinstance(error.strerror, str):
+            error.strerror = f"{address}: {error.strerror}"
+        else:
+            error.args = (f"{address}: {error}",)
+    return error
 
 
 def _parsed(text: str) -> SplitResult:
@@ -85,7 +96,7 @@ def _parsed(text: str) -> SplitResult:
     if url.scheme not in _TLS_BY_SCHEME:
         raise ValueError(f"host: expected mqtt:// or mqtts:// (with TLS), got {shown!r}")
     if not url.hostname or port == 0:
-        raise ValueError(f"host: expected mqtt[s]://[USER:PASSWORD@]HOST[:PORT], got {shown!r}")
+        raise ValueError(f"host: expected {_FORM}, got {shown!r}")
     if url.path not in ("", "/") or url.query or url.fragment:
         raise ValueError(
             f"host: the URL of a broker ends with its host and port, got {shown!r}; topics and "

@@ -27,6 +27,8 @@ from topicdb.waiting import wait_for
 if TYPE_CHECKING:
     from topicdb.database import Database
 
+GIVE_UP_AFTER_S = 60.0
+
 __all__ = ["REPLAY_PROPERTY", "BrokerReplay", "NewTopics"]
 
 NewTopics: TypeAlias = "Mapping[str, str] | Callable[[str], str] | None"
@@ -36,7 +38,8 @@ class BrokerReplay:
     """Publishes stored messages of a filter to an MQTT broker, by timestamp, at a pace of yours.
 
     At least once, in order: what a lost connection left unconfirmed is sent again before anything
-    else, for as long as it takes. What was appended while it runs does not come.
+    else. A broker that is not there is given up after a minute (``give_up_after``). What was
+    appended while it runs does not come.
 
     ``run`` it, or ``start`` and ``stop`` it, or use it in ``with``. After ``stop`` or an error it
     goes on where it was, after its end from the beginning. Thread-safe.
@@ -57,7 +60,7 @@ class BrokerReplay:
         remap: NewTopics = None,
         refused: Literal["stop", "skip"] = "stop",
         retry_max: Seconds = 30.0,
-        give_up_after: Seconds | None = None,
+        give_up_after: Seconds | None = GIVE_UP_AFTER_S,
         count: bool = True,
         mark: bool = True,
         stored_again: Literal["refuse", "allow"] = "refuse",
@@ -79,14 +82,15 @@ class BrokerReplay:
         - ``refused``: what happens with a message that the broker will never take, as it is too
           large: ``"stop"`` (it fails there) or ``"skip"`` (it is counted).
         - ``retry_max``: seconds between attempts to connect, at most; ``give_up_after``: it fails
-          when nothing was confirmed for so long in spite of them. None: never.
+          when nothing was confirmed for so many seconds in spite of them. None: never.
         - ``count``: finds the total beforehand, beside the replay; it reads all messages once.
         - ``mark``: each message has the user property ``topicdb-replay`` (MQTT 5), the ``id`` of
           this replay, by which bridges pass it by.
         - ``stored_again``: what happens if a bridge of this database follows the topics in the same
           broker and cannot tell what is replayed, since one of them speaks MQTT 3.1.1:
           ``"refuse"`` (ValueError, here, or as ``remap`` gives such a topic), or ``"allow"``.
-        - the others: as of ``MqttSink``. The broker may allow fewer than ``unconfirmed_max``.
+        - ``host`` (which may be a URL) and the others: as of ``MqttSink``. The broker may allow
+          fewer than ``unconfirmed_max``.
 
         Raises ImportError without paho-mqtt; ValueError, TopicError for options.
         """

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from topicdb._types import Message
 from topicdb.forward.mqtt import PACKET_IDS, MqttSink, _Connection, _error_of
 from topicdb.forward.sink import PermanentError
+from topicdb.mqtt.address import named
 from topicdb.mqtt.properties import PublishProperties
 from topicdb.replay.envelope import Envelope
 from topicdb.replay.marks import marked
@@ -87,8 +88,8 @@ class Link(_Connection):
 
     _unconfirmed: dict[int, Any]  # of Outgoing, by packet identifier
 
-    def __init__(self, client: Client, unconfirmed_max: int) -> None:
-        super().__init__(client)
+    def __init__(self, client: Client, address: str, unconfirmed_max: int) -> None:
+        super().__init__(client, address)
         self._unconfirmed_max = unconfirmed_max
 
     @property
@@ -142,7 +143,7 @@ class Link(_Connection):
         if not reason.is_failure:
             message.is_done = True
             return
-        error = _error_of(reason, "the broker refused a message")
+        error = _error_of(reason, f"{self._address}: the broker refused a message")
         if isinstance(error, PermanentError):
             message.error = error
         else:
@@ -159,13 +160,15 @@ class Target(MqttSink):
         """A new connection. Raises OSError (refused, unknown, timed out) and ssl.SSLError."""
         client = self._new_client()
         client.max_inflight_messages_set(PACKET_IDS)
-        link = Link(client, self._unconfirmed_max)
+        link = Link(client, self.address, self._unconfirmed_max)
         start: dict[str, Any] = {"clean_start": True} if self._v5 else {}
         try:
-            client.connect(self._host, self._port, self._keepalive, **start)
+            client.connect(self._broker.host, self._broker.port, self._keepalive, **start)
             link.wait_until_accepted(self._connect_seconds)
         except BaseException as error:
             link.close()
+            if isinstance(error, OSError):
+                named(error, self.address)
             # Its frames would keep the socket of a TLS handshake that failed: see MqttSink.
             raise error.with_traceback(None) from None
         return link
@@ -173,9 +176,9 @@ class Target(MqttSink):
     @property
     def place(self) -> tuple[str, int]:
         """Host and port."""
-        return self._host, self._port
+        return self._broker.host, self._broker.port
 
     @property
     def address(self) -> str:
         """Where it is."""
-        return f"{self._host}:{self._port}"
+        return self._broker.address

@@ -168,6 +168,8 @@ class Work:
                         return False
                     self._connect()
                 is_over = self._turn()
+            except _core.Error:
+                raise  # of the database; some are OSErrors, too
             except OSError as error:
                 self._note_failure(error)
                 continue
