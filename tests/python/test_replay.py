@@ -35,15 +35,17 @@ def publish(log: replay.ReplayLog, count: int, topic: str = "a/1", first: int = 
     log.publish(rows)
 
 
-def taken(flow: replay.Flow, timeout: float = 5.0, quiet: float = 0.2) -> list[bytes]:
-    """Values of what comes, acknowledged, until nothing comes."""
+def taken(flow: replay.Flow, *, is_paused: bool = False) -> list[bytes]:
+    """Values of what comes, acknowledged, until all that is stored has come."""
     found = []
-    wait = timeout
-    while (message := flow.receive(timeout=wait)) is not None:
-        found.append(message.value)
-        flow.ack(message)
-        wait = quiet
-    return found
+    while True:
+        is_last = is_paused or flow._endpoint.lag() == 0
+        message = flow.receive(timeout=0.2)
+        if message is not None:
+            found.append(message.value)
+            flow.ack(message)
+        elif is_last:
+            return found
 
 
 def numbers(begin: int, end: int) -> list[bytes]:
@@ -427,7 +429,7 @@ def test_rejected_messages_are_not_logged(log: replay.ReplayLog) -> None:
         log.publish([("a/1", None, b"x"), ("a/#", None, b"x")])
     queue.replay()
     with queue.bind() as flow:
-        assert taken(flow, timeout=0.3) == []
+        assert taken(flow) == []
 
 
 # Starting.
@@ -673,7 +675,7 @@ def test_pause_seek_and_rate(log: replay.ReplayLog) -> None:
     reaches(queue, replay.State.ACTIVE)
     queue.pause_replay()
     with queue.bind() as flow:
-        begun = taken(flow)
+        begun = taken(flow, is_paused=True)
         assert begun == numbers(0, len(begun)) and len(begun) < 10
         publish(log, 1, first=10)
         assert flow.receive(timeout=0.1) is None  # live messages keep their order
