@@ -15,7 +15,7 @@ from typing import IO
 import pyspark
 
 DRIVER = Path(__file__).with_name("spark_driver.py")
-GONE_SECONDS = 60
+GONE_SECONDS = 250
 
 
 class Driver:

@@ -16,7 +16,7 @@ import trustme
 
 import topicdb
 
-START_S = 60
+START_S = 250
 
 
 @dataclass(frozen=True)

@@ -206,7 +206,10 @@ def run_mounted(
             script.write_text(textwrap.dedent(part))
             commands += [f"{shlex.quote(sys.executable)} -W error {script} {where}", then]
     result = subprocess.run(
-        [*_NAMESPACE, " && ".join(commands)], capture_output=True, text=True, timeout=200
+        [*_NAMESPACE, " && ".join(commands)],
+        capture_output=True,
+        text=True,
+        timeout=CHILD_TIMEOUT_S,
     )
     assert result.returncode == 0, result.stderr
     return result.stdout

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from served import Process
 from settling import batches_of_member
-from support import Child
+from support import PATIENCE_S, Child
 
 import topicdb
 
@@ -114,7 +114,7 @@ def test_members_are_killed_at_each_step(server: Process) -> None:
             calm.send("ack")
             calm.expect("acked")
             acked += batch
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE_S
         while batch := polled(calm):
             calm.send("ack")
             calm.expect("acked")

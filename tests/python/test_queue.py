@@ -183,11 +183,11 @@ class TestCalls:
                     queue.append([b"%d %d" % (name, i), b"%d %d." % (name, i)])
 
             def consume() -> None:
-                while items := queue.pop(7, timeout=2):
-                    if items.ref is None:
-                        return
-                    queue.ack(items.ref)
-                    got.extend(items.items)
+                while len(got) < 4000:
+                    items = queue.pop(7, timeout=0.1)
+                    if items.ref is not None:
+                        queue.ack(items.ref)
+                        got.extend(items.items)
 
             threads = [threading.Thread(target=produce, args=(i,)) for i in range(4)]
             threads += [threading.Thread(target=consume) for _ in range(4)]

@@ -847,7 +847,7 @@ def test_no_gap_and_no_duplicate_at_the_switch_to_live(db: topicdb.Database) -> 
         with queue.bind(replay="beginning") as flow:
             thread.start()
             try:
-                deadline = time.monotonic() + 60
+                deadline = time.monotonic() + PATIENCE_S
                 while queue.state is not replay.State.COMPLETE:
                     assert time.monotonic() < deadline
                     batch = flow.receive_batch(timeout=PATIENCE_S)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support import Child
+from support import Child, wait_until
 
 import topicdb
 from topicdb import Database, Message
@@ -45,10 +44,7 @@ def in_order_of_time(db: Database) -> list[bytes]:
 
 
 def wait_until_sealed(db: Database) -> None:
-    deadline = time.monotonic() + 60
-    while any(shard["fresh_bytes"] > SEAL_BYTES for shard in db.stats()["shards"]):
-        assert time.monotonic() < deadline, db.stats()
-        time.sleep(0.01)
+    wait_until(lambda: all(s["fresh_bytes"] <= SEAL_BYTES for s in db.stats()["shards"]))
 
 
 def test_what_is_open_is_not_changed_by_it(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_metrics_over_http(tmp_path: Path) -> None:
         with topicdb.connect(process.url) as db:
             db.append([("a", 1, b"xyz"), ("b", 2, b"")])
             db.scan("a").to_list()
-            with urllib.request.urlopen(found[0], timeout=20) as answer:
+            with urllib.request.urlopen(found[0], timeout=PATIENCE_S) as answer:
                 values = values_of(answer.read().decode())
         assert values["topicdb_up"] == 1
         assert values["topicdb_shard_messages 0"] == 2

@@ -375,7 +375,7 @@ PROGRAM = textwrap.dedent(
         for id in session.releases:
             print("release", id, flush=True)
             session.pubcomp(id)
-        while packets := session.poll(7, timeout=0.5):
+        while (packets := session.poll(7, timeout=0.5)) or session._subscribed().lag() > 0:
             for packet in packets:
                 print("publish", packet.id, packet.value.decode(), int(packet.dup), flush=True)
             session.pubrec(*[packet.id for packet in packets])

@@ -32,7 +32,7 @@ sys.path.insert(0, str(ROOT))
 from examples import backfill_parquet, mqtt_to_parquet  # noqa: E402
 
 Stored = tuple[str, int, bytes]
-SPARK_SECONDS = 120.0  # far longer than it needs to start and do little
+SPARK_SECONDS = 600.0  # far longer than it needs to start and do little
 START_MS = 1_772_352_000_000
 MINUTE_MS = 60_000
 

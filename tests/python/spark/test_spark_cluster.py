@@ -112,7 +112,7 @@ def kill_at_random(running: Driver, part: str, pause_max_s: float) -> None:
     chance = random.Random(ROUNDS)
     for _ in range(ROUNDS):
         time.sleep(chance.uniform(0.2, pause_max_s))
-        until = time.monotonic() + 60
+        until = time.monotonic() + 250
         while not kill_one(running, part, chance):
             assert time.monotonic() < until, f"no {part}"
             time.sleep(0.05)
