@@ -196,10 +196,11 @@ def test_properties_that_a_bridge_has_stored(broker: Broker, db: topicdb.Databas
     values = [ENVELOPE.encode(), b"as it is", bare.encode()]
     db.append([(f"a/{number}", START_US + number, value) for number, value in enumerate(values)])
     with Subscriber(broker.port) as subscriber:
-        replay_to(broker, db, qos=None, retain=None, mark=False).run()
+        as_stored: dict[str, Any] = {"mark": False, "expired": "send"}
+        replay_to(broker, db, qos=None, retain=None, **as_stored).run()
         wait_until(lambda: len(subscriber.messages) >= 3)
-        replay_to(broker, db, mark=False).run()
-        replay_to(broker, db, retain=True, protocol="3.1.1").run()
+        replay_to(broker, db, **as_stored).run()
+        replay_to(broker, db, retain=True, protocol="3.1.1", **as_stored).run()
         wait_until(lambda: len(subscriber.messages) >= 9)
     # Those of QoS 2 arrive a little later.
     messages = sorted(subscriber.messages[:3]) + subscriber.messages[3:]
@@ -461,10 +462,12 @@ def test_properties_that_cannot_be_sent(db: topicdb.Database, tmp_path: Path) ->
     db.append([("large", START_US + 100, large.encode()), ("wrong", START_US + 1, wrong.encode())])
     with mosquitto(tmp_path / "mosquitto", "max_packet_size 1000") as broker:
         for limits in (0, 1):
-            replay = replay_to(broker, db, start=START_US + 2 * limits, end=START_US + 1_000)
+            replay = replay_to(
+                broker, db, start=START_US + 2 * limits, end=START_US + 1_000, expired="send"
+            )
             with pytest.raises(PermanentError, match=["'wrong', time", "'large', time"][limits]):
                 replay.run()
-        replay = replay_to(broker, db, refused="skip")
+        replay = replay_to(broker, db, refused="skip", expired="send")
         replay.run()
         progress = replay.progress()
         assert (progress.done, progress.refused, progress.reconnects) == (10, 2, 0)

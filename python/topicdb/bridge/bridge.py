@@ -43,7 +43,8 @@ class Status:
     (``duplicates``), and that cannot be stored (``refused``); ``connections`` so far; the text of
     the last error, or ""; requests for ``history`` that were answered, and their messages;
     ``copies`` of retained messages that were passed by, since they were stored before; ``replays``:
-    messages that were passed by since a replay has published them."""
+    messages that were passed by since a replay has published them; ``expired``: messages that were
+    left out of answers, as they had expired."""
 
     state: str = "stopped"
     received: int = 0
@@ -56,6 +57,7 @@ class Status:
     replayed: int = 0
     copies: int = 0
     replays: int = 0
+    expired: int = 0
 
 
 class Bridge(Closing):
@@ -148,7 +150,12 @@ class Bridge(Closing):
         history, status = self._history, self._status
         if history is None:
             return status
-        return replace(status, requests=history.requests, replayed=history.replayed)
+        return replace(
+            status,
+            requests=history.requests,
+            replayed=history.replayed,
+            expired=history.expired,
+        )
 
     def run(self) -> None:
         """Until ``stop`` is called; connects again whenever the connection is lost."""
@@ -215,7 +222,11 @@ class Bridge(Closing):
 
             status = self._status
             self._history = History(
-                self._database, self._history_filters, status.requests, status.replayed
+                self._database,
+                self._history_filters,
+                status.requests,
+                status.replayed,
+                status.expired,
             )
 
     def _confirmed(self, client: StoringClient) -> Iterable[str]:
@@ -258,7 +269,9 @@ class Bridge(Closing):
         history = self._history
         if history is not None:
             history.close()
-            self._note(requests=history.requests, replayed=history.replayed)
+            self._note(
+                requests=history.requests, replayed=history.replayed, expired=history.expired
+            )
             self._history = None
 
     def _take(self, client: StoringClient) -> None:

@@ -15,6 +15,7 @@ from paho.mqtt.properties import Properties
 from topicdb import _core
 from topicdb._types import Message
 from topicdb.filters import covers
+from topicdb.mqtt.expiry import remaining_s
 from topicdb.replay.envelope import Envelope
 from topicdb.times import duration_us, is_duration, now_us, time_us
 
@@ -49,16 +50,22 @@ class History:
     """Of one connection: a thread reads what was asked for, the bridge's publishes it.
 
     ``requests`` and ``replayed``, how many were answered, and the messages of the answers, go on
-    from what they were.
+    from what they were; so does ``expired``, how many messages were left out for that.
     """
 
     def __init__(
-        self, database: Database, filters: Sequence[str], requests: int = 0, replayed: int = 0
+        self,
+        database: Database,
+        filters: Sequence[str],
+        requests: int = 0,
+        replayed: int = 0,
+        expired: int = 0,
     ) -> None:
         self._database = database
         self._filters = list(filters)
         self.requests = requests
         self.replayed = replayed
+        self.expired = expired
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._requests: deque[_Request] = deque()
@@ -118,18 +125,26 @@ class History:
                 self._put(_answer(request.topic, b"", request.correlation, users))
 
     def _answer(self, request: _Request) -> None:
-        count = 0
+        count = expired = 0
         scan = self._database.scan(
             request.filter, start=request.start_us, end=request.end_us, order="time"
         )
         for message in scan:
             if self._is_closed or count == request.limit:
                 break
-            self._put(_answer_of(message, request))
+            answer = _answer_of(message, request)
+            if answer is None:
+                expired += 1
+                continue
+            self._put(answer)
             count += 1
-        self._put(_answer(request.topic, b"", request.correlation, [("end", str(count))]))
+        users = [("end", str(count))]
+        if expired:
+            users.append(("expired", str(expired)))
+        self._put(_answer(request.topic, b"", request.correlation, users))
         self.requests += 1
         self.replayed += count
+        self.expired += expired
 
     def _put(self, answer: _Answer) -> None:
         """Waits for room, unless it is the thread that makes it."""
@@ -163,7 +178,8 @@ def _time_us(text: str | None, what: str) -> int | None:
     return int(text) if text.isdigit() else time_us(text, what=what)
 
 
-def _answer_of(message: Message, request: _Request) -> _Answer:
+def _answer_of(message: Message, request: _Request) -> _Answer | None:
+    """None: it has expired."""
     envelope = Envelope.decode(message.value)
     users: list[tuple[str, str]] = [
         ("topic", message.topic),
@@ -171,10 +187,15 @@ def _answer_of(message: Message, request: _Request) -> _Answer:
     ]
     if envelope is None:
         return _answer(request.topic, message.value, request.correlation, users)
+    left_s = envelope.message_expiry_s
+    if left_s is not None and (left_s := remaining_s(left_s, message.timestamp, now_us())) == 0:
+        return None
     users += envelope.user_properties
     answer = _answer(request.topic, envelope.payload, request.correlation, users)
     if envelope.payload_format is not None:
         answer.properties.PayloadFormatIndicator = envelope.payload_format
+    if left_s is not None:
+        answer.properties.MessageExpiryInterval = left_s
     if envelope.content_type is not None:
         answer.properties.ContentType = envelope.content_type
     return answer

@@ -122,6 +122,9 @@ def run(
             "--mark/--no-mark", help="User property by which bridges pass messages by (MQTT 5)."
         ),
     ] = True,
+    send_expired: Annotated[
+        bool, typer.Option("--send-expired", help="Expiry intervals (MQTT 5) begin anew.")
+    ] = False,
     allow_stored_again: Annotated[
         bool,
         typer.Option(
@@ -153,6 +156,7 @@ def run(
         "client_id": client_id,
         "unconfirmed_max": unconfirmed_max,
         "mark": mark,
+        "expired": "send" if send_expired else "skip",
         "stored_again": "allow" if allow_stored_again else "refuse",
     }
     with topicdb.open(path, mode="r") as database, stopped_by_signals() as stopped:
@@ -266,6 +270,8 @@ def _summary(progress: Progress) -> str:
     text = f"replayed {progress.done:,} messages in {progress.elapsed_s:.1f} s"
     if progress.refused:
         text += f"; the broker refused {progress.refused:,}"
+    if progress.expired:
+        text += f"; {progress.expired:,} had expired"
     if progress.sent_again:
         text += f"; sent {progress.sent_again:,} again, after {progress.reconnects:,} reconnections"
     return text

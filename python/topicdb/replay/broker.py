@@ -64,6 +64,7 @@ class BrokerReplay:
         count: bool = True,
         mark: bool = True,
         stored_again: Literal["refuse", "allow"] = "refuse",
+        expired: Literal["skip", "send"] = "skip",
         protocol: Literal["5", "3.1.1"] = "5",
         tls: bool | ssl.SSLContext = False,
         username: str | None = None,
@@ -89,12 +90,15 @@ class BrokerReplay:
         - ``stored_again``: what happens if a bridge of this database follows the topics in the same
           broker and cannot tell what is replayed, since one of them speaks MQTT 3.1.1:
           ``"refuse"`` (ValueError, here, or as ``remap`` gives such a topic), or ``"allow"``.
+        - ``expired``: what happens with a message whose expiry interval (MQTT 5, as a bridge has
+          stored it) is over: ``"skip"`` (it is counted; others are sent with what they have left)
+          or ``"send"`` (of all messages the interval begins anew).
         - ``host`` (which may be a URL) and the others: as of ``MqttSink``. The broker may allow
           fewer than ``unconfirmed_max``.
 
         Raises ImportError without paho-mqtt; ValueError, TopicError for options.
         """
-        _check(filter, qos, retain, refused, stored_again)
+        _check(filter, qos, retain, refused, stored_again, expired)
         self._first_us, end_us = time_range_us(start, end)
         self._begin_us = self._first_us or 0
         target = Target(
@@ -125,7 +129,7 @@ class BrokerReplay:
             filter,
             end_us,
             target,
-            Publishing(qos, retain, naming, protocol == "5", mark_of_all),
+            Publishing(qos, retain, naming, protocol == "5", mark_of_all, expired == "send"),
             refused == "skip",
             finite_seconds(retry_max, "retry_max"),
             seconds(give_up_after, "give_up_after"),
@@ -291,7 +295,12 @@ class BrokerReplay:
 
 
 def _check(
-    filter: str, qos: int | None, retain: bool | None, refused: str, stored_again: str
+    filter: str,
+    qos: int | None,
+    retain: bool | None,
+    refused: str,
+    stored_again: str,
+    expired: str,
 ) -> None:
     _core.check_filter(filter)
     if qos not in (0, 1, 2, None):
@@ -302,6 +311,8 @@ def _check(
         raise ValueError(f"refused: expected 'stop' or 'skip', got {refused!r}")
     if stored_again not in ("refuse", "allow"):
         raise ValueError(f"stored_again: expected 'refuse' or 'allow', got {stored_again!r}")
+    if expired not in ("skip", "send"):
+        raise ValueError(f"expired: expected 'skip' or 'send', got {expired!r}")
 
 
 def _naming(remap: NewTopics) -> Naming:

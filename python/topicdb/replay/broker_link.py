@@ -9,9 +9,11 @@ from topicdb._types import Message
 from topicdb.forward.mqtt import PACKET_IDS, MqttSink, _Connection, _error_of
 from topicdb.forward.sink import PermanentError
 from topicdb.mqtt.address import named
+from topicdb.mqtt.expiry import expires_at_us, remaining_s
 from topicdb.mqtt.properties import PublishProperties
 from topicdb.replay.envelope import Envelope
 from topicdb.replay.marks import marked
+from topicdb.times import now_us
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client
@@ -24,41 +26,66 @@ Naming = Callable[[str], str]
 class Outgoing:
     """A message that is to be published, and whether the broker has it."""
 
-    __slots__ = ("error", "is_done", "payload", "properties", "qos", "retain", "timestamp", "topic")
+    __slots__ = (
+        "envelope",
+        "error",
+        "expires_at_us",
+        "is_done",
+        "is_expired",
+        "qos",
+        "retain",
+        "timestamp",
+        "topic",
+        "with_properties",
+    )
 
     def __init__(
         self,
         timestamp: int,
         topic: str,
-        payload: bytes,
+        envelope: Envelope,
         qos: int,
         retain: bool,
-        properties: PublishProperties | None,
+        expires_at_us: int | None,
+        with_properties: bool,
     ) -> None:
         self.timestamp = timestamp
         self.topic = topic
-        self.payload = payload
+        self.envelope = envelope
         self.qos = qos
         self.retain = retain
-        self.properties = properties
+        self.expires_at_us = expires_at_us  # None: never
+        self.with_properties = with_properties
         self.is_done = False
+        self.is_expired = False  # when it was to be sent
         self.error: PermanentError | None = None  # the broker will not take it
 
     @property
     def is_settled(self) -> bool:
         """It need not be sent again."""
-        return self.is_done or self.error is not None
+        return self.is_done or self.is_expired or self.error is not None
+
+    def properties(self, now_us: int) -> PublishProperties | None:
+        """With what it has left to live."""
+        if not self.with_properties:
+            return None
+        left_s = self.envelope.message_expiry_s
+        if left_s is not None and self.expires_at_us is not None:
+            left_s = remaining_s(left_s, self.timestamp, now_us)
+        return PublishProperties(self.envelope, left_s)
 
 
 class Publishing(NamedTuple):
     """How stored messages are published. ``qos``, ``retain``: None is as it was. ``mark``: the id
-    of the replay, with which they are marked; None: they are not."""
+    of the replay, with which they are marked; None: they are not. ``expiry_anew``: what has expired
+    is published, too, and the time that it lives begins anew."""
 
     qos: int | None
     retain: bool | None
     naming: Naming
     with_properties: bool
     mark: str | None = None
+    expiry_anew: bool = False
 
     def outgoing(self, message: Message) -> Outgoing:
         """What a bridge has stored with its MQTT properties goes with these, the rest as it is."""
@@ -71,16 +98,12 @@ class Publishing(NamedTuple):
         return Outgoing(
             timestamp,
             topic,
-            envelope.payload,
+            envelope,
             envelope.qos if self.qos is None else self.qos,
             envelope.retain if self.retain is None else self.retain,
-            self._properties_of(envelope),
+            None if self.expiry_anew else expires_at_us(envelope, timestamp),
+            self.with_properties,
         )
-
-    def _properties_of(self, envelope: Envelope) -> PublishProperties | None:
-        if not self.with_properties:
-            return None
-        return PublishProperties(envelope, envelope.message_expiry_s)
 
 
 class Link(_Connection):
@@ -98,15 +121,21 @@ class Link(_Connection):
         return min(self._unconfirmed_max, self.receive_max) - len(self._unconfirmed)
 
     def send(self, message: Outgoing) -> None:
-        """Sets ``is_done``, soon or later; or ``error``. REQUIRES: there is room."""
+        """Sets ``is_done``, soon or later; or ``error``, or ``is_expired``. REQUIRES: there is
+        room."""
+        now = now_us()
+        if message.expires_at_us is not None and message.expires_at_us <= now:
+            message.is_expired = True
+            return
         try:
-            self._check_packet(message)
+            properties = message.properties(now)
+            self._check_packet(message, properties)
             info = self._client.publish(
                 message.topic,
-                message.payload,
+                message.envelope.payload,
                 message.qos,
                 message.retain,
-                message.properties,  # type: ignore[arg-type]  # of which it asks for pack() alone
+                properties,  # type: ignore[arg-type]  # of which it asks for pack() alone
             )
         except OSError:
             raise
@@ -122,12 +151,11 @@ class Link(_Connection):
         else:
             self._unconfirmed[info.mid] = message
 
-    def _check_packet(self, message: Outgoing) -> None:
+    def _check_packet(self, message: Outgoing, properties: PublishProperties | None) -> None:
         if self._packet_bytes_max is None:
             return
-        properties = message.properties
         beside = b"" if properties is None else properties.pack()
-        self._check_size(message.topic, message.payload + beside)
+        self._check_size(message.topic, message.envelope.payload + beside)
 
     def poll(self, timeout: float) -> None:
         self._turn(timeout)

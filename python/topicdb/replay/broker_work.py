@@ -260,6 +260,8 @@ class Work:
             message = flight[0]
             if message.error is not None:
                 self._refuse(message, message.error, confirmed)
+            elif message.is_expired:
+                self._tracker.expired()
             else:
                 confirmed += 1
             flight.popleft()

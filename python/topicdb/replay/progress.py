@@ -25,8 +25,9 @@ class Progress(NamedTuple):
       started; ``"failed"``: ended by ``last_error``.
     - ``position``: timestamp in µs; all older messages are confirmed, and with ``start=position`` a
       replay goes on there, messages of this very timestamp included.
-    - ``done``: confirmed, ``refused``: passed over as the broker refuses them, since the start or
-      the last seek; ``total``: all there are from there on, None while they are being counted.
+    - ``done``: confirmed, ``refused``: passed over as the broker refuses them, ``expired``: not
+      sent as they had expired (MQTT 5), since the start or the last seek; ``total``: all there are
+      from there on, None while they are being counted.
     - ``per_s``: messages a second, over the last five; ``elapsed_s``: without pauses; ``eta_s``:
       seconds that are left, None if nothing tells.
     - ``unconfirmed``: on their way. ``sent_again``, ``reconnects``: what lost connections cost.
@@ -44,6 +45,7 @@ class Progress(NamedTuple):
     sent_again: int
     reconnects: int
     last_error: str | None
+    expired: int = 0
 
 
 class Tracker:
@@ -59,7 +61,7 @@ class Tracker:
 
     def _reset(self, position: int) -> None:
         self._position = position
-        self._done = self._refused = self._unconfirmed = 0
+        self._done = self._refused = self._expired = self._unconfirmed = 0
         self._total: int | None = None
         self._last_us: int | None = None
         self._worked_s = 0.0
@@ -116,6 +118,10 @@ class Tracker:
         with self._lock:
             self._refused += 1
 
+    def expired(self) -> None:
+        with self._lock:
+            self._expired += 1
+
     def reconnected(self, sent_again: int) -> None:
         with self._lock:
             self._reconnects += 1
@@ -138,6 +144,7 @@ class Tracker:
                 self._sent_again,
                 self._reconnects,
                 None if self._error is None else str(self._error) or repr(self._error),
+                self._expired,
             )
 
     def _elapsed_s(self) -> float:
@@ -156,7 +163,7 @@ class Tracker:
             return 0.0
         if self._total is None or self._last_us is None or self._state not in _WORKING:
             return None
-        left = max(0, self._total - self._done - self._refused)
+        left = max(0, self._total - self._done - self._refused - self._expired)
         paced_s = pacer.due_s(self._last_us)
         if (limit_per_s := pacer.rate.per_s) is not None:
             paced_s = left / limit_per_s

@@ -1,0 +1,132 @@
+"""MQTT 5 message expiry: what has expired is not delivered, the rest with what it has left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from brokers import MOSQUITTO, Broker, mosquitto
+from cli_runs import run_here
+from support import wait_until
+from test_bridge import Asker, connected
+from test_replay_broker import Subscriber
+
+import topicdb
+from topicdb.bridge import Bridge
+from topicdb.mqtt.expiry import remaining_s
+from topicdb.replay import Envelope
+from topicdb.replay.broker import BrokerReplay
+from topicdb.times import now_us
+
+needs_mosquitto = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")
+SECOND_US = 1_000_000
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with mosquitto(tmp_path / "broker") as started:
+        yield started
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[topicdb.Database]:
+    with topicdb.open(tmp_path / "bridge.db", shards=2) as database:
+        yield database
+
+
+def value(payload: bytes, expiry_s: int | None) -> bytes:
+    return Envelope(payload, qos=1, message_expiry_s=expiry_s).encode()
+
+
+def fill(db: topicdb.Database) -> None:
+    """Five of a minute ago; two of them have expired, one has no expiry."""
+    then = now_us() - 60 * SECOND_US
+    for number, expiry_s in enumerate((30, None, 3_660, 0, 4_000_000_000)):
+        db.append([("a", then + number, value(b"%d" % number, expiry_s))])
+
+
+def test_what_is_left() -> None:
+    then = 1_700_000_000 * SECOND_US
+    for passed_us, expected in (
+        (0, 60),
+        (1, 60),
+        (SECOND_US, 59),
+        (59 * SECOND_US, 1),
+        (60 * SECOND_US - 1, 1),
+        (60 * SECOND_US, 0),
+        (1 << 60, 0),
+        (-5 * SECOND_US, 60),  # the clock was set back
+    ):
+        assert remaining_s(60, then, then + passed_us) == expected
+    assert remaining_s(0, then, then) == 0
+    assert remaining_s((1 << 32) - 1, then, then + SECOND_US) == (1 << 32) - 2
+
+
+@needs_mosquitto
+@pytest.mark.parametrize("protocol", ["5", "3.1.1"])
+def test_a_replay_passes_by_what_has_expired(
+    broker: Broker, db: topicdb.Database, protocol: str
+) -> None:
+    fill(db)
+    with Subscriber(broker.port) as subscriber:
+        replay = BrokerReplay(
+            db,
+            host="127.0.0.1",
+            port=broker.port,
+            protocol=protocol,  # type: ignore[arg-type]
+        )
+        replay.run()
+        wait_until(lambda: len(subscriber.messages) == 3)
+    assert subscriber.items == [b"1", b"2", b"4"]
+    progress = replay.progress()
+    assert (progress.done, progress.expired, progress.total) == (3, 2, 5)
+    assert progress.state == "complete" and progress.eta_s == 0.0
+    found = [one.properties.get("MessageExpiryInterval") for one in subscriber.messages]
+    if protocol == "5":
+        assert found[0] is None and 3_500 < found[1] <= 3_600  # type: ignore[operator]
+        assert 3_999_999_000 < found[2] <= 3_999_999_940  # type: ignore[operator]
+    else:
+        assert found == [None] * 3
+
+
+@needs_mosquitto
+def test_or_it_begins_anew(broker: Broker, db: topicdb.Database) -> None:
+    fill(db)
+    with Subscriber(broker.port) as subscriber:
+        replay = BrokerReplay(db, host="127.0.0.1", port=broker.port, expired="send")
+        replay.run()
+        wait_until(lambda: subscriber.items[-1:] == [b"4"])
+    assert replay.progress().expired == 0 and replay.progress().done == 5
+    found = [one.properties.get("MessageExpiryInterval") for one in subscriber.messages]
+    by_item: dict[bytes, Any] = dict(zip(subscriber.items, found, strict=True))
+    assert 0 < by_item[b"0"] <= 30 and 3_600 < by_item[b"2"] <= 3_660
+    with pytest.raises(ValueError, match="expired"):
+        BrokerReplay(db, host="127.0.0.1", expired="perhaps")  # type: ignore[arg-type]
+
+
+@needs_mosquitto
+def test_the_command_counts_them(broker: Broker, db: topicdb.Database) -> None:
+    fill(db)
+    command = ["replay", "run", db.path, "--broker", f"127.0.0.1:{broker.port}"]
+    assert "2 had expired" in run_here(*command).stdout
+    sent = run_here(*command, "--send-expired").stdout
+    assert "replayed 5 messages" in sent and "expired" not in sent
+
+
+@needs_mosquitto
+def test_answers_of_history_do_so_too(broker: Broker, db: topicdb.Database) -> None:
+    fill(db)
+    with Bridge(db, "127.0.0.1", broker.port, history="a/#") as bridge:
+        connected(bridge)
+        asker = Asker(broker.port)
+        try:
+            *answers, end = asker.ask("a/#")
+        finally:
+            asker.close()
+        assert [one.payload for one in answers] == [b"1", b"2", b"4"]
+        assert asker.users(end)["end"] == "3" and asker.users(end)["expired"] == "2"
+        left: Any = answers[1].properties
+        assert 3_500 < left.MessageExpiryInterval <= 3_600
+        assert bridge.status().expired == 2
