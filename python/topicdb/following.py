@@ -15,7 +15,7 @@ from topicdb.closing import nothing
 from topicdb.consumer import Consumer
 from topicdb.filters import Filters, filter_list
 from topicdb.group import Group
-from topicdb.positions import Positions, names
+from topicdb.positions import PARTS_MAX, Positions, names
 from topicdb.session import PACKET_ID_MAX, Session
 from topicdb.subscription import (
     WINDOW,
@@ -315,6 +315,3 @@ def group_timeout_us(
 
 def _is_gone(other: Any) -> bool:
     return other is None or other.closed
-
-
-PARTS_MAX = 4_096

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -26,6 +27,8 @@ from topicdb.positions import lags
 if TYPE_CHECKING:
     from topicdb.database import Database
     from topicdb.remote.server import Server
+
+_logger = logging.getLogger(__name__)
 
 SESSIONS_INTERVAL_S = 60.0
 """Counting sessions reads them all: so long the last count holds."""
@@ -66,9 +69,14 @@ class Collector(_Collector):
         up = 1
         try:
             found += _of_shards(self._database.stats())
-            found += self._of_followers()
         except (_core.Error, ValueError):
-            up, found = 0, []
+            up = 0
+        else:
+            try:
+                found += self._of_followers()
+            except Exception as error:  # what is stored of them may be anything
+                up = 0 if self._database.closed else 1
+                _logger.error("no metrics of consumers, groups and sessions: %r", error)
         yield GaugeMetricFamily("topicdb_up", "Whether the database can be used.", value=up)
         yield from found
         if self._server is not None:
@@ -177,7 +185,30 @@ def _of_server(server: Server) -> Iterator[Metric]:
             text = f"{what.capitalize()} that were {way}, of appends, scans and subscriptions."
             value = getattr(told, f"{what}_{way}")
             yield CounterMetricFamily(f"topicdb_server_{what}_{way}", text, value=value)
+    yield from _of_memory(server)
     yield from _of_clients(server)
+
+
+def _of_memory(server: Server) -> Iterator[Metric]:
+    clients = server.service.clients
+    memory = clients.memory
+    yield GaugeMetricFamily(
+        "topicdb_server_memory_bytes",
+        "Bytes that calls and open transactions hold.",
+        value=memory.used,
+    )
+    yield GaugeMetricFamily(
+        "topicdb_server_memory_bytes_max", "How many they may.", value=memory.bytes_max
+    )
+    by_token = GaugeMetricFamily(
+        "topicdb_server_token_memory_bytes", "The same of each token.", labels=["token"]
+    )
+    for token, used in clients.memory_by_token().items():
+        by_token.add_metric([token], used)
+    yield by_token
+    yield CounterMetricFamily(
+        "topicdb_server_memory_waits", "How often a call waited for memory.", value=memory.waits
+    )
 
 
 def _of_clients(server: Server) -> Iterator[Metric]:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 _AT = struct.Struct(">QQI")
 _FENCE = struct.Struct(">Q")
 _ALL = (1 << 63) - 1
+KINDS = ("consumer", "group")
+STATE_BYTES_MAX = 64 << 20
+PARTS_MAX = 4_096  # of a group
 
 
 class Place(NamedTuple):
@@ -151,7 +154,7 @@ class Positions:
     def _load(self) -> dict[str, Any] | None:
         with self._begun(self.home) as transaction:
             value = transaction.get(self._prefix + "state", 0)
-        return None if value is None else json.loads(value)
+        return None if value is None else _state_of(value)
 
     def _fence_of(self, shard: int) -> int:
         with self._begun(shard) as transaction:
@@ -188,6 +191,38 @@ class Positions:
         self._epoch = epoch
 
 
+def check_stored(topic: str, value: bytes | None) -> None:
+    """ValueError: this would be the state of a consumer or group, and none can be read from it."""
+    levels = topic.split("/")
+    is_own = len(levels) == 4 and levels[0] == "$topicdb" and levels[1] in KINDS
+    if is_own and levels[3] == "state":
+        try:
+            _state_of(value or b"")
+        except ValueError as error:
+            raise ValueError(f"{topic!r}: {error}") from None
+
+
+def _state_of(value: bytes) -> dict[str, Any]:
+    """ValueError."""
+    if len(value) > STATE_BYTES_MAX:
+        raise ValueError(f"the state of a name has {STATE_BYTES_MAX} bytes at most")
+    try:
+        state = json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"this is no state of a name: {type(error).__name__}") from None
+    is_state = isinstance(state, dict) and all(
+        isinstance(state.get(key), kind)
+        for key, kind in (("epoch", int), ("kept", dict), ("places", dict))
+    )
+    if not is_state:
+        raise ValueError("this is no state of a name: it has no epoch, no places, or keeps nothing")
+    parts = state["kept"].get("parts", 1)
+    if not isinstance(parts, int) or not 1 <= parts <= PARTS_MAX:
+        raise ValueError(f"the state of a name has 1 to {PARTS_MAX} parts, not {parts!r}")
+    found: dict[str, Any] = state
+    return found
+
+
 def lag_of(
     core: _core.Database, filters: list[str] | None, start_us: int, places: Mapping[int, Place]
 ) -> int:
@@ -220,6 +255,8 @@ def lags(core: _core.Database, kind: str) -> dict[str, float]:
     for name in names(core, kind):
         try:
             found[name] = Positions(core, kind, name, None).lag()
-        except (ValueError, KeyError, TypeError, AttributeError, struct.error):
+        except _core.ClosedError:
+            raise
+        except Exception:  # whatever somebody has written there
             found[name] = math.nan
     return found

@@ -19,11 +19,13 @@ import pyarrow.flight as flight
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, generate_latest
 from served import Certificates, make_certificates, serving
 from support import PATIENCE_S
 
 import topicdb
 from topicdb.filters import covers
+from topicdb.metrics import Collector
 from topicdb.positions import lags
 from topicdb.remote import tokens
 from topicdb.remote.access import Access
@@ -628,11 +630,18 @@ def test_columns_of_topics_that_are_no_text_are_refused(filled: Served) -> None:
 def test_what_an_owner_has_spoilt_spoils_nothing_else(filled: Served) -> None:
     token = filled.token(names=["consumer/spoilt", "session/spoilt"])
     filled.look_again()
+    nested = b"[" * 100_000
     with filled.connect(token) as db:
-        for topic in ("consumer/spoilt/state", "session/spoilt/state"):
+        for value in (b"{", nested, b"[]", b'{"epoch":1,"kept":{"parts":1e9},"places":{}}'):
             core = db._core.begin(0, None, None)
-            core.write(f"$topicdb/{topic}", 0, b"{", True)
-            core.commit()
+            core.write("$topicdb/consumer/spoilt/state", 0, value, True)
+            with pytest.raises(ValueError, match=r"no state of a name|has 1 to"):
+                core.commit()
+        core = db._core.begin(0, None, None)
+        core.write("$topicdb/session/spoilt/state", 0, b"{", True)
+        core.commit()
+    with filled.database.transaction(shard=0) as tx:  # as by a server of before
+        tx._core.write("$topicdb/consumer/spoilt/state", 0, nested, True)
     token = filled.token(everything=True)
     filled.look_again()
     with filled.connect(token) as db:
@@ -641,6 +650,11 @@ def test_what_an_owner_has_spoilt_spoils_nothing_else(filled: Served) -> None:
     filled.server.service.expire_sessions()
     values = lags(filled.database._core, "consumer")
     assert math.isnan(values["spoilt"])
+    with pytest.raises(ValueError, match="no state of a name"):
+        filled.database.consumer("spoilt", "a/#")
+    registry = CollectorRegistry()
+    registry.register(Collector(filled.database, filled.server))
+    assert b"topicdb_up 1.0" in generate_latest(registry)
 
 
 def test_a_server_that_is_not_who_it_says_is_not_trusted(filled: Served, tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.flight as flight
 import pytest
 from served import Process, serving
 from support import PATIENCE_S, Child, wait_until
@@ -23,7 +22,6 @@ from support import PATIENCE_S, Child, wait_until
 import topicdb
 from topicdb.remote import connection
 from topicdb.remote.handles import Limits
-from topicdb.remote.wire import decode, encode
 
 ROWS = [("a/b", 1, b"one"), ("a/c", 2, b""), ("x", 3, b"\x00\xff")]
 
@@ -539,7 +537,14 @@ def test_members_of_a_group_are_anywhere(db: topicdb.Database, server: Any) -> N
 # What clients may not do to a server.
 
 
-def test_malformed_arrow_data_is_refused(db: topicdb.Database, server: Any) -> None:
+def stream_of(batch: pa.RecordBatch, **options: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def test_malformed_arrow_data_is_refused(db: topicdb.Database) -> None:
     offsets = pa.py_buffer(b"".join(i.to_bytes(4, "little") for i in (0, 1 << 30, 1)))
     column = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"a")])
     bad = pa.RecordBatch.from_arrays([column, pa.array([b"v"] * 2)], names=["topic", "value"])
@@ -548,25 +553,44 @@ def test_malformed_arrow_data_is_refused(db: topicdb.Database, server: Any) -> N
         pa.string(), 1, [None, pa.py_buffer(bytes(4) + b"\x02\0\0\0"), pa.py_buffer(b"\xff\xfe")]
     )
     no_text = pa.RecordBatch.from_arrays([not_text, values], names=["topic", "value"])
-    client = flight.FlightClient(server.url)
-    for method in ("append", "append_async"):
-        for batch in (bad, no_text):
-            descriptor = flight.FlightDescriptor.for_command(encode([method, None]))
-            writer, replies = client.do_put(descriptor, batch.schema)
-            error: Any = None
+    good = pa.RecordBatch.from_arrays([pa.array(["a"]), values], names=["topic", "value"])
+    whole = stream_of(good)
+    coded = pa.RecordBatch.from_arrays(
+        [pa.array(["a"]).dictionary_encode(), values], names=["topic", "value"]
+    )
+    wide = pa.record_batch({f"c{i}": values for i in range(4)})
+    broken = [whole[:cut] for cut in range(0, len(whole) - 8, 7)]
+    broken += [whole[:cut] + b"\xff" + whole[cut + 1 :] for cut in range(0, 200, 3)]
+    refused = 0
+    for data in (stream_of(bad), stream_of(no_text), stream_of(coded), stream_of(wide), *broken):
+        for counts in ([], [[1]]):
+            method = "append_async" if counts else "append"
             try:
-                writer.write_batch(batch)
-                writer.done_writing()
-                reply = replies.read()
-                if reply is not None:
-                    error = decode(reply.to_pybytes())[2]
-                writer.close()
-            except (pa.ArrowException, OSError) as raised:
-                info = getattr(raised, "extra_info", b"")
-                error = decode(info) if info else {"kind": "ValueError"}
-            assert error["kind"] in ("ValueError", "TopicError"), error
-    client.close()
-    assert db.append([("a", 1, b"")]).count == 1 and db.scan().count() == 1
+                db._core.connection.call(method, None, *counts, pa.py_buffer(data))  # type: ignore[attr-defined]
+            except (ValueError, topicdb.TopicError):
+                refused += 1
+    assert refused > len(broken)
+    before = db.scan().count()
+    for data in (stream_of(good, compression="zstd"), stream_of(good, compression="lz4")):
+        with pytest.raises(ValueError, match="compressed"):
+            db._core.connection.call("append", None, pa.py_buffer(data))  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="expected Arrow data"):
+        db._core.connection.call("append", None, whole)  # type: ignore[attr-defined]
+    assert db.append([("a", 1, b"")]).count == 1 and db.scan().count() == before + 1
+
+
+def test_columns_of_every_layout_are_stored_as_plain_ones(db: topicdb.Database) -> None:
+    topics, values = pa.array(["a/1", "a/1", "a/2"]), pa.array([b"x", b"x", b"y"])
+    run_ends = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), ["a/1", "a/2"])
+    for topic, value in (
+        (topics.dictionary_encode(), values.dictionary_encode()),
+        (topics.cast(pa.string_view()), values.cast(pa.binary_view())),
+        (run_ends, values),
+    ):
+        db.append(pa.table({"topic": topic, "value": value, "other": [1, 2, 3]}))
+        found = [(message.topic, message.value) for message in db.scan("a/#")]
+        assert sorted(found) == [("a/1", b"x"), ("a/1", b"x"), ("a/2", b"y")]
+        db.delete("a/#")
 
 
 def test_limits_of_a_token(embedded: topicdb.Database) -> None:

@@ -20,10 +20,12 @@ from topicdb.cli.options import (
     StructureOption,
 )
 from topicdb.cli.stopping import stopped_by_signals
+from topicdb.planning import size_bytes
 from topicdb.remote.connecting import DEFAULT_PORT
 from topicdb.times import duration_us
 
 if TYPE_CHECKING:
+    from topicdb.remote.handles import Limits
     from topicdb.remote.server import Server
 
 token_app = typer.Typer(no_args_is_help=True, help="Who may do what at `topicdb serve`.")
@@ -55,6 +57,15 @@ def serve(
     grace: Annotated[
         float, typer.Option(min=0, help="Seconds that calls have to end, at SIGTERM or Ctrl-C.")
     ] = 10.0,
+    memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="What calls of all clients may hold of memory.")
+    ] = "1GiB",
+    token_memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="The same, of clients with one token.")
+    ] = "512MiB",
+    append_max: Annotated[
+        str, typer.Option(metavar="SIZE", help="Of one append, and of the writes of a transaction.")
+    ] = "64MiB",
     durability: Annotated[
         DurabilityChoice, typer.Option(help="Unless a client says otherwise.")
     ] = DurabilityChoice.OS,
@@ -77,6 +88,7 @@ def serve(
             tls_key=tls_key,
             tokens=tokens,
             insecure=insecure,
+            limits=_limits(memory, token_memory, append_max),
             snapshots=snapshots,
         )
         stack.callback(server.close)
@@ -89,6 +101,16 @@ def serve(
         # Calls that a client holds up cannot be ended in any other way. The database is closed.
         print("topicdb: some calls did not end in time", file=sys.stderr, flush=True)
         os._exit(1)
+
+
+def _limits(memory: str, token_memory: str, append_max: str) -> Limits:
+    from topicdb.remote.handles import Limits
+
+    return Limits(
+        memory_bytes_max=size_bytes(memory, what="--memory"),
+        token_memory_bytes_max=size_bytes(token_memory, what="--token-memory"),
+        append_bytes_max=size_bytes(append_max, what="--append-max"),
+    )
 
 
 def _serve_metrics(

@@ -54,6 +54,8 @@ class Access:
         """AccessError unless it may read all of them; None: every topic there is."""
         if filters is None and not self.everything:
             raise self._refused("read", "every topic, those that begin with '$', too", self.read)
+        if not self.may_read_any():
+            raise self._refused("read", "anything", ())
         self._check(_listed(filters), (*self.read, *self._own), "read")
 
     def check_write(self, topic: str) -> None:
@@ -67,6 +69,25 @@ class Access:
             return
         for topic in topics:
             self.check_write(topic)
+
+    def may_read_any(self) -> bool:
+        """Whether there is anything that it may read."""
+        return self.everything or bool(self.read or self._own)
+
+    def check_write_any(self) -> None:
+        """AccessError unless there is anything that it may write."""
+        if not self.everything and not self.write and not self._own:
+            raise self._refused("write", "anything", ())
+
+    def check_own_any(self) -> None:
+        """AccessError unless there is any consumer, group, map or session that is its own."""
+        if not self.everything and not self._own:
+            raise self._refused("use", "any name", ())
+
+    def check_any(self) -> None:
+        """AccessError if it may do nothing at all."""
+        if not (self.everything or self.read or self.write or self.admin or self._own):
+            raise self._refused("do", "anything", ())
 
     def _may_write(self, topic: str) -> bool:
         known = self._writable.get(topic)

@@ -15,17 +15,16 @@ import pyarrow.compute as pc
 from topicdb import _core
 from topicdb._types import Receipt
 from topicdb.remote.connection import Connection
-from topicdb.remote.errors import UnavailableError, unpacked
-from topicdb.remote.wire import decode, encode
+from topicdb.remote.errors import unpacked
+from topicdb.remote.incoming import BATCHES_MAX, COLUMNS, check_size
 from topicdb.waiting import wait_for
 
 CHUNK_ROWS = 65_536
 PENDING_BYTES_MAX = 64 << 20
 GATHER_S = 0.001
 TOGETHER_MAX = 1_000
-TOGETHER_BYTES_MAX = 1 << 20
+TOGETHER_BYTES_MAX = 4 << 20
 IDLE_S = 0.05
-_COLUMNS = ("topic", "timestamp", "value")
 
 
 def table_of(messages: Any) -> pa.Table:
@@ -44,13 +43,13 @@ def table_of(messages: Any) -> pa.Table:
         kind = arrow.schema.field("timestamp").type
         times = pa.array(batch.timestamps, mask=to_assign).cast(kind)
         columns = [arrow.column("topic"), times, arrow.column("value")]
-        arrow = pa.RecordBatch.from_arrays(columns, names=list(_COLUMNS))
+        arrow = pa.RecordBatch.from_arrays(columns, names=list(COLUMNS))
     return pa.Table.from_batches([arrow])
 
 
 def _wanted(table: pa.Table) -> pa.Table:
     """The columns of a message, their strings and bytes with offsets: what the server reads."""
-    table = table.select([name for name in table.schema.names if name in _COLUMNS])
+    table = table.select([name for name in table.schema.names if name in COLUMNS])
     for number, field in enumerate(table.schema):
         plain = _plain_type(field.type)
         if plain != field.type:
@@ -82,28 +81,21 @@ def _plain(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def append(connection: Connection, messages: Any, durability: str | None) -> Any:
     """As ``_core.Database.append_…``: the receipt as a tuple."""
-    table = table_of(messages)
-    with connection.calling(), connection.told():
-        writer, replies = connection.put("append", durability, table.schema)
-        try:
-            for batch in table.to_batches(max_chunksize=CHUNK_ROWS):
-                writer.write_batch(batch)
-            writer.done_writing()
-            reply = replies.read()
-        except BaseException:
-            writer.close()  # raises what the server has against it, if it has
-            raise
-        writer.close()
-        if reply is None:
-            raise _unknown(connection)
-        return decode(reply.to_pybytes())
+    return connection.call("append", durability, _packed(connection, table_of(messages)))
 
 
-def _unknown(connection: Connection) -> UnavailableError:
-    return UnavailableError(
-        f"{connection.url}: the connection broke before it was told what became of an append: it "
-        "may be stored, or not"
-    )
+def _packed(connection: Connection, table: pa.Table) -> pa.Buffer:
+    """As Arrow's IPC stream, in plain columns: the server takes no others. QuotaError: it is more
+    than the server takes, which is better told before it is sent."""
+    check_size(table.nbytes, connection.hello["append_bytes_max"])
+    batches = table.to_batches(max_chunksize=CHUNK_ROWS)
+    if len(batches) > BATCHES_MAX:
+        batches = table.combine_chunks().to_batches()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema.remove_metadata()) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return sink.getvalue()
 
 
 @dataclass
@@ -163,63 +155,22 @@ class Appender:
             thread.join()
 
     def _run(self) -> None:
-        while (first := self._next()) is not None:
-            self._send(first)
+        while some := self._next():
+            self._send(some)
 
-    def _next(self) -> _Queued | None:
-        """The next one; None when the thread is to end."""
+    def _next(self) -> list[_Queued]:
+        """As many as go together, in one call; none when the thread is to end."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._queue) or self._closed, IDLE_S)
-            if self._queue:
-                return self._queue[0]
-            self._thread = None
-            return None
-
-    def _send(self, first: _Queued) -> None:
-        """A stream of those that have the same schema and durability."""
-        sent: list[_Queued] = []
-        reader: threading.Thread | None = None
-        connection = self._connection
-        try:
-            with connection.calling(), connection.told():
-                writer, replies = connection.put(
-                    "append_async", first.durability, first.batch.schema
-                )
-                reader = threading.Thread(target=self._hear, args=(replies, sent), daemon=True)
-                reader.start()
-                try:
-                    while some := self._next_like(first):
-                        sent += some
-                        self._write(writer, some)
-                    writer.done_writing()
-                    reader.join()
-                finally:
-                    writer.close()
-        except Exception as error:
-            self._fail(sent or [self._taken()], error)
-        if reader is not None:
-            reader.join()
-        self._fail(sent, _unknown(connection))
-
-    @staticmethod
-    def _write(writer: Any, some: list[_Queued]) -> None:
-        """As one batch, and how many messages of it are of which append."""
-        batch = some[0].batch
-        if len(some) > 1:
-            table = pa.Table.from_batches([queued.batch for queued in some])
-            (batch,) = table.combine_chunks().to_batches()
-        writer.write_with_metadata(batch, encode([queued.batch.num_rows for queued in some]))
-
-    def _next_like(self, first: _Queued) -> list[_Queued]:
-        """Those that wait, as many as go together; none when there are none like the first."""
+            if not self._queue:
+                self._thread = None
+                return []
+        time.sleep(GATHER_S)  # what comes meanwhile goes with it
         some: list[_Queued] = []
         size = 0
         with self._changed:
-            self._changed.wait_for(lambda: bool(self._queue) or self._closed, IDLE_S)
-        time.sleep(GATHER_S)  # what comes meanwhile goes with it
-        with self._changed:
             while self._queue and len(some) < TOGETHER_MAX:
-                queued = self._queue[0]
+                first, queued = some[0] if some else self._queue[0], self._queue[0]
                 size += queued.bytes
                 is_like = queued.durability == first.durability
                 if not is_like or not queued.batch.schema.equals(first.batch.schema):
@@ -229,28 +180,25 @@ class Appender:
                 some.append(self._taken_locked())
         return some
 
-    def _taken(self) -> _Queued:
-        with self._changed:
-            return self._taken_locked()
+    def _send(self, some: list[_Queued]) -> None:
+        """Tells the futures what became of each."""
+        counts = [queued.batch.num_rows for queued in some]
+        table = pa.Table.from_batches([queued.batch for queued in some]).combine_chunks()
+        try:
+            data = _packed(self._connection, table)
+            told = self._connection.call("append_async", some[0].durability, counts, data)
+            for number, is_error, outcome in told:
+                if is_error:
+                    some[number].future.set_exception(unpacked(outcome))
+                else:
+                    some[number].future.set_result(Receipt(*outcome))
+        except Exception as error:
+            for queued in some:
+                if not queued.future.done():
+                    queued.future.set_exception(error)
 
     def _taken_locked(self) -> _Queued:
         queued = self._queue.popleft()
         self._bytes -= queued.bytes
         self._changed.notify_all()
         return queued
-
-    def _hear(self, replies: Any, sent: list[_Queued]) -> None:
-        try:
-            while (reply := replies.read()) is not None:
-                for number, is_error, outcome in decode(reply.to_pybytes()):
-                    if is_error:
-                        sent[number].future.set_exception(unpacked(outcome))
-                    else:
-                        sent[number].future.set_result(Receipt(*outcome))
-        except (pa.ArrowException, OSError):
-            return  # the writer is told why
-
-    def _fail(self, sent: list[_Queued], error: BaseException) -> None:
-        for queued in sent:
-            if not queued.future.done():
-                queued.future.set_exception(error)

@@ -89,12 +89,6 @@ class Connection:
             ticket = flight.Ticket(encode([method, *args]))
             return self._client.do_get(ticket, options or self._base)
 
-    def put(self, method: str, durability: Any, schema: pa.Schema) -> tuple[Any, Any]:
-        """Where messages go, and where it is told what became of them."""
-        descriptor = flight.FlightDescriptor.for_command(encode([method, durability]))
-        writer, replies = self._client.do_put(descriptor, schema, self._base)
-        return writer, replies
-
     @contextmanager
     def told(self) -> Iterator[None]:
         """Transport errors as ours, and those of the server as they were there."""

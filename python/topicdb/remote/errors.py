@@ -35,11 +35,16 @@ _BUILT_IN = ("ValueError", "TypeError", "OverflowError", "NotImplementedError", 
 
 def packed(error: BaseException) -> dict[str, Any]:
     """For ``wire``: the class, the text, and what it has to say beside it."""
-    kind = type(error).__name__
-    if kind in _OURS or kind in _BUILT_IN:
+    names = (base.__name__ for base in type(error).__mro__)
+    kind = next((name for name in names if name in _OURS or name in _BUILT_IN), None)
+    if kind is not None:
         attributes = {name: getattr(error, name) for name in _ATTRIBUTES if hasattr(error, name)}
         return {"kind": kind, "text": str(error), "attributes": attributes}
-    return {"kind": "Error", "text": f"the server failed: {kind}: {error}", "attributes": {}}
+    return {
+        "kind": "Error",
+        "text": f"the server failed: {type(error).__name__}: {error}",
+        "attributes": {},
+    }
 
 
 def unpacked(value: Any) -> BaseException:

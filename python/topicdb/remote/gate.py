@@ -11,6 +11,7 @@ from topicdb import _core
 from topicdb.remote.access import ANYBODY, Access
 from topicdb.remote.errors import UnavailableError
 from topicdb.remote.faults import flight_error
+from topicdb.remote.memory import Charge
 from topicdb.remote.meter import Meter
 from topicdb.remote.service import Caller, Service
 from topicdb.remote.tokens import Tokens
@@ -41,7 +42,7 @@ class Gate(flight.ServerMiddlewareFactory):  # type: ignore[misc]
         with self._changed:
             if self._open:
                 self.calls += 1
-                return Call(self, token, Caller(access, client))
+                return Call(self, token, Caller(access, client, Charge(client.share.account)))
         client.end_call()
         raise flight_error(_shutting_down())
 
@@ -90,8 +91,18 @@ class Call(flight.ServerMiddleware):  # type: ignore[misc]
         self._gate.check_open()
         return not self.caller.client.ended and not context.is_cancelled()
 
+    def waits_in(self, context: flight.ServerCallContext) -> None:
+        """While it waits for memory, it ends with its client. ClosedError then."""
+
+        def check() -> None:
+            if not self.goes_on(context):
+                raise _core.ClosedError("the client has gone")
+
+        self.caller.charge.check = check
+
     def call_completed(self, exception: BaseException | None) -> None:
         """Flight says so, whatever has happened."""
+        self.caller.charge.close()
         self.caller.client.end_call()
         self._gate.ended()
 

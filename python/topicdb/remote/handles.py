@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from topicdb import _core
 from topicdb.remote.access import Access
+from topicdb.remote.memory import Account, Memory
 
 _logger = logging.getLogger(__name__)
 
@@ -22,9 +23,12 @@ class Limits:
 
     ``calls_max``: calls, scans and subscriptions, each of which takes a thread; a connection with
     something open takes one as well. ``handles_max``: transactions, tails, watches, subscriptions,
-    members and names. ``appends_max``: appends whose messages are received; others
+    members and names. ``appends_max``: appends that are stored at a time; others
     wait. ``append_bytes_max``: of one append, or of the writes of one transaction.
+    ``arguments_bytes_max``: of the arguments of one call, without values, as JSON.
     ``batch_bytes_max``, ``window_bytes_max``: what a scan or a subscription may ask for.
+    ``token_memory_bytes_max``: what calls and open transactions hold in memory; of all tokens
+    together ``memory_bytes_max``. Who needs more waits up to ``memory_wait_s``.
     ``client_timeout_s``: who says nothing for so long has gone.
     """
 
@@ -32,8 +36,12 @@ class Limits:
     handles_max: int = 10_000
     appends_max: int = 8
     append_bytes_max: int = 64 << 20
+    arguments_bytes_max: int = 4 << 20
     batch_bytes_max: int = 64 << 20
     window_bytes_max: int = 64 << 20
+    token_memory_bytes_max: int = 512 << 20
+    memory_bytes_max: int = 1 << 30
+    memory_wait_s: float = 10.0
     client_timeout_s: float = 30.0
 
 
@@ -49,8 +57,9 @@ AnyHandle = TypeVar("AnyHandle", bound=Handle)
 class Share:
     """What the clients of one token have, together. Thread-safe."""
 
-    def __init__(self, token: str, limits: Limits) -> None:
+    def __init__(self, token: str, limits: Limits, memory: Memory) -> None:
         self._token = token
+        self.account = Account(memory, token, limits.token_memory_bytes_max)
         self._limits = limits
         self._lock = threading.Lock()
         self._calls = 0
@@ -170,6 +179,7 @@ class Clients:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
+        self.memory = Memory(limits.memory_bytes_max, limits.memory_wait_s)
         self._lock = threading.Lock()
         self._by_key: dict[tuple[str, str], Client] = {}
         self._shares: dict[str, Share] = {}
@@ -185,7 +195,9 @@ class Clients:
             if client is None or client.ended:
                 share = self._shares.get(access.name)
                 if share is None:
-                    share = self._shares[access.name] = Share(access.name, self._limits)
+                    share = self._shares[access.name] = Share(
+                        access.name, self._limits, self.memory
+                    )
                 client = self._by_key[key] = Client(
                     f"{access.name}/{connection[:8]}", share, self._numbers
                 )
@@ -206,6 +218,11 @@ class Clients:
             clients = [self._by_key.pop(key) for key in gone]
         for client in clients:
             client.end()
+
+    def memory_by_token(self) -> dict[str, int]:
+        """Bytes that calls and open transactions of each token hold."""
+        with self._lock:
+            return {token: share.account.used for token, share in self._shares.items()}
 
     def all(self) -> list[Client]:
         """Those that are known now."""

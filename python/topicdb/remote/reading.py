@@ -13,6 +13,8 @@ from topicdb.times import TIMESTAMP_MAX
 
 WAIT_SLICE_US = 500_000
 CHANGES_BYTES_MAX = 4 << 20
+CHANGES_JSON_BYTES_MAX = 1 << 20
+JSON_BYTES_OF_CHANGE = 150  # at most, without the topic
 _OWN = "$topicdb/"
 
 
@@ -136,6 +138,7 @@ class RemoteTransaction:
         self._shard = shard
         self._changes: list[Any] = []
         self._bytes = 0
+        self._json_bytes = 0
 
     def write(
         self, topic: str, timestamp: int | None, value: object | None, reserved: bool = False
@@ -147,7 +150,7 @@ class RemoteTransaction:
         if timestamp is not None and not 0 <= timestamp <= TIMESTAMP_MAX:
             raise ValueError(f"timestamp {timestamp} is outside 0 <= t < 2**63 microseconds")
         data = None if value is None else bytes(memoryview(value))  # type: ignore[arg-type]
-        self._change(["write", topic, timestamp, data, reserved], len(topic) + len(data or b""))
+        self._change(["write", topic, timestamp, data, reserved], topic, data)
 
     def delete(
         self, filter: str, start: int | None, end: int | None, reserved: bool = False
@@ -158,19 +161,20 @@ class RemoteTransaction:
             raise _core.TopicError(f"filter {filter!r}: topics under $topicdb/ are TopicDB's own")
         if end is not None and (start or 0) > end:
             raise ValueError(f"the range to delete ends at {end}, before it begins at {start}")
-        self._change(["delete", filter, start, end, reserved], len(filter))
+        self._change(["delete", filter, start, end, reserved], filter, None)
 
     def require(self, topic: str, timestamp: int, value: object | None) -> None:
         """value None: there must be no message."""
         _core.check_topic(topic)
         data = None if value is None else bytes(memoryview(value))  # type: ignore[arg-type]
-        self._change(["require", topic, timestamp, data], len(topic) + len(data or b""))
+        self._change(["require", topic, timestamp, data], topic, data)
 
-    def _change(self, change: list[Any], size: int) -> None:
+    def _change(self, change: list[Any], topic: str, data: bytes | None) -> None:
         self._check_open()
         self._changes.append(change)
-        self._bytes += size
-        if self._bytes > CHANGES_BYTES_MAX:
+        self._bytes += len(data or b"")
+        self._json_bytes += JSON_BYTES_OF_CHANGE + len(topic) * (1 if topic.isascii() else 12)
+        if self._bytes > CHANGES_BYTES_MAX or self._json_bytes > CHANGES_JSON_BYTES_MAX:
             self._flush()
 
     def _flush(self) -> None:
@@ -178,7 +182,7 @@ class RemoteTransaction:
             self._call("transaction.apply", self._taken())
 
     def _taken(self) -> list[Any]:
-        changes, self._changes, self._bytes = self._changes, [], 0
+        changes, self._changes, self._bytes, self._json_bytes = self._changes, [], 0, 0
         return changes
 
     def _call(self, method: str, changes: list[Any], *args: Any) -> Any:

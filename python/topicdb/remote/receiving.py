@@ -1,9 +1,7 @@
-"""Messages that clients send, as they arrive."""
+"""Messages that clients send."""
 
 from __future__ import annotations
 
-import threading
-from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -13,96 +11,95 @@ from topicdb import _core
 from topicdb.remote.access import Access
 from topicdb.remote.errors import packed
 from topicdb.remote.gate import Call
+from topicdb.remote.incoming import table_of
 from topicdb.remote.meter import Meter
 from topicdb.remote.service import Service
-from topicdb.remote.wire import decode, encode
+
+APPENDS_MAX = 10_000
+"""In one call of ``append_async``."""
 
 
-class Appends:
-    """Appends that gather with others: what became of each is told when it is known."""
+class Receiver:
+    """Stores the messages of calls: together, or several appends that gather with others."""
 
-    def __init__(self, service: Service, call: Call, durability: Any, meter: Meter) -> None:
+    def __init__(self, service: Service, meter: Meter) -> None:
         self._core = service.database._core
         self._size_max = service.limits.append_bytes_max
-        self._call = call
-        self._durability = durability
         self._meter = meter
-        self._outcomes = _core.Completions()
-        self._changed = threading.Condition()
-        self._open = 0
-        self._begun = 0
 
-    def run(self, reader: Any, writer: Any) -> None:
-        """Until the client has no more, and knows of all."""
-        teller = threading.Thread(target=self._tell, args=(writer,), name="topicdb-outcomes")
-        teller.start()
-        try:
-            for chunk in reader:
-                counts = chunk.app_metadata and decode(chunk.app_metadata.to_pybytes())
-                self._take(chunk.data, counts, writer)
-        finally:
-            with self._changed:
-                self._changed.wait_for(lambda: self._open == 0)
-            self._outcomes.close()
-            teller.join()
+    def knows(self, method: str) -> bool:
+        """Whether it is for such calls."""
+        return method in ("append", "append_async")
 
-    def _take(self, batch: pa.RecordBatch, counts: Any, writer: Any) -> None:
-        """Several appends: so many messages each."""
+    def call(self, call: Call, method: str, args: list[Any]) -> Any:
+        """The receipt, or what became of each append. Raises what the embedded call would."""
+        if len(args) != (2 if method == "append" else 3):
+            raise ValueError(f"{method}: expected the durability, and messages as Arrow data")
+        with call.caller.client.share.appends:
+            if method == "append":
+                return self._append(call, *args)
+            return self._append_each(call, *args)
+
+    def _append(self, call: Call, durability: Any, data: Any) -> Any:
+        table = table_of(_arrow(data), self._size_max)
+        call.check_token()
+        _check_topics(call.caller.access, table)
+        receipt = self._core.append_arrow(table, durability)
+        self._meter.received(table.num_rows, table.nbytes)
+        return receipt
+
+    def _append_each(
+        self, call: Call, durability: Any, counts: Any, data: Any
+    ) -> list[tuple[int, bool, Any]]:
+        """Several appends, so many messages each: of each its number, whether it failed, and the
+        error or the receipt."""
+        table = table_of(_arrow(data), self._size_max)
         is_list = isinstance(counts, list) and all(type(n) is int and n > 0 for n in counts)
-        if not is_list or sum(counts) != batch.num_rows:
+        if not is_list or sum(counts) != table.num_rows or len(counts) > APPENDS_MAX:
             raise ValueError("append_async: it does not say which messages belong together")
-        fault = self._fault_of(batch)
+        call.check_token()
+        fault = self._fault_of(call, table)
+        outcomes = _core.Completions()
+        told: list[tuple[int, Any]] = []
         offset = 0
-        for count in counts:
-            part = batch.slice(offset, count)
+        for number, count in enumerate(counts):
+            part = table.slice(offset, count)
             offset += count
-            # One that is wrong does not keep the others from being stored.
-            self._begin(part, self._fault_of(part) if fault is not None else None, writer)
+            try:
+                # One that is wrong does not keep the others from being stored.
+                found = self._fault_of(call, part) if fault is not None else None
+                if found is not None:
+                    raise found
+                self._core.append_arrow_async(part, durability, outcomes, number)
+                self._meter.received(count, part.nbytes)
+            except Exception as error:
+                told.append((number, error))
+        while len(told) < len(counts):
+            told += outcomes.take()
+        outcomes.close()
+        return [_told(number, outcome) for number, outcome in told]
 
-    def _fault_of(self, batch: pa.RecordBatch) -> Exception | None:
+    def _fault_of(self, call: Call, table: pa.Table) -> Exception | None:
         try:
-            check_size(batch.nbytes, self._size_max)
-            self._call.check_token()
-            checked(self._call.caller.access, pa.Table.from_batches([batch]))
+            _check_topics(call.caller.access, table)
         except Exception as error:
             return error
         return None
 
-    def _begin(self, part: pa.RecordBatch, fault: Exception | None, writer: Any) -> None:
-        number = self._begun
-        self._begun += 1
-        with self._changed:
-            self._open += 1
-        try:
-            if fault is not None:
-                raise fault
-            self._core.append_arrow_async(part, self._durability, self._outcomes, number)
-            self._meter.received(part.num_rows, part.nbytes)
-        except Exception as error:
-            self._write(writer, [(number, error)])
 
-    def _tell(self, writer: Any) -> None:
-        while outcomes := self._outcomes.take():
-            self._write(writer, outcomes)
-
-    def _write(self, writer: Any, outcomes: list[tuple[int, Any]]) -> None:
-        told = []
-        for number, outcome in outcomes:
-            is_error = isinstance(outcome, BaseException)
-            told.append([number, is_error, packed(outcome) if is_error else outcome])
-        with self._changed:
-            self._open -= len(outcomes)
-            self._changed.notify_all()
-            with suppress(pa.ArrowException, OSError):  # the client has gone
-                writer.write(encode(told))
+def _told(number: int, outcome: Any) -> tuple[int, bool, Any]:
+    is_error = isinstance(outcome, BaseException)
+    return number, is_error, packed(outcome) if is_error else outcome
 
 
-def checked(access: Access, table: pa.Table) -> None:
-    """AccessError: a topic that it may not write. ValueError: this is no Arrow data."""
-    try:
-        table.validate(full=True)  # it comes from outside: offsets may point anywhere
-    except pa.ArrowException as error:
-        raise ValueError(f"malformed Arrow data: {error}") from None
+def _arrow(data: Any) -> pa.Buffer:
+    if not isinstance(data, pa.Buffer):
+        raise ValueError("expected Arrow data")
+    return data
+
+
+def _check_topics(access: Access, table: pa.Table) -> None:
+    """AccessError: a topic that it may not write."""
     if access.everything or "topic" not in table.schema.names:
         return
     kind = table.schema.field("topic").type
@@ -110,10 +107,3 @@ def checked(access: Access, table: pa.Table) -> None:
         raise ValueError(f"column 'topic': expected string, got {kind}")
     topics = pc.unique(table.column("topic"))
     access.check_topics(topic for topic in topics.to_pylist() if topic is not None)
-
-
-def check_size(size: int, size_max: int) -> None:
-    if size > size_max:
-        raise _core.QuotaError(
-            f"an append may have {size_max} bytes here: split it, or raise the server's limit"
-        )

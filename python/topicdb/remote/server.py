@@ -17,21 +17,20 @@ import pyarrow.flight as flight
 from topicdb import _core
 from topicdb.closing import Closing
 from topicdb.database import Database
-from topicdb.remote.faults import as_flight
+from topicdb.remote.faults import Faults
 from topicdb.remote.gate import Call, Gate
 from topicdb.remote.handles import Limits
 from topicdb.remote.meter import Meter
-from topicdb.remote.receiving import Appends, check_size, checked
+from topicdb.remote.objects import Subscription
+from topicdb.remote.receiving import Receiver
 from topicdb.remote.service import WAIT_US_MAX, Service
 from topicdb.remote.tokens import Tokens
-from topicdb.remote.wire import SCHEMA, SERIAL_SCHEMA, arrow_of, decode, encode
+from topicdb.remote.wire import ROW_SCHEMA, SCHEMA, SERIAL_SCHEMA, decode, encode
 
 _logger = logging.getLogger(__name__)
 _MIDDLEWARE = "topicdb"
 _JANITOR_INTERVAL_S = 1.0
 _EXPIRE_INTERVAL_S = 600.0
-_ALL = (1 << 63) - 1
-ROW_SCHEMA = SERIAL_SCHEMA.append(pa.field("row", pa.uint32(), nullable=False))
 
 
 @dataclass(frozen=True)
@@ -135,71 +134,95 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]
     ) -> None:
         self._service = service
         self._meter = meter
+        self._receiver = Receiver(service, meter)
+        self._faults = Faults()
         super().__init__(location, tls_certificates=certificates, middleware={_MIDDLEWARE: gate})
 
     def _measured(self, method: str) -> AbstractContextManager[None]:
         # Names that a client makes up are not counted each.
-        return self._meter.measured(method if self._service.knows(method) else "unknown")
+        known = self._service.knows(method) or self._receiver.knows(method)
+        return self._meter.measured(method if known else "unknown")
 
     def do_action(self, context: Any, action: flight.Action) -> list[flight.Result]:
-        """A call of ``Service.call``."""
-        with self._measured(action.type), as_flight():
-            args = decode(action.body.to_pybytes())
+        """A call of ``Service.call``, or an append."""
+        method, body, call = action.type, action.body, _call_of(context)
+        with self._measured(method), self._faults.as_flight(method):
+            json_bytes_max = self._service.admit(call.caller.access, method, body.size)
+            call.waits_in(context)
+            call.caller.charge.hold(body.size)
+            args = decode(memoryview(body), json_bytes_max=json_bytes_max)
             if not isinstance(args, list):
-                raise ValueError(f"{action.type}: expected a list of arguments")
-            result = self._service.call(_call_of(context).caller, action.type, args)
-            return [flight.Result(encode(result))]
+                raise ValueError(f"{method}: expected a list of arguments")
+            result = encode(self._called(call, method, args))
+            del args
+            call.caller.charge.settle(len(result))
+            return [flight.Result(result)]
+
+    def _called(self, call: Call, method: str, args: list[Any]) -> Any:
+        if self._receiver.knows(method):
+            return self._receiver.call(call, method, args)
+        return self._service.call(call.caller, method, args)
 
     def do_get(self, context: Any, ticket: flight.Ticket) -> flight.GeneratorStream:
         """Messages: of ``Service.read``, or of a subscription; or the life of a connection."""
-        with as_flight():
-            request = decode(ticket.ticket)
+        with self._faults.as_flight("do_get"):
+            call = _call_of(context)
+            data = ticket.ticket
+            size_max = self._service.admit_read(call.caller.access, len(data))
+            request = decode(data, json_bytes_max=size_max)
+            del data
             if not isinstance(request, list) or not request or not isinstance(request[0], str):
                 raise ValueError("expected a call and its arguments")
             method, *args = request
-            call = _call_of(context)
             if method == "connection":
                 return flight.GeneratorStream(SCHEMA, self._connection(context, call))
             if method == "subscription":
                 found = self._service.subscription(call.caller, *args)
-                chunks = self._deliveries(context, call, found.core)
+                chunks = self._deliveries(context, call, found)
                 return flight.GeneratorStream(ROW_SCHEMA, chunks)
             schema = SERIAL_SCHEMA if args and args[-1] is True else SCHEMA
-            return flight.GeneratorStream(schema, self._chunks(call, method, args))
+            return flight.GeneratorStream(schema, self._chunks(context, call, method, args))
 
-    def _chunks(self, call: Call, method: str, args: list[Any]) -> Iterator[pa.RecordBatch]:
-        with self._measured(method), as_flight():
-            for batch in self._service.read(call.caller, method, args):
+    def _chunks(
+        self, context: Any, call: Call, method: str, args: list[Any]
+    ) -> Iterator[pa.RecordBatch]:
+        with self._measured(method), self._faults.as_flight(method):
+            call.waits_in(context)
+            for arrow in self._service.read(call.caller, method, args):
                 call.check_token()
-                arrow = arrow_of(batch)
                 self._meter.sent(arrow.num_rows, arrow.nbytes)
                 yield arrow
+                del arrow  # before the next one is made
 
     def _deliveries(
-        self, context: Any, call: Call, core: _core.Subscription
+        self, context: Any, call: Call, subscription: Subscription
     ) -> Iterator[tuple[pa.RecordBatch, bytes]]:
-        with self._meter.measured("subscription"), as_flight():
+        charge = call.caller.charge
+        with self._meter.measured("subscription"), self._faults.as_flight("subscription"):
+            call.waits_in(context)
             while call.goes_on(context):
-                found = core.next(WAIT_US_MAX, _ALL)
-                if found is None:
-                    if core.closed:
+                charge.settle(0)
+                if not subscription.wait_until_ready(WAIT_US_MAX):
+                    if subscription.core.closed:
                         call.goes_on(context)  # says why
                         return
                     continue
-                batch, *about, rows = found
-                arrow = arrow_of(batch)
-                arrow = pa.RecordBatch.from_arrays(
-                    [*arrow.columns, pa.array(rows)], schema=ROW_SCHEMA
-                )
+                charge.take(subscription.window_bytes)
+                found = subscription.next()
+                if found is None:
+                    continue
+                arrow, about = found
+                charge.settle(arrow.nbytes)
                 self._meter.sent(arrow.num_rows, arrow.nbytes)
                 yield arrow, encode(about)
+                del arrow, found
 
     def _connection(self, context: Any, call: Call) -> Iterator[tuple[pa.RecordBatch, bytes]]:
         """Lasts as long as the connection: with it ends what the client has open."""
         empty = pa.RecordBatch.from_pylist([], schema=SCHEMA)
         client = call.caller.client
         try:
-            with as_flight():
+            with self._faults.as_flight("connection"):
                 yield empty, b""
                 while call.goes_on(context):
                     time.sleep(WAIT_US_MAX / 1e6)
@@ -207,31 +230,12 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]
             client.end()
 
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        """Messages to be stored: together, or each batch by itself and in no hurry."""
-        call = _call_of(context)
-        with as_flight():
-            method, durability = decode(descriptor.command)
-            if method not in ("append", "append_async"):
-                raise ValueError(f"there is no call {method!r}: the client is of another version")
-        with self._meter.measured(method), as_flight(), call.caller.client.share.appends:
-            if method == "append":
-                self._append(call, durability, reader, writer)
-            else:
-                Appends(self._service, call, durability, self._meter).run(reader, writer)
-
-    def _append(self, call: Call, durability: Any, reader: Any, writer: Any) -> None:
-        batches: list[pa.RecordBatch] = []
-        size = 0
-        for chunk in reader:
-            size += chunk.data.nbytes
-            check_size(size, self._service.limits.append_bytes_max)
-            batches.append(chunk.data)
-        table = pa.Table.from_batches(batches, schema=reader.schema)
-        call.check_token()
-        checked(call.caller.access, table)
-        receipt = self._service.database._core.append_arrow(table, durability)
-        self._meter.received(table.num_rows, size)
-        writer.write(encode(receipt))
+        """Nothing is read: Flight would decompress, and decode, whatever comes."""
+        with self._faults.as_flight("do_put"):
+            raise ValueError(
+                "messages are stored by the actions 'append' and 'append_async', not by DoPut: the "
+                "client is of another version"
+            )
 
 
 def _call_of(context: Any) -> Call:

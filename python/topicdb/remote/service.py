@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -10,11 +11,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from topicdb import _core
 from topicdb.database import Database
 from topicdb.remote.access import Access
 from topicdb.remote.errors import AccessError
 from topicdb.remote.handles import Client, Clients, Limits
+from topicdb.remote.memory import Charge
 from topicdb.remote.objects import (
     Hold,
     Holds,
@@ -24,18 +28,20 @@ from topicdb.remote.objects import (
     Transaction,
     Watch,
 )
-from topicdb.remote.wire import PROTOCOL
+from topicdb.remote.wire import PROTOCOL, arrow_of
 from topicdb.scan import check_batch_limits
+from topicdb.subscription import WINDOW_BYTES
 
 WAIT_US_MAX = 500_000
 """No call waits longer: a server that shuts down, or a Ctrl-C of the client, is not kept up."""
 
 
 class Caller(NamedTuple):
-    """Who calls."""
+    """Who calls, and what the call holds of the server's memory."""
 
     access: Access
     client: Client
+    charge: Charge
 
 
 Check = Callable[[Access, tuple[Any, ...]], None]
@@ -54,7 +60,7 @@ def _admin(access: Access, args: tuple[Any, ...]) -> None:
 
 
 def _anybody(access: Access, args: tuple[Any, ...]) -> None:
-    pass
+    access.check_any()
 
 
 _PLAIN: dict[str, Check] = {
@@ -81,6 +87,13 @@ _PLAIN: dict[str, Check] = {
     "flush": _admin,
 }
 """Methods of ``_core.Database`` that travel as they are, and who may call them."""
+
+_FEW_BYTES_MAX = 64 << 10
+_MANY = {"ping", "subscribe", "subscription.find", "set_retention", "tail"}
+_NAMED = ("hold", "group", "drop_group", "member")
+_WRITES = ("append", "append_async")
+_SCAN_BYTES = 2 << 20  # that an open scan takes beside what it gives, about
+_VALUES_OF_READ_MAX = 64 << 20  # streams, slices and iterators, as bytes
 
 
 class Service:
@@ -142,6 +155,32 @@ class Service:
         """Whether there is such a call."""
         return method in _PLAIN or method in self._calls or method in self._reads
 
+    def admit(self, access: Access, method: str, size: int) -> int:
+        """Before anything of a call is looked at: how many bytes of JSON its arguments may have.
+
+        ``size``: of the whole call. ValueError: there is no such call. AccessError: whatever the
+        arguments are, this token may not. QuotaError: they are too many.
+        """
+        if method not in _WRITES and method not in _PLAIN:
+            _known(method, self._calls)
+        _check_kind(access, method)
+        many = self.limits.arguments_bytes_max
+        json_max = many if _has_many(method) else min(many, _FEW_BYTES_MAX)
+        values_max = self.limits.append_bytes_max if _has_values(method) else _FEW_BYTES_MAX
+        if size > json_max + values_max + _FEW_BYTES_MAX:
+            raise _core.QuotaError(
+                f"{method}: a call may have {json_max + values_max} bytes here, this one has {size}"
+                ": split it, or raise the server's limits"
+            )
+        return json_max
+
+    def admit_read(self, access: Access, size: int) -> int:
+        """As ``admit``, of a read, whose method is among the arguments."""
+        many = self.limits.arguments_bytes_max if access.may_read_any() else _FEW_BYTES_MAX
+        if size > many + _VALUES_OF_READ_MAX:
+            raise _core.QuotaError(f"a read may have {many} bytes of arguments here, not {size}")
+        return many
+
     def call(self, caller: Caller, method: str, args: list[Any]) -> Any:
         """What a method gives. Raises what the embedded one would, AccessError, and ValueError for
         a call that is none."""
@@ -151,16 +190,21 @@ class Service:
                 raise ValueError(f"{method}: arguments are missing")
             check(caller.access, tuple(args))
             return getattr(self._core, method)(*args)
-        return _known(method, self._calls)(caller, *args)
+        call = _known(method, self._calls)
+        _check_arguments(call, method, caller, args)
+        return call(caller, *args)
 
-    def read(self, caller: Caller, method: str, args: list[Any]) -> Iterator[_core.Batch]:
+    def read(self, caller: Caller, method: str, args: list[Any]) -> Iterator[pa.RecordBatch]:
         """Messages that a method gives. ``args`` ends with rows_max, bytes_max, with_serials."""
         if len(args) < 3:
             raise ValueError(f"{method}: rows, bytes and serials are missing")
         *own, rows_max, bytes_max, with_serials = args
         check_batch_limits(rows_max, bytes_max)
         bytes_max = min(bytes_max, self.limits.batch_bytes_max)
-        return _chunks(_known(method, self._reads)(caller, *own), rows_max, bytes_max, with_serials)
+        read = _known(method, self._reads)
+        _check_arguments(read, method, caller, own)
+        scan = read(caller, *own)
+        return _chunks(scan, rows_max, bytes_max, with_serials, caller.charge)
 
     def expire_sessions(self) -> None:
         """Forgets sessions that have ended, and nobody has open."""
@@ -181,7 +225,9 @@ class Service:
     # Reading.
 
     def _hello(self, caller: Caller) -> dict[str, Any]:
+        caller.access.check_any()
         return {
+            "append_bytes_max": self.limits.append_bytes_max,
             "protocol": PROTOCOL,
             "schema": self._core.schema,
             "token": caller.access.name,
@@ -207,7 +253,8 @@ class Service:
             raise TypeError("next: expected an iterator")
         check_batch_limits(rows, size)
         caller.access.check_read(iterator.filter)
-        return self._core.next(iterator, rows, min(size, self.limits.batch_bytes_max))
+        size = caller.charge.share(min(size, self.limits.batch_bytes_max))
+        return self._core.next(iterator, rows, size)
 
     # Administration.
 
@@ -240,8 +287,10 @@ class Service:
     # Transactions.
 
     def _begin(self, caller: Caller, shard: int, generation: Any, durability: Any) -> int:
+        caller.access.check_any()
         core = self._core.begin(shard, generation, durability)
-        return caller.client.keep(Transaction(core, self.limits.append_bytes_max))
+        charge = Charge(caller.client.share.account)
+        return caller.client.keep(Transaction(core, self.limits.append_bytes_max, charge))
 
     def _transaction_apply(self, caller: Caller, number: int, changes: list[Any]) -> None:
         self._changed(caller, number, changes)
@@ -281,8 +330,18 @@ class Service:
     ) -> tuple[_core.Batch | None, dict[int, int]]:
         check_batch_limits(rows, size)
         tail = caller.client.get(number, Tail).core
-        size = min(size, self.limits.batch_bytes_max)
-        return tail.next_batch(rows, size, _wait(wait_us), with_serials), tail.serials()
+        size = caller.charge.share(min(size, self.limits.batch_bytes_max))
+        batch = tail.next_batch(rows, size, _wait(wait_us), with_serials)
+        self._settle(caller, number, batch)
+        return batch, tail.serials()
+
+    def _settle(self, caller: Caller, number: int, batch: _core.Batch | None) -> None:
+        """What is too large to be given is lost to who follows, so that ends."""
+        try:
+            caller.charge.settle(0 if batch is None else arrow_of(batch).nbytes)
+        except BaseException:
+            caller.client.drop(number)
+            raise
 
     def _watch(self, caller: Caller, filter: str, existing: bool) -> int:
         caller.access.check_read(filter)
@@ -304,7 +363,7 @@ class Service:
         caller.access.check_read(filters)
         size = min(window_bytes, self.limits.window_bytes_max)
         core = self._core.subscribe(filters, places, start_us, window, size, part)
-        return caller.client.keep(Subscription(core))
+        return caller.client.keep(Subscription(core, size))
 
     def subscription(self, caller: Caller, number: int) -> Subscription:
         """One that this client has open."""
@@ -366,7 +425,13 @@ class Service:
         return caller.client.get(number, Member)
 
     def _member_poll(self, caller: Caller, number: int, rows: int, wait_us: int) -> Any:
-        return self._member(caller, number).poll(rows, _wait(wait_us))
+        member = self._member(caller, number)
+        caller.charge.share(WINDOW_BYTES)
+        found = member.poll(rows, _wait(wait_us))
+        self._settle(caller, number, None if found is None else found[1])
+        if found is not None:
+            member.keep(*found, caller.charge)
+        return found
 
     def _member_ack(self, caller: Caller, number: int, batch: int) -> None:
         self._member(caller, number).ack(batch)
@@ -387,11 +452,55 @@ def _topic(topic: Any) -> str:
     return str(topic)
 
 
-def _chunks(
-    scan: _core.Scan, rows_max: int, bytes_max: int, with_serials: bool
-) -> Iterator[_core.Batch]:
+def _has_many(method: str) -> bool:
+    """Whether its arguments are lists that may be long."""
+    return method in _MANY or method.startswith("transaction.")
+
+
+def _has_values(method: str) -> bool:
+    return method in _WRITES or method.startswith("transaction.")
+
+
+def _check_kind(access: Access, method: str) -> None:
+    """AccessError: it may make no such call, whatever the arguments are."""
+    if _PLAIN.get(method) is _admin:
+        access.check_admin()
+    elif method in _WRITES:
+        access.check_write_any()
+    elif method.partition(".")[0] in _NAMED:
+        access.check_own_any()
+    else:
+        access.check_any()
+
+
+def _check_arguments(
+    call: Callable[..., Any], method: str, caller: Caller, args: list[Any]
+) -> None:
+    """ValueError: these are not those of the call."""
     try:
-        while (batch := scan.next_batch(rows_max, bytes_max, with_serials)) is not None:
-            yield batch
+        inspect.signature(call).bind(caller, *args)
+    except TypeError as error:
+        raise ValueError(f"{method}: {error}") from None
+
+
+def _chunks(
+    scan: _core.Scan, rows_max: int, bytes_max: int, with_serials: bool, charge: Charge
+) -> Iterator[pa.RecordBatch]:
+    """Each is made when there is room for it, and counts until the next one is asked for, which is
+    when the client has it, or nearly."""
+    arrow = None
+    try:
+        charge.take(_SCAN_BYTES)
+        while True:
+            arrow = None
+            charge.settle(_SCAN_BYTES)
+            size = charge.share(bytes_max)
+            batch = scan.next_batch(rows_max, size, with_serials)
+            if batch is None:
+                return
+            arrow = arrow_of(batch)
+            del batch
+            charge.settle(_SCAN_BYTES + arrow.nbytes)
+            yield arrow
     finally:
         scan.close()

@@ -4,8 +4,8 @@
     JSON               UTF-8; what it has no form for is an object with one key, the kind
     bytes              {"bytes": [offset, size]} counts from here
 
-docs/serve.md lists the kinds. Messages of a scan or an append are no part of this: they travel as
-Arrow data.
+docs/serve.md lists the kinds. Messages of a scan are no part of this: they travel as Arrow data;
+those of an append as Arrow's IPC stream, which is of the kind ``arrow``.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ import pyarrow as pa
 from topicdb import _core
 from topicdb._types import Slice
 
-PROTOCOL = 1
+PROTOCOL = 2
 _SIZE = struct.Struct("<I")
+_ALIGNMENT = 8  # of the bytes, as Arrow wants it
 
 SCHEMA = pa.schema(_core.arrow_schema())
 SERIAL_SCHEMA = SCHEMA.append(pa.field("serial", pa.uint64(), nullable=False))
+ROW_SCHEMA = SERIAL_SCHEMA.append(pa.field("row", pa.uint32(), nullable=False))
 
 
 def arrow_of(batch: _core.Batch) -> pa.RecordBatch:
@@ -48,20 +50,21 @@ def batch_of(arrow: pa.RecordBatch) -> _core.Batch:
 
 def encode(value: Any) -> bytes:
     """TypeError: it has something of a kind that does not travel."""
-    blobs: list[bytes] = []
+    blobs: list[bytes | memoryview] = []
     size = 0
 
-    def keep(data: bytes) -> list[int]:
+    def keep(data: bytes | memoryview) -> list[int]:
         nonlocal size
         blobs.append(data)
         size += len(data)
         return [size - len(data), len(data)]
 
     text = json.dumps(_plain(value, keep), separators=(",", ":")).encode()
+    text += b" " * (-(_SIZE.size + len(text)) % _ALIGNMENT)
     return b"".join([_SIZE.pack(len(text)), text, *blobs])
 
 
-def _plain(value: Any, keep: Callable[[bytes], list[int]]) -> Any:
+def _plain(value: Any, keep: Callable[[bytes | memoryview], list[int]]) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, list):
@@ -75,6 +78,8 @@ def _plain(value: Any, keep: Callable[[bytes], list[int]]) -> Any:
         return {"dict": pairs}
     if isinstance(value, (bytes, bytearray, memoryview)):
         return {"bytes": keep(bytes(value))}
+    if isinstance(value, pa.Buffer):
+        return {"arrow": keep(memoryview(value))}
     if isinstance(value, _core.Stream):
         return {"stream": keep(bytes(value))}
     if isinstance(value, _core.Iterator):
@@ -90,14 +95,23 @@ def _plain(value: Any, keep: Callable[[bytes], list[int]]) -> Any:
     raise TypeError(f"{type(value).__name__} does not travel")
 
 
-def decode(data: bytes, *, trusted: bool = False) -> Any:
-    """ValueError: it is malformed. ``trusted``: it may have batches, whose form is not checked."""
+def decode(
+    data: bytes | memoryview, *, trusted: bool = False, json_bytes_max: int | None = None
+) -> Any:
+    """ValueError: it is malformed. QuotaError: its JSON is longer than ``json_bytes_max``.
+
+    ``trusted``: it may have batches, whose form is not checked.
+    """
+    view = memoryview(data)
+    if json_bytes_max is not None and len(view) >= _SIZE.size:
+        _check_json_size(_SIZE.unpack_from(view)[0], json_bytes_max)
     try:
-        (size,) = _SIZE.unpack_from(data)
-        body = memoryview(data)[_SIZE.size + size :]
-        if _SIZE.size + size > len(data):
+        (size,) = _SIZE.unpack_from(view)
+        body = view[_SIZE.size + size :]
+        if _SIZE.size + size > len(view):
             raise ValueError("it is cut off")
-        return _Decoder(body, trusted).value(json.loads(data[_SIZE.size : _SIZE.size + size]))
+        text = bytes(view[_SIZE.size : _SIZE.size + size])
+        return _Decoder(body, trusted).value(json.loads(text))
     except (
         ValueError,
         TypeError,
@@ -108,6 +122,14 @@ def decode(data: bytes, *, trusted: bool = False) -> Any:
         _core.Error,
     ) as error:
         raise ValueError(f"a malformed message: {error}") from None
+
+
+def _check_json_size(size: int, size_max: int) -> None:
+    if size > size_max:
+        raise _core.QuotaError(
+            f"the arguments of this call may have {size_max} bytes as JSON, these have {size}: "
+            "give fewer at a time"
+        )
 
 
 class _Decoder:
@@ -124,10 +146,18 @@ class _Decoder:
         return _KINDS[kind](self, content)
 
     def blob(self, place: list[int]) -> bytes:
+        return bytes(self._part(place))
+
+    def _part(self, place: list[int]) -> memoryview:
         offset, size = place
         if offset < 0 or size < 0 or offset + size > len(self._body):
             raise ValueError("it refers to bytes that are not there")
-        return bytes(self._body[offset : offset + size])
+        return self._body[offset : offset + size]
+
+    def arrow(self, place: list[int]) -> pa.Buffer:
+        """Without a copy, if it is where Arrow's numbers can be read."""
+        data = pa.py_buffer(self._part(place))
+        return data if data.address % _ALIGNMENT == 0 else pa.py_buffer(data.to_pybytes())
 
     def dict(self, pairs: list[Any]) -> dict[Any, Any]:
         return {self.value(key): self.value(item) for key, item in pairs}
@@ -148,6 +178,7 @@ _KINDS: dict[str, Callable[[_Decoder, Any], Any]] = {
     "tuple": lambda decoder, items: tuple(decoder.value(item) for item in items),
     "dict": _Decoder.dict,
     "bytes": _Decoder.blob,
+    "arrow": _Decoder.arrow,
     "stream": lambda decoder, place: _core.Stream.from_bytes(decoder.blob(place)),
     "iterator": lambda decoder, place: _core.Iterator.from_bytes(decoder.blob(place)),
     "slab": _Decoder.slab,

@@ -1,0 +1,119 @@
+"""Arrow data from clients, looked at before anything of it is decoded.
+
+Flight's own reader of a ``DoPut`` decompresses each batch before the server sees it: 47 KiB become
+gigabytes. So messages arrive as Arrow's IPC stream in the body of an action, and the metadata of
+each IPC message is read here first. What clients of TopicDB send is not compressed, has plain
+columns, and so is never larger in memory than on the way.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from topicdb import _core
+
+COLUMNS = ("topic", "timestamp", "value")
+BATCHES_MAX = 1_024
+_METADATA_BYTES_MAX = 1 << 20
+_HEADER_OF_MESSAGE = 2  # fields by their order in Arrow's Message.fbs
+_COMPRESSION_OF_BATCH = 3
+
+
+def table_of(data: pa.Buffer, size_max: int) -> pa.Table:
+    """The messages of an IPC stream.
+
+    QuotaError: they are more than ``size_max`` bytes. ValueError: this is no such stream, or has
+    what clients do not send.
+    """
+    check_size(data.size, size_max)
+    try:
+        _check(data)
+        with pa.ipc.open_stream(pa.BufferReader(data), options=_options()) as reader:
+            _check_schema(reader.schema)
+            table = reader.read_all()
+        check_size(table.nbytes, size_max)  # buffers may lie upon each other
+        table.validate(full=True)  # it comes from outside: offsets may point anywhere
+    except (pa.ArrowException, OSError, struct.error, MemoryError, OverflowError) as error:
+        raise ValueError(f"malformed Arrow data: {error}") from None
+    return table
+
+
+def is_view(kind: pa.DataType) -> bool:
+    """Whether its values lie in any order, and may be the same bytes. Older versions know none."""
+    names = ("is_string_view", "is_binary_view")
+    return any(getattr(pa.types, name, lambda _: False)(kind) for name in names)
+
+
+def check_size(size: int, size_max: int) -> None:
+    """QuotaError."""
+    if size > size_max:
+        raise _core.QuotaError(
+            f"an append may have {size_max} bytes here: split it, or raise the server's limit"
+        )
+
+
+def _check(data: pa.Buffer) -> None:
+    batches = 0
+    for message in _messages(data):
+        if message.metadata.size > _METADATA_BYTES_MAX:
+            raise ValueError("malformed Arrow data: the description of a batch is too long")
+        if message.type == "schema":
+            continue
+        if message.type != "record batch":
+            raise ValueError(f"Arrow data: a {message.type} does not travel: send plain columns")
+        batches += 1
+        if batches > BATCHES_MAX:
+            raise ValueError(f"Arrow data: more than {BATCHES_MAX} batches do not go together")
+        if _is_compressed(bytes(message.metadata)):
+            raise ValueError("Arrow data: compressed batches are not taken: send them as they are")
+
+
+def _options() -> Any:
+    """Buffers that do not lie where their numbers can be read are copied."""
+    alignment = getattr(pa.ipc, "Alignment", None)  # older versions read them as they are
+    if alignment is None:
+        return pa.ipc.IpcReadOptions()
+    return pa.ipc.IpcReadOptions(ensure_alignment=alignment.DataTypeSpecific)
+
+
+def _messages(data: pa.Buffer) -> Iterator[Any]:
+    reader = pa.ipc.MessageReader.open_stream(pa.BufferReader(data))
+    while True:
+        try:
+            yield reader.read_next_message()
+        except StopIteration:
+            return
+
+
+def _check_schema(schema: pa.Schema) -> None:
+    if len(schema.names) > len(COLUMNS):
+        raise ValueError(f"Arrow data: expected {', '.join(COLUMNS)}, got {len(schema)} columns")
+    for field in schema:
+        kind = field.type
+        is_coded = pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind)
+        if is_coded or pa.types.is_nested(kind) or is_view(kind):
+            raise ValueError(f"column {field.name!r}: {kind} does not travel")
+
+
+def _is_compressed(metadata: bytes) -> bool:
+    """Of a record batch. Arrow has verified the flatbuffer."""
+    message = struct.unpack_from("<I", metadata)[0]
+    header = _field(metadata, message, _HEADER_OF_MESSAGE)
+    if header is None:
+        return False
+    batch = header + struct.unpack_from("<I", metadata, header)[0]
+    return _field(metadata, batch, _COMPRESSION_OF_BATCH) is not None
+
+
+def _field(data: bytes, table: int, number: int) -> int | None:
+    """Where a field of a flatbuffer's table is; None: it is not there."""
+    fields = table - struct.unpack_from("<i", data, table)[0]
+    entry = 4 + 2 * number
+    if entry + 2 > struct.unpack_from("<H", data, fields)[0]:
+        return None
+    offset = struct.unpack_from("<H", data, fields + entry)[0]
+    return table + offset if offset else None
