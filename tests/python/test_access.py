@@ -6,8 +6,10 @@ import itertools
 import json
 import math
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
@@ -21,13 +23,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 from served import Certificates, make_certificates, serving
-from support import PATIENCE_S
+from support import PATIENCE_S, Child
 
 import topicdb
 from topicdb.filters import covers
 from topicdb.metrics import Collector
 from topicdb.positions import lags
-from topicdb.remote import tokens
+from topicdb.remote import replacing, tokens
 from topicdb.remote.access import Access
 from topicdb.remote.service import _PLAIN
 from topicdb.remote.wire import decode, encode
@@ -91,7 +93,7 @@ def test_a_token_is_known_by_its_hash(tmp_path: Path) -> None:
     tokens.remove(path, "t")
     with pytest.raises(topicdb.NotFoundError, match="'t'"):
         tokens.remove(path, "t")
-    assert os.listdir(tmp_path) == ["tokens.json"]
+    assert sorted(os.listdir(tmp_path)) == [".tokens.json.lock", "tokens.json"]
 
 
 @pytest.mark.parametrize(
@@ -143,6 +145,88 @@ def test_changes_hold_soon_and_a_broken_file_lets_nobody_in(tmp_path: Path) -> N
     known._look_at = 0.0
     with pytest.raises(topicdb.AccessError):
         known.access(first)
+
+
+def test_changes_of_many_processes_are_all_there(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    tokens.add(path, {"name": "first", "read": ["#"]})
+    work = """
+        import sys
+        from pathlib import Path
+        from topicdb.remote import replacing, tokens
+        path, me = Path(sys.argv[1]), sys.argv[2]
+        sys.stdin.readline()
+        for number in range(12):
+            tokens.add(path, {"name": f"{me}-{number}", "read": ["#"]})
+            if number % 2:
+                tokens.remove(path, f"{me}-{number - 1}")
+        print("done", flush=True)
+    """
+    with ExitStack() as stack:
+        children = [stack.enter_context(Child(work, path, number)) for number in range(4)]
+        for child in children:
+            child.send()
+        for child in children:
+            child.expect("done")
+    found = {access.name for access in tokens.load(path).values()}
+    left = {f"{me}-{number}" for me in range(4) for number in range(1, 12, 2)}
+    assert found == {"first", *left}
+    assert sorted(os.listdir(tmp_path)) == [".tokens.json.lock", "tokens.json"]
+
+
+def test_a_change_keeps_the_link_the_mode_and_the_owner(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    real, path = tmp_path / "real" / "tokens.json", tmp_path / "link.json"
+    tokens.add(real, {"name": "first", "read": ["#"]})
+    assert stat.S_IMODE(real.stat().st_mode) == 0o600
+    path.symlink_to(real)
+    real.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(real, 1, 2)
+    before = real.stat()
+    (tmp_path / "real" / ".tokens.json-left").write_text("by one that was killed")
+    tokens.add(path, {"name": "second", "read": ["#"]})
+    tokens.remove(path, "first")
+    after = real.stat()
+    assert path.is_symlink() and [one.name for one in tokens.load(path).values()] == ["second"]
+    assert (after.st_mode, after.st_uid, after.st_gid) == (
+        before.st_mode,
+        before.st_uid,
+        before.st_gid,
+    )
+    assert after.st_ino != before.st_ino
+    assert sorted(os.listdir(real.parent)) == [".tokens.json.lock", "tokens.json"]
+    unmade = tmp_path / "to.json"
+    unmade.symlink_to(tmp_path / "real" / "other.json")
+    tokens.add(unmade, {"name": "x", "read": ["#"]})
+    assert (tmp_path / "real" / "other.json").is_file() and unmade.is_symlink()
+
+
+def test_who_holds_the_lock_too_long_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tokens.json"
+    monkeypatch.setattr(replacing, "WAIT_S", 0.1)
+    with (
+        replacing.Replacing(path),
+        pytest.raises(topicdb.LockedError, match=r"tokens\.json: another process"),
+    ):
+        tokens.add(path, {"name": "x", "read": ["#"]})
+    assert not path.exists()
+    tokens.add(path, {"name": "x", "read": ["#"]})
+    with pytest.raises(topicdb.ExistsError), monkeypatch.context() as patch:
+        patch.setattr(replacing.Replacing, "replace", lambda *_: pytest.fail("it was written"))
+        tokens.add(path, {"name": "x", "read": ["#"]})
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    content = path.read_bytes()
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
+        patch.setattr(os, "fsync", fail)
+        tokens.add(path, {"name": "y", "read": ["#"]})
+    assert path.read_bytes() == content
+    assert sorted(os.listdir(tmp_path)) == [".tokens.json.lock", "tokens.json"]
 
 
 # The matrix: every call, with every kind of token, over TLS.

@@ -7,16 +7,17 @@ import json
 import logging
 import os
 import secrets
-import tempfile
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from topicdb import _core
 from topicdb.remote.access import Access
 from topicdb.remote.errors import AccessError
+from topicdb.remote.replacing import Replacing
 from topicdb.times import now_us, time_us
 
 _logger = logging.getLogger(__name__)
@@ -138,41 +139,48 @@ def _texts(where: str, entry: dict[str, Any], field: str) -> tuple[str, ...]:
     return tuple(values)
 
 
+class _Change:
+    """The entries of a file that nobody else changes meanwhile."""
+
+    def __init__(self, path: Path, file: Replacing) -> None:
+        self._file = file
+        self.entries = read_entries(path) if path.exists() else []
+
+    def write(self, entries: list[dict[str, Any]]) -> None:
+        """Instead of those that are there: all of them or none."""
+        text = json.dumps({"tokens": entries}, indent=2, ensure_ascii=False)
+        self._file.replace(f"{text}\n".encode())
+
+
+@contextmanager
+def changing(path: Path) -> Iterator[_Change]:
+    """Changes of other processes and threads come before or after it. LockedError."""
+    with Replacing(path) as file:
+        yield _Change(path, file)
+
+
 def add(path: Path, entry: dict[str, Any]) -> str:
     """Adds a token to the file, which is made if need be, and returns it.
 
     ``entry``: as in the file, without the hash. ExistsError: there is one of this name.
+    LockedError: another process changes the file, and does not come to an end.
     """
-    entries = read_entries(path) if path.exists() else []
-    if any(one.get("name") == entry["name"] for one in entries):
-        raise _core.ExistsError(f"{path}: there is a token with the name {entry['name']!r}")
     token = secrets.token_urlsafe(TOKEN_BYTES)
     complete = {**entry, "sha256": hash_of(token)}
     _access_of(path, complete)
-    _write(path, [*entries, complete])
+    with changing(path) as change:
+        if any(one.get("name") == entry["name"] for one in change.entries):
+            raise _core.ExistsError(f"{path}: there is a token with the name {entry['name']!r}")
+        change.write([*change.entries, complete])
     return token
 
 
 def remove(path: Path, name: str) -> None:
-    """Revokes a token. NotFoundError."""
-    entries = read_entries(path)
-    left = [one for one in entries if one.get("name") != name]
-    if len(left) == len(entries):
-        raise _core.NotFoundError(f"{path}: there is no token with the name {name!r}")
-    _write(path, left)
-
-
-def _write(path: Path, entries: list[dict[str, Any]]) -> None:
-    """At once or not at all, and readable by its owner only."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump({"tokens": entries}, file, indent=2, ensure_ascii=False)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
+    """Revokes a token. NotFoundError; LockedError as ``add``."""
+    if not path.exists():
+        read_entries(path)  # says so; nothing is made
+    with changing(path) as change:
+        left = [one for one in change.entries if one.get("name") != name]
+        if len(left) == len(change.entries):
+            raise _core.NotFoundError(f"{path}: there is no token with the name {name!r}")
+        change.write(left)

@@ -1,0 +1,103 @@
+"""A file that several processes change: one after the other, and each change as a whole."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from topicdb import _core
+from topicdb.closing import Closing
+
+WAIT_S = 30.0
+_LOOK_INTERVAL_S = 0.02
+
+
+class Replacing(Closing):
+    """Holds the lock of a file, and replaces it.
+
+    The lock is that of a file beside it, ``.NAME.lock``, which stays: the file itself is another
+    one after each change. A symbolic link stays one; what it leads to is replaced.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._target = Path(os.path.realpath(path))
+        lock = self._target.parent / f".{self._target.name}.lock"
+        self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._wait(lock)
+            self._tidy()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _wait(self, lock: Path) -> None:
+        end = time.monotonic() + WAIT_S
+        while True:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() >= end:
+                    raise _core.LockedError(
+                        f"{self._path}: another process changes it since {WAIT_S:.0f} s or more; "
+                        f"it holds the lock of {lock}"
+                    ) from None
+            time.sleep(_LOOK_INTERVAL_S)
+
+    def _tidy(self) -> None:
+        """Removes what a process has left that was killed."""
+        for left in self._target.parent.glob(f".{self._target.name}-*"):
+            with suppress(OSError):
+                left.unlink()
+
+    def replace(self, content: bytes) -> None:
+        """At once or not at all, also at a power cut. It keeps owner, mode and attributes; a new
+        one can be read by its owner only. PermissionError: they cannot be kept."""
+        target = self._target
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                if target.exists():
+                    self._keep(temporary)
+                os.fsync(file.fileno())
+            os.replace(temporary, target)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+        _sync_directory(target.parent)
+
+    def _keep(self, temporary: str) -> None:
+        status = self._target.stat()
+        made = os.stat(temporary)
+        if (made.st_uid, made.st_gid) != (status.st_uid, status.st_gid):
+            try:
+                os.chown(temporary, status.st_uid, status.st_gid)
+            except PermissionError:
+                raise PermissionError(
+                    f"{self._path} belongs to user {status.st_uid} and group {status.st_gid}, "
+                    "which this process cannot give to the file that is to replace it: change it "
+                    "as that user"
+                ) from None
+        shutil.copystat(self._target, temporary)
+        os.utime(temporary)
+
+    def close(self) -> None:
+        """Lets others change it."""
+        os.close(self._lock)
+
+
+def _sync_directory(path: Path) -> None:
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
