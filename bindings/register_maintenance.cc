@@ -8,7 +8,7 @@ namespace py = pybind11;
 namespace {
 
 using OptionalText = std::optional<std::string>;
-using UsageTuple = std::tuple<SlabInfo, std::uint64_t>;
+using UsageTuple = std::tuple<SlabInfo, std::uint64_t, std::uint64_t>;
 
 RetentionTuples Retention(const Database& self) {
   RetentionTuples tuples;
@@ -26,7 +26,7 @@ void SetRetention(Database& self, const RetentionTuples& tuples) {
 std::vector<UsageTuple> Usage(const Database& self) {
   std::vector<UsageTuple> tuples;
   for (SlabUsage& usage : Unwrap(WithoutGil([&] { return self.Usage(); }))) {
-    tuples.emplace_back(std::move(usage.slab), usage.disk_bytes);
+    tuples.emplace_back(std::move(usage.slab), usage.disk_bytes, usage.garbage_bytes);
   }
   return tuples;
 }

@@ -396,7 +396,7 @@ class Database:
     def expire(self, now_us: int) -> list[Slab]: ...
     def usage_by_structure(self) -> list[tuple[str, str, int, int, int]]:
         """Class, structure, messages, bytes, bytes on disk."""
-    def usage(self) -> list[tuple[Slab, int]]:
+    def usage(self) -> list[tuple[Slab, int, int]]:
         """Each slab with its bytes on disk."""
     def maintain(self, now_us: int) -> tuple[int, list[tuple[Slab, int, str]], int]:
         """Generations started; slabs dropped, their bytes on disk, why."""

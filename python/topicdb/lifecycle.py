@@ -74,9 +74,10 @@ class Usage:
     """What a retention class takes, one of its generations, or the messages of one structure.
 
     ``generation`` is 0, and ``structure`` None, where it is not about one. ``messages`` and
-    ``bytes`` (of topics and values) as they were written; ``disk_bytes`` of files. Of a structure:
-    what is stored now, ``bytes`` estimated, with the layout skipstream ``messages`` as well, and no
-    timestamps.
+    ``bytes`` (of topics and values) as they were written; ``disk_bytes`` of files, of which about
+    ``garbage_bytes`` were sealed again since, or deleted, and go with the next maintenance. Of a
+    structure: what is stored now, ``bytes`` estimated, with the layout skipstream ``messages`` as
+    well, no timestamps and no garbage.
     """
 
     retention_class: str
@@ -87,6 +88,7 @@ class Usage:
     first_timestamp: int | None
     last_timestamp: int | None
     structure: str | None = None
+    garbage_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,9 @@ class Lifecycle:
         Starts new generations where one had its time, or an eighth of the bytes of its class or of
         the quota; then drops slabs that are older than their class keeps, and the oldest of a class
         with too many bytes, or of all while the files take more than ``quota_trim`` of the quota.
-        Of a class with ``keep_last``, a new slab has the last messages of those that went.
+        Of a class with ``keep_last``, a new slab has the last messages of those that went. At last
+        what was sealed again, or deleted, leaves the files that it still is in, unless a reader
+        that began before sees it.
         """
         rotated, dropped, kept = self._core.maintain(_now_us(now))
         return Maintained(rotated, [Dropped(*item) for item in dropped], kept)
@@ -190,20 +194,22 @@ class Lifecycle:
             ]
         if by not in ("class", "generation"):
             raise ValueError(f"by: expected 'class', 'generation' or 'structure', got {by!r}")
-        groups: dict[tuple[str, int], list[tuple[Slab, int]]] = {}
-        for slab, disk_bytes in self._core.usage():
+        groups: dict[tuple[str, int], list[tuple[Slab, int, int]]] = {}
+        for slab, disk_bytes, garbage in self._core.usage():
             generation = slab.generation if by == "generation" else 0
-            groups.setdefault((slab.retention_class, generation), []).append((slab, disk_bytes))
+            groups.setdefault((slab.retention_class, generation), []).append(
+                (slab, disk_bytes, garbage)
+            )
         return [_sum(name, generation, items) for (name, generation), items in groups.items()]
 
     def forecast(self, now: TimeLike | None = None) -> Forecast:
         """How fast the files grow, and when the quota will be reached."""
         at = _now_us(now)
         usage = self._core.usage()
-        disk_bytes = sum(size for _, size in usage)
+        disk_bytes = sum(size for _, size, _ in usage)
         oldest: dict[tuple[int, str], int] = {}
         sizes: dict[tuple[int, str], int] = {}
-        for slab, size in usage:
+        for slab, size, _ in usage:
             chain = slab.shard, slab.retention_class
             oldest[chain] = min(slab.created_at, oldest.get(chain, at))
             sizes[chain] = sizes.get(chain, 0) + size
@@ -256,8 +262,8 @@ def _before_us(older_than: TimeLike | timedelta) -> int:
     return time_us(older_than, what="older_than")
 
 
-def _sum(name: str, generation: int, items: list[tuple[Slab, int]]) -> Usage:
-    slabs = [slab for slab, _ in items]
+def _sum(name: str, generation: int, items: list[tuple[Slab, int, int]]) -> Usage:
+    slabs = [slab for slab, _, _ in items]
     firsts = [slab.first_timestamp for slab in slabs if slab.first_timestamp is not None]
     lasts = [slab.last_timestamp for slab in slabs if slab.last_timestamp is not None]
     return Usage(
@@ -265,7 +271,8 @@ def _sum(name: str, generation: int, items: list[tuple[Slab, int]]) -> Usage:
         generation,
         sum(slab.messages for slab in slabs),
         sum(slab.bytes for slab in slabs),
-        sum(size for _, size in items),
+        sum(size for _, size, _ in items),
         min(firsts, default=None),
         max(lasts, default=None),
+        garbage_bytes=sum(garbage for _, _, garbage in items),
     )

@@ -185,7 +185,10 @@ class TestUsage:
         lines = words(output_of("usage", path))
         assert lines[0][:2] == ["on", "disk"] and lines[1][:2] == ["a", "day"]
         table = {line[0]: line for line in lines[3:]}
-        assert table["class"] == ["class", "messages", "bytes", "on", "disk", "first", "last"]
+        assert table["class"] == [
+            "class",
+            *["messages", "bytes", "on", "disk", "garbage", "first", "last"],
+        ]
         assert table["alarm/#"][1:3] == ["3", str(3 * 13)]
         assert table["#"][1] == "12"
         assert table["#"][-1] == "2023-11-14T22:13:20.000100Z"

@@ -138,8 +138,9 @@ struct Explanation {
 
 struct SlabUsage {
   SlabInfo slab;
-  std::uint64_t disk_bytes = 0;     // of its files, and of what will go there
-  std::uint64_t garbage_bytes = 0;  // of these: sealed since, they go when files are merged; about
+  std::uint64_t disk_bytes = 0;  // of its files, and of what will go there
+  // Of these, what was removed and still is in files, about. Maintenance has it go.
+  std::uint64_t garbage_bytes = 0;
 };
 
 // What the messages of one structure take in a class, over the open shards. Deleted messages count

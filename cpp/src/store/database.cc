@@ -272,6 +272,7 @@ Status Database::Flush() {
   for (const auto& shard : impl_->Shards()) {
     TOPICDB_RETURN_IF_ERROR(shard->SealAll());
     TOPICDB_RETURN_IF_ERROR(shard->Flush());
+    TOPICDB_RETURN_IF_ERROR(impl_->RemoveGarbage(*shard, GarbageScope::kAll));
   }
   return Status::Ok();
 }

@@ -97,6 +97,10 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
       TOPICDB_EXCLUDES(maintenance_mutex_);
   Result<Maintenance> Maintain(std::int64_t now_us, const InterruptCheck& interrupted)
       TOPICDB_EXCLUDES(maintenance_mutex_);
+  // As Shard::RemoveGarbage; ends early when the database is closed.
+  Status RemoveGarbage(Shard& shard, GarbageScope scope) {
+    return shard.RemoveGarbage(scope, &closing_);
+  }
   Result<SnapshotInfo> MakeSnapshot(const std::string& path, const CopyOptions& options,
                                     const InterruptCheck& interrupted)
       TOPICDB_EXCLUDES(jobs_mutex_, maintenance_mutex_);
@@ -127,6 +131,9 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   // go now is taken out of `done`.
   Status Drop(const std::vector<SlabUsage>& slabs, const InterruptCheck& interrupted,
               Maintenance* done) TOPICDB_REQUIRES(maintenance_mutex_);
+  // Rotates, and drops what is too old or too much.
+  Result<Maintenance> MaintainSlabs(std::int64_t now_us, const InterruptCheck& interrupted)
+      TOPICDB_EXCLUDES(maintenance_mutex_);
   void StartJanitor(std::chrono::microseconds interval);
   void Note(std::int64_t now_us, const Result<Maintenance>& done)
       TOPICDB_EXCLUDES(maintenance_stats_mutex_);

@@ -219,6 +219,17 @@ Result<std::vector<SlabInfo>> DatabaseImpl::Expire(std::int64_t now_us,
 }
 
 Result<Maintenance> DatabaseImpl::Maintain(std::int64_t now_us, const InterruptCheck& interrupted) {
+  TOPICDB_ASSIGN_OR_RETURN(Maintenance done, MaintainSlabs(now_us, interrupted));
+  // Without the lock: large files take their time, and nothing here concerns what slabs there are.
+  for (const auto& shard : Shards()) {
+    if (interrupted && interrupted()) return Interrupted();
+    TOPICDB_RETURN_IF_ERROR(RemoveGarbage(*shard, GarbageScope::kSettled));
+  }
+  return done;
+}
+
+Result<Maintenance> DatabaseImpl::MaintainSlabs(std::int64_t now_us,
+                                                const InterruptCheck& interrupted) {
   const MutexLock lock(maintenance_mutex_);
   const auto rules = environment_->rules();
   const MaintenanceLimits all = LimitsNow();
@@ -235,7 +246,10 @@ Result<Maintenance> DatabaseImpl::Maintain(std::int64_t now_us, const InterruptC
   }
   const bool reclaims = IsOverQuota(all, MeasureDiskBytes());
   if (reclaims) {  // what is there twice goes before anything else does
-    for (const auto& shard : Shards()) TOPICDB_RETURN_IF_ERROR(shard->RemoveGarbage());
+    for (const auto& shard : Shards()) {
+      TOPICDB_RETURN_IF_ERROR(shard->FlushMemory());
+      TOPICDB_RETURN_IF_ERROR(RemoveGarbage(*shard, GarbageScope::kAll));
+    }
   }
   if (done.rotated > 0 || reclaims) {
     TOPICDB_ASSIGN_OR_RETURN(slabs, Usage());

@@ -13,8 +13,6 @@ namespace topicdb {
 
 namespace {
 
-// Files with less are not worth the work.
-constexpr std::uint64_t kGarbageBytesMin = std::uint64_t{1} << 20;
 // Of all shards of a database.
 constexpr std::size_t kTopicCacheBytes = std::size_t{32} << 20;
 
@@ -32,6 +30,7 @@ ShardView::ShardView(std::shared_ptr<const ShardView> whole, std::vector<SerialR
       db_(whole->db_),
       snapshot_(whole->snapshot_),
       slabs_(whole->slabs_),
+      current_(whole->current_),
       deletes_(whole->deletes_),
       jobs_(whole->jobs_),
       serial_(whole->serial_),
@@ -44,9 +43,11 @@ ShardView::~ShardView() {
 }
 
 const SlabView* ShardView::Find(const SlabId& id) const {
-  const auto found = std::find_if(slabs_->begin(), slabs_->end(),
-                                  [&](const SlabView& view) { return view.slab->id() == id; });
-  return found == slabs_->end() ? nullptr : &*found;
+  const auto found =
+      std::lower_bound(slabs_->begin(), slabs_->end(), id,
+                       [](const SlabView& view, const SlabId& at) { return view.slab->id() < at; });
+  const bool is_here = found != slabs_->end() && found->slab->id() == id;
+  return is_here ? &*found : nullptr;
 }
 
 std::string ShardView::Describe(const SlabId& id) const {
@@ -81,15 +82,12 @@ std::shared_ptr<const ShardView> Shard::view() const {
 }
 
 bool Shard::Publish(SlabViews slabs, DeleteRecords deletes) {
-  slabs_ = std::move(slabs);
+  if (slabs != slabs_) TakeSlabs(std::move(slabs));  // else it is one of many commits
   deletes_ = std::move(deletes);
-  current_.assign(rules_->ids_end(), {});
-  for (const SlabView& view : *slabs_) {
-    if (!view.read_only) current_[view.slab->id().retention_class] = view;
-  }
   const rocksdb::Snapshot* snapshot = environment_->read_only ? nullptr : db_->GetSnapshot();
-  auto view = std::make_shared<const ShardView>(environment_, db_.get(), snapshot, slabs_, deletes_,
-                                                jobs_, state_.serial, deletes_version_);
+  auto view =
+      std::make_shared<const ShardView>(environment_, db_.get(), snapshot, slabs_, current_views_,
+                                        deletes_, jobs_, state_.serial, deletes_version_);
   bool has_transactions = false;
   {
     const MutexLock lock(view_mutex_);
@@ -99,6 +97,18 @@ bool Shard::Publish(SlabViews slabs, DeleteRecords deletes) {
   environment_->commits->Notify();
   environment_->readers->Expire();
   return has_transactions;
+}
+
+void Shard::TakeSlabs(SlabViews slabs) {
+  slabs_ = std::move(slabs);
+  current_.assign(rules_->ids_end(), {});
+  std::vector<SlabView> current;
+  for (const SlabView& view : *slabs_) {
+    if (view.read_only) continue;
+    current_[view.slab->id().retention_class] = view;
+    current.push_back(view);
+  }
+  current_views_ = std::make_shared<const std::vector<SlabView>>(std::move(current));
 }
 
 const SlabView* Shard::CurrentSlab(std::uint32_t retention_class) const {
@@ -353,23 +363,6 @@ Status Shard::Flush() {
   const MutexLock lock(commit_mutex_);
   TOPICDB_RETURN_IF_ERROR(FlushFamilies(*slabs_, /*wait=*/true));
   unlogged_serial_ = 0;
-  return DropRemoved(*slabs_);
-}
-
-// What sealing has removed is gone from the files of its family when those are merged. What is left
-// is little.
-Status Shard::DropRemoved(const std::vector<SlabView>& slabs) {
-  for (const SlabView& view : slabs) {
-    const Slab& slab = *view.slab;
-    if (!slab.layout().seals()) continue;
-    std::uint64_t bytes = 0;
-    db_->GetIntProperty(slab.families().main, "rocksdb.live-sst-files-size", &bytes);
-    const std::uint64_t fresh = slab.layout_state()->fresh_bytes;
-    if (bytes < kGarbageBytesMin + 2 * fresh) continue;
-    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
-        db_->CompactRange(rocksdb::CompactRangeOptions(), slab.families().main, nullptr, nullptr),
-        "compacting " + Name()));
-  }
   return Status::Ok();
 }
 
@@ -438,6 +431,7 @@ Status Shard::Close() {
     status = SaveCleanState();
   }
   if (complete && status.ok()) status = Flush();
+  if (complete && status.ok()) status = RemoveGarbage(GarbageScope::kQuick, nullptr);
   rocksdb::CancelAllBackgroundWork(db_.get(), /*wait=*/true);
   {
     const MutexLock lock(view_mutex_);
@@ -447,6 +441,7 @@ Status Shard::Close() {
     const MutexLock lock(commit_mutex_);
     slabs_.reset();
     current_.clear();
+    current_views_.reset();
   }
   default_family_.reset();
   const Status closed = rocks::FromRocks(db_->Close(), "closing " + Name());

@@ -92,12 +92,14 @@ struct SerialRange {
 class ShardView {
  public:
   ShardView(std::shared_ptr<const ShardEnvironment> environment, rocksdb::DB* db,
-            const rocksdb::Snapshot* snapshot, SlabViews slabs, DeleteRecords deletes,
-            SharedJobs jobs, std::uint64_t serial, std::uint64_t deletes_version)
+            const rocksdb::Snapshot* snapshot, SlabViews slabs, SlabViews current,
+            DeleteRecords deletes, SharedJobs jobs, std::uint64_t serial,
+            std::uint64_t deletes_version)
       : environment_(std::move(environment)),
         db_(db),
         snapshot_(snapshot),
         slabs_(std::move(slabs)),
+        current_(std::move(current)),
         deletes_(std::move(deletes)),
         jobs_(std::move(jobs)),
         serial_(serial),
@@ -111,6 +113,8 @@ class ShardView {
   // Ordered by class and generation.
   const std::vector<SlabView>& slabs() const { return *slabs_; }
   const SlabViews& shared_slabs() const { return slabs_; }
+  // Those of them that take messages: few, however many generations there are.
+  const std::vector<SlabView>& current() const { return *current_; }
   // Deletes whose messages may still be stored.
   const std::vector<meta::DeleteRecord>& deletes() const { return *deletes_; }
   // What jobs have been applied.
@@ -135,12 +139,20 @@ class ShardView {
   rocksdb::DB* const db_;
   const rocksdb::Snapshot* const snapshot_;  // null in a read-only shard: it never changes
   const SlabViews slabs_;
+  const SlabViews current_;
   const DeleteRecords deletes_;
   const SharedJobs jobs_;
   const std::uint64_t serial_;
   const std::uint64_t deletes_version_;
   const std::vector<SerialRange> hidden_;
   const std::shared_ptr<const ShardView> whole_;  // has the snapshot, if it is there
+};
+
+// Whose garbage is removed.
+enum class GarbageScope {
+  kSettled,  // of read-only slabs nearly all; of others only if it is most of what they have
+  kAll,      // of others, too, whatever is worth the work
+  kQuick,    // the same, where it takes no time that anybody would notice
 };
 
 // What a copy of a shard is made of.
@@ -220,8 +232,10 @@ class Shard : private CommitSink, public Sealable {
   std::uint64_t MeasureDiskBytes() const;  // now
   // Fills in the bytes of a slab.
   void MeasureSlab(const Slab& slab, SlabUsage* usage) const;
-  // Has what was sealed, and is in files twice, leave the disk.
-  Status RemoveGarbage();
+  // Has what was removed by sealing leave the files that it still is in, if that is worth the work
+  // and no reader sees it any more: readers that began before keep it. `canceled` ends it early.
+  Status RemoveGarbage(GarbageScope scope, std::atomic<bool>* canceled)
+      TOPICDB_EXCLUDES(commit_mutex_);
 
   // Flushes, closes RocksDB, releases the lock. No call may be under way, no view held elsewhere.
   Status Close() TOPICDB_EXCLUDES(commit_mutex_, view_mutex_);
@@ -254,14 +268,18 @@ class Shard : private CommitSink, public Sealable {
   Status SealSlabs(SealScope scope) TOPICDB_EXCLUDES(commit_mutex_);
   // One step; false if nothing was to be done.
   Result<bool> SealStep(const Slab& slab, SealScope scope) TOPICDB_EXCLUDES(commit_mutex_);
-  bool IsSealingDue(const SlabView& view) const;
+  bool IsSealingDue() const TOPICDB_REQUIRES(commit_mutex_);
   // Enough that closing should seal it.
   bool HasMuchFresh() const;
   // Sees to it that sealing does not make parts of commits durable that are not in the log.
   Status FlushUnlogged() TOPICDB_EXCLUDES(commit_mutex_);
   Status SeedStructures(bool reserved, const Slab* previous, StructureEdit* edit,
                         rocksdb::WriteBatch* batch);
-  Status DropRemoved(const std::vector<SlabView>& slabs);
+  bool IsGarbageDue(const SlabView& view, GarbageScope scope) const;
+  Status RemoveGarbageOf(const Slab& slab, std::atomic<bool>* canceled)
+      TOPICDB_EXCLUDES(commit_mutex_);
+  // Blocks of read-only slabs may have become worth writing anew.
+  void NoteRemovals() TOPICDB_REQUIRES(commit_mutex_);
   Status FlushFamilies(const std::vector<SlabView>& slabs, bool wait);
   void FlushSealed() TOPICDB_EXCLUDES(commit_mutex_);
   // Waits while far more is fresh than should be.
@@ -326,6 +344,7 @@ class Shard : private CommitSink, public Sealable {
   // twice.
   Status ReserveSerials(std::uint64_t more = 0) TOPICDB_REQUIRES(commit_mutex_);
   Status SaveCleanState() TOPICDB_REQUIRES(commit_mutex_);
+  void TakeSlabs(SlabViews slabs) TOPICDB_REQUIRES(commit_mutex_);
 
   const std::shared_ptr<const ShardEnvironment> environment_;
   const std::uint32_t index_;
@@ -350,7 +369,8 @@ class Shard : private CommitSink, public Sealable {
   std::optional<std::vector<meta::DeleteRecord>> merge_deletes_ TOPICDB_GUARDED_BY(commit_mutex_);
   std::uint64_t deletes_version_ TOPICDB_GUARDED_BY(commit_mutex_) = 0;
   std::vector<SlabView> current_ TOPICDB_GUARDED_BY(commit_mutex_);  // by class
-  Status sealing_status_ TOPICDB_GUARDED_BY(commit_mutex_);          // of its last step
+  SlabViews current_views_ TOPICDB_GUARDED_BY(commit_mutex_);  // the same, those that there are
+  Status sealing_status_ TOPICDB_GUARDED_BY(commit_mutex_);    // of its last step
   // The last commit that only memory has; 0: there is none.
   std::uint64_t unlogged_serial_ TOPICDB_GUARDED_BY(commit_mutex_) = 0;
   TopicCache topics_ TOPICDB_GUARDED_BY(commit_mutex_);

@@ -119,7 +119,10 @@ void Shard::WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> com
   }
   builder->Apply();
   for (const ShardCommit* commit : commits) {
-    if (commit->deleted > 0 || commit->hides) ++deletes_version_;
+    if (commit->deleted > 0 || commit->hides) {
+      ++deletes_version_;
+      NoteRemovals();
+    }
     if (merge_deletes_.has_value()) NoteDeletes(*commit);
   }
   state_ = builder->state();
@@ -142,10 +145,7 @@ void Shard::WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> com
   } else {
     memory_.Clear(state_.serial);
   }
-  if (std::any_of(slabs_->begin(), slabs_->end(),
-                  [&](const SlabView& view) { return IsSealingDue(view); })) {
-    environment_->sealer->Wake(this);
-  }
+  if (IsSealingDue()) environment_->sealer->Wake(this);
 }
 
 void Shard::Remember(const CommitBuilder& builder, std::span<ShardCommit* const> commits) {
@@ -318,6 +318,7 @@ Result<bool> Shard::RemoveHidden(const meta::DeleteRecord& record) {
   TOPICDB_RETURN_IF_ERROR(Write(rocksdb::WriteOptions(), &batch));
   removed_[record.serial] += expander.removed();
   ++deletes_version_;
+  NoteRemovals();
   if (!complete) return true;
   auto rest = *deletes_;
   std::erase_if(rest, is_it);

@@ -61,21 +61,4 @@ std::uint64_t Shard::DiskBytesOf(rocksdb::ColumnFamilyHandle* family) const {
   return files + std::min(memory, entry_bytes);
 }
 
-void Shard::MeasureSlab(const Slab& slab, SlabUsage* usage) const {
-  // What fresh blocks take beside their messages, and small records: enough for any.
-  constexpr std::uint64_t kFreshFactor = 2;
-  constexpr std::uint64_t kRecordBytes = std::uint64_t{64} << 10;
-  const SlabFamilies families = slab.families();
-  const std::uint64_t main = DiskBytesOf(families.main);
-  usage->disk_bytes = main + (families.sealed == nullptr ? 0 : DiskBytesOf(families.sealed));
-  if (!slab.layout().seals()) return;
-  const std::uint64_t fresh = kFreshFactor * slab.layout_state()->fresh_bytes + kRecordBytes;
-  usage->garbage_bytes = main - std::min(main, fresh);
-}
-
-Status Shard::RemoveGarbage() {
-  TOPICDB_RETURN_IF_ERROR(FlushMemory());
-  return DropRemoved(view()->slabs());
-}
-
 }  // namespace topicdb

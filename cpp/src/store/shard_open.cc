@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <numeric>
@@ -53,7 +54,14 @@ class ShardOpener {
     }
     TOPICDB_RETURN_IF_ERROR(OpenRocks(create));
     TOPICDB_RETURN_IF_ERROR(Load(create));
-    if (!environment_->read_only) TOPICDB_RETURN_IF_ERROR(shard_->FinishDeletes());
+    if (environment_->read_only) return shard_;
+    TOPICDB_RETURN_IF_ERROR(shard_->FinishDeletes());
+    // What was read-only when the database was closed may not be compressed as it should be.
+    const auto moment = shard_->view();
+    const bool may_seal = std::any_of(
+        moment->slabs().begin(), moment->slabs().end(),
+        [](const SlabView& view) { return view.read_only && view.slab->layout().seals(); });
+    if (may_seal) environment_->sealer->Wake(shard_.get());
     return shard_;
   }
 

@@ -16,13 +16,16 @@ constexpr std::uint64_t kFreshAtClose = 16;
 
 }  // namespace
 
-bool Shard::IsSealingDue(const SlabView& view) const {
-  const Slab& slab = *view.slab;
-  const std::uint64_t blocks = slab.layout_state()->fresh_blocks;
-  if (!slab.layout().seals() || blocks == 0) return false;
+// Read-only slabs are sealed when they become that; only if that failed is it tried again.
+bool Shard::IsSealingDue() const {
   const SealLimits& limits = environment_->seal_limits;
-  return view.read_only || blocks >= limits.fresh_blocks_max ||
-         slab.layout_state()->fresh_bytes >= limits.fresh_bytes_max;
+  return sealing_failed_ ||
+         std::any_of(current_views_->begin(), current_views_->end(), [&](const SlabView& view) {
+           const LayoutState& state = *view.slab->layout_state();
+           return view.slab->layout().seals() && state.fresh_blocks > 0 &&
+                  (state.fresh_blocks >= limits.fresh_blocks_max ||
+                   state.fresh_bytes >= limits.fresh_bytes_max);
+         });
 }
 
 bool Shard::HasMuchFresh() const {
@@ -39,11 +42,10 @@ void Shard::WaitForSealing() {
   while (!sealing_failed_ && !environment_->sealer->stopped()) {
     const auto moment = view();
     const bool too_much =
-        std::any_of(moment->slabs().begin(), moment->slabs().end(), [&](const SlabView& slab_view) {
-          const LayoutState& state = *slab_view.slab->layout_state();
-          return !slab_view.read_only &&
-                 (state.fresh_bytes > kFreshPatience * limits.fresh_bytes_max ||
-                  state.fresh_blocks > kFreshPatience * limits.fresh_blocks_max);
+        std::any_of(moment->current().begin(), moment->current().end(), [&](const SlabView& view) {
+          const LayoutState& state = *view.slab->layout_state();
+          return state.fresh_bytes > kFreshPatience * limits.fresh_bytes_max ||
+                 state.fresh_blocks > kFreshPatience * limits.fresh_blocks_max;
         });
     if (!too_much) return;
     environment_->sealer->Wake(this);
@@ -69,7 +71,11 @@ Status Shard::SealSlabs(SealScope scope) {
       if (may_stop && environment_->sealer->stopped()) return Status::Ok();
       // To compress a closed slab again can wait: nobody waits for it.
       const bool is_closed = may_stop && slab_view.read_only;
+      std::atomic<bool>& may_seal = slab_view.slab->upkeep().may_seal;
+      // Before it looks: what is removed while it does sets it again.
+      if (is_closed && !may_seal.exchange(false)) break;
       Result<bool> sealed = SealStep(*slab_view.slab, is_closed ? SealScope::kClosed : scope);
+      if (is_closed && (!sealed.ok() || *sealed)) may_seal = true;
       sealing_failed_ = !sealed.ok();
       {
         const MutexLock lock(commit_mutex_);
@@ -108,6 +114,8 @@ Result<bool> Shard::SealStep(const Slab& slab, SealScope scope) {
       sealing->Install({db_.get(), nullptr, slab.families()}, &batch).WithContext(name));
   TOPICDB_RETURN_IF_ERROR(Write(rocksdb::WriteOptions(), &batch));
   sealing->Apply();
+  slab.upkeep().removed_at = db_->GetLatestSequenceNumber();
+  slab.upkeep().may_hold_garbage = true;
   Publish(slabs_, deletes_);
   return true;
 }

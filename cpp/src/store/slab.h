@@ -2,6 +2,7 @@
 // of its own; its structures are in memory and in the shard's default column family.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -35,6 +36,16 @@ class FamilyHandle {
   rocksdb::ColumnFamilyHandle* const handle_;
 };
 
+// What may still be to be done for a slab, so that nobody need look at thousands of slabs that are
+// as they will stay. Thread-safe.
+struct SlabUpkeep {
+  std::atomic<bool> may_seal{true};          // once it is read-only
+  std::atomic<bool> may_hold_garbage{true};  // what was removed, in files
+  // RocksDB's sequence number when some was removed last: to snapshots from then on all of it is
+  // gone.
+  std::atomic<std::uint64_t> removed_at{0};
+};
+
 using FamiliesByName = std::map<std::string, std::unique_ptr<FamilyHandle>>;
 
 // Lock rule: `mutex_` guards what changes. Only the thread that holds the shard's commit mutex
@@ -61,6 +72,7 @@ class Slab {
     return {family_->get(), pages_->get()};
   }
   LayoutState* layout_state() const { return &layout_state_; }
+  SlabUpkeep& upkeep() const { return upkeep_; }
   // Totals of reads that are done.
   void AddReads(const ReadCounters& counters) const TOPICDB_EXCLUDES(reads_mutex_);
   ReadCounters reads() const TOPICDB_EXCLUDES(reads_mutex_);
@@ -104,6 +116,7 @@ class Slab {
   const std::unique_ptr<FamilyHandle> pages_;
   const std::unique_ptr<Layout> layout_;
   mutable LayoutState layout_state_;
+  mutable SlabUpkeep upkeep_;
 
   mutable Mutex reads_mutex_;
   mutable ReadCounters reads_ TOPICDB_GUARDED_BY(reads_mutex_);

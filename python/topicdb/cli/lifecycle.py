@@ -287,7 +287,9 @@ def _usage_table(found: list[Usage], by: Grouping) -> Table:
         Grouping.GENERATION: ["class", "generation>"],
         Grouping.STRUCTURE: ["class", "structure"],
     }[by]
-    rows = table(*columns, "messages>", "bytes>", "on disk>", "first", "last")
+    has_garbage = by is not Grouping.STRUCTURE
+    sizes = ["messages>", "bytes>", "on disk>", *(["garbage>"] if has_garbage else [])]
+    rows = table(*columns, *sizes, "first", "last")
     for one in sorted(found, key=lambda one: -one.disk_bytes if by is Grouping.STRUCTURE else 0):
         part = {
             Grouping.CLASS: [],
@@ -300,6 +302,7 @@ def _usage_table(found: list[Usage], by: Grouping) -> Table:
             f"{one.messages:,}",
             f"{one.bytes:,}",
             f"{one.disk_bytes:,}",
+            *([f"{one.garbage_bytes:,}"] if has_garbage else []),
             time_or_dash(one.first_timestamp),
             time_or_dash(one.last_timestamp),
         )
