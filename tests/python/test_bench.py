@@ -115,6 +115,14 @@ def test_last_values_are_those_of_duckdb(tmp_path: Path) -> None:
     assert len(set(document["digests"].values())) == 3
 
 
+def test_generations_begin_and_go(tmp_path: Path) -> None:
+    command = [sys.executable, BENCH / "python" / "generations_bench.py", "--generations", "3,12"]
+    out = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    rows = [line.split() for line in out.splitlines()]
+    assert [row[0] for row in rows] == ["generations", "3", "12"]
+    assert all(float(number) > 0 for row in rows[1:] for number in row[1:])
+
+
 def test_subscribers_get_what_a_scan_gives(tmp_path: Path) -> None:
     document = small_run(tmp_path, "subscription_bench.py")
     assert {row["part"] for row in document["results"]} == {"S1", "S2", "S3", "S4"}

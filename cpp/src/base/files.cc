@@ -14,6 +14,7 @@
 #include <set>
 #include <system_error>
 
+#include "base/descriptor_limit.h"
 #include "base/file.h"
 #include "base/mutex.h"
 
@@ -87,7 +88,8 @@ Status LockDescriptor(int fd, const std::string& path) {
 }  // namespace
 
 Status ErrnoFault(const std::string& action, const std::string& path, int error_number) {
-  return StorageFault(action + " " + path + ": " + std::generic_category().message(error_number));
+  return StorageFault(action + " " + path + ": " + std::generic_category().message(error_number) +
+                      DescriptorHint(error_number));
 }
 
 Result<std::string> ReadFile(const std::string& path, std::size_t bytes_max) {

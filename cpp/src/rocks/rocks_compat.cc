@@ -1,5 +1,7 @@
 #include "rocks/rocks_compat.h"
 
+#include "base/descriptor_limit.h"
+
 namespace topicdb::rocks {
 
 namespace {
@@ -24,7 +26,8 @@ rocksdb::Status OpenInto(std::unique_ptr<rocksdb::DB>* db, OpenFunction open) {
 
 Status FromRocks(const rocksdb::Status& status, const std::string& context) {
   if (status.ok()) return Status::Ok();
-  const std::string message = context + ": " + status.ToString();
+  std::string message = context + ": " + status.ToString();
+  message += DescriptorHint(message);
   if (status.IsCorruption()) return Corruption(message);
   // A file that the manifest names and the directory lacks is damage, not a busy disk.
   if (status.IsPathNotFound()) return Corruption(message);

@@ -6,6 +6,8 @@
 #include <rocksdb/listener.h>
 #include <rocksdb/table.h>
 
+#include "rocks/file_system.h"
+
 namespace topicdb::rocks {
 
 namespace {
@@ -75,9 +77,11 @@ rocksdb::DBOptions MakeDbOptions(const SharedResources& resources, bool read_onl
   rocksdb::DBOptions options;
   options.create_if_missing = !read_only;
   options.paranoid_checks = true;
-  // Every file open at all times: a file that vanishes under a reader stays readable, and one that
-  // is missing is noticed when the shard opens.
+  options.env = EnvOf(read_only ? FilesOwner::kReader : FilesOwner::kWriter);
+  // All files are looked at when the shard opens, so one that is missing is noticed then, and what
+  // reading needs of each stays in memory. How many of them are open is the file system's affair.
   options.max_open_files = -1;
+  options.fail_if_options_file_error = false;  // it has none: see file_system.h
   // Threads that open them are started anew for each column family: with the default of 16, a
   // database of 1,000 slabs took 6 s to open instead of half of one.
   options.max_file_opening_threads = 1;

@@ -1,0 +1,92 @@
+#include "rocks/file_system.h"
+
+#include <rocksdb/file_system.h>
+
+#include <cerrno>
+#include <string_view>
+#include <system_error>
+
+namespace topicdb::rocks {
+
+namespace {
+
+bool IsOptionsFile(std::string_view path) {
+  return path.substr(path.rfind('/') + 1).starts_with("OPTIONS-");
+}
+
+class TableFileSystem : public rocksdb::FileSystemWrapper {
+ public:
+  explicit TableFileSystem(FilesOwner owner)
+      : FileSystemWrapper(rocksdb::FileSystem::Default()), owner_(owner) {}
+
+  const char* Name() const override { return "TopicDB"; }
+
+  rocksdb::IOStatus NewRandomAccessFile(const std::string& path,
+                                        const rocksdb::FileOptions& options,
+                                        std::unique_ptr<rocksdb::FSRandomAccessFile>* file,
+                                        rocksdb::IODebugContext* debug) override {
+    const bool is_plain = !options.use_direct_reads && !options.use_mmap_reads;
+    if (is_plain) return ProcessOpenFiles().Open(path, owner_, file);
+    return FileSystemWrapper::NewRandomAccessFile(path, options, file, debug);
+  }
+
+  rocksdb::IOStatus NewWritableFile(const std::string& path, const rocksdb::FileOptions& options,
+                                    std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                    rocksdb::IODebugContext* debug) override {
+    if (IsOptionsFile(path)) return rocksdb::IOStatus::NotSupported("TopicDB stores no options");
+    return WithRoom([&] { return FileSystemWrapper::NewWritableFile(path, options, file, debug); });
+  }
+
+  rocksdb::IOStatus NewSequentialFile(const std::string& path, const rocksdb::FileOptions& options,
+                                      std::unique_ptr<rocksdb::FSSequentialFile>* file,
+                                      rocksdb::IODebugContext* debug) override {
+    return WithRoom(
+        [&] { return FileSystemWrapper::NewSequentialFile(path, options, file, debug); });
+  }
+
+  rocksdb::IOStatus NewDirectory(const std::string& path, const rocksdb::IOOptions& options,
+                                 std::unique_ptr<rocksdb::FSDirectory>* directory,
+                                 rocksdb::IODebugContext* debug) override {
+    return WithRoom(
+        [&] { return FileSystemWrapper::NewDirectory(path, options, directory, debug); });
+  }
+
+  rocksdb::IOStatus GetChildren(const std::string& path, const rocksdb::IOOptions& options,
+                                std::vector<std::string>* names,
+                                rocksdb::IODebugContext* debug) override {
+    return WithRoom([&] { return FileSystemWrapper::GetChildren(path, options, names, debug); });
+  }
+
+  // Table files are read when they are asked for.
+  void SupportedOps(std::int64_t& operations) override {
+    FileSystemWrapper::SupportedOps(operations);
+    operations &= ~(std::int64_t{1} << rocksdb::FSSupportedOps::kAsyncIO);
+  }
+
+ private:
+  // Table files give way to what cannot be closed in between.
+  template <typename Open>
+  static rocksdb::IOStatus WithRoom(Open open) {
+    static const std::string kTooMany = std::generic_category().message(EMFILE);
+    rocksdb::IOStatus status = open();
+    const bool is_full =
+        status.IsIOError() && status.ToString().find(kTooMany) != std::string::npos;
+    return is_full && ProcessOpenFiles().CloseIdle() > 0 ? open() : status;
+  }
+
+  const FilesOwner owner_;
+};
+
+rocksdb::Env* MakeEnv(FilesOwner owner) {
+  return rocksdb::NewCompositeEnv(std::make_shared<TableFileSystem>(owner)).release();
+}
+
+}  // namespace
+
+rocksdb::Env* EnvOf(FilesOwner owner) {
+  static rocksdb::Env* const writers = MakeEnv(FilesOwner::kWriter);
+  static rocksdb::Env* const readers = MakeEnv(FilesOwner::kReader);
+  return owner == FilesOwner::kWriter ? writers : readers;
+}
+
+}  // namespace topicdb::rocks
