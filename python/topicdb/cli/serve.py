@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import topicdb
-from topicdb.cli.errors import UserError
+from topicdb.cli.errors import UserError, message_of
 from topicdb.cli.options import (
     DurabilityChoice,
     PathArgument,
@@ -21,6 +21,7 @@ from topicdb.cli.options import (
 )
 from topicdb.cli.stopping import stopped_by_signals
 from topicdb.planning import size_bytes
+from topicdb.remote import addresses
 from topicdb.remote.connecting import DEFAULT_PORT
 from topicdb.times import duration_us
 
@@ -42,6 +43,10 @@ def serve(
     ] = f"{LOCAL}:{DEFAULT_PORT}",
     tls_cert: Annotated[Path | None, typer.Option(help="Certificate with its chain, PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its private key, PEM.")] = None,
+    tls_client_ca: Annotated[
+        Path | None,
+        typer.Option(help="Who vouches for clients, PEM: only with such a certificate."),
+    ] = None,
     tokens: Annotated[
         Path | None, typer.Option(help="What `topicdb token` has made; without: anybody may all.")
     ] = None,
@@ -74,6 +79,10 @@ def serve(
 ) -> None:
     """Offer a database to other processes, until SIGTERM or Ctrl-C. Creates it if there is none."""
     host, port = _address(listen, "--listen")
+    addresses.check_address(host, port)  # before anything is made
+    if metrics is not None:
+        addresses.check_address(*_address(metrics, "--metrics"))
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # a line of each handshake that fails
     with stopped_by_signals() as stopped, ExitStack() as stack:
         database = stack.enter_context(
             topicdb.open(
@@ -86,15 +95,17 @@ def serve(
             port=port,
             tls_certificate=tls_cert,
             tls_key=tls_key,
+            tls_client_ca=tls_client_ca,
             tokens=tokens,
             insecure=insecure,
             limits=_limits(memory, token_memory, append_max),
             snapshots=snapshots,
         )
         stack.callback(server.close)
-        print(f"{path} at {server.url}", flush=True)
+        lines = [f"{path} at {server.url}"]
         if metrics is not None:
-            _serve_metrics(database, server, metrics, stack)
+            lines.append(_serve_metrics(database, server, metrics, stack))
+        print("\n".join(lines), flush=True)
         stopped.wait()
         ended = server.shutdown(grace)
     if not ended:
@@ -115,15 +126,18 @@ def _limits(memory: str, token_memory: str, append_max: str) -> Limits:
 
 def _serve_metrics(
     database: topicdb.Database, server: Server, address: str, stack: ExitStack
-) -> None:
+) -> str:
     from topicdb.metrics import Collector, serve_metrics
 
     host, port = _address(address, "--metrics")
-    http, thread = serve_metrics(Collector(database, server), host, port)
+    try:
+        http, thread = serve_metrics(Collector(database, server), host, port)
+    except OSError as error:
+        raise UserError(f"--metrics: cannot listen at {address}: {message_of(error)}") from None
     stack.callback(thread.join)
     stack.callback(http.server_close)
     stack.callback(http.shutdown)
-    print(f"metrics at http://{host}:{http.server_port}/metrics", flush=True)
+    return f"metrics at http://{host}:{http.server_port}/metrics"
 
 
 def _address(text: str, option: str) -> tuple[str, int]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from topicdb.database import Database
+from topicdb.remote import addresses
 
 if TYPE_CHECKING:
     from topicdb.remote.handles import Limits
@@ -23,6 +23,8 @@ def connect(
     token: str | None = None,
     tls_root_certs: str | os.PathLike[str] | bytes | None = None,
     tls_certificate_name: str | None = None,
+    tls_certificate: str | os.PathLike[str] | None = None,
+    tls_key: str | os.PathLike[str] | None = None,
     insecure: bool = False,
 ) -> Database:
     """Opens the database that ``topicdb serve`` offers at ``url``; its API is that of ``open``.
@@ -33,9 +35,12 @@ def connect(
     - ``token``: as ``topicdb token new`` printed it.
     - ``tls_root_certs``: PEM file (or its bytes) of who vouches for the server, if that is not one
       of the well-known. ``tls_certificate_name``: the name in its certificate, if it is not host.
+    - ``tls_certificate``, ``tls_key``: PEM files of who connects, for a server that was given
+      ``tls_client_ca``.
 
-    UnavailableError: nobody answers there, or not with TLS. AccessError: the token is missing,
-    unknown or has expired. ModuleNotFoundError: pyarrow is needed.
+    UnavailableError: nobody answers there, or not with TLS, or one of both does not trust the
+    certificate of the other. AccessError: the token is missing, unknown or has expired. ValueError:
+    the URL, or files that are no certificates. ModuleNotFoundError: pyarrow is needed.
 
     >>> db = topicdb.connect("grpc+tls://plant:8815", token=token)      # doctest: +SKIP
     """
@@ -48,12 +53,16 @@ def connect(
     _require()
     from topicdb.remote import database
 
-    certs = tls_root_certs
-    if certs is not None and not isinstance(certs, bytes):
-        certs = Path(certs).read_bytes()
+    certs = None
+    if tls_root_certs is not None:
+        certs = addresses.read_authorities(tls_root_certs, "tls_root_certs")
     address = f"{scheme}://{_bracketed(host)}:{port}"
     return database.connect(
-        address, token=token, tls_root_certs=certs, tls_certificate_name=tls_certificate_name
+        address,
+        token=token,
+        tls_root_certs=certs,
+        tls_certificate_name=tls_certificate_name,
+        tls_pair=_pair(tls_certificate, tls_key),
     )
 
 
@@ -64,6 +73,7 @@ def serve(
     port: int = 0,
     tls_certificate: str | os.PathLike[str] | None = None,
     tls_key: str | os.PathLike[str] | None = None,
+    tls_client_ca: str | os.PathLike[str] | None = None,
     tokens: str | os.PathLike[str] | None = None,
     insecure: bool = False,
     limits: Limits | None = None,
@@ -72,17 +82,19 @@ def serve(
     """Offers an open database to other processes; ``topicdb serve`` does it for a directory.
 
     - ``host``, ``port``: where it listens: this machine only, unless told otherwise; 0: any port.
-    - ``tls_certificate``, ``tls_key``: PEM files. ``tokens``: the file that ``topicdb token``
-      writes; without it everybody may do everything. Beyond this machine both are needed, unless
-      ``insecure``.
+    - ``tls_certificate``, ``tls_key``: PEM files. ``tls_client_ca``: PEM file of who vouches for
+      clients; only those that show such a certificate are let in. ``tokens``: the file that
+      ``topicdb token`` writes; without it everybody may do everything. Beyond this machine TLS and
+      tokens are needed, unless ``insecure``.
     - ``limits``: what one client may have at a time; see ``topicdb.remote.handles.Limits``.
     - ``snapshots``: the folder in which clients may have snapshots made; None: nowhere.
 
     The server is up when this returns; close it before the database. ValueError; StorageError: the
     port is taken. ModuleNotFoundError: pyarrow is needed.
     """
-    if (tls_certificate is None) != (tls_key is None):
-        raise ValueError("tls_certificate and tls_key: give both, or none")
+    pair = _pair(tls_certificate, tls_key)
+    if tls_client_ca is not None and pair is None:
+        raise ValueError("tls_client_ca goes with tls_certificate and tls_key")
     if not insecure and not _is_local(host) and (tls_certificate is None or tokens is None):
         raise ValueError(
             f"host: {host} can be reached from other machines: give tls_certificate, tls_key and "
@@ -93,8 +105,12 @@ def serve(
     from topicdb.remote.server import Server, Tls
 
     tls = None
-    if tls_certificate is not None and tls_key is not None:
-        tls = Tls(Path(tls_certificate).read_bytes(), Path(tls_key).read_bytes())
+    if pair is not None:
+        clients = None
+        if tls_client_ca is not None:
+            clients = addresses.read_authorities(tls_client_ca, "tls_client_ca")
+        tls = Tls(*pair, clients)
+    addresses.check_address(host, port)
     folder = None if snapshots is None else os.fspath(snapshots)
     return Server(
         database,
@@ -105,6 +121,16 @@ def serve(
         limits=limits or Limits(),
         snapshots=folder,
     )
+
+
+def _pair(
+    certificate: str | os.PathLike[str] | None, key: str | os.PathLike[str] | None
+) -> tuple[bytes, bytes] | None:
+    if (certificate is None) != (key is None):
+        raise ValueError("tls_certificate and tls_key: give both, or none")
+    if certificate is None or key is None:
+        return None
+    return addresses.read_pair(certificate, key, ("tls_certificate", "tls_key"))
 
 
 def _require() -> None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from topicdb import _core
+from topicdb.remote.addresses import why_not
 from topicdb.remote.errors import AccessError, UnavailableError, unpacked
 from topicdb.remote.wire import PROTOCOL, decode, encode
 
@@ -46,7 +47,7 @@ class Connection:
         with self.told():
             self._client = flight.FlightClient(url, **options)
         try:
-            self.hello: dict[str, Any] = self.call("hello", timeout=CONNECT_TIMEOUT_S)
+            self.hello: dict[str, Any] = self._first_call()
         except BaseException:
             self._client.close()
             raise
@@ -56,6 +57,19 @@ class Connection:
                 f"{url} speaks protocol {self.hello['protocol']}, this is {PROTOCOL}: install the "
                 "same version of topicdb on both sides"
             )
+
+    def _first_call(self) -> dict[str, Any]:
+        """AccessError; UnavailableError says in plain words why there is no connection."""
+        action = flight.Action("hello", encode([]))
+        try:
+            (result,) = self._client.do_action(action, self.options_for(self.id, CONNECT_TIMEOUT_S))
+        except _TRANSPORT as error:
+            found = self._translated(error)
+            if isinstance(found, UnavailableError) and not getattr(error, "extra_info", None):
+                found = UnavailableError(why_not(self.url, _text_of(error)))
+            raise found from None
+        hello: dict[str, Any] = decode(result.body.to_pybytes(), trusted=True)
+        return hello
 
     def options_for(
         self, connection: str, timeout: float | None = None
@@ -104,7 +118,7 @@ class Connection:
         if info:
             with suppress(ValueError, KeyError, TypeError):
                 return unpacked(decode(bytes(info)))
-        text = str(error).partition(". gRPC client debug context")[0]
+        text = _text_of(error)
         if isinstance(error, (flight.FlightUnauthenticatedError, flight.FlightUnauthorizedError)):
             return AccessError(f"{self.url}: {text}")
         return UnavailableError(f"{self.url}: {text}")
@@ -179,6 +193,11 @@ class Connection:
             self._changed.wait_for(lambda: self._calls == 0)
         with suppress(*_TRANSPORT):
             self._client.close()
+
+
+def _text_of(error: BaseException) -> str:
+    text = str(error).partition(". gRPC client debug context")[0]
+    return text.partition(" error, with message: ")[2] or text
 
 
 class Lease:

@@ -233,9 +233,12 @@ def connect(
     token: str | None = None,
     tls_root_certs: bytes | None = None,
     tls_certificate_name: str | None = None,
+    tls_pair: tuple[bytes, bytes] | None = None,
 ) -> RemoteDatabase:
     """See ``topicdb.connect``."""
     options: dict[str, Any] = {}
+    if tls_pair is not None:
+        options["cert_chain"], options["private_key"] = tls_pair
     if tls_root_certs is not None:
         options["tls_root_certs"] = tls_root_certs
     if tls_certificate_name is not None:

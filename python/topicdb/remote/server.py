@@ -35,10 +35,12 @@ _EXPIRE_INTERVAL_S = 600.0
 
 @dataclass(frozen=True)
 class Tls:
-    """PEM text: the server's certificate with its chain, and its private key."""
+    """PEM text: the server's certificate with its chain, its private key, and who vouches for
+    clients, if they need a certificate, too."""
 
     certificate: bytes
     key: bytes
+    client_ca: bytes | None = None
 
 
 class Server(Closing):
@@ -65,11 +67,10 @@ class Server(Closing):
         self._closed = False
         self._stop = threading.Event()
         scheme = "grpc" if tls is None else "grpc+tls"
-        certificates = [] if tls is None else [(tls.certificate, tls.key)]
         address = f"[{host}]" if ":" in host else host
         try:
             self._flight = _Flight(
-                f"{scheme}://{address}:{port}", certificates, self.service, self._gate, self.meter
+                f"{scheme}://{address}:{port}", tls, self.service, self._gate, self.meter
             )
         except (pa.ArrowException, OSError) as error:
             raise _core.StorageError(f"cannot listen at {address}:{port}: {error}") from None
@@ -127,7 +128,7 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]
     def __init__(
         self,
         location: str,
-        certificates: list[tuple[bytes, bytes]],
+        tls: Tls | None,
         service: Service,
         gate: Gate,
         meter: Meter,
@@ -136,7 +137,12 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]
         self._meter = meter
         self._receiver = Receiver(service, meter)
         self._faults = Faults()
-        super().__init__(location, tls_certificates=certificates, middleware={_MIDDLEWARE: gate})
+        options: dict[str, Any] = {"tls_certificates": []}
+        if tls is not None:
+            options["tls_certificates"] = [(tls.certificate, tls.key)]
+            if tls.client_ca is not None:
+                options.update(verify_client=True, root_certificates=tls.client_ca)
+        super().__init__(location, middleware={_MIDDLEWARE: gate}, **options)
 
     def _measured(self, method: str) -> AbstractContextManager[None]:
         # Names that a client makes up are not counted each.
