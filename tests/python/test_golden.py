@@ -176,6 +176,19 @@ def test_lists_of_topics(tmp_path: Path, mode: Any) -> None:
         assert 0 < reads["pages_read"] < reads["pages"], "some were known from the lists alone"
 
 
+@pytest.mark.parametrize("mode", ["r", "rw"])
+def test_generations_that_note_when_they_began(tmp_path: Path, mode: Any) -> None:
+    """What make_golden_moves.py wrote: a topic has been in two classes, forth and back."""
+    path = tmp_path / "moves.db"
+    with zipfile.ZipFile(DATA / "v1" / "moves.zip") as archive:
+        archive.extractall(path)
+    expected = json.loads((DATA / "v1" / "moves.json").read_text())
+    with topicdb.open(path, mode=mode) as db:
+        assert [m.value.decode() for m in db.scan("a/#")] == expected["values"]
+        streams = [[s.retention_class, s.generation] for s in db.streams("a/#")]
+        assert streams == expected["streams"]
+
+
 def plain(messages: Any) -> list[list[Any]]:
     """Messages as the manifest writes them."""
     return [[m.topic, m.timestamp, base64.b64encode(m.value).decode()] for m in messages]

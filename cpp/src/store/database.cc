@@ -99,7 +99,7 @@ Result<std::vector<Stream>> Database::Streams(const Filter& filter, const TimeRa
   const std::vector<ShardMoment> moments = impl_->Moments();
   std::vector<Stream> streams;
   for (const ShardMoment& moment : moments) {
-    for (const SlabView& view : moment.view->slabs()) {
+    for (const SlabView& view : moment.view->in_reading_order()) {
       if (!view.slab->MayHold(range)) continue;
       AddStreams(environment, *view.slab, filter, {}, &streams);
     }

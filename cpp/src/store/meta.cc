@@ -67,6 +67,7 @@ bool ReadSpan(Decoder* decoder, JobSpan* span) {
 
 std::string IdentityKey() { return Key(KeyKind::kIdentity); }
 std::string CommitStateKey() { return Key(KeyKind::kCommitState); }
+std::string RulesKey() { return Key(KeyKind::kRules); }
 std::string SlabKey(const SlabId& slab) { return SlabScopedKey(KeyKind::kSlab, slab); }
 std::string CountersKey(const SlabId& slab) { return SlabScopedKey(KeyKind::kCounters, slab); }
 std::string NodePrefix(const SlabId& slab) { return SlabScopedKey(KeyKind::kNode, slab); }
@@ -171,7 +172,8 @@ std::string Encode(const SlabRecord& record) {
   AppendLittle<std::uint8_t>(&bytes, record.timestamp_bytes);
   AppendSigned(&bytes, record.created_at_us);
   AppendSigned(&bytes, record.sealed_at_us);
-  if (record.keep_last > 0) AppendLittle(&bytes, record.keep_last);
+  if (record.keep_last > 0 || record.begun_at > 0) AppendLittle(&bytes, record.keep_last);
+  if (record.begun_at > 0) AppendLittle(&bytes, record.begun_at);
   return bytes;
 }
 
@@ -186,11 +188,25 @@ bool Decode(std::string_view bytes, SlabRecord* record) {
   record->created_at_us = ReadSigned(&decoder);
   record->sealed_at_us = ReadSigned(&decoder);
   record->keep_last = decoder.rest().empty() ? 0 : decoder.Little<std::uint32_t>();
+  record->begun_at = decoder.rest().empty() ? 0 : decoder.Little<std::uint64_t>();
   return known && decoder.Finished() && state >= 1 &&
          state <= static_cast<std::uint8_t>(SlabState::kDropping) &&
          (layout == static_cast<std::uint8_t>(LayoutKind::kSkipstream) ||
           layout == static_cast<std::uint8_t>(LayoutKind::kColumnar)) &&
          (record->timestamp_bytes == 0 || record->timestamp_bytes == 8);
+}
+
+std::string EncodeRules(std::uint64_t version) {
+  std::string bytes = NewRecord();
+  AppendLittle(&bytes, version);
+  return bytes;
+}
+
+bool DecodeRules(std::string_view bytes, std::uint64_t* version) {
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  *version = decoder.Little<std::uint64_t>();
+  return known && decoder.Finished();
 }
 
 void SlabCounters::Count(std::uint64_t more, std::int64_t first, std::int64_t last,

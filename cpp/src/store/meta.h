@@ -9,6 +9,7 @@
 //   7 | class | generation                   how large a part of its topics the sample is
 //   7 | class | generation | serial u64 BE   topics that a commit added to it
 //   8 | sequence of jobs                     the last job of it that was applied
+//   9                                        which retention rules the shard follows
 //
 // Records begin with a version byte; numbers are little-endian. RocksDB checksums all of it.
 #pragma once
@@ -37,10 +38,12 @@ enum class KeyKind : std::uint8_t {
   kDelete = 6,
   kSample = 7,
   kJob = 8,
+  kRules = 9,
 };
 
 std::string IdentityKey();
 std::string CommitStateKey();
+std::string RulesKey();
 std::string SlabKey(const SlabId& slab);
 std::string CountersKey(const SlabId& slab);
 // All nodes of a slab begin with this.
@@ -115,9 +118,16 @@ struct SlabRecord {
   std::int64_t created_at_us = 0;
   std::int64_t sealed_at_us = 0;  // 0 while current
   std::uint32_t keep_last = 0;    // as in SlabInfo
+  // The shard's last commit when it began; 0 also for those that were made before this was noted.
+  // Slabs of all classes are read in this order.
+  std::uint64_t begun_at = 0;
 };
 std::string Encode(const SlabRecord& record);
 bool Decode(std::string_view bytes, SlabRecord* record);
+
+// The version of the rules (RetentionRules::version) whose classes have begun their generations.
+std::string EncodeRules(std::uint64_t version);
+bool DecodeRules(std::string_view bytes, std::uint64_t* version);
 
 struct SlabCounters {
   // More messages, from `first` to `last`, with so many bytes of topics and values.

@@ -200,6 +200,29 @@ std::vector<std::uint32_t> RetentionRules::ClassesWith(std::string_view topic) c
   return classes;
 }
 
+std::optional<std::set<std::string>> RetentionRules::TakersFrom(std::uint32_t id) const {
+  std::set<std::string> takers;
+  for (const RetentionRule& rule : live_) {
+    if (rule.id != id) continue;
+    const bool takes_rest = &rule == &live_.back();  // also topics that its filter does not match
+    for (const RetentionRule& earlier : live_) {
+      if (&earlier == &rule) return takers;
+      if (takes_rest || earlier.filter.Intersects(rule.filter)) {
+        takers.insert(earlier.limits.filter);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::uint32_t> RetentionRules::ChangedSince(const RetentionRules& before) const {
+  std::vector<std::uint32_t> changed;
+  for (const std::uint32_t id : ids()) {
+    if (TakersFrom(id) != before.TakersFrom(id)) changed.push_back(id);
+  }
+  return changed;
+}
+
 std::vector<std::uint32_t> RetentionRules::ids() const {
   std::vector<std::uint32_t> ids;
   for (const RetentionRule& rule : live_) ids.push_back(rule.id);

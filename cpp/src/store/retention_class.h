@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,6 +62,9 @@ class RetentionRules {
   std::uint32_t ClassOf(std::string_view topic) const;
   // That, and classes that had the topic before the rules were changed.
   std::vector<std::uint32_t> ClassesWith(std::string_view topic) const;
+  // Classes that topics may have come into or left since those rules: those that take messages now
+  // and did not before, or the other way round, or that are tried behind other filters.
+  std::vector<std::uint32_t> ChangedSince(const RetentionRules& before) const;
   // Of all classes that users see.
   std::vector<std::uint32_t> ids() const;
   // The class of maps. It has no slab before the first of them is written.
@@ -75,6 +80,8 @@ class RetentionRules {
 
  private:
   RetentionRules() = default;
+  // Filters of the live classes that may take topics from this one; absent: it is not live.
+  std::optional<std::set<std::string>> TakersFrom(std::uint32_t id) const;
   // Sets what retired classes keep.
   void LimitRetired();
 

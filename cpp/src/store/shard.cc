@@ -20,6 +20,19 @@ bool IsBefore(const SlabView& a, const SlabView& b) { return a.slab->id() < b.sl
 
 }  // namespace
 
+SlabLists ListSlabs(SlabViews all) {
+  std::vector<SlabView> current;
+  std::copy_if(all->begin(), all->end(), std::back_inserter(current),
+               [](const SlabView& view) { return !view.read_only; });
+  std::vector<SlabView> ordered = *all;
+  std::sort(ordered.begin(), ordered.end(), [](const SlabView& a, const SlabView& b) {
+    return std::pair(a.slab->begun_at(), a.slab->id()) <
+           std::pair(b.slab->begun_at(), b.slab->id());
+  });
+  return {std::move(all), std::make_shared<const std::vector<SlabView>>(std::move(current)),
+          std::make_shared<const std::vector<SlabView>>(std::move(ordered))};
+}
+
 rocks::FamilyUse FamilyUseOf(std::string_view name) {
   if (meta::IsBlocksFamily(name)) return rocks::FamilyUse::kBlocks;
   return meta::IsPagesFamily(name) ? rocks::FamilyUse::kPages : rocks::FamilyUse::kKeys;
@@ -30,7 +43,6 @@ ShardView::ShardView(std::shared_ptr<const ShardView> whole, std::vector<SerialR
       db_(whole->db_),
       snapshot_(whole->snapshot_),
       slabs_(whole->slabs_),
-      current_(whole->current_),
       deletes_(whole->deletes_),
       jobs_(whole->jobs_),
       serial_(whole->serial_),
@@ -44,9 +56,9 @@ ShardView::~ShardView() {
 
 const SlabView* ShardView::Find(const SlabId& id) const {
   const auto found =
-      std::lower_bound(slabs_->begin(), slabs_->end(), id,
+      std::lower_bound(slabs().begin(), slabs().end(), id,
                        [](const SlabView& view, const SlabId& at) { return view.slab->id() < at; });
-  const bool is_here = found != slabs_->end() && found->slab->id() == id;
+  const bool is_here = found != slabs().end() && found->slab->id() == id;
   return is_here ? &*found : nullptr;
 }
 
@@ -85,9 +97,8 @@ bool Shard::Publish(SlabViews slabs, DeleteRecords deletes) {
   if (slabs != slabs_) TakeSlabs(std::move(slabs));  // else it is one of many commits
   deletes_ = std::move(deletes);
   const rocksdb::Snapshot* snapshot = environment_->read_only ? nullptr : db_->GetSnapshot();
-  auto view =
-      std::make_shared<const ShardView>(environment_, db_.get(), snapshot, slabs_, current_views_,
-                                        deletes_, jobs_, state_.serial, deletes_version_);
+  auto view = std::make_shared<const ShardView>(environment_, db_.get(), snapshot, lists_, deletes_,
+                                                jobs_, state_.serial, deletes_version_);
   bool has_transactions = false;
   {
     const MutexLock lock(view_mutex_);
@@ -102,13 +113,8 @@ bool Shard::Publish(SlabViews slabs, DeleteRecords deletes) {
 void Shard::TakeSlabs(SlabViews slabs) {
   slabs_ = std::move(slabs);
   current_.assign(rules_->ids_end(), {});
-  std::vector<SlabView> current;
-  for (const SlabView& view : *slabs_) {
-    if (view.read_only) continue;
-    current_[view.slab->id().retention_class] = view;
-    current.push_back(view);
-  }
-  current_views_ = std::make_shared<const std::vector<SlabView>>(std::move(current));
+  lists_ = ListSlabs(slabs_);
+  for (const SlabView& view : *lists_.current) current_[view.slab->id().retention_class] = view;
 }
 
 const SlabView* Shard::CurrentSlab(std::uint32_t retention_class) const {
@@ -237,18 +243,30 @@ Status Shard::Adopt(std::shared_ptr<const RetentionRules> rules) {
   const MutexLock lock(commit_mutex_);
   TOPICDB_RETURN_IF_ERROR(CheckWritable());
   const auto before = std::exchange(rules_, std::move(rules));
-  std::vector<std::uint32_t> classes = MissingClasses();
+  std::vector<std::uint32_t> classes = rules_->ChangedSince(*before);
   for (const std::uint32_t id : before->ids()) {
-    const SlabView* current = CurrentSlab(id);
     // Until now there was no number left free behind it.
-    const bool is_to_end = KeepsLast(id) && before->Find(id)->limits.keep_last == 0 &&
-                           current->slab != nullptr &&
-                           current->slab->CountersForCommit().messages > 0;
-    if (is_to_end) classes.push_back(id);
+    if (KeepsLast(id) && before->Find(id)->limits.keep_last == 0) classes.push_back(id);
   }
-  const Status status = RotateClasses(classes, SystemClockUs());
+  const Status status = BeginAnew(std::move(classes), SystemClockUs());
   if (!status.ok()) rules_ = before;
   return status;
+}
+
+Status Shard::BeginAnew(std::vector<std::uint32_t> classes, std::int64_t now_us) {
+  std::vector<std::uint32_t> begin_again;
+  std::sort(classes.begin(), classes.end());
+  classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
+  std::erase_if(classes, [&](std::uint32_t id) TOPICDB_REQUIRES(commit_mutex_) {
+    const bool has_none = id >= current_.size() || CurrentSlab(id)->slab == nullptr;
+    if (has_none) return true;  // one that is missing begins now, whatever it is
+    const Slab& slab = *CurrentSlab(id)->slab;
+    if (slab.CountersForCommit().messages > 0) return false;
+    if (slab.begun_at() != state_.serial) begin_again.push_back(id);
+    return true;
+  });
+  for (const std::uint32_t id : MissingClasses()) classes.push_back(id);
+  return RotateClasses(classes, now_us, begin_again);
 }
 
 Status Shard::EnsureReservedSlab() {
@@ -260,7 +278,8 @@ Status Shard::EnsureReservedSlab() {
 }
 
 // A column family that was made here without its record being written is dropped at the next open.
-Status Shard::RotateClasses(std::span<const std::uint32_t> classes, std::int64_t now_us) {
+Status Shard::RotateClasses(std::span<const std::uint32_t> classes, std::int64_t now_us,
+                            std::span<const std::uint32_t> begin_again) {
   rocksdb::WriteBatch batch;
   auto slabs = slabs_ ? *slabs_ : std::vector<SlabView>();
   std::vector<SlabId> ids;
@@ -283,13 +302,23 @@ Status Shard::RotateClasses(std::span<const std::uint32_t> classes, std::int64_t
   }
   TOPICDB_ASSIGN_OR_RETURN(FamiliesByName families, CreateFamilies(ids));
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    const meta::SlabRecord record = environment_->NewSlabRecord(ids[i], now_us);
+    meta::SlabRecord record = environment_->NewSlabRecord(ids[i], now_us);
+    record.begun_at = state_.serial;
     TOPICDB_ASSIGN_OR_RETURN(auto slab, CreateSlab(ids[i], record, before[i], &families, &batch));
     slabs.push_back({std::move(slab), false, 0});
   }
+  rocksdb::Status status = batch.Put(meta::RulesKey(), meta::EncodeRules(rules_->version()));
+  for (const std::uint32_t id : begin_again) {
+    const Slab& slab = *CurrentSlab(id)->slab;
+    meta::SlabRecord record = slab.record();
+    record.begun_at = state_.serial;
+    if (status.ok()) status = batch.Put(meta::SlabKey(slab.id()), meta::Encode(record));
+  }
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "rotating " + Name()));
   rocksdb::WriteOptions options;
   options.sync = true;
   TOPICDB_RETURN_IF_ERROR(Write(options, &batch));
+  for (const std::uint32_t id : begin_again) CurrentSlab(id)->slab->BeginAgain(state_.serial);
   std::sort(slabs.begin(), slabs.end(), IsBefore);
   topics_.Clear();
   Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)), deletes_);
@@ -441,7 +470,7 @@ Status Shard::Close() {
     const MutexLock lock(commit_mutex_);
     slabs_.reset();
     current_.clear();
-    current_views_.reset();
+    lists_ = {};
   }
   default_family_.reset();
   const Status closed = rocks::FromRocks(db_->Close(), "closing " + Name());

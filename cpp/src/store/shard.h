@@ -77,6 +77,15 @@ struct SlabView {
 };
 
 using SlabViews = std::shared_ptr<const std::vector<SlabView>>;
+
+// All slabs of a shard by class and generation, and what of them is asked for often.
+struct SlabLists {
+  SlabViews all;
+  SlabViews current;
+  SlabViews in_reading_order;
+};
+SlabLists ListSlabs(SlabViews all);
+
 using DeleteRecords = std::shared_ptr<const std::vector<meta::DeleteRecord>>;
 using SharedJobs = std::shared_ptr<const meta::JobRecords>;
 
@@ -92,14 +101,12 @@ struct SerialRange {
 class ShardView {
  public:
   ShardView(std::shared_ptr<const ShardEnvironment> environment, rocksdb::DB* db,
-            const rocksdb::Snapshot* snapshot, SlabViews slabs, SlabViews current,
-            DeleteRecords deletes, SharedJobs jobs, std::uint64_t serial,
-            std::uint64_t deletes_version)
+            const rocksdb::Snapshot* snapshot, SlabLists slabs, DeleteRecords deletes,
+            SharedJobs jobs, std::uint64_t serial, std::uint64_t deletes_version)
       : environment_(std::move(environment)),
         db_(db),
         snapshot_(snapshot),
         slabs_(std::move(slabs)),
-        current_(std::move(current)),
         deletes_(std::move(deletes)),
         jobs_(std::move(jobs)),
         serial_(serial),
@@ -111,10 +118,13 @@ class ShardView {
   ShardView& operator=(const ShardView&) = delete;
 
   // Ordered by class and generation.
-  const std::vector<SlabView>& slabs() const { return *slabs_; }
-  const SlabViews& shared_slabs() const { return slabs_; }
+  const std::vector<SlabView>& slabs() const { return *slabs_.all; }
+  const SlabViews& shared_slabs() const { return slabs_.all; }
   // Those of them that take messages: few, however many generations there are.
-  const std::vector<SlabView>& current() const { return *current_; }
+  const std::vector<SlabView>& current() const { return *slabs_.current; }
+  // Ordered by when they began, whatever their class: all messages of a topic that are in one of
+  // them were committed before those in a later one.
+  const std::vector<SlabView>& in_reading_order() const { return *slabs_.in_reading_order; }
   // Deletes whose messages may still be stored.
   const std::vector<meta::DeleteRecord>& deletes() const { return *deletes_; }
   // What jobs have been applied.
@@ -138,8 +148,7 @@ class ShardView {
   const std::shared_ptr<const ShardEnvironment> environment_;
   rocksdb::DB* const db_;
   const rocksdb::Snapshot* const snapshot_;  // null in a read-only shard: it never changes
-  const SlabViews slabs_;
-  const SlabViews current_;
+  const SlabLists slabs_;
   const DeleteRecords deletes_;
   const SharedJobs jobs_;
   const std::uint64_t serial_;
@@ -324,7 +333,13 @@ class Shard : private CommitSink, public Sealable {
   Status PrepareMerge(const KeepLastMerge& wanted, Merge* merge) TOPICDB_EXCLUDES(commit_mutex_);
   // Its generations leave a number free behind them, for what is kept of them.
   bool KeepsLast(std::uint32_t retention_class) const TOPICDB_REQUIRES(commit_mutex_);
-  Status RotateClasses(std::span<const std::uint32_t> classes, std::int64_t now_us)
+  // begin_again: classes whose current slabs have no messages, and count as begun only now.
+  Status RotateClasses(std::span<const std::uint32_t> classes, std::int64_t now_us,
+                       std::span<const std::uint32_t> begin_again = {})
+      TOPICDB_REQUIRES(commit_mutex_);
+  // Has the current slabs of these classes, and of those that have none, begin behind all that is
+  // committed: topics have come into them or left.
+  Status BeginAnew(std::vector<std::uint32_t> classes, std::int64_t now_us)
       TOPICDB_REQUIRES(commit_mutex_);
   // Classes of rules_ that have no slab at all.
   std::vector<std::uint32_t> MissingClasses() const TOPICDB_REQUIRES(commit_mutex_);
@@ -369,8 +384,8 @@ class Shard : private CommitSink, public Sealable {
   std::optional<std::vector<meta::DeleteRecord>> merge_deletes_ TOPICDB_GUARDED_BY(commit_mutex_);
   std::uint64_t deletes_version_ TOPICDB_GUARDED_BY(commit_mutex_) = 0;
   std::vector<SlabView> current_ TOPICDB_GUARDED_BY(commit_mutex_);  // by class
-  SlabViews current_views_ TOPICDB_GUARDED_BY(commit_mutex_);  // the same, those that there are
-  Status sealing_status_ TOPICDB_GUARDED_BY(commit_mutex_);    // of its last step
+  SlabLists lists_ TOPICDB_GUARDED_BY(commit_mutex_);
+  Status sealing_status_ TOPICDB_GUARDED_BY(commit_mutex_);  // of its last step
   // The last commit that only memory has; 0: there is none.
   std::uint64_t unlogged_serial_ TOPICDB_GUARDED_BY(commit_mutex_) = 0;
   TopicCache topics_ TOPICDB_GUARDED_BY(commit_mutex_);

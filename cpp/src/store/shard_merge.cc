@@ -126,6 +126,8 @@ Result<Shard::Merge> Shard::BeginMerge(const KeepLastMerge& wanted) {
     const SlabView* found = merge.moment->Find(id);
     if (found == nullptr) return NotFound(merge.moment->Describe(id) + " is gone");
     if (merge.from.empty()) merge.record.created_at_us = found->slab->record().created_at_us;
+    // What it keeps of the newest of them is what counts as last.
+    merge.record.begun_at = std::max(merge.record.begun_at, found->slab->begun_at());
     merge.record.sealed_at_us = std::max(merge.record.sealed_at_us, found->sealed_at_us);
     merge.from.push_back(found->slab);
   }

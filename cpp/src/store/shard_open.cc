@@ -70,6 +70,7 @@ class ShardOpener {
     const MutexLock lock(shard_->commit_mutex_);
     TOPICDB_RETURN_IF_ERROR(create ? WriteIdentity() : CheckIdentity());
     TOPICDB_RETURN_IF_ERROR(LoadCommitState());
+    TOPICDB_RETURN_IF_ERROR(LoadRules());
     TOPICDB_RETURN_IF_ERROR(LoadDeletes());
     TOPICDB_RETURN_IF_ERROR(LoadJobs());
     return create ? CreateSlabs() : LoadSlabs();
@@ -148,6 +149,19 @@ class ShardOpener {
     if (!meta::Decode(value, &state)) return Damaged("its commit state is malformed");
     if (!environment_->read_only) state.serial = std::max(state.serial, state.serial_limit);
     return Status::Ok();
+  }
+
+  // Without a record it has followed the rules as they were when it was made.
+  Status LoadRules() {
+    std::string value;
+    const rocksdb::Status status =
+        shard_->db_->Get(rocksdb::ReadOptions(), meta::RulesKey(), &value);
+    if (status.IsNotFound()) return Status::Ok();
+    TOPICDB_RETURN_IF_ERROR(
+        rocks::FromRocks(status, "reading the retention rules of " + shard_->Name()));
+    return meta::DecodeRules(value, &rules_version_)
+               ? Status::Ok()
+               : Damaged("the record of its retention rules is malformed");
   }
 
   Status LoadDeletes() TOPICDB_REQUIRES(shard_->commit_mutex_) {
@@ -299,9 +313,13 @@ class ShardOpener {
     }
     shard_->Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)),
                     shard_->deletes_);
-    const std::vector<std::uint32_t> missing = shard_->MissingClasses();
-    if (environment_->read_only || missing.empty()) return Status::Ok();
-    return shard_->RotateClasses(missing, SystemClockUs());
+    if (environment_->read_only) return Status::Ok();
+    // What ended while classes were changed may not have got to this shard, and nobody knows any
+    // more what the classes were before.
+    std::vector<std::uint32_t> changed;
+    if (rules_version_ < rules.version()) changed = rules.ids();
+    if (changed.empty() && shard_->MissingClasses().empty()) return Status::Ok();
+    return shard_->BeginAnew(std::move(changed), SystemClockUs());
   }
 
   const std::shared_ptr<const ShardEnvironment> environment_;
@@ -309,6 +327,7 @@ class ShardOpener {
   // Declared first of the two, so that handles are given back before the shard closes RocksDB.
   const std::shared_ptr<Shard> shard_;
   FamiliesByName families_;
+  std::uint64_t rules_version_ = 0;
 };
 
 Result<std::shared_ptr<Shard>> Shard::Open(std::shared_ptr<const ShardEnvironment> environment,

@@ -93,6 +93,8 @@ class ShardRebuild {
       record.state = meta::SlabState::kReadOnly;
       record.sealed_at_us = now_us_;
     }
+    std::uint64_t now = records_.state.value_or(meta::CommitState{}).serial;
+    for (const auto& [id, record] : chosen_) now = std::max(now, record.begun_at);
     for (const std::uint32_t retention_class : rules_->ids()) {
       const auto found = last.find(retention_class);
       const std::uint32_t generation = found == last.end() ? 0 : found->second;
@@ -100,7 +102,9 @@ class ShardRebuild {
       const bool has_current =
           newest != chosen_.end() && newest->second.state == meta::SlabState::kCurrent;
       const SlabId id{shard_, retention_class, generation + 1};
-      if (!has_current) chosen_[id] = environment_.NewSlabRecord(id, now_us_);
+      if (has_current) continue;
+      chosen_[id] = environment_.NewSlabRecord(id, now_us_);
+      chosen_[id].begun_at = now;
     }
   }
 

@@ -20,7 +20,7 @@ constexpr std::uint64_t kFreshAtClose = 16;
 bool Shard::IsSealingDue() const {
   const SealLimits& limits = environment_->seal_limits;
   return sealing_failed_ ||
-         std::any_of(current_views_->begin(), current_views_->end(), [&](const SlabView& view) {
+         std::any_of(lists_.current->begin(), lists_.current->end(), [&](const SlabView& view) {
            const LayoutState& state = *view.slab->layout_state();
            return view.slab->layout().seals() && state.fresh_blocks > 0 &&
                   (state.fresh_blocks >= limits.fresh_blocks_max ||

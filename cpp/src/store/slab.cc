@@ -10,6 +10,7 @@ Slab::Slab(const SlabId& id, const meta::SlabRecord& record, std::unique_ptr<Fam
            const meta::SlabCounters& counters)
     : id_(id),
       record_(record),
+      begun_at_(record.begun_at),
       family_(std::move(family)),
       pages_(std::move(pages)),
       layout_(MakeLayout(record.layout, record.timestamp_bytes)),

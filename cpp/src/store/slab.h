@@ -84,7 +84,15 @@ class Slab {
   }
   const TopicSample& SampleForCommit() const { return sample_; }
   TopicSample* MutableSample() { return &sample_; }
-  const meta::SlabRecord& record() const { return record_; }
+  meta::SlabRecord record() const {
+    meta::SlabRecord record = record_;
+    record.begun_at = begun_at_;
+    return record;
+  }
+  // The shard's last commit when it began.
+  std::uint64_t begun_at() const { return begun_at_; }
+  // It begins only now. REQUIRES: it has no messages, and the shard's commit mutex is held
+  void BeginAgain(std::uint64_t serial) { begun_at_ = serial; }
   void ApplyCommit(const StructureEdit& edit, const meta::SlabCounters& counters)
       TOPICDB_EXCLUDES(mutex_);
 
@@ -111,7 +119,8 @@ class Slab {
 
  private:
   const SlabId id_;
-  const meta::SlabRecord record_;
+  const meta::SlabRecord record_;  // but for when it began
+  std::atomic<std::uint64_t> begun_at_;
   const std::unique_ptr<FamilyHandle> family_;
   const std::unique_ptr<FamilyHandle> pages_;
   const std::unique_ptr<Layout> layout_;

@@ -74,7 +74,7 @@ std::vector<StreamTarget> PlanStreams(const std::vector<ShardMoment>& moments, c
   }
   std::vector<StreamTarget> targets;
   for (const ShardMoment& moment : moments) {
-    for (const SlabView& slab_view : moment.view->slabs()) {
+    for (const SlabView& slab_view : moment.view->in_reading_order()) {
       const std::shared_ptr<Slab>& slab = slab_view.slab;
       if (!slab->MayHold(range)) continue;
       std::optional<std::set<std::uint32_t>> streams;

@@ -47,9 +47,9 @@ struct StreamNumbers {
 void AddStreams(const ShardEnvironment& environment, const Slab& slab, const Filter& filter,
                 const StreamNumbers& numbers, std::vector<Stream>* streams);
 
-// Streams that may hold messages, ordered by slab and structure; within one class an older
-// generation thus comes before a newer one. `wanted`: only these (of the same database); absent:
-// all.
+// Streams that may hold messages, by shard, then by when their slabs began, then by structure: an
+// older generation thus comes before a newer one, also where a topic has changed its class.
+// `wanted`: only these (of the same database); absent: all.
 std::vector<StreamTarget> PlanStreams(const std::vector<ShardMoment>& moments, const Filter& filter,
                                       const TimeRange& range,
                                       const std::optional<std::vector<Stream>>& wanted);

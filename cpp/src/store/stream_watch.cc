@@ -35,7 +35,7 @@ Status StreamWatchImpl::Look(std::vector<Stream>* found) {
   std::map<SlabId, NodeId> seen;
   for (const ShardMoment& moment : database_->Moments()) {
     const std::size_t before = found->size();
-    for (const SlabView& view : moment.view->slabs()) {
+    for (const SlabView& view : moment.view->in_reading_order()) {
       const Slab& slab = *view.slab;
       const NodeId last = slab.LastNode();
       const auto known = seen_.find(slab.id());

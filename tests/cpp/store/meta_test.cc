@@ -62,6 +62,14 @@ TEST(Meta, CommitStateRoundTrips) {
   ExpectOnlyWholeRecords<CommitState>(Encode(state));
 }
 
+TEST(Meta, TheVersionOfTheRulesRoundTrips) {
+  std::uint64_t version = 0;
+  ASSERT_TRUE(DecodeRules(EncodeRules(7), &version));
+  EXPECT_EQ(version, 7U);
+  EXPECT_FALSE(DecodeRules(EncodeRules(7).substr(1), &version));
+  EXPECT_FALSE(DecodeRules(EncodeRules(7) + "x", &version));
+}
+
 TEST(Meta, SlabRecordsRoundTripAndUnknownKindsAreRefused) {
   const SlabRecord record{SlabState::kReadOnly, LayoutKind::kSkipstream, 0, 5, 6};
   const std::string bytes = Encode(record);
@@ -78,6 +86,13 @@ TEST(Meta, SlabRecordsRoundTripAndUnknownKindsAreRefused) {
   EXPECT_EQ(decoded.created_at_us, record.created_at_us);
   EXPECT_EQ(decoded.sealed_at_us, record.sealed_at_us);
   EXPECT_EQ(decoded.keep_last, 0U);
+  EXPECT_EQ(decoded.begun_at, 0U);
+  SlabRecord begun = record;
+  begun.begun_at = std::uint64_t{1} << 40;
+  ASSERT_TRUE(Decode(Encode(begun), &decoded));
+  EXPECT_EQ(decoded.begun_at, begun.begun_at);
+  EXPECT_EQ(decoded.keep_last, 0U);
+  EXPECT_FALSE(Decode(Encode(begun).substr(0, bytes.size() + 11), &decoded));
   ExpectOnlyWholeRecords<SlabRecord>(bytes);
   for (std::size_t field = 1; field <= 2; ++field) {  // state, layout
     for (const char unknown : {'\0', '\x7f'}) {

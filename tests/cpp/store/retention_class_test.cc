@@ -18,6 +18,26 @@ std::string ToHex(std::string_view bytes) {
   return hex;
 }
 
+TEST(RetentionRules, ChangedAreThoseThatTopicsMayHaveComeIntoOrLeft) {
+  using Ids = std::vector<std::uint32_t>;
+  const RetentionRules first = RetentionRules::Make({{"a/#", 1}, {"b/#", 2}, {"#", 3}}).value();
+  EXPECT_EQ(first.ChangedSince(first), Ids());
+  // Other ages, another order of what has no topic in common.
+  EXPECT_EQ(first.With({{"a/#", 5}, {"b/#", 6}}).value().ChangedSince(first), Ids());
+  EXPECT_EQ(first.With({{"b/#", 2}, {"a/#", 1}}).value().ChangedSince(first), Ids());
+  // a/x leaves a/#; the last class may take whatever is not taken.
+  const RetentionRules more = first.With({{"a/x", 1}, {"a/#", 1}, {"b/#", 2}}).value();
+  const std::uint32_t added = more.IndexOf("a/x").value();
+  EXPECT_EQ(more.ChangedSince(first), (Ids{added, 0, 2}));
+  // It comes back, and its class is retired.
+  const RetentionRules back = more.With({{"a/#", 1}, {"b/#", 2}}).value();
+  EXPECT_EQ(back.ChangedSince(more), (Ids{0, 2, added}));
+  // + and a/# have a topic in common, so their order counts.
+  const RetentionRules either = RetentionRules::Make({{"+/1", 1}, {"a/#", 2}}).value();
+  const RetentionRules other = either.With({{"a/#", 2}, {"+/1", 1}}).value();
+  EXPECT_EQ(other.ChangedSince(either), (Ids{1, 0}));
+}
+
 TEST(RetentionRules, TheFirstMatchDecides) {
   const RetentionRules rules =
       RetentionRules::Make({{"alarm/#", 1}, {"+/debug", 2}, {"$SYS/#", 3}}).value();
