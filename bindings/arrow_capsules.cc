@@ -57,30 +57,33 @@ void CheckStream(int error, ArrowArrayStream* stream) {
 
 }  // namespace
 
-py::object SchemaCapsule() {
+py::object SchemaCapsule(ValueForm form) {
   auto schema = std::make_unique<ArrowSchema>();
-  ExportSchema(schema.get());
+  ExportSchema(schema.get(), form);
   return NewCapsule(std::move(schema), "arrow_schema");
 }
 
-py::tuple BatchCapsules(std::shared_ptr<const Batch> batch) {
+py::tuple BatchCapsules(const std::shared_ptr<const Batch>& batch,
+                        const std::shared_ptr<const Batch>& stored) {
   auto array = std::make_unique<ArrowArray>();
-  ExportBatch(std::move(batch), array.get());
-  return py::make_tuple(SchemaCapsule(), NewCapsule(std::move(array), "arrow_array"));
+  ExportBatch(batch, stored, array.get());
+  const ValueForm form = stored != nullptr ? ValueForm::kProperties : ValueForm::kStored;
+  return py::make_tuple(SchemaCapsule(form), NewCapsule(std::move(array), "arrow_array"));
 }
 
-py::object StreamCapsule(std::shared_ptr<Scan> scan, const PageLimits& limits) {
+py::object StreamCapsule(std::shared_ptr<Scan> scan, const PageLimits& limits, ValueForm form) {
   auto stream = std::make_unique<ArrowArrayStream>();
-  ExportStream(std::move(scan), limits, stream.get());
+  ExportStream(std::move(scan), limits, form, stream.get());
   return NewCapsule(std::move(stream), "arrow_array_stream");
 }
 
-ArrowCopies::ArrowCopies(const py::object& source) {
+ArrowCopies::ArrowCopies(const py::object& source, bool escapes) {
   if (py::hasattr(source, "__arrow_c_stream__")) {
     ReadStream(source);
   } else {
     ReadArray(source);
   }
+  if (escapes) escaped_.Apply(messages_);
 }
 
 void ArrowCopies::ReadStream(const py::object& source) {

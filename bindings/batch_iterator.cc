@@ -13,25 +13,25 @@ namespace {
 // A type of CPython's own kind: calling into a bound C++ function takes as long as making a
 // message.
 struct IteratorObject {
-  PyObject_HEAD std::shared_ptr<const Batch>* batch;  // null at the end
+  PyObject_HEAD MessageRows* rows;  // null at the end
   std::size_t row;
 };
 
 void Deallocate(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
-  delete reinterpret_cast<IteratorObject*>(self)->batch;
+  delete reinterpret_cast<IteratorObject*>(self)->rows;
   type->tp_free(self);
   Py_DECREF(type);
 }
 
 PyObject* Next(PyObject* self) {
   auto* iterator = reinterpret_cast<IteratorObject*>(self);
-  if (iterator->batch == nullptr) return nullptr;
-  if (iterator->row == (*iterator->batch)->size()) {
-    delete std::exchange(iterator->batch, nullptr);
+  if (iterator->rows == nullptr) return nullptr;
+  if (iterator->row == iterator->rows->batch->size()) {
+    delete std::exchange(iterator->rows, nullptr);
     return nullptr;  // without an exception: the end
   }
-  return NewMessage(**iterator->batch, iterator->row++);
+  return NewMessage(*iterator->rows, iterator->row++);
 }
 
 PyTypeObject* IteratorType() {
@@ -51,12 +51,12 @@ PyTypeObject* IteratorType() {
 
 }  // namespace
 
-py::object IterateBatch(std::shared_ptr<const Batch> batch) {
+py::object IterateBatch(MessageRows rows) {
   PyTypeObject* const type = IteratorType();
   if (type == nullptr) throw py::error_already_set();
   auto* const iterator = reinterpret_cast<IteratorObject*>(type->tp_alloc(type, 0));
   if (iterator == nullptr) throw py::error_already_set();
-  iterator->batch = new std::shared_ptr<const Batch>(std::move(batch));
+  iterator->rows = new MessageRows(std::move(rows));
   iterator->row = 0;
   return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(iterator));
 }

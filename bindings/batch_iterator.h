@@ -5,12 +5,12 @@
 
 #include <memory>
 
-#include "topicdb/message.h"
+#include "messages.h"
 
 namespace topicdb::python {
 
 // An iterator that makes each message when it is asked for: a consumer that keeps none of them uses
 // the same memory again and again. REQUIRES: the GIL
-pybind11::object IterateBatch(std::shared_ptr<const Batch> batch);
+pybind11::object IterateBatch(MessageRows rows);
 
 }  // namespace topicdb::python

@@ -14,6 +14,7 @@ constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
 
 // Kept for the life of the process: modules of C++ extensions are never unloaded.
 PyTypeObject* message_type = nullptr;
+PyTypeObject* property_message_type = nullptr;
 PyObject* time_us = nullptr;
 
 [[noreturn]] void BadRow(PyObject* type, std::size_t number, const std::string& what) {
@@ -70,8 +71,9 @@ RowItems ItemsOf(py::handle row, std::size_t number) {
 
 }  // namespace
 
-void Configure(py::type type, py::function converter) {
+void Configure(py::type type, py::type property_type, py::function converter) {
   message_type = reinterpret_cast<PyTypeObject*>(type.release().ptr());
+  property_message_type = reinterpret_cast<PyTypeObject*>(property_type.release().ptr());
   time_us = converter.release().ptr();
 }
 
@@ -83,9 +85,10 @@ std::string TopicText(const py::str& text, const char* what) {
   Raise(NoUtf8(what));
 }
 
-RowCopies::RowCopies(const py::iterable& rows) {
+RowCopies::RowCopies(const py::iterable& rows, bool escapes) {
   std::size_t number = 0;
   for (const py::handle row : rows) Add(row, number++);
+  if (escapes) escaped_.Apply(messages_);
 }
 
 std::string_view RowCopies::Keep(const char* bytes, std::size_t size) {
@@ -133,10 +136,13 @@ void RowCopies::Add(py::handle row, std::size_t number) {
 
 // A NamedTuple is a tuple whose type has names: filling one is some ten times as fast as calling
 // the type.
-PyObject* NewMessage(const Batch& batch, std::size_t row) {
+PyObject* NewMessage(const MessageRows& rows, std::size_t row) {
+  const Batch& batch = *rows.batch;
   const std::string_view topic = batch.topic(row);
   const std::string_view value = batch.value(row);
-  PyObject* const tuple = message_type->tp_alloc(message_type, 3);
+  const bool with_properties = rows.stored != nullptr;
+  PyTypeObject* const type = with_properties ? property_message_type : message_type;
+  PyObject* const tuple = type->tp_alloc(type, with_properties ? 4 : 3);
   if (tuple == nullptr) return nullptr;
   PyObject* const text =
       PyUnicode_DecodeUTF8(topic.data(), static_cast<Py_ssize_t>(topic.size()), nullptr);
@@ -146,13 +152,16 @@ PyObject* NewMessage(const Batch& batch, std::size_t row) {
   PyTuple_SET_ITEM(tuple, 0, text);
   PyTuple_SET_ITEM(tuple, 1, time);
   PyTuple_SET_ITEM(tuple, 2, bytes);
-  if (text != nullptr && time != nullptr && bytes != nullptr) return tuple;
+  PyObject* const properties = with_properties ? NewProperties(*rows.stored, row) : nullptr;
+  if (with_properties) PyTuple_SET_ITEM(tuple, 3, properties);
+  const bool is_whole = text != nullptr && time != nullptr && bytes != nullptr;
+  if (is_whole && (properties != nullptr || !with_properties)) return tuple;
   Py_DECREF(tuple);
   return nullptr;
 }
 
-py::object MessageAt(const Batch& batch, std::size_t row) {
-  PyObject* const message = NewMessage(batch, row);
+py::object MessageAt(const MessageRows& rows, std::size_t row) {
+  PyObject* const message = NewMessage(rows, row);
   if (message == nullptr) throw py::error_already_set();
   return py::reinterpret_steal<py::object>(message);
 }

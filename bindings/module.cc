@@ -18,6 +18,7 @@ PYBIND11_MODULE(_core, module) {
   module.doc() = "The C++ core of TopicDB. Private: use the package topicdb.";
   python::RegisterErrors(module);
   python::RegisterTopic(module);
+  python::RegisterEnvelope(module);
   python::RegisterBatch(module);
   python::RegisterPosition(module);
   python::RegisterScan(module);

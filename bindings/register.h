@@ -24,6 +24,7 @@ auto WithoutGil(Call call) {
 void CheckProcessor();
 void RegisterTopic(pybind11::module_& module);
 void RegisterBatch(pybind11::module_& module);
+void RegisterEnvelope(pybind11::module_& module);
 void RegisterJob(pybind11::module_& module);
 void RegisterPosition(pybind11::module_& module);
 void RegisterQueue(pybind11::module_& module);

@@ -17,9 +17,7 @@ namespace {
 using SharedBatch = std::shared_ptr<const Batch>;
 
 // Python's view of a batch: pybind11 holders cannot be pointers to const.
-struct PyBatch {
-  SharedBatch batch;
-};
+struct PyBatch : MessageRows {};
 
 // Keeps the batch, whose memory it refers to.
 template <typename Number>
@@ -60,7 +58,7 @@ py::list ToList(const PyBatch& self) {
   py::list messages(self.batch->size());
   for (std::size_t row = 0; row < self.batch->size(); ++row) {
     PyList_SET_ITEM(messages.ptr(), static_cast<py::ssize_t>(row),
-                    MessageAt(*self.batch, row).release().ptr());
+                    MessageAt(self, row).release().ptr());
   }
   return messages;
 }
@@ -69,10 +67,33 @@ py::object GetItem(const PyBatch& self, py::ssize_t index) {
   const auto size = static_cast<py::ssize_t>(self.batch->size());
   if (index < 0) index += size;
   if (index < 0 || index >= size) throw py::index_error("batch index out of range");
-  return MessageAt(*self.batch, static_cast<std::size_t>(index));
+  return MessageAt(self, static_cast<std::size_t>(index));
 }
 
-struct PySchema {};
+py::object AllProperties(const PyBatch& self) {
+  if (self.stored == nullptr) return py::none();
+  py::list properties(self.stored->size());
+  for (std::size_t row = 0; row < self.stored->size(); ++row) {
+    PyObject* const item = NewProperties(*self.stored, row);
+    if (item == nullptr) throw py::error_already_set();
+    PyList_SET_ITEM(properties.ptr(), static_cast<py::ssize_t>(row), item);
+  }
+  return properties;
+}
+
+// The same object if there is nothing to change.
+py::object ReadAs(const py::object& self, const std::string& form) {
+  const auto& stored = self.cast<const PyBatch&>().batch;
+  const ValueForm wanted = ParseForm(form);
+  if (wanted == ValueForm::kStored) return self;
+  SharedBatch payloads = WithoutGil([&] { return PayloadsOf(stored); });
+  if (wanted == ValueForm::kProperties) return py::cast(PyBatch{{std::move(payloads), stored}});
+  return payloads == stored ? self : WrapBatch(std::move(payloads));
+}
+
+struct PySchema {
+  ValueForm form;
+};
 
 using SerialArray = py::array_t<std::uint64_t, py::array::c_style | py::array::forcecast>;
 
@@ -100,28 +121,32 @@ py::object NewBatch(const std::vector<MessageView>& messages,
   return WrapBatch(batch);
 }
 
-py::object BatchOfRows(const py::iterable& rows) {
-  return NewBatch(RowCopies(rows).messages(), std::nullopt);
+py::object BatchOfRows(const py::iterable& rows, bool escapes) {
+  return NewBatch(RowCopies(rows, escapes).messages(), std::nullopt);
 }
 
-py::object BatchOfArrow(const py::object& source, const std::optional<SerialArray>& serials) {
-  return NewBatch(ArrowCopies(source).messages(), serials);
+py::object BatchOfArrow(const py::object& source, const std::optional<SerialArray>& serials,
+                        bool escapes) {
+  return NewBatch(ArrowCopies(source, escapes).messages(), serials);
 }
 
 }  // namespace
 
 py::object WrapBatch(std::shared_ptr<const Batch> batch) {
-  return py::cast(PyBatch{std::move(batch)});
+  return py::cast(PyBatch{{std::move(batch), nullptr}});
 }
 
 void RegisterBatch(py::module_& module) {
   py::class_<PySchema>(module, "ArrowSchema", "The Arrow schema of every batch.")
-      .def("__arrow_c_schema__", [](const PySchema&) { return SchemaCapsule(); });
-  module.def("arrow_schema", [] { return PySchema{}; });
+      .def("__arrow_c_schema__", [](const PySchema& self) { return SchemaCapsule(self.form); });
+  module.def(
+      "arrow_schema", [](const std::string& form) { return PySchema{ParseForm(form)}; },
+      py::arg("form") = "stored");
 
   module.def("empty_batch", [] { return WrapBatch(std::make_shared<const Batch>()); });
-  module.def("batch_of_rows", &BatchOfRows, py::arg("rows"), py::pos_only());
-  module.def("batch_of_arrow", &BatchOfArrow, py::arg("source"), py::arg("serials") = py::none());
+  module.def("batch_of_rows", &BatchOfRows, py::arg("rows"), py::arg("escapes") = false);
+  module.def("batch_of_arrow", &BatchOfArrow, py::arg("source"), py::arg("serials") = py::none(),
+             py::arg("escapes") = false);
   py::class_<PyBatch>(module, "Batch",
                       "Messages as columns. Immutable; outlives the database it came from.")
       .def_property_readonly("topics", &Topics, "list[str]: the topic of each message")
@@ -129,15 +154,23 @@ void RegisterBatch(py::module_& module) {
                              "read-only int64 array, microseconds since the epoch; no copy")
       .def_property_readonly("values", &Values, "list[bytes]: the value of each message")
       .def_property_readonly("serials", &Serials)
+      .def_property_readonly("properties", &AllProperties)
+      .def("read_as", &ReadAs, py::arg("form"), py::pos_only())
       .def_property_readonly("nbytes", [](const PyBatch& self) { return self.batch->bytes(); })
       .def("__len__", [](const PyBatch& self) { return self.batch->size(); })
       .def("__getitem__", &GetItem, py::arg("index"), py::pos_only())
-      .def("__iter__", [](const PyBatch& self) { return IterateBatch(self.batch); })
+      .def("__iter__", [](const PyBatch& self) { return IterateBatch(self); })
       .def("to_list", &ToList, "The messages as a list.")
-      .def("__arrow_c_schema__", [](const PyBatch&) { return SchemaCapsule(); })
+      .def("__arrow_c_schema__",
+           [](const PyBatch& self) {
+             return SchemaCapsule(self.stored != nullptr ? ValueForm::kProperties
+                                                         : ValueForm::kStored);
+           })
       .def(
           "__arrow_c_array__",
-          [](const PyBatch& self, const py::object&) { return BatchCapsules(self.batch); },
+          [](const PyBatch& self, const py::object&) {
+            return BatchCapsules(self.batch, self.stored);
+          },
           py::arg("requested_schema") = py::none())
       .attr("__module__") = "topicdb";
 }

@@ -154,15 +154,15 @@ void AppendAsync(Database& self, std::shared_ptr<const Copies> copies,
 }
 
 void AppendRowsAsync(Database& self, const py::iterable& rows, const OptionalText& durability,
-                     std::shared_ptr<Completions> completions, std::uint64_t token) {
-  AppendAsync(self, std::make_shared<const RowCopies>(rows), durability, std::move(completions),
-              token);
+                     std::shared_ptr<Completions> completions, std::uint64_t token, bool escapes) {
+  AppendAsync(self, std::make_shared<const RowCopies>(rows, escapes), durability,
+              std::move(completions), token);
 }
 
 void AppendArrowAsync(Database& self, const py::object& source, const OptionalText& durability,
-                      std::shared_ptr<Completions> completions, std::uint64_t token) {
-  AppendAsync(self, std::make_shared<const ArrowCopies>(source), durability, std::move(completions),
-              token);
+                      std::shared_ptr<Completions> completions, std::uint64_t token, bool escapes) {
+  AppendAsync(self, std::make_shared<const ArrowCopies>(source, escapes), durability,
+              std::move(completions), token);
 }
 
 py::list TakeCompletions(Completions& self) {
@@ -193,13 +193,15 @@ std::unique_ptr<Transaction> Begin(Database& self, std::int64_t shard, OptionalN
   return Unwrap(WithoutGil([&] { return self.Begin(options); }));
 }
 
-py::tuple AppendRows(Database& self, const py::iterable& rows, const OptionalText& durability) {
-  const RowCopies copies(rows);
+py::tuple AppendRows(Database& self, const py::iterable& rows, const OptionalText& durability,
+                     bool escapes) {
+  const RowCopies copies(rows, escapes);
   return Append(self, copies.messages(), durability);
 }
 
-py::tuple AppendArrow(Database& self, const py::object& source, const OptionalText& durability) {
-  const ArrowCopies copies(source);
+py::tuple AppendArrow(Database& self, const py::object& source, const OptionalText& durability,
+                      bool escapes) {
+  const ArrowCopies copies(source, escapes);
   return Append(self, copies.messages(), durability);
 }
 
@@ -328,12 +330,14 @@ void RegisterDatabase(py::module_& module) {
       .def_property_readonly("path", &Database::path)
       .def_property_readonly("schema", [](const Database& self) { return AsDict(self.schema()); })
       .def_property_readonly("closed", &Database::closed)
-      .def("append_rows", &AppendRows, py::arg("rows"), py::arg("durability"))
-      .def("append_arrow", &AppendArrow, py::arg("stream"), py::arg("durability"))
+      .def("append_rows", &AppendRows, py::arg("rows"), py::arg("durability"),
+           py::arg("escapes") = false)
+      .def("append_arrow", &AppendArrow, py::arg("stream"), py::arg("durability"),
+           py::arg("escapes") = false)
       .def("append_rows_async", &AppendRowsAsync, py::arg("rows"), py::arg("durability"),
-           py::arg("completions"), py::arg("token"))
+           py::arg("completions"), py::arg("token"), py::arg("escapes") = false)
       .def("append_arrow_async", &AppendArrowAsync, py::arg("stream"), py::arg("durability"),
-           py::arg("completions"), py::arg("token"))
+           py::arg("completions"), py::arg("token"), py::arg("escapes") = false)
       .def("delete", &Delete, py::arg("filter"), py::arg("start"), py::arg("end"),
            py::arg("durability"))
       .def("begin", &Begin, py::arg("shard"), py::arg("generation"), py::arg("durability"))

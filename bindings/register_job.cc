@@ -16,8 +16,8 @@ std::unique_ptr<StagedWriter> OpenWriter(const std::string& path, const std::str
 }
 
 template <typename Copies>
-void Append(StagedWriter& self, const py::object& source) {
-  const Copies copies(source);
+void Append(StagedWriter& self, const py::object& source, bool escapes) {
+  const Copies copies(source, escapes);
   Check(WithoutGil([&] { return self.Append(copies.messages()); }));
 }
 
@@ -46,8 +46,8 @@ void RegisterJob(py::module_& module) {
                            py::release_gil_before_calling_cpp_dtor())
       .def_static("open", &OpenWriter, py::arg("path"), py::arg("job"), py::kw_only(),
                   py::arg("memory_bytes_max"), py::arg("drop_malformed"))
-      .def("append_rows", &Append<RowCopies>, py::arg("rows"))
-      .def("append_arrow", &Append<ArrowCopies>, py::arg("stream"))
+      .def("append_rows", &Append<RowCopies>, py::arg("rows"), py::arg("escapes") = false)
+      .def("append_arrow", &Append<ArrowCopies>, py::arg("stream"), py::arg("escapes") = false)
       .def("finish", &Finish);
   module.def("commit_job", &Commit, py::arg("path"), py::arg("job"), py::arg("files"),
              py::kw_only(), py::arg("sequence"), py::arg("number"), py::arg("malformed"),

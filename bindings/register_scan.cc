@@ -22,8 +22,9 @@ py::object NextBatch(const PyScan& self, std::size_t rows_max, std::size_t bytes
   return value == nullptr ? py::none() : WrapBatch(std::move(value));
 }
 
-py::object TakeStream(const PyScan& self, std::size_t rows_max, std::size_t bytes_max) {
-  return StreamCapsule(self.scan, {rows_max, bytes_max});
+py::object TakeStream(const PyScan& self, std::size_t rows_max, std::size_t bytes_max,
+                      const std::string& form) {
+  return StreamCapsule(self.scan, {rows_max, bytes_max}, ParseForm(form));
 }
 
 void CloseScan(const PyScan& self) {
@@ -46,7 +47,8 @@ void RegisterScan(py::module_& module) {
   py::class_<PyScan>(module, "Scan", "A running read.", py::release_gil_before_calling_cpp_dtor())
       .def("next_batch", &NextBatch, py::arg("rows_max"), py::arg("bytes_max"),
            py::arg("with_serials") = false)
-      .def("arrow_stream", &TakeStream, py::arg("rows_max"), py::arg("bytes_max"))
+      .def("arrow_stream", &TakeStream, py::arg("rows_max"), py::arg("bytes_max"),
+           py::arg("form") = "stored")
       .def("close", &CloseScan);
 }
 

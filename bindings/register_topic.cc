@@ -30,7 +30,14 @@ bool TopicMatches(const py::str& filter, const py::str& topic) {
 Filter ParseFilter(const py::str& text) { return Unwrap(Filter::Parse(TopicText(text, "filter"))); }
 
 void RegisterTopic(py::module_& module) {
-  module.def("configure", &Configure, py::arg("message_type"), py::arg("time_us"), py::pos_only());
+  module.def(
+      "configure",
+      [](py::type message, py::type property_message, py::type properties, py::function time_us) {
+        Configure(std::move(message), std::move(property_message), std::move(time_us));
+        ConfigureProperties(std::move(properties));
+      },
+      py::arg("message_type"), py::arg("property_message_type"), py::arg("properties_type"),
+      py::arg("time_us"), py::pos_only());
   module.def(
       "check_topic", [](const py::str& topic) { ValidTopic(topic); }, py::arg("topic"),
       py::pos_only(), "Raises TopicError unless the topic is valid.");

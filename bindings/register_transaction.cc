@@ -27,14 +27,15 @@ std::string BytesOf(const py::object& value) {
 TopicUse UseOf(bool reserved) { return reserved ? TopicUse::kReserved : TopicUse::kPublic; }
 
 void Write(Transaction& self, const py::str& topic, OptionalTime timestamp, const py::object& value,
-           bool reserved) {
+           bool reserved, bool escapes) {
   const std::string text = TopicText(topic, "topic");
   const std::int64_t time = timestamp.value_or(kAssignTimestamp);
   if (value.is_none()) {
     Check(self.WriteSerial(text, time, UseOf(reserved)));
   } else {
     const std::string bytes = BytesOf(value);
-    Check(self.Write({text, time, bytes}, UseOf(reserved)));
+    const std::optional<std::string> escaped = escapes ? EscapedValue(bytes) : std::nullopt;
+    Check(self.Write({text, time, escaped.value_or(bytes)}, UseOf(reserved)));
   }
 }
 
@@ -82,7 +83,7 @@ void RegisterTransaction(py::module_& module) {
   py::class_<Transaction>(module, "Transaction", "A running transaction.",
                           py::release_gil_before_calling_cpp_dtor())
       .def("write", &Write, py::arg("topic"), py::arg("timestamp"), py::arg("value").none(true),
-           py::arg("reserved") = false)
+           py::arg("reserved") = false, py::arg("escapes") = false)
       .def(
           "delete",
           [](Transaction& self, const py::str& filter, OptionalTime start, OptionalTime end,

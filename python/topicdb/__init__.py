@@ -34,7 +34,7 @@ from topicdb._core import (
     shard_of,
     topic_matches,
 )
-from topicdb._types import Message, Page, Receipt, Slice
+from topicdb._types import Message, Page, Properties, PropertyMessage, Receipt, Slice
 from topicdb.consumer import Consumer
 from topicdb.database import Database
 from topicdb.group import Group, Member
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from topicdb.forward.forwarder import Forwarder
     from topicdb.replay.errors import ReplayError
 
-_core.configure(Message, time_us)
+_core.configure(Message, PropertyMessage, Properties, time_us)
 # Parts that few programs need, and that take as long to import as all the rest: found when asked
 # for. Each process of a pipeline imports this package.
 _LATER = {
@@ -98,6 +98,8 @@ __all__ = [
     "Place",
     "PreconditionError",
     "Problem",
+    "Properties",
+    "PropertyMessage",
     "Queue",
     "QueueBudget",
     "QueueReceipt",

@@ -11,7 +11,8 @@ from typing import Any, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
-from topicdb._types import Message, Slice
+from topicdb._types import Message, Properties, PropertyMessage, Slice
+from topicdb.forms import Form
 
 _bytes: TypeAlias = bytes  # where a property has that name
 
@@ -37,17 +38,52 @@ class ConflictError(Error, RuntimeError):
 class PreconditionError(Error, RuntimeError):
     failures: Sequence[tuple[str, int, bytes | None, bytes | None]]
 
-def configure(message_type: type[Message], time_us: Callable[..., int], /) -> None:
-    """Tells the extension which tuple type to build and what converts times that are no ints."""
+def configure(
+    message_type: type[Message],
+    property_message_type: type[PropertyMessage],
+    properties_type: type[Properties],
+    time_us: Callable[..., int],
+    /,
+) -> None:
+    """Tells the extension which tuple types to build and what converts times that are no ints."""
+
+ENVELOPE_MAGIC: bytes
+"""What the values begin with that may be envelopes."""
+
+def decode_envelope(value: bytes, /) -> tuple[Any, ...] | None:
+    """The fields of ``topicdb.replay.Envelope``; None: it is none, or one without properties."""
+
+def encode_envelope(
+    payload: bytes,
+    qos: int,
+    retain: bool,
+    client_id: str,
+    payload_format: int | None,
+    message_expiry_s: int | None,
+    content_type: str | None,
+    response_topic: str | None,
+    correlation_data: bytes | None,
+    user_properties: Sequence[tuple[str, str]],
+    subscription_ids: Sequence[int],
+    received: int | None,
+    /,
+) -> bytes: ...
+def payload_of(value: bytes, /) -> bytes:
+    """What readers see of a stored value."""
+
+def escaped_value(value: bytes, /) -> bytes:
+    """What is to be stored so that readers see this value."""
 
 def empty_batch() -> Batch: ...
-def batch_of_rows(rows: Iterable[Any], /) -> Batch:
+def batch_of_rows(rows: Iterable[Any], escapes: bool = False) -> Batch:
     """As ``Database.append_rows`` takes them; a timestamp that is to be assigned is -1."""
 
-def batch_of_arrow(source: object, serials: npt.NDArray[np.uint64] | None = None) -> Batch:
+def batch_of_arrow(
+    source: object, serials: npt.NDArray[np.uint64] | None = None, escapes: bool = False
+) -> Batch:
     """As ``Database.append_arrow`` takes it; a copy."""
 
-def arrow_schema() -> ArrowSchema: ...
+def arrow_schema(form: Form = "stored") -> ArrowSchema: ...
 def check_topic(topic: str, /) -> None: ...
 def check_filter(filter: str, /) -> None: ...
 def topic_matches(filter: str, topic: str, /) -> bool: ...
@@ -67,6 +103,10 @@ class Batch:
     def serials(self) -> npt.NDArray[np.uint64] | None: ...
     @property
     def values(self) -> list[bytes]: ...
+    @property
+    def properties(self) -> list[Properties] | None: ...
+    def read_as(self, form: Form, /) -> Batch:
+        """The same messages, which are as they are stored, with their values in another form."""
     @property
     def nbytes(self) -> int: ...
     def __len__(self) -> int: ...
@@ -153,7 +193,7 @@ class Slab:
 class Scan:
     def next_batch(self, rows_max: int, bytes_max: int, with_serials: bool = False) -> Batch | None:
         """The next messages, at least one, or None at the end."""
-    def arrow_stream(self, rows_max: int, bytes_max: int) -> object:
+    def arrow_stream(self, rows_max: int, bytes_max: int, form: Form = "stored") -> object:
         """A PyCapsule "arrow_array_stream" that takes over this scan."""
     def close(self) -> None: ...
 
@@ -163,8 +203,8 @@ class StagedWriter:
     def open(
         path: str, job: str, *, memory_bytes_max: int, drop_malformed: bool
     ) -> StagedWriter: ...
-    def append_rows(self, rows: Iterable[Any]) -> None: ...
-    def append_arrow(self, stream: object) -> None: ...
+    def append_rows(self, rows: Iterable[Any], escapes: bool = False) -> None: ...
+    def append_arrow(self, stream: object, escapes: bool = False) -> None: ...
     def finish(self) -> tuple[str, int, int, int]:
         """file, messages, bytes, malformed"""
 
@@ -227,7 +267,12 @@ class Subscription:
 @final
 class Transaction:
     def write(
-        self, topic: str, timestamp: int | None, value: object | None, reserved: bool = False
+        self,
+        topic: str,
+        timestamp: int | None,
+        value: object | None,
+        reserved: bool = False,
+        escapes: bool = False,
     ) -> None:
         """value None: the serial of the commit, 8 bytes big-endian."""
     def delete(
@@ -310,16 +355,27 @@ class Database:
     @property
     def closed(self) -> bool: ...
     def append_rows(
-        self, rows: Iterable[Any], durability: str | None
-    ) -> tuple[dict[int, int], int, str]: ...
+        self, rows: Iterable[Any], durability: str | None, escapes: bool = False
+    ) -> tuple[dict[int, int], int, str]:
+        """``escapes``: readers are to see these values; else they are as they are to be stored."""
     def append_arrow(
-        self, stream: object, durability: str | None
+        self, stream: object, durability: str | None, escapes: bool = False
     ) -> tuple[dict[int, int], int, str]: ...
     def append_rows_async(
-        self, rows: Iterable[Any], durability: str | None, completions: Completions, token: int
+        self,
+        rows: Iterable[Any],
+        durability: str | None,
+        completions: Completions,
+        token: int,
+        escapes: bool = False,
     ) -> None: ...
     def append_arrow_async(
-        self, stream: object, durability: str | None, completions: Completions, token: int
+        self,
+        stream: object,
+        durability: str | None,
+        completions: Completions,
+        token: int,
+        escapes: bool = False,
     ) -> None: ...
     def delete(
         self, filter: str, start: int | None, end: int | None, durability: str | None

@@ -12,12 +12,45 @@ if TYPE_CHECKING:
 class Message(NamedTuple):
     """One stored message (a topic-time-value triple).
 
-    ``timestamp`` is in microseconds since 1970-01-01 UTC, ``value`` is opaque bytes.
+    ``timestamp`` is in microseconds since 1970-01-01 UTC, ``value`` is opaque bytes: the payload of
+    what was published.
     """
 
     topic: str
     timestamp: int
     value: bytes
+
+
+class Properties(NamedTuple):
+    """How a message was published, and its MQTT 5 properties; docs/properties.md.
+
+    None or empty is what is not known. Of a message that was stored without properties nothing is.
+    ``client_id``: of the publisher, where a bridge was told. ``message_expiry_s``: seconds that the
+    message had to live when it was received. ``user_properties``: (name, value), in their order; a
+    name may be there more than once. ``received``: when it was received, µs since 1970; it is the
+    timestamp, unless that is the device's own.
+    """
+
+    qos: int | None = None
+    retain: bool | None = None
+    client_id: str | None = None
+    payload_format: int | None = None
+    message_expiry_s: int | None = None
+    content_type: str | None = None
+    response_topic: str | None = None
+    correlation_data: bytes | None = None
+    user_properties: tuple[tuple[str, str], ...] = ()
+    subscription_ids: tuple[int, ...] = ()
+    received: int | None = None
+
+
+class PropertyMessage(NamedTuple):
+    """A stored message with its properties: what is read with ``properties=True``."""
+
+    topic: str
+    timestamp: int
+    value: bytes
+    properties: Properties
 
 
 class Slice(NamedTuple):

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from topicdb import _core
 from topicdb._core import Batch
 from topicdb.closing import Named
+from topicdb.forms import Form
 from topicdb.positions import Place, Positions, lag_of
 from topicdb.subscription import Given, Start, Subscription, places_of
 from topicdb.times import timeout_us
@@ -39,8 +40,10 @@ class Consumer(Named):
         made: Mapping[str, Any],
         window: tuple[int, int],
         timeout_us: int | None,
+        form: Form = "payload",
     ) -> None:
         self._core = core
+        self._form = form
         self._positions = positions
         self._window = window
         self._timeout_us = timeout_us
@@ -56,7 +59,7 @@ class Consumer(Named):
         start_us: int = self._kept["start_us"]
         core = self._core.subscribe(self._filters, dict(self._places), start_us, *self._window)
         self._subscription = Subscription(
-            core, self._core, self._filters, start_us, self._timeout_us
+            core, self._core, self._filters, start_us, self._timeout_us, self._form
         )
         self._given: deque[Given] = deque()  # and not acknowledged
         self._seqnos: WeakKeyDictionary[Batch, int] = WeakKeyDictionary()

@@ -18,6 +18,7 @@ from topicdb.closing import Closing
 from topicdb.completions import Completer
 from topicdb.filters import Filters, filter_list
 from topicdb.following import Following
+from topicdb.forms import Form, form_of
 from topicdb.lifecycle import Lifecycle
 from topicdb.map import RAW, Codec, Map
 from topicdb.parquet import ParquetFiles
@@ -83,6 +84,7 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         messages: Iterable[Row] | ArrowStream | ArrowArray,
         *,
         durability: Durability | None = None,
+        raw: bool = False,
     ) -> Receipt:
         """Stores messages: all or none of them in each shard, in the order given.
 
@@ -93,19 +95,23 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         and fixed size. A timestamp of None is assigned at commit: unique and increasing within a
         shard. Values are bytes-like.
 
+        Readers see the values that are given. ``raw``: values are as ``scan(raw=True)`` gives them,
+        or ``topicdb.replay.Envelope.encode``: those that are envelopes have properties.
+
         Raises TopicError, ValueError or TypeError for a bad row, naming it; then nothing is
         written. ReadOnlyError, ClosedError, ForkedError, StorageError (what happened on disk).
         """
         # Not isinstance: for a protocol that costs more than a small append.
         if hasattr(messages, "__arrow_c_stream__") or hasattr(messages, "__arrow_c_array__"):
-            return Receipt(*self._core.append_arrow(messages, durability))
-        return Receipt(*self._core.append_rows(messages, durability))
+            return Receipt(*self._core.append_arrow(messages, durability, not raw))
+        return Receipt(*self._core.append_rows(messages, durability, not raw))
 
     def append_async(
         self,
         messages: Iterable[Row] | ArrowStream | ArrowArray,
         *,
         durability: Durability | None = None,
+        raw: bool = False,
     ) -> Future[Receipt]:
         """As ``append``, but returns once the messages are copied and queued.
 
@@ -114,20 +120,20 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         here; what happens later is in the future, which cannot be cancelled. While ``max_pending``
         appends wait, it waits too. ``close`` finishes what is queued.
         """
-        if hasattr(messages, "__arrow_c_stream__") or hasattr(messages, "__arrow_c_array__"):
-            return self._completer.start(
-                partial(self._core.append_arrow_async, messages, durability)
-            )
-        return self._completer.start(partial(self._core.append_rows_async, messages, durability))
+        is_arrow = hasattr(messages, "__arrow_c_stream__") or hasattr(messages, "__arrow_c_array__")
+        append: Any = self._core.append_arrow_async if is_arrow else self._core.append_rows_async
+        return self._completer.start(partial(append, messages, durability, escapes=not raw))
 
     async def append_await(
         self,
         messages: Iterable[Row] | ArrowStream | ArrowArray,
         *,
         durability: Durability | None = None,
+        raw: bool = False,
     ) -> Receipt:
         """As ``append``, for asyncio. A task that is cancelled does not take its messages back."""
-        return await asyncio.wrap_future(self.append_async(messages, durability=durability))
+        future = self.append_async(messages, durability=durability, raw=raw)
+        return await asyncio.wrap_future(future)
 
     def delete(
         self,
@@ -233,32 +239,56 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         end: TimeLike | None = None,
         order: Literal["stream", "time"] = "stream",
         streams: Sequence[Stream] | None = None,
+        properties: bool = False,
+        raw: bool = False,
     ) -> Scan:
         """Messages whose topic matches ``filter``, ``start`` <= timestamp < ``end``.
 
         ``order="stream"`` (fastest) reads one stream after the other, each by time, an older
         generation before a newer one. ``order="time"`` merges all of them by timestamp.
         ``streams`` limits it to some of ``Database.streams``.
+
+        ``properties``: gives each message as a ``PropertyMessage``, with the MQTT properties that a
+        bridge has stored; Arrow data then has a column for each. ``raw``: values are as they are
+        stored, with the properties in them, for ``append(raw=True)``. See docs/properties.md.
+
+        >>> db.scan("site/#", properties=True).to_arrow()           # doctest: +SKIP
         """
         if order not in ("stream", "time"):
             raise ValueError(f"order: expected 'stream' or 'time', got {order!r}")
         _core.check_filter(filter)
         start_us, end_us = time_range_us(start, end)
-        return Scan(self._core, (filter, start_us, end_us, order == "time", streams))
+        arguments = (filter, start_us, end_us, order == "time", streams)
+        return Scan(self._core, arguments, form_of(properties=properties, raw=raw))
 
-    def last(self, filter: str = "#", *, start: TimeLike | None = None) -> Scan:
+    def last(
+        self,
+        filter: str = "#",
+        *,
+        start: TimeLike | None = None,
+        properties: bool = False,
+        raw: bool = False,
+    ) -> Scan:
         """The newest message of each topic that matches, in the order of topics (bytewise).
 
         The newest is the one with the greatest timestamp, of equal ones that which was committed
         last. Deleted messages do not count, nor, with ``start``, what is older: a topic that has
         nothing since is left out. History is not read: see docs/last_values.md for the cost. Keeps
-        one message a topic in memory while it is iterated.
+        one message a topic in memory while it is iterated. ``properties``, ``raw``: as of ``scan``.
 
         >>> db.last("alarm/#", start="-24h").to_arrow()             # doctest: +SKIP
         """
-        return self._last(filter, start, None)
+        return self._last(filter, start, None, form_of(properties=properties, raw=raw))
 
-    def state_at(self, time: TimeLike, filter: str = "#", *, start: TimeLike | None = None) -> Scan:
+    def state_at(
+        self,
+        time: TimeLike,
+        filter: str = "#",
+        *,
+        start: TimeLike | None = None,
+        properties: bool = False,
+        raw: bool = False,
+    ) -> Scan:
         """As ``last`` would have been at ``time``: later messages do not count, those at it do.
 
         What was deleted since is not there, and what came late, with a timestamp up to ``time``,
@@ -266,15 +296,15 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
 
         >>> db.state_at("2026-01-31T14:02:00Z", "plant/#")          # doctest: +SKIP
         """
-        return self._last(filter, start, time)
+        return self._last(filter, start, time, form_of(properties=properties, raw=raw))
 
-    def _last(self, filter: str, start: TimeLike | None, time: TimeLike | None) -> Scan:
+    def _last(self, filter: str, start: TimeLike | None, time: TimeLike | None, form: Form) -> Scan:
         _core.check_filter(filter)
         now = now_us()
         start_us = optional_time_us(start, what="start", now=now)
         at_us = optional_time_us(time, what="time", now=now)
         end_us = None if at_us is None or at_us == TIMESTAMP_MAX else at_us + 1
-        return Scan(_Scans(self._core.last), (filter, start_us, end_us))
+        return Scan(_Scans(self._core.last), (filter, start_us, end_us), form)
 
     def streams(
         self, filter: str = "#", *, start: TimeLike | None = None, end: TimeLike | None = None
@@ -293,14 +323,18 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         """Position at the first message of ``stream`` from ``start`` on. Store its ``bytes()``."""
         return self._core.iterator(stream, filter, *time_range_us(start, end))
 
-    def next(self, iterator: Iterator, rows: int = 1_000) -> Page:
+    def next(
+        self, iterator: Iterator, rows: int = 1_000, *, properties: bool = False, raw: bool = False
+    ) -> Page:
         """Up to ``rows`` messages from ``iterator`` on, and the iterator to go on with.
 
-        NotFoundError when its generation has been dropped.
+        ``properties``, ``raw``: as of ``scan``. NotFoundError when its generation has been dropped.
         """
+        form = form_of(properties=properties, raw=raw)
         if rows < 1:
             raise ValueError(f"rows must be at least 1, got {rows}")
-        return Page(*self._core.next(iterator, rows, BATCH_BYTES_MAX))
+        after, batch, is_over = self._core.next(iterator, rows, BATCH_BYTES_MAX)
+        return Page(after, batch.read_as(form), is_over)
 
     def slices(
         self,
@@ -330,14 +364,23 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
             )
         ]
 
-    def scan_slices(self, slices: Sequence[Slice], filter: Filters = "#") -> Scan:
+    def scan_slices(
+        self,
+        slices: Sequence[Slice],
+        filter: Filters = "#",
+        *,
+        properties: bool = False,
+        raw: bool = False,
+    ) -> Scan:
         """Messages of ``slices`` that match, each once, in no order.
 
         The scan raises NotFoundError, naming the slab, if one of them has been dropped, and
         ValueError if this handle was opened before the slices were made: see ``refresh``. Messages
-        that were deleted since, or replaced (layout ``skipstream``), are left out.
+        that were deleted since, or replaced (layout ``skipstream``), are left out. ``properties``,
+        ``raw``: as of ``scan``.
         """
-        return Scan(_Scans(self._core.scan_slices), (filter_list(filter), slices))
+        form = form_of(properties=properties, raw=raw)
+        return Scan(_Scans(self._core.scan_slices), (filter_list(filter), slices), form)
 
     def tail(
         self,
@@ -346,6 +389,8 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         after: Mapping[int, int] | None = None,
         until: Mapping[int, int] | None = None,
         timeout: float | timedelta | None = None,
+        properties: bool = False,
+        raw: bool = False,
     ) -> Tail:
         """Messages in commit order, those that are stored and those that follow. See ``Tail``.
 
@@ -354,12 +399,14 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         far, iteration ends. ``timeout``: iteration ends when no message comes for so many seconds;
         0: at the end of what is stored; None: it waits for ever. ValueError: the database has the
         layout ``skipstream``, which keeps no commit log, or ``after`` names no shard of it.
+        ``properties``, ``raw``: as of ``scan``.
 
         >>> for message in db.tail("metrics/#", after=receipt.serials):     # doctest: +SKIP
         ...     print(message)
         """
+        form = form_of(properties=properties, raw=raw)
         core = self._core.tail(filter_list(filter), dict(after or {}), dict(until or {}))
-        return Tail(core, timeout_us(timeout))
+        return Tail(core, timeout_us(timeout), form)
 
     def watch_streams(
         self,

@@ -14,6 +14,7 @@ from topicdb._core import Batch
 from topicdb.closing import nothing
 from topicdb.consumer import Consumer
 from topicdb.filters import Filters, filter_list
+from topicdb.forms import form_of
 from topicdb.group import Group
 from topicdb.positions import PARTS_MAX, Positions, names
 from topicdb.session import PACKET_ID_MAX, Session
@@ -51,6 +52,8 @@ class Following:
         window_bytes: int = WINDOW_BYTES,
         timeout: float | timedelta | None = None,
         callback: Callable[[Batch], object] | None = None,
+        properties: bool = False,
+        raw: bool = False,
     ) -> Subscription:
         """Messages of ``filter``: from ``start`` on, and then as they are committed.
 
@@ -66,7 +69,7 @@ class Following:
 
         ``timeout``: iteration ends when nothing comes for so many seconds; None: never.
         ``callback``: is called with each batch, in a thread of its own, until the subscription is
-        closed; an error that it raises ends it.
+        closed; an error that it raises ends it. ``properties``, ``raw``: as of ``scan``.
 
         ValueError: the layout ``skipstream`` keeps no commit log; a bad window or start.
 
@@ -74,10 +77,11 @@ class Following:
         ...     for message in messages:
         ...         print(message)
         """
+        form = form_of(properties=properties, raw=raw)
         filters = filter_list(filter)
         places, start_us = start_of(start)
         core = self._core.subscribe(filters, places, start_us, window, window_bytes)
-        subscription = Subscription(core, self._core, filters, start_us, timeout_us(timeout))
+        subscription = Subscription(core, self._core, filters, start_us, timeout_us(timeout), form)
         if callback is not None:
             subscription._call(callback)
         return subscription
@@ -93,6 +97,8 @@ class Following:
         window_bytes: int = 4 * WINDOW_BYTES,
         timeout: float | timedelta | None = None,
         durability: Durability | None = None,
+        properties: bool = False,
+        raw: bool = False,
     ) -> Consumer:
         """A reader that goes on where it was, after a restart, too; see ``Consumer``.
 
@@ -100,7 +106,8 @@ class Following:
         ``filter`` must be the same, and ``start`` does not count; see ``Consumer.seek``.
 
         ``window``, ``window_bytes``: what is read ahead of ``poll``. ``timeout``: iteration ends
-        when nothing comes for so many seconds. ``durability``: of what it stores.
+        when nothing comes for so many seconds. ``durability``: of what it stores. ``properties``,
+        ``raw``: as of ``scan``.
 
         ConflictError: it is open elsewhere in this process; ``takeover=True`` ends that one.
         ValueError: it was made with another filter. ReadOnlyError: positions are stored in the
@@ -111,6 +118,7 @@ class Following:
         ...         load(batch)
         ...         consumer.ack(batch)
         """
+        form = form_of(properties=properties, raw=raw)
         check_window(window, window_bytes)
         filters = filter_list(filter)
         positions = Positions(self._core, "consumer", name, durability)
@@ -118,7 +126,7 @@ class Following:
 
         def make() -> Consumer:
             wait_us = timeout_us(timeout)
-            return Consumer(self._core, positions, kept, (window, window_bytes), wait_us)
+            return Consumer(self._core, positions, kept, (window, window_bytes), wait_us, form)
 
         return self._opened_as(self._consumers, name, "consumer", make, takeover=takeover)
 

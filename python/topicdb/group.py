@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 from topicdb import _core
 from topicdb._core import Batch
 from topicdb.closing import Closing
+from topicdb.forms import Form, form_of
 from topicdb.positions import Place, Positions, lag_of
 from topicdb.subscription import Given, Subscription
 from topicdb.times import timeout_us
@@ -87,8 +88,14 @@ class Group(Closing):
             number, shard = key.split("-")
             self._parts[int(number)].places[int(shard)] = place
 
-    def join(self, name: str | None = None) -> Member:
-        """A new member, with its share of the parts. ConflictError: there is one of this name."""
+    def join(
+        self, name: str | None = None, *, properties: bool = False, raw: bool = False
+    ) -> Member:
+        """A new member, with its share of the parts. ConflictError: there is one of this name.
+
+        ``properties``, ``raw``: as of ``Database.scan``.
+        """
+        form = form_of(properties=properties, raw=raw)
         with self._lock:
             self._check_open()
             if name is None:
@@ -98,7 +105,7 @@ class Group(Closing):
             self._drop_silent()
             if name in self._members:
                 raise _core.ConflictError(f"{self._positions.name} has a member {name!r}")
-            member = Member(self, name, self._clock())
+            member = Member(self, name, self._clock(), form)
             self._members[name] = member
             self._balance()
             return member
@@ -217,7 +224,9 @@ class Group(Closing):
             *self._window,
             (part.number, len(self._parts)),
         )
-        subscription = Subscription(core, self._core, kept["filters"], kept["start_us"], None)
+        subscription = Subscription(
+            core, self._core, kept["filters"], kept["start_us"], None, member._form
+        )
         part.lease = _Lease(part, member, subscription)
         member._leases.append(part.lease)
         core.on_ready(member._tokens, part.number)
@@ -242,8 +251,9 @@ class Member(Closing):
     a time; another may close it.
     """
 
-    def __init__(self, group: Group, name: str, now: float) -> None:
+    def __init__(self, group: Group, name: str, now: float, form: Form = "payload") -> None:
         self._group = group
+        self._form = form
         self._name = name
         self._seen_at = now
         self._gone = False

@@ -110,16 +110,16 @@ class StagedWriter:
         )
         self._staged: Staged | None = None
 
-    def append(self, messages: Any) -> None:
+    def append(self, messages: Any, *, raw: bool = False) -> None:
         """Stages messages, given as to ``Database.append``. They are copied.
 
         Raises what that raises; nothing of ``messages`` is staged then.
         """
         core = self._open()
         if hasattr(messages, "__arrow_c_stream__") or hasattr(messages, "__arrow_c_array__"):
-            core.append_arrow(messages)
+            core.append_arrow(messages, not raw)
         else:
-            core.append_rows(messages)
+            core.append_rows(messages, not raw)
 
     def finish(self) -> Staged:
         """Completes the files and makes them safe from loss of power."""

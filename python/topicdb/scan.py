@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from topicdb import _core
 from topicdb._types import Message
+from topicdb.forms import Form
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,9 +40,17 @@ class Scan:
     ``__arrow_c_stream__``.
     """
 
-    def __init__(self, database: _Scannable, arguments: tuple[Any, ...]) -> None:
+    def __init__(
+        self, database: _Scannable, arguments: tuple[Any, ...], form: Form = "payload"
+    ) -> None:
         self._database = database
         self._arguments = arguments
+        self._form = form
+
+    @property
+    def form(self) -> Form:
+        """How it gives values: "payload", "properties" or "stored"."""
+        return self._form
 
     def __iter__(self) -> _Iterator[Message]:
         """Each message in turn. Errors: ClosedError, CorruptionError, ForkedError."""
@@ -60,7 +69,7 @@ class Scan:
         with self._opened() as scan:
             while (batch := scan.next_batch(rows, bytes_max, serials)) is not None:
                 if len(batch):
-                    yield batch
+                    yield batch.read_as(self._form)
 
     def to_list(self) -> list[Message]:
         """All messages as a list."""
@@ -71,20 +80,21 @@ class Scan:
         return sum(len(batch) for batch in self.batches())
 
     def to_arrow(self) -> pa.Table:
-        """All messages as a pyarrow.Table with the columns topic, timestamp (µs, UTC) and value.
+        """All messages as a pyarrow.Table with the columns topic, timestamp (µs, UTC) and value;
+        with ``properties=True`` those of docs/properties.md, too.
 
         Needs the extra ``topicdb[arrow]``.
         """
         import pyarrow as pa
 
         with self._opened() as scan:
-            batches = list(_arrow_batches(scan, ARROW_ROWS, ARROW_BYTES_MAX))
-        return pa.Table.from_batches(batches, schema=pa.schema(_core.arrow_schema()))
+            batches = list(_arrow_batches(scan, ARROW_ROWS, ARROW_BYTES_MAX, self._form))
+        return pa.Table.from_batches(batches, schema=pa.schema(_core.arrow_schema(self._form)))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The messages as an Arrow C stream, read lazily: the database must stay open."""
         scan = self._database.scan(*self._arguments)
-        return scan.arrow_stream(BATCH_ROWS, BATCH_BYTES_MAX)
+        return scan.arrow_stream(BATCH_ROWS, BATCH_BYTES_MAX, self._form)
 
     @contextmanager
     def _opened(self) -> _Iterator[_core.Scan]:
@@ -95,12 +105,12 @@ class Scan:
             scan.close()
 
 
-def _arrow_batches(scan: Any, rows: int, bytes_max: int) -> _Iterator[pa.RecordBatch]:
+def _arrow_batches(scan: Any, rows: int, bytes_max: int, form: Form) -> _Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     if hasattr(scan, "next_arrow"):  # of another process: it comes as Arrow data
-        while (arrow := scan.next_arrow(rows, bytes_max)) is not None:
+        while (arrow := scan.next_arrow(rows, bytes_max, form=form)) is not None:
             yield arrow
         return
     while (batch := scan.next_batch(rows, bytes_max)) is not None:
-        yield pa.record_batch(batch)
+        yield pa.record_batch(batch.read_as(form))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from topicdb import _core
 from topicdb._core import Batch
-from topicdb._types import Message
+from topicdb._types import Properties, PropertyMessage
 from topicdb.closing import Named
 from topicdb.positions import Place
 from topicdb.session_state import (
@@ -39,7 +39,10 @@ _TOPICS_KNOWN_MAX = 10_000
 
 
 class Packet(NamedTuple):
-    """A PUBLISH to be sent to the client. ``id`` is 0 with QoS 0; ``dup``: it was sent before."""
+    """A PUBLISH to be sent to the client. ``id`` is 0 with QoS 0; ``dup``: it was sent before.
+
+    ``properties``: those that a bridge has stored with it; ``qos`` is that of the subscription.
+    """
 
     id: int
     topic: str
@@ -47,6 +50,7 @@ class Packet(NamedTuple):
     value: bytes
     qos: Qos
     dup: bool
+    properties: Properties = Properties()
 
 
 class Session(Named):
@@ -211,7 +215,8 @@ class Session(Named):
             ]
             if wanted:
                 qos = max(wanted)
-                yield Packet(self._take_id(delivery.shard, place, qos), *message, qos, False)
+                id = self._take_id(delivery.shard, place, qos)
+                yield _packet(id, message, qos, dup=False)
         self._state.places[delivery.shard] = delivery.next
         self._changed = True
 
@@ -322,7 +327,7 @@ class Session(Named):
             batch, rows = core.find(shard, list(places))
             for message, place in _placed(batch, rows):
                 for packet in places.pop(place):
-                    self._again.append(Packet(packet.id, *message, packet.qos, True))
+                    self._again.append(_packet(packet.id, message, packet.qos, dup=True))
             for gone in places.values():  # deleted, or dropped with its generation
                 self._forget(gone)
         in_order = {id: number for number, id in enumerate(self._state.in_flight)}
@@ -416,8 +421,15 @@ class Session(Named):
         return f"<topicdb.Session {self._client_id!r}{' (closed)' if self._closed else ''}>"
 
 
-def _placed(batch: Batch, rows: npt.NDArray[np.uint32]) -> Iterator[tuple[Message, Place]]:
+def _packet(id: int, message: PropertyMessage, qos: Qos, *, dup: bool) -> Packet:
+    topic, timestamp, value, properties = message
+    return Packet(id, topic, timestamp, value, qos, dup, properties)
+
+
+def _placed(batch: Batch, rows: npt.NDArray[np.uint32]) -> Iterator[tuple[PropertyMessage, Place]]:
     serials = batch.serials
     assert serials is not None
-    for message, serial, row in zip(batch, serials.tolist(), rows.tolist(), strict=True):
+    found = batch.read_as("properties")
+    for message, serial, row in zip(found, serials.tolist(), rows.tolist(), strict=True):
+        assert isinstance(message, PropertyMessage)
         yield message, Place(serial, row)

@@ -19,6 +19,7 @@ from topicdb import _core
 from topicdb._core import Batch, ClosedError
 from topicdb._types import Message
 from topicdb.closing import Closing
+from topicdb.forms import Form
 from topicdb.positions import Place, lag_of
 from topicdb.times import TIMESTAMP_MAX, TimeLike, time_us, timeout_us
 
@@ -117,9 +118,11 @@ class Subscription(Closing):
         filters: list[str] | None,
         start_us: int,
         timeout_us: int | None,
+        form: Form = "stored",
     ) -> None:
         self._core = core
         self._owner = owner
+        self._form = form
         self._filters = filters
         self._start_us = start_us
         self._timeout_us = timeout_us
@@ -146,6 +149,7 @@ class Subscription(Closing):
         if found is None:
             return None
         batch, seqno, shard, serial, row, is_live, in_commit = found
+        batch = batch.read_as(self._form)
         return Delivery(batch, seqno, shard, Place(serial, row), is_live, in_commit)
 
     def ack(self, seqno: int) -> None:

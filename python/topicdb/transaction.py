@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar, final
 
 from topicdb import _core
 from topicdb._types import Receipt
+from topicdb.forms import form_of
 from topicdb.scan import Scan
 from topicdb.times import TimeLike, optional_time_us, time_range_us, time_us
 
@@ -58,11 +59,19 @@ class Transaction:
         self._receipt: Receipt | None = None
         self._on_commit: list[Callable[[], object]] = []
 
-    def write(self, topic: str, timestamp: TimeLike | None, value: BytesLike | SerialType) -> None:
+    def write(
+        self,
+        topic: str,
+        timestamp: TimeLike | None,
+        value: BytesLike | SerialType,
+        *,
+        raw: bool = False,
+    ) -> None:
         """Stores a message at commit; the same topic and timestamp are replaced.
 
         It is stored in the shard of this transaction, whatever its topic is. A timestamp of None is
-        assigned at commit. Raises TopicError, ValueError, TypeError for what no message can be.
+        assigned at commit. ``raw``: as of ``Database.append``. Raises TopicError, ValueError,
+        TypeError for what no message can be.
         """
         if value is None:
             raise TypeError("value: expected bytes-like or topicdb.SERIAL, got None")
@@ -70,6 +79,8 @@ class Transaction:
             topic,
             optional_time_us(timestamp, what="timestamp"),
             None if value is SERIAL else value,
+            False,
+            not raw,
         )
 
     def delete(
@@ -80,14 +91,25 @@ class Transaction:
 
     def get(self, topic: str, timestamp: TimeLike = 0) -> bytes | None:
         """The value of one message, or None; of the newest generation if several have it."""
-        return self._core.get(topic, time_us(timestamp))
+        value = self._core.get(topic, time_us(timestamp))
+        return None if value is None else _core.payload_of(value)
 
     def scan(
-        self, filter: str = "#", *, start: TimeLike | None = None, end: TimeLike | None = None
+        self,
+        filter: str = "#",
+        *,
+        start: TimeLike | None = None,
+        end: TimeLike | None = None,
+        properties: bool = False,
+        raw: bool = False,
     ) -> Scan:
-        """Matching messages of this shard by timestamp, ``start`` <= timestamp < ``end``."""
+        """Matching messages of this shard by timestamp, ``start`` <= timestamp < ``end``.
+
+        ``properties``, ``raw``: as of ``Database.scan``.
+        """
         _core.check_filter(filter)
-        return Scan(self._core, (filter, *time_range_us(start, end)))
+        form = form_of(properties=properties, raw=raw)
+        return Scan(self._core, (filter, *time_range_us(start, end)), form)
 
     def require(self, topic: str, timestamp: TimeLike, value: BytesLike) -> None:
         """Lets the commit fail (PreconditionError) unless this very message is stored before it."""

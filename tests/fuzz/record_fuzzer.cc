@@ -16,6 +16,7 @@
 #include "store/meta.h"
 #include "store/retention_file.h"
 #include "structure/structure_trie.h"
+#include "topicdb/envelope.h"
 #include "topicdb/iterator.h"
 
 namespace topicdb {
@@ -164,6 +165,22 @@ void CheckValue(std::string_view bytes) {
          "a value changes");
 }
 
+// Whatever a value looks like, it can be stored so that readers see it.
+void CheckEnvelope(const std::string& value) {
+  const std::string stored = EscapedValue(value).value_or(value);
+  Expect(PayloadOf(stored) == value, "a value changes");
+  Envelope envelope;
+  if (!envelope.Decode(value)) {
+    Expect(stored == value && PayloadOf(value) == value, "a value is taken for an envelope");
+    return;
+  }
+  Expect(PayloadOf(value) == envelope.payload, "another payload");
+  const std::string encoded = envelope.Encode();
+  Envelope again;
+  Expect(again.Decode(encoded) && again == envelope && again.Encode() == encoded,
+         "an envelope changes");
+}
+
 void Run(std::string_view input) {
   if (input.empty()) return;
   const auto kind = static_cast<FuzzRecord>(static_cast<std::uint8_t>(input[0]) % kFuzzRecords);
@@ -199,6 +216,8 @@ void Run(std::string_view input) {
       return CheckSuffix(input);
     case FuzzRecord::kValue:
       return CheckValue(input);
+    case FuzzRecord::kEnvelope:
+      return CheckEnvelope(CloseRecord(std::string(input)));
   }
 }
 

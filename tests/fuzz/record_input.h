@@ -19,9 +19,10 @@ enum class FuzzRecord : std::uint8_t {
   kDelete,
   kSample,
   kSampleLevel,
-  kSuffix,  // of a skipstream key
-  kValue,   // of a skipstream message
+  kSuffix,    // of a skipstream key
+  kValue,     // of a skipstream message
+  kEnvelope,  // a value with properties, whose checksum is made right
 };
-inline constexpr std::uint8_t kFuzzRecords = 15;
+inline constexpr std::uint8_t kFuzzRecords = 16;
 
 }  // namespace topicdb

@@ -8,6 +8,7 @@
 #include "store/meta.h"
 #include "store/retention_file.h"
 #include "structure/structure_trie.h"
+#include "topicdb/envelope.h"
 #include "topicdb/iterator.h"
 
 namespace topicdb {
@@ -111,6 +112,26 @@ void WriteSkipstream(Seeds* seeds) {
   seeds->Write(FuzzRecord::kValue, value + "value");
 }
 
+void WriteEnvelopes(Seeds* seeds) {
+  Envelope envelope;
+  envelope.payload = "payload";
+  envelope.qos = 2;
+  envelope.retain = true;
+  envelope.client_id = "client";
+  envelope.payload_format = 1;
+  envelope.message_expiry_s = 300;
+  envelope.content_type = "text/plain";
+  envelope.response_topic = "re/1";
+  envelope.correlation_data = "data";
+  envelope.user_properties = {{"name", "value"}, {"name", ""}};
+  envelope.subscription_ids = {1, 300};
+  const std::string encoded = envelope.Encode();
+  seeds->WriteChecked(FuzzRecord::kEnvelope, encoded);
+  envelope.received_us = 1'700'000'000'000'000;
+  seeds->WriteChecked(FuzzRecord::kEnvelope, envelope.Encode());
+  seeds->WriteChecked(FuzzRecord::kEnvelope, EscapedValue(encoded).value());
+}
+
 }  // namespace
 }  // namespace topicdb
 
@@ -123,5 +144,6 @@ int main(int count, char** arguments) {
   WriteRecords(&seeds);
   WriteNodes(&seeds);
   WriteSkipstream(&seeds);
+  WriteEnvelopes(&seeds);
   return 0;
 }

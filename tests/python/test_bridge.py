@@ -79,7 +79,7 @@ def has_stored(bridge: Bridge, count: int) -> None:
 
 def values(db: topicdb.Database, filter: str = "#") -> list[bytes]:
     found = []
-    for message in db.scan(filter, order="time"):
+    for message in db.scan(filter, order="time", raw=True):
         envelope = Envelope.decode(message.value)
         assert envelope is not None
         found.append(envelope.payload)
@@ -104,7 +104,7 @@ def test_everything_of_a_message_is_stored(broker: Broker, db: topicdb.Database)
         publisher.publish("a/0", b"zero", 0)
         publisher.publish("a/1", b"", 1)
         has_stored(bridge, 3)
-    found = {message.topic: Envelope.decode(message.value) for message in db.scan("#")}
+    found = {message.topic: Envelope.decode(message.value) for message in db.scan("#", raw=True)}
     full = found["a/ü"]
     assert full is not None
     assert full == Envelope(
@@ -123,12 +123,27 @@ def test_everything_of_a_message_is_stored(broker: Broker, db: topicdb.Database)
     assert found["a/0"] == Envelope(b"zero") and found["a/1"] == Envelope(b"", qos=1)
 
 
+def test_a_value_that_looks_like_an_envelope_is_a_payload(
+    broker: Broker, db: topicdb.Database
+) -> None:
+    value = Envelope(b"inner", qos=1).encode()
+    for keeps in (True, False):
+        with (
+            Bridge(db, "127.0.0.1", broker.port, envelope=keeps, name=f"b{keeps}") as bridge,
+            Publisher(broker.port) as publisher,
+        ):
+            connected(bridge)
+            publisher.publish(f"a/{keeps}", value, 1)
+            has_stored(bridge, 1)
+        assert [m.value for m in db.last(f"a/{keeps}")] == [value]
+
+
 def test_retained_messages_say_so(broker: Broker, db: topicdb.Database) -> None:
     with Publisher(broker.port) as publisher:
         publisher.publish("a", b"kept", retain=True)
     with Bridge(db, "127.0.0.1", broker.port) as bridge:
         has_stored(bridge, 1)
-    (message,) = db.scan("#")
+    (message,) = db.scan("#", raw=True)
     assert Envelope.decode(message.value) == Envelope(b"kept", qos=1, retain=True)
 
 

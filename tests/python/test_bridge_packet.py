@@ -30,6 +30,7 @@ envelopes = st.builds(
     correlation_data=st.none() | st.binary(max_size=20),
     user_properties=st.lists(st.tuples(texts, texts), max_size=4).map(tuple),
     subscription_ids=st.lists(st.integers(1, 268_435_455), max_size=3).map(tuple),
+    received=st.none(),
 )
 NAMES = {
     "payload_format": "PayloadFormatIndicator",

@@ -47,7 +47,7 @@ def publish_states(broker: Broker, payload: bytes = b"on", count: int = DEVICES)
 
 def envelopes(db: topicdb.Database, filter: str = "#") -> list[Envelope]:
     found = []
-    for message in db.scan(filter, order="time"):
+    for message in db.scan(filter, order="time", raw=True):
         envelope = Envelope.decode(message.value)
         assert envelope is not None
         found.append(envelope)
@@ -170,7 +170,7 @@ def test_what_is_cleared_is_seen_as_cleared(broker: Broker, db: topicdb.Database
         publisher.publish("a", b"", retain=True)
         publisher.publish("b", b"", retain=False)
         has_stored(bridge, 4)
-    newest = {message.topic: Envelope.decode(message.value) for message in db.last("#")}
+    newest = {message.topic: Envelope.decode(message.value) for message in db.last("#", raw=True)}
     assert newest["a"] == Envelope(b"", qos=1, retain=True)
     assert newest["b"] == Envelope(b"", qos=1)
 
@@ -230,7 +230,7 @@ def test_many_copies_are_looked_up_together(db: topicdb.Database) -> None:
         Arrival(topic, envelope.encode(), 0, "", envelope=envelope, copy=True)
         for topic in [*(f"device/{n}" for n in range(500)), "$x/1"]
     ]
-    db.append([(one.topic, None, one.value) for one in copies[::2]])
+    db.append([(one.topic, None, one.value) for one in copies[::2]], raw=True)
     outcome = store.store(copies, [])
     assert (outcome.stored, outcome.copies) == (250, 251)
     assert store.store(copies, []).copies == 501

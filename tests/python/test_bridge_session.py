@@ -130,7 +130,7 @@ def until_it_leaves(talk: Talk) -> None:
 
 
 def payloads(db: topicdb.Database) -> list[bytes]:
-    found = [Envelope.decode(message.value) for message in db.scan("#", order="time")]
+    found = [Envelope.decode(message.value) for message in db.scan("#", order="time", raw=True)]
     return [one.payload for one in found if one is not None]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 import hypothesis.strategies as st
 import pytest
@@ -25,6 +26,7 @@ envelopes = st.builds(
     correlation_data=st.none() | st.binary(max_size=20),
     user_properties=st.lists(st.tuples(texts, texts), max_size=4).map(tuple),
     subscription_ids=st.lists(numbers, max_size=3).map(tuple),
+    received=st.none() | st.integers(0, (1 << 63) - 1),
 )
 
 GOLDEN = Envelope(
@@ -104,3 +106,19 @@ def test_properties_for_selectors() -> None:
         "mqtt_content_type": "text/plain",
         "mqtt_response_topic": "re/7",
     }
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "text"),
+    [
+        ({"received": -1}, ValueError, "received is negative"),
+        ({"message_expiry_s": -1}, ValueError, "message_expiry_s is negative"),
+        ({"subscription_ids": (1, -1)}, ValueError, "subscription_ids"),
+        ({"received": 1 << 63}, TypeError, "does not fit"),
+        ({"qos": 256}, TypeError, "does not fit"),
+        ({"payload": "text"}, TypeError, "another type"),
+    ],
+)
+def test_fields_that_cannot_be(fields: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        Envelope(b"")._replace(**fields).encode()

@@ -18,7 +18,9 @@ def run(*files: str) -> None:
     assert result.returncode == 0, result.stdout[-8_000:] + result.stderr[-2_000:]
 
 
-@pytest.mark.parametrize("file", ["test_append_scan.py", "test_tail.py", "test_iterators.py"])
+@pytest.mark.parametrize(
+    "file", ["test_append_scan.py", "test_tail.py", "test_iterators.py", "test_properties.py"]
+)
 def test_it_is_the_same_over_the_wire(file: str) -> None:
     run(file)
 

@@ -194,7 +194,8 @@ def test_properties_that_a_bridge_has_stored(broker: Broker, db: topicdb.Databas
         user_properties=(),
     )
     values = [ENVELOPE.encode(), b"as it is", bare.encode()]
-    db.append([(f"a/{number}", START_US + number, value) for number, value in enumerate(values)])
+    rows = [(f"a/{number}", START_US + number, value) for number, value in enumerate(values)]
+    db.append(rows, raw=True)
     with Subscriber(broker.port) as subscriber:
         as_stored: dict[str, Any] = {"mark": False, "expired": "send"}
         replay_to(broker, db, qos=None, retain=None, **as_stored).run()
@@ -459,7 +460,10 @@ def test_properties_that_cannot_be_sent(db: topicdb.Database, tmp_path: Path) ->
     fill(db, numbered(10))
     large = ENVELOPE._replace(user_properties=(("a", "x" * 1_000),))
     wrong = ENVELOPE._replace(content_type="x" * 70_000)
-    db.append([("large", START_US + 100, large.encode()), ("wrong", START_US + 1, wrong.encode())])
+    db.append(
+        [("large", START_US + 100, large.encode()), ("wrong", START_US + 1, wrong.encode())],
+        raw=True,
+    )
     with mosquitto(tmp_path / "mosquitto", "max_packet_size 1000") as broker:
         for limits in (0, 1):
             replay = replay_to(

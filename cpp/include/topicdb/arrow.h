@@ -9,18 +9,25 @@
 
 #include "topicdb/arrow_abi.h"
 #include "topicdb/database.h"
+#include "topicdb/envelope.h"
 #include "topicdb/message.h"
 #include "topicdb/status.h"
 
 namespace topicdb {
 
-// struct<topic: string, timestamp: timestamp[us, UTC], value: binary>, none of them nullable.
-// `out` must be released by who gets it.
-void ExportSchema(ArrowSchema* out);
+// struct<topic: string, timestamp: timestamp[us, UTC], value: binary>, none of them nullable; with
+// ValueForm::kProperties also the columns of docs/properties.md, which are null where a message has
+// no such property. `out` must be released by who gets it.
+void ExportSchema(ArrowSchema* out, ValueForm form = ValueForm::kStored);
 // Arrays that point into the batch and keep it alive until they are released (from any thread).
 void ExportBatch(std::shared_ptr<const Batch> batch, ArrowArray* out);
+// The same; unless `stored` is null also the columns of the properties that its values have. Its
+// messages are those of `batch`, as they are stored.
+void ExportBatch(const std::shared_ptr<const Batch>& batch,
+                 const std::shared_ptr<const Batch>& stored, ArrowArray* out);
 // A stream over the rest of a scan. Its calls may come from any thread, one at a time.
-void ExportStream(std::shared_ptr<Scan> scan, const PageLimits& limits, ArrowArrayStream* out);
+void ExportStream(std::shared_ptr<Scan> scan, const PageLimits& limits, ValueForm form,
+                  ArrowArrayStream* out);
 
 struct ArrowBytesType;
 

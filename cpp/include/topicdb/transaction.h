@@ -69,7 +69,7 @@ class Transaction {
   Result<std::optional<std::string>> Get(std::string_view topic, std::int64_t timestamp);
   // By timestamp. Writes and deletes that follow are not seen by it.
   Result<std::unique_ptr<Scan>> NewScan(const Filter& filter, const TimeRange& range);
-  // Checked at commit, against what is stored before it.
+  // Checked at commit, against what is stored before it: the payload, if that is an envelope.
   Status Require(std::string_view topic, std::int64_t timestamp, std::string_view value);
   Status RequireAbsent(std::string_view topic, std::int64_t timestamp);
 

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <initializer_list>
 
+#include "arrow/arrow_properties.h"
 #include "topicdb/arrow.h"
 
 // Ownership: each exported structure has a heap object as private_data that owns everything it
@@ -12,10 +13,11 @@ namespace topicdb {
 namespace {
 
 constexpr std::size_t kColumns = 3;
+constexpr std::size_t kAllColumns = kColumns + kPropertyColumns;
 
 struct SchemaHolder {
-  std::array<ArrowSchema, kColumns> children{};
-  std::array<ArrowSchema*, kColumns> pointers{};
+  std::array<ArrowSchema, kAllColumns> children{};
+  std::array<ArrowSchema*, kAllColumns> pointers{};
 };
 
 void ReleaseChildSchema(ArrowSchema* schema) { schema->release = nullptr; }
@@ -43,8 +45,8 @@ struct ColumnHolder {
 };
 
 struct BatchHolder {
-  std::array<ArrowArray, kColumns> children{};
-  std::array<ArrowArray*, kColumns> pointers{};
+  std::array<ArrowArray, kAllColumns> children{};
+  std::array<ArrowArray*, kAllColumns> pointers{};
   std::array<const void*, 1> buffers{};
 };
 
@@ -77,6 +79,7 @@ void FillColumn(const std::shared_ptr<const Batch>& batch,
 struct StreamHolder {
   std::shared_ptr<Scan> scan;
   PageLimits limits;
+  ValueForm form;
   std::string last_error;
 };
 
@@ -84,8 +87,8 @@ StreamHolder& HolderOf(ArrowArrayStream* stream) {
   return *static_cast<StreamHolder*>(stream->private_data);
 }
 
-int StreamGetSchema(ArrowArrayStream*, ArrowSchema* out) {
-  ExportSchema(out);
+int StreamGetSchema(ArrowArrayStream* stream, ArrowSchema* out) {
+  ExportSchema(out, HolderOf(stream).form);
   return 0;
 }
 
@@ -98,8 +101,11 @@ int StreamGetNext(ArrowArrayStream* stream, ArrowArray* out) {
   }
   if (*batch == nullptr) {
     *out = {};  // a released array: the end
-  } else {
+  } else if (holder.form == ValueForm::kStored) {
     ExportBatch(std::move(*batch), out);
+  } else {
+    const bool with_properties = holder.form == ValueForm::kProperties;
+    ExportBatch(PayloadsOf(*batch), with_properties ? *batch : nullptr, out);
   }
   return 0;
 }
@@ -116,45 +122,55 @@ void StreamRelease(ArrowArrayStream* stream) {
 
 }  // namespace
 
-void ExportSchema(ArrowSchema* out) {
+void ExportSchema(ArrowSchema* out, ValueForm form) {
   auto* holder = new SchemaHolder;
-  holder->children = {LeafSchema("u", "topic"), LeafSchema("tsu:UTC", "timestamp"),
-                      LeafSchema("z", "value")};
-  for (std::size_t i = 0; i < kColumns; ++i) holder->pointers[i] = &holder->children[i];
+  holder->children[0] = LeafSchema("u", "topic");
+  holder->children[1] = LeafSchema("tsu:UTC", "timestamp");
+  holder->children[2] = LeafSchema("z", "value");
+  const bool with_properties = form == ValueForm::kProperties;
+  if (with_properties) FillPropertySchemas(&holder->children[kColumns]);
+  for (std::size_t i = 0; i < kAllColumns; ++i) holder->pointers[i] = &holder->children[i];
   *out = {};
   out->format = "+s";
   out->name = "";
-  out->n_children = kColumns;
+  out->n_children = with_properties ? kAllColumns : kColumns;
   out->children = holder->pointers.data();
   out->release = &ReleaseSchema;
   out->private_data = holder;
 }
 
 void ExportBatch(std::shared_ptr<const Batch> batch, ArrowArray* out) {
+  ExportBatch(std::move(batch), nullptr, out);
+}
+
+void ExportBatch(const std::shared_ptr<const Batch>& batch,
+                 const std::shared_ptr<const Batch>& stored, ArrowArray* out) {
   auto* holder = new BatchHolder;
   FillColumn(batch, {batch->topic_offsets().data(), batch->topic_bytes().data()},
              &holder->children[0]);
   FillColumn(batch, {batch->timestamps().data()}, &holder->children[1]);
   FillColumn(batch, {batch->value_offsets().data(), batch->value_bytes().data()},
              &holder->children[2]);
-  for (std::size_t i = 0; i < kColumns; ++i) holder->pointers[i] = &holder->children[i];
+  if (stored != nullptr) FillPropertyArrays(*stored, &holder->children[kColumns]);
+  for (std::size_t i = 0; i < kAllColumns; ++i) holder->pointers[i] = &holder->children[i];
   *out = {};
   out->length = static_cast<std::int64_t>(batch->size());
   out->n_buffers = 1;
   out->buffers = holder->buffers.data();
-  out->n_children = kColumns;
+  out->n_children = stored != nullptr ? kAllColumns : kColumns;
   out->children = holder->pointers.data();
   out->release = &ReleaseBatch;
   out->private_data = holder;
 }
 
-void ExportStream(std::shared_ptr<Scan> scan, const PageLimits& limits, ArrowArrayStream* out) {
+void ExportStream(std::shared_ptr<Scan> scan, const PageLimits& limits, ValueForm form,
+                  ArrowArrayStream* out) {
   *out = {};
   out->get_schema = &StreamGetSchema;
   out->get_next = &StreamGetNext;
   out->get_last_error = &StreamGetLastError;
   out->release = &StreamRelease;
-  out->private_data = new StreamHolder{std::move(scan), limits, {}};
+  out->private_data = new StreamHolder{std::move(scan), limits, form, {}};
 }
 
 }  // namespace topicdb

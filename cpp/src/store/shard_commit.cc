@@ -8,6 +8,8 @@
 #include "store/delete_expander.h"
 #include "store/point_lookup.h"
 #include "store/shard.h"
+#include "topicdb/envelope.h"
+#include "topicdb/topic.h"
 
 namespace topicdb {
 
@@ -233,7 +235,11 @@ Status Shard::CheckRequirements(ShardCommit* commit) const {
         ops.generation};
     TOPICDB_ASSIGN_OR_RETURN(auto found, lookup.Find(requirement.topic, requirement.timestamp));
     std::optional<std::string> value;
-    if (found.has_value()) value = std::move(found->value);
+    if (found.has_value()) {
+      // What readers see; TopicDB's own values are what they are.
+      const bool is_own = requirement.topic.starts_with(kReservedPrefix);
+      value = is_own ? std::move(found->value) : std::string(PayloadOf(found->value));
+    }
     if (value == requirement.value) continue;
     commit->fault.preconditions.push_back(
         {requirement.topic, requirement.timestamp, requirement.value, std::move(value)});

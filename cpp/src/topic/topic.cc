@@ -3,33 +3,12 @@
 #include <cstring>
 
 #include "base/crc32.h"
+#include "base/utf8.h"
 #include "topic/mqtt_string.h"
 
 namespace topicdb {
 
 namespace {
-
-// Length of the UTF-8 sequence at `bytes` (RFC 3629: shortest form, no surrogates), 0 if malformed.
-std::size_t Utf8SequenceLength(std::string_view bytes) {
-  const auto at = [&](std::size_t i) -> unsigned {
-    return i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0U;
-  };
-  const auto continuation = [&](std::size_t i) { return (at(i) & 0xc0U) == 0x80U; };
-  const unsigned lead = at(0);
-  if (lead < 0x80) return 1;
-  if (lead >= 0xc2 && lead <= 0xdf) return continuation(1) ? 2 : 0;
-  if (lead >= 0xe0 && lead <= 0xef) {
-    const unsigned low = lead == 0xe0 ? 0xa0 : 0x80;
-    const unsigned high = lead == 0xed ? 0x9f : 0xbf;
-    return at(1) >= low && at(1) <= high && continuation(2) ? 3 : 0;
-  }
-  if (lead >= 0xf0 && lead <= 0xf4) {
-    const unsigned low = lead == 0xf0 ? 0x90 : 0x80;
-    const unsigned high = lead == 0xf4 ? 0x8f : 0xbf;
-    return at(1) >= low && at(1) <= high && continuation(2) && continuation(3) ? 4 : 0;
-  }
-  return 0;
-}
 
 constexpr std::uint64_t kEachByte = 0x0101010101010101U;
 

@@ -344,7 +344,8 @@ class Bridge(Closing):
             envelope = envelope._replace(client_id=users.get(self._client_id_property, ""))
             if self._deduplicate_by is not None:
                 name = users.get(self._deduplicate_by, "")
-        value = envelope.encode() if self._keeps_envelope else envelope.payload
+        payload = envelope.payload
+        value = envelope.encode() if self._keeps_envelope else _core.escaped_value(payload)
         return Arrival(topic, value, mid, name, message.dup, envelope, copy, fault)
 
     def _note(self, **changes: object) -> None:

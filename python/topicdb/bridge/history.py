@@ -127,7 +127,7 @@ class History:
     def _answer(self, request: _Request) -> None:
         count = expired = 0
         scan = self._database.scan(
-            request.filter, start=request.start_us, end=request.end_us, order="time"
+            request.filter, start=request.start_us, end=request.end_us, order="time", raw=True
         )
         for message in scan:
             if self._is_closed or count == request.limit:
@@ -180,13 +180,11 @@ def _time_us(text: str | None, what: str) -> int | None:
 
 def _answer_of(message: Message, request: _Request) -> _Answer | None:
     """None: it has expired."""
-    envelope = Envelope.decode(message.value)
+    envelope = Envelope.read(message.value)
     users: list[tuple[str, str]] = [
         ("topic", message.topic),
         ("timestamp", str(message.timestamp)),
     ]
-    if envelope is None:
-        return _answer(request.topic, message.value, request.correlation, users)
     left_s = envelope.message_expiry_s
     if left_s is not None and (left_s := remaining_s(left_s, message.timestamp, now_us())) == 0:
         return None

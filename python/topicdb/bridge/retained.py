@@ -75,7 +75,7 @@ class Retained:
         for batch in self._newest(found):
             for topic, _, value in batch:
                 if (state := found.get(topic)) is not None:
-                    envelope = Envelope.decode(value) or Envelope(value)
+                    envelope = Envelope.read(value)
                     state.newest = digest_of(envelope, self.has_properties)
                     state.is_newest_retained = envelope.retain
         return found

@@ -17,6 +17,7 @@ from topicdb._types import Receipt
 from topicdb.remote.connection import Connection
 from topicdb.remote.errors import unpacked
 from topicdb.remote.incoming import BATCHES_MAX, COLUMNS, check_size
+from topicdb.remote.wire import has_envelopes
 from topicdb.waiting import wait_for
 
 CHUNK_ROWS = 65_536
@@ -27,8 +28,19 @@ TOGETHER_BYTES_MAX = 4 << 20
 IDLE_S = 0.05
 
 
-def table_of(messages: Any) -> pa.Table:
-    """Rows, or anything with Arrow data, as what travels. TopicError, ValueError, TypeError."""
+def table_of(messages: Any, *, escapes: bool) -> pa.Table:
+    """Rows, or anything with Arrow data, as what travels and is stored. ``escapes``: readers are to
+    see these values, whatever they look like. TopicError, ValueError, TypeError."""
+    table = _given(messages)
+    if table is None:
+        return _table_of_batch(_core.batch_of_rows(messages, escapes))
+    if escapes and _may_need_escapes(table):
+        return _table_of_batch(_core.batch_of_arrow(table, None, escapes))
+    return table
+
+
+def _given(messages: Any) -> pa.Table | None:
+    """What comes as Arrow data, as it is."""
     if hasattr(messages, "__arrow_c_stream__"):
         try:
             return _wanted(pa.RecordBatchReader.from_stream(messages).read_all())
@@ -36,7 +48,17 @@ def table_of(messages: Any) -> pa.Table:
             raise ValueError(f"the Arrow stream failed: {error}") from error
     if hasattr(messages, "__arrow_c_array__"):
         return _wanted(pa.Table.from_batches([pa.record_batch(messages)]))
-    batch = _core.batch_of_rows(messages)
+    return None
+
+
+def _may_need_escapes(table: pa.Table) -> bool:
+    if "value" not in table.schema.names:
+        return False  # the server says what is wrong with it
+    kind = table.schema.field("value").type
+    return (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)) and has_envelopes(table)
+
+
+def _table_of_batch(batch: _core.Batch) -> pa.Table:
     arrow = pa.record_batch(batch)
     to_assign = batch.timestamps < 0
     if to_assign.any():
@@ -79,9 +101,12 @@ def _plain(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return array.cast(kind)
 
 
-def append(connection: Connection, messages: Any, durability: str | None) -> Any:
+def append(
+    connection: Connection, messages: Any, durability: str | None, escapes: bool = False
+) -> Any:
     """As ``_core.Database.append_…``: the receipt as a tuple."""
-    return connection.call("append", durability, _packed(connection, table_of(messages)))
+    table = table_of(messages, escapes=escapes)
+    return connection.call("append", durability, _packed(connection, table))
 
 
 def _packed(connection: Connection, table: pa.Table) -> pa.Buffer:
@@ -120,9 +145,11 @@ class Appender:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def start(self, messages: Any, durability: str | None) -> Future[Receipt]:
+    def start(
+        self, messages: Any, durability: str | None, *, escapes: bool = False
+    ) -> Future[Receipt]:
         """Queues an append. While too much waits, it waits, too."""
-        table = table_of(messages)
+        table = table_of(messages, escapes=escapes)
         future: Future[Receipt] = Future()
         future.set_running_or_notify_cancel()  # what is queued cannot be taken back
         if table.num_rows == 0:

@@ -50,8 +50,10 @@ class RemoteCore:
     def closed(self) -> bool:
         return self.connection.closed
 
-    def append_rows(self, rows: Iterable[Any], durability: str | None) -> Any:
-        return appending.append(self.connection, rows, durability)
+    def append_rows(
+        self, rows: Iterable[Any], durability: str | None, escapes: bool = False
+    ) -> Any:
+        return appending.append(self.connection, rows, durability, escapes)
 
     append_arrow = append_rows
 
@@ -143,9 +145,10 @@ class RemoteDatabase(Database):
         messages: Iterable[Row] | ArrowStream | ArrowArray,
         *,
         durability: Durability | None = None,
+        raw: bool = False,
     ) -> Future[Receipt]:
         """As ``Database.append_async``. What the server has against it is in the future, too."""
-        return self._appender.start(messages, durability)
+        return self._appender.start(messages, durability, escapes=not raw)
 
     @property
     def schema(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from topicdb import _core
 from topicdb._core import Batch
+from topicdb.forms import Form, form_of
 from topicdb.group import Group, Member
 from topicdb.remote.connection import Lease, RemoteHandle, wait_slices
 from topicdb.remote.reading import WAIT_SLICE_US
@@ -38,11 +39,14 @@ class RemoteGroup(Group):
         self._parts_count = open_group()
         self._closed = False
 
-    def join(self, name: str | None = None) -> Member:
+    def join(
+        self, name: str | None = None, *, properties: bool = False, raw: bool = False
+    ) -> Member:
         """A new member, with its share of the parts. ConflictError: there is one of this name."""
+        form = form_of(properties=properties, raw=raw)
         lease = self._opened()
         number, given = lease.call("group.join", self._name, name)
-        member = RemoteMember(lease, number, self._name, given)
+        member = RemoteMember(lease, number, self._name, given, form)
         self._made.add(member)
         return member
 
@@ -98,9 +102,10 @@ class RemoteGroup(Group):
 class RemoteMember(Member):
     """As ``Member``; it leaves the group when its connection ends."""
 
-    def __init__(self, lease: Lease, number: int, group: str, name: str) -> None:
+    def __init__(self, lease: Lease, number: int, group: str, name: str, form: Form) -> None:
         self._handle = RemoteHandle(lease, number)
         self._group_name = group
+        self._form = form
         self._name = name
         self._numbers: WeakKeyDictionary[Batch, int] = WeakKeyDictionary()
 
@@ -144,6 +149,7 @@ class RemoteMember(Member):
             if found is not None:
                 number, batch = found
                 assert isinstance(batch, Batch)
+                batch = batch.read_as(self._form)
                 self._numbers[batch] = number
                 return batch
         return None

@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow as pa
 
 from topicdb import _core
+from topicdb.forms import Form
 from topicdb.remote.connection import Connection, Lease, RemoteHandle, wait_slices
-from topicdb.remote.wire import SCHEMA, batch_of
+from topicdb.remote.wire import batch_of, in_form
 from topicdb.times import TIMESTAMP_MAX
 
 WAIT_SLICE_US = 500_000
@@ -31,13 +32,17 @@ class RemoteScan:
         self, rows_max: int, bytes_max: int, with_serials: bool = False
     ) -> _core.Batch | None:
         """The next messages, or None at the end."""
-        arrow = self.next_arrow(rows_max, bytes_max, with_serials)
+        arrow = self._next(rows_max, bytes_max, with_serials)
         return None if arrow is None else batch_of(arrow)
 
     def next_arrow(
-        self, rows_max: int, bytes_max: int, with_serials: bool = False
+        self, rows_max: int, bytes_max: int, *, form: Form = "stored"
     ) -> pa.RecordBatch | None:
-        """As ``next_batch``, without a copy."""
+        """As ``next_batch``, without a copy but of values that are envelopes."""
+        arrow = self._next(rows_max, bytes_max, False)
+        return None if arrow is None else in_form(arrow, form)
+
+    def _next(self, rows_max: int, bytes_max: int, with_serials: bool) -> pa.RecordBatch | None:
         if self._closed:
             return None
         if self._reader is None:
@@ -51,14 +56,15 @@ class RemoteScan:
                 self._closed = True
                 return None
 
-    def arrow_stream(self, rows_max: int, bytes_max: int) -> object:
+    def arrow_stream(self, rows_max: int, bytes_max: int, form: Form = "stored") -> object:
         """The rest as an Arrow C stream."""
 
         def batches() -> Any:
-            while (arrow := self.next_arrow(rows_max, bytes_max)) is not None:
+            while (arrow := self.next_arrow(rows_max, bytes_max, form=form)) is not None:
                 yield arrow
 
-        reader = pa.RecordBatchReader.from_batches(SCHEMA, batches())
+        schema = pa.schema(_core.arrow_schema(form))
+        reader = pa.RecordBatchReader.from_batches(schema, batches())
         return reader.__arrow_c_stream__()
 
     def close(self) -> None:
@@ -141,7 +147,12 @@ class RemoteTransaction:
         self._json_bytes = 0
 
     def write(
-        self, topic: str, timestamp: int | None, value: object | None, reserved: bool = False
+        self,
+        topic: str,
+        timestamp: int | None,
+        value: object | None,
+        reserved: bool = False,
+        escapes: bool = False,
     ) -> None:
         """value None: the serial of the commit."""
         _core.check_topic(topic)
@@ -150,6 +161,8 @@ class RemoteTransaction:
         if timestamp is not None and not 0 <= timestamp <= TIMESTAMP_MAX:
             raise ValueError(f"timestamp {timestamp} is outside 0 <= t < 2**63 microseconds")
         data = None if value is None else bytes(memoryview(value))  # type: ignore[arg-type]
+        if data is not None and escapes:
+            data = _core.escaped_value(data)
         self._change(["write", topic, timestamp, data, reserved], topic, data)
 
     def delete(

@@ -418,7 +418,7 @@ class Service:
     def _join(self, caller: Caller, group: str, name: str | None) -> tuple[int, str]:
         opened = self._opened_group(caller, group)
         caller.access.check_read(opened.filters)
-        member = opened.join(name)
+        member = opened.join(name, raw=True)  # clients read values as they want them
         return caller.client.keep(Member(member)), member.name
 
     def _member(self, caller: Caller, number: int) -> Member:

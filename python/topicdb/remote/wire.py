@@ -17,9 +17,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from topicdb import _core
 from topicdb._types import Slice
+from topicdb.forms import Form
 
 PROTOCOL = 2
 _SIZE = struct.Struct("<I")
@@ -46,6 +48,19 @@ def batch_of(arrow: pa.RecordBatch) -> _core.Batch:
     if "serial" in arrow.schema.names:
         serials = arrow.column("serial").to_numpy()
     return _core.batch_of_arrow(arrow.select(["topic", "timestamp", "value"]), serials)
+
+
+def has_envelopes(arrow: pa.RecordBatch | pa.Table) -> bool:
+    """Whether a value of it may be one, by the bytes that all of them begin with."""
+    values = arrow.column("value")
+    return bool(pc.any(pc.starts_with(values, _core.ENVELOPE_MAGIC)).as_py())
+
+
+def in_form(arrow: pa.RecordBatch, form: Form) -> pa.RecordBatch:
+    """Messages as they are stored, with their values in another form."""
+    if form == "stored" or (form == "payload" and not has_envelopes(arrow)):
+        return arrow
+    return pa.record_batch(batch_of(arrow).read_as(form))
 
 
 def encode(value: Any) -> bytes:

@@ -90,7 +90,7 @@ class Publishing(NamedTuple):
     def outgoing(self, message: Message) -> Outgoing:
         """What a bridge has stored with its MQTT properties goes with these, the rest as it is."""
         topic, timestamp, value = message
-        envelope = Envelope.decode(value) or Envelope(value, qos=1)
+        envelope = Envelope.read(value, qos=1)
         topic = self.naming(topic)
         if self.mark is not None:
             users = marked(envelope.user_properties, self.mark)

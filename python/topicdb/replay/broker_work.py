@@ -71,7 +71,7 @@ class _Source:
     """The messages from a time on."""
 
     def __init__(self, job: Job, begin_us: int) -> None:
-        scan = job.database.scan(job.filter, start=begin_us, end=job.end_us, order="time")
+        scan = job.database.scan(job.filter, start=begin_us, end=job.end_us, order="time", raw=True)
         self._batches = scan.batches(BATCH_ROWS)
         self._batch = _core.empty_batch()
         self._row = 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from topicdb import _core
 from topicdb._core import Batch
+from topicdb._types import Message
 from topicdb.closing import Closing
 from topicdb.replay.envelope import Envelope
 from topicdb.replay.errors import BrowserError, RejectedMessageError, ReplayError
@@ -25,10 +26,10 @@ _BROWSE_S = 5.0  # so long a browser waits for what was committed a moment ago
 
 
 class ReplayMessage(NamedTuple):
-    """A message of an endpoint: as it was stored, with its id.
+    """A message of an endpoint, with its id.
 
     ``redelivered``: a client had it before, and did not acknowledge it. What a replay brings again
-    is not marked.
+    is not marked. ``envelope``: with its MQTT properties, if it was stored with them.
     """
 
     topic: str
@@ -36,11 +37,14 @@ class ReplayMessage(NamedTuple):
     value: bytes
     id: MessageId
     redelivered: bool
+    envelope: Envelope | None = None
 
-    @property
-    def envelope(self) -> Envelope | None:
-        """Its MQTT properties, if a bridge has stored it with them."""
-        return Envelope.decode(self.value)
+
+def _message(stored: Message, id: MessageId, *, redelivered: bool) -> ReplayMessage:
+    topic, timestamp, value = stored
+    envelope = Envelope.decode(value)
+    payload = _core.payload_of(value) if envelope is None else envelope.payload
+    return ReplayMessage(topic, timestamp, payload, id, redelivered, envelope)
 
 
 class ReplayBatch:
@@ -52,9 +56,11 @@ class ReplayBatch:
         self._origin = origin
         held = lent.held
         if lent.is_whole_batch:
-            self.batch: Batch = held.batch
+            self._stored = held.batch
         else:
-            self.batch = _core.batch_of_rows([held.batch[held.begin + i] for i in lent.indexes])
+            rows = [held.batch[held.begin + i] for i in lent.indexes]
+            self._stored = _core.batch_of_rows(rows)
+        self.batch: Batch = self._stored.read_as("payload")
 
     def __len__(self) -> int:
         return len(self._lent.indexes)
@@ -71,8 +77,8 @@ class ReplayBatch:
         return [self._lent.held.was_given(i) for i in self._lent.indexes]
 
     def __iter__(self) -> Iterator[ReplayMessage]:
-        for message, id, again in zip(self.batch, self.ids, self.redelivered, strict=True):
-            yield ReplayMessage(*message, id, again)
+        for message, id, again in zip(self._stored, self.ids, self.redelivered, strict=True):
+            yield _message(message, id, redelivered=again)
 
 
 Received: TypeAlias = "ReplayMessage | MessageId | ReplayBatch"
@@ -142,7 +148,8 @@ class Flow(Closing):
             return None
         held, index = lent.held, lent.indexes[0]
         id = MessageId(self._endpoint.host.origin, *held.places[index])
-        return ReplayMessage(*held.batch[held.begin + index], id, held.was_given(index))
+        stored = held.batch[held.begin + index]
+        return _message(stored, id, redelivered=held.was_given(index))
 
     def receive_batch(
         self, rows: int = 1_000, timeout: float | timedelta | None = None
@@ -335,10 +342,10 @@ class Browser(Closing):
         with endpoint._lock:
             self._wait_for_committed()
             found = [
-                ReplayMessage(
-                    *held.batch[held.begin + index],
+                _message(
+                    held.batch[held.begin + index],
                     MessageId(endpoint.host.origin, *held.place(index)),
-                    held.was_given(index),
+                    redelivered=held.was_given(index),
                 )
                 for held, index in endpoint.spool
             ]

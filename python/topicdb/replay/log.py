@@ -162,6 +162,7 @@ class ReplayLog(LogRules, Closing):
         *,
         qos: Literal[0, 1, 2] = 1,
         durability: Durability | None = None,
+        raw: bool = False,
     ) -> Receipt:
         """As ``Database.append``; with ``qos=0``, of direct messages only those that a promotion
         rule lets pass, within its budget. The others are counted, and go nowhere.
@@ -171,7 +172,7 @@ class ReplayLog(LogRules, Closing):
         if qos not in (0, 1, 2):
             raise ValueError(f"qos: expected 0, 1 or 2, got {qos!r}")
         if qos > 0:
-            return self._database.append(messages, durability=durability)
+            return self._database.append(messages, durability=durability, raw=raw)
         batch = _batch_of(messages)
         promotes = self._promoter.promotes
         rows: list[Row] = [
@@ -179,7 +180,7 @@ class ReplayLog(LogRules, Closing):
             for topic, timestamp, value in batch
             if promotes(topic, len(topic) + len(value))
         ]
-        return self._database.append(rows, durability=durability)
+        return self._database.append(rows, durability=durability, raw=raw)
 
     @property
     def direct(self) -> dict[str, int]:

@@ -61,13 +61,87 @@ TEST(ArrowExport, ArraysPointIntoTheBatchAndKeepIt) {
   EXPECT_TRUE(watched.expired());
 }
 
+std::shared_ptr<const Batch> BatchWithProperties() {
+  Envelope envelope;
+  envelope.payload = "21.5";
+  envelope.qos = 1;
+  envelope.content_type = "text/plain";
+  envelope.user_properties = {{"unit", "K"}, {"unit", "C"}};
+  auto batch = std::make_shared<Batch>();
+  batch->Append({"a", 5, "plain"}, 0);
+  batch->Append({"b", 6, envelope.Encode()}, 0);
+  return batch;
+}
+
+TEST(ArrowExport, PropertiesAreColumnsThatMayBeNull) {
+  ArrowSchema schema;
+  ExportSchema(&schema, ValueForm::kProperties);
+  ASSERT_EQ(schema.n_children, 14);
+  EXPECT_STREQ(schema.children[3]->name, "qos");
+  EXPECT_STREQ(schema.children[13]->name, "received");
+  for (int i = 3; i < 14; ++i) EXPECT_NE(schema.children[i]->flags & ARROW_FLAG_NULLABLE, 0);
+  EXPECT_STREQ(schema.children[11]->children[0]->children[1]->name, "value");
+  schema.release(&schema);
+
+  const auto stored = BatchWithProperties();
+  ArrowArray array;
+  ExportBatch(PayloadsOf(stored), stored, &array);
+  ASSERT_EQ(array.n_children, 14);
+  const ArrowArray& qos = *array.children[3];
+  EXPECT_EQ(qos.null_count, 1);
+  EXPECT_EQ(Item<std::uint8_t>(qos, 0, 0) & 3, 2);
+  EXPECT_EQ(Item<std::int32_t>(qos, 1, 1), 1);
+  EXPECT_EQ(array.children[5]->null_count, 2);  // client_id
+  const ArrowArray& type = *array.children[8];
+  EXPECT_EQ(Item<std::int32_t>(type, 1, 1), 0);
+  EXPECT_EQ(std::string(static_cast<const char*>(type.buffers[2]), 10), "text/plain");
+  const ArrowArray& users = *array.children[11];
+  EXPECT_EQ(Item<std::int32_t>(users, 1, 1), 0);
+  EXPECT_EQ(Item<std::int32_t>(users, 1, 2), 2);
+  EXPECT_EQ(users.children[0]->length, 2);
+  EXPECT_EQ(Item<std::int64_t>(*array.children[13], 1, 1), 6);  // the timestamp
+
+  // A column may be moved out and live on.
+  ArrowArray moved = *array.children[8];
+  array.children[8]->release = nullptr;
+  array.release(&array);
+  EXPECT_EQ(std::string(static_cast<const char*>(moved.buffers[2]), 10), "text/plain");
+  moved.release(&moved);
+}
+
+TEST(ArrowExport, ValuesOfAStreamAreOfTheFormThatIsAskedFor) {
+  const TestDirectory directory;
+  auto database = Database::Open(directory / "db", {}).value();
+  const auto stored = BatchWithProperties();
+  const std::vector<MessageView> messages{stored->message(0), stored->message(1)};
+  ASSERT_TRUE(database->Append(messages).ok());
+  for (const ValueForm form : {ValueForm::kStored, ValueForm::kPayload, ValueForm::kProperties}) {
+    ArrowArrayStream stream;
+    ExportStream(database->NewScan(Filter::Parse("#").value(), {}).value(), {}, form, &stream);
+    ArrowSchema schema;
+    ASSERT_EQ(stream.get_schema(&stream, &schema), 0);
+    ArrowArray array;
+    ASSERT_EQ(stream.get_next(&stream, &array), 0);
+    EXPECT_EQ(array.n_children, schema.n_children);
+    EXPECT_EQ(array.n_children, form == ValueForm::kProperties ? 14 : 3);
+    const ArrowArray& values = *array.children[2];
+    const auto size = static_cast<std::size_t>(Item<std::int32_t>(values, 1, 2) -
+                                               Item<std::int32_t>(values, 1, 1));
+    EXPECT_EQ(size, form == ValueForm::kStored ? messages[1].value.size() : 4U);
+    array.release(&array);
+    schema.release(&schema);
+    stream.release(&stream);
+  }
+}
+
 TEST(ArrowExport, AStreamEndsWithAReleasedArrayAndTellsItsError) {
   const TestDirectory directory;
   auto database = Database::Open(directory / "db", {}).value();
   const std::vector<MessageView> messages{{"a", 1, "1"}, {"a", 2, "2"}, {"a", 3, "3"}};
   ASSERT_TRUE(database->Append(messages).ok());
   const auto stream_of = [&](ArrowArrayStream* out) {
-    ExportStream(database->NewScan(Filter::Parse("#").value(), {}).value(), {2}, out);
+    ExportStream(database->NewScan(Filter::Parse("#").value(), {}).value(), {2},
+                 ValueForm::kPayload, out);
   };
 
   ArrowArrayStream stream;

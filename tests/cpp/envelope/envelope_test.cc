@@ -1,0 +1,172 @@
+#include "topicdb/envelope.h"
+
+#include <gtest/gtest.h>
+
+#include "base/coding.h"
+#include "base/crc32.h"
+
+namespace topicdb {
+namespace {
+
+using std::string_view_literals::operator""sv;
+
+Envelope Of(std::string_view payload) {
+  Envelope envelope;
+  envelope.payload = payload;
+  return envelope;
+}
+
+Envelope FullEnvelope() {
+  Envelope envelope = Of("21.5");
+  envelope.qos = 2;
+  envelope.retain = true;
+  envelope.client_id = "pump-7";
+  envelope.payload_format = 1;
+  envelope.message_expiry_s = 3'600;
+  envelope.content_type = "text/plain";
+  envelope.response_topic = "re/7";
+  envelope.correlation_data = "\0\xff"sv;
+  envelope.user_properties = {{"unit", "\u00b0C"}, {"unit", "K"}};
+  envelope.subscription_ids = {1, 300};
+  return envelope;
+}
+
+std::string WithCrc(std::string bytes) {
+  AppendLittle(&bytes, Crc32(bytes));
+  return bytes;
+}
+
+// The bytes of version 1, as they have been since the first release.
+constexpr std::string_view kGolden =
+    "\xf5TDE\x01\x01\x02\x02\x01\x03\x06pump-7\x04\x01\x05\x90\x1c\x06\x0atext/plain\x07\x04re/7"
+    "\x08\x02\x00\xff\x09\x04unit\x03\xc2\xb0\x43\x09\x04unit\x01K\x0a\x01\x0a\xac\x02\x0f\x04"
+    "21.5\x18\x5e\xae\x89"sv;
+
+TEST(Envelope, GoldenBytes) {
+  EXPECT_EQ(FullEnvelope().Encode(), kGolden);
+  Envelope decoded;
+  ASSERT_TRUE(decoded.Decode(kGolden));
+  EXPECT_EQ(decoded, FullEnvelope());
+}
+
+TEST(Envelope, WhatVersionOneCannotSayIsVersionTwo) {
+  Envelope envelope = Of("x");
+  envelope.qos = 1;
+  envelope.received_us = 300;
+  const std::string bytes = envelope.Encode();
+  EXPECT_EQ(bytes, WithCrc(std::string("\xf5TDE\x02\x01\x01\x0b\xac\x02\x0f\x01x"sv)));
+  Envelope decoded;
+  ASSERT_TRUE(decoded.Decode(bytes));
+  EXPECT_EQ(decoded, envelope);
+}
+
+TEST(Envelope, AValueThatLooksLikeOneIsEscaped) {
+  EXPECT_EQ(EscapedValue(""), std::nullopt);
+  EXPECT_EQ(EscapedValue("plain"), std::nullopt);
+  EXPECT_EQ(EscapedValue(kGolden.substr(1)), std::nullopt);
+  EXPECT_EQ(EscapedValue(kGolden.substr(0, kGolden.size() - 1)), std::nullopt);
+  std::string value = FullEnvelope().Encode();
+  for (int depth = 0; depth < 3; ++depth) {
+    const std::optional<std::string> escaped = EscapedValue(value);
+    ASSERT_TRUE(escaped.has_value());
+    EXPECT_EQ(PayloadOf(*escaped), value);
+    Envelope decoded;
+    ASSERT_TRUE(decoded.Decode(*escaped));
+    EXPECT_FALSE(decoded.has_properties);
+    value = *escaped;
+  }
+  EXPECT_EQ(EscapedValue(FullEnvelope().Encode())->substr(0, 8), "\xf5TDE\x02\x0c\x0f\x4d"sv);
+}
+
+TEST(Envelope, DamageIsNoticed) {
+  Envelope decoded;
+  for (std::size_t size = 0; size < kGolden.size(); ++size) {
+    EXPECT_FALSE(decoded.Decode(kGolden.substr(0, size)));
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string damaged(kGolden);
+      damaged[size] = static_cast<char>(damaged[size] ^ 1 << bit);
+      EXPECT_FALSE(decoded.Decode(damaged)) << size;
+      EXPECT_EQ(PayloadOf(damaged), damaged);
+    }
+  }
+}
+
+TEST(Envelope, BytesWithARightChecksumThatAreNone) {
+  Envelope decoded;
+  for (const std::string_view body : {
+           "\xf5TDE\x03\x0f\x00"sv,              // another version
+           "\xf5TDE\x00\x0f\x00"sv,              // the same
+           "\xf5TDE\x01\x0b\x00\x0f\x00"sv,      // a field that version 1 has not
+           "\xf5TDE\x01\x0c\x0f\x00"sv,          // the same
+           "\xf5TDE\x02\x0f\x00"sv,              // nothing that needs version 2
+           "\xf5TDE\x02\x0d\x0f\x00"sv,          // an unknown field
+           "\xf5TDE\x02\x0c\x01\x01\x0f\x00"sv,  // properties of an escape
+           "\xf5TDE\x02\x01\x01\x0c\x0f\x00"sv,  // the same
+           "\xf5TDE\x02\x0c\x0c\x0f\x00"sv,      // escaped twice
+           "\xf5TDE\x01\x00\x0f\x00"sv,          // no field is 0
+           "\xf5TDE\x01\x0f\x05"
+           "abc"sv,  // longer than there is
+           "\xf5TDE\x01\x0f\x01"
+           "ab"sv,                               // something behind the payload
+           "\xf5TDE\x01\x06\x01\xff\x0f\x00"sv,  // no UTF-8
+           "\xf5TDE\x01\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x0f\x00"sv,  // over 63 bits
+           "\xf5TDE\x01\x01\x02"sv,                                              // no payload
+           "\xf5TDE\x01"sv,
+       }) {
+    EXPECT_FALSE(decoded.Decode(WithCrc(std::string(body)))) << body;
+  }
+}
+
+TEST(Envelope, DecodingForgetsWhatWasThere) {
+  Envelope decoded = FullEnvelope();
+  decoded.received_us = 5;
+  ASSERT_TRUE(decoded.Decode(Of("p").Encode()));
+  EXPECT_EQ(decoded, Of("p"));
+}
+
+std::shared_ptr<Batch> BatchOf(const std::vector<std::string>& values) {
+  auto batch = std::make_shared<Batch>(true);
+  std::int64_t time = 0;
+  for (const std::string& value : values) {
+    batch->Append({"t/" + std::to_string(time), time, value},
+                  100 + static_cast<std::uint64_t>(time));
+    ++time;
+  }
+  return batch;
+}
+
+TEST(Payloads, ABatchWithoutEnvelopesIsTheSame) {
+  for (const auto& batch : {BatchOf({}), BatchOf({"a", "", "\xf5TDE"}),
+                            BatchOf({std::string(kGolden.substr(0, 50)), "plain"})}) {
+    EXPECT_EQ(PayloadsOf(batch), batch);
+  }
+}
+
+TEST(Payloads, OthersHavePayloadsAsValues) {
+  const auto stored = BatchOf({"plain", std::string(kGolden), *EscapedValue(kGolden), "\xf5TDE"});
+  const auto payloads = PayloadsOf(stored);
+  ASSERT_EQ(payloads->size(), 4U);
+  EXPECT_EQ(payloads->value(0), "plain");
+  EXPECT_EQ(payloads->value(1), "21.5");
+  EXPECT_EQ(payloads->value(2), kGolden);
+  EXPECT_EQ(payloads->value(3), "\xf5TDE");
+  EXPECT_EQ(payloads->topic(3), "t/3");
+  EXPECT_EQ(payloads->timestamp(3), 3);
+  EXPECT_EQ(payloads->serial(3), 103U);
+  EXPECT_EQ(stored->value(1), kGolden);
+}
+
+TEST(Payloads, ValuesMayBeBorrowed) {
+  const std::string bytes = "xplain" + std::string(kGolden);
+  const std::vector<std::int32_t> offsets{1, 6, static_cast<std::int32_t>(bytes.size())};
+  auto stored = std::make_shared<Batch>();
+  stored->AppendKey("a", 1, 0);
+  stored->AppendKey("b", 2, 0);
+  stored->BorrowValues(std::make_shared<int>(), offsets, bytes);
+  const auto payloads = PayloadsOf(stored);
+  EXPECT_EQ(payloads->value(0), "plain");
+  EXPECT_EQ(payloads->value(1), "21.5");
+}
+
+}  // namespace
+}  // namespace topicdb
