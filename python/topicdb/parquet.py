@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -79,6 +79,7 @@ class ParquetFiles:
         start: TimeLike | None = None,
         end: TimeLike | None = None,
         rows_per_file: int | None = None,
+        properties: bool | None = None,
         progress: Progress | None = None,
     ) -> Exported:
         """Writes messages, ``start`` <= timestamp < ``end``, to a file or a directory of files.
@@ -88,6 +89,9 @@ class ParquetFiles:
         - ``filter``: one; several, of which a topic has to match one; or None: every topic, those
           that begin with ``$`` too (``#`` does not match them).
         - ``rows_per_file``: of a directory, messages in a file at most (10,000,000).
+        - ``properties``: columns of MQTT properties, which ``import_parquet`` reads back. None: if
+          a message has any; when the first one is found the export begins anew. False: properties
+          are left out.
         - ``progress``: called after each group of rows with (messages written, about how many
           there will be). To know that takes a look at the index of what is stored.
 
@@ -98,9 +102,13 @@ class ParquetFiles:
         ExistsError: there is something at ``path``. TopicError, ValueError: bad arguments.
         ModuleNotFoundError: pyarrow is missing. OSError: the file system failed.
         """
-        return _export(
-            cast("Database", self), Path(path), filter, start, end, rows_per_file, progress
-        )
+        database = cast("Database", self)
+        about = _about(database, filter, start, end, properties)
+        try:
+            return _export(database, Path(path), about, rows_per_file, progress)
+        except _PropertiesFoundError:
+            about = replace(about, properties=True)
+            return _export(database, Path(path), about, rows_per_file, progress)
 
     def import_parquet(
         self,
@@ -202,13 +210,10 @@ def _require_pyarrow(what: str) -> None:
 def _export(
     database: Database,
     path: Path,
-    filter: str | Sequence[str] | None,
-    start: TimeLike | None,
-    end: TimeLike | None,
+    about: About,
     rows_per_file: int | None,
     progress: Progress | None,
 ) -> Exported:
-    _require_pyarrow("export_parquet")
     from topicdb import parquet_write as writing
 
     single = path.suffix == writing.SUFFIX
@@ -219,15 +224,15 @@ def _export(
         raise ValueError(
             f"rows_per_file: {path} is one file; a directory does not end with .parquet"
         )
-    about = _about(database, filter, start, end)
+    schema = writing.message_schema(about.form).with_metadata({writing.ABOUT_KEY: about.encode()})
     with writing.appearing(path) as part:
         tables = _counted(
             writing.row_groups(_messages(database, about)), _estimate(database, about), progress
         )
         if single:
-            rows = writing.write_file(part, tables, about)
+            rows = writing.write_file(part, tables, schema)
         else:
-            rows = writing.write_directory(part, tables, about, rows_max)
+            rows = writing.write_directory(part, tables, schema, rows_max)
     files = [path] if single else sorted(path.iterdir())
     return Exported([str(file) for file in files], rows, sum(file.stat().st_size for file in files))
 
@@ -237,7 +242,9 @@ def _about(
     filter: str | Sequence[str] | None,
     start: TimeLike | None,
     end: TimeLike | None,
+    properties: bool | None,
 ) -> About:
+    _require_pyarrow("export_parquet")
     from topicdb.parquet_write import About
 
     filters = filter if filter is None or isinstance(filter, str) else list(filter)
@@ -245,7 +252,11 @@ def _about(
         _core.check_filter(text)
     schema = database.schema
     bounds = time_range_us(start, end)  # once: relative times move
-    return About(filters, *bounds, schema["layout"], schema["timestamp_bytes"])
+    return About(filters, *bounds, schema["layout"], schema["timestamp_bytes"], properties)
+
+
+class _PropertiesFoundError(Exception):
+    """An export without columns for properties has come upon some."""
 
 
 def _messages(database: Database, about: About) -> Iterator[pa.RecordBatch]:
@@ -253,14 +264,16 @@ def _messages(database: Database, about: About) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     if isinstance(about.filter, str):
-        batches = database.scan(about.filter, start=about.start, end=about.end).batches(
-            _SCAN_ROWS, bytes_max=_SCAN_BYTES
-        )
+        scan = database.scan(about.filter, start=about.start, end=about.end, raw=True)
+        batches = scan.batches(_SCAN_ROWS, bytes_max=_SCAN_BYTES)
     elif about.layout == "columnar":
         batches = _logged(database, about)
     else:
         batches = _states(database, about)
-    for batch in batches:
+    for stored in batches:
+        batch = stored.read_as(about.form)
+        if about.properties is None and batch is not stored:
+            raise _PropertiesFoundError
         yield _within(pa.record_batch(batch), about)
 
 
@@ -273,7 +286,7 @@ def _logged(database: Database, about: About) -> Iterator[_core.Batch]:
     for shard, after, until in _commits(_slices(database, about)):
         # Of the other shards nothing.
         ends = dict.fromkeys(range(database.schema["shards"]), 0) | {shard: until}
-        with database.tail(about.filter, after={shard: after}, until=ends) as tail:
+        with database.tail(about.filter, after={shard: after}, until=ends, raw=True) as tail:
             yield from tail.batches(_SCAN_ROWS, bytes_max=_SCAN_BYTES)
 
 
@@ -297,7 +310,7 @@ def _states(database: Database, about: About) -> Iterator[_core.Batch]:
     for one in _slices(database, about):
         by_generation.setdefault(one.generation, []).append(one)
     for _, slices in sorted(by_generation.items()):
-        scan = database.scan_slices(slices, about.filter)
+        scan = database.scan_slices(slices, about.filter, raw=True)
         yield from scan.batches(_SCAN_ROWS, bytes_max=_SCAN_BYTES)
 
 
@@ -427,6 +440,6 @@ def _append(writer: jobs.StagedWriter, rows: Rows) -> None:
     from topicdb import parquet_read as reading
 
     try:
-        writer.append(rows.batch)
+        writer.append(rows.batch, raw=rows.is_stored)
     except (_core.TopicError, ValueError) as error:
         raise reading.naming(rows, error) from error

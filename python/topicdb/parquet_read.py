@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from topicdb import _core
+from topicdb._types import Properties
 from topicdb.parquet_write import ABOUT_KEY, ABOUT_VERSION, SUFFIX, About, message_schema
 
 BATCH_ROWS = 1 << 16
@@ -47,11 +48,19 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of a file, as messages. ``first``: the number of the first of them, from 0."""
+    """Rows of a file, as messages. ``first``: the number of the first of them, from 0.
+
+    ``is_stored``: values are as they are to be stored, with their properties.
+    """
 
     source: Source
     first: int
     batch: pa.RecordBatch
+
+    @property
+    def is_stored(self) -> bool:
+        about = self.source.about
+        return about is not None and about.properties is not False
 
 
 def open_sources(paths: Iterable[Path]) -> list[Source]:
@@ -81,7 +90,7 @@ def read(source: Source) -> Iterator[Rows]:
     first = 0
     with _opened(source.path, source.dictionaries) as file:
         for group in range(file.num_row_groups):
-            for batch in _batches(source.path, file, group):
+            for batch in _batches(source, file, group):
                 for piece in _cut(batch):
                     yield Rows(source, first, _as_messages(source, first, piece))
                     first += piece.num_rows
@@ -147,6 +156,8 @@ def _source(path: Path) -> Source:
         metadata = file.metadata
         written = (metadata.metadata or {}).get(ABOUT_KEY)
         about = None if written is None else _about(path, written)
+        if about is not None and about.properties:
+            _check_properties(path, file.schema_arrow)
         return Source(path, metadata.num_rows, about, _dictionaries(metadata))
 
 
@@ -175,6 +186,26 @@ def _check_times(path: Path, file: pq.ParquetFile) -> None:
         )
 
 
+def _check_properties(path: Path, schema: pa.Schema) -> None:
+    wanted = message_schema("properties")
+    for name in Properties._fields:
+        kind = wanted.field(name).type
+        if schema.names.count(name) != 1 or _shape(schema.field(name).type) != _shape(kind):
+            raise ValueError(
+                f"{path}: column {name!r}: expected {kind}, as the file says that it has the "
+                "columns of properties"
+            )
+
+
+def _shape(kind: pa.DataType) -> Any:
+    """A type without what writers name as they like."""
+    if pa.types.is_list(kind):
+        return [_shape(kind.value_type)]
+    if pa.types.is_struct(kind):
+        return {field.name: _shape(field.type) for field in kind}
+    return kind
+
+
 def _check_type(
     path: Path, schema: pa.Schema, name: str, allowed: Sequence[str], expected: str
 ) -> None:
@@ -191,6 +222,8 @@ def _about(path: Path, written: bytes) -> About:
         if type(version) is int and version > ABOUT_VERSION:
             raise _core.SchemaError(f"{path}: a newer TopicDB wrote it; upgrade")
         about = About(**fields)
+        if (version == 1) != (about.properties is None):
+            raise ValueError(f"version {version!r} with properties {about.properties!r}")
         _check_about(about)
     except _core.SchemaError:
         raise
@@ -223,13 +256,14 @@ def _dictionaries(metadata: pq.FileMetaData) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _batches(path: Path, file: pq.ParquetFile, group: int) -> Iterator[pa.RecordBatch]:
-    about = file.metadata.row_group(group)
+def _batches(source: Source, file: pq.ParquetFile, group: int) -> Iterator[pa.RecordBatch]:
+    path, about = source.path, file.metadata.row_group(group)
+    properties = Properties._fields if source.about and source.about.properties else ()
     row_bytes = about.total_byte_size // max(about.num_rows, 1) + 1
     batches = file.iter_batches(
         batch_size=min(max(BATCH_BYTES // row_bytes, 1), BATCH_ROWS),
         row_groups=[group],
-        columns=["topic", "timestamp", "value"],
+        columns=["topic", "timestamp", "value", *properties],
         use_threads=False,
     )
     while True:
@@ -270,7 +304,51 @@ def _as_messages(source: Source, first: int, batch: pa.RecordBatch) -> pa.Record
             columns.append(_times(source, first, column))
         else:
             columns.append(column.cast(field.type))
+    if source.about is not None and source.about.properties:
+        columns[2] = _stored(columns[1], columns[2], batch)
     return pa.RecordBatch.from_arrays(columns, schema=message_schema())
+
+
+def _stored(times: pa.Array, values: pa.Array, batch: pa.RecordBatch) -> pa.Array:
+    """Values with their properties, as they are to be stored."""
+    found = [values.to_pylist(), times.cast(pa.int64()).to_pylist()]
+    for name in Properties._fields:
+        column = batch.column(name)
+        found.append((column.cast(pa.int64()) if name == "received" else column).to_pylist())
+    return pa.array([_stored_one(*row) for row in zip(*found, strict=True)], pa.binary())
+
+
+def _stored_one(
+    value: bytes,
+    timestamp: int,
+    qos: int | None,
+    retain: bool | None,
+    client_id: str | None,
+    payload_format: int | None,
+    message_expiry_s: int | None,
+    content_type: str | None,
+    response_topic: str | None,
+    correlation_data: bytes | None,
+    user_properties: list[dict[str, str]] | None,
+    subscription_ids: list[int] | None,
+    received: int | None,
+) -> bytes:
+    if qos is None:
+        return _core.escaped_value(value)
+    return _core.encode_envelope(
+        value,
+        qos,
+        bool(retain),
+        client_id or "",
+        payload_format,
+        message_expiry_s,
+        content_type,
+        response_topic,
+        correlation_data,
+        [(pair["name"], pair["value"]) for pair in user_properties or ()],
+        subscription_ids or [],
+        None if received == timestamp else received,
+    )
 
 
 def _times(source: Source, first: int, column: pa.Array) -> pa.Array:

@@ -18,10 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from topicdb import _core
+from topicdb.forms import Form
 
 SUFFIX = ".parquet"
 ABOUT_KEY = b"topicdb"
-ABOUT_VERSION = 1
+ABOUT_VERSION = 2
 
 # Large enough to compress well and to be worth a task of its own, small enough to be held twice.
 ROW_GROUP_ROWS = 1 << 17
@@ -33,6 +34,8 @@ class About:
     """What a file says of itself, for who imports it: what was asked for, and of which database.
 
     ``filter``: one, several, or None for every topic. ``start``, ``end``: µs since the epoch.
+    ``properties``: whether there are columns of MQTT properties; None, which is version 1: there
+    are none, and values are as they are stored.
     """
 
     filter: str | list[str] | None
@@ -40,16 +43,27 @@ class About:
     end: int | None
     layout: str
     timestamp_bytes: int
+    properties: bool | None = None
+
+    @property
+    def form(self) -> Form:
+        """That of the columns."""
+        return "properties" if self.properties else "payload"
 
     def encode(self) -> bytes:
         """The value of the key ``topicdb`` in a file's metadata."""
-        return json.dumps({"version": ABOUT_VERSION, **asdict(self)}).encode()
+        fields = asdict(self)
+        version = ABOUT_VERSION
+        if self.properties is None:  # what the first release reads, too
+            version = 1
+            del fields["properties"]
+        return json.dumps({"version": version, **fields}).encode()
 
 
-def message_schema(about: About | None = None) -> pa.Schema:
-    """topic string, timestamp timestamp[us, UTC], value binary; none of them null."""
-    schema = pa.schema(_core.arrow_schema())
-    return schema if about is None else schema.with_metadata({ABOUT_KEY: about.encode()})
+def message_schema(form: Form = "payload") -> pa.Schema:
+    """topic string, timestamp timestamp[us, UTC], value binary; none of them null. With the form
+    "properties" the columns of docs/properties.md."""
+    return pa.schema(_core.arrow_schema(form))
 
 
 def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -75,8 +89,7 @@ def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 class FileWriter:
     """One Parquet file that is being written; a context manager. At its end it is on the disk."""
 
-    def __init__(self, path: Path, about: About | None) -> None:
-        schema = message_schema(about)
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
         self.path = path
         self.rows = 0
         self._file = open(path, "xb")  # noqa: SIM115 - closed by __exit__
@@ -114,15 +127,17 @@ class FileWriter:
             self._file.close()
 
 
-def write_file(path: Path, tables: Iterable[pa.Table], about: About | None) -> int:
+def write_file(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> int:
     """Writes one file, a row group for each table; gives the number of rows."""
-    with FileWriter(path, about) as writer:
+    with FileWriter(path, schema) as writer:
         for table in tables:
             writer.write(table)
     return writer.rows
 
 
-def write_directory(path: Path, tables: Iterable[pa.Table], about: About, rows_max: int) -> int:
+def write_directory(
+    path: Path, tables: Iterable[pa.Table], schema: pa.Schema, rows_max: int
+) -> int:
     """Makes a directory of files of at most ``rows_max`` rows, one at least; gives all rows.
 
     A file's name says how many there are, so that a missing one is missed.
@@ -130,9 +145,9 @@ def write_directory(path: Path, tables: Iterable[pa.Table], about: About, rows_m
     path.mkdir()
     pieces = _pieces(tables, rows_max)
     rows = parts = 0
-    piece: pa.Table | None = next(pieces, message_schema().empty_table())
+    piece: pa.Table | None = next(pieces, schema.empty_table())
     while piece is not None:
-        with FileWriter(path / str(parts), about) as writer:
+        with FileWriter(path / str(parts), schema) as writer:
             while piece is not None and writer.rows + piece.num_rows <= rows_max:
                 writer.write(piece)
                 piece = next(pieces, None)

@@ -120,7 +120,7 @@ class TestImportFails:
     @pytest.mark.parametrize(
         ("change", "kind", "message"),
         [
-            ({"version": 2}, topicdb.SchemaError, "a newer TopicDB wrote it; upgrade"),
+            ({"version": 3}, topicdb.SchemaError, "a newer TopicDB wrote it; upgrade"),
             ({"filter": "a#"}, topicdb.CorruptionError, "says of its export is damaged"),
             ({"start": -1}, topicdb.CorruptionError, "says of its export is damaged"),
             ({"layout": "rows"}, topicdb.CorruptionError, "says of its export is damaged"),

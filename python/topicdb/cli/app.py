@@ -24,6 +24,8 @@ from topicdb.cli.options import (
     JsonOption,
     OnError,
     PathArgument,
+    PropertiesOption,
+    RawOption,
     ShardsOption,
     StartOption,
     StructureOption,
@@ -124,6 +126,10 @@ def ingest(
     on_error: Annotated[
         OnError, typer.Option(help="At a line that makes no message: stop, or skip and count it.")
     ] = OnError.STOP,
+    raw: Annotated[
+        bool,
+        typer.Option("--raw", help="Values are as scan --raw gives them, with their properties."),
+    ] = False,
     shards: ShardsOption = None,
     structure: StructureOption = None,
 ) -> None:
@@ -143,7 +149,7 @@ def ingest(
     mapping = Mapping(template, timestamp, time_unit, value, encoding)
     counts = run_ingest(
         Source(file, chosen_format, mapping),
-        Target(path, durability.value, shards, structure or None),
+        Target(path, durability.value, shards, structure or None, raw),
         batch_rows,
         skip_bad=on_error is OnError.SKIP,
     )
@@ -177,14 +183,24 @@ def scan(
     to: Annotated[
         Path | None, typer.Option(help="Write a Parquet file (.parquet) instead.")
     ] = None,
+    properties: PropertiesOption = False,
+    raw: RawOption = False,
 ) -> None:
     """Show the messages whose topic matches FILTER."""
+    _check_form(properties=properties, raw=raw)
     if to is not None and json_lines:
         raise typer.BadParameter("give --json or --to, not both")
     if to is not None and to.suffix != ".parquet":
         raise typer.BadParameter(f"{to}: the name must end with .parquet", param_hint="--to")
     with topicdb.open(path, mode="r") as database:
-        found = database.scan(filter, start=time_of(start), end=time_of(end), order=order.value)
+        found = database.scan(
+            filter,
+            start=time_of(start),
+            end=time_of(end),
+            order=order.value,
+            properties=properties,
+            raw=raw,
+        )
         if to is not None:
             print(f"wrote {output.write_parquet(found, to, limit):,} messages to {to}")
         else:
@@ -204,15 +220,24 @@ def last(
         bool,
         typer.Option("--json", help="JSON lines; values that are not UTF-8 as base64."),
     ] = False,
+    properties: PropertiesOption = False,
+    raw: RawOption = False,
 ) -> None:
     """Show the newest message of each topic that matches FILTER, by topic."""
+    _check_form(properties=properties, raw=raw)
+    options = {"properties": properties, "raw": raw}
     with topicdb.open(path, mode="r") as database:
         since, when = time_of(start), time_of(at)
         if when is None:
-            found = database.last(filter, start=since)
+            found = database.last(filter, start=since, **options)
         else:
-            found = database.state_at(when, filter, start=since)
+            found = database.state_at(when, filter, start=since, **options)
         output.write_lines(found, output.json_line if json_lines else output.human_line, None)
+
+
+def _check_form(*, properties: bool, raw: bool) -> None:
+    if properties and raw:
+        raise typer.BadParameter("give --properties or --raw, not both")
 
 
 @app.command()

@@ -31,12 +31,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Target:
-    """Where to store it. ``shards`` and ``structures`` matter when the database is created."""
+    """Where to store it. ``shards`` and ``structures`` matter when the database is created.
+    ``raw``: as of ``Database.append``."""
 
     path: str
     durability: Durability
     shards: int | None = None
     structures: list[str] | None = None
+    raw: bool = False
 
 
 @dataclass
@@ -75,7 +77,7 @@ def ingest(source: Source, target: Target, batch_rows: int, *, skip_bad: bool) -
             ) as database,
             Meter(lines.total_bytes) as meter,
         ):
-            work = _Ingest(database, lines, meter, batch_rows)
+            work = _Ingest(database, lines, meter, batch_rows, raw=target.raw)
             work.run(records, source.mapping, skip_bad)
     return work.counts
 
@@ -93,9 +95,16 @@ class _Ingest:
     """The batch being filled and what has been stored."""
 
     def __init__(
-        self, database: topicdb.Database, lines: Lines, meter: Meter, batch_rows: int
+        self,
+        database: topicdb.Database,
+        lines: Lines,
+        meter: Meter,
+        batch_rows: int,
+        *,
+        raw: bool,
     ) -> None:
         self._database = database
+        self._raw = raw
         self._lines = lines
         self._meter = meter
         self._batch_rows = batch_rows
@@ -144,7 +153,7 @@ class _Ingest:
 
     def _store(self) -> None:
         if self._batch:
-            receipt = self._database.append(self._batch)
+            receipt = self._database.append(self._batch, raw=self._raw)
             self.counts.stored += receipt.count
             self.counts.assigned += sum(row[1] is None for row in self._batch)
             self.counts.last_line = self._batch_last_line

@@ -11,6 +11,14 @@ TIME = "ISO 8601 with a zone, microseconds since 1970, or relative: -24h."
 StartOption = Annotated[str | None, typer.Option(help=f"First timestamp. {TIME}")]
 EndOption = Annotated[str | None, typer.Option(help=f"Timestamp to stop before. {TIME}")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+PropertiesOption = Annotated[
+    bool,
+    typer.Option("--properties", help="With the MQTT properties that a bridge has stored."),
+]
+RawOption = Annotated[
+    bool,
+    typer.Option("--raw", help="Values as they are stored, with their properties in them."),
+]
 ShardsOption = Annotated[int | None, typer.Option(help="Shards of a new database (else 1).")]
 StructureOption = Annotated[
     list[str] | None,

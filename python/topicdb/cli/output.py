@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import topicdb
 from topicdb.cli.errors import UserError
@@ -75,19 +75,46 @@ def _decode_start(cut: bytes) -> str:
 
 
 def human_line(message: topicdb.Message) -> str:
-    """``time  topic  value``."""
-    topic, timestamp, value = message
-    return f"{time_text(timestamp)}  {printable(topic)}  {value_text(value)}"
+    """``time  topic  value``, and the properties that are known, if they were read."""
+    topic, timestamp, value = message[:3]
+    properties: tuple[Any, ...] = message[3:]
+    line = f"{time_text(timestamp)}  {printable(topic)}  {value_text(value)}"
+    return line + "".join(f"  {_properties_text(one)}" for one in properties)
+
+
+def _properties_text(properties: topicdb.Properties) -> str:
+    parts = [f"{printable(name)}={printable(text)!r}" for name, text in properties.user_properties]
+    for name, value in _known(properties).items():
+        if name == "received":
+            parts.append(f"received={time_text(value)}")
+        elif name != "user_properties":
+            parts.append(f"{name}={value!r}")
+    return " ".join(parts)
 
 
 def json_line(message: topicdb.Message) -> str:
     """A JSON object: topic, timestamp (µs), value; a value that is not UTF-8 as base64.
 
-    ``"encoding": "base64"`` says so then.
+    ``"encoding": "base64"`` says so then. A message that was read with properties has those that
+    are known.
     """
-    topic, timestamp, value = message
+    topic, timestamp, value = message[:3]
+    properties: tuple[Any, ...] = message[3:]
     fields = {"topic": topic, "timestamp": timestamp, **json_fields("value", value)}
+    for one in properties:
+        fields |= _known(one)
     return json.dumps(fields, ensure_ascii=False)
+
+
+def _known(properties: topicdb.Properties) -> dict[str, Any]:
+    """Those that there are, as JSON has them: bytes as base64."""
+    found: dict[str, Any] = {}
+    for name, value in properties._asdict().items():
+        if isinstance(value, bytes):
+            found[name] = base64.b64encode(value).decode("ascii")
+        elif value is not None and value != ():
+            found[name] = value
+    return found
 
 
 def json_fields(name: str, value: bytes) -> dict[str, str]:
@@ -112,7 +139,8 @@ def write_lines(
 def write_parquet(scan: topicdb.Scan, path: Path, limit: int | None) -> int:
     """Writes messages to a Parquet file batch by batch; ``path`` appears when it is complete.
 
-    Columns: topic, timestamp (µs, UTC), value. Returns their number.
+    Columns: topic, timestamp (µs, UTC), value, and those of properties if the scan has them.
+    Returns their number.
     """
     try:
         import pyarrow as pa
@@ -129,8 +157,9 @@ def write_parquet(scan: topicdb.Scan, path: Path, limit: int | None) -> int:
             written += table.num_rows
             meter.update(written)
 
+    schema = parquet_write.message_schema(scan.form)
     with _replacing(path) as part, Meter() as meter:
-        return parquet_write.write_file(part, tables(meter), None)
+        return parquet_write.write_file(part, tables(meter), schema)
 
 
 def _limited(

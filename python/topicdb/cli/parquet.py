@@ -38,6 +38,10 @@ def export(
     rows_per_file: Annotated[
         int | None, typer.Option(min=1, help="Messages in a file of a directory at most.")
     ] = None,
+    properties: Annotated[
+        bool | None,
+        typer.Option(help="With columns of MQTT properties, or without; else if there are any."),
+    ] = None,
 ) -> None:
     """Write messages to Parquet files, which import reads back."""
     if filter and everything:
@@ -52,6 +56,7 @@ def export(
             start=time_of(start),
             end=time_of(end),
             rows_per_file=rows_per_file,
+            properties=properties,
             progress=meter.advance,
         )
     print(f"exported {done.messages:,} messages to {to}: {_size(done.files, done.bytes)}")

@@ -31,7 +31,7 @@ class SlicesPartition(InputPartition):
             if missing and options.fail_on_data_loss:
                 raise topicdb.NotFoundError(describe_missing(missing, options.path))
             kept = [slice for slice in self.slices if slice[:3] in stored]
-            scan = database.scan_slices(kept, self.filters)
+            scan = database.scan_slices(kept, self.filters, properties=options.properties)
             for batch in scan.batches(serials=options.metadata):
                 yield to_arrow(batch, shard if options.metadata else None)
 

@@ -9,11 +9,36 @@ import numpy as np
 import pyarrow as pa
 
 DDL = "topic string, timestamp timestamp, value binary"
-METADATA_DDL = f"{DDL}, shard int, serial bigint"
-_ARROW_SCHEMA = pa.schema(
-    [("topic", pa.string()), ("timestamp", pa.timestamp("us", tz="UTC")), ("value", pa.binary())]
+_METADATA_DDL = "shard int, serial bigint"
+_PROPERTIES_DDL = (
+    "qos int, retain boolean, client_id string, payload_format int, message_expiry_s bigint, "
+    "content_type string, response_topic string, correlation_data binary, "
+    "user_properties array<struct<name:string,value:string>>, subscription_ids array<bigint>, "
+    "received timestamp"
 )
-_METADATA_SCHEMA = pa.schema([*_ARROW_SCHEMA, ("shard", pa.int32()), ("serial", pa.int64())])
+_TIME = pa.timestamp("us", tz="UTC")
+_COLUMNS = [
+    pa.field("topic", pa.string()),
+    pa.field("timestamp", _TIME),
+    pa.field("value", pa.binary()),
+]
+_METADATA = [pa.field("shard", pa.int32()), pa.field("serial", pa.int64())]
+_PROPERTIES = [
+    pa.field("qos", pa.int32()),
+    pa.field("retain", pa.bool_()),
+    pa.field("client_id", pa.string()),
+    pa.field("payload_format", pa.int32()),
+    pa.field("message_expiry_s", pa.int64()),
+    pa.field("content_type", pa.string()),
+    pa.field("response_topic", pa.string()),
+    pa.field("correlation_data", pa.binary()),
+    pa.field(
+        "user_properties",
+        pa.list_(pa.field("element", pa.struct([("name", pa.string()), ("value", pa.string())]))),
+    ),
+    pa.field("subscription_ids", pa.list_(pa.field("element", pa.int64()))),
+    pa.field("received", _TIME),
+]
 _TO_WRITE = {
     "topic": ("string",),
     "timestamp": ("timestamp", "bigint"),
@@ -21,14 +46,26 @@ _TO_WRITE = {
 }
 
 
+def ddl(*, metadata: bool, properties: bool) -> str:
+    """The columns of a read, as Spark's schemas are written."""
+    return ", ".join(
+        [DDL, *([_METADATA_DDL] if metadata else []), *([_PROPERTIES_DDL] if properties else [])]
+    )
+
+
 def to_arrow(batch: Any, shard: int | None = None) -> pa.RecordBatch:
-    """A batch of the core; with its serials if its ``shard`` is given."""
-    columns = pa.record_batch(batch).columns
-    if shard is None:
-        return pa.RecordBatch.from_arrays(columns, schema=_ARROW_SCHEMA)
-    shards = pa.array(np.full(len(batch), shard, np.int32))
-    serials = pa.array(batch.serials.astype(np.int64))
-    return pa.RecordBatch.from_arrays([*columns, shards, serials], schema=_METADATA_SCHEMA)
+    """A batch of the core; with its serials if its ``shard`` is given, and with properties if it
+    was read with them."""
+    found = pa.record_batch(batch)
+    fields, columns = list(_COLUMNS), found.columns[: len(_COLUMNS)]
+    if shard is not None:
+        fields += _METADATA
+        columns.append(pa.array(np.full(len(batch), shard, np.int32)))
+        columns.append(pa.array(batch.serials.astype(np.int64)))
+    if found.num_columns > len(_COLUMNS):
+        fields += _PROPERTIES
+        columns += [found.column(field.name).cast(field.type) for field in _PROPERTIES]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
 def check_columns(types: Mapping[str, str], *, needs_timestamp: bool) -> None:

@@ -212,6 +212,14 @@ OPTIONS = (
         "two more columns: `shard` int, and `serial` bigint of the commit in it",
         _flag,
     ),
+    Option(
+        "includeProperties",
+        "flag",
+        "false",
+        _READS,
+        "a column for each [MQTT property](properties.md#columns), null where a message has none",
+        _flag,
+    ),
     Option("remote", "text", "", _ALL, "reserved", _not_yet),
     Option("token", "text", "", _ALL, "reserved", _not_yet),
 )
@@ -275,6 +283,7 @@ class ReadOptions:
     partitions_min: int
     fail_on_data_loss: bool
     metadata: bool
+    properties: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -320,6 +329,7 @@ def _read_options(values: Mapping[str, Any]) -> dict[str, Any]:
         "partitions_min": values.get("minPartitions", 1),
         "fail_on_data_loss": values.get("failOnDataLoss", True),
         "metadata": values.get("includeMetadata", False),
+        "properties": values.get("includeProperties", False),
     }
 
 

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import topicdb
-from topicdb.spark.columns import DDL, to_arrow
+from topicdb.spark.columns import ddl, to_arrow
 from topicdb.spark.slices import pack
 from topicdb.times import TimeLike
 
@@ -31,6 +31,7 @@ class Split:
     path: str
     filter: Filters
     slices: tuple[topicdb.Slice, ...]
+    properties: bool = False
 
 
 def plan(
@@ -40,12 +41,13 @@ def plan(
     start: TimeLike | None = None,
     end: TimeLike | None = None,
     tasks: int = 8,
+    properties: bool = False,
 ) -> list[Split]:
     """Splits that together hold each matching message once: about ``tasks`` of equal size.
 
     At least one for each shard that has something. Opens the database read-only for a moment: a
     writer may go on. Tasks see this moment: what is committed later is in no split, and what is
-    deleted before a task begins it does not see.
+    deleted before a task begins it does not see. ``properties``: whether tasks get those, too.
     """
     if tasks < 1:
         raise ValueError(f"tasks must be at least 1, got {tasks}")
@@ -54,13 +56,14 @@ def plan(
         whole = database.slices(filter, start=start, end=end)
         share = -(-sum(slice.bytes for slice in whole) // tasks)
         slices = database.slices(filter, start=start, end=end, bytes_max=max(share, 1))
-    return [Split(path, filter, tuple(task)) for task in pack(slices, share)]
+    return [Split(path, filter, tuple(task), properties) for task in pack(slices, share)]
 
 
 def read_split(split: Split) -> Iterator[pa.RecordBatch]:
     """Record batches (topic string, timestamp[us, UTC], value binary) of a split, in a task.
 
-    In no order. NotFoundError names a slab that was dropped since the plan was made.
+    In no order; with the columns of docs/properties.md if it was planned so. NotFoundError names a
+    slab that was dropped since the plan was made.
     """
     return map(to_arrow, _batches(split))
 
@@ -73,17 +76,22 @@ def read_dataframe(
     start: TimeLike | None = None,
     end: TimeLike | None = None,
     tasks: int | None = None,
+    properties: bool = False,
 ) -> DataFrame:
     """Matching messages as a DataFrame (topic string, timestamp timestamp, value binary).
 
+    ``properties``: with a column for each MQTT property, too; see docs/properties.md.
     Planned now, read when the DataFrame is used: it has the messages of now. TopicError,
     NotFoundError at once. No order is promised. ``tasks`` defaults to two a core.
     """
-    splits = plan(path, filter, start=start, end=end, tasks=_tasks(spark, tasks))
+    splits = plan(
+        path, filter, start=start, end=end, tasks=_tasks(spark, tasks), properties=properties
+    )
+    schema = ddl(metadata=False, properties=properties)
     if not splits:
-        return spark.createDataFrame([], DDL)
+        return spark.createDataFrame([], schema)
     numbers = spark.range(0, len(splits), 1, len(splits))  # a task each, without a way to Python
-    return numbers.mapInArrow(partial(_read_numbered, splits), DDL)
+    return numbers.mapInArrow(partial(_read_numbered, splits), schema)
 
 
 def read_rdd(
@@ -112,7 +120,8 @@ def _read_numbered(
 def _batches(split: Split) -> Iterator[topicdb.Batch]:
     shard = split.slices[0].shard  # of all slices of a split
     with topicdb.open(split.path, mode="r", only_shards=[shard]) as database:
-        yield from database.scan_slices(split.slices, split.filter).batches()
+        scan = database.scan_slices(split.slices, split.filter, properties=split.properties)
+        yield from scan.batches()
 
 
 def _tasks(spark: SparkSession, tasks: int | None) -> int:

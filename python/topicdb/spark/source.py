@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource
 
-from topicdb.spark.columns import DDL, METADATA_DDL
+from topicdb.spark.columns import ddl
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -24,7 +24,10 @@ class TopicDBDataSource(DataSource):
     def schema(self) -> str:
         from topicdb.spark.options import is_true
 
-        return METADATA_DDL if is_true(self.options, "includeMetadata") else DDL
+        return ddl(
+            metadata=is_true(self.options, "includeMetadata"),
+            properties=is_true(self.options, "includeProperties"),
+        )
 
     def reader(self, schema: StructType) -> Any:
         from topicdb.spark.batch import BatchReader

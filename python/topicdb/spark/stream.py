@@ -65,7 +65,10 @@ class CommitsPartition(InputPartition):
             if missing and options.fail_on_data_loss:
                 raise topicdb.NotFoundError(describe_missing(set(missing), path))
             tail = database.tail(
-                options.filters, after={shard: self.after}, until={shard: self.until}
+                options.filters,
+                after={shard: self.after},
+                until={shard: self.until},
+                properties=options.properties,
             )
             for batch in tail.batches(serials=options.metadata):
                 yield to_arrow(batch, shard if options.metadata else None)

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import topicdb
 import topicdb.spark
+from topicdb.replay import Envelope
 from topicdb.spark import options
 from topicdb.spark.batch import BatchReader
 
@@ -76,6 +77,36 @@ def test_all_messages_with_their_types(spark: SparkSession, filled: str) -> None
     frame = load(spark, filled)
     assert frame.dtypes == [("topic", "string"), ("timestamp", "timestamp"), ("value", "binary")]
     assert rows_of(frame) == sorted(messages())
+
+
+def test_properties_are_columns_on_request(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "db")
+    envelope = Envelope(
+        b"21.5",
+        qos=1,
+        content_type="text/plain",
+        correlation_data=b"\x00",
+        user_properties=(("unit", "K"), ("unit", "C")),
+        subscription_ids=(3,),
+        received=7_000_000,
+    )
+    with topicdb.open(path) as db:
+        db.append([("a/1", 5_000_000, envelope.encode()), ("a/2", 6_000_000, b"plain")], raw=True)
+    frame = load(spark, path)
+    assert rows_of(frame) == [("a/1", 5_000_000, b"21.5"), ("a/2", 6_000_000, b"plain")]
+    full = load(spark, path, includeProperties="true", includeMetadata="true")
+    assert full.columns[:6] == ["topic", "timestamp", "value", "shard", "serial", "qos"]
+    assert full.columns[5:] == list(topicdb.Properties._fields)
+    one, two = full.orderBy("topic").selectExpr("*", "unix_micros(received) r").collect()
+    assert (bytes(one.value), one.qos, one.retain, one.r) == (b"21.5", 1, False, 7_000_000)
+    assert [(p["name"], p["value"]) for p in one.user_properties] == [("unit", "K"), ("unit", "C")]
+    assert (one.content_type, bytes(one.correlation_data)) == ("text/plain", b"\x00")
+    assert (one.client_id, one.subscription_ids) == (None, [3])
+    assert all(two[name] is None for name in topicdb.Properties._fields)
+    units = full.where("exists(user_properties, p -> p.value = 'C') AND qos IS NOT NULL")
+    assert units.count() == 1
+    found = topicdb.spark.read_dataframe(spark, path, properties=True)
+    assert found.where("content_type = 'text/plain'").count() == 1
 
 
 def day(number: int) -> int:
