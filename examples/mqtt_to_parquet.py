@@ -10,155 +10,43 @@ on disk. Spark reads the same database, also while the bridge runs:
     python examples/mqtt_to_parquet.py show minutes
 
 Topics are plant/<device>/<sensor>, payloads {"ts": 1772352017250, "value": 21.5} with the device's
-own time in ms. With that time a message that the broker sends twice is recognised and stored once;
-one without a time gets that of its arrival, and may then be there twice after a lost connection.
+own time in ms, which is the time of the message. Publish with QoS 2, and each message is stored
+once; with QoS 1 one may be there twice after the bridge was killed.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import queue
 import signal
 import sys
-import threading
-from typing import Any
 
-from paho.mqtt.client import Client, MQTTMessage
-from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
-from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.properties import Properties
-from paho.mqtt.reasoncodes import ReasonCode
-from paho.mqtt.subscribeoptions import SubscribeOptions
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 import topicdb
 import topicdb.spark
-
-SESSION_SECONDS = 7 * 24 * 3600  # how long the broker keeps messages for a bridge that is away
-BATCH_MAX = 1000  # messages stored at once, and unacknowledged at most
-YEAR_10000_MS = 253_402_300_800_000
-
-
-class Bridge:
-    """A session with the broker. What it brings waits until ``take``, and for ``acknowledge``."""
-
-    def __init__(self, host: str, port: int, topic: str, client_id: str) -> None:
-        self._topic = topic
-        self._inbox: queue.Queue[tuple[int, MQTTMessage]] = queue.Queue()
-        self._connection = 0
-        self._client = Client(
-            CallbackAPIVersion.VERSION2,
-            client_id,
-            protocol=MQTTProtocolVersion.MQTTv5,
-            manual_ack=True,
-        )
-        self._client.on_connect = self._on_connect
-        self._client.on_subscribe = self._on_subscribe
-        self._client.on_message = self._on_message
-        properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
-        properties.SessionExpiryInterval = SESSION_SECONDS
-        properties.ReceiveMaximum = BATCH_MAX
-        # Not a clean start: the broker then has what came while the bridge was away.
-        self._client.connect(host, port, clean_start=False, properties=properties)
-
-    def __enter__(self) -> Bridge:
-        self._client.loop_start()  # a thread, which also connects again
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._client.disconnect()
-        self._client.loop_stop()
-
-    def take(self, timeout: float) -> list[tuple[int, MQTTMessage]]:
-        """What has come: while one batch is stored, the next gathers."""
-        batch = []
-        try:
-            batch.append(self._inbox.get(timeout=timeout))
-            while len(batch) < BATCH_MAX:
-                batch.append(self._inbox.get_nowait())
-        except queue.Empty:
-            pass
-        return batch
-
-    def acknowledge(self, batch: list[tuple[int, MQTTMessage]]) -> None:
-        """What came by an earlier connection comes again, and is acknowledged then."""
-        for connection, message in batch:
-            if connection == self._connection:
-                self._client.ack(message.mid, message.qos)
-
-    def _on_connect(
-        self, client: Client, data: Any, flags: Any, reason: ReasonCode, properties: Any
-    ) -> None:
-        if reason.is_failure:
-            print(f"the broker refuses the connection: {reason}", file=sys.stderr)
-            return
-        self._connection += 1
-        options = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB)
-        client.subscribe(self._topic, options=options)
-
-    def _on_subscribe(
-        self, client: Client, data: Any, mid: int, reasons: list[ReasonCode], properties: Any
-    ) -> None:
-        refused = reasons[0].is_failure
-        what = f"refused: {reasons[0]}" if refused else "subscribed"
-        print(f"{self._topic}: {what}", file=sys.stderr if refused else sys.stdout, flush=True)
-
-    def _on_message(self, client: Client, data: Any, message: MQTTMessage) -> None:
-        self._inbox.put((self._connection, message))
-
-
-def row_of(message: MQTTMessage) -> tuple[str, int | None, bytes]:
-    """Topic, the device's own time in µs if the payload has one, payload."""
-    payload = bytes(message.payload)
-    try:
-        milliseconds = int(json.loads(payload)["ts"])
-    except (ValueError, TypeError, KeyError, OverflowError):
-        return message.topic, None, payload
-    known = 0 <= milliseconds < YEAR_10000_MS
-    return message.topic, milliseconds * 1000 if known else None, payload
-
-
-def is_stored(db: topicdb.Database, row: tuple[str, int | None, bytes]) -> bool:
-    """Whether this message was stored before; unknown without a time, and then said to be not."""
-    topic, timestamp, payload = row
-    if timestamp is None:
-        return False
-    found = db.scan(topic, start=timestamp, end=timestamp + 1)
-    return any(message.value == payload for message in found)
-
-
-def store(db: topicdb.Database, messages: list[MQTTMessage]) -> int:
-    """Stores them durably, but not what a broker had sent before; the number of new ones."""
-    rows: list[tuple[str, int | None, bytes]] = []
-    for message in messages:
-        row = row_of(message)
-        # Only what is marked as sent again can be there, so only then it costs a look.
-        if message.dup and (is_stored(db, row) or (row[1] is not None and row in rows)):
-            continue
-        rows.append(row)
-    if rows:
-        db.append(rows, durability="disk")
-    return len(rows)
+from topicdb.bridge import Bridge
 
 
 def bridge(options: argparse.Namespace) -> None:
     """Stores and acknowledges until Ctrl-C or SIGTERM."""
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    stored = 0
-    with (
-        topicdb.open(options.database) as db,
-        Bridge(options.host, options.port, options.topic, options.client_id) as broker,
-    ):
-        while not stop.is_set():
-            batch = broker.take(timeout=0.2)
-            stored += store(db, [message for _, message in batch])
-            broker.acknowledge(batch)
-    print(f"{stored:,} messages stored")
+    with topicdb.open(options.database) as db:
+        broker = Bridge(
+            db,
+            options.host,
+            options.port,
+            filters=[options.topic],
+            name=options.client_id,
+            timestamp="field:ts",
+            timestamp_past="3650d",  # history that devices send later is welcome
+            durability="disk",
+        )
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: broker.stop())
+        broker.run()
+        status = broker.status()
+    print(f"{status.stored:,} messages stored, {status.untimed:,} of them without a time")
 
 
 def by_minute(messages: DataFrame) -> DataFrame:

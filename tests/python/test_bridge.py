@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 import subprocess
 import threading
@@ -22,6 +23,7 @@ from topicdb.bridge import Bridge
 from topicdb.bridge.options import widest
 from topicdb.bridge.storing import Arrival, Part, Store
 from topicdb.replay import Envelope
+from topicdb.times import now_us
 
 pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")
 
@@ -121,6 +123,27 @@ def test_everything_of_a_message_is_stored(broker: Broker, db: topicdb.Database)
     )
     assert full.message_expiry_s is not None and 0 < full.message_expiry_s <= 1_000
     assert found["a/0"] == Envelope(b"zero") and found["a/1"] == Envelope(b"", qos=1)
+
+
+def test_the_devices_own_time(broker: Broker, db: topicdb.Database) -> None:
+    began_us = now_us()
+    made_us = began_us - 3_600_000_000
+    with (
+        Bridge(db, "127.0.0.1", broker.port, timestamp="field:ts", timestamp_unit="us") as bridge,
+        Publisher(broker.port) as publisher,
+    ):
+        connected(bridge)
+        for ts in (made_us, made_us, made_us - 5, "never", began_us - 40 * 86_400_000_000):
+            publisher.publish("a", json.dumps({"ts": ts}).encode(), 1)
+        publisher.publish("b", b"no JSON", 1)
+        has_stored(bridge, 6)
+        assert bridge.status().untimed == 3 and bridge.status().refused == 0
+    found: Any = db.scan("#", order="time", properties=True).to_list()
+    assert [m.timestamp - made_us for m in found[:3]] == [-5, 0, 1]  # none replaces another
+    assert all(began_us <= m.properties.received for m in found)
+    assert [m.properties.received == m.timestamp for m in found] == [False] * 3 + [True] * 3
+    with pytest.raises(ValueError, match="need protocol='5'"):
+        Bridge(db, "broker", protocol="3.1.1", timestamp="property:at")
 
 
 def test_a_value_that_looks_like_an_envelope_is_a_payload(

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from topicdb import _core
+from topicdb.bridge.device_time import FUTURE, PAST, DeviceTime, TimeUnit
 from topicdb.bridge.options import check_bridge, check_connection, expiry_s, widest
 from topicdb.bridge.storing import Arrival, Plan, Store
 from topicdb.closing import Closing
@@ -19,6 +20,7 @@ from topicdb.filters import Filters, covers, filter_list, unshared
 from topicdb.mqtt.address import broker_of, named
 from topicdb.mqtt.follows import Follows
 from topicdb.replay.marks import is_replayed
+from topicdb.times import now_us
 
 if TYPE_CHECKING:
     from topicdb.bridge.client import StoringClient
@@ -44,7 +46,8 @@ class Status:
     the last error, or ""; requests for ``history`` that were answered, and their messages;
     ``copies`` of retained messages that were passed by, since they were stored before; ``replays``:
     messages that were passed by since a replay has published them; ``expired``: messages that were
-    left out of answers, as they had expired."""
+    left out of answers, as they had expired; ``untimed``: messages whose device's time is missing
+    or out of bounds (``timestamp=``)."""
 
     state: str = "stopped"
     received: int = 0
@@ -58,6 +61,7 @@ class Status:
     copies: int = 0
     replays: int = 0
     expired: int = 0
+    untimed: int = 0
 
 
 class Bridge(Closing):
@@ -92,6 +96,10 @@ class Bridge(Closing):
         request_topic: str = REQUEST_TOPIC,
         durability: Durability | None = None,
         store_replays: bool = False,
+        timestamp: str | None = None,
+        timestamp_unit: TimeUnit = "ms",
+        timestamp_past: str | timedelta = PAST,
+        timestamp_future: str | timedelta = FUTURE,
     ) -> None:
         """
         - ``host``: a name, an address, or a URL that may have the port, the login and TLS too, such
@@ -99,7 +107,7 @@ class Bridge(Closing):
         - ``filters``: what to store; also shared ones, ``$share/<group>/<filter>``, of which each
           message goes to one of the bridges of the group.
         - ``qos``: the most that is asked for; a message has that of its publisher, if less.
-        - ``envelope``: values are envelopes, with all properties (``topicdb.replay.Envelope``);
+        - ``envelope``: messages are stored with their properties, which readers get on request;
           False: the payload alone.
         - ``session_expiry``: so long the broker keeps what comes while the bridge is away.
         - ``client_id_property``: the user property in which publishers say who they are, since MQTT
@@ -110,6 +118,12 @@ class Bridge(Closing):
         - ``durability``: of each commit.
         - ``store_replays``: also what a replay has published (``topicdb.replay.broker``); else that
           is passed by, since it comes from a database. MQTT 3.1.1 does not tell.
+        - ``timestamp``: the time at which the device has made a message: ``"field:NAME"`` of a JSON
+          payload (``"field:A/B"``: of an object in it), or ``"property:NAME"``, a user property.
+          None: messages have the time at which they are stored. ``timestamp_unit``: of numbers,
+          ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``; text may be ISO 8601 with a zone, too. A time
+          that is missing, or more than ``timestamp_past`` before the reception or more than
+          ``timestamp_future`` after it, does not count: the message has the time of reception.
 
         ImportError without paho-mqtt; TopicError, ValueError for options; ReadOnlyError.
         """
@@ -135,6 +149,13 @@ class Bridge(Closing):
         self._deduplicate_by = deduplicate_by
         self._request_topic = request_topic
         self._stores_replays = store_replays
+        self._device_time = (
+            None
+            if timestamp is None
+            else DeviceTime(timestamp, timestamp_unit, timestamp_past, timestamp_future)
+        )
+        if self._device_time is not None and self._device_time.is_property and protocol != "5":
+            raise ValueError("timestamp: user properties need protocol='5'")
         names_max = NAMES_MAX if deduplicate_by else 0
         self._store = Store(
             database._core, name, durability, names_max, self._filters, has_properties=envelope
@@ -290,8 +311,10 @@ class Bridge(Closing):
                 arrivals.append(self._arrival(message, copy))
             elif not copy:  # which was answered when it was published
                 self._history.ask(message.envelope)
+        untimed = sum(arrival.timestamp is None for arrival in arrivals)
         self._note(
             received=self._status.received + len(arrivals) + replays,
+            untimed=self._status.untimed + (untimed if self._device_time is not None else 0),
             replays=self._status.replays + replays,
         )
         plan = self._store.plan(arrivals, released, tells_retained=client.tells_retained)
@@ -344,9 +367,15 @@ class Bridge(Closing):
             envelope = envelope._replace(client_id=users.get(self._client_id_property, ""))
             if self._deduplicate_by is not None:
                 name = users.get(self._deduplicate_by, "")
+        timestamp = None
+        if self._device_time is not None:
+            received = now_us()
+            timestamp = self._device_time.of(envelope, received)
+            if timestamp is not None:
+                envelope = envelope._replace(received=received)
         payload = envelope.payload
         value = envelope.encode() if self._keeps_envelope else _core.escaped_value(payload)
-        return Arrival(topic, value, mid, name, message.dup, envelope, copy, fault)
+        return Arrival(topic, value, mid, name, message.dup, envelope, copy, fault, timestamp)
 
     def _note(self, **changes: object) -> None:
         self._status = replace(self._status, **changes)  # type: ignore[arg-type]

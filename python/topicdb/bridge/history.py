@@ -15,7 +15,7 @@ from paho.mqtt.properties import Properties
 from topicdb import _core
 from topicdb._types import Message
 from topicdb.filters import covers
-from topicdb.mqtt.expiry import remaining_s
+from topicdb.mqtt.expiry import received_at_us, remaining_s
 from topicdb.replay.envelope import Envelope
 from topicdb.times import duration_us, is_duration, now_us, time_us
 
@@ -186,7 +186,8 @@ def _answer_of(message: Message, request: _Request) -> _Answer | None:
         ("timestamp", str(message.timestamp)),
     ]
     left_s = envelope.message_expiry_s
-    if left_s is not None and (left_s := remaining_s(left_s, message.timestamp, now_us())) == 0:
+    received_us = received_at_us(envelope, message.timestamp)
+    if left_s is not None and (left_s := remaining_s(left_s, received_us, now_us())) == 0:
         return None
     users += envelope.user_properties
     answer = _answer(request.topic, envelope.payload, request.correlation, users)

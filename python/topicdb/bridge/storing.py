@@ -29,7 +29,7 @@ class Arrival(NamedTuple):
     ``dup``: the broker says that it was sent before. ``envelope``: what came, if that is not the
     value, of which a part (how long it lives) is another one each time it is sent. ``copy``: the
     broker sends what it retains, which may have been stored long ago. ``fault``: why it can never
-    be stored."""
+    be stored. ``timestamp``: the device's; None: that of the commit."""
 
     topic: str
     value: bytes
@@ -39,6 +39,7 @@ class Arrival(NamedTuple):
     envelope: Envelope | None = None
     copy: bool = False
     fault: str = ""
+    timestamp: int | None = None
 
     @property
     def checksum(self) -> int:
@@ -260,6 +261,7 @@ class Store:
         shard, arrivals, ids, memory = part
         seen, number = self._seen[shard], self._next[shard]
         new: dict[str, None] = {}
+        times = _Times()
         stored = 0
         with begun(self._core, shard, self._durability) as transaction:
             for arrival in arrivals:
@@ -271,7 +273,7 @@ class Store:
                     value = _SEEN.pack(number) + arrival.name.encode()
                     transaction.write(slot, 0, value, reserved=True)
                     number += 1
-                transaction.write(arrival.topic, None, arrival.value)
+                transaction.write(arrival.topic, times.of(arrival), arrival.value)
                 stored += 1
             if ids != self._received[shard]:
                 text = json.dumps(sorted(ids.items()), separators=(",", ":")).encode()
@@ -285,6 +287,23 @@ class Store:
         while len(seen) > self._names_max:
             seen.popitem(last=False)
         return stored
+
+
+class _Times:
+    """Of the messages of one commit. What has topic and time of another one would replace it."""
+
+    def __init__(self) -> None:
+        self._taken: set[tuple[str, int]] = set()
+
+    def of(self, arrival: Arrival) -> int | None:
+        """The timestamp, or the next µs that is free."""
+        time = arrival.timestamp
+        if time is None:
+            return None
+        while (arrival.topic, time) in self._taken:
+            time += 1
+        self._taken.add((arrival.topic, time))
+        return time
 
 
 def _check(arrival: Arrival) -> None:

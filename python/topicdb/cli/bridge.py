@@ -17,6 +17,7 @@ from rich.text import Text
 import topicdb
 from topicdb.bridge import Bridge, Status
 from topicdb.bridge.bridge import CLIENT_ID_PROPERTY, REQUEST_TOPIC
+from topicdb.bridge.device_time import FUTURE, PAST
 from topicdb.cli.broker import (
     PASSWORD_VARIABLE,
     ProtocolChoice,
@@ -25,6 +26,7 @@ from topicdb.cli.broker import (
     tls_of,
 )
 from topicdb.cli.errors import UserError
+from topicdb.cli.mapping import TimeUnit
 from topicdb.cli.options import DurabilityChoice, PathArgument, ShardsOption, StructureOption
 from topicdb.cli.stopping import stopped_by_signals
 
@@ -74,6 +76,20 @@ def bridge(
     store_replays: Annotated[
         bool, typer.Option("--store-replays", help="Also what a replay has published.")
     ] = False,
+    timestamp: Annotated[
+        str | None,
+        typer.Option(
+            metavar="field:NAME|property:NAME",
+            help="The device's own time: in a JSON payload, or a user property.",
+        ),
+    ] = None,
+    timestamp_unit: Annotated[TimeUnit, typer.Option(help="Of numbers.")] = TimeUnit.MILLISECONDS,
+    timestamp_past: Annotated[
+        str, typer.Option(help="So long before the reception it may be.")
+    ] = PAST,
+    timestamp_future: Annotated[
+        str, typer.Option(help="So long after the reception it may be.")
+    ] = FUTURE,
     durability: Annotated[
         DurabilityChoice, typer.Option(help="Of what is acknowledged to the broker.")
     ] = DurabilityChoice.OS,
@@ -112,6 +128,10 @@ def bridge(
                 deduplicate_by=deduplicate_by,
                 history=history or (),
                 request_topic=request_topic,
+                timestamp=timestamp,
+                timestamp_unit=timestamp_unit.value,
+                timestamp_past=timestamp_past,
+                timestamp_future=timestamp_future,
                 store_replays=store_replays,
             )
         except ImportError as error:
@@ -147,6 +167,7 @@ def _line(status: Status, per_s: float | None) -> str:
         ("retained and known", status.copies),
         ("replayed", status.replays),
         ("cannot be stored", status.refused),
+        ("without a device's time", status.untimed),
         ("answers", status.replayed),
     ):
         if count:

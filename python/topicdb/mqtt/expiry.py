@@ -24,4 +24,9 @@ def expires_at_us(envelope: Envelope, timestamp_us: int) -> int | None:
     """When a message expires that a bridge has stored with this timestamp; None: never."""
     if envelope.message_expiry_s is None:
         return None
-    return timestamp_us + envelope.message_expiry_s * _SECOND_US
+    return received_at_us(envelope, timestamp_us) + envelope.message_expiry_s * _SECOND_US
+
+
+def received_at_us(envelope: Envelope, timestamp_us: int) -> int:
+    """When a message was received: its timestamp, unless that is the device's own time."""
+    return timestamp_us if envelope.received is None else envelope.received

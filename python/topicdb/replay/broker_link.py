@@ -9,7 +9,7 @@ from topicdb._types import Message
 from topicdb.forward.mqtt import PACKET_IDS, MqttSink, _Connection, _error_of
 from topicdb.forward.sink import PermanentError
 from topicdb.mqtt.address import named
-from topicdb.mqtt.expiry import expires_at_us, remaining_s
+from topicdb.mqtt.expiry import expires_at_us, received_at_us, remaining_s
 from topicdb.mqtt.properties import PublishProperties
 from topicdb.replay.envelope import Envelope
 from topicdb.replay.marks import marked
@@ -71,7 +71,8 @@ class Outgoing:
             return None
         left_s = self.envelope.message_expiry_s
         if left_s is not None and self.expires_at_us is not None:
-            left_s = remaining_s(left_s, self.timestamp, now_us)
+            received_us = received_at_us(self.envelope, self.timestamp)
+            left_s = remaining_s(left_s, received_us, now_us)
         return PublishProperties(self.envelope, left_s)
 
 
