@@ -7,16 +7,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from topicdb import _core
 from topicdb._core import Batch
 from topicdb.closing import Closing
 from topicdb.forms import Form, form_of
+from topicdb.mqtt.expiry import without_expired
 from topicdb.positions import Place, Positions, lag_of
-from topicdb.subscription import Given, Subscription
-from topicdb.times import timeout_us
+from topicdb.subscription import Subscription
+from topicdb.times import now_us, timeout_us
 
 _ALL = (1 << 63) - 1
 
@@ -30,6 +31,16 @@ class _Part:
         self.lease: _Lease | None = None
 
 
+class _Given(NamedTuple):
+    """Messages that were given, and are not acknowledged. ``is_done``: none is left of them, since
+    all have expired."""
+
+    seqno: int
+    shard: int
+    next: Place
+    is_done: bool
+
+
 class _Lease:
     """A part in the hands of a member."""
 
@@ -37,13 +48,23 @@ class _Lease:
         self.part = part
         self.member = member
         self.subscription = subscription
-        self.given: deque[Given] = deque()  # and not acknowledged
+        self.given: deque[_Given] = deque()  # and not acknowledged
         self.revoked_at: float | None = None  # since then it gives nothing more
         self.ended = False
 
     @property
     def number(self) -> int:
         return self.part.number
+
+    def settle(self, seqno: int) -> None:
+        """What was given up to this number is done with, and what behind it needs no work."""
+        while self.given and (self.given[0].seqno <= seqno or self.given[0].is_done):
+            done = self.given.popleft()
+            known = self.part.places.get(done.shard, done.next)
+            self.part.places[done.shard] = max(known, done.next)
+            seqno = max(seqno, done.seqno)
+        if not self.ended and seqno > 0:
+            self.subscription.ack(seqno)
 
     def pass_by(self) -> None:
         """What the part has not of the log is done with, if all that it had is."""
@@ -81,6 +102,7 @@ class Group(Closing):
         self._lock = threading.RLock()
         self._members: dict[str, Member] = {}
         self._closed = False
+        self._expired = 0
         self._kept, places = positions.open(made)
         start = {int(shard): Place(*place) for shard, place in self._kept["start"].items()}
         self._parts = [_Part(number, dict(start)) for number in range(self._kept["parts"])]
@@ -130,6 +152,11 @@ class Group(Closing):
             for shard in range(self._core.schema["shards"]):
                 places[shard] = min(part.places.get(shard, Place(1, 0)) for part in self._parts)
         return lag_of(self._core, self._kept["filters"], self._kept["start_us"], places)
+
+    @property
+    def expired(self) -> int:
+        """Messages that were given to nobody, as they had expired (MQTT 5), since it was opened."""
+        return self._expired
 
     @property
     def name(self) -> str:
@@ -224,9 +251,7 @@ class Group(Closing):
             *self._window,
             (part.number, len(self._parts)),
         )
-        subscription = Subscription(
-            core, self._core, kept["filters"], kept["start_us"], None, member._form
-        )
+        subscription = Subscription(core, self._core, kept["filters"], kept["start_us"], None)
         part.lease = _Lease(part, member, subscription)
         member._leases.append(part.lease)
         core.on_ready(member._tokens, part.number)
@@ -300,8 +325,11 @@ class Member(Closing):
         while True:
             with self._group._lock:
                 self.heartbeat()
-                if (batch := self._take(rows)) is not None:
+                batch, has_more = self._take(rows)
+                if batch is not None:
                     return batch
+            if has_more and (end is None or time.monotonic() < end):
+                continue
             wait = self._group._timeout_s / 4
             if end is not None:
                 wait = min(wait, end - time.monotonic())
@@ -311,17 +339,27 @@ class Member(Closing):
             if self._left:
                 return None
 
-    def _take(self, rows: int) -> Batch | None:
+    def _take(self, rows: int) -> tuple[Batch | None, bool]:
+        """The next messages of a part; and whether there may be more, though there are none."""
+        has_more = False
         for number, lease in enumerate(self._leases):
             if lease.revoked_at is not None:
                 continue
             if (delivery := lease.subscription._next(0, rows)) is None:
                 continue
-            lease.given.append(Given(delivery.seqno, delivery.shard, delivery.next))
-            self._batches[delivery.batch] = (lease, delivery.seqno)
+            batch, expired = without_expired(delivery.batch, now_us())
+            self._group._expired += expired
+            is_done = len(batch) == 0
+            lease.given.append(_Given(delivery.seqno, delivery.shard, delivery.next, is_done))
+            if is_done:
+                lease.settle(0)
+                has_more = True
+                continue
+            batch = batch.read_as(self._form)
+            self._batches[batch] = (lease, delivery.seqno)
             self._leases.append(self._leases.pop(number))  # others before it the next time
-            return delivery.batch
-        return None
+            return batch, True
+        return None, has_more
 
     def __iter__(self) -> Iterator[Batch]:
         """Each batch in turn, until it leaves."""
@@ -343,15 +381,9 @@ class Member(Closing):
             {f"{lease.number}-{shard}": place for shard, place in places.items()}
         )
         with self._group._lock:
-            while lease.given and lease.given[0].seqno <= seqno:
-                lease.given.popleft()
-            for shard, place in places.items():
-                known = lease.part.places.get(shard, place)
-                lease.part.places[shard] = max(known, place)
-            if not lease.ended:
-                lease.subscription.ack(seqno)
-                if lease.revoked_at is not None and not lease.given:
-                    self._group._end(lease)
+            lease.settle(seqno)
+            if not lease.ended and lease.revoked_at is not None and not lease.given:
+                self._group._end(lease)
             self._group._balance()
 
     def _lease_of(self, batch: Batch) -> tuple[_Lease, int]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from brokers import MOSQUITTO, Broker, mosquitto
 from cli_runs import run_here
+from settling import batches_of_member
 from support import wait_until
 from test_bridge import Asker, connected
 from test_replay_broker import Subscriber
@@ -130,3 +131,51 @@ def test_answers_of_history_do_so_too(broker: Broker, db: topicdb.Database) -> N
         left: Any = answers[1].properties
         assert 3_500 < left.MessageExpiryInterval <= 3_600
         assert bridge.status().expired == 2
+
+
+# Groups.
+
+
+def work(member: topicdb.Member) -> list[bytes]:
+    """What it gives until it has nothing more; payloads."""
+    found: list[bytes] = []
+    for batch in batches_of_member(member):
+        found += [Envelope.decode(item).payload for item in batch.values]  # type: ignore[union-attr]
+        member.ack(batch)
+    return found
+
+
+def test_a_group_gives_nothing_that_has_expired(db: topicdb.Database) -> None:
+    fill(db)
+    group = db.group("g", "a", parts=1)
+    with group.join() as member:
+        assert work(member) == [b"1", b"2", b"4"]
+        assert group.expired == 2 and group.lag() == 0
+        old = now_us() - 60 * SECOND_US
+        db.append([("a", old, value(b"old", 1))] * 3)
+        assert work(member) == [] and group.expired == 5 and group.lag() == 0
+        db.append([("a", None, value(b"new", 1_000)), ("a", old, value(b"old", 1))])
+        assert work(member) == [b"new"] and group.expired == 6
+    group.close()
+    group = db.group("g", "a", parts=1)
+    with group.join() as member:
+        assert work(member) == [] and group.expired == 0
+
+
+def test_what_has_expired_behind_what_is_worked_on_goes_with_it(db: topicdb.Database) -> None:
+    """And does not keep a part from going over to another member."""
+    old = now_us() - 60 * SECOND_US
+    group = db.group("g", "a", parts=1)
+    first = group.join("first")
+    db.append([("a", None, value(b"new", 1_000))])
+    batch = first.poll(timeout=5)
+    db.append([("a", old, value(b"old", 1))])
+    wait_until(lambda: len(first.poll(timeout=0)) == 0 and group.expired == 1)
+    second = group.join("second")
+    first.ack(batch)
+    first.close()
+    assert group.members() == {"second": [0]}
+    db.append([("a", None, value(b"next", 1_000))])
+    assert work(second) == [b"next"] and group.lag() == 0
+    second.close()
+    group.close()

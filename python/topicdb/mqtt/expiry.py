@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from topicdb import _core
+from topicdb._core import Batch
+
 if TYPE_CHECKING:
     from topicdb.replay.envelope import Envelope
+
+_MAGIC = b"\xf5TDE"
 
 _SECOND_US = 1_000_000
 
@@ -30,3 +35,23 @@ def expires_at_us(envelope: Envelope, timestamp_us: int) -> int | None:
 def received_at_us(envelope: Envelope, timestamp_us: int) -> int:
     """When a message was received: its timestamp, unless that is the device's own time."""
     return timestamp_us if envelope.received is None else envelope.received
+
+
+def without_expired(stored: Batch, now_us: int) -> tuple[Batch, int]:
+    """A batch of messages as they are stored, without those that have expired, and how many these
+    are. Most batches have none, and are given back as they are."""
+    values = stored.values
+    if not any(value.startswith(_MAGIC) for value in values):
+        return stored, 0
+    kept = [row for row in stored if not _has_expired(row.value, row.timestamp, now_us)]
+    if len(kept) == len(values):
+        return stored, 0
+    return _core.batch_of_rows(kept), len(values) - len(kept)
+
+
+def _has_expired(value: bytes, timestamp_us: int, now_us: int) -> bool:
+    from topicdb.replay.envelope import Envelope
+
+    envelope = Envelope.decode(value)
+    end_us = None if envelope is None else expires_at_us(envelope, timestamp_us)
+    return end_us is not None and end_us <= now_us

@@ -70,6 +70,13 @@ class RemoteGroup(Group):
         return self._lease()
 
     @property
+    def expired(self) -> int:
+        """Messages that were given to nobody, as they had expired (MQTT 5), since the server has
+        opened the group."""
+        expired: int = self._opened().call("group.expired", self._name)
+        return expired
+
+    @property
     def name(self) -> str:
         """The name it was opened with."""
         return self._name

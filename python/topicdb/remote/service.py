@@ -134,6 +134,7 @@ class Service:
             "group": self._group,
             "group.members": lambda caller, name: self._opened_group(caller, name).members(),
             "group.lag": lambda caller, name: self._opened_group(caller, name).lag(),
+            "group.expired": lambda caller, name: self._opened_group(caller, name).expired,
             "group.join": self._join,
             "drop_group": self._drop_group,
             "member.poll": self._member_poll,
