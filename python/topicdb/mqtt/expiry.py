@@ -10,7 +10,6 @@ from topicdb._core import Batch
 if TYPE_CHECKING:
     from topicdb.replay.envelope import Envelope
 
-_MAGIC = b"\xf5TDE"
 
 _SECOND_US = 1_000_000
 
@@ -41,7 +40,7 @@ def without_expired(stored: Batch, now_us: int) -> tuple[Batch, int]:
     """A batch of messages as they are stored, without those that have expired, and how many these
     are. Most batches have none, and are given back as they are."""
     values = stored.values
-    if not any(value.startswith(_MAGIC) for value in values):
+    if not any(value.startswith(_core.ENVELOPE_MAGIC) for value in values):
         return stored, 0
     kept = [row for row in stored if not _has_expired(row.value, row.timestamp, now_us)]
     if len(kept) == len(values):
