@@ -82,8 +82,11 @@ def open(
         NotFoundError: ``mode="r"`` and nothing is there. CorruptionError: something else is there,
         or it is damaged. SchemaError: the arguments disagree with what is stored, are malformed, or
         a newer TopicDB wrote it. LockedError: another process (its pid is named) writes it.
+        ForkedError: it would write, and this process was forked while its parent had a database
+        open for writing.
 
-    The handle may be used from many threads, not in a forked child. Close it, or use ``with``.
+    The handle may be used from many threads, not in a forked child: that opens its own. Close it,
+    or use ``with``.
     """
     if mode not in ("rw", "r"):
         raise ValueError(f"mode: expected 'rw' or 'r', got {mode!r}")

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -16,6 +17,7 @@
 
 #include "base/descriptor_limit.h"
 #include "base/file.h"
+#include "base/fork_guard.h"
 #include "base/mutex.h"
 
 namespace topicdb {
@@ -44,15 +46,22 @@ std::string ParentOf(const std::string& path) {
 }
 
 // Record locks do not exclude within a process, and closing any descriptor of the file drops them:
-// so a second FileLock must be refused before it opens the file.
+// so a second FileLock must be refused before it opens the file. A forked child holds none of its
+// parent's.
 struct HeldLocks {
+  const ForkGuard fork_guard;
   Mutex mutex;
   std::set<std::string> keys TOPICDB_GUARDED_BY(mutex);
 };
 
 HeldLocks& GetHeldLocks() {
-  static auto* held = new HeldLocks;  // never destroyed: locks may be released at exit
-  return *held;
+  static std::atomic<HeldLocks*> held{nullptr};  // never destroyed: locks may be released at exit
+  HeldLocks* now = held.load();
+  while (now == nullptr || now->fork_guard.Forked()) {
+    auto made = std::make_unique<HeldLocks>();
+    if (held.compare_exchange_strong(now, made.get())) now = made.release();
+  }
+  return *now;
 }
 
 Result<std::string> FileKey(const std::string& path) {

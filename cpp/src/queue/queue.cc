@@ -12,10 +12,17 @@ constexpr std::chrono::milliseconds kInterruptInterval{50};
 constexpr std::uint64_t kSegmentBytesMin = 4'096;
 constexpr std::uint64_t kItemBytesMax = 0xffffffff - (std::uint64_t{2} << 20);
 
+// In a forked child the parent's threads seem to wait for what the queue is made of, and its locks
+// may be in any state: it is left as it is, for ever.
+void LeaveIfForked(const std::shared_ptr<QueueImpl>& queue) {
+  if (queue->forked()) new std::shared_ptr<QueueImpl>(queue);
+}
+
 class CursorHandle : public QueueCursor {
  public:
   CursorHandle(std::shared_ptr<QueueImpl> queue, std::shared_ptr<Consumer> consumer)
       : queue_(std::move(queue)), consumer_(std::move(consumer)) {}
+  ~CursorHandle() override { LeaveIfForked(queue_); }
 
   const std::string& name() const override { return consumer_->name(); }
   std::uint64_t id() const override { return consumer_->id(); }
@@ -43,6 +50,7 @@ class QueueHandle : public Queue {
   explicit QueueHandle(std::shared_ptr<QueueImpl> queue) : queue_(std::move(queue)) {}
   ~QueueHandle() override {
     if (!queue_->forked()) queue_->Close().IgnoreError();
+    LeaveIfForked(queue_);
   }
 
   Result<QueueReceipt> Append(std::span<const std::string_view> items,

@@ -166,13 +166,6 @@ void QueueImpl::Abandon() {
   files_.reset();
 }
 
-QueueImpl::~QueueImpl() {
-  if (forked()) {
-    // The parent's thread and locks are not ours to touch.
-    if (keeper_.joinable()) keeper_.detach();
-    return;
-  }
-  Close().IgnoreError();
-}
+QueueImpl::~QueueImpl() { Close().IgnoreError(); }
 
 }  // namespace topicdb

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "base/descriptor_limit.h"
+#include "base/fork_guard.h"
 
 namespace topicdb::rocks {
 
@@ -267,9 +268,19 @@ std::size_t OpenFiles::open() const {
 }
 
 OpenFiles& ProcessOpenFiles() {
-  static auto* const files = new OpenFiles(std::max<std::size_t>(
-      static_cast<std::size_t>(RaiseDescriptorLimit(kLimitWanted)) / 2, kOpenMin));
-  return *files;
+  // A forked child has its own: its parent's may have been locked at the moment of the fork.
+  struct Owned {
+    const ForkGuard fork_guard;
+    OpenFiles files{std::max<std::size_t>(
+        static_cast<std::size_t>(RaiseDescriptorLimit(kLimitWanted)) / 2, kOpenMin)};
+  };
+  static std::atomic<Owned*> owned{nullptr};  // never destroyed: handles may be closed at exit
+  Owned* now = owned.load();
+  while (now == nullptr || now->fork_guard.Forked()) {
+    auto made = std::make_unique<Owned>();
+    if (owned.compare_exchange_strong(now, made.get())) now = made.release();
+  }
+  return now->files;
 }
 
 }  // namespace topicdb::rocks

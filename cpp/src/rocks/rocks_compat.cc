@@ -1,6 +1,7 @@
 #include "rocks/rocks_compat.h"
 
 #include "base/descriptor_limit.h"
+#include "rocks/process_threads.h"
 
 namespace topicdb::rocks {
 
@@ -42,15 +43,20 @@ Status FromRocks(const rocksdb::Status& status, const std::string& context) {
 rocksdb::Status Open(const rocksdb::DBOptions& options, const std::string& path,
                      const Families& families, FamilyHandles* handles,
                      std::unique_ptr<rocksdb::DB>* db) {
-  return OpenInto(
-      db, [&](auto* out) { return rocksdb::DB::Open(options, path, families, handles, out); });
+  rocksdb::DBOptions used = options;
+  used.env = WritingEnv();
+  used.listeners.push_back(MarkWriting());
+  return OpenInto(db,
+                  [&](auto* out) { return rocksdb::DB::Open(used, path, families, handles, out); });
 }
 
 rocksdb::Status OpenForReadOnly(const rocksdb::DBOptions& options, const std::string& path,
                                 const Families& families, FamilyHandles* handles,
                                 std::unique_ptr<rocksdb::DB>* db) {
+  rocksdb::DBOptions used = options;
+  used.env = ReadingEnv();
   return OpenInto(db, [&](auto* out) {
-    return rocksdb::DB::OpenForReadOnly(options, path, families, handles, out);
+    return rocksdb::DB::OpenForReadOnly(used, path, families, handles, out);
   });
 }
 

@@ -23,6 +23,7 @@ Status FromRocks(const rocksdb::Status& status, const std::string& context);
 using Families = std::vector<rocksdb::ColumnFamilyDescriptor>;
 using FamilyHandles = std::vector<rocksdb::ColumnFamilyHandle*>;
 
+// REQUIRES: CheckProcessMayWrite (rocks/process_threads.h)
 rocksdb::Status Open(const rocksdb::DBOptions& options, const std::string& path,
                      const Families& families, FamilyHandles* handles,
                      std::unique_ptr<rocksdb::DB>* db);

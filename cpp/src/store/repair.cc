@@ -12,6 +12,7 @@
 #include "base/file_copy.h"
 #include "base/files.h"
 #include "rocks/log_check.h"
+#include "rocks/process_threads.h"
 #include "store/job_files.h"
 #include "store/shard_environment.h"
 #include "store/shard_rebuild.h"
@@ -45,7 +46,7 @@ class Repairer {
       : path_(std::move(path)), options_(options), interrupted_(interrupted) {}
 
   Result<Repair> Run() {
-    TOPICDB_RETURN_IF_ERROR(CheckProcessMayWrite());
+    TOPICDB_RETURN_IF_ERROR(rocks::CheckProcessMayWrite());
     const auto found = FindDatabase(path_);
     if (!found.ok() && found.status().code() == Code::kCorruption) {
       return Corruption(found.status().message() +

@@ -39,9 +39,6 @@ struct KeepLastMerge;
 // What is in a column family of this name.
 rocks::FamilyUse FamilyUseOf(std::string_view name);
 
-// kForked if this process was forked from one that has written.
-Status CheckProcessMayWrite();
-
 // What the shards of one open database have in common. Immutable but for what
 // is marked.
 struct ShardEnvironment {

@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "base/clock.h"
-#include "base/fork_guard.h"
 #include "rocks/file_state.h"
 #include "rocks/log_check.h"
+#include "rocks/process_threads.h"
 #include "rocks/rocks_compat.h"
 #include "store/shard.h"
 
@@ -24,16 +24,6 @@ constexpr int kReadOnlyAttemptsUnchanged = 5;
 constexpr std::chrono::milliseconds kReadOnlyPause(10);
 }  // namespace
 
-// RocksDB's background threads belong to the process and are made once, by the first writer. A
-// forked child has none, and its first flush would wait for them for ever.
-Status CheckProcessMayWrite() {
-  static const ForkGuard first_writer;
-  if (!first_writer.Forked()) return Status::Ok();
-  return Forked(
-      "this process was forked from one that has written with TopicDB, so it cannot write; use the "
-      "'spawn' start method, or fork before the first open");
-}
-
 class ShardOpener {
  public:
   ShardOpener(std::shared_ptr<const ShardEnvironment> environment, std::uint32_t index)
@@ -44,7 +34,7 @@ class ShardOpener {
   // As Shard::Open. The shard closes itself if this fails.
   Result<std::shared_ptr<Shard>> Run(bool create) {
     if (!environment_->read_only) {
-      TOPICDB_RETURN_IF_ERROR(CheckProcessMayWrite());
+      TOPICDB_RETURN_IF_ERROR(rocks::CheckProcessMayWrite());
       TOPICDB_ASSIGN_OR_RETURN(shard_->lock_, FileLock::Acquire(directory_ + ".lock"));
     }
     if (create) {

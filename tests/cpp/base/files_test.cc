@@ -80,6 +80,23 @@ TEST(FileLock, NamesTheProcessThatHasIt) {
   EXPECT_TRUE(FileLock::Acquire(directory / "lock").ok());
 }
 
+TEST(FileLock, AChildIsToldThatItsParentHasIt) {
+  const TestDirectory directory;
+  auto lock = FileLock::Acquire(directory / "lock");
+  ASSERT_TRUE(lock.ok());
+  const std::string parent = "pid " + std::to_string(getpid());
+  EXPECT_EQ(InChild([&] {
+              const Status refused = FileLock::Acquire(directory / "lock").status();
+              return refused.code() == Code::kLocked &&
+                             refused.message().find(parent) != std::string::npos
+                         ? 0
+                         : 1;
+            }),
+            0);
+  lock.value().reset();
+  EXPECT_EQ(InChild([&] { return FileLock::Acquire(directory / "lock").ok() ? 0 : 1; }), 0);
+}
+
 TEST(ForkGuard, KnowsTheChild) {
   const ForkGuard guard;
   EXPECT_FALSE(guard.Forked());

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "rocks/process_threads.h"
 #include "rocks/rocks_compat.h"
 #include "test_directory.h"
 
@@ -50,6 +51,15 @@ TEST(RocksOptions, WhatIsAcknowledgedIsThereAfterACrash) {
   EXPECT_EQ(options.max_bgerror_resume_count, 0);
   EXPECT_TRUE(options.atomic_flush);
   EXPECT_EQ(options.max_open_files, -1);
+}
+
+TEST(RocksOptions, WhoReadsAsksForNoThreads) {
+  const TestDirectory directory;
+  {
+    const OpenedRocks writer(directory / "db");
+  }
+  const OpenedRocks reader(directory / "db", /*read_only=*/true);
+  EXPECT_EQ(reader.db->GetEnv(), ReadingEnv());
 }
 
 TEST(RocksOptions, MemoryAndFilesAreBounded) {
