@@ -113,6 +113,43 @@ def test_a_new_one(path: Path) -> None:
     assert not (path / "QUEUE").exists()
 
 
+def test_one_that_was_drained_opens_again(path: Path) -> None:
+    """As a program does that was moved over from replayq: it never says which format it is."""
+    segment(path, 3).write_bytes(v1(b"a") + v1(b"b"))
+    (path / "COMMIT").write_text("#{id => 1,segno => 3}.\n")
+    for round_, expected in enumerate(([b"b"], [], [b"new 1"], [b"new 2"])):
+        with topicdb.Queue.open(path) as queue:
+            assert list(queue) == expected
+            assert queue.stats().damage == []
+        if round_ >= 1:
+            with topicdb.Queue.open(path) as queue:
+                (number,) = queue.append([b"new %d" % round_]).sequences
+                assert number > (3 << 32) + 2  # which COMMIT covers
+    assert not (path / "QUEUE").exists()
+
+
+def test_one_that_replayq_itself_has_drained(path: Path) -> None:
+    (path / "COMMIT").write_text("#{id => 2,segno => 3}.\n")
+    with topicdb.Queue.open(path) as queue:
+        queue.append([b"a"])
+    assert segment(path, 4).read_bytes() == v1(b"a")
+
+
+def test_one_to_which_nothing_was_appended(path: Path) -> None:
+    topicdb.Queue.open(path, format="replayq").close()
+    with topicdb.Queue.open(path) as queue:
+        queue.append([b"a"])
+    assert segment(path, 1).read_bytes() == v1(b"a")
+
+
+def test_a_foreign_directory_with_a_file_of_that_name(path: Path) -> None:
+    (path / "COMMIT").write_text("git commit -m 'Change nothing'\n")
+    (path / "notes").write_text("")
+    with pytest.raises(topicdb.CorruptionError, match="is no queue"):
+        topicdb.Queue.open(path)
+    assert sorted(p.name for p in path.iterdir()) == ["COMMIT", "notes"]
+
+
 def test_acks_out_of_order_are_kept_in_order_only(path: Path) -> None:
     with topicdb.Queue.open(path, format="replayq") as queue:
         queue.append([b"a", b"b", b"c"])

@@ -15,10 +15,12 @@ bool HasNativeFiles(const std::vector<std::string>& names) {
   return std::find(names.begin(), names.end(), "QUEUE") != names.end();
 }
 
-bool HasReplayqFiles(const std::vector<std::string>& names) {
-  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
+// A queue that was drained has no segments.
+bool HasReplayqFiles(const std::string& directory, const std::vector<std::string>& names) {
+  const bool segments = std::any_of(names.begin(), names.end(), [](const std::string& name) {
     return ReplayqSegmentFormat().NumberOf(name).has_value();
   });
+  return segments || IsReplayqWithoutSegments(directory, names);
 }
 }  // namespace
 
@@ -48,7 +50,7 @@ Result<std::unique_ptr<QueueFiles>> QueueFiles::Open(const std::string& director
   TOPICDB_RETURN_IF_ERROR(MakeDirectory(directory));
   TOPICDB_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory));
   const bool native = HasNativeFiles(names);
-  const bool replayq = !native && HasReplayqFiles(names);
+  const bool replayq = !native && HasReplayqFiles(directory, names);
   if (native && format == QueueFormat::kReplayq) {
     return InvalidArgument(directory + " is a queue of format=\"topicdb\", not \"replayq\"");
   }
@@ -72,7 +74,7 @@ Result<QueueFilesInfo> ReadQueueFiles(const std::string& directory) {
     TOPICDB_RETURN_IF_ERROR(ReadNativeFiles(directory, &info));
     return info;
   }
-  if (!HasReplayqFiles(names)) return Corruption(directory + " is no queue");
+  if (!HasReplayqFiles(directory, names)) return Corruption(directory + " is no queue");
   info.format = QueueFormat::kReplayq;
   TOPICDB_RETURN_IF_ERROR(ReadReplayqFiles(directory, &info));
   return info;

@@ -73,6 +73,9 @@ Status WriteNativeRecord(const std::string& directory, const QueueRecord& record
 Result<std::unique_ptr<QueueFiles>> OpenNativeFiles(const std::string& directory);
 Status ReadNativeFiles(const std::string& directory, QueueFilesInfo* info);
 Status ReadReplayqFiles(const std::string& directory, QueueFilesInfo* info);
+// Whether a directory with these names in it, none of them a segment, is a queue of replayq's
+// format all the same: it has a COMMIT, or was opened as such here before.
+bool IsReplayqWithoutSegments(const std::string& directory, const std::vector<std::string>& names);
 // replayq's: COMMIT, for the default cursor.
 Result<std::unique_ptr<QueueFiles>> OpenReplayqFiles(const std::string& directory);
 

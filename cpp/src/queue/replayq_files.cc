@@ -33,6 +33,16 @@ std::optional<std::uint64_t> NumberBehind(std::string_view text, std::string_vie
   return std::nullopt;
 }
 
+// The number of the last item that is acknowledged; none if the text says nothing of that.
+std::optional<std::uint64_t> ParseCommit(std::string_view text) {
+  const auto id = NumberBehind(text, "id");
+  const auto segment = NumberBehind(text, "segno");
+  if (!id.has_value() || !segment.has_value() || *segment == 0 || *segment > kIdMask) {
+    return std::nullopt;
+  }
+  return (*segment << kSegmentShift) + std::min(*id, kIdMask - 1);
+}
+
 Result<std::vector<std::unique_ptr<Consumer>>> ReadCommit(const std::string& directory,
                                                           std::vector<LogDamage>* damage) {
   std::vector<std::unique_ptr<Consumer>> consumers;
@@ -40,22 +50,15 @@ Result<std::vector<std::unique_ptr<Consumer>>> ReadCommit(const std::string& dir
   const auto text = ReadFile(path, kCommitBytesMax);
   if (!text.ok() && text.status().code() == Code::kNotFound) return consumers;
   if (!text.ok() && text.status().code() != Code::kCorruption) return text.status();
-  std::optional<std::uint64_t> id;
-  std::optional<std::uint64_t> segment;
-  if (text.ok()) {
-    id = NumberBehind(*text, "id");
-    segment = NumberBehind(*text, "segno");
-  }
-  if (!id.has_value() || !segment.has_value() || *segment == 0 || *segment > kIdMask) {
+  const auto acknowledged = text.ok() ? ParseCommit(*text) : std::nullopt;
+  if (!acknowledged.has_value()) {
     damage->push_back({path,
                        "says nothing that could be read: everything in the segments is "
                        "delivered again",
                        0, 0});
     return consumers;
   }
-  const std::uint64_t acknowledged = std::min(*id, kIdMask - 1);
-  consumers.push_back(std::make_unique<Consumer>(std::string(kDefaultCursor),
-                                                 (*segment << kSegmentShift) + acknowledged + 1));
+  consumers.push_back(std::make_unique<Consumer>(std::string(kDefaultCursor), *acknowledged + 1));
   return consumers;
 }
 
@@ -108,6 +111,16 @@ Result<std::unique_ptr<QueueFiles>> OpenReplayqFiles(const std::string& director
   auto files = std::make_unique<ReplayqFiles>(directory);
   TOPICDB_RETURN_IF_ERROR(files->Open());
   return std::unique_ptr<QueueFiles>(std::move(files));
+}
+
+bool IsReplayqWithoutSegments(const std::string& directory, const std::vector<std::string>& names) {
+  const auto has = [&](std::string_view name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  if (has(kLockFile)) return true;
+  if (!has(kCommitFile)) return false;
+  const auto text = ReadFile(directory + "/" + std::string(kCommitFile), kCommitBytesMax);
+  return text.ok() && ParseCommit(*text).has_value();
 }
 
 Status ReadReplayqFiles(const std::string& directory, QueueFilesInfo* info) {
