@@ -33,9 +33,9 @@ def fill(path: Path, count: int = 30) -> list[bytes]:
     return items
 
 
-def flip(path: Path, offset: int) -> None:
+def flip(path: Path, offset: int, bits: int = 0x04) -> None:
     data = bytearray(path.read_bytes())
-    data[offset] ^= 0x04
+    data[offset] ^= bits
     path.write_bytes(data)
 
 
@@ -256,9 +256,40 @@ def test_every_byte_flipped(path: Path, tmp_path: Path) -> None:
                 assert damage or (acknowledged and file.endswith(".segment")), f"{file} {offset}"
                 assert [item for item in items if item in got] == got
                 missing = len([item for item in items[1:] if item not in got])
-                if offset >= HEADER_BYTES or not file.endswith(".segment"):
-                    assert missing <= 1, f"{file} {offset}"
+                is_header = offset < HEADER_BYTES and file.endswith(".segment")
+                assert missing <= (0 if is_header else 1), f"{file} {offset}"
                 assert lost(damage) == missing, f"{file} {offset}"
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["closed", "killed"])
+def test_every_bit_of_a_segments_header(path: Path, tmp_path: Path, killed: bool) -> None:
+    """Of 100 items none is lost, and it is told which header is damaged."""
+    items = [b"item %d" % i for i in range(100)]
+    code = """
+        import os, sys, topicdb
+        queue = topicdb.Queue.open(sys.argv[1])
+        for i in range(100):
+            queue.append([b"item %d" % i])
+        if sys.argv[2] == "True":
+            os.kill(os.getpid(), 9)
+        queue.close()
+    """
+    with Child(code, path, killed) as child:
+        child.finish()
+    whole = tmp_path / "whole"
+    shutil.copytree(path, whole)
+    (name,) = [segment.name for segment in segments(whole)]
+    for bit in range(8 * HEADER_BYTES):
+        shutil.rmtree(path)
+        shutil.copytree(whole, path)
+        flip(path / name, bit // 8, 1 << bit % 8)
+        with topicdb.Queue.open(path) as queue:
+            (damage,) = queue.stats().damage
+            assert Path(damage.path).name == name and "header" in damage.what, damage
+            assert lost([damage]) == 0
+            (number,) = queue.append([b"new"]).sequences
+            assert number > 100
+            assert list(queue) == [*items, b"new"], bit
 
 
 def test_truncated_at_every_byte(path: Path, tmp_path: Path) -> None:

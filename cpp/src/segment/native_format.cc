@@ -141,8 +141,8 @@ class NativeFormat : public SegmentFormat {
       return Corruption("its header is damaged");
     }
     if (version != kVersion) {
-      return Corruption("it has format version " + std::to_string(version) + ", this is for " +
-                        std::to_string(kVersion));
+      return SchemaFault("it has format version " + std::to_string(version) + ", this is for " +
+                         std::to_string(kVersion));
     }
     if (identity.number != number || identity.first_sequence == 0) {
       return Corruption("it belongs to segment " + std::to_string(identity.number));
@@ -178,9 +178,10 @@ class NativeFormat : public SegmentFormat {
     footer.end_sequence = in.Little<std::uint64_t>();
     footer.payload_bytes = in.Little<std::uint64_t>();
     footer.frames_end = in.Little<std::uint64_t>();
-    const bool valid = footer.frames_end == offset &&
-                       footer.first_sequence == identity.first_sequence &&
-                       footer.end_sequence >= footer.first_sequence;
+    const bool expected =
+        identity.first_sequence == 0 || footer.first_sequence == identity.first_sequence;
+    const bool valid =
+        expected && footer.frames_end == offset && footer.end_sequence >= footer.first_sequence;
     return valid ? std::optional(footer) : std::nullopt;
   }
 

@@ -85,14 +85,16 @@ class SegmentFormat {
   // Bytes at the beginning of each file.
   virtual std::size_t header_bytes() const = 0;
   virtual std::string EncodeHeader(const SegmentIdentity& identity) const = 0;
-  // kCorruption if the bytes are not those of a header. `number` is that of the file's name.
+  // kCorruption if the bytes are not those of a header, kSchema if they are of another version.
+  // `number` is that of the file's name.
   virtual Result<SegmentIdentity> DecodeHeader(std::string_view bytes,
                                                std::uint64_t number) const = 0;
   // Bytes at the end of each sealed file; 0: there is no footer.
   virtual std::size_t footer_bytes() const = 0;
   virtual std::string EncodeFooter(const SegmentIdentity& identity,
                                    const SegmentFooter& footer) const = 0;
-  // None if the bytes, which are at `offset`, are no footer of that segment.
+  // None if the bytes, which are at `offset`, are no footer of that segment. The number of its
+  // first item may be 0, if it is not known.
   virtual std::optional<SegmentFooter> DecodeFooter(const SegmentIdentity& identity,
                                                     std::uint64_t offset,
                                                     std::string_view bytes) const = 0;

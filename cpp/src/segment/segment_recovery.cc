@@ -54,6 +54,16 @@ class Finder {
     if (last && count < format_.header_bytes()) return Discard(state.path, number);
     found_.next_number = number + 1;
     auto identity = format_.DecodeHeader(header, number);
+    bool headless = identity.status().code() == Code::kCorruption;
+    if (headless) {
+      TOPICDB_ASSIGN_OR_RETURN(const auto inferred, InferIdentity(file, number));
+      headless = inferred.has_value();
+      if (headless) {
+        found_.damage.push_back(
+            {state.path, identity.status().message() + "; its items are read without it", 0, 0});
+        identity = *inferred;
+      }
+    }
     if (identity.ok() && options_.queue_id != QueueId{} &&
         identity->queue_id != options_.queue_id) {
       identity = Corruption("it belongs to another queue");
@@ -61,13 +71,41 @@ class Finder {
     if (!identity.ok()) return SetAside(state.path, identity.status().message());
     state.identity = *identity;
     NoteLoss(number - 1, identity->previous_end);
-    TOPICDB_RETURN_IF_ERROR(FindEnd(*file, last, &state));
+    TOPICDB_RETURN_IF_ERROR(FindEnd(*file, last, headless, &state));
     const bool empty = state.end.sequence == state.identity.first_sequence;
     if (empty && state.sealed && last && !look_only_) return Discard(state.path, number);
     Count(&state);
     found_.previous_end = std::max(state.end.sequence, reported_end_);
     found_.segments.push_back(std::move(state));
     return Status::Ok();
+  }
+
+  // What the damaged header of a segment said. Frames and footer have checksums of their own, which
+  // depend on the number of the segment and the id of the queue, and say which items they have.
+  // None if there is no whole frame.
+  Result<std::optional<SegmentIdentity>> InferIdentity(const std::shared_ptr<const File>& file,
+                                                       std::uint64_t number) const {
+    TOPICDB_ASSIGN_OR_RETURN(const std::uint64_t size, file->Size());
+    SegmentIdentity identity{number, 0, 0, options_.queue_id};
+    const auto footer = ReadFooter(*file, size, identity);
+    bool complete = footer.has_value();
+    if (footer.has_value()) {
+      identity.first_sequence = footer->first_sequence;
+    } else {
+      SegmentReader reader(file, format_, identity);
+      TOPICDB_ASSIGN_OR_RETURN(const ReadEvent event, reader.Next({size, 0}));
+      if (event != ReadEvent::kLost || reader.sequence() == 0) {
+        return std::optional<SegmentIdentity>();
+      }
+      identity.first_sequence = reader.sequence();
+      complete = reader.lost().bytes == 0;
+    }
+    // What the segment before it ended with, if that can be told: a gap between the two is then
+    // one of numbers that were never given to an item.
+    const bool follows =
+        found_.segments.empty() || found_.segments.back().identity.number + 1 == number;
+    identity.previous_end = complete && follows ? found_.previous_end : identity.first_sequence;
+    return std::optional(identity);
   }
 
   // The last segment, and a process ended before it wrote items there. What it had if not is known
@@ -121,17 +159,22 @@ class Finder {
     return SyncDirectory(options_.directory);
   }
 
-  Status FindEnd(const File& file, bool last, SegmentState* state) {
+  Status FindEnd(const File& file, bool last, bool headless, SegmentState* state) {
     TOPICDB_ASSIGN_OR_RETURN(const std::uint64_t size, file.Size());
-    if (ReadFooter(file, size, state)) return Status::Ok();
+    if (const auto footer = ReadFooter(file, size, state->identity); footer.has_value()) {
+      state->end = {footer->frames_end, footer->end_sequence, footer->payload_bytes};
+      state->sealed = true;
+      return Status::Ok();
+    }
     const bool known = last && known_end_.has_value() &&
                        known_end_->segment == state->identity.number &&
                        known_end_->end.offset == size;
     if (known) {
       state->end = known_end_->end;
-      return Status::Ok();
+      if (!headless) return Status::Ok();
+    } else {
+      TOPICDB_RETURN_IF_ERROR(Recover(size, state));
     }
-    TOPICDB_RETURN_IF_ERROR(Recover(size, state));
     state->sealed = true;
     // Without footers there are other writers, who leave such files as they are.
     if (look_only_ || format_.footer_bytes() == 0) return Status::Ok();
@@ -142,17 +185,14 @@ class Finder {
     return writer->file()->Sync();
   }
 
-  bool ReadFooter(const File& file, std::uint64_t size, SegmentState* state) const {
+  std::optional<SegmentFooter> ReadFooter(const File& file, std::uint64_t size,
+                                          const SegmentIdentity& identity) const {
     const std::size_t bytes = format_.footer_bytes();
-    if (bytes == 0 || size < format_.header_bytes() + bytes) return false;
+    if (bytes == 0 || size < format_.header_bytes() + bytes) return std::nullopt;
     std::string footer_bytes(bytes, '\0');
     const auto count = file.ReadAt(size - bytes, footer_bytes.data(), bytes);
-    if (!count.ok() || *count != bytes) return false;
-    const auto footer = format_.DecodeFooter(state->identity, size - bytes, footer_bytes);
-    if (!footer.has_value()) return false;
-    state->end = {footer->frames_end, footer->end_sequence, footer->payload_bytes};
-    state->sealed = true;
-    return true;
+    if (!count.ok() || *count != bytes) return std::nullopt;
+    return format_.DecodeFooter(identity, size - bytes, footer_bytes);
   }
 
   // Reads a segment to find where its last whole append ends.
