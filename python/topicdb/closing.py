@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TypeVar
 
@@ -25,7 +27,25 @@ class Closing:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close()
+        with first_error(error):
+            self.close()
+
+
+@contextmanager
+def first_error(error: BaseException | None) -> Iterator[None]:
+    """If ``error`` has ended a ``with``, what fails when it is closed does not hide it.
+
+    It becomes a note of ``error``; before Python 3.11, its context if it has none.
+    """
+    try:
+        yield
+    except Exception as late:
+        if error is None:
+            raise
+        if sys.version_info >= (3, 11):
+            error.add_note(f"closing failed, too: {late}")
+        elif error.__context__ is None:
+            error.__context__ = late
 
 
 def nothing() -> None:

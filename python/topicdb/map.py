@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 from topicdb import _core
 from topicdb._types import Receipt
+from topicdb.closing import first_error
 from topicdb.transaction import Transaction, begun
 
 if TYPE_CHECKING:
@@ -216,8 +217,12 @@ class Map(MutableMapping[str, Value]):
         try:
             if kind is None and (self._owner is not None or self._changed):
                 self.commit()
+        except BaseException as failed:
+            error = failed
+            raise
         finally:
-            self.close()
+            with first_error(error):
+                self.close()
         return False
 
     def __repr__(self) -> str:

@@ -108,7 +108,8 @@ class FileWriter:
 
     def write(self, table: pa.Table) -> None:
         """Writes a row group. OSError: the file system failed."""
-        self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+        with _naming(self.path):
+            self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
         self.rows += table.num_rows
 
     def __enter__(self) -> FileWriter:
@@ -117,14 +118,27 @@ class FileWriter:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
-                self._writer.close()
-                self._file.flush()
-                os.fsync(self._file.fileno())
+                with _naming(self.path):
+                    self._writer.close()
+                    self._file.flush()
+                    os.fsync(self._file.fileno())
             else:
                 with suppress(Exception):  # what went wrong before is what matters
                     self._writer.close()
         finally:
-            self._file.close()
+            with suppress(OSError):  # of what could not be written before
+                self._file.close()
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """An error of the file system names the file: that of a write to an open one does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = os.fspath(path)
+        raise
 
 
 def write_file(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> int:

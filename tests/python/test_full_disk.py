@@ -97,3 +97,107 @@ def test_a_file_system_that_cannot_be_written(mount: Path) -> None:
     run_mounted(
         mount, "size=64m", fill, then=f"mount -o remount,ro {shlex.quote(str(mount))}", after=read
     )
+
+
+def test_what_is_said_when_no_space_is_left(mount: Path) -> None:
+    """The append's own error, not that of closing; why and where; the same to who goes on."""
+    code = """
+        import random, sys, topicdb
+        noise = random.Random(1)
+        path = sys.argv[1] + "/db"
+        taken = 0
+        try:
+            with topicdb.open(path, shards=1) as db:
+                for taken in range(100_000):
+                    db.append([("m/1", taken, noise.randbytes(3_000))])
+        except topicdb.StorageError as error:
+            said = str(error)
+        assert said.startswith("writing shard 0") and path in said, said
+        assert "No space left on device" in said and "Seen error" not in said, said
+
+        db = topicdb.open(path)
+        first = None
+        for call in [*[lambda: db.append([("m/1", 1, noise.randbytes(100_000))])] * 100,
+                     db.flush, db.rotate, lambda: db.append([("m/1", 1, b"")]), db.close]:
+            try:
+                call()
+                assert first is None, "a call succeeded after a write had failed"
+            except topicdb.StorageError as error:
+                first = first or error
+                assert "No space left on device" in str(error), error
+                assert "Seen error" not in str(error), error
+        assert first is not None
+        print(taken)
+    """
+    assert int(run_mounted(mount, "size=6m", code)) > 50
+
+
+@pytest.mark.parametrize("durability", ["none", "os", "disk"])
+def test_ingest_says_up_to_which_line_all_is_stored(mount: Path, durability: str) -> None:
+    code = """
+        import json, random, re, subprocess, sys, topicdb
+        noise = random.Random(1)
+        path = sys.argv[1] + "/db"
+        lines = "".join(
+            json.dumps({"topic": "m", "timestamp": i, "value": noise.randbytes(700).hex()})
+            + "\\n" for i in range(6_000)
+        )
+        command = [sys.executable, "-m", "topicdb.cli", "ingest", path, "-", "--batch-rows", "50",
+                   "--durability", "DURABILITY"]
+        done = subprocess.run(command, input=lines, capture_output=True, text=True)
+        assert done.returncode == 1, done
+        said = done.stderr.strip()
+        assert len(said.splitlines()) == 1 and path in said, said
+        assert "No space left on device" in said and "Seen error" not in said, said
+        last = int(re.search(r"up to line ([0-9,]+)", said).group(1).replace(",", ""))
+        assert f"{last:,} messages stored before it" in said
+        if "DURABILITY" == "none":
+            assert "may be gone" in said
+        else:
+            with topicdb.open(path, mode="r") as db:
+                assert last <= db.scan("#").count() <= last + 50
+        print(last)
+    """
+    last = run_mounted(mount, "size=6m", code.replace("DURABILITY", durability))
+    assert int(last) > 50
+
+
+def test_exports_snapshots_and_jobs(mount: Path) -> None:
+    """Each names what it was writing; nothing half is left under its name."""
+    code = """
+        import os, random, subprocess, sys, tempfile, topicdb
+        noise = random.Random(1)
+        full = sys.argv[1]
+        with tempfile.TemporaryDirectory() as elsewhere:
+            path = elsewhere + "/db"
+            with topicdb.open(path, shards=2) as db:
+                rows = [(f"m/{i % 10}", i, noise.randbytes(3_000)) for i in range(3_000)]
+                db.append(rows)
+                calls = {
+                    "snapshot": lambda: db.snapshot(full + "/snapshot"),
+                    "export": lambda: db.export_parquet(full + "/export"),
+                }
+                for name, call in calls.items():
+                    try:
+                        call()
+                        raise AssertionError(name + " had space")
+                    except OSError as error:
+                        assert "No space left on device" in str(error), (name, error)
+                        assert full in str(error), (name, error)
+                    assert os.listdir(full) == [], (name, os.listdir(full))
+                db.snapshot(elsewhere + "/snapshot")
+            try:
+                topicdb.restore(elsewhere + "/snapshot", full + "/restored")
+                raise AssertionError("restore had space")
+            except topicdb.StorageError as error:
+                assert "No space left on device" in str(error) and full in str(error), error
+            assert os.listdir(full) == []
+            topicdb.open(full + "/small", shards=1).close()
+            try:
+                with topicdb.jobs.StagedWriter(full + "/small", "job") as writer:
+                    writer.append(rows)
+                raise AssertionError("the job had space")
+            except topicdb.StorageError as error:
+                assert "No space left on device" in str(error) and full in str(error), error
+    """
+    run_mounted(mount, "size=4m", code)

@@ -390,7 +390,9 @@ Status Shard::ReplaceSlabs(const std::vector<std::shared_ptr<Slab>>& gone,
 Status Shard::Flush() {
   if (environment_->read_only) return Status::Ok();
   const MutexLock lock(commit_mutex_);
-  TOPICDB_RETURN_IF_ERROR(FlushFamilies(*slabs_, /*wait=*/true));
+  const Status status = FlushFamilies(*slabs_, /*wait=*/true);
+  if (!poison_.ok()) return poison_;
+  TOPICDB_RETURN_IF_ERROR(status);
   unlogged_serial_ = 0;
   return Status::Ok();
 }

@@ -273,6 +273,8 @@ Status Shard::SyncLog() {
   Status status = rocks::FromRocks(db_->SyncWAL(), "fsyncing the log of " + Name());
   if (status.ok()) return status;
   const MutexLock lock(commit_mutex_);
+  // After a write that failed, RocksDB says of others only that one did.
+  if (!poison_.ok()) status = poison_;
   Poison(status);
   return StorageFault(status.message() +
                       ": the commit is visible, but may be gone after a loss of power");

@@ -56,6 +56,12 @@ class Counts:
             return "nothing stored"
         return f"{self.stored:,} messages stored before it, up to line {self.last_line:,}"
 
+    def after_failure(self, durability: Durability) -> str:
+        """The same, once the database has failed."""
+        if durability == "none" and self.stored:
+            return f"{self.so_far()}, of which the last ones may be gone (durability 'none')"
+        return self.so_far()
+
 
 def ingest(source: Source, target: Target, batch_rows: int, *, skip_bad: bool) -> Counts:
     """Stores every record of ``source``; each batch whole or not at all.
@@ -68,18 +74,26 @@ def ingest(source: Source, target: Target, batch_rows: int, *, skip_bad: bool) -
         records = open_records(lines, source.format)
         if records.columns is not None:
             source.mapping.check_columns(records.columns)
-        with (
-            topicdb.open(
-                target.path,
-                shards=target.shards,
-                structures=target.structures,
-                durability=target.durability,
-            ) as database,
-            Meter(lines.total_bytes) as meter,
-        ):
-            work = _Ingest(database, lines, meter, batch_rows, raw=target.raw)
-            work.run(records, source.mapping, skip_bad)
+        with topicdb.open(
+            target.path,
+            shards=target.shards,
+            structures=target.structures,
+            durability=target.durability,
+        ) as database:
+            with Meter(lines.total_bytes) as meter:
+                work = _Ingest(
+                    database, lines, meter, batch_rows, target.durability, raw=target.raw
+                )
+                work.run(records, source.mapping, skip_bad)
+            _close(database, work.counts, target.durability)
     return work.counts
+
+
+def _close(database: topicdb.Database, counts: Counts, durability: Durability) -> None:
+    try:
+        database.close()
+    except topicdb.Error as error:
+        raise UserError(f"{message_of(error)}; {counts.after_failure(durability)}") from error
 
 
 @contextmanager
@@ -100,6 +114,7 @@ class _Ingest:
         lines: Lines,
         meter: Meter,
         batch_rows: int,
+        durability: Durability,
         *,
         raw: bool,
     ) -> None:
@@ -108,6 +123,7 @@ class _Ingest:
         self._lines = lines
         self._meter = meter
         self._batch_rows = batch_rows
+        self._durability = durability
         self._batch: list[tuple[str, int | None, bytes]] = []
         self._batch_bytes = 0
         self._batch_last_line = 0
@@ -124,7 +140,8 @@ class _Ingest:
         except LineError as error:
             raise UserError(f"{error}; {self.counts.so_far()}") from error
         except (topicdb.Error, OSError) as error:
-            raise UserError(f"{message_of(error)}; {self.counts.so_far()}") from error
+            so_far = self.counts.after_failure(self._durability)
+            raise UserError(f"{message_of(error)}; {so_far}") from error
 
     def _take(self, records: Records, mapping: Mapping, skip_bad: bool) -> bool:
         """Adds one record to the batch. False at the end of the input."""

@@ -10,6 +10,7 @@ from contextlib import suppress
 from types import TracebackType
 
 from topicdb._core import Error
+from topicdb.closing import first_error
 from topicdb.forward.options import (
     OnError,
     Options,
@@ -183,7 +184,8 @@ class Forwarder:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.stop()
+        with first_error(error):
+            self.stop()
 
     def __repr__(self) -> str:
         return f"<topicdb.Forwarder of {self._source!r}: {self.health.state}>"

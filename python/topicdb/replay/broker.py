@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from topicdb import _core
+from topicdb.closing import first_error
 from topicdb.forward.options import Seconds, finite_seconds, seconds
 from topicdb.replay.broker_link import Naming, Publishing, Target
 from topicdb.replay.broker_work import Controls, Job, Work
@@ -285,7 +286,8 @@ class BrokerReplay:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.stop()
+        with first_error(error):
+            self.stop()
 
     def __repr__(self) -> str:
         state = self._tracker.state

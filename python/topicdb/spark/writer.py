@@ -18,6 +18,7 @@ import pyarrow as pa
 
 import topicdb
 from topicdb import _core
+from topicdb.closing import first_error
 from topicdb.database import Durability
 from topicdb.spark.columns import check_columns, located
 
@@ -86,7 +87,8 @@ class PartitionWriter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._database.close()
+        with first_error(error):
+            self._database.close()
 
 
 def write_partition(
