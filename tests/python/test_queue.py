@@ -353,6 +353,43 @@ class TestOverload:
             assert len(two) > 10
         assert budget.bytes == 0
 
+    @pytest.mark.parametrize("overflow", ["drop_oldest", "reject", "block"])
+    def test_the_limit_that_is_reached_is_named(self, path: Path, overflow: str) -> None:
+        """Whose it is, too: nothing of this queue is in flight."""
+        budget = topicdb.QueueBudget(2000)
+        path.mkdir()
+
+        def opened(name: str, **options: Any) -> topicdb.Queue:
+            limits = {"overflow": overflow, "block_timeout": 0.01, "max_total_bytes": 3000}
+            return topicdb.Queue.open(path / name, **{**limits, "budget": budget, **options})
+
+        with opened("1") as one, opened("2") as two, opened("3", max_total_bytes=100) as small:
+            one.append([b"x" * 1900])
+            with pytest.raises(topicdb.QuotaError) as caught:
+                two.append([b"y" * 500])
+            said = str(caught.value)
+            assert "QueueBudget" in said and "2000 bytes" in said
+            assert f"other queues hold {one.bytes}" in said
+            assert "max_total_bytes" not in said and "in flight" not in said
+            assert "nothing was appended" in said
+            ref = one.pop().ref
+            with pytest.raises(topicdb.QuotaError, match="QueueBudget") as caught:
+                one.append([b"x" * 500])
+            assert ("in flight" in str(caught.value)) == (overflow == "drop_oldest")
+            assert "other queues hold 0" in str(caught.value)
+            one.ack(ref)
+            with pytest.raises(topicdb.QuotaError, match=r"100 bytes \(max_total_bytes\)"):
+                small.append([b"z" * 500])
+            two.append([b"y" * 500])
+            assert (len(one), len(two)) == (0, 1)
+
+    def test_what_no_waiting_makes_fit_is_refused_at_once(self, path: Path) -> None:
+        with (
+            topicdb.Queue.open(path, overflow="block", budget=topicdb.QueueBudget(1000)) as queue,
+            pytest.raises(topicdb.QuotaError, match=r"QueueBudget.*1000 bytes.*append less"),
+        ):
+            queue.append([b"x" * 2000])  # would wait for ever
+
     def test_dropping_when_memory_is_short(self, path: Path) -> None:
         short = False
         drops: list[Drop] = []

@@ -85,6 +85,35 @@ Status QueueImpl::DropOldest(std::uint64_t bytes, ReadReport* report) {
   return status;
 }
 
+std::string QueueImpl::DescribeFull(std::uint64_t bytes) const {
+  const bool drops = options_.overflow == OverflowPolicy::kDropOldest;
+  std::uint64_t kept = drops ? 0 : BytesInUse();
+  if (drops) {
+    ForEachConsumer(
+        [&](const Consumer& consumer) { kept = std::max(kept, consumer.in_flight_bytes()); });
+  }
+  const std::string append = "the append has " + std::to_string(bytes) + " bytes";
+  const std::string holds =
+      std::to_string(kept) + (drops ? " are in flight, which are never dropped: acknowledge what "
+                                      "was popped"
+                                    : " are not acknowledged");
+  const std::string own =
+      Name() + " may hold " + std::to_string(options_.bytes_max) + " bytes (max_total_bytes), ";
+  const std::string too_much = "; append less at once, or raise the limit";
+  if (bytes > options_.bytes_max) return own + append + too_much;
+  if (options_.budget == nullptr || kept + bytes > options_.bytes_max)
+    return own + "of which " + holds + "; " + append;
+  const QueueBudget& budget = *options_.budget;
+  const std::uint64_t all = budget.bytes();
+  const std::uint64_t others = all - std::min(all, budget_bytes_);
+  const std::string shared =
+      "the QueueBudget of " + Name() + " is of " + std::to_string(budget.bytes_max()) + " bytes, ";
+  if (bytes > budget.bytes_max()) return shared + append + too_much;
+  const std::string rest =
+      drops && kept == 0 ? " (they are not dropped for this one)" : "; of this one's, " + holds;
+  return shared + "of which other queues hold " + std::to_string(others) + rest + "; " + append;
+}
+
 Status QueueImpl::WaitForRoom(std::uint64_t bytes, const InterruptCheck& interrupted) {
   const auto begun = Clock::now();
   room_waiters_.fetch_add(1);
@@ -92,9 +121,7 @@ Status QueueImpl::WaitForRoom(std::uint64_t bytes, const InterruptCheck& interru
   while (status.ok() && !HasRoom(bytes, /*droppable=*/false)) {
     const auto now = Clock::now();
     if (options_.block_timeout.has_value() && now - begun >= *options_.block_timeout) {
-      status =
-          QuotaFault(Name() + " is full (max_total_bytes, " + std::to_string(options_.bytes_max) +
-                     ") and nobody made room in time; nothing was appended");
+      status = QuotaFault(DescribeFull(bytes) + "; nobody made room in time; nothing was appended");
       break;
     }
     auto until = now + kInterruptInterval;
@@ -112,23 +139,12 @@ Status QueueImpl::WaitForRoom(std::uint64_t bytes, const InterruptCheck& interru
 Status QueueImpl::MakeRoom(std::uint64_t bytes, const InterruptCheck& interrupted,
                            ReadReport* report) {
   if (HasRoom(bytes, /*droppable=*/false)) return Status::Ok();
-  const std::string limit = Name() + " may hold " + std::to_string(BytesAllowed()) +
-                            " bytes (max_total_bytes, or what its budget leaves)";
-  if (bytes > BytesAllowed() && options_.budget == nullptr) {
-    return QuotaFault(limit + "; the append has " + std::to_string(bytes) +
-                      ", and was refused; append less at once, or raise the limit");
-  }
-  switch (options_.overflow) {
-    case OverflowPolicy::kReject:
-      return QuotaFault(limit + " and is full; nothing was appended");
-    case OverflowPolicy::kBlock:
-      return WaitForRoom(bytes, interrupted);
-    case OverflowPolicy::kDropOldest:
-      break;
-  }
-  if (!HasRoom(bytes, /*droppable=*/true)) {
-    return QuotaFault(limit + " and too much is in flight, which is never dropped; acknowledge " +
-                      "what was popped; nothing was appended");
+  const bool fits = bytes <= options_.bytes_max &&
+                    (options_.budget == nullptr || bytes <= options_.budget->bytes_max());
+  if (fits && options_.overflow == OverflowPolicy::kBlock) return WaitForRoom(bytes, interrupted);
+  const bool drops = options_.overflow == OverflowPolicy::kDropOldest;
+  if (!fits || !drops || !HasRoom(bytes, /*droppable=*/true)) {
+    return QuotaFault(DescribeFull(bytes) + "; nothing was appended");
   }
   return DropOldest(bytes, report);
 }

@@ -90,6 +90,8 @@ class QueueImpl {
   // Whether `bytes` more are within the limit; with `droppable`, once everything that waits is
   // gone.
   bool HasRoom(std::uint64_t bytes, bool droppable) const TOPICDB_REQUIRES(append_mutex_);
+  // Which limit leaves no room for `bytes` more, and who takes it up.
+  std::string DescribeFull(std::uint64_t bytes) const TOPICDB_REQUIRES(append_mutex_);
   Status DropOldest(std::uint64_t bytes, ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
   Status WaitForRoom(std::uint64_t bytes, const InterruptCheck& interrupted)
       TOPICDB_REQUIRES(append_mutex_);
