@@ -10,10 +10,22 @@ void CheckProcessor() {
 #endif
 }
 
+// pybind11 takes the GIL by the thread's first interpreter, which in a second one of a process
+// waits for itself, and the exceptions of Raise are those of one interpreter.
+bool IsMainInterpreter() {
+  if (PyInterpreterState_Get() == PyInterpreterState_Main()) return true;
+  PyErr_SetString(
+      PyExc_ImportError,
+      "topicdb works in the main interpreter of a process only, not in subinterpreters: "
+      "use threads or processes");
+  return false;
+}
+
 }  // namespace topicdb::python
 
-PYBIND11_MODULE(_core, module) {
+PYBIND11_MODULE(_core_of_main, module, pybind11::multiple_interpreters::not_supported()) {
   namespace python = topicdb::python;
+  if (!python::IsMainInterpreter()) throw pybind11::error_already_set();
   python::CheckProcessor();
   module.doc() = "The C++ core of TopicDB. Private: use the package topicdb.";
   python::RegisterErrors(module);
@@ -29,4 +41,10 @@ PYBIND11_MODULE(_core, module) {
   python::RegisterVerify(module);
   python::RegisterJob(module);
   python::RegisterQueue(module);
+}
+
+// Python calls this, in whichever interpreter imports the module: what pybind11 does first would
+// hang in another one. (From Python 3.13 on it is called in the main one, whoever imports.)
+extern "C" PYBIND11_EXPORT PyObject* PyInit__core() {
+  return topicdb::python::IsMainInterpreter() ? PyInit__core_of_main() : nullptr;
 }

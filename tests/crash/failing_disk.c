@@ -2,14 +2,18 @@
 // breaks. It knows nothing of what the program is.
 //
 // FAIL_ROOT   the directory, as realpath gives it
-// FAIL_FROM   the call that is the first to fail with EIO, counted from 1 over all threads
+// FAIL_FROM   the call that is the first to fail, counted from 1 over all threads
 // FAIL_CALLS  how many fail; those behind them work again
+// FAIL_ERRNO  with which error number; EIO if it is not set
+// FAIL_LOCKS  the error number with which locking such a file fails; works if it is not set
 // FAIL_COUNT  a file that gets the number of calls there were, when the process ends
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +45,8 @@ static int fails(int fd) {
   long call = atomic_fetch_add(&calls, 1) + 1;
   long from = number_of("FAIL_FROM");
   if (from == 0 || call < from || call - from >= number_of("FAIL_CALLS")) return 0;
-  errno = EIO;
+  long error = number_of("FAIL_ERRNO");
+  errno = error == 0 ? EIO : (int)error;
   return 1;
 }
 
@@ -61,6 +66,32 @@ ssize_t writev(int fd, const struct iovec* parts, int count) {
 }
 ssize_t pwritev(int fd, const struct iovec* parts, int count, off_t offset) {
   return fails(fd) ? -1 : REAL(pwritev)(fd, parts, count, offset);
+}
+int fallocate(int fd, int mode, off_t offset, off_t size) {
+  return fails(fd) ? -1 : REAL(fallocate)(fd, mode, offset, size);
+}
+int fallocate64(int fd, int mode, off64_t offset, off64_t size) {
+  return fails(fd) ? -1 : REAL(fallocate64)(fd, mode, offset, size);
+}
+static int locks(int fd, int command, void* argument, int (*real)(int, int, ...)) {
+  long error = command == F_SETLK || command == F_SETLKW ? number_of("FAIL_LOCKS") : 0;
+  if (error == 0 || !is_below_root(fd)) return real(fd, command, argument);
+  errno = (int)error;
+  return -1;
+}
+int fcntl(int fd, int command, ...) {
+  va_list arguments;
+  va_start(arguments, command);
+  void* argument = va_arg(arguments, void*);
+  va_end(arguments);
+  return locks(fd, command, argument, REAL(fcntl));
+}
+int fcntl64(int fd, int command, ...) {
+  va_list arguments;
+  va_start(arguments, command);
+  void* argument = va_arg(arguments, void*);
+  va_end(arguments);
+  return locks(fd, command, argument, REAL(fcntl64));
 }
 int fsync(int fd) { return fails(fd) ? -1 : REAL(fsync)(fd); }
 int fdatasync(int fd) { return fails(fd) ? -1 : REAL(fdatasync)(fd); }

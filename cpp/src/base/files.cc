@@ -84,10 +84,21 @@ struct flock WholeFile() {
   return request;
 }
 
+Status LockFault(const std::string& path, int error_number) {
+  Status status = ErrnoFault("locking", path, error_number);
+  const bool unsupported = error_number == ENOLCK || error_number == EOPNOTSUPP ||
+                           error_number == ENOSYS || error_number == EINVAL;
+  if (!unsupported) return status;
+  return StorageFault(status.message() +
+                      "; this file system has no locks for files now, and without them two "
+                      "processes could write at once: use a local file system, or have locks "
+                      "enabled where it is mounted (NFS: lockd, and no 'nolock')");
+}
+
 Status LockDescriptor(int fd, const std::string& path) {
   struct flock request = WholeFile();
   if (fcntl(fd, F_SETLK, &request) == 0) return Status::Ok();
-  if (errno != EACCES && errno != EAGAIN) return ErrnoFault("locking", path, errno);
+  if (errno != EACCES && errno != EAGAIN) return LockFault(path, errno);
   request = WholeFile();
   const bool known = fcntl(fd, F_GETLK, &request) == 0 && request.l_type != F_UNLCK;
   const std::string holder = known ? "pid " + std::to_string(request.l_pid) : "another process";
