@@ -261,6 +261,8 @@ py::dict StatsOf(const Database& self) {
     item["shard"] = shard.shard;
     item["serial"] = shard.serial;
     item["clock"] = shard.clock_us;
+    item["clock_ahead"] = shard.clock_ahead_us;
+    item["clock_held"] = shard.clock_held_us;
     item["messages"] = shard.messages;
     item["bytes"] = shard.bytes;
     item["streams"] = shard.streams;
@@ -330,6 +332,7 @@ void RegisterDatabase(py::module_& module) {
       .def_property_readonly("path", &Database::path)
       .def_property_readonly("schema", [](const Database& self) { return AsDict(self.schema()); })
       .def_property_readonly("closed", &Database::closed)
+      .def_property_readonly("clock_ahead_us", &Database::clock_ahead_us)
       .def("append_rows", &AppendRows, py::arg("rows"), py::arg("durability"),
            py::arg("escapes") = false)
       .def("append_arrow", &AppendArrow, py::arg("stream"), py::arg("durability"),

@@ -55,9 +55,9 @@ const char* NameOf(SlabDropReason reason) {
   return "?";
 }
 
-py::tuple Maintain(Database& self, std::int64_t now_us) {
+py::tuple Maintain(Database& self, std::optional<std::int64_t> as_if_us) {
   const Maintenance done =
-      Unwrap(WithoutGil([&] { return self.Maintain(now_us, PythonInterrupts); }));
+      Unwrap(WithoutGil([&] { return self.Maintain(as_if_us, PythonInterrupts); }));
   py::list dropped;
   for (const DroppedSlab& item : done.dropped) {
     dropped.append(py::make_tuple(item.usage.slab, item.usage.disk_bytes, NameOf(item.reason)));
@@ -113,10 +113,10 @@ void RegisterMaintenance(py::class_<Database>& type) {
       .def("set_retention", &SetRetention, py::arg("classes"))
       .def(
           "rotate",
-          [](Database& self, const OptionalText& retention_class) {
-            Check(WithoutGil([&] { return self.Rotate(retention_class); }));
+          [](Database& self, const OptionalText& retention_class, bool resets_clock) {
+            Check(WithoutGil([&] { return self.Rotate(retention_class, resets_clock); }));
           },
-          py::arg("retention_class"))
+          py::arg("retention_class"), py::arg("resets_clock") = false)
       .def("slabs",
            [](const Database& self) { return Unwrap(WithoutGil([&] { return self.Slabs(); })); })
       .def(
@@ -128,13 +128,13 @@ void RegisterMaintenance(py::class_<Database>& type) {
           py::arg("shard"), py::arg("retention_class"), py::arg("generation"))
       .def(
           "expire",
-          [](Database& self, std::int64_t now_us) {
-            return Unwrap(WithoutGil([&] { return self.Expire(now_us, PythonInterrupts); }));
+          [](Database& self, std::optional<std::int64_t> as_if_us) {
+            return Unwrap(WithoutGil([&] { return self.Expire(as_if_us, PythonInterrupts); }));
           },
-          py::arg("now_us"))
+          py::arg("as_if_us"))
       .def("usage", &Usage)
       .def("usage_by_structure", &UsageByStructure)
-      .def("maintain", &Maintain, py::arg("now_us"))
+      .def("maintain", &Maintain, py::arg("as_if_us"))
       .def("trim", &Trim, py::arg("before_us"), py::arg("filter"), py::arg("dry_run"))
       .def("snapshot", &MakeSnapshot, py::arg("path"), py::arg("base"), py::arg("copy"));
 }

@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from topicdb import _core
 from topicdb._core import Iterator, Stream
 from topicdb._types import Page, Receipt, Slice
+from topicdb.clocks import tell_of_clock
 from topicdb.closing import Closing
 from topicdb.completions import Completer
 from topicdb.filters import Filters, filter_list
@@ -93,7 +94,7 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         ``value`` (binary or strings); without a timestamp column all are None. Arrow's strings and
         binary may come in any encoding: views as polars has them, dictionaries, run ends, large
         and fixed size. A timestamp of None is assigned at commit: unique and increasing within a
-        shard. Values are bytes-like.
+        shard, also if the clock was set back, of which the log is told then. Values are bytes-like.
 
         Readers see the values that are given. ``raw``: values are as ``scan(raw=True)`` gives them,
         or ``topicdb.replay.Envelope.encode``: those that are envelopes have properties.
@@ -103,8 +104,11 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         """
         # Not isinstance: for a protocol that costs more than a small append.
         if hasattr(messages, "__arrow_c_stream__") or hasattr(messages, "__arrow_c_array__"):
-            return Receipt(*self._core.append_arrow(messages, durability, not raw))
-        return Receipt(*self._core.append_rows(messages, durability, not raw))
+            receipt = Receipt(*self._core.append_arrow(messages, durability, not raw))
+        else:
+            receipt = Receipt(*self._core.append_rows(messages, durability, not raw))
+        tell_of_clock(self._core)
+        return receipt
 
     def append_async(
         self,
@@ -120,6 +124,7 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         here; what happens later is in the future, which cannot be cancelled. While ``max_pending``
         appends wait, it waits too. ``close`` finishes what is queued.
         """
+        tell_of_clock(self._core)
         is_arrow = hasattr(messages, "__arrow_c_stream__") or hasattr(messages, "__arrow_c_array__")
         append: Any = self._core.append_arrow_async if is_arrow else self._core.append_rows_async
         return self._completer.start(partial(append, messages, durability, escapes=not raw))
@@ -445,6 +450,10 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
 
     def stats(self) -> dict[str, Any]:
         """Counts and sizes: messages, bytes, streams, and each shard's serial, clock and memory.
+
+        Of a shard, ``clock`` is the last timestamp that was assigned, and ``clock_ahead`` how far
+        that is ahead of the clock (µs), which has stepped back then. ``clock_held`` is by how much
+        the clock leapt ahead without being believed yet.
 
         ``subscriptions``: how many there are, and what was read for them: ``live_reads`` of what
         was just committed, ``catch_up_reads`` of history, ``shared_reads``, those that others had

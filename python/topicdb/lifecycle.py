@@ -132,12 +132,17 @@ class Lifecycle:
         """
         self._core.set_retention(retention_classes(retention))
 
-    def rotate(self, retention_class: str | None = None) -> None:
+    def rotate(self, retention_class: str | None = None, *, reset_clock: bool = False) -> None:
         """Starts a new generation in every shard, of one retention class or of all.
 
         What was the current generation is read-only from then on.
+
+        ``reset_clock``: timestamps that are assigned (None) go on from what the clock shows, even
+        if later ones were assigned before, when the clock was wrong (``stats()``: ``clock_ahead``).
+        Until then each is later than the one before. ValueError together with a class: a shard has
+        one clock.
         """
-        self._core.rotate(retention_class)
+        self._core.rotate(retention_class, reset_clock)
 
     def slabs(self) -> list[Slab]:
         """Every slab (shard, retention class, generation) with its times, sizes and counts."""
@@ -153,7 +158,7 @@ class Lifecycle:
         A part of ``maintain``: a slab goes when its generation ended longer ago than that age; of a
         class with ``keep_last`` without its last messages.
         """
-        return self._core.expire(_now_us(now))
+        return self._core.expire(_as_if_us(now))
 
     def maintain(self, now: TimeLike | None = None) -> Maintained:
         """Does at once what happens every ``maintenance_interval``, as if it were ``now``.
@@ -165,7 +170,7 @@ class Lifecycle:
         what was sealed again, or deleted, leaves the files that it still is in, unless a reader
         that began before sees it.
         """
-        rotated, dropped, kept = self._core.maintain(_now_us(now))
+        rotated, dropped, kept = self._core.maintain(_as_if_us(now))
         return Maintained(rotated, [Dropped(*item) for item in dropped], kept)
 
     def trim(
@@ -249,6 +254,10 @@ def _limits(filter: str, given: RetentionLike) -> tuple[int, int, int, int]:
         NO_LIMIT if given.rotate is None else duration_us(given.rotate, what=f"{what}: rotate"),
         given.keep_last or NO_LIMIT,
     )
+
+
+def _as_if_us(now: TimeLike | None) -> int | None:
+    return None if now is None else time_us(now, what="now")
 
 
 def _now_us(now: TimeLike | None) -> int:

@@ -42,6 +42,8 @@ _SHARD_GAUGES = {
     "disk_bytes": "Bytes of files.",
     "memory_bytes": "Bytes of memory for what is not in files yet.",
     "fresh_bytes": "Bytes that wait to be sealed.",
+    "clock_ahead": "Microseconds that the last assigned timestamp is ahead of the clock.",
+    "clock_held": "Microseconds that the clock is ahead of what is believed.",
 }
 _SUBSCRIPTION_COUNTERS = {
     "live_reads": "Reads of what was just committed, for subscriptions.",

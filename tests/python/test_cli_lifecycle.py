@@ -255,6 +255,13 @@ class TestRotate:
         assert text == "shard 0, class alarm/#: generation 3\n"
         assert "none/#" in error_of("rotate", path, "--class", "none/#")
 
+    def test_the_clock_of_a_shard_is_that_of_all_classes(self, path: Path) -> None:
+        text = output_of("rotate", path, "--reset-clock")
+        assert "class #: generation 3" in text
+        assert "one clock" in error_of("rotate", path, "--reset-clock", "--class", "#")
+        with topicdb.open(path) as db, pytest.raises(ValueError, match="one clock"):
+            db.rotate("#", reset_clock=True)
+
 
 @pytest.mark.parametrize(
     "command",

@@ -189,6 +189,21 @@ def test_generations_that_note_when_they_began(tmp_path: Path, mode: Any) -> Non
         assert streams == expected["streams"]
 
 
+@pytest.mark.parametrize("mode", ["r", "rw"])
+def test_a_clock_that_has_leapt(tmp_path: Path, mode: Any) -> None:
+    """What make_golden_clock.py wrote: the hours of the leap are not those of a generation."""
+    path = tmp_path / "clock.db"
+    with zipfile.ZipFile(DATA / "v1" / "clock.zip") as archive:
+        archive.extractall(path)
+    with topicdb.open(path, mode=mode) as db:
+        assert sorted(message.value for message in db.scan("#")) == [b"after", b"before"]
+        first, second, third = db.slabs()
+        assert first.sealed_at == second.created_at
+        assert second.sealed_at == third.created_at
+        assert third.created_at - first.created_at < 3_600_000_000
+    assert topicdb.verify(path, deep=True).ok
+
+
 def plain(messages: Any) -> list[list[Any]]:
     """Messages as the manifest writes them."""
     return [[m.topic, m.timestamp, base64.b64encode(m.value).decode()] for m in messages]

@@ -68,6 +68,19 @@ class TestAge:
             assert db.maintain(now() - 100 * DAY).dropped == []
             assert values(db) == [b"1"]
 
+    def test_one_that_ended_in_the_future_goes_when_those_after_it_do(self, db_path: Path) -> None:
+        """As if the clock had been ten years ahead before leaps were noted."""
+        with opened(db_path, {"#": "8d"}) as db:
+            db.append([("a", 1, b"1")])
+            assert db.maintain(now() + 3_650 * DAY).rotated == 1
+            db.append([("a", 2, b"2")])
+            assert db.maintain().rotated == 1
+            assert db.maintain().rotated == 0
+            db.append([("a", 3, b"3")])
+            assert db.maintain(now() + 7 * DAY).dropped == []
+            assert [item.reason for item in db.maintain(now() + 9 * DAY).dropped] == ["age", "age"]
+            assert values(db) == [b"3"]
+
     def test_expire_goes_by_age_alone(self, db_path: Path) -> None:
         with opened(db_path, {"a": "8h", "b": Retention(bytes=1)}) as db:
             db.append([("a", 1, b"a"), ("b", 1, b"b")])

@@ -208,10 +208,12 @@ struct SnapshotInfo {
 
 struct ShardStats {
   std::uint32_t shard = 0;
-  std::uint64_t serial = 0;    // of the last commit
-  std::int64_t clock_us = 0;   // last timestamp that was assigned
-  std::uint64_t messages = 0;  // as SlabInfo
-  std::uint64_t bytes = 0;     // as SlabInfo
+  std::uint64_t serial = 0;         // of the last commit
+  std::int64_t clock_us = 0;        // last timestamp that was assigned
+  std::int64_t clock_ahead_us = 0;  // that is so far ahead of the clock
+  std::int64_t clock_held_us = 0;   // the clock is so far ahead of what is believed
+  std::uint64_t messages = 0;       // as SlabInfo
+  std::uint64_t bytes = 0;          // as SlabInfo
   std::uint64_t streams = 0;
   std::uint64_t slabs = 0;
   std::uint64_t disk_bytes = 0;       // files of live data
@@ -273,6 +275,9 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
+  // By so much the last timestamp that was assigned in any shard was ahead of the clock then, since
+  // that has stepped back; 0 in a closed database. Takes no time.
+  std::int64_t clock_ahead_us() const;
   const std::string& path() const;
   const Schema& schema() const;
   bool closed() const;
@@ -360,8 +365,10 @@ class Database {
   // when it returns. kSchema for classes that no database can have, kReadOnly unless every shard is
   // open for writing here.
   Status SetRetention(const std::vector<RetentionClass>& classes);
-  // Starts a new generation in every open shard, of one class (its filter) or of all.
-  Status Rotate(const std::optional<std::string>& retention_class);
+  // Starts a new generation in every open shard, of one class (its filter) or of all. With
+  // `resets_clock`, which is for all, timestamps that are assigned go on from what the clock shows,
+  // even if later ones were assigned before. kInvalidArgument
+  Status Rotate(const std::optional<std::string>& retention_class, bool resets_clock = false);
   Result<std::vector<SlabInfo>> Slabs() const;
   Result<std::vector<SlabUsage>> Usage() const;
   // By class and structure. Reads the directories of blocks and a few of their pages, but no more
@@ -372,11 +379,15 @@ class Database {
   Status DropSlab(std::uint32_t shard, const std::string& retention_class,
                   std::uint32_t generation);
   // Drops the slabs that were sealed longer ago than their class keeps messages; which ones.
-  Result<std::vector<SlabInfo>> Expire(std::int64_t now_us, const InterruptCheck& interrupted = {});
-  // What the background thread of a handle does from time to time, as if it were `now_us`: starts
-  // new generations where they are due, and drops those whose time is over or that are beyond the
-  // bytes of their class or the quota; the oldest first.
-  Result<Maintenance> Maintain(std::int64_t now_us, const InterruptCheck& interrupted = {});
+  // as_if_us: as in Maintain.
+  Result<std::vector<SlabInfo>> Expire(std::optional<std::int64_t> as_if_us,
+                                       const InterruptCheck& interrupted = {});
+  // What the background thread of a handle does from time to time, as if it were `as_if_us`;
+  // absent: as it is now, and nothing goes by age while it is too early to tell (LeapClock). It
+  // starts new generations where they are due, and drops those whose time is over or that are
+  // beyond the bytes of their class or the quota; the oldest first.
+  Result<Maintenance> Maintain(std::optional<std::int64_t> as_if_us,
+                               const InterruptCheck& interrupted = {});
   // Removes messages of a filter that are older than `before_us`, whole generations at once where
   // that is all they have; without one those of "#". Counts them only if `dry_run`.
   Result<TrimCount> Trim(std::int64_t before_us, const std::optional<Filter>& filter, bool dry_run,

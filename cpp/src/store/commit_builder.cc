@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/clock.h"
 #include "base/coding.h"
 #include "rocks/pages_file.h"
 #include "rocks/rocks_compat.h"
@@ -28,7 +27,7 @@ CommitBuilder::CommitBuilder(const Shard& shard, const meta::CommitState& before
     : shard_(shard),
       first_serial_(before.serial),
       state_(before),
-      now_us_(SystemClockUs()),
+      now_us_(shard.clock().Look().timestamp_us),
       topics_(topics),
       expected_(expected),
       samples_(shard.environment_->learning.adaptive),

@@ -39,6 +39,8 @@ class CommitBuilder {
 
   rocksdb::WriteBatch* batch() { return &batch_; }
   const meta::CommitState& state() const { return state_; }
+  // What messages get as their time unless that would not be later than the last.
+  std::int64_t now_us() const { return now_us_; }
   // Deletes that are too large to be carried out in the batch; it has their records.
   const std::vector<meta::DeleteRecord>& deletes() const { return deletes_; }
   // Timestamps that were assigned, in the order of their messages.

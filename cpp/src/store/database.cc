@@ -93,6 +93,14 @@ const std::string& Database::path() const { return impl_->environment().database
 const Schema& Database::schema() const { return impl_->environment().schema; }
 bool Database::closed() const { return impl_->closed(); }
 
+std::int64_t Database::clock_ahead_us() const {
+  std::int64_t ahead_us = 0;
+  for (const auto& shard : impl_->Shards()) {
+    ahead_us = std::max(ahead_us, shard->clock_ahead_us());
+  }
+  return ahead_us;
+}
+
 Result<std::vector<Stream>> Database::Streams(const Filter& filter, const TimeRange& range) const {
   TOPICDB_ENTER(impl_);
   const ShardEnvironment& environment = impl_->environment();

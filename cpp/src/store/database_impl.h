@@ -91,11 +91,15 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
 
   Status SetRetention(const std::vector<RetentionClass>& classes)
       TOPICDB_EXCLUDES(maintenance_mutex_);
-  Result<std::vector<SlabUsage>> Usage() const;
+  Result<std::vector<SlabUsage>> Usage(const ClockReading& now = ReadClocks()) const;
+  // By the clocks of all open shards: whether it can be told what is old.
+  bool MayAge(const ClockReading& now) const;
   Result<std::vector<StructureUsage>> UsageByStructure(const InterruptCheck& interrupted) const;
-  Result<std::vector<SlabInfo>> Expire(std::int64_t now_us, const InterruptCheck& interrupted)
+  Result<std::vector<SlabInfo>> Expire(std::optional<std::int64_t> as_if_us,
+                                       const InterruptCheck& interrupted)
       TOPICDB_EXCLUDES(maintenance_mutex_);
-  Result<Maintenance> Maintain(std::int64_t now_us, const InterruptCheck& interrupted)
+  Result<Maintenance> Maintain(std::optional<std::int64_t> as_if_us,
+                               const InterruptCheck& interrupted)
       TOPICDB_EXCLUDES(maintenance_mutex_);
   // As Shard::RemoveGarbage; ends early when the database is closed.
   Status RemoveGarbage(Shard& shard, GarbageScope scope) {
@@ -132,7 +136,8 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   Status Drop(const std::vector<SlabUsage>& slabs, const InterruptCheck& interrupted,
               Maintenance* done) TOPICDB_REQUIRES(maintenance_mutex_);
   // Rotates, and drops what is too old or too much.
-  Result<Maintenance> MaintainSlabs(std::int64_t now_us, const InterruptCheck& interrupted)
+  Result<Maintenance> MaintainSlabs(std::optional<std::int64_t> as_if_us,
+                                    const InterruptCheck& interrupted)
       TOPICDB_EXCLUDES(maintenance_mutex_);
   void StartJanitor(std::chrono::microseconds interval);
   void Note(std::int64_t now_us, const Result<Maintenance>& done)

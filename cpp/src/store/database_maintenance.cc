@@ -10,10 +10,12 @@ namespace topicdb {
 
 namespace {
 
-SlabInfo InfoOf(const SlabView& view, const RetentionRules& rules) {
+// Times are what the clock would have shown then if it had been as it is now.
+SlabInfo InfoOf(const SlabView& view, const RetentionRules& rules, std::int64_t leaps_us) {
   SlabInfo info = view.slab->Info(rules.FilterOf(view.slab->id().retention_class));
   info.read_only = view.read_only;
-  if (view.read_only) info.sealed_at_us = view.sealed_at_us;
+  info.created_at_us += leaps_us;
+  if (view.read_only) info.sealed_at_us = view.sealed_at_us + leaps_us;
   return info;
 }
 
@@ -29,14 +31,17 @@ Status Database::SetRetention(const std::vector<RetentionClass>& classes) {
   return impl_->SetRetention(classes);
 }
 
-Status Database::Rotate(const std::optional<std::string>& retention_class) {
+Status Database::Rotate(const std::optional<std::string>& retention_class, bool resets_clock) {
   TOPICDB_ENTER(impl_);
+  if (resets_clock && retention_class.has_value()) {
+    return InvalidArgument("a shard has one clock for all classes: rotate all to reset it");
+  }
   std::optional<std::uint32_t> index;
   if (retention_class.has_value()) {
     TOPICDB_ASSIGN_OR_RETURN(index, impl_->environment().rules()->IndexOf(*retention_class));
   }
   for (const auto& shard : impl_->Shards()) {
-    TOPICDB_RETURN_IF_ERROR(shard->Rotate(index, SystemClockUs()));
+    TOPICDB_RETURN_IF_ERROR(shard->Rotate(index, std::nullopt, resets_clock));
   }
   return Status::Ok();
 }
@@ -46,7 +51,10 @@ Result<std::vector<SlabInfo>> Database::Slabs() const {
   const auto rules = impl_->environment().rules();
   std::vector<SlabInfo> slabs;
   for (const ShardMoment& moment : impl_->Moments()) {
-    for (const SlabView& view : moment.view->slabs()) slabs.push_back(InfoOf(view, *rules));
+    const std::int64_t leaps_us = moment.shard->clock().Look().leaps_us;
+    for (const SlabView& view : moment.view->slabs()) {
+      slabs.push_back(InfoOf(view, *rules, leaps_us));
+    }
   }
   return slabs;
 }
@@ -71,17 +79,18 @@ Status Database::DropSlab(std::uint32_t shard, const std::string& retention_clas
   return found->DropSlab(index, generation);
 }
 
-Result<std::vector<SlabInfo>> Database::Expire(std::int64_t now_us,
+Result<std::vector<SlabInfo>> Database::Expire(std::optional<std::int64_t> as_if_us,
                                                const InterruptCheck& interrupted) {
   TOPICDB_ENTER(impl_);
   TOPICDB_RETURN_IF_ERROR(impl_->CheckMayWrite());
-  return impl_->Expire(now_us, interrupted);
+  return impl_->Expire(as_if_us, interrupted);
 }
 
-Result<Maintenance> Database::Maintain(std::int64_t now_us, const InterruptCheck& interrupted) {
+Result<Maintenance> Database::Maintain(std::optional<std::int64_t> as_if_us,
+                                       const InterruptCheck& interrupted) {
   TOPICDB_ENTER(impl_);
   TOPICDB_RETURN_IF_ERROR(impl_->CheckMayWrite());
-  return impl_->Maintain(now_us, interrupted);
+  return impl_->Maintain(as_if_us, interrupted);
 }
 
 // Each of the calls in it is one of its own: closing the database waits for that, not for all.
@@ -145,17 +154,24 @@ Status DatabaseImpl::SetRetention(const std::vector<RetentionClass>& classes) {
   return Status::Ok();
 }
 
-Result<std::vector<SlabUsage>> DatabaseImpl::Usage() const {
+Result<std::vector<SlabUsage>> DatabaseImpl::Usage(const ClockReading& now) const {
   const auto rules = environment_->rules();
   std::vector<SlabUsage> slabs;
   for (const ShardMoment& moment : Moments()) {
+    const std::int64_t leaps_us = moment.shard->clock().Look(now).leaps_us;
     for (const SlabView& view : moment.view->slabs()) {
       SlabUsage& usage = slabs.emplace_back();
-      usage.slab = InfoOf(view, *rules);
+      usage.slab = InfoOf(view, *rules, leaps_us);
       moment.shard->MeasureSlab(*view.slab, &usage);
     }
   }
   return slabs;
+}
+
+bool DatabaseImpl::MayAge(const ClockReading& now) const {
+  const auto shards = Shards();
+  return std::all_of(shards.begin(), shards.end(),
+                     [&](const auto& shard) { return shard->clock().Look(now).may_age; });
 }
 
 MaintenanceLimits DatabaseImpl::LimitsNow() const {
@@ -202,11 +218,14 @@ Status DatabaseImpl::Drop(const std::vector<SlabUsage>& slabs, const InterruptCh
   return status;
 }
 
-Result<std::vector<SlabInfo>> DatabaseImpl::Expire(std::int64_t now_us,
+Result<std::vector<SlabInfo>> DatabaseImpl::Expire(std::optional<std::int64_t> as_if_us,
                                                    const InterruptCheck& interrupted) {
   const MutexLock lock(maintenance_mutex_);
-  TOPICDB_ASSIGN_OR_RETURN(const std::vector<SlabUsage> usage, Usage());
+  const ClockReading reading = ReadClocks();
+  const std::int64_t now_us = as_if_us.value_or(reading.wall_us);
+  TOPICDB_ASSIGN_OR_RETURN(const std::vector<SlabUsage> usage, Usage(reading));
   MaintenanceLimits all = LimitsNow();
+  all.may_age = as_if_us.has_value() || MayAge(reading);
   all.quota_bytes = 0;  // nothing is asked but ages
   Maintenance done;
   done.dropped = ChooseDropped(*environment_->rules(), usage, all, /*disk_bytes=*/0, now_us);
@@ -218,8 +237,9 @@ Result<std::vector<SlabInfo>> DatabaseImpl::Expire(std::int64_t now_us,
   return slabs;
 }
 
-Result<Maintenance> DatabaseImpl::Maintain(std::int64_t now_us, const InterruptCheck& interrupted) {
-  TOPICDB_ASSIGN_OR_RETURN(Maintenance done, MaintainSlabs(now_us, interrupted));
+Result<Maintenance> DatabaseImpl::Maintain(std::optional<std::int64_t> as_if_us,
+                                           const InterruptCheck& interrupted) {
+  TOPICDB_ASSIGN_OR_RETURN(Maintenance done, MaintainSlabs(as_if_us, interrupted));
   // Without the lock: large files take their time, and nothing here concerns what slabs there are.
   for (const auto& shard : Shards()) {
     if (interrupted && interrupted()) return Interrupted();
@@ -228,20 +248,27 @@ Result<Maintenance> DatabaseImpl::Maintain(std::int64_t now_us, const InterruptC
   return done;
 }
 
-Result<Maintenance> DatabaseImpl::MaintainSlabs(std::int64_t now_us,
+Result<Maintenance> DatabaseImpl::MaintainSlabs(std::optional<std::int64_t> as_if_us,
                                                 const InterruptCheck& interrupted) {
   const MutexLock lock(maintenance_mutex_);
   const auto rules = environment_->rules();
-  const MaintenanceLimits all = LimitsNow();
+  MaintenanceLimits all = LimitsNow();
+  // One reading for all that is compared: the clock may leap in between.
+  const ClockReading reading = ReadClocks();
+  const std::int64_t now_us = as_if_us.value_or(reading.wall_us);
+  all.may_age = as_if_us.has_value() || MayAge(reading);
+  for (const auto& shard : Shards()) TOPICDB_RETURN_IF_ERROR(shard->SaveClock());
   Maintenance done;
-  TOPICDB_ASSIGN_OR_RETURN(std::vector<SlabUsage> slabs, Usage());
+  TOPICDB_ASSIGN_OR_RETURN(std::vector<SlabUsage> slabs, Usage(reading));
   for (const SlabUsage& usage : slabs) {
     const SlabId& id = usage.slab.id;
     const RetentionRule* const rule = rules->Find(id.retention_class);
     if (usage.slab.read_only || rule == nullptr) continue;
-    if (!IsRotationDue(rule->limits, usage, all, now_us)) continue;
+    const bool is_due = IsRotationDue(rule->limits, usage, all, now_us) ||
+                        (!as_if_us.has_value() && HasImpossibleBegin(usage, now_us));
+    if (!is_due) continue;
     TOPICDB_ASSIGN_OR_RETURN(const auto shard, FindShard(id.shard));
-    TOPICDB_RETURN_IF_ERROR(shard->Rotate(id.retention_class, now_us));
+    TOPICDB_RETURN_IF_ERROR(shard->Rotate(id.retention_class, as_if_us));
     ++done.rotated;
   }
   const bool reclaims = IsOverQuota(all, MeasureDiskBytes());
@@ -252,7 +279,7 @@ Result<Maintenance> DatabaseImpl::MaintainSlabs(std::int64_t now_us,
     }
   }
   if (done.rotated > 0 || reclaims) {
-    TOPICDB_ASSIGN_OR_RETURN(slabs, Usage());
+    TOPICDB_ASSIGN_OR_RETURN(slabs, Usage(reading));
   }
   done.dropped = ChooseDropped(*rules, slabs, all, MeasureDiskBytes(), now_us);
   TOPICDB_RETURN_IF_ERROR(Drop(slabs, interrupted, &done));
@@ -264,7 +291,7 @@ void DatabaseImpl::StartJanitor(std::chrono::microseconds interval) {
   janitor_ = std::make_unique<Janitor>(interval, [this] {
     if (!CheckUsable().ok()) return;
     const std::int64_t now_us = SystemClockUs();
-    Note(now_us, Maintain(now_us, {}));
+    Note(now_us, Maintain(std::nullopt, {}));
   });
 }
 

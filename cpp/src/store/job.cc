@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "store/create.h"
 #include "store/database_impl.h"
@@ -202,7 +203,9 @@ Status DatabaseImpl::OpenJobs() {
     TOPICDB_RETURN_IF_ERROR(shard->RemoveUnplaced());
     TOPICDB_RETURN_IF_ERROR(shard->ForgetJobs());
   }
-  TOPICDB_RETURN_IF_ERROR(SweepJobs(path));
+  const auto shards = Shards();
+  TOPICDB_RETURN_IF_ERROR(SweepJobs(
+      path, shards.empty() ? SystemClockUs() : shards.front()->clock().Look().timestamp_us));
   TOPICDB_ASSIGN_OR_RETURN(watcher_, JobWatcher::Start(JobsDirectory(path), [this] {
                              if (CheckUsable().ok())
                                ApplyJobs().IgnoreError();  // the next opening tells what is wrong

@@ -224,7 +224,7 @@ bool HasIntent(const std::string& path, const JobIntent& intent) {
 namespace {
 
 // Whoever committed the job may still want to read the outcomes.
-Status SweepApplied(const std::string& path, const JobIntent& intent) {
+Status SweepApplied(const std::string& path, const JobIntent& intent, std::int64_t now_us) {
   std::map<std::uint32_t, ShardOutcome> outcomes;
   TOPICDB_ASSIGN_OR_RETURN(const bool applied, IsApplied(path, intent, &outcomes));
   if (!applied) return Status::Ok();
@@ -232,12 +232,12 @@ Status SweepApplied(const std::string& path, const JobIntent& intent) {
   for (const std::uint32_t shard : intent.shards) {
     last = std::max(last, LastChangeUs(OutcomePath(path, intent, shard)));
   }
-  return last + kAppliedAgeUs < SystemClockUs() ? RemoveApplied(path, intent) : Status::Ok();
+  return last + kAppliedAgeUs < now_us ? RemoveApplied(path, intent) : Status::Ok();
 }
 
 }  // namespace
 
-Status SweepJobs(const std::string& path) {
+Status SweepJobs(const std::string& path, std::int64_t now_us) {
   const std::string directory = JobsDirectory(path);
   if (!IsDirectory(directory)) return Status::Ok();
   TOPICDB_ASSIGN_OR_RETURN(const std::vector<JobIntent> intents, ListIntents(path));
@@ -246,13 +246,13 @@ Status SweepJobs(const std::string& path) {
   for (const JobIntent& intent : intents) {
     jobs.insert(intent.job);
     names.insert(intent.name);
-    TOPICDB_RETURN_IF_ERROR(SweepApplied(path, intent));
+    TOPICDB_RETURN_IF_ERROR(SweepApplied(path, intent, now_us));
   }
   TOPICDB_ASSIGN_OR_RETURN(const std::vector<std::string> entries, ListDirectory(directory));
   for (const std::string& entry : entries) {
     const std::string file = directory + "/" + entry;
     if (IsDirectory(file)) {
-      if (jobs.contains(entry) || LastChangeUs(file) + kOrphanAgeUs > SystemClockUs()) continue;
+      if (jobs.contains(entry) || LastChangeUs(file) + kOrphanAgeUs > now_us) continue;
       TOPICDB_RETURN_IF_ERROR(RemoveTree(file));
       continue;
     }

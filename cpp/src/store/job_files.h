@@ -72,6 +72,6 @@ bool HasIntent(const std::string& path, const JobIntent& intent);
 // Removes what a process has left behind that ended: files of intents that every shard has applied
 // a minute ago or earlier; what jobs have staged that have no intent, if it was not touched for six
 // hours; outcomes of intents that are gone.
-Status SweepJobs(const std::string& path);
+Status SweepJobs(const std::string& path, std::int64_t now_us);
 
 }  // namespace topicdb

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/clock.h"
-
 namespace topicdb {
 
 namespace {
@@ -67,7 +65,8 @@ bool JobCurtain::IsKnownFinished(const std::vector<ShardMoment>& moments) {
 
 void JobCurtain::Hide(std::vector<ShardMoment>* moments) {
   if (moments->size() < 2 || IsKnownFinished(*moments)) return;
-  std::vector<std::vector<SerialRange>> unfinished = UnfinishedJobs(*moments, SystemClockUs());
+  const std::int64_t now_us = moments->front().shard->clock().Look().timestamp_us;
+  std::vector<std::vector<SerialRange>> unfinished = UnfinishedJobs(*moments, now_us);
   std::vector<SharedJobs> jobs;
   bool finished = true;
   for (std::size_t i = 0; i < moments->size(); ++i) {

@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "base/leap_clock.h"
+
 namespace topicdb {
 
 namespace {
@@ -23,6 +25,22 @@ bool IsTooOld(const RetentionClass& limits, const SlabInfo& slab, std::int64_t n
 
 std::uint64_t BytesOf(const SlabUsage& usage) {
   return usage.disk_bytes - std::min(usage.disk_bytes, usage.garbage_bytes);
+}
+
+// A generation ended before those that follow it did: where clocks contradict that, the order of
+// generations tells.
+void BoundByFollowing(std::vector<SlabUsage>* slabs) {
+  std::sort(slabs->begin(), slabs->end(),
+            [](const SlabUsage& a, const SlabUsage& b) { return a.slab.id < b.slab.id; });
+  const SlabInfo* next = nullptr;
+  for (auto usage = slabs->rbegin(); usage != slabs->rend(); ++usage) {
+    SlabInfo& slab = usage->slab;
+    if (!slab.sealed_at_us.has_value()) continue;
+    const bool follows = next != nullptr && next->id.shard == slab.id.shard &&
+                         next->id.retention_class == slab.id.retention_class;
+    if (follows) slab.sealed_at_us = std::min(*slab.sealed_at_us, *next->sealed_at_us);
+    next = &slab;
+  }
 }
 
 // Takes slabs out of a list and counts what is left.
@@ -90,6 +108,10 @@ bool IsRotationDue(const RetentionClass& limits, const SlabUsage& current,
          (all.quota_trim > 0 && has_share_of(Part(all.quota_bytes, all.quota_trim)));
 }
 
+bool HasImpossibleBegin(const SlabUsage& current, std::int64_t now_us) {
+  return current.slab.created_at_us > now_us + LeapClock::kToleranceUs;
+}
+
 std::vector<DroppedSlab> ChooseDropped(const RetentionRules& rules, std::vector<SlabUsage> slabs,
                                        const MaintenanceLimits& all, std::uint64_t disk_bytes,
                                        std::int64_t now_us) {
@@ -102,9 +124,10 @@ std::vector<DroppedSlab> ChooseDropped(const RetentionRules& rules, std::vector<
   const auto is_kept = [&](const SlabUsage& usage) {
     return usage.slab.keep_last > 0 && limits_of(usage).keep_last > 0;
   };
+  BoundByFollowing(&slabs);
   Chooser chooser(std::move(slabs), disk_bytes);
   chooser.Take(SlabDropReason::kAge, [&](const SlabUsage& usage) {
-    return !is_kept(usage) && IsTooOld(limits_of(usage), usage.slab, now_us);
+    return all.may_age && !is_kept(usage) && IsTooOld(limits_of(usage), usage.slab, now_us);
   });
   chooser.Take(SlabDropReason::kKeepLast, [&](const SlabUsage& usage) {
     return !is_kept(usage) && HasOnlyKeepLast(limits_of(usage));

@@ -21,6 +21,7 @@ struct MaintenanceLimits {
   double quota_trim = 0;          // 0: never
   std::uint32_t shards = 1;       // of the database
   std::uint32_t open_shards = 1;  // that this handle looks after
+  bool may_age = true;            // false: it is too early to tell what is old
 };
 
 // How long a generation of a class takes messages; 0: until it is rotated by hand.
@@ -33,6 +34,11 @@ bool IsOverQuota(const MaintenanceLimits& all, std::uint64_t disk_bytes);
 // messages has not.
 bool IsRotationDue(const RetentionClass& limits, const SlabUsage& current,
                    const MaintenanceLimits& all, std::int64_t now_us);
+
+// Whether the generation that is written to was begun at a time that has yet to come. Its own
+// clock, or that of whoever tried out another time, was wrong: it ends, so that what follows tells
+// better.
+bool HasImpossibleBegin(const SlabUsage& current, std::int64_t now_us);
 
 // Slabs of one class in one shard of which the last messages are kept, and the slab that they go
 // to.
@@ -52,7 +58,8 @@ std::vector<KeepLastMerge> PlanMerges(const RetentionRules& rules,
                                       const std::vector<SlabUsage>& slabs,
                                       std::vector<DroppedSlab>* dropped);
 
-// The slabs that are to go, in that order. disk_bytes: of all, with what no slab has. Garbage does
+// The slabs that are to go, in that order. A generation ended before those that follow it did,
+// whatever its own clock said. disk_bytes: of all, with what no slab has. Garbage does
 // not count: it goes by itself, and dropping something for it would be dropping too much.
 std::vector<DroppedSlab> ChooseDropped(const RetentionRules& rules, std::vector<SlabUsage> slabs,
                                        const MaintenanceLimits& all, std::uint64_t disk_bytes,

@@ -68,6 +68,7 @@ bool ReadSpan(Decoder* decoder, JobSpan* span) {
 std::string IdentityKey() { return Key(KeyKind::kIdentity); }
 std::string CommitStateKey() { return Key(KeyKind::kCommitState); }
 std::string RulesKey() { return Key(KeyKind::kRules); }
+std::string ClockKey() { return Key(KeyKind::kClock); }
 std::string SlabKey(const SlabId& slab) { return SlabScopedKey(KeyKind::kSlab, slab); }
 std::string CountersKey(const SlabId& slab) { return SlabScopedKey(KeyKind::kCounters, slab); }
 std::string NodePrefix(const SlabId& slab) { return SlabScopedKey(KeyKind::kNode, slab); }
@@ -162,6 +163,30 @@ bool Decode(std::string_view bytes, CommitState* state) {
   state->serial = decoder.Little<std::uint64_t>();
   state->clock_us = ReadSigned(&decoder);
   state->serial_limit = decoder.Little<std::uint64_t>();
+  return known && decoder.Finished();
+}
+
+std::string Encode(const LeapRecord& record) {
+  std::string bytes = NewRecord();
+  bytes.append(record.at.boot.begin(), record.at.boot.end());
+  for (const std::int64_t time :
+       {record.at.boot_us, record.at.wall_us, record.leaps_us, record.unproven_us,
+        record.unproven_since_us, record.held_us, record.held_since_us}) {
+    AppendSigned(&bytes, time);
+  }
+  return bytes;
+}
+
+bool Decode(std::string_view bytes, LeapRecord* record) {
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  const std::string_view boot = decoder.Bytes(record->at.boot.size());
+  std::copy(boot.begin(), boot.end(), record->at.boot.begin());
+  for (std::int64_t* time :
+       {&record->at.boot_us, &record->at.wall_us, &record->leaps_us, &record->unproven_us,
+        &record->unproven_since_us, &record->held_us, &record->held_since_us}) {
+    *time = ReadSigned(&decoder);
+  }
   return known && decoder.Finished();
 }
 

@@ -10,6 +10,7 @@
 //   7 | class | generation | serial u64 BE   topics that a commit added to it
 //   8 | sequence of jobs                     the last job of it that was applied
 //   9                                        which retention rules the shard follows
+//   10                                       the clocks, and how far they have leapt
 //
 // Records begin with a version byte; numbers are little-endian. RocksDB checksums all of it.
 #pragma once
@@ -21,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/leap_clock.h"
 #include "structure/structure_trie.h"
 #include "topicdb/database.h"
 #include "topicdb/iterator.h"
@@ -39,11 +41,13 @@ enum class KeyKind : std::uint8_t {
   kSample = 7,
   kJob = 8,
   kRules = 9,
+  kClock = 10,
 };
 
 std::string IdentityKey();
 std::string CommitStateKey();
 std::string RulesKey();
+std::string ClockKey();
 std::string SlabKey(const SlabId& slab);
 std::string CountersKey(const SlabId& slab);
 // All nodes of a slab begin with this.
@@ -105,6 +109,9 @@ struct CommitState {
 std::string Encode(const CommitState& state);
 bool Decode(std::string_view bytes, CommitState* state);
 
+std::string Encode(const LeapRecord& record);
+bool Decode(std::string_view bytes, LeapRecord* record);
+
 // DO NOT CHANGE THESE VALUES: they are on disk.
 enum class SlabState : std::uint8_t {
   kCurrent = 1,
@@ -115,9 +122,9 @@ struct SlabRecord {
   SlabState state = SlabState::kCurrent;
   LayoutKind layout = LayoutKind::kSkipstream;
   std::uint8_t timestamp_bytes = 8;
-  std::int64_t created_at_us = 0;
-  std::int64_t sealed_at_us = 0;  // 0 while current
-  std::uint32_t keep_last = 0;    // as in SlabInfo
+  std::int64_t created_at_us = 0;  // as LeapClock notes times
+  std::int64_t sealed_at_us = 0;   // the same; 0 while current
+  std::uint32_t keep_last = 0;     // as in SlabInfo
   // The shard's last commit when it began; 0 also for those that were made before this was noted.
   // Slabs of all classes are read in this order.
   std::uint64_t begun_at = 0;

@@ -5,7 +5,6 @@
 
 #include <rocksdb/convenience.h>
 
-#include "base/clock.h"
 #include "rocks/rocks_compat.h"
 #include "structure/structure_learner.h"
 
@@ -219,13 +218,37 @@ Result<FamiliesByName> Shard::CreateFamilies(const std::vector<SlabId>& slabs) {
   return fault;
 }
 
-Status Shard::Rotate(std::optional<std::uint32_t> retention_class, std::int64_t now_us) {
+Status Shard::Rotate(std::optional<std::uint32_t> retention_class,
+                     std::optional<std::int64_t> as_if_us, bool resets_clock) {
   const MutexLock lock(commit_mutex_);
   TOPICDB_RETURN_IF_ERROR(CheckWritable());
-  if (retention_class.has_value()) return RotateClasses(std::array{*retention_class}, now_us);
   std::vector<std::uint32_t> classes;
-  for (const RetentionRule& rule : rules_->live()) classes.push_back(rule.id);
-  return RotateClasses(classes, now_us);
+  if (retention_class.has_value()) {
+    classes.push_back(*retention_class);
+  } else {
+    for (const RetentionRule& rule : rules_->live()) classes.push_back(rule.id);
+  }
+  return RotateClasses(classes, as_if_us, resets_clock);
+}
+
+Result<std::optional<LeapRecord>> Shard::PutClock(rocksdb::WriteBatch* batch) const {
+  if (!clock_.IsChanged()) return std::optional<LeapRecord>();
+  const LeapRecord record = clock_.record();
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(batch->Put(meta::ClockKey(), meta::Encode(record)),
+                                           "noting the clock of " + Name()));
+  return std::optional(record);
+}
+
+Status Shard::SaveClock() {
+  const MutexLock lock(commit_mutex_);
+  if (!CheckWritable().ok()) return Status::Ok();
+  clock_.Look();
+  rocksdb::WriteBatch batch;
+  TOPICDB_ASSIGN_OR_RETURN(const auto saved, PutClock(&batch));
+  if (!saved.has_value()) return Status::Ok();
+  TOPICDB_RETURN_IF_ERROR(Write(rocksdb::WriteOptions(), &batch));
+  clock_.NoteSaved(*saved);
+  return Status::Ok();
 }
 
 std::vector<std::uint32_t> Shard::MissingClasses() const {
@@ -248,12 +271,12 @@ Status Shard::Adopt(std::shared_ptr<const RetentionRules> rules) {
     // Until now there was no number left free behind it.
     if (KeepsLast(id) && before->Find(id)->limits.keep_last == 0) classes.push_back(id);
   }
-  const Status status = BeginAnew(std::move(classes), SystemClockUs());
+  const Status status = BeginAnew(std::move(classes));
   if (!status.ok()) rules_ = before;
   return status;
 }
 
-Status Shard::BeginAnew(std::vector<std::uint32_t> classes, std::int64_t now_us) {
+Status Shard::BeginAnew(std::vector<std::uint32_t> classes) {
   std::vector<std::uint32_t> begin_again;
   std::sort(classes.begin(), classes.end());
   classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
@@ -266,7 +289,7 @@ Status Shard::BeginAnew(std::vector<std::uint32_t> classes, std::int64_t now_us)
     return true;
   });
   for (const std::uint32_t id : MissingClasses()) classes.push_back(id);
-  return RotateClasses(classes, now_us, begin_again);
+  return RotateClasses(classes, std::nullopt, /*resets_clock=*/false, begin_again);
 }
 
 Status Shard::EnsureReservedSlab() {
@@ -274,40 +297,52 @@ Status Shard::EnsureReservedSlab() {
   TOPICDB_RETURN_IF_ERROR(CheckWritable());
   const std::uint32_t reserved = rules_->reserved();
   if (CurrentSlab(reserved)->slab != nullptr) return Status::Ok();
-  return RotateClasses(std::array{reserved}, SystemClockUs());
+  return RotateClasses(std::array{reserved});
 }
 
 // A column family that was made here without its record being written is dropped at the next open.
-Status Shard::RotateClasses(std::span<const std::uint32_t> classes, std::int64_t now_us,
+Status Shard::RotateClasses(std::span<const std::uint32_t> classes,
+                            std::optional<std::int64_t> as_if_us, bool resets_clock,
                             std::span<const std::uint32_t> begin_again) {
+  const LeapClock::Times times = clock_.Look();
+  const std::int64_t now_us = as_if_us.has_value() ? *as_if_us - times.leaps_us : times.NotedUs();
   rocksdb::WriteBatch batch;
   auto slabs = slabs_ ? *slabs_ : std::vector<SlabView>();
   std::vector<SlabId> ids;
   std::vector<const Slab*> before;
+  std::vector<std::int64_t> began_us;
   for (const std::uint32_t retention_class : classes) {
     ids.push_back({index_, retention_class, 1});
     before.push_back(nullptr);
+    began_us.push_back(now_us);
     for (SlabView& view : slabs) {
       if (view.read_only || view.slab->id().retention_class != retention_class) continue;
       before.back() = view.slab.get();
       ids.back().generation = view.slab->id().generation + (KeepsLast(retention_class) ? 2 : 1);
-      view.read_only = true;
-      view.sealed_at_us = now_us;
       meta::SlabRecord record = view.slab->record();
+      // Who tries out what would be done at another time does not make it older than it is.
+      if (as_if_us.has_value()) began_us.back() = std::max(now_us, record.created_at_us);
+      view.read_only = true;
+      view.sealed_at_us = began_us.back();
       record.state = meta::SlabState::kReadOnly;
-      record.sealed_at_us = now_us;
+      record.sealed_at_us = began_us.back();
       TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
           batch.Put(meta::SlabKey(view.slab->id()), meta::Encode(record)), "sealing " + Name()));
     }
   }
   TOPICDB_ASSIGN_OR_RETURN(FamiliesByName families, CreateFamilies(ids));
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    meta::SlabRecord record = environment_->NewSlabRecord(ids[i], now_us);
+    meta::SlabRecord record = environment_->NewSlabRecord(ids[i], began_us[i]);
     record.begun_at = state_.serial;
     TOPICDB_ASSIGN_OR_RETURN(auto slab, CreateSlab(ids[i], record, before[i], &families, &batch));
     slabs.push_back({std::move(slab), false, 0});
   }
+  meta::CommitState after = state_;
   rocksdb::Status status = batch.Put(meta::RulesKey(), meta::EncodeRules(rules_->version()));
+  if (resets_clock && status.ok()) {
+    after.clock_us = meta::CommitState().clock_us;
+    status = batch.Put(meta::CommitStateKey(), meta::Encode(after));
+  }
   for (const std::uint32_t id : begin_again) {
     const Slab& slab = *CurrentSlab(id)->slab;
     meta::SlabRecord record = slab.record();
@@ -315,9 +350,12 @@ Status Shard::RotateClasses(std::span<const std::uint32_t> classes, std::int64_t
     if (status.ok()) status = batch.Put(meta::SlabKey(slab.id()), meta::Encode(record));
   }
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "rotating " + Name()));
+  TOPICDB_ASSIGN_OR_RETURN(const auto saved, PutClock(&batch));
   rocksdb::WriteOptions options;
   options.sync = true;
   TOPICDB_RETURN_IF_ERROR(Write(options, &batch));
+  if (saved.has_value()) clock_.NoteSaved(*saved);
+  state_ = after;
   for (const std::uint32_t id : begin_again) CurrentSlab(id)->slab->BeginAgain(state_.serial);
   std::sort(slabs.begin(), slabs.end(), IsBefore);
   topics_.Clear();
@@ -415,6 +453,9 @@ ShardStats Shard::Stats() const {
   stats.shard = index_;
   stats.serial = state_.serial;
   stats.clock_us = std::max<std::int64_t>(state_.clock_us, 0);
+  const LeapClock::Times times = clock_.Look();
+  stats.clock_ahead_us = std::max<std::int64_t>(state_.clock_us - times.timestamp_us, 0);
+  stats.clock_held_us = times.wall_us - times.timestamp_us;
   for (const SlabView& view : *slabs_) {
     const SlabInfo info = view.slab->Info({});
     stats.messages += info.messages;
@@ -440,14 +481,15 @@ std::uint64_t Shard::Property(const char* name) const {
 
 // Says that every serial in use is known, so that numbering goes on without a gap.
 Status Shard::SaveCleanState() {
-  if (environment_->read_only || !poison_.ok() || state_.serial_limit == state_.serial) {
-    return Status::Ok();
-  }
-  state_.serial_limit = state_.serial;
+  if (environment_->read_only || !poison_.ok()) return Status::Ok();
   rocksdb::WriteBatch batch;
-  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(batch.Put(meta::CommitStateKey(), meta::Encode(state_)),
-                                           "closing " + Name()));
-  return Write(rocksdb::WriteOptions(), &batch);
+  TOPICDB_RETURN_IF_ERROR(PutClock(&batch).status());
+  if (state_.serial_limit != state_.serial) {
+    state_.serial_limit = state_.serial;
+    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
+        batch.Put(meta::CommitStateKey(), meta::Encode(state_)), "closing " + Name()));
+  }
+  return batch.Count() == 0 ? Status::Ok() : Write(rocksdb::WriteOptions(), &batch);
 }
 
 Status Shard::Close() {

@@ -14,6 +14,7 @@
 #include <rocksdb/db.h>
 
 #include "base/files.h"
+#include "base/leap_clock.h"
 #include "base/mutex.h"
 #include "commit/commit_queue.h"
 #include "commit/conflict_memory.h"
@@ -212,9 +213,15 @@ class Shard : private CommitSink, public Sealable {
   Status EnsureReservedSlab() TOPICDB_EXCLUDES(commit_mutex_);
   // From now on topics belong to the classes of these rules; new ones get a slab.
   Status Adopt(std::shared_ptr<const RetentionRules> rules) TOPICDB_EXCLUDES(commit_mutex_);
-  // Of one class, or of all that users see.
-  Status Rotate(std::optional<std::uint32_t> retention_class, std::int64_t now_us)
-      TOPICDB_EXCLUDES(commit_mutex_);
+  // Its view of the clocks. Thread-safe.
+  LeapClock& clock() const { return clock_; }
+  // Writes down what the clock has been seen to do, if there is news.
+  Status SaveClock() TOPICDB_EXCLUDES(commit_mutex_);
+  // Of one class, or of all that users see. as_if_us: the time that it counts as done at; absent:
+  // now. With `resets_clock`, timestamps that are assigned go on from the time of the clock, even
+  // if later ones were assigned before.
+  Status Rotate(std::optional<std::uint32_t> retention_class, std::optional<std::int64_t> as_if_us,
+                bool resets_clock = false) TOPICDB_EXCLUDES(commit_mutex_);
   Status DropSlab(std::uint32_t retention_class, std::uint32_t generation)
       TOPICDB_EXCLUDES(commit_mutex_);
   // Makes `to` of the last messages of each topic in `from`, read-only slabs that go with it; none
@@ -233,6 +240,8 @@ class Shard : private CommitSink, public Sealable {
   // REQUIRES: between Pause and Resume
   Result<ShardFiles> FilesNow();
   ShardStats Stats() const TOPICDB_EXCLUDES(commit_mutex_);
+  // By so much the last timestamp that was assigned was ahead of the clock then.
+  std::int64_t clock_ahead_us() const { return clock_ahead_us_; }
   // Bytes of its files and of the log; measured at most once a second, estimated in between.
   std::uint64_t DiskBytes() const;
   std::uint64_t MeasureDiskBytes() const;  // now
@@ -331,13 +340,13 @@ class Shard : private CommitSink, public Sealable {
   // Its generations leave a number free behind them, for what is kept of them.
   bool KeepsLast(std::uint32_t retention_class) const TOPICDB_REQUIRES(commit_mutex_);
   // begin_again: classes whose current slabs have no messages, and count as begun only now.
-  Status RotateClasses(std::span<const std::uint32_t> classes, std::int64_t now_us,
-                       std::span<const std::uint32_t> begin_again = {})
+  Status RotateClasses(std::span<const std::uint32_t> classes,
+                       std::optional<std::int64_t> as_if_us = std::nullopt,
+                       bool resets_clock = false, std::span<const std::uint32_t> begin_again = {})
       TOPICDB_REQUIRES(commit_mutex_);
   // Has the current slabs of these classes, and of those that have none, begin behind all that is
   // committed: topics have come into them or left.
-  Status BeginAnew(std::vector<std::uint32_t> classes, std::int64_t now_us)
-      TOPICDB_REQUIRES(commit_mutex_);
+  Status BeginAnew(std::vector<std::uint32_t> classes) TOPICDB_REQUIRES(commit_mutex_);
   // Classes of rules_ that have no slab at all.
   std::vector<std::uint32_t> MissingClasses() const TOPICDB_REQUIRES(commit_mutex_);
   const SlabView* CurrentSlab(std::uint32_t retention_class) const TOPICDB_REQUIRES(commit_mutex_);
@@ -357,6 +366,8 @@ class Shard : private CommitSink, public Sealable {
   Status ReserveSerials(std::uint64_t more = 0) TOPICDB_REQUIRES(commit_mutex_);
   Status SaveCleanState() TOPICDB_REQUIRES(commit_mutex_);
   void TakeSlabs(SlabViews slabs) TOPICDB_REQUIRES(commit_mutex_);
+  // Adds what the clock has been seen to do, if there is news: for NoteSaved once it is written.
+  Result<std::optional<LeapRecord>> PutClock(rocksdb::WriteBatch* batch) const;
 
   const std::shared_ptr<const ShardEnvironment> environment_;
   const std::uint32_t index_;
@@ -385,6 +396,7 @@ class Shard : private CommitSink, public Sealable {
   Status sealing_status_ TOPICDB_GUARDED_BY(commit_mutex_);  // of its last step
   // The last commit that only memory has; 0: there is none.
   std::uint64_t unlogged_serial_ TOPICDB_GUARDED_BY(commit_mutex_) = 0;
+  mutable LeapClock clock_;
   TopicCache topics_ TOPICDB_GUARDED_BY(commit_mutex_);
   ConflictMemory memory_ TOPICDB_GUARDED_BY(commit_mutex_);
   std::chrono::steady_clock::time_point memory_aged_at_ TOPICDB_GUARDED_BY(commit_mutex_);
@@ -393,6 +405,7 @@ class Shard : private CommitSink, public Sealable {
   std::shared_ptr<const ShardView> view_ TOPICDB_GUARDED_BY(view_mutex_);
   std::uint64_t open_transactions_ TOPICDB_GUARDED_BY(view_mutex_) = 0;
 
+  std::atomic<std::int64_t> clock_ahead_us_{0};
   std::atomic<bool> sealing_failed_{false};  // as sealing_status_, for those without the mutex
 
   mutable std::atomic<std::int64_t> disk_measured_at_us_{0};

@@ -106,7 +106,9 @@ void Shard::WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> com
   if (status.ok()) {
     rocksdb::WriteOptions options;
     options.disableWAL = !logged;
-    status = Write(options, builder->batch());
+    auto saved = PutClock(builder->batch());
+    status = saved.ok() ? Write(options, builder->batch()) : saved.status();
+    if (status.ok() && saved->has_value()) clock_.NoteSaved(**saved);
     if (!status.ok()) {
       status = Status(status.code(),
                       status.message() + ": whether this commit is stored is seen after reopening");
@@ -126,6 +128,9 @@ void Shard::WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> com
       NoteRemovals();
     }
     if (merge_deletes_.has_value()) NoteDeletes(*commit);
+  }
+  if (state_.clock_us != builder->state().clock_us) {
+    clock_ahead_us_ = std::max<std::int64_t>(builder->state().clock_us - builder->now_us(), 0);
   }
   state_ = builder->state();
   if (!logged) unlogged_serial_ = state_.serial;

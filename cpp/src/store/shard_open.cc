@@ -8,7 +8,7 @@
 #include <numeric>
 #include <thread>
 
-#include "base/clock.h"
+#include "base/fork_guard.h"
 #include "rocks/file_state.h"
 #include "rocks/log_check.h"
 #include "rocks/process_threads.h"
@@ -61,6 +61,7 @@ class ShardOpener {
     TOPICDB_RETURN_IF_ERROR(create ? WriteIdentity() : CheckIdentity());
     TOPICDB_RETURN_IF_ERROR(LoadCommitState());
     TOPICDB_RETURN_IF_ERROR(LoadRules());
+    if (!create) TOPICDB_RETURN_IF_ERROR(LoadClock());
     TOPICDB_RETURN_IF_ERROR(LoadDeletes());
     TOPICDB_RETURN_IF_ERROR(LoadJobs());
     return create ? CreateSlabs() : LoadSlabs();
@@ -152,6 +153,20 @@ class ShardOpener {
     return meta::DecodeRules(value, &rules_version_)
                ? Status::Ok()
                : Damaged("the record of its retention rules is malformed");
+  }
+
+  // Databases that were made before it was noted have none.
+  Status LoadClock() {
+    std::string value;
+    const rocksdb::Status status =
+        shard_->db_->Get(rocksdb::ReadOptions(), meta::ClockKey(), &value);
+    std::optional<LeapRecord> record;
+    if (!status.IsNotFound()) {
+      TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "reading the clock of " + shard_->Name()));
+      if (!meta::Decode(value, &record.emplace())) return Damaged("its clock is malformed");
+    }
+    shard_->clock_.Restore(record, ReadClocks());
+    return Status::Ok();
   }
 
   Status LoadDeletes() TOPICDB_REQUIRES(shard_->commit_mutex_) {
@@ -282,7 +297,7 @@ class ShardOpener {
 
   // The first generation of each class.
   Status CreateSlabs() TOPICDB_REQUIRES(shard_->commit_mutex_) {
-    return shard_->RotateClasses(shard_->rules_->ids(), SystemClockUs());
+    return shard_->RotateClasses(shard_->rules_->ids());
   }
 
   // Each class must have one current generation; one that was added later may have yet to get it.
@@ -309,7 +324,7 @@ class ShardOpener {
     std::vector<std::uint32_t> changed;
     if (rules_version_ < rules.version()) changed = rules.ids();
     if (changed.empty() && shard_->MissingClasses().empty()) return Status::Ok();
-    return shard_->BeginAnew(std::move(changed), SystemClockUs());
+    return shard_->BeginAnew(std::move(changed));
   }
 
   const std::shared_ptr<const ShardEnvironment> environment_;

@@ -48,6 +48,7 @@ class ShardRebuild {
     for (const rocks::LostFile& file : salvage_->lost()) NoteLost(file);
     TOPICDB_ASSIGN_OR_RETURN(records_, ReadShardRecords(*salvage_, shard_));
     for (std::string& problem : records_.problems) report_.problems.push_back({problem, shard_});
+    NoteLeaps();
     ChooseSlabs();
     TOPICDB_RETURN_IF_ERROR(AddMissingFamilies());
     TOPICDB_RETURN_IF_ERROR(Create());
@@ -68,6 +69,14 @@ class ShardRebuild {
     report_.problems.push_back(std::move(problem));
   }
 
+  // Times of generations are noted without them.
+  void NoteLeaps() {
+    LeapRecord clock;
+    for (const auto& [key, value] : records_.kept) {
+      if (key == meta::ClockKey() && meta::Decode(value, &clock)) noted_us_ -= clock.leaps_us;
+    }
+  }
+
   void Note(const SlabId& id, const std::string& what) {
     report_.problems.push_back({what, shard_, id, rules_->FilterOf(id.retention_class)});
   }
@@ -83,7 +92,7 @@ class ShardRebuild {
                                     shard_});
         continue;
       }
-      chosen_[id] = slab.record.value_or(environment_.NewSlabRecord(id, now_us_));
+      chosen_[id] = slab.record.value_or(environment_.NewSlabRecord(id, noted_us_));
       last[id.retention_class] = std::max(last[id.retention_class], id.generation);
       if (!slab.record.has_value()) Note(id, "its record is lost: it counts as made just now");
     }
@@ -91,7 +100,7 @@ class ShardRebuild {
       const bool is_last = last[id.retention_class] == id.generation;
       if (is_last || record.state == meta::SlabState::kReadOnly) continue;
       record.state = meta::SlabState::kReadOnly;
-      record.sealed_at_us = now_us_;
+      record.sealed_at_us = noted_us_;
     }
     std::uint64_t now = records_.state.value_or(meta::CommitState{}).serial;
     for (const auto& [id, record] : chosen_) now = std::max(now, record.begun_at);
@@ -103,7 +112,7 @@ class ShardRebuild {
           newest != chosen_.end() && newest->second.state == meta::SlabState::kCurrent;
       const SlabId id{shard_, retention_class, generation + 1};
       if (has_current) continue;
-      chosen_[id] = environment_.NewSlabRecord(id, now_us_);
+      chosen_[id] = environment_.NewSlabRecord(id, noted_us_);
       chosen_[id].begun_at = now;
     }
   }
@@ -305,6 +314,7 @@ class ShardRebuild {
   const std::function<void(std::uint64_t)>& advance_;
   const InterruptCheck& interrupted_;
   const std::int64_t now_us_ = SystemClockUs();
+  std::int64_t noted_us_ = now_us_;  // as generations have it
 
   ShardRecords records_;
   std::map<SlabId, meta::SlabRecord> chosen_;

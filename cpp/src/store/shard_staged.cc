@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "base/clock.h"
 #include "rocks/pages_file.h"
 #include "rocks/rocks_compat.h"
 #include "store/commit_builder.h"
@@ -86,13 +85,13 @@ std::vector<JobInfo> Shard::Jobs() const {
 Status Shard::ForgetJobs() {
   const MutexLock lock(commit_mutex_);
   meta::JobRecords kept = *jobs_;
+  const std::int64_t now_us = clock_.Look().timestamp_us;
   rocksdb::WriteBatch batch;
   rocksdb::Status status;
   std::erase_if(kept, [&](const auto& job) {
     // A job of its own is not committed again once its files are gone.
     const bool is_single = job.second.last.number == 0;
-    if (!is_single || job.second.last.committed_at_us + kJobMemoryUs > SystemClockUs())
-      return false;
+    if (!is_single || job.second.last.committed_at_us + kJobMemoryUs > now_us) return false;
     if (status.ok()) status = batch.Delete(meta::JobKey(job.first));
     return true;
   });

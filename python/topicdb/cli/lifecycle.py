@@ -172,10 +172,18 @@ def rotate(
     retention_class: Annotated[
         str | None, typer.Option("--class", metavar="FILTER", help="Only this retention class.")
     ] = None,
+    reset_clock: Annotated[
+        bool,
+        typer.Option(
+            "--reset-clock",
+            help="Timestamps that are assigned go on from what the clock shows, though later ones "
+            "were assigned while it was wrong.",
+        ),
+    ] = False,
 ) -> None:
     """Start new generations: what is stored is read-only from then on."""
     with writing(path) as database:
-        database.rotate(retention_class)
+        database.rotate(retention_class, reset_clock=reset_clock)
         current = [
             slab
             for slab in database.slabs()

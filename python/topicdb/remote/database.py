@@ -50,6 +50,9 @@ class RemoteCore:
     def closed(self) -> bool:
         return self.connection.closed
 
+    clock_ahead_us = 0
+    """The server tells its own log."""
+
     def append_rows(
         self, rows: Iterable[Any], durability: str | None, escapes: bool = False
     ) -> Any:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from topicdb import _core
+from topicdb.clocks import tell_of_clock
 from topicdb.remote.access import Access
 from topicdb.remote.errors import packed
 from topicdb.remote.gate import Call
@@ -46,6 +47,7 @@ class Receiver:
         _check_topics(call.caller.access, table)
         receipt = self._core.append_arrow(table, durability)
         self._meter.received(table.num_rows, table.nbytes)
+        tell_of_clock(self._core)
         return receipt
 
     def _append_each(
@@ -77,6 +79,7 @@ class Receiver:
         while len(told) < len(counts):
             told += outcomes.take()
         outcomes.close()
+        tell_of_clock(self._core)
         return [_told(number, outcome) for number, outcome in told]
 
     def _fault_of(self, call: Call, table: pa.Table) -> Exception | None:

@@ -26,8 +26,8 @@ SHARD = 0  # a replay log is for databases of one shard
 
 @dataclass
 class LogRecord:
-    """A replay log. ``first``: what is before was trimmed. ``seals``: up to which commit, and when,
-    generations were ended, so that they can be dropped."""
+    """A replay log. ``first``: what is before was trimmed. ``seals``: up to which commit
+    generations were ended, so that they can be dropped; of each class the first that was not."""
 
     origin: int
     egress: bool = True
@@ -35,7 +35,7 @@ class LogRecord:
     quota_bytes: int = 0
     promote: list[Promotion] = field(default_factory=list)
     first: Place = field(default_factory=lambda: Place(1, 0))
-    seals: list[tuple[int, int]] = field(default_factory=list)
+    seals: list[tuple[int, dict[str, int]]] = field(default_factory=list)
 
     def encode(self) -> bytes:
         body = {**vars(self), "eras": [era.to_json() for era in self.eras]}
@@ -47,7 +47,10 @@ class LogRecord:
         body["eras"] = [Era.from_json(era) for era in body["eras"]]
         body["promote"] = [Promotion(*rule) for rule in body["promote"]]
         body["first"] = Place(*body["first"])
-        body["seals"] = [(serial, at_us) for serial, at_us in body["seals"]]
+        # Older ones have times, of a clock that may have leapt: the next seal has those, too.
+        body["seals"] = [
+            (serial, current) for serial, current in body["seals"] if isinstance(current, dict)
+        ]
         return LogRecord(**body)
 
 

@@ -9,7 +9,6 @@ from topicdb.filters import covers, overlap
 from topicdb.positions import Place
 from topicdb.replay.records import SHARD, LogRecord
 from topicdb.replay.rules import Era
-from topicdb.times import now_us
 
 _ALL = (1 << 63) - 1
 QUOTA_TRIM = 0.9  # of the quota: from there on it is trimmed,
@@ -77,21 +76,26 @@ class Trimmer:
                 for slab in self._core.slabs()
             ):
                 self._core.rotate(name)
+        current = {
+            slab.retention_class: slab.generation
+            for slab in self._core.slabs()
+            if not slab.read_only
+        }
         serial = self._core.places_at(None, _ALL)[SHARD][0] - 1
-        self._record.seals.append((serial, now_us()))
+        self._record.seals.append((serial, current))
         self._sealed_bytes = self._bytes
 
     def reclaim(self, needed_from: Place) -> int:
         """Drops generations of which everything is before. How many."""
-        done = [(serial, at) for serial, at in self._record.seals if serial < needed_from.serial]
+        done = [seal for seal in self._record.seals if seal[0] < needed_from.serial]
         if not done:
             return 0
-        until_us = done[-1][1]
+        current = done[-1][1]
         classes = set(self.classes())
         dropped = 0
         for slab in self._core.slabs():
-            sealed_at = slab.sealed_at
-            if slab.retention_class in classes and sealed_at is not None and sealed_at <= until_us:
+            name = slab.retention_class
+            if name in classes and slab.read_only and slab.generation < current.get(name, 0):
                 self._core.drop_slab(slab.shard, slab.retention_class, slab.generation)
                 dropped += 1
         self._record.seals[:] = [seal for seal in self._record.seals if seal not in done]

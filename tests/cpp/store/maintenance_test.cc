@@ -211,5 +211,41 @@ TEST(Maintenance, WhatIsMergedIsNotDroppedForTheQuotaToo) {
   EXPECT_EQ(dropped.size(), 1U);
 }
 
+TEST(Maintenance, WhereClocksContradictTheOrderOfGenerationsTells) {
+  const RetentionRules rules = RetentionRules::Make({{"a", 80}, {"#", 80}}).value();
+  constexpr std::int64_t kWrong = kNow + 1'000'000'000;
+  SlabUsage current = Current(kNow - 10, 0, 1);
+  current.slab.id = {0, 0, 4};
+  using Outcome = std::vector<std::pair<std::uint32_t, SlabDropReason>>;
+  // The second has ended in the future, so it is as old as the one after it was when that ended.
+  EXPECT_EQ(
+      Chosen(rules, {Sealed(0, 1, kNow - 200, 1), Sealed(0, 2, kWrong, 1),
+                     Sealed(0, 3, kNow - 90, 1), current}),
+      (Outcome{{1, SlabDropReason::kAge}, {2, SlabDropReason::kAge}, {3, SlabDropReason::kAge}}));
+  EXPECT_EQ(Chosen(rules, {Sealed(0, 2, kWrong, 1), Sealed(0, 3, kNow - 70, 1), current}),
+            Outcome{});
+  // Other classes and shards tell nothing.
+  EXPECT_EQ(Chosen(rules, {Sealed(0, 2, kWrong, 1), Sealed(1, 3, kNow - 90, 1)}),
+            (Outcome{{3, SlabDropReason::kAge}}));
+}
+
+TEST(Maintenance, AGenerationThatBeganInTheFutureEnds) {
+  constexpr std::int64_t kHour = std::int64_t{3'600} * 1'000'000;
+  EXPECT_FALSE(HasImpossibleBegin(Current(kNow, 0, 1), kNow));
+  EXPECT_FALSE(HasImpossibleBegin(Current(kNow + 50, 0, 1), kNow));  // clocks are adjusted
+  EXPECT_TRUE(HasImpossibleBegin(Current(kNow + kHour, 0, 1), kNow));
+  EXPECT_TRUE(HasImpossibleBegin(Current(kNow + kHour, 0, 0), kNow));
+}
+
+TEST(Maintenance, NothingGoesByAgeWhileItIsTooEarlyToTell) {
+  const RetentionRules rules = RetentionRules::Make({{"#", 80, 1}}).value();
+  MaintenanceLimits early;
+  early.may_age = false;
+  using Outcome = std::vector<std::pair<std::uint32_t, SlabDropReason>>;
+  EXPECT_EQ(Chosen(rules, {Sealed(0, 1, kNow - 200, 1)}, early), Outcome{});
+  EXPECT_EQ(Chosen(rules, {Sealed(0, 1, kNow - 200, 9)}, early),
+            (Outcome{{1, SlabDropReason::kBytes}}));
+}
+
 }  // namespace
 }  // namespace topicdb

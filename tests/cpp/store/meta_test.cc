@@ -70,6 +70,15 @@ TEST(Meta, TheVersionOfTheRulesRoundTrips) {
   EXPECT_FALSE(DecodeRules(EncodeRules(7) + "x", &version));
 }
 
+TEST(Meta, ClockRoundTrips) {
+  LeapRecord record{{{}, 5, 6}, -7, 8, 9, 10, 11};
+  record.at.boot.fill(0xa5);
+  LeapRecord decoded;
+  ASSERT_TRUE(Decode(Encode(record), &decoded));
+  EXPECT_EQ(decoded, record);
+  ExpectOnlyWholeRecords<LeapRecord>(Encode(record));
+}
+
 TEST(Meta, SlabRecordsRoundTripAndUnknownKindsAreRefused) {
   const SlabRecord record{SlabState::kReadOnly, LayoutKind::kSkipstream, 0, 5, 6};
   const std::string bytes = Encode(record);
