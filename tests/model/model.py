@@ -150,7 +150,16 @@ class Model:
         for position, (topic, timestamp, value) in enumerate(rows):
             shard = self.shard_of(topic)
             entry = Entry(topic, timestamp, value, serials[shard], position)
-            self.slabs[self.current(shard, self.schema.class_of(topic))].write(entry)
+            written = self.current(shard, self.schema.class_of(topic))
+            self.slabs[written].write(entry)
+            if self.schema.layout == "skipstream":
+                self._forget_copies(entry, written)
+
+    def _forget_copies(self, entry: Entry, written: SlabId) -> None:
+        """A message takes the place of one of its topic and time, whatever generation has it."""
+        for slab_id, slab in self.slabs.items():
+            if slab_id[0] == written[0] and slab_id != written:
+                slab.entries.pop((entry.topic, entry.timestamp), None)
 
     def assign(self, topic: str, timestamp: int, before: int, after: int) -> None:
         """Checks a timestamp that the database assigned between two readings of the clock."""

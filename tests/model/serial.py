@@ -40,10 +40,9 @@ class State:
 
     def write(self, key: Key, value: bytes) -> None:
         self.writes += 1
-        kept = self.generations[-1].setdefault(key, [])
         if not self.keeps_all:
-            kept.clear()
-        kept.append((self.writes, value))
+            self.take_since(key, 0)
+        self.generations[-1].setdefault(key, []).append((self.writes, value))
 
     def delete(self, keys: Range) -> set[Key]:
         """Takes them from all generations; says which."""

@@ -296,7 +296,7 @@ class TestTrim:
             db.append([("a", t, b"%d" % t) for t in range(5, 15)])
             would = db.trim(12)
             assert ([s.generation for s in would.slabs], would.messages) == ([1], 7)
-            assert db.scan().count() == 20
+            assert db.scan().count() == (20 if layout == "columnar" else 15)  # of one key, one
             assert db.trim(12, dry_run=False) == would
             assert [m.timestamp for m in db.scan()] == [12, 13, 14]
 

@@ -98,6 +98,19 @@ class DatabaseMachine(RuleBasedStateMachine):
     def append_fleet(self, rows: list[Row]) -> None:
         self._append(rows, self.db.append)
 
+    @precondition(lambda self: self.model.schema.layout == "skipstream" and self.model.count() > 0)
+    @rule(data=st.data(), rotates=st.booleans())
+    def append_what_is_there(self, data: st.DataObject, rotates: bool) -> None:
+        """Topics and timestamps of stored messages, which other generations may have."""
+        keys = sorted(
+            {(e.topic, e.timestamp) for s in self.model.slabs.values() for e in s.entries.values()}
+        )
+        chosen = data.draw(st.lists(st.sampled_from(keys), min_size=1, max_size=4))
+        if rotates:
+            self.db.rotate()
+            self.model.rotate()
+        self._append([(topic, timestamp, b"again") for topic, timestamp in chosen], self.db.append)
+
     @precondition(lambda self: pa is not None)
     @rule(rows=rows_strategy, large=st.booleans(), ints=st.booleans(), cut=st.integers(0, 20))
     def append_arrow(self, rows: list[Row], large: bool, ints: bool, cut: int) -> None:

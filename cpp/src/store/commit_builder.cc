@@ -6,6 +6,7 @@
 #include "rocks/pages_file.h"
 #include "rocks/rocks_compat.h"
 #include "store/delete_expander.h"
+#include "store/stream_plan.h"
 
 namespace topicdb {
 
@@ -102,9 +103,7 @@ Status CommitBuilder::AddStagedMessages(const StagedPart& part, const std::strin
     placed.serial = place.serial;
     placed.timestamp = target.slab->timestamp_bytes() == 0 ? 0 : message.time + place.time_shift;
     placed.index = message.index;
-    target.counters.Count(1, placed.timestamp, placed.timestamp,
-                          message.topic.size() + message.value.size());
-    return rocks::FromRocks(target.writer->Add(placed), "preparing a commit to " + shard_.Name());
+    return Write(&target, placed);
   };
   return rocks::ForEachPage(directory + "/" + part.pages_file,
                             [&](std::string_view key, std::string_view page)
@@ -176,11 +175,39 @@ Status CommitBuilder::AddMessage(const MessageView& message, std::uint32_t index
   Target& target = TargetOf(retention_class);
   placed.timestamp = TimestampOf(message, target.slab->timestamp_bytes());
   placed.index = index;
-  target.counters.Count(1, placed.timestamp, placed.timestamp,
-                        message.topic.size() + message.value.size());
-  const rocksdb::Status status = target.writer->Add(placed);
+  return Write(&target, placed);
+}
+
+Status CommitBuilder::Write(Target* target, const PlacedMessage& placed) {
+  target->counters.Count(1, placed.timestamp, placed.timestamp,
+                         placed.topic.size() + placed.value.size());
+  if (target->overwrites) TOPICDB_RETURN_IF_ERROR(RemoveOlder(*target->slab, placed));
+  const rocksdb::Status status = target->writer->Add(placed);
   if (status.ok()) return Status::Ok();
   return rocks::FromRocks(status, "preparing a commit to " + shard_.Name());
+}
+
+Status CommitBuilder::RemoveOlder(const Slab& current, const PlacedMessage& placed) {
+  shard_.older_copies_.Find(current, placed.topic, placed.timestamp, &older_);
+  std::size_t removed = 0;
+  for (const Slab* slab : older_) {
+    std::vector<std::string_view> varying;
+    const NodeId stream = slab->FindStream(placed.topic, &varying);
+    if (stream == kNoNode) continue;
+    auto& remover = removers_[slab->id()];
+    if (remover == nullptr) {
+      remover = slab->layout().NewRemover({shard_.db_.get(), nullptr, slab->families()}, &batch_);
+    }
+    TOPICDB_RETURN_IF_ERROR(
+        remover->RemovePoint({stream, placed.topic, varying, placed.timestamp, 0, 0, {}},
+                             MasksOf(*shard_.deletes_, slab->id()), placed.serial, &removed));
+  }
+  if (removed == 0) return Status::Ok();
+  replaces_any_ = true;
+  if (!shard_.merge_deletes_.has_value()) return Status::Ok();
+  TOPICDB_ASSIGN_OR_RETURN(Filter topic, Filter::Parse(placed.topic));
+  replaced_.push_back({placed.serial - 1, 0, {std::move(topic), Instant(placed.timestamp)}, 0});
+  return Status::Ok();
 }
 
 PlacedMessage CommitBuilder::Place(const MessageView& message, std::uint64_t hash,
@@ -239,7 +266,8 @@ Status CommitBuilder::Finish(bool* logged) {
   }
   // Later, logged commits may rely on structures that are learned here, and a later delete leaves
   // out what is deleted already: so these are always logged.
-  *logged = durability_ != Durability::kNone || learned || deletes_any_;
+  *logged = durability_ != Durability::kNone || learned || deletes_any_ || replaces_any_;
+  for (const auto& [slab, remover] : removers_) TOPICDB_RETURN_IF_ERROR(remover->Finish());
   if (status.ok()) status = batch_.Put(meta::CommitStateKey(), meta::Encode(state_));
   return rocks::FromRocks(status, "preparing a commit to " + shard_.Name());
 }
@@ -262,6 +290,7 @@ CommitBuilder::Target& CommitBuilder::TargetOf(std::uint32_t retention_class) {
       slab, StructureEdit(slab->TrieForCommit()), TopicSample::Edit(slab->SampleForCommit()),
       slab->CountersForCommit(),
       slab->layout().NewWriter(slab->families(), slab->layout_state(), expected_, &batch_)};
+  target.overwrites = slab->layout().overwrites();
   return targets_.emplace(retention_class, std::move(target)).first->second;
 }
 

@@ -45,6 +45,10 @@ class CommitBuilder {
   const std::vector<meta::DeleteRecord>& deletes() const { return deletes_; }
   // Timestamps that were assigned, in the order of their messages.
   const std::vector<std::int64_t>& assigned() const { return assigned_; }
+  // Whether messages of other slabs are removed, since others take their place; and, while slabs
+  // are being merged, which.
+  bool replaces_any() const { return replaces_any_; }
+  const std::vector<meta::DeleteRecord>& replaced() const { return replaced_; }
   // Of what AddStaged has added.
   const meta::JobRecord& job() const { return job_; }
 
@@ -56,6 +60,7 @@ class CommitBuilder {
     TopicSample::Edit sample;
     meta::SlabCounters counters;
     std::unique_ptr<SlabWriter> writer;
+    bool overwrites = false;
     std::uint64_t staged_blocks = 0;
   };
 
@@ -82,6 +87,11 @@ class CommitBuilder {
   Status AddStagedMessages(const StagedPart& part, const std::string& directory)
       TOPICDB_REQUIRES(shard_.commit_mutex_);
   std::int64_t TimestampOf(const MessageView& message, std::uint32_t timestamp_bytes);
+  // Adds a message to its slab. If the layout overwrites, it takes the place of what other slabs
+  // have of its topic and time.
+  Status Write(Target* target, const PlacedMessage& placed) TOPICDB_REQUIRES(shard_.commit_mutex_);
+  Status RemoveOlder(const Slab& current, const PlacedMessage& placed)
+      TOPICDB_REQUIRES(shard_.commit_mutex_);
 
   const Shard& shard_;
   const std::uint64_t first_serial_;
@@ -93,6 +103,10 @@ class CommitBuilder {
   std::vector<meta::DeleteRecord> deletes_;
   bool deletes_any_ = false;
   std::vector<std::int64_t> assigned_;
+  std::vector<const Slab*> older_;
+  std::map<SlabId, std::unique_ptr<SlabRemover>> removers_;  // of slabs with older copies
+  std::vector<meta::DeleteRecord> replaced_;
+  bool replaces_any_ = false;
   std::vector<std::string_view> varying_;
   TopicCache* const topics_;
   std::vector<std::uint64_t> hashes_;  // of the topics of the commit that is added

@@ -114,6 +114,7 @@ void Shard::TakeSlabs(SlabViews slabs) {
   current_.assign(rules_->ids_end(), {});
   lists_ = ListSlabs(slabs_);
   for (const SlabView& view : *lists_.current) current_[view.slab->id().retention_class] = view;
+  older_copies_.Reset(*slabs_, rules_);
 }
 
 const SlabView* Shard::CurrentSlab(std::uint32_t retention_class) const {
@@ -515,6 +516,7 @@ Status Shard::Close() {
     slabs_.reset();
     current_.clear();
     lists_ = {};
+    older_copies_ = OlderCopies();
   }
   default_family_.reset();
   const Status closed = rocks::FromRocks(db_->Close(), "closing " + Name());

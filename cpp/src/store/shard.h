@@ -23,6 +23,7 @@
 #include "rocks/rocks_options.h"
 #include "store/commit_signal.h"
 #include "store/meta.h"
+#include "store/older_copies.h"
 #include "store/reader_cache.h"
 #include "store/retention_file.h"
 #include "store/sealer.h"
@@ -65,13 +66,6 @@ struct ShardEnvironment {
     return meta::FamilyNames(LayoutOf(id), id);
   }
   meta::SlabRecord NewSlabRecord(const SlabId& id, std::int64_t now_us) const;
-};
-
-// A slab at the moment of a view: whether it was read-only then is part of what a reader sees.
-struct SlabView {
-  std::shared_ptr<Slab> slab;
-  bool read_only = false;
-  std::int64_t sealed_at_us = 0;
 };
 
 using SlabViews = std::shared_ptr<const std::vector<SlabView>>;
@@ -393,6 +387,7 @@ class Shard : private CommitSink, public Sealable {
   std::uint64_t deletes_version_ TOPICDB_GUARDED_BY(commit_mutex_) = 0;
   std::vector<SlabView> current_ TOPICDB_GUARDED_BY(commit_mutex_);  // by class
   SlabLists lists_ TOPICDB_GUARDED_BY(commit_mutex_);
+  OlderCopies older_copies_ TOPICDB_GUARDED_BY(commit_mutex_);
   Status sealing_status_ TOPICDB_GUARDED_BY(commit_mutex_);  // of its last step
   // The last commit that only memory has; 0: there is none.
   std::uint64_t unlogged_serial_ TOPICDB_GUARDED_BY(commit_mutex_) = 0;

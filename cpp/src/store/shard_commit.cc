@@ -129,6 +129,11 @@ void Shard::WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> com
     }
     if (merge_deletes_.has_value()) NoteDeletes(*commit);
   }
+  if (builder->replaces_any()) ++deletes_version_;
+  if (merge_deletes_.has_value()) {
+    merge_deletes_->insert(merge_deletes_->end(), builder->replaced().begin(),
+                           builder->replaced().end());
+  }
   if (state_.clock_us != builder->state().clock_us) {
     clock_ahead_us_ = std::max<std::int64_t>(builder->state().clock_us - builder->now_us(), 0);
   }

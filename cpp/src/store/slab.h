@@ -136,4 +136,11 @@ class Slab {
   meta::SlabCounters counters_ TOPICDB_GUARDED_BY(mutex_);
 };
 
+// A slab at the moment of a view: whether it was read-only then is part of what a reader sees.
+struct SlabView {
+  std::shared_ptr<Slab> slab;
+  bool read_only = false;
+  std::int64_t sealed_at_us = 0;
+};
+
 }  // namespace topicdb
