@@ -18,11 +18,6 @@ RetentionTuples Retention(const Database& self) {
   return tuples;
 }
 
-void SetRetention(Database& self, const RetentionTuples& tuples) {
-  const std::vector<RetentionClass> classes = ParseRetention(tuples);
-  Check(WithoutGil([&] { return self.SetRetention(classes); }));
-}
-
 std::vector<UsageTuple> Usage(const Database& self) {
   std::vector<UsageTuple> tuples;
   for (SlabUsage& usage : Unwrap(WithoutGil([&] { return self.Usage(); }))) {
@@ -55,14 +50,22 @@ const char* NameOf(SlabDropReason reason) {
   return "?";
 }
 
-py::tuple Maintain(Database& self, std::optional<std::int64_t> as_if_us) {
-  const Maintenance done =
-      Unwrap(WithoutGil([&] { return self.Maintain(as_if_us, PythonInterrupts); }));
+py::tuple MaintenanceTuple(const Maintenance& done) {
   py::list dropped;
   for (const DroppedSlab& item : done.dropped) {
     dropped.append(py::make_tuple(item.usage.slab, item.usage.disk_bytes, NameOf(item.reason)));
   }
   return py::make_tuple(done.rotated, dropped, done.kept);
+}
+
+py::tuple Maintain(Database& self, std::optional<std::int64_t> as_if_us) {
+  return MaintenanceTuple(
+      Unwrap(WithoutGil([&] { return self.Maintain(as_if_us, PythonInterrupts); })));
+}
+
+py::tuple SetRetention(Database& self, const RetentionTuples& tuples, bool dry_run) {
+  const std::vector<RetentionClass> classes = ParseRetention(tuples);
+  return MaintenanceTuple(Unwrap(WithoutGil([&] { return self.SetRetention(classes, dry_run); })));
 }
 
 py::tuple Trim(Database& self, std::int64_t before_us, const std::optional<py::str>& filter,
@@ -110,7 +113,7 @@ void RegisterCopies(py::module_& module) {
 
 void RegisterMaintenance(py::class_<Database>& type) {
   type.def("retention", &Retention)
-      .def("set_retention", &SetRetention, py::arg("classes"))
+      .def("set_retention", &SetRetention, py::arg("classes"), py::arg("dry_run") = false)
       .def(
           "rotate",
           [](Database& self, const OptionalText& retention_class, bool resets_clock) {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import TypeAlias
 
 from topicdb import _core
+from topicdb.arguments import wrong_type
 
 SHARED = "$share/"  # $share/<group>/<filter>: one of the group gets each message
 
@@ -17,8 +18,12 @@ def filter_list(filter: Filters) -> list[str] | None:
     """TopicError if one of them is none."""
     if filter is None:
         return None
+    if not isinstance(filter, (str, Sequence, Set)) or isinstance(filter, (bytes, bytearray)):
+        raise wrong_type("filter", "a topic filter (str), a list of them, or None", filter)
     filters = [filter] if isinstance(filter, str) else list(filter)
     for text in filters:
+        if not isinstance(text, str):
+            raise wrong_type("filter", "a list of topic filters (str)", text)
         _core.check_filter(text)
     return filters
 
@@ -26,6 +31,23 @@ def filter_list(filter: Filters) -> list[str] | None:
 def unshared(filter: str) -> str:
     """What a filter matches, shared or not."""
     return filter.split("/", 2)[2] if filter.startswith(SHARED) else filter
+
+
+def any_of(filter: Filters) -> str | list[str] | None:
+    """What a read in order takes: one filter as it is, several as a list without repetitions."""
+    filters = filter_list(filter)
+    if filters is None:
+        return None
+    filters = list(dict.fromkeys(filters))
+    return filters[0] if len(filters) == 1 else filters
+
+
+def one_filter(filter: object, *, what: str = "filter") -> str:
+    """For what takes no list of them. TypeError; TopicError if it is no filter."""
+    if not isinstance(filter, str):
+        raise wrong_type(what, "one topic filter (str)", filter)
+    _core.check_filter(filter)
+    return filter
 
 
 def covers(permitted: str, wanted: str) -> bool:

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from topicdb._core import Database as CoreDatabase
 from topicdb._core import SchemaError, Slab
-from topicdb.times import TimeLike, duration_us, is_duration, now_us, time_us
+from topicdb.filters import one_filter
+from topicdb.sizes import Size, is_number, is_size, size_bytes
+from topicdb.times import (
+    TimeLike,
+    check_plausible,
+    duration_us,
+    is_duration,
+    now_us,
+    time_us,
+)
 
 NO_LIMIT = 0
 KEEP_LAST_MAX = 1_000_000
@@ -17,7 +26,11 @@ _DAY_US = 86_400 * 1_000_000
 
 Age: TypeAlias = "str | timedelta"
 RetentionLike: TypeAlias = "Retention | str | timedelta | None"
-"""A Retention, an age (``"7d"``), or None for "keep"."""
+"""A Retention, a timedelta, None for "keep", or limits as text: ``"7d"``, ``"1h,10GiB"``."""
+
+_KEEP = "keep"
+_ROTATE = "rotate:"
+_KEEP_LAST = "last:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +38,7 @@ class Retention:
     """How long messages of a class are kept; None sets no limit.
 
     - ``age``: they go when they were stored so long ago.
-    - ``bytes``: of files, in all shards; beyond it the oldest go.
+    - ``bytes``: of files, in all shards; beyond it the oldest go. A number, or ``"10GiB"``.
     - ``rotate``: a generation takes messages for so long (default: an eighth of ``age``). Messages
       go by whole generations: none outlives its age by more than this.
     - ``keep_last``: of each topic so many messages are kept, whatever their age. Without ``age``
@@ -33,7 +46,7 @@ class Retention:
     """
 
     age: Age | None = None
-    bytes: int | None = None
+    bytes: Size | None = None
     rotate: Age | None = None
     keep_last: int | None = None
 
@@ -50,7 +63,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Maintained:
-    """What one run of maintenance did.
+    """What one run of maintenance did, or would do.
 
     ``rotated``: generations that were started. ``kept``: messages of dropped slabs that are in new
     ones, as the last of their topics.
@@ -63,10 +76,14 @@ class Maintained:
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
-    """What went, or would go: ``slabs`` as a whole, and of others ``messages`` one by one."""
+    """What went, or would go: ``slabs`` as a whole, and of others ``messages`` one by one.
+
+    ``before``: timestamps before this one, in µs: what ``older_than`` was understood to be.
+    """
 
     slabs: list[Slab]
     messages: int
+    before: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +137,14 @@ class Lifecycle:
             for filter, age, bytes, rotate, keep_last in self._core.retention()
         }
 
-    def set_retention(self, retention: Mapping[str, RetentionLike]) -> None:
+    def set_retention(
+        self, retention: Mapping[str, RetentionLike], *, dry_run: bool = False
+    ) -> Maintained:
         """Replaces the retention classes; see ``topicdb.open``. Holds at once, and for good.
+
+        Returns what the next maintenance rotates and drops because of age, bytes or ``keep_last``,
+        by the files as they are now: nothing has gone yet. With ``dry_run`` it changes nothing,
+        and only says so. ``kept`` is 0: how many messages ``keep_last`` saves is not known before.
 
         Messages stay in the class in which they were stored, under its new limits. If that class
         is not among the new ones, they are kept as long as any class that their topics may belong
@@ -129,8 +152,11 @@ class Lifecycle:
 
         SchemaError for classes that cannot be, ReadOnlyError unless all shards are open for
         writing here.
+
+        >>> db.set_retention({"#": "30d"}, dry_run=True).dropped    # doctest: +SKIP
+        []
         """
-        self._core.set_retention(retention_classes(retention))
+        return _maintained(self._core.set_retention(retention_classes(retention), dry_run))
 
     def rotate(self, retention_class: str | None = None, *, reset_clock: bool = False) -> None:
         """Starts a new generation in every shard, of one retention class or of all.
@@ -170,22 +196,25 @@ class Lifecycle:
         what was sealed again, or deleted, leaves the files that it still is in, unless a reader
         that began before sees it.
         """
-        rotated, dropped, kept = self._core.maintain(_as_if_us(now))
-        return Maintained(rotated, [Dropped(*item) for item in dropped], kept)
+        return _maintained(self._core.maintain(_as_if_us(now)))
 
     def trim(
         self, older_than: TimeLike | timedelta, filter: str | None = None, *, dry_run: bool = True
     ) -> Trimmed:
         """Removes messages with earlier timestamps; or, as it is, says what would go.
 
-        - ``older_than``: a time, or an age such as ``"7d"``.
+        - ``older_than``: a time, or an age such as ``"7d"``. ValueError for a number that looks
+          like seconds, milliseconds or nanoseconds; ``before`` of the result is what was
+          understood.
         - ``filter``: only these topics. Without it, slabs of which all is older go as a whole, and
           of the others what ``#`` matches (not topics that begin with ``$``).
 
         Counting for ``dry_run`` reads what it counts.
         """
-        slabs, messages = self._core.trim(_before_us(older_than), filter, dry_run)
-        return Trimmed(slabs, messages)
+        if filter is not None:
+            one_filter(filter)
+        before = _before_us(older_than)
+        return Trimmed(*self._core.trim(before, filter, dry_run), before)
 
     def usage(self, by: Literal["class", "generation", "structure"] = "class") -> list[Usage]:
         """What is stored, by class, its generations or its structures, over the open shards.
@@ -232,17 +261,58 @@ def retention_classes(
 ) -> list[tuple[str, int, int, int, int]]:
     """(filter, age in µs, bytes, time in µs after which it rotates, messages of each topic), in the
     order given."""
+    if not isinstance(retention, Mapping):
+        raise TypeError(
+            "retention: expected a mapping of topic filters to ages or Retention, got "
+            f"{type(retention).__name__}"
+        )
     try:
         return [(filter, *_limits(filter, given)) for filter, given in retention.items()]
     except ValueError as error:
         raise SchemaError(str(error)) from None
 
 
+def parse_retention(text: str, *, what: str) -> Retention:
+    """``"1h,10GiB,rotate:10m,last:5"``, in any order, each at most once; or ``"keep"``.
+
+    ValueErrors name ``what``. A number without a unit is refused: it could be an age or a size.
+    """
+    given: dict[str, Any] = {}
+    for part in [] if text.strip() == _KEEP else text.split(","):
+        name, value = _limit(part.strip(), what)
+        if name in given:
+            raise ValueError(f"{what}: {name} is given twice in {text!r}")
+        given[name] = value
+    return Retention(**given)
+
+
+def _limit(part: str, what: str) -> tuple[str, str | int]:
+    if part.startswith(_ROTATE):
+        return "rotate", part.removeprefix(_ROTATE)
+    if part.startswith(_KEEP_LAST):
+        number = part.removeprefix(_KEEP_LAST)
+        if not (number.isascii() and number.isdecimal()):
+            raise ValueError(f"{what}: {_KEEP_LAST} needs a number of messages, got {number!r}")
+        return "keep_last", int(number)
+    if is_duration(part):
+        return "age", part
+    if is_size(part):
+        return "bytes", part
+    why = "has no unit" if is_number(part) else "is neither an age nor a size"
+    raise ValueError(
+        f"{what}: {part!r} {why}; write an age with us, ms, s, m, h, d or w, such as '30d', or a "
+        "size with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, such as '10GiB'"
+    )
+
+
 def _limits(filter: str, given: RetentionLike) -> tuple[int, int, int, int]:
     what = f"retention[{filter!r}]"
+    if isinstance(given, str):
+        given = parse_retention(given, what=what)
     if not isinstance(given, Retention):
         given = Retention(given)
-    if given.bytes is not None and given.bytes < 1:
+    bytes_max = None if given.bytes is None else size_bytes(given.bytes, what=f"{what}: bytes")
+    if bytes_max is not None and bytes_max < 1:
         raise ValueError(f"{what}: bytes must be at least 1, or None, got {given.bytes}")
     if given.keep_last is not None and not 1 <= given.keep_last <= KEEP_LAST_MAX:
         raise ValueError(
@@ -250,24 +320,33 @@ def _limits(filter: str, given: RetentionLike) -> tuple[int, int, int, int]:
         )
     return (
         NO_LIMIT if given.age is None else duration_us(given.age, what=what),
-        given.bytes or NO_LIMIT,
+        bytes_max or NO_LIMIT,
         NO_LIMIT if given.rotate is None else duration_us(given.rotate, what=f"{what}: rotate"),
         given.keep_last or NO_LIMIT,
     )
 
 
+def _maintained(done: tuple[int, list[tuple[Slab, int, str]], int]) -> Maintained:
+    rotated, dropped, kept = done
+    return Maintained(rotated, [Dropped(*item) for item in dropped], kept)
+
+
 def _as_if_us(now: TimeLike | None) -> int | None:
-    return None if now is None else time_us(now, what="now")
+    return None if now is None else _now_us(now)
 
 
 def _now_us(now: TimeLike | None) -> int:
-    return now_us() if now is None else time_us(now, what="now")
+    if now is None:
+        return now_us()
+    check_plausible(now, what="now")
+    return time_us(now, what="now")
 
 
 def _before_us(older_than: TimeLike | timedelta) -> int:
     if isinstance(older_than, timedelta) or is_duration(older_than):
         assert isinstance(older_than, (timedelta, str))
         return max(now_us() - duration_us(older_than, what="older_than"), 0)
+    check_plausible(older_than, what="older_than")
     return time_us(older_than, what="older_than")
 
 

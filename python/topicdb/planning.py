@@ -9,11 +9,11 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from datetime import timedelta
 
 from topicdb.lifecycle import Age, Retention
+from topicdb.sizes import size_bytes as size_bytes
 from topicdb.times import duration_us
 
 FILL = 0.8
@@ -23,12 +23,6 @@ SPARE_CYCLES = 1.0
 _DAY_US = 86_400 * 1_000_000
 ROTATIONS = 8  # of an age, where nothing else is said: what the database does
 KEEP_LAST_ROTATE_US = _DAY_US  # where only keep_last is said
-_UNIT_BYTES: dict[str, int] = {
-    "b": 1,
-    **{f"{unit}b": 1_000**power for power, unit in enumerate("kmgtp", 1)},
-    **{f"{unit}ib": 1_024**power for power, unit in enumerate("kmgtp", 1)},
-}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?i?b)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,18 +117,6 @@ def bytes_per_day(
         if not (value > 0 and math.isfinite(value)):
             raise ValueError(f"{name}: expected more than 0, got {value}")
     return messages_per_second * message_bytes * disk_factor * 86_400
-
-
-def size_bytes(text: str, *, what: str = "size") -> int:
-    """Bytes of ``"125000MB"``, ``"10GiB"`` or ``"4096"``. ValueErrors name ``what``."""
-    match = _SIZE.fullmatch(text.strip())
-    unit = _UNIT_BYTES.get((match[2] or "b").lower()) if match else None
-    if match is None or unit is None:
-        raise ValueError(
-            f"{what}: {text!r} is no size; write a number and one of B, kB, MB, GB, TB (powers of "
-            "1000) or KiB, MiB, GiB, TiB (of 1024), such as '10GiB'"
-        )
-    return round(float(match[1]) * unit)
 
 
 def _rotate_us(age_us: int) -> int:

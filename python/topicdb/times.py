@@ -15,6 +15,11 @@ TimeLike: TypeAlias = "int | SupportsIndex | datetime | str"
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 TIMESTAMP_MAX = (1 << 63) - 1
+# Numbers outside are hardly meant to be microseconds: seconds and milliseconds of our days are
+# less, nanoseconds are more.
+_PLAUSIBLE_MIN_US = 10**14  # in March 1973
+_PLAUSIBLE_MAX_US = 10**17  # in the year 5138
+_FAITHFUL_BELOW = 10**8  # as seconds that would be March 1973, and nothing of our days
 
 _UNIT_US = {
     "us": 1,
@@ -40,7 +45,7 @@ def is_duration(value: object) -> bool:
 
 
 def duration_us(text: str | timedelta, *, what: str = "duration") -> int:
-    """Microseconds of ``"90s"``, ````"365d"`` or a timedelta. ValueErrors name ``what``."""
+    """Microseconds of ``"90s"``, ``"365d"`` or a timedelta. ValueErrors name ``what``."""
     if isinstance(text, timedelta):
         result = text // _MICROSECOND
     else:
@@ -78,6 +83,57 @@ def time_us(value: TimeLike, *, what: str = "timestamp", now: int | None = None)
     return result
 
 
+def check_plausible(value: object, *, what: str) -> None:
+    """ValueError for a number that is hardly meant to be microseconds since the epoch.
+
+    For what removes messages by time, where seconds or nanoseconds of ``time.time()`` and its like
+    would mean 1970, or a far future. Times below 100 s after the epoch pass.
+    """
+    if isinstance(value, (str, datetime, timedelta, bool)) or not hasattr(value, "__index__"):
+        return
+    number: int = value.__index__()
+    if number < _FAITHFUL_BELOW or _PLAUSIBLE_MIN_US <= number < _PLAUSIBLE_MAX_US:
+        return
+    raise ValueError(f"{what}: {_doubt(number)}")
+
+
+def time_of_text(text: str, *, what: str) -> TimeLike:
+    """Text of a command line as a time: digits are microseconds, if they can be meant to be.
+
+    ValueError for another number, such as a year, or seconds: it says what that would be.
+    """
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdigit()):
+        return text
+    number = int(digits)
+    if number == 0 or _PLAUSIBLE_MIN_US <= number < _PLAUSIBLE_MAX_US:
+        return number
+    raise ValueError(f"{what}: {_doubt(number)}")
+
+
+def _doubt(number: int) -> str:
+    """Why a number is not taken for microseconds, and what to write."""
+    try:
+        moment = (_EPOCH + timedelta(microseconds=number)).isoformat()
+    except OverflowError:
+        moment = "a time after the year 9999"
+    return (
+        f"{number} microseconds since 1970 would be {moment}; if that is meant, write it so; "
+        f"{_guess(number)}"
+    )
+
+
+def _guess(number: int) -> str:
+    for unit, factor in (("seconds", 1_000_000), ("milliseconds", 1_000), ("nanoseconds", 0.001)):
+        us = round(number * factor)
+        if _PLAUSIBLE_MIN_US <= us < _PLAUSIBLE_MAX_US // 10:
+            moment = (_EPOCH + timedelta(microseconds=us)).isoformat()
+            return f"if these are {unit}, write {us} or {moment}"
+    if 1_000 <= number <= 9_999:
+        return f"if it is a year, write {number}-01-01T00:00:00Z"
+    return "write ISO 8601 with a zone ('2026-01-31T14:02:00Z')"
+
+
 def optional_time_us(value: TimeLike | None, *, what: str, now: int | None = None) -> int | None:
     """As ``time_us``; None stays None."""
     return None if value is None else time_us(value, what=what, now=now)
@@ -99,6 +155,18 @@ def _from_datetime(value: datetime, what: str) -> int:
             "use datetime(..., tzinfo=timezone.utc) or .astimezone()"
         )
     return (value - _EPOCH) // _MICROSECOND
+
+
+def naive_of(text: str) -> datetime | None:
+    """ISO 8601 text without a zone; None for everything else."""
+    stripped = text.strip()
+    if stripped[:4].isdigit() and stripped[4:5] != "-":
+        return None  # a number, also one that fromisoformat of newer Pythons takes for a date
+    try:
+        parsed = datetime.fromisoformat(stripped)
+    except ValueError:
+        return None
+    return parsed if parsed.utcoffset() is None else None
 
 
 def _from_text(value: str, what: str, now: int | None) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -91,6 +92,33 @@ def usage_error(*arguments: object) -> str:
     result = run_here(*arguments)
     assert (result.returncode, result.stdout) == (2, "")
     return " ".join(result.stderr.replace("│", " ").split())
+
+
+def answered(command: list[str], answer: str) -> str:
+    """What a run at a terminal shows, that is asked once and gets this answer."""
+    person, terminal = os.openpty()
+    with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal) as process:
+        os.close(terminal)
+        shown = b""
+        is_asked = False
+        try:
+            while chunk := _read_terminal(person):
+                shown += chunk
+                if not is_asked and b"[y/N]" in shown:
+                    is_asked = True
+                    os.write(person, answer.encode() + b"\n")
+        finally:
+            os.close(person)
+        process.wait(CHILD_TIMEOUT_S)
+    assert is_asked, shown.decode()
+    return " ".join(shown.decode().split())
+
+
+def _read_terminal(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65_536)
+    except OSError:  # EIO: all who had the other end have gone
+        return b""
 
 
 @contextmanager

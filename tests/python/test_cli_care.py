@@ -28,7 +28,13 @@ def test_a_snapshot_and_back(path: Path, tmp_path: Path) -> None:
     assert stored(tmp_path / "restored") == stored(path)
     with topicdb.open(path) as db:
         db.delete("#")
-    output_of("restore", tmp_path / "copy", path, "--replace")
+        db.rotate()
+        db.drop_slab(db.slabs()[0])
+        db.append([("only", 1, b"")])
+    refused = error_of("restore", tmp_path / "copy", path, "--replace")
+    assert f"{path} with 1 messages (" in refused and "--yes does it" in refused
+    assert len(stored(path)) == 1
+    output_of("restore", tmp_path / "copy", path, "--replace", "--yes")
     assert stored(path) == stored(tmp_path / "restored") != []
 
 
@@ -58,22 +64,25 @@ def test_verify(path: Path) -> None:
 
 def test_repair(path: Path) -> None:
     assert "nothing damaged" in output_of("repair", path)
+    assert json.loads(output_of("repair", path, "--json"))["shards"] == []
     table = max(path.rglob("*.sst"), key=lambda file: file.stat().st_size)
     content = bytearray(table.read_bytes())
     content[20] ^= 1
     table.write_bytes(content)
-    found = output_of("repair", path)
+    refused = error_of("repair", path)
+    assert refused.startswith("shard 0") and "--yes does it" in refused
+    found = output_of("repair", path, "--yes")
     assert "was damaged: shard 0" in found
     assert "1 shards made anew with " in found
     for table in (path / "shards").rglob("*.sst"):
         table.unlink()
-    report = json.loads(output_of("repair", path, "--json"))
+    report = json.loads(output_of("repair", path, "--yes", "--json"))
     assert (report["shards"], report["remaining"]) == ([0], [])
     assert any("is missing" in problem["what"] for problem in report["problems"])
     assert report["lost"] == sum(problem["messages"] for problem in report["problems"])
     (path / "shards" / "0000.lock").touch()
     with topicdb.open(path):
-        assert "close the database" in error_in(run_here("repair", path), 3)
+        assert "close the database" in error_in(run_here("repair", path, "--yes"), 3)
 
 
 def test_repair_cannot_mend_all(path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_runs import error_in, error_of, output_of, run_here, stored, usage_error
+from cli_runs import COMMAND, answered, error_in, error_of, output_of, run_here, stored, usage_error
 
 import topicdb
 
@@ -158,9 +158,12 @@ class TestRetention:
     @pytest.mark.parametrize(
         ("specs", "message"),
         [
-            (["alarm/#=soon"], "--set alarm/#: 'soon' is no size"),
+            (["alarm/#=soon"], "--set alarm/#: 'soon' is neither an age nor a size"),
             (["alarm/#=1h,2h"], "--set alarm/#: age is given twice"),
             (["alarm/#=rotate:soon"], "retention['alarm/#']: rotate: 'soon' is not a duration"),
+            (["alarm/#=30"], "--set alarm/#: '30' has no unit; write an age"),
+            (["alarm/#=1h,1.5"], "--set alarm/#: '1.5' has no unit"),
+            (["alarm/#=last:some"], "last: needs a number of messages"),
             (["a#=1h"], "a#"),
             (["#=1h", "a/#=2h"], "a/#"),
         ],
@@ -173,6 +176,26 @@ class TestRetention:
             "alarm/#",
             "#",
         ]
+
+    def test_it_asks_before_messages_go(self, path: Path) -> None:
+        before = json_of("retention", path)
+        refused = error_of("retention", path, "--set", "#=1B")
+        assert "up to 12 messages (2 slabs" in refused
+        assert refused.endswith("nothing was changed; --yes does it")
+        assert json_of("retention", path) == before
+        output_of("retention", path, "--set", "#=1B", "--yes")
+        with topicdb.open(path, maintenance_interval=None) as db:
+            assert len(db.maintain().dropped) == 2
+
+    def test_nobody_is_asked_where_nothing_goes(self, path: Path) -> None:
+        output_of("retention", path, "--set", "#=30d")
+
+    def test_the_answer_of_a_terminal(self, path: Path) -> None:
+        command = [COMMAND, "retention", str(path), "--set", "#=1B"]
+        assert "nothing was changed" in answered(command, "n")
+        assert "1" not in [line[2] for line in words(output_of("retention", path))]
+        assert "12 messages" in answered(command, "y")
+        assert words(output_of("retention", path))[1] == ["#", "kept", "1", "-", "-"]
 
     def test_given_twice(self, path: Path) -> None:
         twice = ["--set", "a/#=1h", "--set", "a/#=2h"]
@@ -218,9 +241,30 @@ class TestTrim:
         text = output_of("trim", path, "--older-than", "30d")
         lines = words(text)
         assert lines[1][:4] == ["0", "#", "1", "10"]
-        assert "1 slab and 4 messages of others would go" in text
+        assert "1 slab and 4 messages of others from before " in text
         assert "nothing was removed: --yes does it" in text
         assert len(stored(path)) == 14
+        assert "Remove them?" in answered([COMMAND, "trim", str(path), "--older-than", "30d"], "n")
+        assert len(stored(path)) == 14
+        assert "went" in answered([COMMAND, "trim", str(path), "--older-than", "30d"], "y")
+        assert stored(path) == []
+
+    @pytest.mark.parametrize(
+        ("text", "hint"),
+        [
+            ("2026", "if it is a year, write 2026-01-01T00:00:00Z"),
+            ("1700000000", "if these are seconds, write 1700000000000000 or 2023-11-14T22:13:20"),
+            ("1700000000000", "if these are milliseconds, write 1700000000000000"),
+            ("1700000000000000000", "if these are nanoseconds, write 1700000000000000"),
+            ("30", "write ISO 8601 with a zone"),
+        ],
+    )
+    def test_numbers_that_are_no_microseconds(self, path: Path, text: str, hint: str) -> None:
+        error = error_of("trim", path, "--older-than", text, "--yes")
+        assert f"--older-than: {text} microseconds since 1970 would be " in error
+        assert hint in error
+        assert len(stored(path)) == 14
+        assert hint in error_of("scan", path, "--start", text)
 
     def test_does_it(self, path: Path) -> None:
         found = json_of("trim", path, "--older-than", "30d", "--yes")
@@ -229,7 +273,7 @@ class TestTrim:
         assert (slab["retention_class"], slab["generation"], slab["messages"]) == ("#", 1, 10)
         assert stored(path) == []
         assert len(stored(path, "$SYS/#")) == 1
-        assert "0 slabs and 0 messages of others went" in output_of(
+        assert "0 slabs and 0 messages of others from before " in output_of(
             "trim", path, "--older-than", "30d", "--yes"
         )
 
@@ -238,7 +282,9 @@ class TestTrim:
         assert (found["slabs"], found["messages"]) == ([], 2)
         assert [m.timestamp for m in stored(path, "alarm/#")] == [T0 + 2]
         assert "would go" in output_of("trim", path, "--older-than", "2023-11-14T22:13:20Z")
-        assert "zone" in error_of("trim", path, "--older-than", "2023-11-14")
+        text = output_of("trim", path, "--older-than", "2023-11-14T23:13:20", "--tz", "Etc/GMT-1")
+        assert "from before 2023-11-14T22:13:20.000000Z would go" in text
+        assert "--tz" in error_of("trim", path, "--older-than", "2023-11-14")
         assert "a#" in error_of("trim", path, "--older-than", "1d", "--filter", "a#")
 
     def test_without_an_age(self, path: Path) -> None:

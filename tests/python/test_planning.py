@@ -99,7 +99,7 @@ def test_bytes_of_a_day() -> None:
 @pytest.mark.parametrize(
     ("text", "size"),
     [
-        ("4096", 4096),
+        ("4096B", 4096),
         ("1B", 1),
         ("1.5 kB", 1500),
         ("125000MB", 125_000 * MB),

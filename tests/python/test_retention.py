@@ -254,7 +254,10 @@ class TestBadClasses:
     @pytest.mark.parametrize(
         ("retention", "says"),
         [
-            ({"a/#": "7 days"}, "not a duration"),
+            ({"a/#": "7 days"}, "neither an age nor a size"),
+            ({"a/#": "30"}, "'30' has no unit; write an age"),
+            ({"a/#": Retention(bytes="30")}, "bytes: '30' has no unit"),
+            ({"a/#": "1h,2h"}, "age is given twice"),
             ({"a/#": "0s"}, "more than zero"),
             ({"a/#": Retention(bytes=0)}, "bytes must be at least 1"),
             ({"a/#": Retention("1d", rotate="soon")}, "rotate: 'soon'"),
@@ -273,6 +276,38 @@ class TestBadClasses:
                 db.set_retention(retention)
             assert says in str(error.value)
             assert list(db.retention) == ["x"]
+
+    def test_as_text(self, db_path: Path) -> None:
+        with opened(db_path, {"a": "1h, 10GiB ,rotate:10m,last:5", "b": "keep", "#": "1MB"}) as db:
+            minutes = timedelta(minutes=10)
+            assert db.retention == {
+                "a": Retention(timedelta(hours=1), 10 << 30, minutes, 5),
+                "b": Retention(),
+                "#": Retention(bytes=1_000_000),
+            }
+            db.set_retention({"#": Retention(bytes="2MB")})
+            assert db.retention == {"#": Retention(bytes=2_000_000)}
+
+    def test_changing_them_says_what_goes(self, db_path: Path) -> None:
+        with opened(db_path) as db:
+            for generation in range(3):
+                db.append([(f"a/{i}", i, b"x" * 100) for i in range(100 + generation)])
+                db.rotate()
+            db.append([("a", 1, b"current")])
+            db.flush()
+            before = db.retention
+            foreseen = db.set_retention({"#": "1B"}, dry_run=True)
+            assert (foreseen.rotated, foreseen.kept) == (1, 0)
+            sizes = [(item.slab.messages, item.reason) for item in foreseen.dropped]
+            assert sizes == [(100, "bytes"), (101, "bytes"), (102, "bytes"), (1, "bytes")]
+            assert all(item.disk_bytes > 0 for item in foreseen.dropped)
+            assert (db.retention, db.scan().count()) == (before, 304)
+            assert db.set_retention({"#": "30d"}).dropped == []
+            again = db.set_retention({"#": "1B"})
+            assert [(item.slab.messages, item.reason) for item in again.dropped] == sizes
+            assert db.scan().count() == 304, "maintenance has them go, nothing else"
+            done = db.maintain()
+            assert [item.slab.messages for item in done.dropped] == [100, 101, 102, 1]
 
     def test_opening_with_others(self, db_path: Path) -> None:
         opened(db_path, {"x": Retention("1d", bytes=5)}).close()

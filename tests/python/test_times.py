@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from topicdb import Database
+from topicdb.sizes import size_bytes
 from topicdb.times import duration_us, time_us
 
 US = 1_000_000
@@ -120,3 +121,47 @@ def test_durations(text: str | timedelta, expected: int) -> None:
 def test_no_duration_is_a_value_error(wrong: Any) -> None:
     with pytest.raises(ValueError, match="age"):
         duration_us(wrong, what="age")
+
+
+@pytest.mark.parametrize("number", [1_700_000_000, 1_700_000_000_000, 1_700_000_000_000_000_000])
+def test_what_removes_takes_no_seconds_for_microseconds(db: Database, number: int) -> None:
+    db.append([("a", MOMENT_US, b"")])
+    for call in (
+        lambda: db.trim(number, dry_run=False),
+        lambda: db.expire(number),
+        lambda: db.maintain(number),
+    ):
+        with pytest.raises(ValueError, match=r"1700000000000000 or 2023-11-14T22:13:20\+00:00"):
+            call()
+    assert db.scan().count() == 1
+    understood = db.trim("2023-11-14T22:13:20Z").before
+    assert understood == 1_700_000_000_000_000
+
+
+def test_devices_without_a_clock_can_be_trimmed(db: Database) -> None:
+    db.append([("a", 5, b""), ("a", 500_000_000, b"")])
+    assert db.trim(6).messages == 1
+    assert db.trim("1970-01-01T00:10:00Z").messages == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1B", 1), ("30GB", 30 * 10**9), ("10 GiB", 10 << 30), ("1.5kb", 1500), (7, 7)],
+)
+def test_sizes(text: Any, size: int) -> None:
+    assert size_bytes(text) == size
+
+
+@pytest.mark.parametrize("wrong", ["30", "1.5", "", "GB", "30G", "-1B", "1 potato"])
+def test_no_size_is_a_value_error(wrong: str) -> None:
+    with pytest.raises(ValueError, match="quota"):
+        size_bytes(wrong, what="quota")
+    if wrong[:1].isdigit() and not wrong.endswith(("G", "o")):
+        with pytest.raises(ValueError, match="has no unit"):
+            size_bytes(wrong, what="quota")
+
+
+@pytest.mark.parametrize("wrong", [1.5, True, None, b"1B"])
+def test_a_size_of_another_type_is_a_type_error(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="quota"):
+        size_bytes(wrong, what="quota")

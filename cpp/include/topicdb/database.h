@@ -363,8 +363,10 @@ class Database {
   // Replaces the classes. Messages stay in the class that they were stored in; if that is not among
   // the new ones, they are kept as long as any class that their topics may belong to now. Durable
   // when it returns. kSchema for classes that no database can have, kReadOnly unless every shard is
-  // open for writing here.
-  Status SetRetention(const std::vector<RetentionClass>& classes);
+  // open for writing here. Returns what the next maintenance rotates and drops by them, as the
+  // files are now, but for the quota; `kept` is 0. With `dry_run` nothing else happens.
+  Result<Maintenance> SetRetention(const std::vector<RetentionClass>& classes,
+                                   bool dry_run = false);
   // Starts a new generation in every open shard, of one class (its filter) or of all. With
   // `resets_clock`, which is for all, timestamps that are assigned go on from what the clock shows,
   // even if later ones were assigned before. kInvalidArgument

@@ -89,7 +89,7 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
       const std::function<std::shared_ptr<SubscriptionHub>()>& make) const
       TOPICDB_EXCLUDES(hub_mutex_);
 
-  Status SetRetention(const std::vector<RetentionClass>& classes)
+  Result<Maintenance> SetRetention(const std::vector<RetentionClass>& classes, bool dry_run)
       TOPICDB_EXCLUDES(maintenance_mutex_);
   Result<std::vector<SlabUsage>> Usage(const ClockReading& now = ReadClocks()) const;
   // By the clocks of all open shards: whether it can be told what is old.

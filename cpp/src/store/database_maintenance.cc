@@ -26,9 +26,10 @@ Result<std::vector<RetentionClass>> Database::Retention() const {
   return impl_->environment().rules()->classes();
 }
 
-Status Database::SetRetention(const std::vector<RetentionClass>& classes) {
+Result<Maintenance> Database::SetRetention(const std::vector<RetentionClass>& classes,
+                                           bool dry_run) {
   TOPICDB_ENTER(impl_);
-  return impl_->SetRetention(classes);
+  return impl_->SetRetention(classes, dry_run);
 }
 
 Status Database::Rotate(const std::optional<std::string>& retention_class, bool resets_clock) {
@@ -139,19 +140,26 @@ Result<std::uint64_t> Database::Count(const KeyRange& keys, const std::vector<Sl
   }
 }
 
-Status DatabaseImpl::SetRetention(const std::vector<RetentionClass>& classes) {
+Result<Maintenance> DatabaseImpl::SetRetention(const std::vector<RetentionClass>& classes,
+                                               bool dry_run) {
   TOPICDB_RETURN_IF_ERROR(CheckWritesAll("set_retention"));
   const std::string& path = environment_->database_path;
   const auto shards = Shards();
   const MutexLock lock(maintenance_mutex_);
   TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, environment_->rules()->With(classes));
+  const ClockReading reading = ReadClocks();
+  TOPICDB_ASSIGN_OR_RETURN(std::vector<SlabUsage> usage, Usage(reading));
+  MaintenanceLimits all = LimitsNow();
+  all.may_age = MayAge(reading);
+  Maintenance foreseen = Foresee(rules, std::move(usage), all, reading.wall_us);
+  if (dry_run) return foreseen;
   // From here on they hold: shards that do not get so far follow when they are next opened.
   TOPICDB_RETURN_IF_ERROR(StoreRetention(path, rules));
   environment_->retention->Set(std::move(rules));
   for (const auto& shard : shards) {
     TOPICDB_RETURN_IF_ERROR(shard->Adopt(environment_->rules()));
   }
-  return Status::Ok();
+  return foreseen;
 }
 
 Result<std::vector<SlabUsage>> DatabaseImpl::Usage(const ClockReading& now) const {

@@ -145,6 +145,23 @@ std::vector<DroppedSlab> ChooseDropped(const RetentionRules& rules, std::vector<
   return chooser.Finish();
 }
 
+Maintenance Foresee(const RetentionRules& rules, std::vector<SlabUsage> slabs,
+                    MaintenanceLimits all, std::int64_t now_us) {
+  all.quota_bytes = 0;
+  Maintenance foreseen;
+  for (SlabUsage& usage : slabs) {
+    const RetentionRule* const rule = rules.Find(usage.slab.id.retention_class);
+    if (usage.slab.read_only || rule == nullptr) continue;
+    if (!IsRotationDue(rule->limits, usage, all, now_us)) continue;
+    usage.slab.read_only = true;
+    usage.slab.sealed_at_us = now_us;
+    ++foreseen.rotated;
+  }
+  foreseen.dropped = ChooseDropped(rules, slabs, all, /*disk_bytes=*/0, now_us);
+  PlanMerges(rules, slabs, &foreseen.dropped);
+  return foreseen;
+}
+
 std::vector<KeepLastMerge> PlanMerges(const RetentionRules& rules,
                                       const std::vector<SlabUsage>& slabs,
                                       std::vector<DroppedSlab>* dropped) {

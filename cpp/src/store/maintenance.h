@@ -65,4 +65,9 @@ std::vector<DroppedSlab> ChooseDropped(const RetentionRules& rules, std::vector<
                                        const MaintenanceLimits& all, std::uint64_t disk_bytes,
                                        std::int64_t now_us);
 
+// What a run of maintenance would rotate and drop by these rules, as the files are now; the quota
+// is not asked. Nobody knows before how many messages a keep_last would save.
+Maintenance Foresee(const RetentionRules& rules, std::vector<SlabUsage> slabs,
+                    MaintenanceLimits all, std::int64_t now_us);
+
 }  // namespace topicdb

@@ -17,7 +17,7 @@ from topicdb._types import Message
 from topicdb.filters import covers
 from topicdb.mqtt.expiry import received_at_us, remaining_s
 from topicdb.replay.envelope import Envelope
-from topicdb.times import duration_us, is_duration, now_us, time_us
+from topicdb.times import duration_us, is_duration, now_us, time_of_text, time_us
 
 if TYPE_CHECKING:
     from topicdb.bridge.client import StoringClient
@@ -175,7 +175,7 @@ def _time_us(text: str | None, what: str) -> int | None:
         return None
     if is_duration(text):
         return max(0, now_us() - duration_us(text, what=what))
-    return int(text) if text.isdigit() else time_us(text, what=what)
+    return time_us(time_of_text(text, what=what), what=what)
 
 
 def _answer_of(message: Message, request: _Request) -> _Answer | None:

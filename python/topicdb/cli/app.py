@@ -29,7 +29,10 @@ from topicdb.cli.options import (
     ShardsOption,
     StartOption,
     StructureOption,
-    time_of,
+    TzOption,
+    optional_time_of,
+    range_of,
+    zone_of,
 )
 from topicdb.cli.records import Format, format_of
 
@@ -106,7 +109,11 @@ def ingest(
             "Where it is missing or empty, the time of the commit."
         ),
     ] = None,
-    time_unit: Annotated[TimeUnit, typer.Option(help="Unit of numbers.")] = TimeUnit.MICROSECONDS,
+    time_unit: Annotated[
+        TimeUnit | None,
+        typer.Option(help="Unit of numbers; by default us, where they can be meant to be."),
+    ] = None,
+    tz: TzOption = None,
     value: Annotated[
         str, typer.Option(help="Column with the value; * for the rest of the record as JSON.")
     ] = WHOLE_ROW,
@@ -146,7 +153,9 @@ def ingest(
         template = TopicTemplate(topic)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--topic") from None
-    mapping = Mapping(template, timestamp, time_unit, value, encoding)
+    if tz is not None:
+        zone_of(tz)  # a mistake in it is none of the first line
+    mapping = Mapping(template, timestamp, time_unit, value, encoding, tz)
     counts = run_ingest(
         Source(file, chosen_format, mapping),
         Target(path, durability.value, shards, structure or None, raw),
@@ -171,6 +180,7 @@ def scan(
     filter: FilterArgument = "#",
     start: StartOption = None,
     end: EndOption = None,
+    tz: TzOption = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Messages at most.")] = None,
     order: Annotated[
         output.Order,
@@ -195,8 +205,7 @@ def scan(
     with topicdb.open(path, mode="r") as database:
         found = database.scan(
             filter,
-            start=time_of(start),
-            end=time_of(end),
+            **range_of(start, end, tz),
             order=order.value,
             properties=properties,
             raw=raw,
@@ -216,6 +225,7 @@ def last(
         str | None, typer.Option(help=f"As it was then, messages of that moment included. {TIME}")
     ] = None,
     start: StartOption = None,
+    tz: TzOption = None,
     json_lines: Annotated[
         bool,
         typer.Option("--json", help="JSON lines; values that are not UTF-8 as base64."),
@@ -227,7 +237,8 @@ def last(
     _check_form(properties=properties, raw=raw)
     options = {"properties": properties, "raw": raw}
     with topicdb.open(path, mode="r") as database:
-        since, when = time_of(start), time_of(at)
+        since = optional_time_of(start, "--start", tz)
+        when = optional_time_of(at, "--at", tz)
         if when is None:
             found = database.last(filter, start=since, **options)
         else:
@@ -246,10 +257,11 @@ def streams(
     filter: FilterArgument = "#",
     start: StartOption = None,
     end: EndOption = None,
+    tz: TzOption = None,
 ) -> None:
     """List the streams that may hold messages for FILTER."""
     with topicdb.open(path, mode="r") as database:
-        report.print_streams(database.streams(filter, start=time_of(start), end=time_of(end)))
+        report.print_streams(database.streams(filter, **range_of(start, end, tz)))
 
 
 @app.command()

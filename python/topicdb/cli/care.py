@@ -10,7 +10,8 @@ import typer
 from rich.filesize import decimal
 
 import topicdb
-from topicdb.cli.errors import UserError
+from topicdb.cli.confirming import YesOption, confirm
+from topicdb.cli.errors import UserError, message_of
 from topicdb.cli.lifecycle import writing
 from topicdb.cli.options import JsonOption, PathArgument
 from topicdb.cli.output import printable
@@ -43,8 +44,14 @@ def restore(
     ] = False,
     base: BaseOption = None,
     copy: CopyOption = False,
+    yes: YesOption = False,
 ) -> None:
-    """Make a database of a snapshot, which stays as it is."""
+    """Make a database of a snapshot, which stays as it is.
+
+    With --replace it says what is at PATH, and asks whether that may go.
+    """
+    if replace and not yes:
+        _confirm_replaced(path)
     _print_copy(topicdb.restore(snapshot, path, replace=replace, base=base, copy=copy))
 
 
@@ -72,8 +79,13 @@ def verify(
         )
 
 
-def repair(path: PathArgument, as_json: JsonOption = False) -> None:
-    """Make damaged shards anew from what can be read. Exit code 1 if something remains damaged."""
+def repair(path: PathArgument, yes: YesOption = False, as_json: JsonOption = False) -> None:
+    """Make damaged shards anew from what can be read. Exit code 1 if something remains damaged.
+
+    Says what is damaged, and asks; damaged shards are kept in quarantine.
+    """
+    if not yes and not _confirm_repair(path, as_json):
+        return
     with Meter(of_messages=True) as meter:
         report = topicdb.repair(path, progress=lambda _, done, total: meter.advance(done, total))
     if as_json:
@@ -94,6 +106,43 @@ def repair(path: PathArgument, as_json: JsonOption = False) -> None:
         f"{path}: {len(report.shards)} shards made anew with {report.messages:,} messages, "
         f"{report.lost:,} are known to be lost; what they were is in {report.quarantine}"
     )
+
+
+def _confirm_replaced(path: str) -> None:
+    try:
+        with topicdb.open(path, mode="r") as database:
+            messages = sum(slab.messages for slab in database.slabs())
+            size = decimal(database.stats()["disk_bytes"])
+    except topicdb.NotFoundError:
+        return
+    except topicdb.CorruptionError as error:
+        confirm(f"what is at {path} goes, which is damaged ({message_of(error)})", yes=False)
+        return
+    confirm(f"{path} with {messages:,} messages ({size}) goes", yes=False)
+
+
+def _confirm_repair(path: str, as_json: bool) -> bool:
+    """Whether there is something to repair, and that may be done. UserError: it may not."""
+    with Meter(of_messages=True) as meter:
+        found = topicdb.verify(path, progress=meter.advance)
+    if found.ok:
+        if as_json:
+            nothing = topicdb.Repair([], found.messages, None, [], [])
+            print(json.dumps({**asdict(nothing), "lost": 0}))
+        else:
+            print(f"{path}: nothing damaged")
+        return False
+    if all(problem.shard is None for problem in found.problems):
+        return True  # what no repair can mend; it says so, and changes nothing
+    known = sum(problem.messages for problem in found.problems)
+    first = printable(str(found.problems[0]))
+    more = len(found.problems) - 1
+    confirm(
+        f"{first}{f' and {more:,} other problems' if more else ''}; a repair makes the damaged "
+        f"shards anew without what cannot be read ({known:,} messages are known to be lost)",
+        yes=False,
+    )
+    return True
 
 
 def _print_copy(made: topicdb.Snapshot) -> None:

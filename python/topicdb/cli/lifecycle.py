@@ -19,16 +19,20 @@ from rich.table import Table
 
 import topicdb
 from topicdb import _core, planning
+from topicdb.cli.confirming import YesOption, can_ask, confirm
 from topicdb.cli.errors import UserError
-from topicdb.cli.options import JsonOption, PathArgument, time_of
-from topicdb.cli.output import printable
+from topicdb.cli.options import TIME, JsonOption, PathArgument, TzOption, time_of
+from topicdb.cli.output import printable, time_text
 from topicdb.cli.report import age_text, console, facts_table, table, time_or_dash
-from topicdb.lifecycle import Forecast, Retention, Trimmed, Usage
-from topicdb.times import duration_us, is_duration
-
-_KEEP = "keep"
-_ROTATE = "rotate:"
-_KEEP_LAST = "last:"
+from topicdb.lifecycle import (
+    Forecast,
+    Maintained,
+    Retention,
+    Trimmed,
+    Usage,
+    parse_retention,
+)
+from topicdb.times import duration_us
 
 
 class Grouping(str, Enum):
@@ -46,21 +50,27 @@ def retention(
         typer.Option(
             metavar="FILTER=LIMITS",
             help="A class: 'alarm/#=365d', 'debug/#=1h,10GiB,rotate:10m', 'status/#=1d,last:5' or "
-            "'state/#=keep'. Repeat "
+            "'state/#=keep'. Ages and sizes have units. Repeat "
             "it for each, in the order they are tried: these replace all.",
         ),
     ] = None,
     keep_all: Annotated[
         bool, typer.Option("--keep-all", help="No classes any more: what comes is kept.")
     ] = False,
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the retention classes, or replace them with --set."""
+    """Show the retention classes, or replace them with --set.
+
+    If messages go by the new ones as soon as the database is next open for writing, it says how
+    many, and asks.
+    """
     if set and keep_all:
         raise typer.BadParameter("give --set or --keep-all, not both")
     if set or keep_all:
         classes = _classes(set or [])
         with writing(path) as database:
+            confirm_dropped(database.set_retention(classes, dry_run=True), yes=yes)
             database.set_retention(classes)
             found = database.retention
     else:
@@ -144,27 +154,33 @@ def plan(
 
 def trim(
     path: PathArgument,
-    older_than: Annotated[
-        str, typer.Option(help="An age (30d), or a time: ISO 8601 with a zone, or microseconds.")
-    ],
+    older_than: Annotated[str, typer.Option(help=f"An age (30d), or a time: {TIME}")],
     filter: Annotated[
         str | None, typer.Option(help="Only topics that match; by default all but those with $.")
     ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Do it. Otherwise it only says what would go.")
-    ] = False,
+    tz: TzOption = None,
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove messages with older timestamps; without --yes, say what would go."""
-    before = time_of(older_than)
-    assert before is not None
+    """Remove messages with older timestamps.
+
+    Without --yes it says what would go, and asks; where nobody can be asked, that is all.
+    """
+    before = time_of(older_than, "--older-than", tz)
     with writing(path) as database:
         trimmed = database.trim(before, filter, dry_run=not yes)
+        if not yes and not as_json:
+            _print_trimmed(trimmed, done=False)
+            if not (can_ask() and typer.confirm("Remove them?", err=True)):
+                print("nothing was removed: --yes does it")
+                return
+            trimmed = database.trim(trimmed.before, filter, dry_run=False)
     if as_json:
         slabs = [_slab_json(slab) for slab in trimmed.slabs]
-        _print_json({"done": yes, "slabs": slabs, "messages": trimmed.messages})
+        found = {"done": yes, "before": trimmed.before, "slabs": slabs}
+        _print_json({**found, "messages": trimmed.messages})
     else:
-        _print_trimmed(trimmed, done=yes)
+        _print_trimmed(trimmed, done=True)
 
 
 def rotate(
@@ -215,34 +231,22 @@ def _classes(texts: list[str]) -> dict[str, Retention]:
             )
         if filter in classes:
             raise typer.BadParameter(f"{filter!r} is given twice", param_hint="--set")
-        classes[filter] = _limits(limits, f"--set {filter}")
+        classes[filter] = parse_retention(limits, what=f"--set {filter}")
     return classes
 
 
-def _limits(text: str, what: str) -> Retention:
-    """``1h,10GiB,rotate:10m,last:5``, in any order, each at most once; or ``keep``."""
-    given: dict[str, Any] = {}
-    for part in [] if text == _KEEP else text.split(","):
-        name: str
-        value: str | int
-        if part.startswith(_ROTATE):
-            name, value = "rotate", part.removeprefix(_ROTATE)
-        elif part.startswith(_KEEP_LAST):
-            name, value = "keep_last", _count(part.removeprefix(_KEEP_LAST), what)
-        elif is_duration(part):
-            name, value = "age", part
-        else:
-            name, value = "bytes", planning.size_bytes(part, what=what)
-        if name in given:
-            raise UserError(f"{what}: {name} is given twice in {text!r}")
-        given[name] = value
-    return Retention(**given)
-
-
-def _count(text: str, what: str) -> int:
-    if not text.isdecimal():
-        raise UserError(f"{what}: {_KEEP_LAST} needs a number of messages, got {text!r}")
-    return int(text)
+def confirm_dropped(foreseen: Maintained, *, yes: bool) -> None:
+    """Asks whether so much may go. UserError: no."""
+    if not foreseen.dropped:
+        return
+    messages = sum(item.slab.messages for item in foreseen.dropped)
+    size = decimal(sum(item.disk_bytes for item in foreseen.dropped))
+    slabs = f"{len(foreseen.dropped):,} slab{'' if len(foreseen.dropped) == 1 else 's'}"
+    confirm(
+        f"by these limits up to {messages:,} messages ({slabs}, {size}) go as soon as the database "
+        "is next open for writing",
+        yes=yes,
+    )
 
 
 def _age_us(age: str | timedelta | None) -> int | None:
@@ -262,7 +266,7 @@ def _retention_json(filter: str, one: Retention) -> dict[str, Any]:
 def _retention_table(classes: Mapping[str, Retention]) -> Table:
     rows = table("class", "age>", "bytes>", "keep last>", "rotates after>")
     for name, one in classes.items():
-        size = "-" if one.bytes is None else f"{one.bytes:,}"
+        size = "-" if one.bytes is None else f"{planning.size_bytes(one.bytes):,}"
         last = "-" if one.keep_last is None else f"{one.keep_last:,}"
         has_only_last = one.keep_last and one.age is None and one.bytes is None
         age = "-" if has_only_last else age_text(_age_us(one.age))
@@ -374,9 +378,8 @@ def _print_trimmed(trimmed: Trimmed, *, done: bool) -> None:
             )
         out.print(rows)
     slabs = f"{len(trimmed.slabs):,} slab{'' if len(trimmed.slabs) == 1 else 's'}"
-    print(f"{slabs} and {trimmed.messages:,} messages of others {went}")
-    if not done:
-        print("nothing was removed: --yes does it")
+    when = time_text(trimmed.before)
+    print(f"{slabs} and {trimmed.messages:,} messages of others from before {when} {went}")
 
 
 def _slab_json(slab: topicdb.Slab) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from typing import Any
 
 from topicdb import _core
 from topicdb.cli.errors import UserError
+from topicdb.cli.options import time_of
 from topicdb.cli.records import Fields
-from topicdb.times import time_us
+from topicdb.times import TIMESTAMP_MAX, check_plausible, naive_of, time_us
 
 WHOLE_ROW = "*"
 TIMESTAMP_COLUMN = "timestamp"
@@ -86,15 +87,18 @@ class Mapping:
     ``timestamp``: a column, or None for the column ``timestamp`` where there is one.
     ``value``: a column, or ``*`` for the rest of the record as a JSON object.
     ``encoding``: a column that says ``base64`` where the value is base64 text, or None.
+    ``time_unit``: of numbers; None is microseconds, where they can be meant to be.
+    ``zone``: of times without one, as --tz names it.
     """
 
     def __init__(
         self,
         topic: TopicTemplate,
         timestamp: str | None = None,
-        time_unit: TimeUnit = TimeUnit.MICROSECONDS,
+        time_unit: TimeUnit | None = None,
         value: str = WHOLE_ROW,
         encoding: str | None = None,
+        zone: str | None = None,
     ) -> None:
         self._topic = topic
         self._timestamp_required = timestamp is not None
@@ -102,6 +106,7 @@ class Mapping:
         self._time_unit = time_unit
         self._value = value
         self._encoding = encoding
+        self._zone = zone
         self._used = {*topic.columns, self._timestamp}
 
     def check_columns(self, columns: Sequence[str]) -> None:
@@ -119,7 +124,9 @@ class Mapping:
         """The message of a record. ValueError (TopicError for the topic) says what is wrong."""
         topic = self._topic(fields)
         _core.check_topic(topic)
-        timestamp = timestamp_us(fields.get(self._timestamp), self._time_unit, self._timestamp)
+        timestamp = timestamp_us(
+            fields.get(self._timestamp), self._time_unit, self._timestamp, self._zone
+        )
         return topic, timestamp, self._value_of(fields)
 
     def _value_of(self, fields: Fields) -> bytes:
@@ -134,29 +141,42 @@ class Mapping:
         return value.encode() if isinstance(value, str) else _json(value)
 
 
-def timestamp_us(value: Any, unit: TimeUnit, column: str) -> int | None:
+def timestamp_us(
+    value: Any, unit: TimeUnit | None, column: str, zone: str | None = None
+) -> int | None:
     """``value`` of ``column`` as microseconds since the epoch; None if it is null or empty.
 
     A number counts ``unit``s since the epoch, a fraction below a microsecond is cut off. Text is a
-    number or ISO 8601 with a zone. ValueError otherwise.
+    number or ISO 8601 with a zone, or without one if ``zone`` says which. Without a unit a number
+    is refused that is hardly meant to be microseconds. ValueError otherwise.
     """
     what = f"column {column!r}"
     if value is None or value == "":
         return None
-    if type(value) is int and unit is TimeUnit.MICROSECONDS:
+    if type(value) is int and unit in (TimeUnit.MICROSECONDS, None):
         result = value  # the usual case, without the cost of a Decimal
     else:
         number = _number(value, what)
         if number is None:
-            return time_us(value, what=what)
-        result = int(number * _MICROSECONDS[unit])
+            naive = naive_of(value)
+            return time_us(value if naive is None else time_of(value, what, zone), what=what)
+        result = int(number * _MICROSECONDS[unit or TimeUnit.MICROSECONDS])
+    if unit is None and result <= TIMESTAMP_MAX:
+        _check_unit(result, what)
     try:
         return time_us(result, what=what)
     except ValueError:
         raise ValueError(
-            f"{what}: {value} {unit.value} is outside 1970-01-01 .. 2**63 microseconds; "
-            "choose the unit with --time-unit"
+            f"{what}: {value} {(unit or TimeUnit.MICROSECONDS).value} is outside 1970-01-01 .. "
+            "2**63 microseconds; choose the unit with --time-unit"
         ) from None
+
+
+def _check_unit(timestamp: int, what: str) -> None:
+    try:
+        check_plausible(timestamp, what=what)
+    except ValueError as error:
+        raise ValueError(f"{error}; or say with --time-unit what the numbers count") from None
 
 
 def _number(value: Any, what: str) -> Decimal | None:

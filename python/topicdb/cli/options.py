@@ -1,15 +1,28 @@
 """Arguments and options that several commands have."""
 
+from __future__ import annotations
+
+from datetime import datetime, timezone, tzinfo
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
+
+from topicdb.cli.errors import UserError
+from topicdb.times import TimeLike, naive_of, time_of_text
 
 PathArgument = Annotated[str, typer.Argument(help="Directory of the database.")]
 FilterArgument = Annotated[str, typer.Argument(help="Topic filter, such as 'metrics/+/cpu'.")]
 TIME = "ISO 8601 with a zone, microseconds since 1970, or relative: -24h."
 StartOption = Annotated[str | None, typer.Option(help=f"First timestamp. {TIME}")]
 EndOption = Annotated[str | None, typer.Option(help=f"Timestamp to stop before. {TIME}")]
+TzOption = Annotated[
+    str | None,
+    typer.Option(
+        "--tz", metavar="ZONE", help="Of times without a zone: Europe/Berlin, UTC, or local."
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 PropertiesOption = Annotated[
     bool,
@@ -26,9 +39,55 @@ StructureOption = Annotated[
 ]
 
 
-def time_of(text: str | None) -> str | int | None:
-    """An option's time: digits are microseconds, anything else is for ``topicdb.times``."""
-    return int(text) if text is not None and text.isascii() and text.isdigit() else text
+def time_of(text: str, what: str, zone: str | None = None) -> TimeLike:
+    """The time of the option ``what``; without a zone of its own it is in ``zone``, if given.
+
+    ValueError for a number that is hardly meant to be microseconds. What is no time at all is for
+    ``topicdb.times`` to say.
+    """
+    naive = naive_of(text)
+    if naive is None:
+        return time_of_text(text, what=what)
+    if zone is None:
+        raise ValueError(
+            f"{what}: {text!r} has no time zone; end it with Z or +02:00, or say with --tz which "
+            "it is in: --tz UTC, --tz Europe/Berlin, --tz local"
+        )
+    return in_zone(naive, zone)
+
+
+def optional_time_of(text: str | None, what: str, zone: str | None = None) -> TimeLike | None:
+    """As ``time_of``; None stays None."""
+    return None if text is None else time_of(text, what, zone)
+
+
+def range_of(start: str | None, end: str | None, zone: str | None) -> dict[str, Any]:
+    """``start`` and ``end`` as the API takes them."""
+    return {
+        "start": optional_time_of(start, "--start", zone),
+        "end": optional_time_of(end, "--end", zone),
+    }
+
+
+def in_zone(naive: datetime, zone: str) -> datetime:
+    """A time that has no zone as one of the zone that --tz names."""
+    found = zone_of(zone)
+    return naive.astimezone() if found is None else naive.replace(tzinfo=found)
+
+
+def zone_of(name: str) -> tzinfo | None:
+    """The zone that --tz names; None is that of this machine. UserError if there is none such."""
+    if name == "local":
+        return None
+    if name.upper() in ("UTC", "Z"):
+        return timezone.utc
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise UserError(
+            f"--tz: there is no time zone {name!r}; write UTC, local, or a name such as "
+            "Europe/Berlin"
+        ) from None
 
 
 class DurabilityChoice(str, Enum):

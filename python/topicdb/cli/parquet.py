@@ -15,7 +15,8 @@ from topicdb.cli.options import (
     ShardsOption,
     StartOption,
     StructureOption,
-    time_of,
+    TzOption,
+    range_of,
 )
 from topicdb.cli.progress import Meter
 from topicdb.parquet import Imported, import_into, schema_for
@@ -35,6 +36,7 @@ def export(
     ] = False,
     start: StartOption = None,
     end: EndOption = None,
+    tz: TzOption = None,
     rows_per_file: Annotated[
         int | None, typer.Option(min=1, help="Messages in a file of a directory at most.")
     ] = None,
@@ -53,8 +55,7 @@ def export(
         done = database.export_parquet(
             to,
             None if everything else filters,
-            start=time_of(start),
-            end=time_of(end),
+            **range_of(start, end, tz),
             rows_per_file=rows_per_file,
             properties=properties,
             progress=meter.advance,

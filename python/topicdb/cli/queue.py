@@ -11,6 +11,7 @@ import typer
 
 from topicdb import queue_files
 from topicdb.cli import report
+from topicdb.cli.confirming import YesOption, confirm
 from topicdb.cli.errors import UserError
 from topicdb.cli.output import json_fields
 from topicdb.queue import DEFAULT_CURSOR, Damage
@@ -67,8 +68,14 @@ def export(
 
 
 @app.command()
-def repair(path: PathArgument) -> None:
-    """Make a damaged queue usable: what cannot be read is left out, what is lost is told."""
+def repair(path: PathArgument, yes: YesOption = False) -> None:
+    """Make a damaged queue usable: what cannot be read is left out, what is lost is told.
+
+    If items are lost by it, it says how many, and asks.
+    """
+    lost = sum(len(found.sequences) for found in queue_files.inspect(path, deep=True).damage)
+    if lost:
+        confirm(f"{lost:,} items of {path} cannot be read, and are left out for good", yes=yes)
     damage = queue_files.repair(path)
     _print_damage(damage)
     lost = sum(len(found.sequences) for found in damage)

@@ -30,7 +30,8 @@ from topicdb.cli.options import (
     JsonOption,
     PathArgument,
     StartOption,
-    time_of,
+    TzOption,
+    range_of,
 )
 from topicdb.cli.output import time_text
 from topicdb.cli.stopping import Stopping, stopped_by_signals
@@ -85,6 +86,7 @@ def run(
     filter: FilterArgument = "#",
     start: StartOption = None,
     end: EndOption = None,
+    tz: TzOption = None,
     rate: Annotated[str, typer.Option(help="1x (as it was), 10x, 0.5x, 500/s, or max.")] = "max",
     qos: Annotated[QosChoice, typer.Option(help="Of all messages, or stored.")] = QosChoice.ONE,
     retain: Annotated[
@@ -141,8 +143,7 @@ def run(
     """
     host, port = broker_address(broker)
     options: dict[str, Any] = {
-        "start": time_of(start),
-        "end": time_of(end),
+        **range_of(start, end, tz),
         "rate": _checked_rate(rate),
         "qos": None if qos is QosChoice.STORED else int(qos.value),
         "retain": _RETAIN[retain],

@@ -81,6 +81,28 @@ TEST(Maintenance, TheOldestOfAClassWithTooManyBytesGo) {
                                                      std::pair(2U, SlabDropReason::kBytes)}));
 }
 
+TEST(Maintenance, WhatARunWouldDoIsForeseen) {
+  const RetentionRules rules = RetentionRules::Make({{"a", 0, 100}, {"b", 0, 0, 0, 3}}).value();
+  SlabUsage current = Current(0, 1'000, 5);
+  current.slab.id.generation = 7;
+  SlabUsage other = Current(0, 1'000, 5);
+  other.slab.id = {0, 2, 1};  // kept
+  MaintenanceLimits all;
+  all.quota_bytes = 1;  // is not asked
+  all.quota_trim = 0.9;
+  const Maintenance foreseen =
+      Foresee(rules, {current, other, Sealed(0, 1, 10, 50), Sealed(1, 2, 10, 50)}, all, kNow);
+  EXPECT_EQ(foreseen.rotated, 1U);
+  std::vector<std::pair<std::uint32_t, SlabDropReason>> dropped;
+  for (const DroppedSlab& slab : foreseen.dropped) {
+    dropped.emplace_back(slab.usage.slab.id.generation, slab.reason);
+  }
+  EXPECT_EQ(dropped, (std::vector{std::pair(2U, SlabDropReason::kKeepLast),
+                                  std::pair(1U, SlabDropReason::kBytes),
+                                  std::pair(7U, SlabDropReason::kBytes)}));
+  EXPECT_TRUE(Foresee(rules, {other}, all, kNow).dropped.empty());
+}
+
 TEST(Maintenance, WhatIsWrittenToCountsAndStays) {
   const RetentionRules rules = RetentionRules::Make({{"a", 0, 100}}).value();
   SlabUsage current = Current(0, 1'000, 1);

@@ -1,0 +1,57 @@
+"""Numbers of bytes as the API and the command line accept them."""
+
+from __future__ import annotations
+
+import re
+from typing import SupportsIndex, TypeAlias
+
+from topicdb.arguments import wrong_type
+
+Size: TypeAlias = "int | SupportsIndex | str"
+"""A number of bytes, or text with a unit: ``"30GB"`` (powers of 1000), ``"10GiB"`` (of 1024)."""
+
+_UNIT_BYTES: dict[str, int] = {
+    "b": 1,
+    **{f"{unit}b": 1_000**power for power, unit in enumerate("kmgtp", 1)},
+    **{f"{unit}ib": 1_024**power for power, unit in enumerate("kmgtp", 1)},
+}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?i?b)", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_UNITS = (
+    "write a number and one of B, kB, MB, GB, TB (powers of 1000) or KiB, MiB, GiB, TiB (of 1024), "
+    "such as '10GiB'"
+)
+
+
+def is_size(value: object) -> bool:
+    """Whether it is text such as ``"30GB"``."""
+    return isinstance(value, str) and _bytes_of(value) is not None
+
+
+def is_number(value: object) -> bool:
+    """Whether it is text that is a number without a unit, such as ``"30"``."""
+    return isinstance(value, str) and _NUMBER.fullmatch(value.strip()) is not None
+
+
+def size_bytes(size: Size, *, what: str = "size") -> int:
+    """Bytes of ``"125000MB"``, ``"10GiB"`` or ``"4096B"``; a number that is no text is of bytes.
+
+    Text without a unit is refused: nobody can tell what ``"30"`` means. ValueErrors and TypeErrors
+    name ``what``.
+    """
+    if isinstance(size, str):
+        found = _bytes_of(size)
+        if found is None and is_number(size):
+            raise ValueError(f"{what}: {size!r} has no unit; {_UNITS}")
+        if found is None:
+            raise ValueError(f"{what}: {size!r} is no size; {_UNITS}")
+        return found
+    if isinstance(size, bool) or not hasattr(size, "__index__"):
+        raise wrong_type(what, "a number of bytes, or text such as '10GiB'", size)
+    return size.__index__()
+
+
+def _bytes_of(text: str) -> int | None:
+    match = _SIZE.fullmatch(text.strip())
+    unit = _UNIT_BYTES.get(match[2].lower()) if match else None
+    return None if match is None or unit is None else round(float(match[1]) * unit)
