@@ -134,35 +134,53 @@ void AddCounters(const ReadCounters& counters, py::dict* result) {
   (*result)["rows_matched"] = counters.rows_matched;
 }
 
+// Empty: there is none.
+std::string ParseId(const std::optional<py::str>& id) {
+  if (!id.has_value()) return {};
+  std::string text = TopicText(*id, "id");
+  if (text.empty()) Raise(InvalidArgument("id: it is empty; None is for an append without one"));
+  return text;
+}
+
 py::tuple Append(Database& self, const std::vector<MessageView>& messages,
-                 const OptionalText& durability) {
+                 const OptionalText& durability, const std::optional<py::str>& id) {
   const auto wanted = ParseDurability(durability);
-  return ReceiptTuple(Unwrap(WithoutGil([&] { return self.Append(messages, wanted); })));
+  const std::string name = ParseId(id);
+  return ReceiptTuple(Unwrap(WithoutGil([&] { return self.Append(messages, wanted, name); })));
+}
+
+py::object FindAppend(const Database& self, const py::str& id) {
+  const std::string name = ParseId(id);
+  const auto found = Unwrap(WithoutGil([&] { return self.FindAppend(name); }));
+  return found.has_value() ? py::object(ReceiptTuple(*found)) : py::object(py::none());
 }
 
 // Queues copies of the messages; the outcome comes out of `completions` with `token`.
 template <typename Copies>
 void AppendAsync(Database& self, std::shared_ptr<const Copies> copies,
                  const OptionalText& durability, std::shared_ptr<Completions> completions,
-                 std::uint64_t token) {
+                 std::uint64_t token, const std::optional<py::str>& id) {
   const auto wanted = ParseDurability(durability);
+  const std::string name = ParseId(id);
   auto done = [completions = std::move(completions), token](Result<Receipt> outcome) {
     completions->Add({token, std::move(outcome)});
   };
   Check(WithoutGil(
-      [&] { return self.AppendAsync(copies->messages(), copies, wanted, std::move(done)); }));
+      [&] { return self.AppendAsync(copies->messages(), copies, wanted, std::move(done), name); }));
 }
 
 void AppendRowsAsync(Database& self, const py::iterable& rows, const OptionalText& durability,
-                     std::shared_ptr<Completions> completions, std::uint64_t token, bool escapes) {
+                     std::shared_ptr<Completions> completions, std::uint64_t token, bool escapes,
+                     const std::optional<py::str>& id) {
   AppendAsync(self, std::make_shared<const RowCopies>(rows, escapes), durability,
-              std::move(completions), token);
+              std::move(completions), token, id);
 }
 
 void AppendArrowAsync(Database& self, const py::object& source, const OptionalText& durability,
-                      std::shared_ptr<Completions> completions, std::uint64_t token, bool escapes) {
+                      std::shared_ptr<Completions> completions, std::uint64_t token, bool escapes,
+                      const std::optional<py::str>& id) {
   AppendAsync(self, std::make_shared<const ArrowCopies>(source, escapes), durability,
-              std::move(completions), token);
+              std::move(completions), token, id);
 }
 
 py::list TakeCompletions(Completions& self) {
@@ -194,15 +212,15 @@ std::unique_ptr<Transaction> Begin(Database& self, std::int64_t shard, OptionalN
 }
 
 py::tuple AppendRows(Database& self, const py::iterable& rows, const OptionalText& durability,
-                     bool escapes) {
+                     bool escapes, const std::optional<py::str>& id) {
   const RowCopies copies(rows, escapes);
-  return Append(self, copies.messages(), durability);
+  return Append(self, copies.messages(), durability, id);
 }
 
 py::tuple AppendArrow(Database& self, const py::object& source, const OptionalText& durability,
-                      bool escapes) {
+                      bool escapes, const std::optional<py::str>& id) {
   const ArrowCopies copies(source, escapes);
-  return Append(self, copies.messages(), durability);
+  return Append(self, copies.messages(), durability, id);
 }
 
 py::object NewScan(const Database& self, const py::str& filter, OptionalTime start,
@@ -307,7 +325,7 @@ py::dict StatsOf(const Database& self) {
 py::tuple ReceiptTuple(const Receipt& receipt) {
   py::dict serials;
   for (const auto& [shard, serial] : receipt.serials) serials[py::int_(shard)] = serial;
-  return py::make_tuple(serials, receipt.count, NameOf(receipt.durability));
+  return py::make_tuple(serials, receipt.count, NameOf(receipt.durability), receipt.repeated);
 }
 
 void RegisterDatabase(py::module_& module) {
@@ -334,13 +352,16 @@ void RegisterDatabase(py::module_& module) {
       .def_property_readonly("closed", &Database::closed)
       .def_property_readonly("clock_ahead_us", &Database::clock_ahead_us)
       .def("append_rows", &AppendRows, py::arg("rows"), py::arg("durability"),
-           py::arg("escapes") = false)
+           py::arg("escapes") = false, py::arg("id") = py::none())
       .def("append_arrow", &AppendArrow, py::arg("stream"), py::arg("durability"),
-           py::arg("escapes") = false)
+           py::arg("escapes") = false, py::arg("id") = py::none())
+      .def("find_append", &FindAppend, py::arg("id"))
       .def("append_rows_async", &AppendRowsAsync, py::arg("rows"), py::arg("durability"),
-           py::arg("completions"), py::arg("token"), py::arg("escapes") = false)
+           py::arg("completions"), py::arg("token"), py::arg("escapes") = false,
+           py::arg("id") = py::none())
       .def("append_arrow_async", &AppendArrowAsync, py::arg("stream"), py::arg("durability"),
-           py::arg("completions"), py::arg("token"), py::arg("escapes") = false)
+           py::arg("completions"), py::arg("token"), py::arg("escapes") = false,
+           py::arg("id") = py::none())
       .def("delete", &Delete, py::arg("filter"), py::arg("start"), py::arg("end"),
            py::arg("durability"))
       .def("begin", &Begin, py::arg("shard"), py::arg("generation"), py::arg("durability"))

@@ -282,7 +282,7 @@ class Transaction:
     def scan(self, filter: str, start: int | None, end: int | None) -> Scan: ...
     def require(self, topic: str, timestamp: int, value: object | None) -> None:
         """value None: there must be no message."""
-    def commit(self) -> tuple[dict[int, int], int, str]: ...
+    def commit(self) -> tuple[dict[int, int], int, str, bool]: ...
     def rollback(self) -> None: ...
     @property
     def open(self) -> bool: ...
@@ -358,12 +358,21 @@ class Database:
     def clock_ahead_us(self) -> int:
         """The last assigned timestamp was so far ahead of the clock."""
     def append_rows(
-        self, rows: Iterable[Any], durability: str | None, escapes: bool = False
-    ) -> tuple[dict[int, int], int, str]:
+        self,
+        rows: Iterable[Any],
+        durability: str | None,
+        escapes: bool = False,
+        id: str | None = None,
+    ) -> tuple[dict[int, int], int, str, bool]:
         """``escapes``: readers are to see these values; else they are as they are to be stored."""
     def append_arrow(
-        self, stream: object, durability: str | None, escapes: bool = False
-    ) -> tuple[dict[int, int], int, str]: ...
+        self,
+        stream: object,
+        durability: str | None,
+        escapes: bool = False,
+        id: str | None = None,
+    ) -> tuple[dict[int, int], int, str, bool]: ...
+    def find_append(self, id: str) -> tuple[dict[int, int], int, str, bool] | None: ...
     def append_rows_async(
         self,
         rows: Iterable[Any],
@@ -371,6 +380,7 @@ class Database:
         completions: Completions,
         token: int,
         escapes: bool = False,
+        id: str | None = None,
     ) -> None: ...
     def append_arrow_async(
         self,
@@ -379,10 +389,11 @@ class Database:
         completions: Completions,
         token: int,
         escapes: bool = False,
+        id: str | None = None,
     ) -> None: ...
     def delete(
         self, filter: str, start: int | None, end: int | None, durability: str | None
-    ) -> tuple[dict[int, int], int, str]: ...
+    ) -> tuple[dict[int, int], int, str, bool]: ...
     def begin(self, shard: int, generation: int | None, durability: str | None) -> Transaction: ...
     def scan(
         self,

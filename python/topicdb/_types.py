@@ -78,12 +78,14 @@ class Receipt:
 
     ``serials`` maps each shard that was written to the serial of its commit, ``count`` is the
     number of messages, ``durability`` the level that was reached: ``"none"``, ``"os"`` or
-    ``"disk"``.
+    ``"disk"``. ``repeated``: all of it was stored before, by an append with the same ``id``; the
+    serials are those of that.
     """
 
     serials: dict[int, int]
     count: int
     durability: str
+    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,16 +14,17 @@ from weakref import WeakValueDictionary
 from topicdb import _core
 from topicdb._core import Iterator, Stream
 from topicdb._types import Page, Receipt, Slice
+from topicdb.arguments import wrong_type
 from topicdb.clocks import tell_of_clock
 from topicdb.closing import Closing
 from topicdb.completions import Completer
-from topicdb.filters import Filters, filter_list
+from topicdb.filters import Filters, any_of, filter_list, one_filter
 from topicdb.following import Following
 from topicdb.forms import Form, form_of
 from topicdb.lifecycle import Lifecycle
 from topicdb.map import RAW, Codec, Map
 from topicdb.parquet import ParquetFiles
-from topicdb.scan import BATCH_BYTES_MAX, Scan
+from topicdb.scan import BATCH_BYTES_MAX, Scan, check_batch_limits
 from topicdb.snapshots import Snapshots
 from topicdb.stream_watch import StreamWatch
 from topicdb.tail import Tail
@@ -60,6 +61,12 @@ class ArrowArray(Protocol):
     ) -> tuple[object, object]: ...
 
 
+def check_id(id: object) -> None:
+    """TypeError, ValueError for what is no ``id`` of an append."""
+    if not isinstance(id, str):
+        raise wrong_type("id", "str", id)
+
+
 class _Scans:
     """What a ``Scan`` is made by that is none of ``Database.scan``."""
 
@@ -86,6 +93,7 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         *,
         durability: Durability | None = None,
         raw: bool = False,
+        id: str | None = None,
     ) -> Receipt:
         """Stores messages: all or none of them in each shard, in the order given.
 
@@ -99,16 +107,35 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         Readers see the values that are given. ``raw``: values are as ``scan(raw=True)`` gives them,
         or ``topicdb.replay.Envelope.encode``: those that are envelopes have properties.
 
+        ``id``: for who may have to append the same once more, as it got no answer. Each shard
+        remembers the last 65,536 appends with an id, on disk and with their messages. The same
+        messages with the same id are stored only where they are not stored yet, and the receipt is
+        that of the first append, with ``repeated`` if there was nothing to store. Text of up to 255
+        bytes that nobody else uses, such as ``str(uuid.uuid4())``.
+
         Raises TopicError, ValueError or TypeError for a bad row, naming it; then nothing is
-        written. ReadOnlyError, ClosedError, ForkedError, StorageError (what happened on disk).
+        written. ValueError: the id was used for other messages. ReadOnlyError, ClosedError,
+        ForkedError, StorageError (what happened on disk).
         """
+        if id is not None:
+            check_id(id)
         # Not isinstance: for a protocol that costs more than a small append.
         if hasattr(messages, "__arrow_c_stream__") or hasattr(messages, "__arrow_c_array__"):
-            receipt = Receipt(*self._core.append_arrow(messages, durability, not raw))
+            receipt = Receipt(*self._core.append_arrow(messages, durability, not raw, id))
         else:
-            receipt = Receipt(*self._core.append_rows(messages, durability, not raw))
+            receipt = Receipt(*self._core.append_rows(messages, durability, not raw, id))
         tell_of_clock(self._core)
         return receipt
+
+    def find_append(self, id: str) -> Receipt | None:
+        """The receipt of the append that had this ``id``; None if no shard remembers it.
+
+        ``serials``: of the shards that have it, ``count``: of all of its messages. ReadOnlyError:
+        only a handle that writes knows.
+        """
+        check_id(id)
+        found = self._core.find_append(id)
+        return None if found is None else Receipt(*found)
 
     def append_async(
         self,
@@ -116,6 +143,7 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         *,
         durability: Durability | None = None,
         raw: bool = False,
+        id: str | None = None,
     ) -> Future[Receipt]:
         """As ``append``, but returns once the messages are copied and queued.
 
@@ -124,10 +152,12 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         here; what happens later is in the future, which cannot be cancelled. While ``max_pending``
         appends wait, it waits too. ``close`` finishes what is queued.
         """
+        if id is not None:
+            check_id(id)
         tell_of_clock(self._core)
         is_arrow = hasattr(messages, "__arrow_c_stream__") or hasattr(messages, "__arrow_c_array__")
         append: Any = self._core.append_arrow_async if is_arrow else self._core.append_rows_async
-        return self._completer.start(partial(append, messages, durability, escapes=not raw))
+        return self._completer.start(partial(append, messages, durability, escapes=not raw, id=id))
 
     async def append_await(
         self,
@@ -135,9 +165,10 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         *,
         durability: Durability | None = None,
         raw: bool = False,
+        id: str | None = None,
     ) -> Receipt:
         """As ``append``, for asyncio. A task that is cancelled does not take its messages back."""
-        future = self.append_async(messages, durability=durability, raw=raw)
+        future = self.append_async(messages, durability=durability, raw=raw, id=id)
         return await asyncio.wrap_future(future)
 
     def delete(
@@ -154,6 +185,7 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         removed in bounded memory, and ``count`` of the receipt says how many. The disk space comes
         back as files are compacted; ``drop_slab`` is faster where it will do.
         """
+        one_filter(filter)
         return Receipt(*self._core.delete(filter, *time_range_us(start, end), durability))
 
     def transaction(
@@ -238,7 +270,7 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
 
     def scan(
         self,
-        filter: str = "#",
+        filter: Filters = "#",
         *,
         start: TimeLike | None = None,
         end: TimeLike | None = None,
@@ -248,6 +280,9 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         raw: bool = False,
     ) -> Scan:
         """Messages whose topic matches ``filter``, ``start`` <= timestamp < ``end``.
+
+        ``filter``: one topic filter; several, of which a message has to match one, and is given
+        once if it matches more; or None: every topic, those that begin with "$", too.
 
         ``order="stream"`` (fastest) reads one stream after the other, each by time, an older
         generation before a newer one. ``order="time"`` merges all of them by timestamp.
@@ -261,14 +296,13 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         """
         if order not in ("stream", "time"):
             raise ValueError(f"order: expected 'stream' or 'time', got {order!r}")
-        _core.check_filter(filter)
         start_us, end_us = time_range_us(start, end)
-        arguments = (filter, start_us, end_us, order == "time", streams)
+        arguments = (any_of(filter), start_us, end_us, order == "time", streams)
         return Scan(self._core, arguments, form_of(properties=properties, raw=raw))
 
     def last(
         self,
-        filter: str = "#",
+        filter: Filters = "#",
         *,
         start: TimeLike | None = None,
         properties: bool = False,
@@ -288,7 +322,7 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
     def state_at(
         self,
         time: TimeLike,
-        filter: str = "#",
+        filter: Filters = "#",
         *,
         start: TimeLike | None = None,
         properties: bool = False,
@@ -303,19 +337,25 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         """
         return self._last(filter, start, time, form_of(properties=properties, raw=raw))
 
-    def _last(self, filter: str, start: TimeLike | None, time: TimeLike | None, form: Form) -> Scan:
-        _core.check_filter(filter)
+    def _last(
+        self, filter: Filters, start: TimeLike | None, time: TimeLike | None, form: Form
+    ) -> Scan:
+        wanted = any_of(filter)
         now = now_us()
         start_us = optional_time_us(start, what="start", now=now)
         at_us = optional_time_us(time, what="time", now=now)
         end_us = None if at_us is None or at_us == TIMESTAMP_MAX else at_us + 1
-        return Scan(_Scans(self._core.last), (filter, start_us, end_us), form)
+        return Scan(_Scans(self._core.last), (wanted, start_us, end_us), form)
 
     def streams(
-        self, filter: str = "#", *, start: TimeLike | None = None, end: TimeLike | None = None
+        self,
+        filter: Filters = "#",
+        *,
+        start: TimeLike | None = None,
+        end: TimeLike | None = None,
     ) -> list[Stream]:
         """Streams that may hold matching messages, by shard, class, generation and structure."""
-        return self._core.streams(filter, *time_range_us(start, end))
+        return self._core.streams(any_of(filter), *time_range_us(start, end))
 
     def iterator(
         self,
@@ -326,6 +366,7 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         end: TimeLike | None = None,
     ) -> Iterator:
         """Position at the first message of ``stream`` from ``start`` on. Store its ``bytes()``."""
+        one_filter(filter)
         return self._core.iterator(stream, filter, *time_range_us(start, end))
 
     def next(
@@ -336,8 +377,7 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         ``properties``, ``raw``: as of ``scan``. NotFoundError when its generation has been dropped.
         """
         form = form_of(properties=properties, raw=raw)
-        if rows < 1:
-            raise ValueError(f"rows must be at least 1, got {rows}")
+        check_batch_limits(rows, BATCH_BYTES_MAX)
         after, batch, is_over = self._core.next(iterator, rows, BATCH_BYTES_MAX)
         return Page(after, batch.read_as(form), is_over)
 
@@ -428,10 +468,11 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         >>> for stream in db.watch_streams("metrics/#"):     # doctest: +SKIP
         ...     print(stream.structure)
         """
+        one_filter(filter)
         return StreamWatch(self._core.watch_streams(filter, existing), timeout_us(timeout))
 
     def explain(
-        self, filter: str = "#", *, start: TimeLike | None = None, end: TimeLike | None = None
+        self, filter: Filters = "#", *, start: TimeLike | None = None, end: TimeLike | None = None
     ) -> dict[str, int]:
         """What a scan of these messages takes, found by running it.
 
@@ -439,12 +480,12 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         were skipped by their times, streams and words; the same of the ``pages`` of the others;
         ``pages_read`` and ``bytes_read`` (as stored); messages examined and matched (``rows_…``).
         """
-        return self._core.explain(filter, *time_range_us(start, end))
+        return self._core.explain(any_of(filter), *time_range_us(start, end))
 
-    def structures(self, filter: str = "#") -> dict[str, list[Stream]]:
+    def structures(self, filter: Filters = "#") -> dict[str, list[Stream]]:
         """Learned topic structures that ``filter`` may find, each with its streams."""
         found: dict[str, list[Stream]] = {}
-        for stream in self._core.streams(filter, None, None):
+        for stream in self.streams(filter):
             found.setdefault(stream.structure, []).append(stream)
         return dict(sorted(found.items()))
 

@@ -87,7 +87,7 @@ class Map(MutableMapping[str, Value]):
                 )
             self._values = self._read(transaction)
             transaction.write(self._guard, 0, None, reserved=True)
-            serials, _, _ = transaction.commit()
+            serials, *_ = transaction.commit()
         self._owner = serials[self._shard].to_bytes(8, "big")
 
     def _read(self, transaction: _core.Transaction) -> dict[str, Value]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from topicdb import _core
 from topicdb._types import Message
+from topicdb.arguments import wrong_type
 from topicdb.forms import Form
 
 if TYPE_CHECKING:
@@ -20,7 +21,10 @@ ARROW_BYTES_MAX = 64 << 20
 
 
 def check_batch_limits(rows: int, bytes_max: int) -> None:
-    """ValueError unless a batch of these limits can hold a message."""
+    """ValueError unless a batch of these limits can hold a message; TypeError: it is no number."""
+    for what, limit in (("rows", rows), ("bytes_max", bytes_max)):
+        if isinstance(limit, bool) or not hasattr(limit, "__index__"):
+            raise wrong_type(what, "int", limit)
     if rows < 1 or bytes_max < 1:
         raise ValueError(f"rows and bytes_max must be at least 1, got {rows} and {bytes_max}")
 

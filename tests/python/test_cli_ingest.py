@@ -146,6 +146,7 @@ BAD_LINES = {
     "wildcard_topic": (b'{"topic":"a/+"}', "'+'"),
     "empty_topic": (b'{"topic":""}', "topic"),
     "lone_surrogate": (b'{"topic":"\\ud800"}', "surrogate"),
+    "seconds_time": (b'{"topic":"a","timestamp":1700000000}', "these are seconds, write"),
     "naive_time": (b'{"topic":"a","timestamp":"2026-01-31T14:02:00"}', "has no time zone"),
     "negative_time": (b'{"topic":"a","timestamp":-1}', "column 'timestamp': -1 us is outside"),
     "huge_time": (b'{"topic":"a","timestamp":9223372036854775808}', "is outside"),
@@ -153,6 +154,116 @@ BAD_LINES = {
     "boolean_time": (b'{"topic":"a","timestamp":true}', "expected a number or text, got true"),
     "list_time": (b'{"topic":"a","timestamp":[1]}', "expected a number or text, got [1]"),
 }
+
+
+def test_times_without_a_zone(db_path: Path) -> None:
+    lines = json_lines([{"topic": "a", "timestamp": "2026-01-31T14:02:00"}])
+    for zone, moment in (("Europe/Berlin", "13:02:00"), ("UTC", "14:02:00")):
+        output_of("ingest", db_path, "-", "--tz", zone, stdin=lines)
+        found = output_of("scan", db_path, "--start", f"2026-01-31T{moment}Z")
+        assert found.startswith(f"2026-01-31T{moment}.000000Z")
+    within = ["--start", "2026-01-31T14:02", "--end", "2026-01-31 14:02:01"]
+    assert output_of("scan", db_path, *within, "--tz", "Europe/Berlin").startswith("2026-01-31T13")
+    assert output_of("last", db_path, "--at", "2026-01-31T14:02", "--tz", "UTC")
+    assert "say with --tz which it is in" in error_of("scan", db_path, *within)
+    assert "say with --tz which it is in" in error_of("ingest", db_path, "-", stdin=lines)
+    assert "no time zone 'Berlin'" in error_of("scan", db_path, *within, "--tz", "Berlin")
+    assert "no time zone 'x'" in error_of("ingest", db_path, "-", "--tz", "x", stdin=lines)
+
+
+def test_seconds_are_asked_for(db_path: Path) -> None:
+    lines = json_lines([{"topic": "a", "timestamp": 1_700_000_000}])
+    assert "--time-unit" in error_of("ingest", db_path, "-", stdin=lines)
+    output_of("ingest", db_path, "-", "--time-unit", "s", stdin=lines)
+    output_of("ingest", db_path, "-", "--time-unit", "us", stdin=lines)
+    times = [message.timestamp for message in stored(db_path)]
+    assert times == [1_700_000_000, 1_700_000_000_000_000]
+
+
+class TestTwice:
+    """What of a file is stored already is left out."""
+
+    @staticmethod
+    def lines(count: int, changed: int | None = None) -> str:
+        return json_lines(
+            {"topic": f"t/{i % 3}", "timestamp": T0 + i, "v": "new" if i == changed else i}
+            for i in range(count)
+        )
+
+    def test_the_same_file(self, db_path: Path, tmp_path: Path) -> None:
+        file = tmp_path / "in.jsonl"
+        file.write_text(self.lines(25))
+        assert output_of("ingest", db_path, file) == f"stored 25 messages in {db_path}\n"
+        again = tmp_path / "renamed.json"
+        file.rename(again)
+        told = output_of("ingest", db_path, again, "--batch-rows", 10)
+        assert told == (
+            f"{db_path} has the 25 messages of {again} already: nothing was stored "
+            "(--repeat stores them again)\n"
+        )
+        assert len(stored(db_path)) == 25
+        assert "stored 25 messages" in output_of("ingest", db_path, again, "--repeat")
+        assert len(stored(db_path)) == 50
+
+    def test_messages_without_a_time(self, db_path: Path, tmp_path: Path) -> None:
+        file = tmp_path / "in.csv"
+        file.write_text("topic,v\na,1\na,1\n")
+        output_of("ingest", db_path, file)
+        assert "nothing was stored" in output_of("ingest", db_path, file)
+        assert len(stored(db_path)) == 2
+
+    @pytest.mark.parametrize("options", [[], ["--shards", 3]], ids=["one shard", "three shards"])
+    def test_a_file_that_has_grown(
+        self, db_path: Path, tmp_path: Path, options: list[object]
+    ) -> None:
+        file = tmp_path / "in.jsonl"
+        for count, batch_rows in ((25, 10), (38, 10), (60, 7), (61, 100)):
+            file.write_text(self.lines(count))
+            output_of("ingest", db_path, file, "--batch-rows", batch_rows, *options)
+            assert [m.timestamp for m in stored(db_path)] == [T0 + i for i in range(count)]
+        told = output_of("ingest", db_path, file)
+        assert "has the 61 messages" in told
+
+    def test_a_file_that_was_corrected(self, db_path: Path, tmp_path: Path) -> None:
+        file = tmp_path / "in.jsonl"
+        lines = self.lines(30).splitlines(keepends=True)
+        file.write_text("".join([*lines[:25], "bad\n", *lines[26:]]))
+        error = error_of("ingest", db_path, file, "--batch-rows", 10)
+        assert "20 messages stored before it, up to line 20" in error
+        again = error_of("ingest", db_path, file, "--batch-rows", 10)
+        assert "0 messages stored before it, 20 were there already, up to line 20" in again
+        file.write_text("".join(lines))
+        told = output_of("ingest", db_path, file, "--batch-rows", 10)
+        assert "stored 10 messages" in told
+        assert f"20 others of {file} were there already" in told
+        assert len(stored(db_path)) == 30
+
+    def test_files_that_begin_in_the_same_way(self, db_path: Path, tmp_path: Path) -> None:
+        one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+        one.write_text(self.lines(5))
+        two.write_text(self.lines(25, changed=3))
+        output_of("ingest", db_path, one, "--batch-rows", 10)
+        assert "stored 25 messages" in output_of("ingest", db_path, two, "--batch-rows", 10)
+        for file, count in ((one, 5), (two, 25)):
+            assert f"has the {count} messages" in output_of("ingest", db_path, file)
+        assert len(stored(db_path)) == 30
+
+    def test_a_pipe_may_say_the_same_again(self, db_path: Path) -> None:
+        for count in (1, 2):
+            output_of("ingest", db_path, "-", stdin='{"topic":"door","v":"open"}')
+            assert len(stored(db_path)) == count
+
+    def test_skipstream_is_written_again(self, db_path: Path, tmp_path: Path) -> None:
+        """The same topic and timestamp replace each other there: a file brings back its state."""
+        topicdb.open(db_path, layout="skipstream").close()
+        file = tmp_path / "in.jsonl"
+        file.write_text(self.lines(3))
+        output_of("ingest", db_path, file)
+        with topicdb.open(db_path) as db:
+            db.append([("t/0", T0, b"other")])
+        assert "stored 3 messages" in output_of("ingest", db_path, file)
+        assert len(stored(db_path)) == 3
+        assert b"other" not in [message.value for message in stored(db_path)]
 
 
 class TestBadInput:

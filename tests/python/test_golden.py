@@ -204,6 +204,23 @@ def test_a_clock_that_has_leapt(tmp_path: Path, mode: Any) -> None:
     assert topicdb.verify(path, deep=True).ok
 
 
+def test_appends_with_ids(tmp_path: Path) -> None:
+    """What make_golden_ids.py wrote."""
+    path = tmp_path / "ids.db"
+    with zipfile.ZipFile(DATA / "v1" / "ids.zip") as archive:
+        archive.extractall(path)
+    with topicdb.open(path) as db:
+        rows: list[Any] = [(f"ids/{i}", i, b"%d" % i) for i in range(20)]
+        assert db.append(rows, id="all shards").repeated
+        assert db.append(
+            [("ids/later", None, b"\x00\xff"), ("ids/ü", 7, b"")], id="ü/später"
+        ).repeated
+        assert db.append([("ids/gone", 1, b"")], id="deleted").repeated
+        with pytest.raises(ValueError, match="id 'deleted' was used for another append"):
+            db.append([("ids/gone", 2, b"")], id="deleted")
+        assert db.scan("ids/#").count() == 22
+
+
 def plain(messages: Any) -> list[list[Any]]:
     """Messages as the manifest writes them."""
     return [[m.topic, m.timestamp, base64.b64encode(m.value).decode()] for m in messages]

@@ -71,6 +71,7 @@ class DatabaseMachine(RuleBasedStateMachine):
         self.path = self.directory / "test.db"
         self.values_made = 0
         self.jobs_made = 0
+        self.named: dict[str, tuple[list[Row], topicdb.Receipt]] = {}
         self.reader: topicdb.Database | None = None
 
     @initialize(schema=schemas, seal_bytes=st.sampled_from([1, 100, 16 << 20]))
@@ -110,6 +111,35 @@ class DatabaseMachine(RuleBasedStateMachine):
             self.db.rotate()
             self.model.rotate()
         self._append([(topic, timestamp, b"again") for topic, timestamp in chosen], self.db.append)
+
+    @rule(rows=rows_strategy, is_async=st.booleans())
+    def append_with_an_id(self, rows: list[Row], is_async: bool) -> None:
+        name = f"id {len(self.named)}"
+
+        def store(prepared: list[Row]) -> topicdb.Receipt:
+            if is_async:
+                receipt = self.db.append_async(prepared, id=name).result()
+            else:
+                receipt = self.db.append(prepared, id=name)
+            assert not receipt.repeated
+            self.named[name] = prepared, receipt
+            return receipt
+
+        self._append(rows, store)
+
+    @precondition(lambda self: self.named)
+    @rule(data=st.data(), other=rows_strategy)
+    def repeat_an_append(self, data: st.DataObject, other: list[Row]) -> None:
+        """Nothing happens, whatever became of the messages since."""
+        name = data.draw(st.sampled_from(sorted(self.named)))
+        rows, first = self.named[name]
+        again = self.db.append(rows, id=name)
+        assert (again.serials, again.count) == (first.serials, first.count)
+        assert again.repeated == bool(rows)
+        others = [self._prepare(row) for row in other]
+        if rows and others != rows:
+            with pytest.raises(ValueError, match=name):
+                self.db.append(others, id=name)
 
     @precondition(lambda self: pa is not None)
     @rule(rows=rows_strategy, large=st.booleans(), ints=st.booleans(), cut=st.integers(0, 20))

@@ -285,8 +285,14 @@ class Database {
   // Stores messages, in each shard all or none, in the order given. Every message is checked before
   // anything is written: kTopic and kInvalidArgument name the row and change nothing. When a shard
   // fails after another succeeded, the message says which ones hold the messages.
+  //
+  // With an `id` (not empty) each shard remembers the append, until kAppendIdsMax others with ids
+  // came after it, together with the messages: the same append again, with the same id, stores
+  // nothing where it is stored already, and gets the serials of the first. kInvalidArgument, which
+  // names the id, if it was used for other messages.
   Result<Receipt> Append(std::span<const MessageView> messages,
-                         std::optional<Durability> durability = std::nullopt);
+                         std::optional<Durability> durability = std::nullopt,
+                         std::string_view id = {});
 
   // As Append, but returns once the messages are queued; they gather with others (CommitOptions).
   // `done` is called from another thread, or from this one if `messages` is empty, and must not
@@ -294,7 +300,10 @@ class Database {
   // means that nothing was queued and `done` is not called. Waits while a queue is full.
   Status AppendAsync(std::span<const MessageView> messages, std::shared_ptr<const void> owner,
                      std::optional<Durability> durability,
-                     std::function<void(Result<Receipt>)> done);
+                     std::function<void(Result<Receipt>)> done, std::string_view id = {});
+  // What is known of the append with this id, in the open shards that have it: its serials there,
+  // and how many messages all of it has. Absent: nothing. kReadOnly: only who writes knows.
+  Result<std::optional<Receipt>> FindAppend(std::string_view id) const;
   // Removes what matches in the open shards, in each of them as one commit; however much it is, in
   // steps of bounded memory that readers do not see. The receipt counts the messages removed.
   // kInvalidArgument for a range that ends before it starts.

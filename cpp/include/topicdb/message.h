@@ -46,6 +46,7 @@ struct Receipt {
   std::vector<std::pair<std::uint32_t, std::uint64_t>> serials;  // (shard, serial), by shard
   std::uint64_t count = 0;                                       // messages
   Durability durability = Durability::kOs;
+  bool repeated = false;  // all of it was stored before, by an append with the same id
 };
 
 // Messages as columns, laid out so that Arrow arrays can point into them: n + 1 offsets of 32 bits

@@ -45,6 +45,7 @@ Status CommitBuilder::Add(ShardCommit* commit) {
   commit->written = true;
   durability_ = std::max(durability_, commit->durability);
   if (ops != nullptr) TOPICDB_RETURN_IF_ERROR(AddDeletes(commit));
+  if (commit->id != nullptr) TOPICDB_RETURN_IF_ERROR(AddId(*commit));
   std::string serial_value;
   AppendBig<std::uint64_t>(&serial_value, commit->serial);
   HashTopics(commit->messages);
@@ -57,6 +58,26 @@ Status CommitBuilder::Add(ShardCommit* commit) {
     TOPICDB_RETURN_IF_ERROR(AddMessage(message, index));
   }
   return Status::Ok();
+}
+
+bool CommitBuilder::HasId(std::string_view id) const {
+  return std::any_of(ids_.begin(), ids_.end(), [&](const auto& item) { return item.first == id; });
+}
+
+Status CommitBuilder::AddId(const ShardCommit& commit) {
+  const AppendId& append = *commit.id;
+  ids_.emplace_back(append.id, KnownAppend{commit.serial, append.messages, append.digest});
+  return rocks::FromRocks(
+      batch_.Put(meta::AppendIdKey(commit.serial), meta::Encode(append.id, ids_.back().second)),
+      "preparing a commit to " + shard_.Name());
+}
+
+rocksdb::Status CommitBuilder::ForgetIds() {
+  rocksdb::Status status;
+  for (const std::uint64_t serial : shard_.append_ids_.ForgottenAfter(ids_.size())) {
+    if (status.ok()) status = batch_.Delete(meta::AppendIdKey(serial));
+  }
+  return status;
 }
 
 Status CommitBuilder::AddStaged(ShardCommit* commit) {
@@ -266,8 +287,11 @@ Status CommitBuilder::Finish(bool* logged) {
   }
   // Later, logged commits may rely on structures that are learned here, and a later delete leaves
   // out what is deleted already: so these are always logged.
-  *logged = durability_ != Durability::kNone || learned || deletes_any_ || replaces_any_;
+  // Ids, too: what is repeated counts as stored, whatever durability it asks for then.
+  *logged = durability_ != Durability::kNone || learned || deletes_any_ || replaces_any_ ||
+            !ids_.empty();
   for (const auto& [slab, remover] : removers_) TOPICDB_RETURN_IF_ERROR(remover->Finish());
+  if (status.ok()) status = ForgetIds();
   if (status.ok()) status = batch_.Put(meta::CommitStateKey(), meta::Encode(state_));
   return rocks::FromRocks(status, "preparing a commit to " + shard_.Name());
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <rocksdb/write_batch.h>
@@ -49,6 +50,9 @@ class CommitBuilder {
   // are being merged, which.
   bool replaces_any() const { return replaces_any_; }
   const std::vector<meta::DeleteRecord>& replaced() const { return replaced_; }
+  // Ids of the appends that were added, by serial.
+  const std::vector<std::pair<std::string, KnownAppend>>& ids() const { return ids_; }
+  bool HasId(std::string_view id) const;
   // Of what AddStaged has added.
   const meta::JobRecord& job() const { return job_; }
 
@@ -64,6 +68,9 @@ class CommitBuilder {
     std::uint64_t staged_blocks = 0;
   };
 
+  Status AddId(const ShardCommit& commit);
+  // Takes those out of the batch's reach that its ids push out of the window.
+  rocksdb::Status ForgetIds();
   Status AddDeletes(ShardCommit* commit) TOPICDB_REQUIRES(shard_.commit_mutex_);
   void HashTopics(std::span<const MessageView> messages);
   void FetchAhead(std::size_t index) const;
@@ -102,6 +109,7 @@ class CommitBuilder {
   std::map<std::uint32_t, Target> targets_;    // by class
   std::vector<meta::DeleteRecord> deletes_;
   bool deletes_any_ = false;
+  std::vector<std::pair<std::string, KnownAppend>> ids_;
   std::vector<std::int64_t> assigned_;
   std::vector<const Slab*> older_;
   std::map<SlabId, std::unique_ptr<SlabRemover>> removers_;  // of slabs with older copies

@@ -58,11 +58,29 @@ Result<std::vector<Part>> SplitByShard(const DatabaseImpl& impl,
   return parts;
 }
 
+// Before anything is written: shards that have no messages of this append may know the id, too.
+Status CheckId(const DatabaseImpl& impl, const AppendId& append) {
+  TOPICDB_RETURN_IF_ERROR(CheckAppendId(append.id));
+  for (const auto& shard : impl.Shards()) {
+    const std::optional<KnownAppend> known = shard->FindAppend(append.id);
+    if (known.has_value()) TOPICDB_RETURN_IF_ERROR(CheckSameAppend(append, *known));
+  }
+  return Status::Ok();
+}
+
+// Absent if there is no id.
+std::optional<AppendId> MakeAppendId(std::string_view id, std::span<const MessageView> messages) {
+  if (id.empty()) return std::nullopt;
+  return AppendId{std::string(id), DigestOf(messages), messages.size()};
+}
+
 Result<std::vector<Part>> PrepareAppend(const DatabaseImpl& impl,
-                                        std::span<const MessageView> messages) {
+                                        std::span<const MessageView> messages,
+                                        const std::optional<AppendId>& id) {
   TOPICDB_RETURN_IF_ERROR(impl.CheckMayWrite());
   TOPICDB_RETURN_IF_ERROR(CheckMessages(messages, impl.environment().schema.timestamp_bytes));
   TOPICDB_ASSIGN_OR_RETURN(std::vector<Part> parts, SplitByShard(impl, messages));
+  if (id.has_value()) TOPICDB_RETURN_IF_ERROR(CheckId(impl, *id));
   if (!messages.empty()) TOPICDB_RETURN_IF_ERROR(impl.CheckQuota());
   return parts;
 }
@@ -107,10 +125,12 @@ class WholeCommit {
 // An append on its way through the queues of its shards; the last of them calls `done`.
 struct AsyncAppend {
   std::shared_ptr<const void> owner;
+  std::optional<AppendId> id;
   std::vector<Part> parts;
   std::vector<std::uint64_t> serials;  // by part
   std::vector<Status> statuses;
   std::atomic<std::size_t> waiting{0};
+  std::atomic<bool> stores_any{false};
   Receipt receipt;
   std::function<void(Result<Receipt>)> done;
   std::optional<WholeCommit> whole;
@@ -126,6 +146,7 @@ struct AsyncAppend {
         status = statuses[i];
       }
     }
+    receipt.repeated = id.has_value() && !parts.empty() && !stores_any;
     if (status.ok()) {
       done(std::move(receipt));
     } else {
@@ -167,32 +188,54 @@ Status CheckDelete(const Filter& filter, const TimeRange& range, TopicUse use) {
 }
 
 Result<Receipt> Database::Append(std::span<const MessageView> messages,
-                                 std::optional<Durability> durability) {
+                                 std::optional<Durability> durability, std::string_view id) {
   TOPICDB_ENTER(impl_);
-  TOPICDB_ASSIGN_OR_RETURN(const std::vector<Part> parts, PrepareAppend(*impl_, messages));
+  const std::optional<AppendId> append_id = MakeAppendId(id, messages);
+  TOPICDB_ASSIGN_OR_RETURN(const std::vector<Part> parts,
+                           PrepareAppend(*impl_, messages, append_id));
   Receipt receipt;
   receipt.count = messages.size();
   receipt.durability = durability.value_or(impl_->default_durability());
+  receipt.repeated = append_id.has_value() && !parts.empty();
   const WholeCommit whole(*impl_, parts.size());
   for (const Part& part : parts) {
     ShardCommit commit;
+    commit.id = append_id.has_value() ? &*append_id : nullptr;
     commit.durability = receipt.durability;
     commit.bytes = part.bytes;
     commit.messages = part.messages;
     part.shard->Commit(&commit);
     if (!commit.status.ok()) return WithStored(commit.status, receipt);
     receipt.serials.emplace_back(part.shard->index(), commit.serial);
+    receipt.repeated = receipt.repeated && commit.repeated;
   }
   return receipt;
+}
+
+Result<std::optional<Receipt>> Database::FindAppend(std::string_view id) const {
+  TOPICDB_ENTER(impl_);
+  TOPICDB_RETURN_IF_ERROR(impl_->CheckMayWrite());
+  TOPICDB_RETURN_IF_ERROR(CheckAppendId(id));
+  Receipt receipt;
+  for (const auto& shard : impl_->Shards()) {
+    const std::optional<KnownAppend> known = shard->FindAppend(id);
+    if (!known.has_value()) continue;
+    receipt.serials.emplace_back(shard->index(), known->serial);
+    receipt.count = known->messages;
+    receipt.repeated = true;
+  }
+  if (!receipt.repeated) return std::optional<Receipt>();
+  return std::optional(std::move(receipt));
 }
 
 Status Database::AppendAsync(std::span<const MessageView> messages,
                              std::shared_ptr<const void> owner,
                              std::optional<Durability> durability,
-                             std::function<void(Result<Receipt>)> done) {
+                             std::function<void(Result<Receipt>)> done, std::string_view id) {
   TOPICDB_ENTER(impl_);
   auto append = std::make_shared<AsyncAppend>();
-  TOPICDB_ASSIGN_OR_RETURN(append->parts, PrepareAppend(*impl_, messages));
+  append->id = MakeAppendId(id, messages);
+  TOPICDB_ASSIGN_OR_RETURN(append->parts, PrepareAppend(*impl_, messages, append->id));
   append->owner = std::move(owner);
   append->receipt.count = messages.size();
   append->receipt.durability = durability.value_or(impl_->default_durability());
@@ -203,6 +246,7 @@ Status Database::AppendAsync(std::span<const MessageView> messages,
   append->whole.emplace(*impl_, append->parts.size());
   for (std::size_t i = 0; i < append->parts.size(); ++i) {
     auto commit = std::make_unique<ShardCommit>();
+    commit->id = append->id.has_value() ? &*append->id : nullptr;
     commit->durability = append->receipt.durability;
     commit->bytes = append->parts[i].bytes;
     commit->messages = append->parts[i].messages;
@@ -210,6 +254,7 @@ Status Database::AppendAsync(std::span<const MessageView> messages,
     append->parts[i].shard->CommitAsync(std::move(commit), [append, running, i] {
       append->serials[i] = running->serial;
       append->statuses[i] = running->status;
+      if (!running->repeated) append->stores_any = true;
       append->Finish();
     });
   }

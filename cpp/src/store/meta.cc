@@ -82,6 +82,14 @@ std::string JobKey(std::string_view sequence) {
   return key;
 }
 
+std::string AppendIdPrefix() { return Key(KeyKind::kAppendId); }
+
+std::string AppendIdKey(std::uint64_t serial) {
+  std::string key = AppendIdPrefix();
+  AppendBig<std::uint64_t>(&key, serial);
+  return key;
+}
+
 std::string NodeKey(const SlabId& slab, NodeId node) {
   std::string key = NodePrefix(slab);
   AppendBig<std::uint32_t>(&key, node);
@@ -284,6 +292,26 @@ bool Decode(std::string_view bytes, JobRecord* record) {
     sound = ReadSpan(&decoder, &record->earlier.emplace_back());
   }
   return known && sound && decoder.Finished();
+}
+
+std::string Encode(const std::string& id, const KnownAppend& known) {
+  std::string bytes = NewRecord();
+  AppendLittle<std::uint64_t>(&bytes, known.messages);
+  bytes.append(known.digest.begin(), known.digest.end());
+  bytes += id;
+  return bytes;
+}
+
+bool Decode(std::string_view key, std::string_view bytes, std::string* id, KnownAppend* known) {
+  if (key.size() != AppendIdKey(0).size()) return false;
+  known->serial = ReadBig<std::uint64_t>(key.substr(1));
+  bool is_known = false;
+  Decoder decoder = OpenRecord(bytes, &is_known);
+  known->messages = decoder.Little<std::uint64_t>();
+  const std::string_view digest = decoder.Bytes(known->digest.size());
+  std::copy(digest.begin(), digest.end(), known->digest.begin());
+  *id = decoder.rest();
+  return is_known && decoder.ok() && CheckAppendId(*id).ok();
 }
 
 std::string Encode(const NodeRecord& node) {

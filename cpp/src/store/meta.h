@@ -11,6 +11,7 @@
 //   8 | sequence of jobs                     the last job of it that was applied
 //   9                                        which retention rules the shard follows
 //   10                                       the clocks, and how far they have leapt
+//   11 | serial u64 BE                       the id of the append that was this commit
 //
 // Records begin with a version byte; numbers are little-endian. RocksDB checksums all of it.
 #pragma once
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include "base/leap_clock.h"
+#include "commit/append_ids.h"
 #include "structure/structure_trie.h"
 #include "topicdb/database.h"
 #include "topicdb/iterator.h"
@@ -42,6 +44,7 @@ enum class KeyKind : std::uint8_t {
   kJob = 8,
   kRules = 9,
   kClock = 10,
+  kAppendId = 11,
 };
 
 std::string IdentityKey();
@@ -73,6 +76,14 @@ bool DecodeSampleLevel(std::string_view bytes, unsigned* level);
 std::string JobKey(std::string_view sequence);
 // Every job key begins with this.
 std::string JobPrefix();
+
+// By the serial of the commit that was the append in this shard.
+std::string AppendIdKey(std::uint64_t serial);
+// Every such key begins with this.
+std::string AppendIdPrefix();
+std::string Encode(const std::string& id, const KnownAppend& known);
+// `key` is the whole key, made by AppendIdKey.
+bool Decode(std::string_view key, std::string_view bytes, std::string* id, KnownAppend* known);
 
 // Deletes of one commit are counted from 0.
 std::string DeleteKey(std::uint64_t serial, std::uint32_t index);

@@ -16,6 +16,7 @@
 #include "base/files.h"
 #include "base/leap_clock.h"
 #include "base/mutex.h"
+#include "commit/append_ids.h"
 #include "commit/commit_queue.h"
 #include "commit/conflict_memory.h"
 #include "rocks/live_files.h"
@@ -187,6 +188,8 @@ class Shard : private CommitSink, public Sealable {
   // EndTransaction and at most for the conflict window.
   std::shared_ptr<const ShardView> BeginTransaction() TOPICDB_EXCLUDES(view_mutex_);
   void EndTransaction() TOPICDB_EXCLUDES(view_mutex_);
+  // What it knows of an append. REQUIRES: it is open for writing
+  std::optional<KnownAppend> FindAppend(std::string_view id) const { return append_ids_.Find(id); }
   // Returns when what is being committed is seen by new views.
   void AwaitCommit() const TOPICDB_EXCLUDES(commit_mutex_) { const MutexLock lock(commit_mutex_); }
   // Removes what committed deletes have hidden, in steps that let other commits through.
@@ -348,6 +351,8 @@ class Shard : private CommitSink, public Sealable {
   // Whether a transaction is open that began before.
   bool Publish(SlabViews slabs, DeleteRecords deletes) TOPICDB_REQUIRES(commit_mutex_)
       TOPICDB_EXCLUDES(view_mutex_);
+  // Whether an append was stored before; sets its outcome then, or if the id is another append's.
+  bool IsRepeated(ShardCommit* commit) const TOPICDB_REQUIRES(commit_mutex_);
   // Commits what a job has staged, unless it was committed before.
   Status CommitStaged(ShardCommit* commit) TOPICDB_REQUIRES(commit_mutex_);
   // What is to be noted of a job, but for what it has in this shard.
@@ -393,6 +398,7 @@ class Shard : private CommitSink, public Sealable {
   std::uint64_t unlogged_serial_ TOPICDB_GUARDED_BY(commit_mutex_) = 0;
   mutable LeapClock clock_;
   TopicCache topics_ TOPICDB_GUARDED_BY(commit_mutex_);
+  AppendIds append_ids_;  // thread-safe; empty in a read-only shard
   ConflictMemory memory_ TOPICDB_GUARDED_BY(commit_mutex_);
   std::chrono::steady_clock::time_point memory_aged_at_ TOPICDB_GUARDED_BY(commit_mutex_);
 

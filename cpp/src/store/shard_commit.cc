@@ -84,7 +84,12 @@ void Shard::CommitGroup(std::span<QueuedCommit* const> group) {
       usable = CheckWritable();
       commit->status = usable.ok() ? CheckTransaction(commit) : usable;
     }
-    if (!commit->status.ok()) continue;
+    if (commit->id != nullptr && builder->HasId(commit->id->id)) {
+      write_built();
+      usable = CheckWritable();
+      commit->status = usable;
+    }
+    if (!commit->status.ok() || IsRepeated(commit)) continue;
     built.push_back(commit);
     commit->status = builder->Add(commit);
     if (commit->status.ok()) continue;
@@ -122,6 +127,7 @@ void Shard::WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> com
     return;
   }
   builder->Apply();
+  for (const auto& [id, known] : builder->ids()) append_ids_.Add(id, known);
   for (const ShardCommit* commit : commits) {
     if (commit->deleted > 0 || commit->hides) {
       ++deletes_version_;
@@ -158,6 +164,17 @@ void Shard::WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> com
     memory_.Clear(state_.serial);
   }
   if (IsSealingDue()) environment_->sealer->Wake(this);
+}
+
+bool Shard::IsRepeated(ShardCommit* commit) const {
+  if (commit->id == nullptr) return false;
+  const std::optional<KnownAppend> known = append_ids_.Find(commit->id->id);
+  if (!known.has_value()) return false;
+  commit->status = CheckSameAppend(*commit->id, *known);
+  commit->serial = known->serial;
+  commit->repeated = true;
+  commit->written = true;  // so that it waits for an fsync if it asks for one
+  return true;
 }
 
 void Shard::Remember(const CommitBuilder& builder, std::span<ShardCommit* const> commits) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "commit/append_ids.h"
 #include "commit/commit_queue.h"
 #include "store/staged_file.h"
 #include "topicdb/message.h"
@@ -50,11 +51,13 @@ struct ShardCommit : QueuedCommit {
   std::span<const MessageView> messages;   // valid, and of topics that live in this shard
   TransactionOps* transaction = nullptr;   // optional, borrowed
   const StagedMessages* staged = nullptr;  // instead of both, borrowed
+  const AppendId* id = nullptr;            // optional, borrowed
   // Outcome
   std::uint64_t serial = 0;
   std::uint64_t deleted = 0;  // messages that were removed
   bool hides = false;         // deletes remain to be finished: Shard::FinishDeletes
-  bool repeated = false;      // staged: the job was applied before, `serial` is the last of it
+  bool repeated = false;      // the job, or the append of this id, was stored before; `serial` is
+                              // the last of it
   CommitFault fault;
 };
 

@@ -64,6 +64,7 @@ class ShardOpener {
     if (!create) TOPICDB_RETURN_IF_ERROR(LoadClock());
     TOPICDB_RETURN_IF_ERROR(LoadDeletes());
     TOPICDB_RETURN_IF_ERROR(LoadJobs());
+    if (!environment_->read_only) TOPICDB_RETURN_IF_ERROR(LoadAppendIds());
     return create ? CreateSlabs() : LoadSlabs();
   }
 
@@ -200,6 +201,23 @@ class ShardOpener {
     }
     shard_->jobs_ = std::make_shared<const meta::JobRecords>(std::move(jobs));
     return rocks::FromRocks(records->status(), "reading jobs of " + shard_->Name());
+  }
+
+  Status LoadAppendIds() TOPICDB_REQUIRES(shard_->commit_mutex_) {
+    const std::string prefix = meta::AppendIdPrefix();
+    const std::unique_ptr<rocksdb::Iterator> records(
+        shard_->db_->NewIterator(rocksdb::ReadOptions()));
+    for (records->Seek(prefix); records->Valid() && records->key().starts_with(prefix);
+         records->Next()) {
+      std::string id;
+      KnownAppend known;
+      if (!meta::Decode(records->key().ToStringView(), records->value().ToStringView(), &id,
+                        &known)) {
+        return Damaged("the record of an append's id is malformed");
+      }
+      shard_->append_ids_.Add(id, known);
+    }
+    return rocks::FromRocks(records->status(), "reading ids of appends of " + shard_->Name());
   }
 
   Status LoadSlabs() TOPICDB_REQUIRES(shard_->commit_mutex_) {

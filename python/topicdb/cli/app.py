@@ -137,10 +137,16 @@ def ingest(
         bool,
         typer.Option("--raw", help="Values are as scan --raw gives them, with their properties."),
     ] = False,
+    repeat: Annotated[
+        bool, typer.Option("--repeat", help="Store a file's messages although they are there.")
+    ] = False,
     shards: ShardsOption = None,
     structure: StructureOption = None,
 ) -> None:
-    """Store messages from JSON lines or CSV. Creates the database if there is none."""
+    """Store messages from JSON lines or CSV. Creates the database if there is none.
+
+    What of a file is stored already, is left out.
+    """
     chosen_format = format or format_of(file)
     if chosen_format is None:
         raise typer.BadParameter(
@@ -158,17 +164,24 @@ def ingest(
     mapping = Mapping(template, timestamp, time_unit, value, encoding, tz)
     counts = run_ingest(
         Source(file, chosen_format, mapping),
-        Target(path, durability.value, shards, structure or None, raw),
+        Target(path, durability.value, shards, structure or None, raw, repeat),
         batch_rows,
         skip_bad=on_error is OnError.SKIP,
     )
-    print(_ingest_summary(counts, path))
+    print(_ingest_summary(counts, path, file))
 
 
-def _ingest_summary(counts: Counts, path: str) -> str:
-    text = f"stored {counts.stored:,} messages in {path}"
+def _ingest_summary(counts: Counts, path: str, file: str) -> str:
+    if counts.repeated and not counts.stored:
+        text = f"{path} has the {counts.repeated:,} messages of {file} already: nothing was stored"
+    else:
+        text = f"stored {counts.stored:,} messages in {path}"
     if counts.assigned:
         text += f", {counts.assigned:,} of them with the time of their commit"
+    if counts.repeated and counts.stored:
+        text += f"; {counts.repeated:,} others of {file} were there already"
+    if counts.repeated:
+        text += " (--repeat stores them again)"
     if counts.skipped:
         text += f"; skipped {counts.skipped:,} bad lines"
     return text

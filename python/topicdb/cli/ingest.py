@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +11,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, cast
 
 import topicdb
+from topicdb.cli.batches import Batches
 from topicdb.cli.errors import UserError, message_of
 from topicdb.cli.lines import LineError, Lines
 from topicdb.cli.mapping import Mapping
@@ -16,7 +19,6 @@ from topicdb.cli.progress import Meter
 from topicdb.cli.records import Format, Records, open_records
 from topicdb.database import Durability
 
-BATCH_BYTES_MAX = 64 << 20
 _NOTES_MAX = 10
 
 
@@ -32,26 +34,37 @@ class Source:
 @dataclass(frozen=True)
 class Target:
     """Where to store it. ``shards`` and ``structures`` matter when the database is created.
-    ``raw``: as of ``Database.append``."""
+    ``raw``: as of ``Database.append``. ``repeat``: also what of a file is there already.
+    """
 
     path: str
     durability: Durability
     shards: int | None = None
     structures: list[str] | None = None
     raw: bool = False
+    repeat: bool = False
 
 
 @dataclass
 class Counts:
-    """What has been done so far. ``last_line`` is the last one whose message is stored."""
+    """What has been done so far. ``last_line`` is the last one whose message is stored.
+
+    ``repeated``: messages that were there already.
+    """
 
     stored: int = 0
+    repeated: int = 0
     assigned: int = 0
     skipped: int = 0
     last_line: int = 0
 
     def so_far(self) -> str:
         """How much of the input is stored, for an error message."""
+        if self.repeated:
+            return (
+                f"{self.stored:,} messages stored before it, {self.repeated:,} were there already, "
+                f"up to line {self.last_line:,}"
+            )
         if not self.stored:
             return "nothing stored"
         return f"{self.stored:,} messages stored before it, up to line {self.last_line:,}"
@@ -80,10 +93,13 @@ def ingest(source: Source, target: Target, batch_rows: int, *, skip_bad: bool) -
             structures=target.structures,
             durability=target.durability,
         ) as database:
+            # A pipe may well say the same once more; and where the same topic and timestamp are
+            # replaced, storing them again is what brings them back.
+            knows = _is_file(file) and database.schema["layout"] == "columnar"
+            repeat = target.repeat or not knows
+            batches = Batches(database, batch_rows, repeat=repeat, raw=target.raw)
             with Meter(lines.total_bytes) as meter:
-                work = _Ingest(
-                    database, lines, meter, batch_rows, target.durability, raw=target.raw
-                )
+                work = _Ingest(batches, lines, meter, target.durability)
                 work.run(records, source.mapping, skip_bad)
             _close(database, work.counts, target.durability)
     return work.counts
@@ -105,27 +121,20 @@ def _input(name: str) -> Iterator[BinaryIO]:
             yield cast(BinaryIO, file)
 
 
+def _is_file(file: BinaryIO) -> bool:
+    return stat.S_ISREG(os.fstat(file.fileno()).st_mode) and file is not sys.stdin.buffer
+
+
 class _Ingest:
     """The batch being filled and what has been stored."""
 
     def __init__(
-        self,
-        database: topicdb.Database,
-        lines: Lines,
-        meter: Meter,
-        batch_rows: int,
-        durability: Durability,
-        *,
-        raw: bool,
+        self, batches: Batches, lines: Lines, meter: Meter, durability: Durability
     ) -> None:
-        self._database = database
-        self._raw = raw
+        self._batches = batches
         self._lines = lines
         self._meter = meter
-        self._batch_rows = batch_rows
         self._durability = durability
-        self._batch: list[tuple[str, int | None, bytes]] = []
-        self._batch_bytes = 0
         self._batch_last_line = 0
         self.counts = Counts()
 
@@ -162,21 +171,22 @@ class _Ingest:
         return True
 
     def _add(self, line: int, row: tuple[str, int | None, bytes]) -> None:
-        self._batch.append(row)
-        self._batch_bytes += len(row[0]) + len(row[2])
         self._batch_last_line = line
-        if len(self._batch) >= self._batch_rows or self._batch_bytes >= BATCH_BYTES_MAX:
+        if self._batches.add(row):
             self._store()
 
     def _store(self) -> None:
-        if self._batch:
-            receipt = self._database.append(self._batch, raw=self._raw)
-            self.counts.stored += receipt.count
-            self.counts.assigned += sum(row[1] is None for row in self._batch)
+        rows = len(self._batches)
+        if rows:
+            assigned = sum(row[1] is None for row in self._batches.rows)
+            before = self._batches.repeated
+            self._batches.store()
+            repeated = self._batches.repeated - before
+            self.counts.repeated += repeated
+            self.counts.stored += rows - repeated
+            self.counts.assigned += 0 if repeated else assigned
             self.counts.last_line = self._batch_last_line
-            self._batch = []
-            self._batch_bytes = 0
-        self._meter.update(self.counts.stored, self._lines.bytes_read)
+        self._meter.update(self.counts.stored + self.counts.repeated, self._lines.bytes_read)
 
     def _skip(self, error: LineError) -> None:
         self.counts.skipped += 1

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from topicdb import _core
 from topicdb._types import Receipt
 from topicdb.remote.connection import Connection
-from topicdb.remote.errors import unpacked
+from topicdb.remote.errors import UnavailableError, unpacked
 from topicdb.remote.incoming import BATCHES_MAX, COLUMNS, check_size
 from topicdb.remote.wire import has_envelopes
 from topicdb.waiting import wait_for
@@ -26,6 +26,8 @@ GATHER_S = 0.001
 TOGETHER_MAX = 1_000
 TOGETHER_BYTES_MAX = 4 << 20
 IDLE_S = 0.05
+REPEAT_S = 10.0
+REPEAT_PAUSE_S = 0.2
 
 
 def table_of(messages: Any, *, escapes: bool) -> pa.Table:
@@ -102,11 +104,25 @@ def _plain(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def append(
-    connection: Connection, messages: Any, durability: str | None, escapes: bool = False
+    connection: Connection,
+    messages: Any,
+    durability: str | None,
+    escapes: bool = False,
+    id: str | None = None,
 ) -> Any:
-    """As ``_core.Database.append_…``: the receipt as a tuple."""
-    table = table_of(messages, escapes=escapes)
-    return connection.call("append", durability, _packed(connection, table))
+    """As ``_core.Database.append_…``: the receipt as a tuple. With an id it is repeated while the
+    server cannot be reached, for ``REPEAT_S``: it is stored once."""
+    data = _packed(connection, table_of(messages, escapes=escapes))
+    if id is None:
+        return connection.call("append", durability, data)
+    give_up_at = time.monotonic() + REPEAT_S
+    while True:
+        try:
+            return connection.call("append", durability, data, id)
+        except UnavailableError:
+            if time.monotonic() > give_up_at:
+                raise
+        time.sleep(REPEAT_PAUSE_S)
 
 
 def _packed(connection: Connection, table: pa.Table) -> pa.Buffer:
@@ -123,12 +139,14 @@ def _packed(connection: Connection, table: pa.Table) -> pa.Buffer:
     return sink.getvalue()
 
 
-@dataclass
+@dataclass(eq=False)
 class _Queued:
     batch: pa.RecordBatch
     bytes: int
     durability: str | None
     future: Future[Receipt]
+    id: str | None
+    give_up_at: float  # with an id it is sent again until then if the connection breaks
 
 
 class Appender:
@@ -146,7 +164,12 @@ class Appender:
         self._closed = False
 
     def start(
-        self, messages: Any, durability: str | None, *, escapes: bool = False
+        self,
+        messages: Any,
+        durability: str | None,
+        *,
+        escapes: bool = False,
+        id: str | None = None,
     ) -> Future[Receipt]:
         """Queues an append. While too much waits, it waits, too."""
         table = table_of(messages, escapes=escapes)
@@ -162,7 +185,8 @@ class Appender:
             wait_for(self._changed, lambda: self._bytes < PENDING_BYTES_MAX or self._closed)
             if self._closed:
                 raise _core.ClosedError(f"the connection to {self._connection.url} is closed")
-            self._queue.append(_Queued(batch, size, durability, future))
+            give_up_at = time.monotonic() + REPEAT_S
+            self._queue.append(_Queued(batch, size, durability, future, id, give_up_at))
             self._bytes += size
             self._changed.notify_all()
             if self._thread is None:
@@ -213,16 +237,30 @@ class Appender:
         table = pa.Table.from_batches([queued.batch for queued in some]).combine_chunks()
         try:
             data = _packed(self._connection, table)
-            told = self._connection.call("append_async", some[0].durability, counts, data)
+            ids = [queued.id for queued in some]
+            more = [ids] if any(ids) else []
+            told = self._connection.call("append_async", some[0].durability, counts, data, *more)
             for number, is_error, outcome in told:
                 if is_error:
                     some[number].future.set_exception(unpacked(outcome))
                 else:
                     some[number].future.set_result(Receipt(*outcome))
         except Exception as error:
-            for queued in some:
-                if not queued.future.done():
-                    queued.future.set_exception(error)
+            for queued in self._put_back(some, error):
+                queued.future.set_exception(error)
+
+    def _put_back(self, sent: list[_Queued], error: Exception) -> list[_Queued]:
+        """Has those be sent again that may be; the others that nothing is known of."""
+        now = time.monotonic()
+        is_broken = isinstance(error, UnavailableError)
+        lost = [queued for queued in sent if not queued.future.done()]
+        again = [one for one in lost if is_broken and one.id is not None and now < one.give_up_at]
+        with self._changed:
+            self._queue.extendleft(reversed(again))
+            self._bytes += sum(queued.bytes for queued in again)
+        if again:
+            time.sleep(REPEAT_PAUSE_S)
+        return [queued for queued in lost if queued not in again]
 
     def _taken_locked(self) -> _Queued:
         queued = self._queue.popleft()

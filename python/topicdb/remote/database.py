@@ -54,9 +54,13 @@ class RemoteCore:
     """The server tells its own log."""
 
     def append_rows(
-        self, rows: Iterable[Any], durability: str | None, escapes: bool = False
+        self,
+        rows: Iterable[Any],
+        durability: str | None,
+        escapes: bool = False,
+        id: str | None = None,
     ) -> Any:
-        return appending.append(self.connection, rows, durability, escapes)
+        return appending.append(self.connection, rows, durability, escapes, id)
 
     append_arrow = append_rows
 
@@ -67,7 +71,7 @@ class RemoteCore:
 
     def scan(
         self,
-        filter: str,
+        filter: str | Sequence[str] | None,
         start: int | None,
         end: int | None,
         time_order: bool,
@@ -76,7 +80,9 @@ class RemoteCore:
         wanted = None if streams is None else list(streams)
         return self._scan("scan", filter, start, end, time_order, wanted)
 
-    def last(self, filter: str, start: int | None, end: int | None) -> RemoteScan:
+    def last(
+        self, filter: str | Sequence[str] | None, start: int | None, end: int | None
+    ) -> RemoteScan:
         return self._scan("last", filter, start, end)
 
     def scan_slices(self, filters: Sequence[str] | None, slices: Sequence[Slice]) -> RemoteScan:
@@ -132,7 +138,8 @@ class RemoteDatabase(Database):
     Its methods are those of ``Database``, with these differences: the path of a snapshot is a name
     in the server's folder for them; ``import_parquet`` is for the machine of the database. What a
     call raises when the connection breaks is UnavailableError; whether an append or a commit in
-    flight was stored is not known then. AccessError: the token may not do that.
+    flight was stored is not known then. An append with an ``id`` is repeated by itself for ten
+    seconds, and may be repeated by the caller after that. AccessError: the token may not do that.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -149,9 +156,10 @@ class RemoteDatabase(Database):
         *,
         durability: Durability | None = None,
         raw: bool = False,
+        id: str | None = None,
     ) -> Future[Receipt]:
         """As ``Database.append_async``. What the server has against it is in the future, too."""
-        return self._appender.start(messages, durability, escapes=not raw)
+        return self._appender.start(messages, durability, escapes=not raw, id=id)
 
     @property
     def schema(self) -> dict[str, Any]:

@@ -34,31 +34,34 @@ class Receiver:
 
     def call(self, call: Call, method: str, args: list[Any]) -> Any:
         """The receipt, or what became of each append. Raises what the embedded call would."""
-        if len(args) != (2 if method == "append" else 3):
+        wanted = 2 if method == "append" else 3
+        if len(args) not in (wanted, wanted + 1):  # the last one: ids
             raise ValueError(f"{method}: expected the durability, and messages as Arrow data")
         with call.caller.client.share.appends:
             if method == "append":
                 return self._append(call, *args)
             return self._append_each(call, *args)
 
-    def _append(self, call: Call, durability: Any, data: Any) -> Any:
+    def _append(self, call: Call, durability: Any, data: Any, id: Any = None) -> Any:
         table = table_of(_arrow(data), self._size_max)
         call.check_token()
         _check_topics(call.caller.access, table)
-        receipt = self._core.append_arrow(table, durability)
+        receipt = self._core.append_arrow(table, durability, id=id)
         self._meter.received(table.num_rows, table.nbytes)
         tell_of_clock(self._core)
         return receipt
 
     def _append_each(
-        self, call: Call, durability: Any, counts: Any, data: Any
+        self, call: Call, durability: Any, counts: Any, data: Any, ids: Any = None
     ) -> list[tuple[int, bool, Any]]:
-        """Several appends, so many messages each: of each its number, whether it failed, and the
-        error or the receipt."""
+        """Several appends, so many messages each, and their ids: of each its number, whether it
+        failed, and the error or the receipt."""
         table = table_of(_arrow(data), self._size_max)
         is_list = isinstance(counts, list) and all(type(n) is int and n > 0 for n in counts)
         if not is_list or sum(counts) != table.num_rows or len(counts) > APPENDS_MAX:
             raise ValueError("append_async: it does not say which messages belong together")
+        if ids is not None and (not isinstance(ids, list) or len(ids) != len(counts)):
+            raise ValueError("append_async: it does not say which append has which id")
         call.check_token()
         fault = self._fault_of(call, table)
         outcomes = _core.Completions()
@@ -72,7 +75,8 @@ class Receiver:
                 found = self._fault_of(call, part) if fault is not None else None
                 if found is not None:
                     raise found
-                self._core.append_arrow_async(part, durability, outcomes, number)
+                id = None if ids is None else ids[number]
+                self._core.append_arrow_async(part, durability, outcomes, number, id=id)
                 self._meter.received(count, part.nbytes)
             except Exception as error:
                 told.append((number, error))

@@ -71,6 +71,7 @@ _PLAIN: dict[str, Check] = {
     "measure_log": _read(1),
     "explain": _read(0),
     "places_at": _read(0),
+    "find_append": _admin,
     "retention": _anybody,
     "refresh": _anybody,
     "set_retention": _admin,
@@ -236,12 +237,12 @@ class Service:
         }
 
     def _scan(
-        self, caller: Caller, filter: str, start: Any, end: Any, time_order: bool, streams: Any
+        self, caller: Caller, filter: Any, start: Any, end: Any, time_order: bool, streams: Any
     ) -> _core.Scan:
         caller.access.check_read(filter)
         return self._core.scan(filter, start, end, time_order, streams)
 
-    def _last(self, caller: Caller, filter: str, start: Any, end: Any) -> _core.Scan:
+    def _last(self, caller: Caller, filter: Any, start: Any, end: Any) -> _core.Scan:
         caller.access.check_read(filter)
         return self._core.last(filter, start, end)
 

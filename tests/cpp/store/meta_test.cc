@@ -141,6 +141,24 @@ TEST(Meta, JobsRoundTripAndBadSpansAreRefused) {
   EXPECT_FALSE(Decode(Encode(job), &decoded));  // not sorted
 }
 
+TEST(Meta, IdsOfAppendsRoundTrip) {
+  const KnownAppend known{5, 1ULL << 40, {0, 1, 2, 255}};
+  const std::string key = AppendIdKey(known.serial);
+  EXPECT_TRUE(key.starts_with(AppendIdPrefix()));
+  EXPECT_LT(key, AppendIdKey(256));
+  const std::string bytes = Encode("an id", known);
+  std::string id;
+  KnownAppend decoded;
+  ASSERT_TRUE(Decode(key, bytes, &id, &decoded));
+  EXPECT_EQ(id, "an id");
+  EXPECT_EQ(decoded, known);
+  EXPECT_FALSE(Decode(key + "x", bytes, &id, &decoded));
+  EXPECT_FALSE(Decode(key, bytes.substr(0, 25), &id, &decoded));  // no id
+  EXPECT_FALSE(Decode(key, bytes.substr(0, 20), &id, &decoded));
+  EXPECT_FALSE(Decode(key, "\x02" + bytes.substr(1), &id, &decoded));
+  EXPECT_FALSE(Decode(key, Encode(std::string(kAppendIdBytesMax + 1, 'x'), known), &id, &decoded));
+}
+
 TEST(Meta, NodesRoundTripAndUnknownKindsAreRefused) {
   const NodeRecord node{9, 4, NodeKind::kWord, true, std::string("w\0rd", 4)};
   const std::string key = NodeKey(kSlab, node.id);

@@ -1,0 +1,98 @@
+"""Batches of ``topicdb ingest``, with names by which a database knows those that it has already."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import topicdb
+
+Row: TypeAlias = "tuple[str, int | None, bytes]"
+
+BATCH_BYTES_MAX = 64 << 20
+
+
+class Batches:
+    """Stores rows in batches: one that is stored already, from the same place of the same rows, is
+    left out.
+
+    A batch has an id: a hash of all rows before it and of its first one. Where that is known, the
+    batch ends where the known one ended, so that it does not matter how many rows one had then.
+    """
+
+    def __init__(
+        self, database: topicdb.Database, rows_max: int, *, repeat: bool, raw: bool
+    ) -> None:
+        self._database = database
+        self._rows_max = rows_max
+        self._repeat = repeat
+        self._raw = raw
+        self._before = hashlib.blake2b(digest_size=16)
+        self._rows: list[Row] = []
+        self._bytes = 0
+        self._id: str | None = None
+        self._limit = rows_max
+        self._is_known = False
+        self.repeated = 0
+        """Messages that were there already."""
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def rows(self) -> list[Row]:
+        """What waits to be stored."""
+        return self._rows
+
+    def add(self, row: Row) -> bool:
+        """Whether the batch is full."""
+        if not self._rows:
+            self._begin(row)
+        self._rows.append(row)
+        self._bytes += len(row[0]) + len(row[2])
+        is_large = self._bytes >= BATCH_BYTES_MAX and not self._is_known
+        return len(self._rows) >= self._limit or is_large
+
+    def store(self) -> None:
+        """Stores what was added since the last time, if anything."""
+        if not self._rows:
+            return
+        if self._id is None:
+            self._database.append(self._rows, raw=self._raw)
+        elif self._append(self._id):
+            self.repeated += len(self._rows)
+        if not self._repeat:
+            _add_to(self._before, self._rows)
+        self._rows = []
+        self._bytes = 0
+
+    def _begin(self, first: Row) -> None:
+        if self._repeat:
+            return
+        beginning = self._before.copy()
+        _add_to(beginning, [first])
+        self._id = f"ingest:{beginning.hexdigest()}"
+        known = self._database.find_append(self._id)
+        self._is_known = known is not None
+        self._limit = self._rows_max if known is None else known.count
+
+    def _append(self, id: str) -> bool:
+        """Whether all of it was there."""
+        try:
+            return self._database.append(self._rows, raw=self._raw, id=id).repeated
+        except ValueError:
+            # Other rows begin in the same way, and go on in another: these have a name of their
+            # own. If it was something else, it is raised again.
+            content = hashlib.blake2b(digest_size=16)
+            _add_to(content, self._rows)
+            name = f"{id}:{content.hexdigest()}"
+            return self._database.append(self._rows, raw=self._raw, id=name).repeated
+
+
+def _add_to(hash: hashlib.blake2b, rows: Iterable[Row]) -> None:
+    for topic, timestamp, value in rows:
+        text = topic.encode()
+        hash.update(b"%d,%d,%s;" % (len(text), len(value), str(timestamp).encode()))
+        hash.update(text)
+        hash.update(value)
