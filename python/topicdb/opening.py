@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Literal
 
 from topicdb import _core
+from topicdb.creating import checked_path, directories_for
 from topicdb.database import Database, Durability
 from topicdb.lifecycle import RetentionLike, retention_classes
+from topicdb.sizes import Size, size_bytes
 from topicdb.times import duration_us
 
 NO_QUOTA = 0
@@ -39,9 +42,10 @@ def open(
     max_pending: int = 10_000,
     max_pending_bytes: int = 64 << 20,
     conflict_window: str | timedelta = "5s",
-    quota_bytes: int | None = None,
+    quota_bytes: Size | None = None,
     quota_trim: float | None = 0.9,
     maintenance_interval: str | timedelta | None = "10s",
+    directory_mode: int | None = None,
 ) -> Database:
     """Opens the database at ``path``, or creates it there (``mode="rw"``) with the given schema.
 
@@ -72,11 +76,14 @@ def open(
             for the first, or none came for the second. Others are written at once.
         max_pending, max_pending_bytes: commits that may wait in a shard; who brings more waits.
         conflict_window: a transaction that writes must not be open for longer.
-        quota_bytes: while the open shards have so many bytes on disk (measured once a second),
-            what adds data raises QuotaError; deletes pass. None: no limit.
+        quota_bytes: while the open shards have so many bytes on disk (a number, or ``"30GB"``;
+            measured once a second), what adds data raises QuotaError; deletes pass. None: no limit.
         quota_trim: from this part of the quota on, the oldest generations are dropped. None: never.
         maintenance_interval: how often ``Database.maintain`` runs in the background; it drops what
             ``retention`` and ``quota_trim`` keep no longer. None: only when it is called.
+        directory_mode: permissions of the directory ``path``, such as ``0o700``, when this makes
+            it: who may not enter it reads nothing. None: what the umask leaves, often readable for
+            everybody. Directories above it are made as the umask has it.
 
     Raises:
         NotFoundError: ``mode="r"`` and nothing is there. CorruptionError: something else is there,
@@ -90,8 +97,11 @@ def open(
     """
     if mode not in ("rw", "r"):
         raise ValueError(f"mode: expected 'rw' or 'r', got {mode!r}")
-    core = _core.Database.open(
-        os.fspath(path),
+    quota = _quota(quota_bytes)
+    where = checked_path(path)
+    open_core = partial(
+        _core.Database.open,
+        where,
         read_only=mode == "r",
         only_shards=only_shards,
         durability=durability,
@@ -113,7 +123,7 @@ def open(
             max_pending,
             max_pending_bytes,
         ),
-        quota_bytes=_quota(quota_bytes),
+        quota_bytes=quota,
         quota_trim=NO_TRIM if quota_trim is None else quota_trim,
         maintenance_interval_us=(
             NO_MAINTENANCE
@@ -121,12 +131,17 @@ def open(
             else duration_us(maintenance_interval, what="maintenance_interval")
         ),
     )
-    return Database(core, quota_bytes=_quota(quota_bytes))
+    if mode == "r":
+        return Database(open_core(), quota_bytes=quota)
+    with directories_for(where, directory_mode):
+        core = open_core()
+    return Database(core, quota_bytes=quota)
 
 
-def _quota(quota_bytes: int | None) -> int:
+def _quota(quota_bytes: Size | None) -> int:
     if quota_bytes is None:
         return NO_QUOTA
-    if quota_bytes < 1:
+    size = size_bytes(quota_bytes, what="quota_bytes")
+    if size < 1:
         raise ValueError(f"quota_bytes: expected at least 1, or None, got {quota_bytes}")
-    return quota_bytes
+    return size

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from topicdb import _core
 from topicdb._core import QueueBudget
 from topicdb.closing import Closing
+from topicdb.creating import checked_path, directories_for
 from topicdb.times import timeout_us
 
 Mode: TypeAlias = Literal["memory", "disk", "offload", "volatile"]
@@ -259,6 +260,7 @@ class Queue(Consumer, Closing):
         budget: QueueBudget | None = None,
         drop_if_highmem: bool | Callable[[], bool] = False,
         on_drop: Callable[[Drop], object] | None = None,
+        directory_mode: int | None = None,
     ) -> Queue:
         """Opens the queue in directory ``path``, or makes it.
 
@@ -278,14 +280,17 @@ class Queue(Consumer, Closing):
         - ``drop_if_highmem``: while the system is short of memory (or the function says so), an
           append drops as many bytes of the oldest items as it adds.
         - ``on_drop``: called with each ``Drop``, by the thread that it happens in.
+        - ``directory_mode``: permissions of the directory when this makes it, as ``topicdb.open``.
 
         Raises ValueError for an option, LockedError if it is open elsewhere, CorruptionError for a
         directory that is no queue; StorageError. Damage to single files does not prevent opening:
         ``stats().damage`` tells it.
         """
         tell = None if on_drop is None else _teller(on_drop)
-        core = _core.Queue(
-            "" if path is None else os.fspath(path),
+        where = "" if path is None else checked_path(path)
+        open_core = partial(
+            _core.Queue,
+            where,
             mode=mode,
             format=format,
             segment_bytes=_size("segment_bytes", segment_bytes),
@@ -300,7 +305,10 @@ class Queue(Consumer, Closing):
             memory_is_high=drop_if_highmem,
             on_drop=tell,
         )
-        return cls(core, max_total_bytes)
+        if path is None:
+            return cls(open_core(), max_total_bytes)
+        with directories_for(where, directory_mode):
+            return cls(open_core(), max_total_bytes)
 
     def __init__(self, core: _core.Queue, max_total_bytes: int) -> None:
         super().__init__(core.cursor(DEFAULT_CURSOR, False))

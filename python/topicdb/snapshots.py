@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from topicdb import _core
+from topicdb.creating import checked_path, directories_for
 
 PathLike: TypeAlias = "str | os.PathLike[str]"
 
@@ -48,8 +49,9 @@ class Snapshots:
         ExistsError if there is something at ``path``; ReadOnlyError unless all shards are open for
         writing here. Nothing is left at ``path`` after an error or Ctrl-C.
         """
-        target = os.fspath(path)
-        serials, counts = self._core.snapshot(target, _path(base), copy)
+        target = checked_path(path)
+        with directories_for(target):
+            serials, counts = self._core.snapshot(target, _path(base), copy)
         return Snapshot(target, serials, *counts)
 
 
@@ -72,8 +74,9 @@ def restore(
     NotFoundError: there is no database at ``snapshot``. ExistsError: there is something at
     ``path``. LockedError: one of them is open for writing; it names the process.
     """
-    source, target = os.fspath(snapshot), os.fspath(path)
-    return Snapshot(target, {}, *_core.restore(source, target, replace, _path(base), copy))
+    source, target = checked_path(snapshot), checked_path(path)
+    with directories_for(target):
+        return Snapshot(target, {}, *_core.restore(source, target, replace, _path(base), copy))
 
 
 def _path(path: PathLike | None) -> str | None:

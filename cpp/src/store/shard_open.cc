@@ -22,6 +22,15 @@ namespace {
 constexpr std::chrono::seconds kReadOnlyPatience(10);
 constexpr int kReadOnlyAttemptsUnchanged = 5;
 constexpr std::chrono::milliseconds kReadOnlyPause(10);
+
+Result<std::unique_ptr<FileLock>> LockToWrite(const std::string& path) {
+  Result<std::unique_ptr<FileLock>> lock = FileLock::Acquire(path);
+  if (lock.ok() || lock.status().code() != Code::kLocked) return lock;
+  return Locked(lock.status().message() +
+                ": one process writes at a time. To read beside it, open with mode='r'; to share "
+                "it with other processes, let it, or `topicdb serve`, offer the database to "
+                "topicdb.connect");
+}
 }  // namespace
 
 class ShardOpener {
@@ -35,7 +44,7 @@ class ShardOpener {
   Result<std::shared_ptr<Shard>> Run(bool create) {
     if (!environment_->read_only) {
       TOPICDB_RETURN_IF_ERROR(rocks::CheckProcessMayWrite());
-      TOPICDB_ASSIGN_OR_RETURN(shard_->lock_, FileLock::Acquire(directory_ + ".lock"));
+      TOPICDB_ASSIGN_OR_RETURN(shard_->lock_, LockToWrite(directory_ + ".lock"));
     }
     if (create) {
       TOPICDB_RETURN_IF_ERROR(MakeDirectory(directory_));

@@ -36,7 +36,7 @@ def register(spark: SparkSession) -> None:
 
 
 def explain(path: str, **options: str) -> str:
-    """What a batch read with these options would take; see ``topicdb.spark.explain.explain``."""
+    """What a batch read with these options would take; see ``topicdb.spark.planning.explain``."""
     from topicdb.spark.planning import explain
 
     return explain(path, **options)

@@ -1,0 +1,85 @@
+"""Directories that are made for a new database or queue."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+OWNER = 0o700
+MODE_MAX = 0o7777
+
+
+def checked_path(path: str | os.PathLike[str]) -> str:
+    """TypeError: it is neither text nor a path."""
+    if isinstance(path, (str, os.PathLike)):
+        found = os.fspath(path)
+        if isinstance(found, str):
+            return found
+    raise TypeError(f"path: expected str or a path, got {type(path).__name__}")
+
+
+@contextmanager
+def directories_for(path: str, mode: int | None = None) -> Iterator[None]:
+    """Makes the directories that lead to ``path``, if they are missing.
+
+    ``mode``: makes ``path``, too, if it is missing, with these permissions, whatever the umask. If
+    the block raises, what was made and is still empty is removed again. ValueError for a mode that
+    is none, or that would keep the owner out; OSError.
+    """
+    check_mode(mode)
+    if not path or "\0" in path:  # what opens it says so
+        yield
+        return
+    made: list[str] = []
+    try:
+        for directory in reversed(_missing_above(path)):
+            _make(directory, made)
+        if mode is not None and not os.path.lexists(path):
+            _make(path, made, mode)
+        yield
+    except BaseException:
+        for directory in reversed(made):
+            with suppress(OSError):  # somebody else has put something there
+                os.rmdir(directory)
+        raise
+
+
+def check_mode(mode: int | None) -> None:
+    """ValueError, TypeError for what ``directories_for`` does not take."""
+    if mode is None:
+        return
+    if isinstance(mode, bool) or not isinstance(mode, int):
+        raise TypeError(
+            f"directory_mode: expected permissions such as 0o700, got {type(mode).__name__}"
+        )
+    if not 0 <= mode <= MODE_MAX or mode & OWNER != OWNER:
+        raise ValueError(
+            f"directory_mode: {mode:#o} is no permission for a directory that its owner can use; "
+            "write 0o700, 0o750 or the like"
+        )
+
+
+def _missing_above(path: str) -> list[str]:
+    """Directories above ``path`` that are not there, the nearest first."""
+    missing = []
+    directory = os.path.dirname(os.path.abspath(path))
+    while not os.path.lexists(directory):
+        missing.append(directory)
+        directory = os.path.dirname(directory)
+    return missing
+
+
+def _make(directory: str, made: list[str], mode: int | None = None) -> None:
+    try:
+        os.mkdir(directory, 0o777 if mode is None else mode)
+    except FileExistsError:  # another process was faster
+        return
+    made.append(directory)
+    if mode is not None:
+        os.chmod(directory, mode)
+    parent = os.open(os.path.dirname(directory), os.O_RDONLY)
+    try:
+        os.fsync(parent)
+    finally:
+        os.close(parent)
