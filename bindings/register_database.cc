@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <tuple>
+#include <variant>
 
 // Every bound method: arguments are taken with the GIL, then it is released around the call to the
 // core (which may wait for disk or for another thread), then the result is converted.
@@ -22,6 +24,14 @@ LayoutKind ParseLayout(const std::string& text) {
   if (text == "columnar") return LayoutKind::kColumnar;
   if (text == "skipstream") return LayoutKind::kSkipstream;
   Raise(SchemaFault("layout: expected 'columnar' or 'skipstream', got '" + text + "'"));
+}
+
+// One filter; or several, or none for every topic.
+using FilterOrFilters = std::variant<py::str, Filters>;
+
+std::vector<Filter> ParseAny(const FilterOrFilters& filters) {
+  if (const auto* const one = std::get_if<py::str>(&filters)) return {ParseFilter(*one)};
+  return ParseFilters(std::get<Filters>(filters));
 }
 
 using OptionalText = std::optional<std::string>;
@@ -223,22 +233,37 @@ py::tuple AppendArrow(Database& self, const py::object& source, const OptionalTe
   return Append(self, copies.messages(), durability, id);
 }
 
-py::object NewScan(const Database& self, const py::str& filter, OptionalTime start,
+py::object NewScan(const Database& self, const FilterOrFilters& filter, OptionalTime start,
                    OptionalTime end, bool time_order, std::optional<std::vector<Stream>> streams) {
-  const Filter parsed = ParseFilter(filter);
+  const std::vector<Filter> parsed = ParseAny(filter);
   const ScanOptions options{{start, end}, time_order, std::move(streams)};
   return WrapScan(Unwrap(WithoutGil([&] { return self.NewScan(parsed, options); })));
 }
 
-py::object Last(const Database& self, const py::str& filter, OptionalTime start, OptionalTime end) {
-  const Filter parsed = ParseFilter(filter);
+py::object Last(const Database& self, const FilterOrFilters& filter, OptionalTime start,
+                OptionalTime end) {
+  const std::vector<Filter> parsed = ParseAny(filter);
   return WrapScan(Unwrap(WithoutGil([&] { return self.Last(parsed, {start, end}); })));
 }
 
-std::vector<Stream> Streams(const Database& self, const py::str& filter, OptionalTime start,
-                            OptionalTime end) {
-  const Filter parsed = ParseFilter(filter);
-  return Unwrap(WithoutGil([&] { return self.Streams(parsed, {start, end}); }));
+// Each stream once, in the order that one filter gives.
+std::vector<Stream> Streams(const Database& self, const FilterOrFilters& filters,
+                            OptionalTime start, OptionalTime end) {
+  std::vector<Stream> streams;
+  const std::vector<Filter> parsed = ParseAny(filters);
+  for (const Filter& filter : parsed) {
+    const auto more = Unwrap(WithoutGil([&] { return self.Streams(filter, {start, end}); }));
+    streams.insert(streams.end(), more.begin(), more.end());
+  }
+  if (parsed.size() < 2) return streams;
+  const auto place = [](const Stream& stream) {
+    return std::tie(stream.slab, stream.structure, stream.id);
+  };
+  std::sort(streams.begin(), streams.end(),
+            [&](const Stream& a, const Stream& b) { return place(a) < place(b); });
+  const auto same = [&](const Stream& a, const Stream& b) { return place(a) == place(b); };
+  streams.erase(std::unique(streams.begin(), streams.end(), same), streams.end());
+  return streams;
 }
 
 Iterator NewIterator(const Database& self, const Stream& stream, const py::str& filter,
@@ -247,9 +272,9 @@ Iterator NewIterator(const Database& self, const Stream& stream, const py::str& 
   return Unwrap(WithoutGil([&] { return self.NewIterator(stream, parsed, {start, end}); }));
 }
 
-py::dict Explain(const Database& self, const py::str& filter, OptionalTime start,
+py::dict Explain(const Database& self, const FilterOrFilters& filter, OptionalTime start,
                  OptionalTime end) {
-  const Filter parsed = ParseFilter(filter);
+  const std::vector<Filter> parsed = ParseAny(filter);
   const Explanation found =
       Unwrap(WithoutGil([&] { return self.Explain(parsed, {start, end}, &PythonInterrupts); }));
   py::dict result;

@@ -31,10 +31,9 @@ from topicdb._core import (
     StorageError,
     Stream,
     TopicError,
-    shard_of,
-    topic_matches,
 )
 from topicdb._types import Message, Page, Properties, PropertyMessage, Receipt, Slice
+from topicdb.arguments import guard
 from topicdb.consumer import Consumer
 from topicdb.database import Database
 from topicdb.group import Group, Member
@@ -61,6 +60,9 @@ if TYPE_CHECKING:
     from topicdb.replay.errors import ReplayError
 
 _core.configure(Message, PropertyMessage, Properties, time_us)
+guard(_core)
+shard_of = _core.shard_of
+topic_matches = _core.topic_matches
 # Parts that few programs need, and that take as long to import as all the rest: found when asked
 # for. Each process of a pipeline imports this package.
 _LATER = {

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar, final
 
 from topicdb import _core
 from topicdb._types import Receipt
+from topicdb.filters import one_filter
 from topicdb.forms import form_of
 from topicdb.scan import Scan
 from topicdb.times import TimeLike, optional_time_us, time_range_us, time_us
@@ -87,6 +88,7 @@ class Transaction:
         self, filter: str, start: TimeLike | None = None, end: TimeLike | None = None
     ) -> None:
         """Removes, at commit, what matches in ``start`` <= timestamp < ``end``."""
+        one_filter(filter)
         self._core.delete(filter, *time_range_us(start, end))
 
     def get(self, topic: str, timestamp: TimeLike = 0) -> bytes | None:
@@ -107,7 +109,7 @@ class Transaction:
 
         ``properties``, ``raw``: as of ``Database.scan``.
         """
-        _core.check_filter(filter)
+        one_filter(filter)
         form = form_of(properties=properties, raw=raw)
         return Scan(self._core, (filter, *time_range_us(start, end)), form)
 

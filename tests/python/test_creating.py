@@ -17,7 +17,7 @@ def permissions(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_the_directories_above_are_made(tmp_path: Path) -> None:
+def test_the_directories_above_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a" / "b" / "c.db"
     with topicdb.open(path) as db:
         db.append([("a", 1, b"x")])
@@ -28,7 +28,7 @@ def test_the_directories_above_are_made(tmp_path: Path) -> None:
             assert copy.scan().count() == 1
     with topicdb.Queue.open(tmp_path / "queues" / "out.q") as queue:
         queue.append([b"x"])
-    os.chdir(tmp_path)
+    monkeypatch.chdir(tmp_path)
     topicdb.open("relative/x.db").close()
     assert (tmp_path / "relative" / "x.db" / "TOPICDB").exists()
 

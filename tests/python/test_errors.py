@@ -359,7 +359,7 @@ def test_readers_do_not_write(db_path: Path) -> None:
             lambda: reader.map("m"),
             lambda: reader.rotate(),
             lambda: reader.drop_slab(reader.slabs()[0]),
-            lambda: reader.expire(2**62),
+            lambda: reader.expire(2**56),
         ):
             with pytest.raises(ReadOnlyError, match=r"mode='r'"):
                 write()
@@ -382,7 +382,7 @@ def test_the_list_of_errors_is_complete() -> None:
 def test_unexpected_arguments_are_type_errors(db: Database) -> None:
     uses: list[Callable[[], Any]] = [
         lambda: db.scan(5),  # type: ignore[arg-type]
-        lambda: db.streams(None),  # type: ignore[arg-type]
+        lambda: db.streams(5),  # type: ignore[arg-type]
         lambda: db.scan("#", streams=["a"]).to_list(),  # type: ignore[list-item]
         lambda: db.next("iterator"),  # type: ignore[arg-type]
         lambda: db.iterator("stream"),  # type: ignore[arg-type]

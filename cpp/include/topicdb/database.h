@@ -321,11 +321,17 @@ class Database {
   // Reads on from `iterator`. An empty batch without end_of_stream means "nothing yet".
   Result<Page> Next(const Iterator& iterator, const PageLimits& limits,
                     const InterruptCheck& interrupted = nullptr) const;
-  Result<std::unique_ptr<Scan>> NewScan(const Filter& filter, const ScanOptions& options) const;
-  // Of each topic that matches and has messages in the range the newest one: with the greatest
-  // timestamp, of equal ones what was committed last. Bytewise by topic. All of them are found, and
-  // kept in memory, by the first Next of the scan.
-  Result<std::unique_ptr<Scan>> Last(const Filter& filter, const TimeRange& range) const;
+  // Messages that match any of the filters, each once.
+  Result<std::unique_ptr<Scan>> NewScan(const std::vector<Filter>& filters,
+                                        const ScanOptions& options) const;
+  Result<std::unique_ptr<Scan>> NewScan(const Filter& filter, const ScanOptions& options) const {
+    return NewScan(std::vector<Filter>{filter}, options);
+  }
+  // Of each topic that matches any of the filters and has messages in the range the newest one:
+  // with the greatest timestamp, of equal ones what was committed last. Bytewise by topic. All of
+  // them are found, and kept in memory, by the first Next of the scan.
+  Result<std::unique_ptr<Scan>> Last(const std::vector<Filter>& filters,
+                                     const TimeRange& range) const;
   // Slices that together hold each message once that matches a filter, and few others: large slabs
   // are cut by commits and times, evenly by what is stored.
   Result<std::vector<Slice>> Slices(const std::vector<Filter>& filters,
@@ -341,7 +347,7 @@ class Database {
                                 const CommitRange& range, const PageLimits& limits,
                                 const InterruptCheck& interrupted = nullptr) const;
   // What reading these messages takes; reads them.
-  Result<Explanation> Explain(const Filter& filter, const TimeRange& range,
+  Result<Explanation> Explain(const std::vector<Filter>& filters, const TimeRange& range,
                               const InterruptCheck& interrupted = nullptr) const;
   // Of messages that match any of the filters. kInvalidArgument for a layout without a commit log
   // (skipstream), or a shard that is not there.

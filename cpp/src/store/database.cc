@@ -1,6 +1,7 @@
 #include "topicdb/database.h"
 
 #include <algorithm>
+#include <set>
 
 #include "rocks/rocks_compat.h"
 #include "store/create.h"
@@ -60,8 +61,10 @@ Result<StreamTarget> FindTarget(const DatabaseImpl& impl, const ShardMoment& mom
     return InvalidArgument("filter '" + filter.text() + "' matches no topic of the structure '" +
                            structure->Text() + "'");
   }
-  return StreamTarget{moment.view, found->slab,
-                      StreamSet{std::vector<std::uint32_t>{stream}, std::move(*structure)}, filter};
+  return StreamTarget{moment.view,
+                      found->slab,
+                      StreamSet{std::vector<std::uint32_t>{stream}, std::move(*structure)},
+                      {filter}};
 }
 
 }  // namespace
@@ -178,7 +181,7 @@ Result<Page> Database::Next(const Iterator& iterator, const PageLimits& limits,
   return page;
 }
 
-Result<std::unique_ptr<Scan>> Database::NewScan(const Filter& filter,
+Result<std::unique_ptr<Scan>> Database::NewScan(const std::vector<Filter>& filters,
                                                 const ScanOptions& options) const {
   TOPICDB_ENTER(impl_);
   std::vector<ShardMoment> moments = impl_->Moments();
@@ -192,7 +195,7 @@ Result<std::unique_ptr<Scan>> Database::NewScan(const Filter& filter,
       }
     }
   }
-  std::vector<StreamTarget> targets = PlanStreams(moments, filter, options.range, options.streams);
+  std::vector<StreamTarget> targets = PlanStreams(moments, filters, options.range, options.streams);
   std::unique_ptr<MessageSource> source;
   if (options.time_order) {
     source = std::make_unique<MergedSource>(std::move(targets), options.range);
@@ -203,15 +206,16 @@ Result<std::unique_ptr<Scan>> Database::NewScan(const Filter& filter,
       std::make_shared<ScanImpl>(impl_, std::move(moments), std::move(source)));
 }
 
-Result<std::unique_ptr<Scan>> Database::Last(const Filter& filter, const TimeRange& range) const {
+Result<std::unique_ptr<Scan>> Database::Last(const std::vector<Filter>& filters,
+                                             const TimeRange& range) const {
   TOPICDB_ENTER(impl_);
   std::vector<ShardMoment> moments = impl_->Moments();
-  std::vector<StreamTarget> targets = PlanStreams(moments, filter, range, std::nullopt);
+  std::vector<StreamTarget> targets = PlanStreams(moments, filters, range, std::nullopt);
   return std::make_unique<Scan>(std::make_shared<ScanImpl>(
       impl_, std::move(moments), std::make_unique<LastSource>(std::move(targets), range)));
 }
 
-Result<Explanation> Database::Explain(const Filter& filter, const TimeRange& range,
+Result<Explanation> Database::Explain(const std::vector<Filter>& filters, const TimeRange& range,
                                       const InterruptCheck& interrupted) const {
   TOPICDB_ENTER(impl_);
   const std::vector<ShardMoment> moments = impl_->Moments();
@@ -220,10 +224,15 @@ Result<Explanation> Database::Explain(const Filter& filter, const TimeRange& ran
     for (const SlabView& view : moment.view->slabs()) {
       if (!view.slab->MayHold(range)) continue;
       ++explanation.slabs;
-      explanation.streams += view.slab->MatchIds(filter).size();
+      std::set<NodeId> streams;
+      for (const Filter& filter : filters) {
+        const std::vector<NodeId> more = view.slab->MatchIds(filter);
+        streams.insert(more.begin(), more.end());
+      }
+      explanation.streams += streams.size();
     }
   }
-  for (const StreamTarget& target : PlanStreams(moments, filter, range, std::nullopt)) {
+  for (const StreamTarget& target : PlanStreams(moments, filters, range, std::nullopt)) {
     const auto reader = OpenReader(target, range, StartOf(range));
     for (ReadOutcome outcome = ReadOutcome::kMore; outcome == ReadOutcome::kMore;) {
       if (interrupted && interrupted()) return Interrupted();

@@ -32,7 +32,7 @@ Result<bool> DeleteExpander::RemoveFrom(const Slab& slab, const meta::DeleteReco
     TOPICDB_RETURN_IF_ERROR(RemovePoint(slab, record, masks));
     return true;
   }
-  for (StreamSet& set : SelectStreams(slab, record.keys.filter, std::nullopt)) {
+  for (StreamSet& set : SelectStreams(slab, {record.keys.filter}, std::nullopt)) {
     ReadRequest request{std::move(set.streams),
                         std::move(set.structure),
                         record.keys.filter,

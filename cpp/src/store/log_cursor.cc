@@ -16,7 +16,7 @@ void LogCursor::OpenReaders() {
     if (!slab.layout().has_log()) continue;
     std::vector<RowMask> masks = MasksOf(*view_, slab.id());
     for (const Filter& filter : query_.filters) {
-      for (StreamSet& set : SelectStreams(slab, filter, std::nullopt)) {
+      for (StreamSet& set : SelectStreams(slab, {filter}, std::nullopt)) {
         ReadRequest request;
         request.streams = std::move(set.streams);
         request.filter = filter;

@@ -171,7 +171,7 @@ std::vector<ReadRequest> RequestsOf(const ShardView& view, const Slab& slab,
   std::vector<RowMask> masks = MasksOf(view, slab.id());
   std::vector<ReadRequest> requests;
   for (const Filter& filter : filters) {
-    for (StreamSet& set : SelectStreams(slab, filter, std::nullopt)) {
+    for (StreamSet& set : SelectStreams(slab, {filter}, std::nullopt)) {
       ReadRequest request;
       request.streams = std::move(set.streams);
       request.structure = std::move(set.structure);

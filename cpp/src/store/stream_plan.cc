@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <string>
+#include <utility>
 
 namespace topicdb {
 
@@ -31,22 +33,52 @@ class SlabReader : public StreamReader {
   const std::unique_ptr<StreamReader> reader_;
 };
 
-}  // namespace
-
-std::vector<StreamSet> SelectStreams(const Slab& slab, const Filter& filter,
-                                     const std::optional<std::set<std::uint32_t>>& wanted) {
-  std::vector<StreamSet> sets;
-  if (slab.layout().reads_one_stream()) {
+// Each stream that may hold topics of a filter by itself, ordered by structure.
+std::vector<StreamSet> SelectOneByOne(const Slab& slab, const std::vector<Filter>& filters,
+                                      const std::optional<std::set<std::uint32_t>>& wanted) {
+  std::map<std::pair<std::string, std::uint32_t>, StreamSet> sets;
+  for (const Filter& filter : filters) {
     for (auto& [structure, stream] : slab.Match(filter)) {
       if (wanted.has_value() && !wanted->contains(stream)) continue;
       if (!RowFilter::Make(structure, filter).has_value()) continue;
-      sets.push_back({std::vector<std::uint32_t>{stream}, std::move(structure)});
+      std::string text = structure.Text();
+      StreamSet set{std::vector<std::uint32_t>{stream}, std::move(structure)};
+      sets.emplace(std::pair(std::move(text), stream), std::move(set));
     }
-    return sets;
   }
-  const bool is_all = filter.text() == "#" || filter.is_everything();
+  std::vector<StreamSet> in_order;
+  for (auto& [place, set] : sets) in_order.push_back(std::move(set));
+  return in_order;
+}
+
+ReadRequest RequestOf(const StreamTarget& target, const TimeRange& range,
+                      const Position& position) {
+  ReadRequest request{
+      target.set.streams, target.set.structure, target.filters.front(), range, position, {}};
+  request.or_filters.assign(target.filters.begin() + 1, target.filters.end());
+  request.masks = MasksOf(*target.view, target.slab->id());
+  return request;
+}
+
+}  // namespace
+
+std::vector<StreamSet> SelectStreams(const Slab& slab, const std::vector<Filter>& filters,
+                                     const std::optional<std::set<std::uint32_t>>& wanted) {
+  if (slab.layout().reads_one_stream()) return SelectOneByOne(slab, filters, wanted);
+  std::vector<StreamSet> sets;
+  const bool is_all = std::any_of(filters.begin(), filters.end(), [](const Filter& filter) {
+    return filter.text() == "#" || filter.is_everything();
+  });
   if (!wanted.has_value() && is_all) return {StreamSet{}};
-  std::vector<std::uint32_t> streams = slab.MatchIds(filter);
+  std::vector<std::uint32_t> streams;
+  for (const Filter& filter : filters) {
+    const std::vector<std::uint32_t> more = slab.MatchIds(filter);
+    streams.insert(streams.end(), more.begin(), more.end());
+  }
+  if (filters.size() > 1) {
+    std::sort(streams.begin(), streams.end());
+    streams.erase(std::unique(streams.begin(), streams.end()), streams.end());
+  }
   if (wanted.has_value()) {
     std::erase_if(streams, [&](std::uint32_t stream) { return !wanted->contains(stream); });
   }
@@ -65,8 +97,8 @@ void AddStreams(const ShardEnvironment& environment, const Slab& slab, const Fil
   }
 }
 
-std::vector<StreamTarget> PlanStreams(const std::vector<ShardMoment>& moments, const Filter& filter,
-                                      const TimeRange& range,
+std::vector<StreamTarget> PlanStreams(const std::vector<ShardMoment>& moments,
+                                      const std::vector<Filter>& filters, const TimeRange& range,
                                       const std::optional<std::vector<Stream>>& wanted) {
   std::map<SlabId, std::set<std::uint32_t>> chosen;
   if (wanted.has_value()) {
@@ -79,8 +111,8 @@ std::vector<StreamTarget> PlanStreams(const std::vector<ShardMoment>& moments, c
       if (!slab->MayHold(range)) continue;
       std::optional<std::set<std::uint32_t>> streams;
       if (wanted.has_value()) streams = chosen[slab->id()];
-      for (StreamSet& set : SelectStreams(*slab, filter, streams)) {
-        targets.push_back({moment.view, slab, std::move(set), filter});
+      for (StreamSet& set : SelectStreams(*slab, filters, streams)) {
+        targets.push_back({moment.view, slab, std::move(set), filters});
       }
     }
   }
@@ -125,8 +157,7 @@ Position StartOf(const TimeRange& range) {
 std::unique_ptr<StreamReader> OpenReader(const StreamTarget& target, const TimeRange& range,
                                          const Position& position, std::size_t memory_bytes_max) {
   const Slab& slab = *target.slab;
-  ReadRequest request{target.set.streams, target.set.structure, target.filter, range, position, {}};
-  request.masks = MasksOf(*target.view, slab.id());
+  ReadRequest request = RequestOf(target, range, position);
   request.memory_bytes_max = memory_bytes_max;
   return std::make_unique<SlabReader>(
       target, slab.layout().NewReader(target.view->Source(slab), std::move(request)));
@@ -135,9 +166,7 @@ std::unique_ptr<StreamReader> OpenReader(const StreamTarget& target, const TimeR
 std::unique_ptr<LastReader> OpenLastReader(const StreamTarget& target, const TimeRange& range,
                                            LastMessages* found) {
   const Slab& slab = *target.slab;
-  ReadRequest request{
-      target.set.streams, target.set.structure, target.filter, range, StartOf(range), {}};
-  request.masks = MasksOf(*target.view, slab.id());
+  ReadRequest request = RequestOf(target, range, StartOf(range));
   return slab.layout().NewLastReader(target.view->Source(slab), std::move(request), found);
 }
 

@@ -24,7 +24,7 @@ struct StreamTarget {
   std::shared_ptr<const ShardView> view;
   std::shared_ptr<Slab> slab;
   StreamSet set;
-  Filter filter;
+  std::vector<Filter> filters;  // at least one; messages match any of them
 };
 
 // What one shard contributes to a read. The shard is first, so that it outlives the view.
@@ -33,9 +33,9 @@ struct ShardMoment {
   std::shared_ptr<const ShardView> view;
 };
 
-// The streams of a slab that may hold matching topics: one a set, by structure, or all in one, as
-// its layout reads them. `wanted`: only these.
-std::vector<StreamSet> SelectStreams(const Slab& slab, const Filter& filter,
+// The streams of a slab that may hold topics that match any of the filters: one a set, by
+// structure, or all in one, as its layout reads them. `wanted`: only these.
+std::vector<StreamSet> SelectStreams(const Slab& slab, const std::vector<Filter>& filters,
                                      const std::optional<std::set<std::uint32_t>>& wanted);
 
 // Streams of a slab that may hold topics of the filter, by structure: of those with numbers above
@@ -50,8 +50,8 @@ void AddStreams(const ShardEnvironment& environment, const Slab& slab, const Fil
 // Streams that may hold messages, by shard, then by when their slabs began, then by structure: an
 // older generation thus comes before a newer one, also where a topic has changed its class.
 // `wanted`: only these (of the same database); absent: all.
-std::vector<StreamTarget> PlanStreams(const std::vector<ShardMoment>& moments, const Filter& filter,
-                                      const TimeRange& range,
+std::vector<StreamTarget> PlanStreams(const std::vector<ShardMoment>& moments,
+                                      const std::vector<Filter>& filters, const TimeRange& range,
                                       const std::optional<std::vector<Stream>>& wanted);
 
 // The deletes that concern messages of one slab.

@@ -132,7 +132,7 @@ Result<std::unique_ptr<Scan>> TransactionImpl::NewScan(const Filter& filter,
   TOPICDB_RETURN_IF_ERROR(CheckOpen());
   AddRead({filter, range});
   std::vector<ShardMoment> moments{{shard_, view_}};
-  std::vector<StreamTarget> targets = PlanStreams(moments, filter, range, std::nullopt);
+  std::vector<StreamTarget> targets = PlanStreams(moments, {filter}, range, std::nullopt);
   std::erase_if(targets, [&](const StreamTarget& target) {
     return options_.generation && target.slab->id().generation != *options_.generation;
   });

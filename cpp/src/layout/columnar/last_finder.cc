@@ -26,7 +26,9 @@ LastFinder::LastFinder(const RocksSource& source, const ReadRequest& request, La
       query_({request}),
       start_(request.range.start.value_or(0)),
       end_(request.range.end),
-      only_topic_(request.filter.is_topic() ? std::optional(request.filter.text()) : std::nullopt),
+      only_topic_(request.filter.is_topic() && request.or_filters.empty()
+                      ? std::optional(request.filter.text())
+                      : std::nullopt),
       found_(found),
       reader_(source) {}
 

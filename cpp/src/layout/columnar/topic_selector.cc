@@ -13,26 +13,44 @@ constexpr std::size_t kStreamsAskedMax = 256;
 
 }  // namespace
 
-TopicSelector::TopicSelector(const ReadRequest& request)
-    : streams_(request.streams.has_value()
-                   ? std::make_shared<const std::vector<std::uint32_t>>(*request.streams)
-                   : nullptr),
-      filter_(request.filter),
-      every_topic_(request.filter.levels().empty() && request.filter.ends_in_hash()) {
+TopicSelector::Wanted::Wanted(const Filter& wanted)
+    : filter(wanted),
+      every_topic(wanted.levels().empty() && wanted.ends_in_hash()),
+      exact(wanted.is_topic()) {
   bool literal = true;
   std::size_t depth = 0;
-  for (const Filter::Level& level : filter_.levels()) {
+  for (const Filter::Level& level : filter.levels()) {
     if (level.kind == Filter::LevelKind::kWord) {
-      word_hashes_.push_back(WordHash(depth, level.word));
-      if (literal && depth > 0) prefix_ += '/';
-      if (literal) prefix_ += level.word;
+      word_hashes.push_back(WordHash(depth, level.word));
+      if (literal && depth > 0) prefix += '/';
+      if (literal) prefix += level.word;
     } else {
-      if (literal && depth > 0) prefix_ += '/';
+      if (literal && depth > 0) prefix += '/';
       literal = false;
     }
     ++depth;
   }
-  exact_ = filter_.is_topic();
+}
+
+bool TopicSelector::Wanted::Matches(std::string_view topic) const {
+  if (every_topic) return !IsDollarLevel(topic);
+  return topic.starts_with(prefix) && filter.Matches(topic);
+}
+
+bool TopicSelector::Wanted::MayBeIn(const std::string* first, const std::string* last) const {
+  if (last != nullptr && prefix > *last) return false;
+  if (first == nullptr || *first <= prefix) return true;
+  return !exact && first->starts_with(prefix);
+}
+
+TopicSelector::TopicSelector(const ReadRequest& request)
+    : streams_(request.streams.has_value()
+                   ? std::make_shared<const std::vector<std::uint32_t>>(*request.streams)
+                   : nullptr) {
+  any_of_.emplace_back(request.filter);
+  for (const Filter& filter : request.or_filters) any_of_.emplace_back(filter);
+  has_words_ = std::none_of(any_of_.begin(), any_of_.end(),
+                            [](const Wanted& wanted) { return wanted.word_hashes.empty(); });
 }
 
 bool TopicSelector::SelectsStream(std::uint32_t stream) const {
@@ -41,8 +59,8 @@ bool TopicSelector::SelectsStream(std::uint32_t stream) const {
 
 bool TopicSelector::Selects(std::uint32_t stream, std::string_view topic) const {
   if (!SelectsStream(stream)) return false;
-  if (every_topic_) return !IsDollarLevel(topic);
-  return topic.starts_with(prefix_) && filter_.Matches(topic);
+  return std::any_of(any_of_.begin(), any_of_.end(),
+                     [&](const Wanted& wanted) { return wanted.Matches(topic); });
 }
 
 bool TopicSelector::MayHoldStreams(std::string_view stream_filter) const {
@@ -53,14 +71,15 @@ bool TopicSelector::MayHoldStreams(std::string_view stream_filter) const {
 }
 
 bool TopicSelector::MayHoldWords(std::string_view word_filter) const {
-  return std::all_of(word_hashes_.begin(), word_hashes_.end(),
-                     [&](std::uint64_t hash) { return MayContain(word_filter, hash); });
+  return std::any_of(any_of_.begin(), any_of_.end(), [&](const Wanted& wanted) {
+    return std::all_of(wanted.word_hashes.begin(), wanted.word_hashes.end(),
+                       [&](std::uint64_t hash) { return MayContain(word_filter, hash); });
+  });
 }
 
 bool TopicSelector::MayHoldRange(const std::string* first, const std::string* last) const {
-  if (last != nullptr && prefix_ > *last) return false;
-  if (first == nullptr || *first <= prefix_) return true;
-  return !exact_ && first->starts_with(prefix_);
+  return std::any_of(any_of_.begin(), any_of_.end(),
+                     [&](const Wanted& wanted) { return wanted.MayBeIn(first, last); });
 }
 
 Result<WantedStreams> TopicSelector::StreamsIn(const Block& block, BlockReader* reader) const {

@@ -24,7 +24,7 @@ class TopicSelector {
   bool Selects(std::uint32_t stream, std::string_view topic) const;
   bool MayHoldStreams(std::string_view stream_filter) const;
   // Whether MayHoldWords can say anything.
-  bool has_words() const { return !word_hashes_.empty(); }
+  bool has_words() const { return has_words_; }
   bool MayHoldWords(std::string_view word_filter) const;
   const WantedStreams& streams() const { return streams_; }
   // What the directory of a block calls the streams that are wanted. kCorruption
@@ -34,16 +34,27 @@ class TopicSelector {
                    const PageEntry* next) const;
 
  private:
+  // What one filter wants.
+  struct Wanted {
+    explicit Wanted(const Filter& wanted);
+    bool Matches(std::string_view topic) const;
+    // Whether topics from `first` to `last` (null: without end) may be wanted.
+    bool MayBeIn(const std::string* first, const std::string* last) const;
+
+    Filter filter;
+    bool every_topic = false;                // but those that begin with '$'
+    bool exact = false;                      // one topic: the prefix
+    std::string prefix;                      // what wanted topics begin with
+    std::vector<std::uint64_t> word_hashes;  // words that they have
+  };
+
   bool SelectsStream(std::uint32_t stream) const;
   // Whether topics of one stream from `first` to `last` (null: without end) may be wanted.
   bool MayHoldRange(const std::string* first, const std::string* last) const;
 
   const WantedStreams streams_;
-  const Filter filter_;
-  bool every_topic_;                        // but those that begin with '$'
-  std::string prefix_;                      // what wanted topics begin with
-  bool exact_ = false;                      // and are
-  std::vector<std::uint64_t> word_hashes_;  // words that they have
+  std::vector<Wanted> any_of_;
+  bool has_words_ = false;
 };
 
 // What reads one topic at one moment. filter: that topic

@@ -14,8 +14,7 @@ bool IsEmptyRange(const TimeRange& range, std::uint32_t timestamp_bytes) {
 
 RowCursor::RowCursor(const RocksSource& source, const ReadRequest& request,
                      std::uint32_t timestamp_bytes)
-    : row_filter_(RowFilter::Make(request.structure, request.filter)),
-      timestamp_bytes_(timestamp_bytes),
+    : timestamp_bytes_(timestamp_bytes),
       varying_count_(request.structure.VaryingCount()),
       serial_max_(request.serial_max) {
   for (const RowMask& mask : request.masks) {
@@ -23,12 +22,19 @@ RowCursor::RowCursor(const RocksSource& source, const ReadRequest& request,
     if (filter.has_value())
       masks_.push_back({std::move(*filter), mask.range, mask.serial, mask.serial_min});
   }
-  if (!row_filter_.has_value()) return;  // no topic of the stream matches
+  const auto want = [&](const Filter& filter) {
+    std::optional<RowFilter> wanted = RowFilter::Make(request.structure, filter);
+    if (wanted.has_value()) any_of_.push_back(std::move(*wanted));
+  };
+  want(request.filter);
+  for (const Filter& filter : request.or_filters) want(filter);
+  if (any_of_.empty()) return;
   const std::uint32_t stream = request.streams->front();
   std::string prefix;
   AppendDataPrefix(&prefix, stream);
   data_ = std::make_unique<KeyRun>(source, std::move(prefix), request.range, timestamp_bytes);
-  for (const RowFilter::Constraint& constraint : row_filter_->constraints()) {
+  if (any_of_.size() > 1) return;  // what matches one of several is in no index
+  for (const RowFilter::Constraint& constraint : any_of_.front().constraints()) {
     if (constraint.varying_index >= kIndexedLevelsMax) continue;
     prefix.clear();
     AppendIndexPrefix(&prefix, stream, constraint.varying_index, constraint.word);
@@ -39,7 +45,7 @@ RowCursor::RowCursor(const RocksSource& source, const ReadRequest& request,
 
 void RowCursor::Seek(std::string_view suffix) {
   status_ = Status::Ok();
-  if (!row_filter_.has_value()) return;
+  if (any_of_.empty()) return;
   for (const auto& index : indexes_) index->Seek(suffix, &scratch_);
   data_->Seek(suffix, &scratch_);
   FindRow();
@@ -98,7 +104,10 @@ bool RowCursor::AcceptRow() {
   if (!DecodeValue(data_->value(), &value_)) {
     return Fail(Corruption("the header of a message is malformed"));
   }
-  valid_ = row_filter_->Matches(key_.words) && value_.serial <= serial_max_ && !IsDeleted();
+  const bool matches = std::any_of(any_of_.begin(), any_of_.end(), [&](const RowFilter& filter) {
+    return filter.Matches(key_.words);
+  });
+  valid_ = matches && value_.serial <= serial_max_ && !IsDeleted();
   return valid_;
 }
 

@@ -61,7 +61,7 @@ class RowCursor {
     std::uint64_t serial_min;
   };
 
-  const std::optional<RowFilter> row_filter_;
+  std::vector<RowFilter> any_of_;  // a row matches one of them; none: no topic of the stream does
   const std::uint32_t timestamp_bytes_;
   const std::size_t varying_count_;
   std::vector<Mask> masks_;

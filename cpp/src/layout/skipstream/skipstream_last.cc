@@ -34,6 +34,7 @@ Result<ReadOutcome> SkipstreamLast::Read(std::size_t examined_max) {
 }
 
 std::optional<std::vector<std::string>> SkipstreamLast::OnlyWords() const {
+  if (!request_.or_filters.empty()) return std::nullopt;
   if (request_.structure.any) {
     if (!request_.filter.is_topic()) return std::nullopt;
     return std::vector<std::string>{request_.filter.text()};
