@@ -57,6 +57,18 @@ def stage_in_child(arguments: tuple[str, int]) -> jobs.Staged:
 
 
 class TestJobs:
+    def test_a_commit_that_is_repeated_says_so(self, path: str) -> None:
+        for job, options in (("alone", {}), ("numbered", {"sequence": "query", "number": 7})):
+            staged = [stage(path, job, rows(100))]
+            first = jobs.commit(path, job, staged, **options)  # type: ignore[arg-type]
+            with topicdb.open(path):  # here, or while somebody writes it
+                again = jobs.commit(path, job, staged, **options)  # type: ignore[arg-type]
+            assert again == jobs.Committed(first.serials, first.messages, [], True)
+            assert jobs.commit(path, job, staged, **options).repeated  # type: ignore[arg-type]
+        assert len(stored(path)) == 200
+        with pytest.raises(topicdb.NotFoundError, match=r"gone\.staged"):
+            jobs.commit(path, "other", [jobs.Staged("gone.staged", 1, 1, 0)])
+
     def test_what_a_pool_of_processes_stages(self, path: str) -> None:
         with multiprocessing.get_context("spawn").Pool(2) as pool:
             staged = pool.map(stage_in_child, [(path, part) for part in range(5)])

@@ -157,6 +157,30 @@ Result<std::map<std::uint32_t, ShardOutcome>> Apply(const std::string& path,
   }
 }
 
+// What a job has brought whose files are gone, since it was committed before; absent: nobody knows
+// of it.
+std::optional<JobReceipt> FindApplied(const std::string& path, const JobCommit& commit) {
+  OpenOptions options;
+  options.read_only = true;
+  options.cache_bytes = kCommitCacheBytes;
+  const auto database = Database::Open(path, options);
+  if (!database.ok()) return std::nullopt;
+  const auto jobs = (*database)->Jobs();
+  if (!jobs.ok()) return std::nullopt;
+  const std::string& name = commit.sequence.empty() ? commit.job : commit.sequence;
+  JobReceipt receipt;
+  receipt.repeated = true;
+  for (const JobInfo& job : *jobs) {
+    const bool is_numbered = job.number > 0;
+    if (job.sequence != name || is_numbered != (commit.number > 0)) continue;
+    if (job.number < commit.number) continue;
+    receipt.serials.emplace_back(job.shard, job.last_serial);
+    if (job.number == commit.number) receipt.messages += job.messages;
+  }
+  if (receipt.serials.empty()) return std::nullopt;
+  return receipt;
+}
+
 }  // namespace
 
 Status DatabaseImpl::ApplyJobs() {
@@ -220,7 +244,12 @@ Result<JobReceipt> CommitJob(const std::string& path, const JobCommit& commit) {
     return InvalidArgument("number: a job of a sequence has one, from 1 on; others have none");
   }
   TOPICDB_ASSIGN_OR_RETURN(const FoundDatabase found, FindDatabase(path));
-  TOPICDB_ASSIGN_OR_RETURN(JobIntent intent, MakeIntent(path, commit, found.descriptor));
+  Result<JobIntent> made = MakeIntent(path, commit, found.descriptor);
+  if (made.status().code() == Code::kNotFound) {
+    if (auto receipt = FindApplied(path, commit)) return std::move(*receipt);
+  }
+  TOPICDB_RETURN_IF_ERROR(made.status());
+  JobIntent intent = std::move(made).value();
   JobReceipt receipt;
   receipt.messages = intent.messages;
   if (intent.shards.empty()) {

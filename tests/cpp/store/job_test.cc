@@ -313,6 +313,30 @@ TEST(Job, ABatchThatIsRepeatedIsStoredOnce) {
   EXPECT_EQ(Scan(*OpenOk(path, Wide()), "#").size(), 2 * Matching(rows, "#").size());
 }
 
+TEST(Job, ACommitThatIsRepeatedWhenItsFilesAreGoneIsKnown) {
+  const TestDirectory directory;
+  const std::string path = directory / "db";
+  OpenOk(path, Wide())->Close().IgnoreError();
+  std::mt19937_64 random(5);
+  const Rows rows = RandomRows(&random, 200);
+  for (const auto& [job, sequence] : {std::pair("alone", ""), {"numbered", "query"}}) {
+    const JobCommit commit{job, {Stage(path, job, rows).file}, sequence, sequence[0] ? 7U : 0U};
+    const JobReceipt first = CommitOk(path, commit);
+    const JobReceipt again = CommitOk(path, commit);
+    EXPECT_FALSE(first.repeated);
+    EXPECT_TRUE(again.repeated);
+    EXPECT_EQ(again.serials, first.serials);
+    EXPECT_EQ(again.messages, first.messages);
+    EXPECT_TRUE(again.pending.empty());
+  }
+  EXPECT_TRUE(CommitOk(path, {"earlier", {"gone.staged"}, "query", 6}).repeated);
+  for (const JobCommit& commit :
+       {JobCommit{"never", {"gone.staged"}, "", 0}, JobCommit{"later", {"gone.staged"}, "query", 8},
+        JobCommit{"query", {"gone.staged"}, "", 0}}) {
+    EXPECT_EQ(CommitJob(path, commit).status().code(), Code::kNotFound) << commit.job;
+  }
+}
+
 TEST(Job, ItIsCommittedThoughNobodyCouldApplyIt) {
   const TestDirectory directory;
   const std::string path = directory / "db";
