@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -832,3 +833,42 @@ def test_a_forgotten_client_ends(server: Any) -> None:
     del db, tx
     gc.collect()
     wait_until(lambda: not any(client.handles() for client in server.service.clients.all()))
+
+
+def _sockets() -> int:
+    """That this process has open."""
+    count = 0
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # that of the listing itself
+            count += os.readlink(f"/proc/self/fd/{descriptor}").startswith("socket:")
+    return count
+
+
+def test_a_connection_that_is_closed_keeps_no_socket(tmp_path: Path) -> None:
+    topicdb.open(tmp_path / "db").close()
+    process = Process(tmp_path / "db")
+    before = _sockets()
+    kept: list[Any] = []  # nothing is left to the garbage collector
+    for name in "abc":
+        db = topicdb.connect(process.url)
+        db.append([("a", None, b"1"), ("a", None, b"2")])
+        consumer = db.consumer(name)
+        consumer.ack(consumer.poll(1))
+        member = db.group("g").join()
+        member.poll(timeout=0)
+        tail = db.tail(timeout=0)
+        watch = db.watch_streams()
+        session = db.session(name)
+        session.subscribe("#")
+        session.poll(timeout=0)
+        scan = iter(db.scan("#"))
+        next(scan)
+        assert db.append_async([("a", None, b"3")]).result(20)
+        kept += [db, consumer, member, iter(tail), watch, session, scan, db.subscribe()]
+        next(kept[-5])
+        assert _sockets() > before
+        db.close()
+    try:
+        wait_until(lambda: _sockets() == before)
+    finally:
+        process.kill()

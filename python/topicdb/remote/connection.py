@@ -23,6 +23,7 @@ PING_INTERVAL_S = 5.0
 PING_TIMEOUT_S = 20.0
 PING_RETRY_S = 0.1
 CONNECT_TIMEOUT_S = 20.0
+CLOSE_TIMEOUT_S = 10.0
 _TRANSPORT = (flight.FlightError, pa.ArrowException, OSError)
 
 
@@ -39,6 +40,8 @@ class Connection:
         self._pid = os.getpid()
         self._changed = threading.Condition()
         self._calls = 0
+        self._reads = 0  # of streams, that wait for something
+        self._streams: weakref.WeakSet[Stream] = weakref.WeakSet()
         self._closed = False
         self._lease: Lease | None = None
         self._lease_lock = threading.Lock()
@@ -97,11 +100,13 @@ class Connection:
 
     def read(
         self, method: str, *args: Any, options: flight.FlightCallOptions | None = None
-    ) -> flight.FlightStreamReader:
+    ) -> Stream:
         """A stream of messages; reading it raises within ``told``."""
         with self.calling(), self.told():
             ticket = flight.Ticket(encode([method, *args]))
-            return self._client.do_get(ticket, options or self._base)
+            stream = Stream(self, self._client.do_get(ticket, options or self._base))
+            self._streams.add(stream)
+            return stream
 
     @contextmanager
     def told(self) -> Iterator[None]:
@@ -135,6 +140,18 @@ class Connection:
         finally:
             with self._changed:
                 self._calls -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """``close`` ends what runs in it, and waits for that."""
+        with self._changed:
+            self._reads += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._reads -= 1
                 self._changed.notify_all()
 
     @property
@@ -174,8 +191,11 @@ class Connection:
     def abandon(self) -> None:
         """For who has forgotten it: ends what is open at the server, and does not wait."""
         self._closed = True
-        if self._lease is not None and not self.is_forked:
+        if self.is_forked:
+            return
+        if self._lease is not None:
             self._lease.end()
+        self._let_go()
 
     def close(self) -> None:
         """Ends what is open at the server, waits for calls in flight. May be repeated."""
@@ -191,8 +211,46 @@ class Connection:
                 self._lease.end()
         with self._changed:
             self._changed.wait_for(lambda: self._calls == 0)
+        self._let_go()
+        with self._changed:
+            self._changed.wait_for(lambda: self._reads == 0, CLOSE_TIMEOUT_S)
         with suppress(*_TRANSPORT):
             self._client.close()
+
+    def _let_go(self) -> None:
+        for stream in list(self._streams):
+            stream.let_go()
+
+
+class Stream:
+    """What the server gives bit by bit. It is let go when the connection is closed, whoever still
+    has this: what pyarrow has of a stream keeps the socket open."""
+
+    def __init__(self, connection: Connection, reader: flight.FlightStreamReader) -> None:
+        self._connection = connection
+        self._reader: flight.FlightStreamReader | None = reader
+
+    def read_chunk(self) -> flight.FlightStreamChunk:
+        """The next; StopIteration at the end. ClosedError: it was let go."""
+        reader = self._reader
+        if reader is None:
+            raise _core.ClosedError(f"the connection to {self._connection.url} is closed")
+        try:
+            with self._connection.reading():
+                return reader.read_chunk()
+        finally:
+            del reader  # a traceback keeps what is here
+
+    def cancel(self) -> None:
+        """Ends it, and calls that wait."""
+        reader = self._reader
+        if reader is not None:
+            reader.cancel()
+
+    def let_go(self) -> None:
+        """Ends it for good."""
+        self.cancel()
+        self._reader = None
 
 
 def _text_of(error: BaseException) -> str:
@@ -211,7 +269,7 @@ class Lease:
         self.connection = connection
         self._options = options
         self._ping_options = connection.options_for(connection.id, PING_TIMEOUT_S)
-        self._readers: set[flight.FlightStreamReader] = set()
+        self._readers: set[Stream] = set()
         self._changed = threading.Condition()
         self._acknowledged: dict[int, int] = {}
         self._sending = False
@@ -230,11 +288,11 @@ class Lease:
             raise self.why()
         return self.connection.call(method, *args, options=self._options)
 
-    def read(self, method: str, *args: Any) -> flight.FlightStreamReader:
+    def read(self, method: str, *args: Any) -> Stream:
         """As ``Connection.read``."""
         return self.connection.read(method, *args, options=self._options)
 
-    def end_with(self, reader: flight.FlightStreamReader) -> None:
+    def end_with(self, reader: Stream) -> None:
         """Cancels a reader that lasts when this ends."""
         with self._changed:
             self._readers.add(reader)
@@ -242,7 +300,7 @@ class Lease:
                 return
         reader.cancel()
 
-    def forget(self, reader: flight.FlightStreamReader) -> None:
+    def forget(self, reader: Stream) -> None:
         """It has come to its end."""
         with self._changed:
             self._readers.discard(reader)

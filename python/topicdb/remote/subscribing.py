@@ -85,7 +85,7 @@ class RemoteSubscription:
     def _receive(self) -> None:
         try:
             with self._lease.connection.told():
-                for chunk in self._reader:
+                while (chunk := self._next_chunk()) is not None:
                     self._add(_Arrived(chunk.data, decode(chunk.app_metadata.to_pybytes())))
         except BaseException as error:
             self._error = error
@@ -93,6 +93,12 @@ class RemoteSubscription:
         with self._changed:
             self._ended = True
             self._tell()
+
+    def _next_chunk(self) -> Any:
+        try:
+            return self._reader.read_chunk()
+        except StopIteration:
+            return None
 
     def _add(self, arrived: _Arrived) -> None:
         with self._changed:
