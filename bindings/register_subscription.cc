@@ -29,7 +29,12 @@ py::array_t<std::uint32_t> ArrayOf(const std::vector<std::uint32_t>& numbers) {
   return py::array_t<std::uint32_t>(static_cast<py::ssize_t>(numbers.size()), numbers.data());
 }
 
-// (batch, seqno, shard, serial, index, is_live, rows)
+// (class, generation, serial, messages)
+py::tuple TupleOf(const Loss& loss) {
+  return py::make_tuple(loss.retention_class, loss.generation, loss.serial, loss.messages);
+}
+
+// (batch, seqno, shard, serial, index, is_live, rows, loss); a batch or a loss.
 py::object Next(const PySubscription& self, std::optional<std::int64_t> timeout_us,
                 std::size_t rows_max) {
   const bool waits = !timeout_us.has_value() || *timeout_us > 0;
@@ -38,9 +43,11 @@ py::object Next(const PySubscription& self, std::optional<std::int64_t> timeout_
   std::optional<Delivered> delivery = Unwrap(WithoutGil(
       [&] { return self.subscription->Next(Timeout(timeout_us), interrupted, rows_max); }));
   if (!delivery.has_value()) return py::none();
+  const py::object loss =
+      delivery->loss.has_value() ? py::object(TupleOf(*delivery->loss)) : py::none();
   return py::make_tuple(WrapBatch(std::move(delivery->batch)), delivery->seqno, delivery->shard,
                         delivery->next.serial, delivery->next.index, delivery->is_live,
-                        ArrayOf(delivery->rows));
+                        ArrayOf(delivery->rows), loss);
 }
 
 void Acknowledge(const PySubscription& self, std::uint64_t seqno) {
@@ -87,17 +94,20 @@ py::dict InfoOf(const PySubscription& self) {
   result["waiting"] = info.waiting;
   result["waiting_bytes"] = info.waiting_bytes;
   result["places"] = PlacesDict(info.places);
+  result["lost"] = info.lost;
   return result;
 }
 
 PySubscription Subscribe(const Database& self, const Filters& filters,
                          const std::optional<Places>& places, std::int64_t start_us,
                          std::uint64_t messages, std::uint64_t bytes,
-                         std::pair<std::uint32_t, std::uint32_t> part) {
+                         std::pair<std::uint32_t, std::uint32_t> part,
+                         const std::map<std::uint32_t, std::uint64_t>& counted) {
   const std::vector<Filter> parsed = ParseFilters(filters);
   SubscribeFrom from;
   from.start_us = start_us;
   std::tie(from.part, from.parts) = part;
+  from.counted = counted;
   if (places.has_value()) {
     for (const auto& [shard, place] : *places) (*from.places)[shard] = {place.first, place.second};
   } else {
@@ -110,6 +120,15 @@ py::dict PlacesAt(const Database& self, const Filters& filters, std::int64_t sta
   const std::vector<Filter> parsed = ParseFilters(filters);
   return PlacesDict(
       Unwrap(WithoutGil([&] { return self.PlacesAt(parsed, start_us, &PythonInterrupts); })));
+}
+
+std::uint64_t CountDropped(const Database& self, std::uint32_t shard, const Filters& filters,
+                           std::int64_t start_us, std::pair<std::uint64_t, std::uint32_t> place,
+                           std::uint64_t counted) {
+  const std::vector<Filter> parsed = ParseFilters(filters);
+  const CommitPlace from{place.first, place.second};
+  return Unwrap(
+      WithoutGil([&] { return self.CountDropped(shard, parsed, start_us, from, counted); }));
 }
 
 // (batch, rows)
@@ -173,7 +192,10 @@ void RegisterSubscribe(py::module_& module, py::class_<Database>& type) {
         return WithoutGil([&] { return self.subscription->closed(); });
       });
   type.def("subscribe", &Subscribe, py::arg("filters"), py::arg("places"), py::arg("start_us"),
-           py::arg("window"), py::arg("window_bytes"), py::arg("part") = std::pair(0, 1))
+           py::arg("window"), py::arg("window_bytes"), py::arg("part") = std::pair(0, 1),
+           py::arg("counted") = std::map<std::uint32_t, std::uint64_t>())
+      .def("count_dropped", &CountDropped, py::arg("shard"), py::arg("filters"),
+           py::arg("start_us"), py::arg("place"), py::arg("counted"))
       .def("places_at", &PlacesAt, py::arg("filters"), py::arg("start_us"))
       .def("subscription_stats", &SubscriptionStatsOf);
 }

@@ -36,8 +36,10 @@ from topicdb._types import Message, Page, Properties, PropertyMessage, Receipt, 
 from topicdb.arguments import guard
 from topicdb.consumer import Consumer
 from topicdb.database import Database
+from topicdb.following import Reader
 from topicdb.group import Group, Member
 from topicdb.lifecycle import Retention
+from topicdb.losses import Loss, LossError
 from topicdb.map import Map
 from topicdb.opening import open
 from topicdb.positions import Place
@@ -91,6 +93,8 @@ __all__ = [
     "Group",
     "Iterator",
     "LockedError",
+    "Loss",
+    "LossError",
     "Map",
     "Member",
     "Message",
@@ -107,6 +111,7 @@ __all__ = [
     "QueueReceipt",
     "QuotaError",
     "ReadOnlyError",
+    "Reader",
     "Receipt",
     "Repair",
     "ReplayError",

@@ -248,8 +248,23 @@ class ReadyTokens:
 class Subscription:
     def next(
         self, timeout_us: int | None, rows_max: int
-    ) -> tuple[Batch, int, int, int, int, bool, npt.NDArray[np.uint32]] | None:
-        """Batch, seqno, shard, serial, row, is_live, rows; None: there was nothing for so long."""
+    ) -> (
+        tuple[
+            Batch,
+            int,
+            int,
+            int,
+            int,
+            bool,
+            npt.NDArray[np.uint32],
+            tuple[str, int, int, int] | None,
+        ]
+        | None
+    ):
+        """Batch, seqno, shard, serial, row, is_live, rows, loss; None: nothing came for so long.
+
+        A loss is class, generation, serial of the drop, messages; the batch is empty then.
+        """
     def acknowledge(self, seqno: int) -> None: ...
     def on_ready(self, tokens: ReadyTokens, token: int) -> None:
         """Gives the token whenever there is something for ``next`` after there was nothing."""
@@ -424,8 +439,17 @@ class Database:
         window: int,
         window_bytes: int,
         part: tuple[int, int] = (0, 1),
+        counted: dict[int, int] = ...,
     ) -> Subscription:
-        """places None: from now on."""
+        """places None: from now on. counted: what was dropped by then is no loss, by shard."""
+    def count_dropped(
+        self,
+        shard: int,
+        filters: Sequence[str] | None,
+        start_us: int,
+        place: tuple[int, int],
+        counted: int,
+    ) -> int: ...
     def places_at(
         self, filters: Sequence[str] | None, start_us: int
     ) -> dict[int, tuple[int, int]]: ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -13,6 +14,7 @@ from topicdb import _core
 from topicdb._core import Batch
 from topicdb.closing import Named
 from topicdb.forms import Form
+from topicdb.losses import Loss, Reporter, serials_now
 from topicdb.positions import Place, Positions, lag_of
 from topicdb.subscription import Given, Start, Subscription, places_of
 from topicdb.times import timeout_us
@@ -40,12 +42,14 @@ class Consumer(Named):
         made: Mapping[str, Any],
         window: tuple[int, int],
         timeout_us: int | None,
+        report: Reporter,
         form: Form = "payload",
     ) -> None:
         self._core = core
         self._form = form
         self._positions = positions
         self._window = window
+        self._report = report
         self._timeout_us = timeout_us
         self._lock = threading.RLock()
         self._kept, places = positions.open(made)
@@ -57,18 +61,32 @@ class Consumer(Named):
 
     def _subscribe(self) -> None:
         start_us: int = self._kept["start_us"]
-        core = self._core.subscribe(self._filters, dict(self._places), start_us, *self._window)
-        self._subscription = Subscription(
-            core, self._core, self._filters, start_us, self._timeout_us, self._form
+        counted = self._positions.losses.start_all(self._core.schema["shards"])
+        core = self._core.subscribe(
+            self._filters, dict(self._places), start_us, *self._window, (0, 1), counted
         )
+        self._subscription = Subscription(
+            core, self._core, self._filters, start_us, self._timeout_us, self._form, self._lose
+        )
+        self._seqno_given = 0  # that ``poll`` has given away
         self._given: deque[Given] = deque()  # and not acknowledged
         self._seqnos: WeakKeyDictionary[Batch, int] = WeakKeyDictionary()
         self._acknowledged = 0
         self._attempts: dict[int, Transaction] = {}  # acknowledgements not committed yet, by seqno
 
+    def _lose(self, loss: Loss) -> None:
+        with self._lock:
+            more = self._positions.losses.add(loss)
+        if more:
+            self._report(loss)
+
     def poll(self, rows: int = 1_000, timeout: float | timedelta | None = 1.0) -> Batch:
         """The next messages, at most ``rows``; an empty batch if none come for ``timeout``
-        seconds (None: waits for ever), or it is closed."""
+        seconds (None: waits for ever), or it is closed.
+
+        LossError: messages were dropped before it had them (``on_loss="raise"``); the next call
+        goes on behind them.
+        """
         if rows < 1:
             raise ValueError(f"rows must be at least 1, got {rows}")
         batch = self._poll(timeout_us(timeout), rows)
@@ -84,7 +102,7 @@ class Consumer(Named):
                 return _core.empty_batch()  # it was given before a seek
             subscription._done_with(delivery)
             self._given.append(Given(delivery.seqno, delivery.shard, delivery.next))
-            self._seqnos[delivery.batch] = delivery.seqno
+            self._seqnos[delivery.batch] = self._seqno_given = delivery.seqno
             if len(self._given) > 2 * len(self._seqnos) + 1_000:
                 self._forget_lost()
         return delivery.batch
@@ -108,9 +126,10 @@ class Consumer(Named):
     def ack(self, batch: Batch | None = None, transaction: Transaction | None = None) -> None:
         """The work on this batch, and on all that were given before it, is done.
 
-        Without a batch: on everything that was given. Stored at once; or with ``transaction``, of
-        any shard, when that commits. If it does not, the next ``ack`` must be for the same batch,
-        or come after ``rewind``: what was done for it is not stored.
+        Without a batch: on everything that was given; of an empty batch, which ``poll`` gives when
+        nothing came, there is nothing to do. Stored at once; or with ``transaction``, of any shard,
+        when that commits. If it does not, the next ``ack`` must be for the same batch, or come
+        after ``rewind``: what was done for it is not stored.
 
         ValueError: the batch was not given by this consumer, or since it was moved, or is
         acknowledged already; an earlier acknowledgement belongs to a transaction that is not
@@ -119,6 +138,8 @@ class Consumer(Named):
         """
         with self._lock:
             self._check_open()
+            if batch is not None and len(batch) == 0:
+                return
             seqno = self._seqno_of(batch)
             places = {str(given.shard): given.next for given in self._given if given.seqno <= seqno}
             self._check_attempts(seqno, transaction)
@@ -183,6 +204,7 @@ class Consumer(Named):
             self._check_open()
             self._places = places_of(self._core, self._filters, start)
             self._kept = {**self._kept, "start": {}}
+            self._positions.losses.restart(serials_now(self._core, self._filters))
             by_key = {str(shard): place for shard, place in self._places.items()}
             self._positions.restart(self._kept, by_key)
             self._subscription.close()
@@ -205,12 +227,25 @@ class Consumer(Named):
             return dict(self._places)
 
     def info(self) -> dict[str, Any]:
-        """How it stands: as ``Subscription.info``; and ``unacknowledged``: messages given."""
+        """How it stands: as ``Subscription.info``; and ``unacknowledged``: messages given.
+
+        ``lost`` is that of the name, of earlier runs, too.
+        """
         with self._lock:
             info = self._subscription.info()
             info["unacknowledged"] = info["delivered"] - self._acknowledged
             info["acknowledged"] = self._acknowledged
+            info["lost"] = self._positions.losses.total
             return info
+
+    @property
+    def lost(self) -> int:
+        """Messages that were dropped with their generation before it had them: so many at most.
+
+        Counted when it comes to where they were, and stored with the next ``ack``.
+        """
+        with self._lock:
+            return self._positions.losses.total
 
     @property
     def closed(self) -> bool:
@@ -224,13 +259,34 @@ class Consumer(Named):
     def close(self) -> None:
         """Ends it, and calls that wait. May be repeated."""
         with self._lock:
-            self._closed = True
-            self._subscription.close()
-            self._give_up()
+            if not self._closed:
+                with suppress(_core.Error):  # it only comes to the same place sooner
+                    self._pass_by()
+            self._end()
+
+    def _pass_by(self) -> None:
+        """Stores that what it does not want is passed by: who drops that takes nothing from it."""
+        info = self._subscription.info()
+        if self._attempts or info["delivered"] != self._seqno_given or self._core.closed:
+            return
+        given = {one.shard for one in self._given}
+        places = {
+            shard: place
+            for shard, place in info["places"].items()
+            if shard not in given and place > self._places.get(shard, Place(1, 0))
+        }
+        if places:
+            self._positions.save({str(shard): place for shard, place in places.items()})
+
+    def _end(self) -> None:
+        self._closed = True
+        self._subscription.close()
+        self._give_up()
 
     def abandon(self) -> None:
         """For who takes it over: what is stored is what counts."""
-        self.close()
+        with self._lock:
+            self._end()
 
     def __repr__(self) -> str:
         return f"<topicdb.Consumer {self.name!r}{' (closed)' if self._closed else ''}>"

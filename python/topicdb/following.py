@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import timedelta
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from topicdb import _core, session_state
@@ -16,7 +16,8 @@ from topicdb.consumer import Consumer
 from topicdb.filters import Filters, filter_list
 from topicdb.forms import form_of
 from topicdb.group import Group
-from topicdb.positions import PARTS_MAX, Positions, names
+from topicdb.losses import OnLoss, Reporter
+from topicdb.positions import PARTS_MAX, Positions, names, standings
 from topicdb.session import PACKET_ID_MAX, Session
 from topicdb.subscription import (
     WINDOW,
@@ -32,6 +33,21 @@ if TYPE_CHECKING:
     from topicdb.database import Durability
 
 One = TypeVar("One", Consumer, Session)
+
+
+class Reader(NamedTuple):
+    """A consumer or group, and how it stands, whoever has it open.
+
+    ``kind``: "consumer" or "group". ``filters`` None: every topic. ``lag``: messages that are
+    stored and not acknowledged, about. ``lost``: messages that were dropped with their generation
+    before they could be read, so many at most.
+    """
+
+    kind: str
+    name: str
+    filters: list[str] | None
+    lag: int
+    lost: int
 
 
 class Following:
@@ -54,6 +70,7 @@ class Following:
         callback: Callable[[Batch], object] | None = None,
         properties: bool = False,
         raw: bool = False,
+        on_loss: OnLoss = "report",
     ) -> Subscription:
         """Messages of ``filter``: from ``start`` on, and then as they are committed.
 
@@ -70,6 +87,7 @@ class Following:
         ``timeout``: iteration ends when nothing comes for so many seconds; None: never.
         ``callback``: is called with each batch, in a thread of its own, until the subscription is
         closed; an error that it raises ends it. ``properties``, ``raw``: as of ``scan``.
+        ``on_loss``: as of ``consumer``.
 
         ValueError: the layout ``skipstream`` keeps no commit log; a bad window or start.
 
@@ -80,8 +98,11 @@ class Following:
         form = form_of(properties=properties, raw=raw)
         filters = filter_list(filter)
         places, start_us = start_of(start)
+        report = Reporter("a subscription", on_loss)
         core = self._core.subscribe(filters, places, start_us, window, window_bytes)
-        subscription = Subscription(core, self._core, filters, start_us, timeout_us(timeout), form)
+        subscription = Subscription(
+            core, self._core, filters, start_us, timeout_us(timeout), form, report
+        )
         if callback is not None:
             subscription._call(callback)
         return subscription
@@ -99,6 +120,7 @@ class Following:
         durability: Durability | None = None,
         properties: bool = False,
         raw: bool = False,
+        on_loss: OnLoss = "report",
     ) -> Consumer:
         """A reader that goes on where it was, after a restart, too; see ``Consumer``.
 
@@ -108,6 +130,11 @@ class Following:
         ``window``, ``window_bytes``: what is read ahead of ``poll``. ``timeout``: iteration ends
         when nothing comes for so many seconds. ``durability``: of what it stores. ``properties``,
         ``raw``: as of ``scan``.
+
+        ``on_loss``: what it does when it comes to where messages were that retention, the quota or
+        ``drop_slab`` has dropped before it had them. ``"report"`` writes a warning to the log
+        (``logging``), ``"raise"`` raises LossError, once for each generation; something to call is
+        called with a ``Loss``. ``Consumer.lost`` counts them in any case.
 
         ConflictError: it is open elsewhere in this process; ``takeover=True`` ends that one.
         ValueError: it was made with another filter. ReadOnlyError: positions are stored in the
@@ -121,12 +148,14 @@ class Following:
         form = form_of(properties=properties, raw=raw)
         check_window(window, window_bytes)
         filters = filter_list(filter)
+        report = Reporter(f"consumer {name!r}", on_loss)
         positions = Positions(self._core, "consumer", name, durability)
         kept = self._kept(positions, filters, start)
 
         def make() -> Consumer:
             wait_us = timeout_us(timeout)
-            return Consumer(self._core, positions, kept, (window, window_bytes), wait_us, form)
+            seen = (window, window_bytes)
+            return Consumer(self._core, positions, kept, seen, wait_us, report, form)
 
         return self._opened_as(self._consumers, name, "consumer", make, takeover=takeover)
 
@@ -255,6 +284,7 @@ class Following:
         window: int = WINDOW,
         window_bytes: int = WINDOW_BYTES,
         durability: Durability | None = None,
+        on_loss: OnLoss = "report",
     ) -> Group:
         """Messages of ``filter`` for many workers, each for one of them; see ``Group``.
 
@@ -262,7 +292,8 @@ class Following:
         same, and ``start`` and ``parts`` do not count. In one process it is the same object each
         time. ``parts``: into how many the topics are divided, so many members can work at once.
         ``member_timeout``: so long a member may be silent. ``window``, ``window_bytes``: what may
-        be given of one part and not be acknowledged.
+        be given of one part and not be acknowledged. ``on_loss``: as of ``consumer``; what it does
+        happens in ``Member.poll``.
 
         ValueError: it was made with another filter. ReadOnlyError, as ``consumer``.
 
@@ -273,6 +304,7 @@ class Following:
         """
         timeout = group_timeout_us(parts, member_timeout, window, window_bytes)
         filters = filter_list(filter)
+        report = Reporter(f"group {name!r}", on_loss)
         positions = Positions(self._core, "group", name, durability)
         kept = self._kept(positions, filters, start)
         with self._groups_lock:
@@ -281,6 +313,7 @@ class Following:
                 made = {"parts": parts, **kept}
                 group = Group(self._core, positions, made, (window, window_bytes), timeout / 1e6)
                 self._groups[name] = group
+            group.report_to(report)
         return group
 
     def groups(self) -> list[str]:
@@ -302,6 +335,18 @@ class Following:
     def consumers(self) -> list[str]:
         """The names of all consumers that were made and not dropped."""
         return names(self._core, "consumer")
+
+    def standings(self) -> list[Reader]:
+        """Consumers and groups that were made and not dropped, and how each stands.
+
+        Also of a handle that may only read.
+        """
+        return [
+            Reader(kind, name, *standing)
+            for kind in ("consumer", "group")
+            for name, standing in standings(self._core, kind).items()
+            if standing is not None
+        ]
 
     def drop_consumer(self, name: str) -> None:
         """Forgets a consumer and its position. NotFoundError; ConflictError if it is open."""

@@ -14,6 +14,7 @@ from topicdb import _core
 from topicdb._core import Batch
 from topicdb.closing import Closing
 from topicdb.forms import Form, form_of
+from topicdb.losses import Loss, Reporter
 from topicdb.mqtt.expiry import without_expired
 from topicdb.positions import Place, Positions, lag_of
 from topicdb.subscription import Subscription
@@ -103,12 +104,26 @@ class Group(Closing):
         self._members: dict[str, Member] = {}
         self._closed = False
         self._expired = 0
+        self._report: Reporter | None = None
         self._kept, places = positions.open(made)
         start = {int(shard): Place(*place) for shard, place in self._kept["start"].items()}
         self._parts = [_Part(number, dict(start)) for number in range(self._kept["parts"])]
         for key, place in places.items():
             number, shard = key.split("-")
             self._parts[int(number)].places[int(shard)] = place
+
+    def report_to(self, report: Reporter) -> None:
+        """What is to be done when a member comes to where messages were dropped."""
+        self._report = report
+
+    @property
+    def lost(self) -> int:
+        """Messages that were dropped before a member had them: so many at most.
+
+        Counted when a member comes to where they were, and stored with what it acknowledges.
+        """
+        with self._lock:
+            return self._positions.losses.total
 
     def join(
         self, name: str | None = None, *, properties: bool = False, raw: bool = False
@@ -250,11 +265,19 @@ class Group(Closing):
             kept["start_us"],
             *self._window,
             (part.number, len(self._parts)),
+            self._positions.losses.start_all(self._core.schema["shards"]),
         )
-        subscription = Subscription(core, self._core, kept["filters"], kept["start_us"], None)
+        subscription = Subscription(
+            core, self._core, kept["filters"], kept["start_us"], None, "stored", self._lose
+        )
         part.lease = _Lease(part, member, subscription)
         member._leases.append(part.lease)
         core.on_ready(member._tokens, part.number)
+
+    def _lose(self, loss: Loss) -> None:
+        more = self._positions.losses.add(loss)
+        if more and self._report is not None:
+            self._report(loss._replace(messages=more))
 
     def _revoke(self, lease: _Lease) -> None:
         lease.revoked_at = self._clock()
@@ -313,6 +336,8 @@ class Member(Closing):
         """The next messages of one part; an empty batch if there are none for ``timeout`` seconds.
 
         ConflictError: it was silent for too long, and its parts were given to others: join again.
+        LossError: messages were dropped before the group had them (``on_loss="raise"``); the next
+        call goes on behind them.
         """
         if rows < 1:
             raise ValueError(f"rows must be at least 1, got {rows}")
@@ -375,6 +400,8 @@ class Member(Closing):
         with self._group._lock:
             self._check()
             self._seen_at = self._group._clock()
+            if len(batch) == 0:  # as ``poll`` gives when nothing came
+                return
             lease, seqno = self._lease_of(batch)
             places = {given.shard: given.next for given in lease.given if given.seqno <= seqno}
         self._group._positions.save(

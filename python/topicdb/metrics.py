@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ except ModuleNotFoundError as error:
     ) from None
 
 from topicdb import _core, session_state
-from topicdb.positions import lags
+from topicdb.positions import standings
 
 if TYPE_CHECKING:
     from topicdb.database import Database
@@ -91,9 +92,15 @@ class Collector(_Collector):
             "Messages that are stored and not acknowledged, about.",
             labels=["kind", "name"],
         )
+        lost = CounterMetricFamily(
+            "topicdb_lost_messages",
+            "Messages that were dropped before they could be read, so many at most.",
+            labels=["kind", "name"],
+        )
         for kind in ("consumer", "group"):
-            for name, messages in lags(core, kind).items():
-                lag.add_metric([kind, name], messages)
+            for name, standing in standings(core, kind).items():
+                lag.add_metric([kind, name], math.nan if standing is None else standing.lag)
+                lost.add_metric([kind, name], math.nan if standing is None else standing.lost)
         sessions = GaugeMetricFamily(
             "topicdb_sessions", "MQTT sessions that are stored.", value=self._count_sessions()
         )
@@ -102,7 +109,7 @@ class Collector(_Collector):
         )
         for group in self._server.service.groups() if self._server is not None else ():
             members.add_metric([group.name], len(group.members()))
-        return [lag, sessions, members]
+        return [lag, lost, sessions, members]
 
     def _count_sessions(self) -> int:
         with self._lock:

@@ -3,10 +3,12 @@
 Kept among TopicDB's own topics, as maps are:
 
 - ``$topicdb/<kind>/<name>/state``, in the home shard of the name: JSON with the ``epoch``, what the
-  kind wants to keep, and the places at the beginning of the epoch;
+  kind wants to keep, the places at the beginning of the epoch, and what was ``lost`` until then;
 - ``$topicdb/<kind>/<name>/fence``, in every shard: the epoch, eight bytes, big-endian;
 - ``$topicdb/<kind>/<name>/at/<key>``, in any shard: epoch, serial (eight bytes each) and row
-  (four), big-endian. Of several of the epoch the last place counts.
+  (four), big-endian; if something was lost in the shard of the key, which follows its last ``-``,
+  the commit up to which drops are counted and the messages lost (eight bytes each). Of several of
+  the epoch the last place counts.
 
 So a place can be stored by a transaction of any shard, together with what that writes. Every owner
 has an epoch of its own; it begins with the fences, so that a transaction of an earlier owner that
@@ -17,13 +19,13 @@ places of the last complete epoch hold.
 from __future__ import annotations
 
 import json
-import math
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from topicdb import _core
+from topicdb.losses import LossCount, serials_now
 from topicdb.map import escape, unescape
 from topicdb.transaction import begun
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from topicdb.database import Durability
 
 _AT = struct.Struct(">QQI")
+_AT_LOST = struct.Struct(">QQIQQ")
 _FENCE = struct.Struct(">Q")
 _ALL = (1 << 63) - 1
 KINDS = ("consumer", "group")
@@ -45,8 +48,20 @@ class Place(NamedTuple):
     row: int
 
 
+class Standing(NamedTuple):
+    """How a consumer or group stands: messages that are stored and not acknowledged, about, and
+    messages that were dropped before they could be read, so many at most.
+
+    Of a group, the lag is counted from the part that is farthest behind. ``filters`` None: all.
+    """
+
+    filters: list[str] | None
+    lag: int
+    lost: int
+
+
 class Positions:
-    """Those of one name. Thread-safe but for ``open`` and ``restart``."""
+    """Those of one name. ``open``, ``restart`` and ``losses`` are for one thread at a time."""
 
     def __init__(
         self, core: _core.Database, kind: str, name: str, durability: Durability | None
@@ -60,6 +75,7 @@ class Positions:
         self._shards = range(core.schema["shards"])
         self.home: int = _core.shard_of(self._prefix, len(self._shards))
         self._epoch = 0
+        self.losses = LossCount()
 
     def kept(self) -> dict[str, Any] | None:
         """What is kept with the name; None if there is none."""
@@ -75,37 +91,46 @@ class Positions:
         if state is None:
             if made is None:
                 raise self.missing()
-            state = {"epoch": 0, "kept": dict(made), "places": {}}
-        fence = max(state["epoch"], *(self._fence_of(shard) for shard in self._shards)) + 1
+            serials = serials_now(self._core, made["filters"])
+            lost = {str(shard): [serial, 0] for shard, serial in serials.items()}
+            state = {"epoch": 0, "kept": dict(made), "places": {}, "lost": lost}
+        fence = max(state["epoch"], self._fence()) + 1
         self._raise_fences(fence)
-        places = self._places(state)
+        places, self.losses = self._places(state)
         self._begin_epoch(fence, state["kept"], places)
         return state["kept"], places
 
-    def _places(self, state: Mapping[str, Any]) -> dict[str, Place]:
+    def _places(self, state: Mapping[str, Any]) -> tuple[dict[str, Place], LossCount]:
         places = {key: Place(*place) for key, place in state["places"].items()}
-        for key, epoch, place in self._stored():
+        lost = LossCount.of_json(state.get("lost"))
+        for key, epoch, place, counted, messages in self._stored():
             if epoch == state["epoch"]:
                 places[key] = max(places.get(key, place), place)
-        return places
+                shard = _shard_of(key)
+                lost.counted[shard] = max(lost.counted.get(shard, 0), counted)
+                lost.messages[shard] = max(lost.messages.get(shard, 0), messages)
+        return places, LossCount(lost.counted, lost.messages)
 
-    def lag(self) -> int:
-        """Messages that are stored and not acknowledged, about, whoever has it open.
-
-        Of a group, counted from the part that is farthest behind.
-        """
+    def standing(self) -> Standing:
+        """How far who reads under this name has come, whoever has it open. NotFoundError."""
         state = self._load()
         if state is None:
-            return 0
+            raise self.missing()
         kept = state["kept"]
+        filters: list[str] | None = kept["filters"]
+        start_us: int = kept["start_us"]
         start = {int(shard): Place(*place) for shard, place in kept["start"].items()}
         parts = [f"{part}-" for part in range(kept["parts"])] if "parts" in kept else [""]
-        places = self._places(state)
+        places, lost = self._places(state)
         farthest: dict[int, Place] = {}
+        messages = lost.total
         for shard in self._shards:
             begin = start.get(shard, Place(1, 0))
             farthest[shard] = min(places.get(f"{part}{shard}", begin) for part in parts)
-        return lag_of(self._core, kept["filters"], kept["start_us"], farthest)
+            messages += self._core.count_dropped(
+                shard, filters, start_us, farthest[shard], lost.start(shard)
+            )
+        return Standing(filters, lag_of(self._core, filters, start_us, farthest), messages)
 
     def restart(self, kept: Mapping[str, Any], places: Mapping[str, Place]) -> None:
         """Other places, also earlier ones, and what is to be kept with the name."""
@@ -129,6 +154,9 @@ class Positions:
         transaction.require(self._prefix + "fence", 0, _FENCE.pack(self._epoch))
         for key, place in places.items():
             value = _AT.pack(self._epoch, *place)
+            if messages := self.losses.messages.get(_shard_of(key), 0):
+                counted = self.losses.counted.get(_shard_of(key), 0)
+                value = _AT_LOST.pack(self._epoch, *place, counted, messages)
             transaction.write(f"{self._prefix}at/{key}", 0, value, reserved=True)
 
     def drop(self) -> None:
@@ -152,14 +180,14 @@ class Positions:
         return begun(self._core, shard, self._durability)
 
     def _load(self) -> dict[str, Any] | None:
-        with self._begun(self.home) as transaction:
-            value = transaction.get(self._prefix + "state", 0)
-        return None if value is None else _state_of(value)
+        for _, value in stored(self._core, self._prefix + "state"):
+            return _state_of(value)
+        return None
 
-    def _fence_of(self, shard: int) -> int:
-        with self._begun(shard) as transaction:
-            value = transaction.get(self._prefix + "fence", 0)
-        return 0 if value is None else int(_FENCE.unpack(value)[0])
+    def _fence(self) -> int:
+        """The highest of all shards."""
+        fences = stored(self._core, self._prefix + "fence")
+        return max((int(_FENCE.unpack(value)[0]) for _, value in fences), default=0)
 
     def _raise_fences(self, epoch: int) -> None:
         for shard in self._shards:
@@ -167,19 +195,22 @@ class Positions:
                 transaction.write(self._prefix + "fence", 0, _FENCE.pack(epoch), reserved=True)
                 transaction.commit()
 
-    def _stored(self) -> Iterator[tuple[str, int, Place]]:
-        for shard in self._shards:
-            with self._begun(shard) as transaction:
-                scan = transaction.scan(self._prefix + "at/+", None, None)
-                while (batch := scan.next_batch(10_000, 8 << 20)) is not None:
-                    for topic, _, value in batch:
-                        epoch, serial, row = _AT.unpack(value)
-                        yield topic[len(self._prefix) + 3 :], epoch, Place(serial, row)
+    def _stored(self) -> Iterator[tuple[str, int, Place, int, int]]:
+        """Key, epoch, place; the commit up to which drops are counted, and messages lost."""
+        for topic, value in stored(self._core, self._prefix + "at/+"):
+            key = topic[len(self._prefix) + 3 :]
+            if len(value) == _AT_LOST.size:
+                epoch, serial, row, counted, messages = _AT_LOST.unpack(value)
+            else:
+                epoch, serial, row = _AT.unpack(value)
+                counted = messages = 0
+            yield key, epoch, Place(serial, row), counted, messages
 
     def _begin_epoch(
         self, epoch: int, kept: Mapping[str, Any], places: Mapping[str, Place]
     ) -> None:
-        state = {"epoch": epoch, "kept": dict(kept), "places": dict(places)}
+        lost = self.losses.as_json()
+        state = {"epoch": epoch, "kept": dict(kept), "places": dict(places), "lost": lost}
         with self._begun(self.home) as transaction:
             transaction.require(self._prefix + "fence", 0, _FENCE.pack(epoch))
             text = json.dumps(state, ensure_ascii=False, separators=(",", ":")).encode()
@@ -234,29 +265,37 @@ def lag_of(
     return lag
 
 
+def stored(core: _core.Database, filter: str) -> Iterator[tuple[str, bytes]]:
+    """Topics of TopicDB's own, and what is stored there; for handles that may only read, too."""
+    scan = core.scan(filter, None, None, False, None)
+    try:
+        while (batch := scan.next_batch(10_000, 8 << 20)) is not None:
+            for topic, _, value in batch:
+                yield topic, value
+    finally:
+        scan.close()
+
+
 def names(core: _core.Database, kind: str) -> list[str]:
     """Of all that there are, sorted."""
     prefix = f"$topicdb/{kind}/"
-    found = []
-    for shard in range(core.schema["shards"]):
-        with begun(core, shard, None) as transaction:
-            scan = transaction.scan(f"{prefix}+/state", None, None)
-            while (batch := scan.next_batch(10_000, 8 << 20)) is not None:
-                found += [unescape(topic[len(prefix) :].split("/")[0]) for topic in batch.topics]
-    return sorted(found)
+    topics = (topic for topic, _ in stored(core, f"{prefix}+/state"))
+    return sorted(unescape(topic[len(prefix) :].split("/")[0]) for topic in topics)
 
 
-def lags(core: _core.Database, kind: str) -> dict[str, float]:
-    """Of all names of a kind, what they lag behind; see ``Positions.lag``.
-
-    NaN: what is stored of it cannot be read.
-    """
-    found: dict[str, float] = {}
+def standings(core: _core.Database, kind: str) -> dict[str, Standing | None]:
+    """Of all names of a kind; None: what is stored of it cannot be read."""
+    found: dict[str, Standing | None] = {}
     for name in names(core, kind):
         try:
-            found[name] = Positions(core, kind, name, None).lag()
+            found[name] = Positions(core, kind, name, None).standing()
         except _core.ClosedError:
             raise
         except Exception:  # whatever somebody has written there
-            found[name] = math.nan
+            found[name] = None
     return found
+
+
+def _shard_of(key: str) -> int:
+    """Of a consumer's key, or of that of a part of a group."""
+    return int(key.rpartition("-")[2])

@@ -13,6 +13,7 @@ from topicdb import _core
 from topicdb._core import Batch
 from topicdb._types import Properties, PropertyMessage
 from topicdb.closing import Named
+from topicdb.losses import Loss, Reporter, serials_now
 from topicdb.positions import Place
 from topicdb.session_state import (
     InFlight,
@@ -82,6 +83,7 @@ class Session(Named):
         self._shard: int = _core.shard_of(self._topic, core.schema["shards"])
         self._durability = durability
         self._receive_maximum = receive_maximum
+        self._report = Reporter(f"session {client_id!r}")
         self._lock = threading.RLock()
         self._may_give = threading.Condition(self._lock)  # something was acknowledged, or asked for
         self._closed = False
@@ -127,8 +129,10 @@ class Session(Named):
         state = self._state
         if not any(one.until is None for one in state.filters):
             state.places = dict(new.since)  # nobody has waited for what is before
+            state.lost.restart(serials_now(self._core, [new.text]))
         elif any(new.since[shard] < place for shard, place in state.places.items()):
             self._go_back(new)
+            state.lost.restart(serials_now(self._core, [new.text]))
         state.filters.append(new)
         self._restart()
 
@@ -309,9 +313,17 @@ class Session(Named):
         if self._subscription is None and state.filters:
             filters = [one.text for one in state.filters]
             core = self._core.subscribe(
-                filters, dict(state.places), 0, self._receive_maximum, WINDOW_BYTES
+                filters,
+                dict(state.places),
+                0,
+                self._receive_maximum,
+                WINDOW_BYTES,
+                (0, 1),
+                state.lost.start_all(self._core.schema["shards"]),
             )
-            self._subscription = Subscription(core, self._core, filters, 0, None)
+            self._subscription = Subscription(
+                core, self._core, filters, 0, None, "stored", self._lose
+            )
             if not self._found_again:
                 self._found_again = True
                 self._find_again(core)
@@ -332,6 +344,20 @@ class Session(Named):
                 self._forget(gone)
         in_order = {id: number for number, id in enumerate(self._state.in_flight)}
         self._again = deque(sorted(self._again, key=lambda packet: in_order[packet.id]))
+
+    def _lose(self, loss: Loss) -> None:
+        with self._lock:
+            more = self._state.lost.add(loss)
+            self._changed = True
+        if more:
+            self._report(loss)
+
+    @property
+    def lost(self) -> int:
+        """Messages that were dropped with their generation before they could be sent: so many at
+        most. Counted when ``poll`` comes to where they were."""
+        with self._lock:
+            return self._state.lost.total
 
     def _restart(self) -> None:
         """The filters have changed: it is read on from where it is."""

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from topicdb import _core
+from topicdb.losses import LossCount
 from topicdb.map import escape, unescape
 from topicdb.positions import Place
+from topicdb.positions import stored as stored_in
 from topicdb.times import TIMESTAMP_MAX
 from topicdb.transaction import begun
 
@@ -52,6 +54,7 @@ class SessionState:
     filters: list[SessionFilter] = field(default_factory=list)
     places: dict[int, Place] = field(default_factory=dict)  # before them everything was sent
     in_flight: dict[int, InFlight] = field(default_factory=dict)  # by packet id
+    lost: LossCount = field(default_factory=LossCount)
 
     def encode(self, now: int) -> bytes:
         body = {
@@ -62,6 +65,7 @@ class SessionState:
             "in_flight": [
                 [p.id, p.shard, p.place, p.qos, p.received] for p in self.in_flight.values()
             ],
+            "lost": self.lost.as_json(),
         }
         text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
         return _HEAD.pack(now, min(now + self.expiry_us, TIMESTAMP_MAX)) + text.encode()
@@ -81,6 +85,7 @@ class SessionState:
                 number: InFlight(number, shard, Place(*place), qos, received)
                 for number, shard, place, qos, received in body["in_flight"]
             },
+            LossCount.of_json(body.get("lost")),
         )
 
 
@@ -102,14 +107,9 @@ def topic_of(client_id: str) -> str:
 
 def stored(core: _core.Database) -> Iterator[tuple[str, int]]:
     """The client ids of all sessions, and when they end if nobody connects: µs."""
-    for shard in range(core.schema["shards"]):
-        with begun(core, shard, None) as transaction:
-            scan = transaction.scan(f"{_PREFIX}+/state", None, None)
-            while (batch := scan.next_batch(10_000, 8 << 20)) is not None:
-                for topic, _, value in batch:
-                    if len(value) < _HEAD.size:
-                        continue  # nothing that a session has stored
-                    yield unescape(topic.split("/")[2]), end_of(value)
+    for topic, value in stored_in(core, f"{_PREFIX}+/state"):
+        if len(value) >= _HEAD.size:  # or it is nothing that a session has stored
+            yield unescape(topic.split("/")[2]), end_of(value)
 
 
 def drop(core: _core.Database, client_id: str, ended_before: int = TIMESTAMP_MAX + 1) -> bool:

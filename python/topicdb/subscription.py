@@ -7,6 +7,7 @@ import atexit
 import itertools
 import os
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
@@ -20,6 +21,7 @@ from topicdb._core import Batch, ClosedError
 from topicdb._types import Message
 from topicdb.closing import Closing
 from topicdb.forms import Form
+from topicdb.losses import Loss, Reporter, loss_of
 from topicdb.positions import Place, lag_of
 from topicdb.times import TIMESTAMP_MAX, TimeLike, time_us, timeout_us
 
@@ -119,10 +121,12 @@ class Subscription(Closing):
         start_us: int,
         timeout_us: int | None,
         form: Form = "stored",
+        on_loss: Callable[[Loss], object] | None = None,
     ) -> None:
         self._core = core
         self._owner = owner
         self._form = form
+        self._on_loss = on_loss or Reporter("a subscription")
         self._filters = filters
         self._start_us = start_us
         self._timeout_us = timeout_us
@@ -138,19 +142,24 @@ class Subscription(Closing):
 
         None if there are none for ``timeout`` seconds (None: waits for ever), or it is closed.
 
-        CorruptionError: what it is to read next is damaged; nothing comes behind it.
+        CorruptionError: what it is to read next is damaged; nothing comes behind it. LossError:
+        messages were dropped before they came (``on_loss="raise"``); the next call goes on.
         """
         if rows is not None and rows < 1:
             raise ValueError(f"rows must be at least 1, got {rows}")
         return self._next(timeout_us(timeout), rows or _ALL)
 
     def _next(self, timeout_us: int | None, rows: int = _ALL) -> Delivery | None:
-        found = self._core.next(timeout_us, rows)
-        if found is None:
-            return None
-        batch, seqno, shard, serial, row, is_live, in_commit = found
-        batch = batch.read_as(self._form)
-        return Delivery(batch, seqno, shard, Place(serial, row), is_live, in_commit)
+        end = None if timeout_us is None else time.monotonic() + timeout_us / 1e6
+        while (found := self._core.next(timeout_us, rows)) is not None:
+            batch, seqno, shard, serial, row, is_live, in_commit, loss = found
+            if loss is None:
+                batch = batch.read_as(self._form)
+                return Delivery(batch, seqno, shard, Place(serial, row), is_live, in_commit)
+            self._on_loss(loss_of(shard, loss))
+            if end is not None:
+                timeout_us = max(0, round((end - time.monotonic()) * 1e6))
+        return None
 
     def ack(self, seqno: int) -> None:
         """Everything up to the message ``seqno`` is done with: there is room in the window for as
@@ -268,7 +277,8 @@ class Subscription(Closing):
         ``state``: "catching up", "live", "full" (it waits for ``ack``), "paused", "failed" or
         "closed"; ``delivered`` and ``acknowledged``: sequence numbers; ``waiting``: messages that
         are at hand for ``next``, and their ``waiting_bytes``; ``places``: of each shard, the place
-        up to which everything was given.
+        up to which everything was given; ``lost``: messages that were dropped with their generation
+        before they could be given, so many at most.
         """
         info = self._core.info()
         info["places"] = {shard: Place(*place) for shard, place in info["places"].items()}
@@ -278,7 +288,7 @@ class Subscription(Closing):
         """Messages that are stored and were not given yet.
 
         Counted by the entries of blocks where these tell, else by reading. About: a commit that was
-        given in part counts as a whole, and deleted messages may count.
+        given in part counts as a whole. What was deleted does not count.
         """
         return lag_of(self._owner, self._filters, self._start_us, self.info()["places"])
 

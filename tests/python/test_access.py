@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import os
 import stat
 import time
@@ -28,7 +27,7 @@ from support import PATIENCE_S, Child
 import topicdb
 from topicdb.filters import covers
 from topicdb.metrics import Collector
-from topicdb.positions import lags
+from topicdb.positions import standings
 from topicdb.remote import replacing, tokens
 from topicdb.remote.access import Access
 from topicdb.remote.service import _PLAIN
@@ -300,11 +299,16 @@ def _group(db: topicdb.Database) -> None:
     group = db.group("g", "a/#")
     group.members()
     group.lag()
+    assert group.lost == 0
     with group.join() as member:
         member.heartbeat()
         assert member.parts
         member.ack(member.poll(timeout=PATIENCE_S))
     group.close()
+
+
+def _count_dropped(db: topicdb.Database) -> None:
+    assert db._core.count_dropped(0, ["a/#"], 0, (1, 0), 0) == 0
 
 
 def _drop_group(db: topicdb.Database) -> None:
@@ -409,6 +413,7 @@ TRIES = [
             "group",
             "group.members",
             "group.lag",
+            "group.lost",
             "group.join",
             "member.poll",
             "member.ack",
@@ -417,6 +422,7 @@ TRIES = [
         )
         for wrong in (NO_NAME, {**OWN, **OTHER_READ})
     ),
+    Try("count_dropped", _count_dropped, {"read": ["a/#"]}, {"read": ["b/#"]}),
     Try("drop_group", _drop_group, FOLLOW, NO_NAME),
     Try("verify", lambda db: db.verify(), ADMIN, NO_ADMIN),
     Try("snapshot", lambda db: db.snapshot(f"s-{time.monotonic_ns()}"), ADMIN, NO_ADMIN),
@@ -732,8 +738,8 @@ def test_what_an_owner_has_spoilt_spoils_nothing_else(filled: Served) -> None:
         db.session("good", expiry="1h").close()
         assert "spoilt" not in db.sessions()
     filled.server.service.expire_sessions()
-    values = lags(filled.database._core, "consumer")
-    assert math.isnan(values["spoilt"])
+    assert standings(filled.database._core, "consumer")["spoilt"] is None
+    assert "spoilt" not in [reader.name for reader in filled.database.standings()]
     with pytest.raises(ValueError, match="no state of a name"):
         filled.database.consumer("spoilt", "a/#")
     registry = CollectorRegistry()

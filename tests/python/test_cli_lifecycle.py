@@ -342,3 +342,27 @@ def test_nothing_goes_that_was_not_asked_for(db_path: Path) -> None:
     output_of("retention", db_path, "--set", "#=365d")
     with topicdb.open(db_path) as db:
         assert db.scan().count() == 1
+
+
+class TestReaders:
+    def test_they_are_listed_with_lag_and_losses(self, path: Path) -> None:
+        with topicdb.open(path) as db:
+            with db.consumer("etl", "debug/#") as consumer:
+                consumer.ack(consumer.poll(4))
+            db.group("workers").close()
+            first = next(slab for slab in db.slabs() if slab.read_only)
+            db.drop_slab(first)
+        lines = words(output_of("readers", path))
+        assert lines == [
+            ["kind", "name", "filters", "lag", "lost"],
+            ["consumer", "etl", "debug/#", "1", "10"],
+            ["group", "workers", "#", "4", "10"],
+        ]
+        assert json_of("readers", path)["readers"][0] == {
+            "kind": "consumer",
+            "name": "etl",
+            "filters": ["debug/#"],
+            "lag": 1,
+            "lost": 10,
+        }
+        assert "topicdb" in error_of("readers", path / "nothing")

@@ -228,3 +228,51 @@ def plain(messages: Any) -> list[list[Any]]:
 
 def decoded(data: str) -> bytes:
     return base64.b64decode(data)
+
+
+def _golden_readers(tmp_path: Path, name: str) -> Path:
+    path = tmp_path / "readers.db"
+    with zipfile.ZipFile(DATA / "v1" / f"{name}.zip") as archive:
+        archive.extractall(path)
+    return path
+
+
+def test_positions_of_before_there_were_losses(tmp_path: Path) -> None:
+    """What make_golden_readers.py wrote first."""
+    path = _golden_readers(tmp_path, "readers")
+    with topicdb.open(path, mode="r") as db:
+        consumer, group = db.standings()
+        assert (consumer.lag, consumer.lost, group.lost) == (250, 0, 0)
+    with topicdb.open(path) as db:
+        with db.consumer("c", "a/#", on_loss="raise") as reader:
+            assert [int(value) for value in reader.poll().values] == list(range(50, 300))
+            assert reader.lost == 0
+        drops = [s for s in db.slabs() if (s.retention_class, s.generation) == ("#", 1)]
+        db.drop_slab(drops[0])
+        with db.consumer("c", "a/#") as reader:
+            assert len(reader.poll()) == 200
+            assert reader.lost == 50
+        session = db.session("s", expiry=None)
+        assert session.resumed
+        assert len(session.poll(1_000)) > 0
+        session.puback(*session.in_flight)
+        assert session.lost > 0
+        session.close()
+
+
+def test_what_was_lost(tmp_path: Path) -> None:
+    """What make_golden_readers.py wrote then: the consumer has acknowledged 60 messages and lost
+    generation 2; generation 1 was dropped after that."""
+    path = _golden_readers(tmp_path, "losses")
+    with topicdb.open(path, mode="r") as db:
+        consumer, group = db.standings()
+        assert (consumer.lag, consumer.lost) == (100, 140)
+        assert 190 <= group.lost <= 200
+    with topicdb.open(path) as db:
+        with db.consumer("c", "a/#") as reader:
+            assert [int(value) for value in reader.poll().values] == list(range(200, 300))
+            assert reader.lost == 140
+        session = db.session("s", expiry=None)
+        assert session.poll(1_000)[0].value == b"200"
+        assert 190 <= session.lost <= 200
+        session.close()

@@ -522,8 +522,7 @@ def test_members_of_a_group_are_anywhere(db: topicdb.Database, server: Any) -> N
         assert group.filters == ["jobs/#"] and (group.name, group.parts) == ("g", 8)
         assert not group.closed and "'g'" in repr(group) and "'two' of 'g'" in repr(two)
         assert {len(parts) for parts in db.group("g", "jobs/#").members().values()} == {4}
-        with pytest.raises(ValueError, match="not given"):
-            one.ack(batch)
+        one.ack(batch)  # an empty one: nothing came
     wait_until(lambda: list(db.group("g", "jobs/#").members()) == ["one"])
     assert len(one.parts) == 8
     with pytest.raises(topicdb.ConflictError):

@@ -19,7 +19,14 @@ def run(*files: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "file", ["test_append_scan.py", "test_tail.py", "test_iterators.py", "test_properties.py"]
+    "file",
+    [
+        "test_append_scan.py",
+        "test_tail.py",
+        "test_iterators.py",
+        "test_properties.py",
+        "test_losses.py",
+    ],
 )
 def test_it_is_the_same_over_the_wire(file: str) -> None:
     run(file)

@@ -368,6 +368,11 @@ class Database {
   Result<std::map<std::uint32_t, CommitPlace>> PlacesAt(const std::vector<Filter>& filters,
                                                         std::int64_t start_us,
                                                         const InterruptCheck& interrupted) const;
+  // Messages of a shard that were dropped with their generation by commits behind `counted`, and
+  // that a reader which was given everything before a place lacks: so many at most.
+  Result<std::uint64_t> CountDropped(std::uint32_t shard, const std::vector<Filter>& filters,
+                                     std::int64_t start_us, const CommitPlace& from,
+                                     std::uint64_t counted) const;
   Result<SubscriptionStats> GetSubscriptionStats() const;
 
   // The jobs that were applied, by shard and sequence. Those without a sequence are kept for a

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "topicdb/interrupt.h"
@@ -29,6 +30,9 @@ struct SubscribeFrom {
   // Only topics of this part of all, by a hash of the topic: XXH3 (64 bits) modulo `parts`.
   std::uint32_t part = 0;
   std::uint32_t parts = 1;
+  // Of each shard: what was dropped up to this commit is no loss (or was counted already). A shard
+  // that is not named: if it has a place, nothing; else what was dropped until now.
+  std::map<std::uint32_t, std::uint64_t> counted;
 };
 
 // What may be under way to a subscriber: delivered, and not acknowledged.
@@ -43,7 +47,18 @@ struct PlacedMessages {
   std::vector<std::uint32_t> rows;     // of each message: its place in its commit
 };
 
+// A generation that was dropped before its messages were given.
+struct Loss {
+  std::uint32_t shard = 0;
+  std::string retention_class;
+  std::uint32_t generation = 0;
+  std::uint64_t serial = 0;    // of the commit that dropped it
+  std::uint64_t messages = 0;  // that were not given: so many at most
+};
+
 struct Delivered {
+  // If it is there, there are no messages: those behind `next` are not given.
+  std::optional<Loss> loss;
   std::shared_ptr<const Batch> batch;  // at least one message; with serials
   std::vector<std::uint32_t> rows;     // of each message: its place in its commit
   std::uint64_t seqno = 0;             // of its last message; the first of a subscription has 1
@@ -69,6 +84,7 @@ struct SubscriptionInfo {
   std::uint64_t waiting = 0;                    // messages that Next would give
   std::uint64_t waiting_bytes = 0;              // of these
   std::map<std::uint32_t, CommitPlace> places;  // of each shard: up to there Next has given them
+  std::uint64_t lost = 0;                       // messages: the sum of all losses
 };
 
 // How much was read and shared among all subscriptions of a database.
@@ -84,8 +100,8 @@ struct SubscriptionStats {
 // once and in each shard in the order of commits, whatever their timestamps. Made by
 // Database::Subscribe. Thread-safe. Closing the database ends it.
 //
-// Messages that are deleted, or dropped with their generation, before it comes to them are left
-// out.
+// Messages that are deleted before it comes to them are left out. So are those that are dropped
+// with their generation; Next tells of that in the place of what is missing.
 class Subscription {
  public:
   explicit Subscription(std::unique_ptr<SubscriptionImpl> impl);
@@ -93,9 +109,9 @@ class Subscription {
   Subscription(const Subscription&) = delete;
   Subscription& operator=(const Subscription&) = delete;
 
-  // The next messages, all of one shard and at most `rows_max`; absent if none come before
-  // `timeout` has passed (absent: waits for ever), or it is closed. kInterrupted; kClosed: the
-  // database is closed; kCorruption.
+  // The next messages, all of one shard and at most `rows_max`, or a loss; absent if none come
+  // before `timeout` has passed (absent: waits for ever), or it is closed. kInterrupted; kClosed:
+  // the database is closed; kCorruption.
   Result<std::optional<Delivered>> Next(
       std::optional<std::chrono::microseconds> timeout, const InterruptCheck& interrupted = nullptr,
       std::size_t rows_max = std::numeric_limits<std::size_t>::max());

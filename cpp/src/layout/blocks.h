@@ -23,15 +23,15 @@ struct BlockInfo {
   std::int64_t last_time = 0;
   std::uint64_t first_serial = 0;
   std::uint64_t last_serial = 0;
-  MessageCount size;  // about what is wanted of it
+  MessageCount size;  // about what is wanted of it, without what was deleted
 };
 
 // Blocks that may hold wanted messages. kCorruption.
 Result<std::vector<BlockInfo>> ListBlocks(const RocksSource& source,
                                           const std::vector<ReadRequest>& any_of);
 
-// Wanted messages of a block by the serial of their commit, deleted ones too. Reads the pages that
-// may hold them. kCorruption.
+// Wanted messages of a block by the serial of their commit. Reads the pages that may hold them.
+// kCorruption.
 Result<std::map<std::uint64_t, MessageCount>> CountByCommit(const RocksSource& source,
                                                             const BlockInfo& block,
                                                             const std::vector<ReadRequest>& any_of);

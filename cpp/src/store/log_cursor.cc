@@ -32,9 +32,14 @@ void LogCursor::OpenReaders() {
 }
 
 void LogCursor::Open(const std::shared_ptr<Shard>& shard) {
-  if (!readers_.empty()) return;
+  std::shared_ptr<const ShardView> now = shard->view();
+  // What was removed since is not to be given any more.
+  if (!readers_.empty() && now->removals_version() == removals_version_) return;
+  Release();
   shard_ = shard;
-  view_ = shard_->view();
+  view_ = std::move(now);
+  removals_version_ = view_->removals_version();
+  view_serial_ = view_->serial();
   if (view_->serial() >= place_.serial && query_.until >= place_.serial) OpenReaders();
 }
 

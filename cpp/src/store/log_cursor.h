@@ -28,9 +28,9 @@ class LogCursor {
   explicit LogCursor(LogQuery query) : query_(std::move(query)), place_(query_.from) {}
 
   // Each of these appends as many messages as there are until a limit is reached; at least one if
-  // there is one. Each time it has come to the end of what there was, `shard` may be another handle
-  // of the same. After an error it is where it was, and what was appended does not count.
-  // kCorruption, kInterrupted.
+  // there is one. What was deleted, or dropped with its slab, before the call is left out. `shard`
+  // may be another handle of the same each time. After an error it is where it was, and what was
+  // appended does not count. kCorruption, kInterrupted.
 
   // Whole commits.
   Status ReadCommits(const std::shared_ptr<Shard>& shard, const PageLimits& limits,
@@ -44,6 +44,9 @@ class LogCursor {
   const CommitPlace& place() const { return place_; }
   // The last read has come to the end of what there was.
   bool at_end() const { return readers_.empty(); }
+  // Of the view which the last read has read from.
+  std::uint64_t removals_version() const { return removals_version_; }
+  std::uint64_t view_serial() const { return view_serial_; }
   // Frees what it holds; it goes on from where it is.
   void Release();
 
@@ -71,6 +74,8 @@ class LogCursor {
   // Readers go before the view, the view before the shard.
   std::shared_ptr<Shard> shard_;
   std::shared_ptr<const ShardView> view_;
+  std::uint64_t removals_version_ = 0;
+  std::uint64_t view_serial_ = 0;
   std::vector<std::unique_ptr<LogReader>> readers_;  // empty: all of a view was read
 };
 

@@ -90,6 +90,14 @@ std::string AppendIdKey(std::uint64_t serial) {
   return key;
 }
 
+std::string DropPrefix() { return Key(KeyKind::kDrop); }
+
+std::string DropKey(std::uint64_t serial) {
+  std::string key = DropPrefix();
+  AppendBig(&key, serial);
+  return key;
+}
+
 std::string NodeKey(const SlabId& slab, NodeId node) {
   std::string key = NodePrefix(slab);
   AppendBig<std::uint32_t>(&key, node);
@@ -395,6 +403,49 @@ std::string DeleteKey(std::uint64_t serial, std::uint32_t index) {
   AppendBig<std::uint64_t>(&key, serial);
   AppendBig<std::uint32_t>(&key, index);
   return key;
+}
+
+std::string Encode(const DropRecord& record) {
+  std::string bytes = NewRecord();
+  AppendPrefixed(&bytes, record.retention_class);
+  AppendLittle(&bytes, record.generation);
+  AppendSigned(&bytes, record.dropped_at_us);
+  AppendSigned(&bytes, record.last_timestamp);
+  for (const DropRecord::Part& part : record.parts) {
+    AppendPrefixed(&bytes, part.filter);
+    AppendVarint(&bytes, part.counts.size());
+    std::uint64_t before = 0;
+    for (const DropRecord::Count& count : part.counts) {
+      AppendVarint(&bytes, count.serial - before);
+      AppendVarint(&bytes, count.messages);
+      before = count.serial;
+    }
+  }
+  return bytes;
+}
+
+bool Decode(std::string_view key, std::string_view bytes, DropRecord* record) {
+  if (key.size() != DropKey(0).size()) return false;
+  record->serial = ReadBig<std::uint64_t>(key.substr(1));
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  record->retention_class = decoder.Prefixed();
+  record->generation = decoder.Little<std::uint32_t>();
+  record->dropped_at_us = ReadSigned(&decoder);
+  record->last_timestamp = ReadSigned(&decoder);
+  record->parts.clear();
+  while (known && decoder.ok() && !decoder.rest().empty()) {
+    DropRecord::Part& part = record->parts.emplace_back();
+    part.filter = decoder.Prefixed();
+    const std::uint64_t counts = decoder.Varint();
+    if (counts == 0 || counts > decoder.rest().size()) return false;
+    std::uint64_t serial = 0;
+    for (std::uint64_t i = 0; i < counts; ++i) {
+      serial += decoder.Varint();
+      part.counts.push_back({serial, decoder.Varint()});
+    }
+  }
+  return known && decoder.Finished() && record->generation != 0;
 }
 
 std::string Encode(const DeleteRecord& record) {

@@ -12,6 +12,7 @@
 //   9                                        which retention rules the shard follows
 //   10                                       the clocks, and how far they have leapt
 //   11 | serial u64 BE                       the id of the append that was this commit
+//   12 | serial u64 BE                       a slab that this commit has dropped
 //
 // Records begin with a version byte; numbers are little-endian. RocksDB checksums all of it.
 #pragma once
@@ -45,6 +46,7 @@ enum class KeyKind : std::uint8_t {
   kRules = 9,
   kClock = 10,
   kAppendId = 11,
+  kDrop = 12,
 };
 
 std::string IdentityKey();
@@ -84,6 +86,10 @@ std::string AppendIdPrefix();
 std::string Encode(const std::string& id, const KnownAppend& known);
 // `key` is the whole key, made by AppendIdKey.
 bool Decode(std::string_view key, std::string_view bytes, std::string* id, KnownAppend* known);
+// Of the commit that dropped it.
+std::string DropKey(std::uint64_t serial);
+// Every such key begins with this.
+std::string DropPrefix();
 
 // Deletes of one commit are counted from 0.
 std::string DeleteKey(std::uint64_t serial, std::uint32_t index);
@@ -186,6 +192,34 @@ inline constexpr std::size_t kJobSpansMax = 1'024;
 using JobRecords = std::map<std::string, JobRecord, std::less<>>;
 std::string Encode(const JobRecord& record);
 bool Decode(std::string_view bytes, JobRecord* record);
+
+// A slab that was dropped, and what it had: who had not read it is told. Of each shard the last
+// kDropsMax are kept; the oldest stands for all before it, too.
+struct DropRecord {
+  struct Count {
+    std::uint64_t serial = 0;    // of the last commit of these
+    std::uint64_t messages = 0;  // at least one
+    bool operator==(const Count&) const = default;
+  };
+  // Messages of the topics that this filter matches.
+  struct Part {
+    std::string filter;
+    std::vector<Count> counts;  // at least one; ascending
+    bool operator==(const Part&) const = default;
+  };
+
+  std::uint64_t serial = 0;  // of the commit that dropped it
+  std::string retention_class;
+  std::uint32_t generation = 0;
+  std::int64_t dropped_at_us = 0;
+  std::int64_t last_timestamp = 0;  // of its messages
+  std::vector<Part> parts;
+  bool operator==(const DropRecord&) const = default;
+};
+inline constexpr std::size_t kDropsMax = 1'024;
+std::string Encode(const DropRecord& record);
+// `key` is the whole key, made by DropKey.
+bool Decode(std::string_view key, std::string_view bytes, DropRecord* record);
 
 std::string Encode(const NodeRecord& node);
 // `key` is the whole key, made by NodeKey.

@@ -46,8 +46,14 @@ ShardView::ShardView(std::shared_ptr<const ShardView> whole, std::vector<SerialR
       jobs_(whole->jobs_),
       serial_(whole->serial_),
       deletes_version_(whole->deletes_version_),
+      removals_version_(whole->removals_version_),
       hidden_(std::move(hidden)),
       whole_(std::move(whole)) {}
+
+std::uint64_t NewRemovalsVersion() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
 
 ShardView::~ShardView() {
   if (whole_ == nullptr && snapshot_ != nullptr) db_->ReleaseSnapshot(snapshot_);
@@ -96,8 +102,9 @@ bool Shard::Publish(SlabViews slabs, DeleteRecords deletes) {
   if (slabs != slabs_) TakeSlabs(std::move(slabs));  // else it is one of many commits
   deletes_ = std::move(deletes);
   const rocksdb::Snapshot* snapshot = environment_->read_only ? nullptr : db_->GetSnapshot();
-  auto view = std::make_shared<const ShardView>(environment_, db_.get(), snapshot, lists_, deletes_,
-                                                jobs_, state_.serial, deletes_version_);
+  auto view =
+      std::make_shared<const ShardView>(environment_, db_.get(), snapshot, lists_, deletes_, jobs_,
+                                        state_.serial, deletes_version_, removals_version_);
   bool has_transactions = false;
   {
     const MutexLock lock(view_mutex_);
@@ -365,22 +372,6 @@ Status Shard::RotateClasses(std::span<const std::uint32_t> classes,
   return Status::Ok();
 }
 
-Status Shard::DropSlab(std::uint32_t retention_class, std::uint32_t generation) {
-  const MutexLock lock(commit_mutex_);
-  TOPICDB_RETURN_IF_ERROR(CheckWritable());
-  const SlabId id{index_, retention_class, generation};
-  const auto found = std::find_if(slabs_->begin(), slabs_->end(),
-                                  [&](const SlabView& view) { return view.slab->id() == id; });
-  const std::string what = "generation " + std::to_string(generation) + " of class '" +
-                           rules_->FilterOf(retention_class) + "' in " + Name();
-  if (found == slabs_->end()) return NotFound("there is no " + what);
-  if (!found->read_only) {
-    return InvalidArgument(what + " is the current one: rotate first, then drop it");
-  }
-  rocksdb::WriteBatch batch;
-  return ReplaceSlabs({found->slab}, nullptr, &batch);
-}
-
 Status Shard::ReplaceSlabs(const std::vector<std::shared_ptr<Slab>>& gone,
                            std::shared_ptr<Slab> made, rocksdb::WriteBatch* batch) {
   // A commit of its own: transactions that began before it may have read what is gone now.
@@ -414,6 +405,7 @@ Status Shard::ReplaceSlabs(const std::vector<std::shared_ptr<Slab>>& gone,
   options.sync = true;
   TOPICDB_RETURN_IF_ERROR(Write(options, batch));
   state_ = after;
+  removals_version_ = NewRemovalsVersion();
   Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)), deletes_);
   memory_.Clear(state_.serial);
 

@@ -89,13 +89,17 @@ struct SerialRange {
   bool operator==(const SerialRange&) const = default;
 };
 
+// One that was never given before in this process.
+std::uint64_t NewRemovalsVersion();
+
 // A moment of a shard between two commits: the snapshot holds whole commits, and the tries of the
 // slabs hold at least the structures of those. Must be gone before the shard closes.
 class ShardView {
  public:
   ShardView(std::shared_ptr<const ShardEnvironment> environment, rocksdb::DB* db,
             const rocksdb::Snapshot* snapshot, SlabLists slabs, DeleteRecords deletes,
-            SharedJobs jobs, std::uint64_t serial, std::uint64_t deletes_version)
+            SharedJobs jobs, std::uint64_t serial, std::uint64_t deletes_version,
+            std::uint64_t removals_version)
       : environment_(std::move(environment)),
         db_(db),
         snapshot_(snapshot),
@@ -103,7 +107,8 @@ class ShardView {
         deletes_(std::move(deletes)),
         jobs_(std::move(jobs)),
         serial_(serial),
-        deletes_version_(deletes_version) {}
+        deletes_version_(deletes_version),
+        removals_version_(removals_version) {}
   // The same moment without some of the commits, in order.
   ShardView(std::shared_ptr<const ShardView> whole, std::vector<SerialRange> hidden);
   ~ShardView();
@@ -128,6 +133,10 @@ class ShardView {
   std::uint64_t serial() const { return serial_; }
   // Grows with each delete.
   std::uint64_t deletes_version() const { return deletes_version_; }
+  // Of two views with the same number, the later one has every message of users that the earlier
+  // one has: nothing was deleted, or dropped with its slab. Views of two handles of a shard never
+  // have the same.
+  std::uint64_t removals_version() const { return removals_version_; }
   rocksdb::DB* db() const { return db_; }
   const rocksdb::Snapshot* snapshot() const { return snapshot_; }
   RocksSource Source(const Slab& slab) const { return {db_, snapshot_, slab.families()}; }
@@ -146,6 +155,7 @@ class ShardView {
   const SharedJobs jobs_;
   const std::uint64_t serial_;
   const std::uint64_t deletes_version_;
+  const std::uint64_t removals_version_;
   const std::vector<SerialRange> hidden_;
   const std::shared_ptr<const ShardView> whole_;  // has the snapshot, if it is there
 };
@@ -219,8 +229,11 @@ class Shard : private CommitSink, public Sealable {
   // if later ones were assigned before.
   Status Rotate(std::optional<std::uint32_t> retention_class, std::optional<std::int64_t> as_if_us,
                 bool resets_clock = false) TOPICDB_EXCLUDES(commit_mutex_);
+  // What it had is noted, for readers that have not come to it.
   Status DropSlab(std::uint32_t retention_class, std::uint32_t generation)
       TOPICDB_EXCLUDES(commit_mutex_);
+  // Slabs that were dropped by commits behind this one; see meta::DropRecord. kCorruption.
+  Result<std::vector<meta::DropRecord>> DropsBehind(std::uint64_t serial) const;
   // Makes `to` of the last messages of each topic in `from`, read-only slabs that go with it; none
   // if there are no messages. Returns how many it has. One at a time. kConflict: too much was
   // deleted meanwhile, try again. kCorruption, and nothing is changed, if a message cannot be read.
@@ -314,6 +327,11 @@ class Shard : private CommitSink, public Sealable {
                                            const Slab* previous, FamiliesByName* families,
                                            rocksdb::WriteBatch* batch)
       TOPICDB_REQUIRES(commit_mutex_);
+  // What DropSlab notes.
+  meta::DropRecord DropOf(const ShardView& view, const Slab& slab) const;
+  // Adds the record of a drop that is the next commit, and sees to it that there are not too many.
+  Status PutDrop(const meta::DropRecord& drop, rocksdb::WriteBatch* batch) const;
+  std::size_t CountDrops() const;
   // A commit that takes slabs away; `made`, if it is not null, is there from then on, and `batch`
   // has its records.
   Status ReplaceSlabs(const std::vector<std::shared_ptr<Slab>>& gone, std::shared_ptr<Slab> made,
@@ -390,6 +408,7 @@ class Shard : private CommitSink, public Sealable {
   // That were committed since a merge began; absent: there is none.
   std::optional<std::vector<meta::DeleteRecord>> merge_deletes_ TOPICDB_GUARDED_BY(commit_mutex_);
   std::uint64_t deletes_version_ TOPICDB_GUARDED_BY(commit_mutex_) = 0;
+  std::uint64_t removals_version_ TOPICDB_GUARDED_BY(commit_mutex_) = NewRemovalsVersion();
   std::vector<SlabView> current_ TOPICDB_GUARDED_BY(commit_mutex_);  // by class
   SlabLists lists_ TOPICDB_GUARDED_BY(commit_mutex_);
   OlderCopies older_copies_ TOPICDB_GUARDED_BY(commit_mutex_);

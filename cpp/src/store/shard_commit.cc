@@ -27,6 +27,15 @@ bool LooksAtStorage(const ShardCommit& commit) {
                             !ops->deletes.empty() || !ops->requirements.empty());
 }
 
+// Messages that users read, not what is kept among TopicDB's own topics.
+bool DeletesOfUsers(const ShardCommit& commit) {
+  if (commit.transaction == nullptr) return true;
+  const auto& deletes = commit.transaction->deletes;
+  return std::any_of(deletes.begin(), deletes.end(), [](const KeyRange& keys) {
+    return !keys.filter.text().starts_with(kReservedPrefix);
+  });
+}
+
 ExpectedWrites Expect(std::span<QueuedCommit* const> group) {
   ExpectedWrites expected;
   for (const QueuedCommit* queued : group) {
@@ -132,6 +141,7 @@ void Shard::WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> com
     if (commit->deleted > 0 || commit->hides) {
       ++deletes_version_;
       NoteRemovals();
+      if (DeletesOfUsers(*commit)) removals_version_ = NewRemovalsVersion();
     }
     if (merge_deletes_.has_value()) NoteDeletes(*commit);
   }

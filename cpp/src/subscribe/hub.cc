@@ -21,6 +21,16 @@ constexpr std::chrono::milliseconds kRefreshWait(250);
 // When nobody has been behind for so long, what is kept for those is given back.
 constexpr std::chrono::seconds kRest(1);
 
+// What a track that knows some does not know yet of what was dropped, for a page that was read.
+Result<Track::Drops> DropsFor(const LogPage& page, const Shard& shard, std::uint64_t known_until,
+                              std::uint64_t known_version) {
+  Track::Drops drops;
+  drops.removals_version = page.span().removals_version;
+  if (drops.removals_version == known_version) return drops;
+  TOPICDB_ASSIGN_OR_RETURN(drops.more, shard.DropsBehind(known_until));
+  return drops;
+}
+
 std::vector<std::unique_ptr<Track>> TracksOf(const DatabaseImpl& database) {
   std::vector<std::unique_ptr<Track>> tracks;
   for (const auto& shard : database.Shards()) {
@@ -87,14 +97,15 @@ SharedInterest SubscriptionHub::InterestOf(const Wanted& wanted) {
 }
 
 std::uint64_t SubscriptionHub::Add(std::shared_ptr<Subscriber> subscriber, const Wanted& wanted,
-                                   const SubscribeFrom::Places& places) {
+                                   const LaneStarts& starts) {
   auto client = std::make_unique<Client>();
   const MutexLock lock(mutex_);
   client->number = ++last_client_;
   client->subscriber = std::move(subscriber);
   client->interest = InterestOf(wanted);
   for (const auto& track : tracks_) {
-    client->lanes.push_back({client.get(), track.get(), places.at(track->shard())});
+    const LaneStart& start = starts.at(track->shard());
+    client->lanes.push_back({client.get(), track.get(), start.place, false, start.counted});
   }
   for (Lane& lane : client->lanes) lane.track->Add(&lane);
   work_.NotifyAll();
@@ -126,8 +137,8 @@ void SubscriptionHub::Complete(std::uint64_t client, SubscriptionInfo* info) con
   const auto found = clients_.find(client);
   if (found == clients_.end()) return;
   // Now, when nothing can be offered: what waits and who is live must be of one moment.
-  *info = found->second->subscriber->Info();
-  const std::set<std::uint32_t> waiting = found->second->subscriber->WaitingShards();
+  std::set<std::uint32_t> waiting;
+  *info = found->second->subscriber->Info(&waiting);
   bool is_live = true;
   for (const Lane& lane : found->second->lanes) {
     is_live &= lane.is_live;
@@ -204,26 +215,37 @@ bool SubscriptionHub::LiveStep(const std::shared_ptr<Shard>& shard) {
   Track* track = FindTrack(shard->index());
   std::shared_ptr<const InterestSet> interests;
   CommitPlace from;
+  std::uint64_t drops_until = 0;
+  std::uint64_t drops_version = 0;
   {
     const MutexLock lock(mutex_);
     interests = track->BeginLiveRead();
     from = track->live_place();
+    drops_until = track->drops_until();
+    drops_version = track->drops_version();
   }
   if (interests == nullptr) return false;
-  const auto page =
-      track->live_reader.Read(shard, interests, from, kPageLimits, [this] { return IsStopping(); });
+  const auto read = [&]() -> Result<Read> {
+    TOPICDB_ASSIGN_OR_RETURN(auto page, track->live_reader.Read(shard, interests, from, kPageLimits,
+                                                                [this] { return IsStopping(); }));
+    TOPICDB_ASSIGN_OR_RETURN(auto drops, DropsFor(*page, *shard, drops_until, drops_version));
+    return Read{std::move(page), std::move(drops)};
+  };
+  Result<Read> found = read();
   const MutexLock lock(mutex_);
-  if (!page.ok()) {
+  if (!found.ok()) {
     track->AbandonLive();
     work_.NotifyAll();
     return false;
   }
-  const std::size_t taken = track->ServeLive(page->get());
-  const bool has_more = !(*page)->span().at_end || track->TakeJoined();
-  if ((*page)->span().rows->size() > 0) {  // or the commits were of no interest
+  const std::shared_ptr<LogPage>& page = found->page;
+  track->Learn(std::move(found->drops));
+  const std::size_t taken = track->ServeLive(page.get());
+  const bool has_more = !page->span().at_end || track->TakeJoined();
+  if (page->span().rows->size() > 0) {  // or the commits were of no interest
     ++stats_.live_reads;
     stats_.shared_reads += taken > 0 ? taken - 1 : 0;
-    cache_.Add(*page);
+    if (IsCurrent(*page)) cache_.Add(page);
   }
   if (track->NextReady() != nullptr) work_.NotifyAll();
   return has_more;
@@ -248,7 +270,7 @@ Result<bool> SubscriptionHub::CatchUpStep() {
     const Lane& lane = *track->NextReady();
     if (ServeKept(track, lane)) return true;
     track->is_being_read = true;
-    errand = {track, lane.place, lane.client->interest, track->InterestsNear(lane)};
+    errand = {track, lane.place, lane.client->interest, track->InterestsNear(lane), last_client_};
   }
   Finish(errand, ReadFor(errand));
   return true;
@@ -263,42 +285,63 @@ Track* SubscriptionHub::NextTrack() {
   return nullptr;
 }
 
+std::uint64_t SubscriptionHub::RemovalsVersionOf(std::uint32_t shard) const {
+  const auto found = database_->FindShard(shard);
+  return found.ok() ? (*found)->view()->removals_version() : 0;
+}
+
+bool SubscriptionHub::IsCurrent(const LogPage& page) {
+  const std::uint64_t now = RemovalsVersionOf(page.span().shard);
+  cache_.KeepOnly(page.span().shard, now);
+  return page.span().removals_version == now;
+}
+
 bool SubscriptionHub::ServeKept(Track* track, const Lane& lane) {
+  cache_.KeepOnly(track->shard(), RemovalsVersionOf(track->shard()));
   const auto page = cache_.Find(track->shard(), lane.place, *lane.client->interest);
   if (page == nullptr) return false;
-  stats_.shared_reads += track->ServeReady(page.get());
+  stats_.shared_reads += track->ServeReady(page.get(), last_client_);
   if (track->TakeJoined()) WakeLive();
   return true;
 }
 
-Result<std::shared_ptr<LogPage>> SubscriptionHub::ReadFor(const Errand& errand) {
+Result<SubscriptionHub::Read> SubscriptionHub::ReadFor(const Errand& errand) {
   TOPICDB_ASSIGN_OR_RETURN(const std::shared_ptr<Shard> shard,
                            database_->FindShard(errand.track->shard()));
-  const auto read = [&](std::vector<SharedInterest> interests) {
-    return errand.track->reader.Read(shard,
-                                     std::make_shared<const InterestSet>(std::move(interests)),
-                                     errand.from, kPageLimits, [this] { return IsStopping(); });
+  const auto read = [&](std::vector<SharedInterest> interests) -> Result<Read> {
+    TOPICDB_ASSIGN_OR_RETURN(
+        auto page,
+        errand.track->reader.Read(shard, std::make_shared<const InterestSet>(std::move(interests)),
+                                  errand.from, kPageLimits, [this] { return IsStopping(); }));
+    TOPICDB_ASSIGN_OR_RETURN(auto drops,
+                             DropsFor(*page, *shard, errand.drops_until, errand.drops_version));
+    return Read{std::move(page), std::move(drops)};
   };
-  auto page = read(errand.interests);
-  if (page.ok() || errand.interests.size() == 1) return page;
+  auto found = read(errand.interests);
+  if (found.ok() || errand.interests.size() == 1) return found;
   return read({errand.first});  // what is damaged may be what another wants
 }
 
-void SubscriptionHub::Finish(const Errand& errand, const Result<std::shared_ptr<LogPage>>& page) {
+void SubscriptionHub::Finish(const Errand& errand, Result<Read> read) {
   const MutexLock lock(mutex_);
   errand.track->is_being_read = false;
   if (IsStopping()) return;
-  if (!page.ok()) {
+  if (!read.ok()) {
     for (Lane* lane : errand.track->ReadyAt(errand.from, *errand.first)) {
-      lane->client->subscriber->Fail(page.status());
+      lane->client->subscriber->Fail(read.status());
       lane->client->SetOpen(false);
     }
     return;
   }
-  const std::size_t taken = errand.track->ServeReady(page->get());
+  const std::shared_ptr<LogPage>& page = read->page;
+  errand.track->Learn(std::move(read->drops));
+  const bool is_current = IsCurrent(*page);
+  // Who has come meanwhile gets nothing of what was removed before.
+  const std::size_t taken =
+      errand.track->ServeReady(page.get(), is_current ? last_client_ : errand.last_client);
   ++stats_.catch_up_reads;
   stats_.shared_reads += taken > 0 ? taken - 1 : 0;
-  if ((*page)->span().from < (*page)->span().to) cache_.Add(*page);
+  if (is_current && page->span().from < page->span().to) cache_.Add(page);
   if (errand.track->TakeJoined()) WakeLive();
 }
 

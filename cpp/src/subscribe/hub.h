@@ -4,7 +4,8 @@
 //   offers each what it wants.
 // - Others read for lanes that are behind: the part that begins where one of them is, for all that
 //   are near. What they read is kept for a while, so that those who come to the same place a little
-//   later need not read. A lane that has come to where the live ones are joins them.
+//   later need not read, unless something of the shard was removed since. A lane that has come to
+//   where the live ones are joins them.
 //
 // A subscriber that takes no more (its window is full, or it is paused) stays where it is, behind,
 // and no one waits for it: it goes on once it has room, from what is kept or from disk.
@@ -27,17 +28,25 @@
 
 namespace topicdb {
 
+// Where a lane begins, by shard.
+struct LaneStart {
+  CommitPlace place;
+  std::uint64_t counted = 0;  // see SubscribeFrom
+};
+using LaneStarts = std::map<std::uint32_t, LaneStart>;
+
 // Thread-safe. Lock rule: the database's lifecycle(), then mutex_, then that of a PageReader or
-// Subscriber. Nothing is read with mutex_ held.
+// Subscriber, or those that the database and a shard need to give a view. Nothing is read with
+// mutex_ held.
 class SubscriptionHub : public ViewHolder {
  public:
   // REQUIRES: the database's lifecycle() is held shared
   explicit SubscriptionHub(std::shared_ptr<DatabaseImpl> database);
   ~SubscriptionHub() override;
 
-  // The number by which the others know it. `places`: of every open shard.
+  // The number by which the others know it. `starts`: of every open shard.
   std::uint64_t Add(std::shared_ptr<Subscriber> subscriber, const Wanted& wanted,
-                    const SubscribeFrom::Places& places) TOPICDB_EXCLUDES(mutex_);
+                    const LaneStarts& starts) TOPICDB_EXCLUDES(mutex_);
   void Remove(std::uint64_t client) TOPICDB_EXCLUDES(mutex_);
   // It takes more again.
   void Reopen(std::uint64_t client) TOPICDB_EXCLUDES(mutex_);
@@ -61,6 +70,14 @@ class SubscriptionHub : public ViewHolder {
     CommitPlace from;
     SharedInterest first;                   // of the lane that is there
     std::vector<SharedInterest> interests;  // of all that are near
+    std::uint64_t last_client = 0;          // of those that were here when it began
+    std::uint64_t drops_until = 0;          // that its track knows
+    std::uint64_t drops_version = 0;
+  };
+  // A page, and what its track has to learn before it is offered.
+  struct Read {
+    std::shared_ptr<LogPage> page;
+    Track::Drops drops;
   };
 
   void RunLive() TOPICDB_EXCLUDES(mutex_);
@@ -74,10 +91,13 @@ class SubscriptionHub : public ViewHolder {
   // One with a lane that can be served, in turns; null: there is none.
   Track* NextTrack() TOPICDB_REQUIRES(mutex_);
   bool ServeKept(Track* track, const Lane& lane) TOPICDB_REQUIRES(mutex_);
+  // Whether nothing of the shard was removed since it was read. What was is not kept any more.
+  bool IsCurrent(const LogPage& page) TOPICDB_REQUIRES(mutex_);
+  // REQUIRES: the database's lifecycle() is held.
+  std::uint64_t RemovalsVersionOf(std::uint32_t shard) const;
   // For all who are near; if that fails, for the first alone.
-  Result<std::shared_ptr<LogPage>> ReadFor(const Errand& errand) TOPICDB_EXCLUDES(mutex_);
-  void Finish(const Errand& errand, const Result<std::shared_ptr<LogPage>>& page)
-      TOPICDB_EXCLUDES(mutex_);
+  Result<Read> ReadFor(const Errand& errand) TOPICDB_EXCLUDES(mutex_);
+  void Finish(const Errand& errand, Result<Read> read) TOPICDB_EXCLUDES(mutex_);
   // Waits until there is something to be done; after a while gives back what is kept.
   void RestReaders() TOPICDB_EXCLUDES(mutex_);
   // Nobody gets anything any more.

@@ -29,6 +29,9 @@ struct LogSpan {
   CommitPlace from;
   CommitPlace to;
   bool at_end = false;  // there was nothing behind it when it was read
+  // Of the view that it was read from.
+  std::uint64_t removals_version = 0;
+  std::uint64_t view_serial = 0;
   SharedLogRows rows;
 };
 

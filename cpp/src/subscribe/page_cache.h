@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
+#include <utility>
 
 #include "subscribe/log_page.h"
 
@@ -21,6 +24,17 @@ class PageCache {
       if (page->span().shard == shard && page->Holds(place) && page->Covers(interest)) return page;
     }
     return nullptr;
+  }
+  // Of this shard only pages that were read from a view with this number are of use any more.
+  void KeepOnly(std::uint32_t shard, std::uint64_t removals_version) {
+    std::uint64_t& known = removals_versions_[shard];
+    if (std::exchange(known, removals_version) == removals_version) return;
+    std::erase_if(pages_, [&](const std::shared_ptr<LogPage>& page) {
+      const LogSpan& span = page->span();
+      if (span.shard != shard || span.removals_version == removals_version) return false;
+      bytes_ -= page->bytes();
+      return true;
+    });
   }
   void Add(std::shared_ptr<LogPage> page) {
     bytes_ += page->bytes();
@@ -41,7 +55,8 @@ class PageCache {
   static constexpr std::size_t kPagesMax = 1'024;
 
   const std::size_t bytes_max_;
-  std::deque<std::shared_ptr<LogPage>> pages_;  // the latest first
+  std::deque<std::shared_ptr<LogPage>> pages_;                // the latest first
+  std::map<std::uint32_t, std::uint64_t> removals_versions_;  // by shard, of the last KeepOnly
   std::size_t bytes_ = 0;
 };
 

@@ -49,6 +49,8 @@ Result<std::shared_ptr<LogPage>> PageReader::Read(const std::shared_ptr<Shard>& 
     span.rows = std::move(rows);
     span.to = kept.cursor.place();
     span.at_end = kept.cursor.at_end();
+    span.removals_version = kept.cursor.removals_version();
+    span.view_serial = kept.cursor.view_serial();
     if (!span.at_end) kept_.push_front(std::move(kept));  // else it holds nothing
     if (kept_.size() > cursors_max_) kept_.pop_back();
   }

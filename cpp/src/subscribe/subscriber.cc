@@ -83,13 +83,33 @@ void Subscriber::Fail(const Status& status) {
   TellReady();
 }
 
+void Subscriber::Lose(Loss loss) {
+  const MutexLock lock(mutex_);
+  const bool was_ready = IsReady();
+  lost_ += loss.messages;
+  losses_.push_back({std::move(loss), offered_});
+  if (!was_ready) TellReady();
+}
+
 bool Subscriber::IsReady() const {
-  return is_closed_ || (!is_paused_ && !waiting_.empty()) || (waiting_.empty() && !status_.ok());
+  return is_closed_ || (!is_paused_ && (!waiting_.empty() || !losses_.empty())) ||
+         (waiting_.empty() && !status_.ok());
 }
 
 void Subscriber::TellReady() {
   changed_.NotifyAll();
   if (ready_) ready_();
+}
+
+Delivered Subscriber::TakeLoss() {
+  Delivered delivered;
+  delivered.loss = std::move(losses_.front().loss);
+  losses_.pop_front();
+  delivered.batch = std::make_shared<Batch>(/*keeps_serials=*/true);
+  delivered.seqno = delivered_;
+  delivered.shard = delivered.loss->shard;
+  delivered.next = places_[delivered.shard];
+  return delivered;
 }
 
 Subscriber::Waiting Subscriber::Take(std::size_t rows_max) {
@@ -128,12 +148,14 @@ Result<std::optional<Delivered>> Subscriber::Next(std::optional<std::chrono::mic
       changed_.WaitUntil(mutex_, end);
     }
     if (is_closed_) return std::optional<Delivered>();
+    if (HasLoss()) return std::optional(TakeLoss());
     if (waiting_.empty()) return status_;
     next = Take(rows_max);
   }
   const auto indexes = std::span(next.offered.rows->indexes)
                            .subspan(next.offered.begin, next.end - next.offered.begin);
-  return std::optional(Delivered{Cut(next.offered.rows->batch, next.offered.begin, next.end),
+  return std::optional(Delivered{std::nullopt,
+                                 Cut(next.offered.rows->batch, next.offered.begin, next.end),
                                  {indexes.begin(), indexes.end()},
                                  next.seqno,
                                  next.offered.shard,
@@ -192,7 +214,7 @@ SubscriptionState Subscriber::State() const {
   return is_full_ ? SubscriptionState::kFull : SubscriptionState::kLive;
 }
 
-SubscriptionInfo Subscriber::Info() const {
+SubscriptionInfo Subscriber::Info(std::set<std::uint32_t>* waiting) const {
   const MutexLock lock(mutex_);
   SubscriptionInfo info;
   info.state = State();
@@ -201,14 +223,10 @@ SubscriptionInfo Subscriber::Info() const {
   info.waiting = offered_ - delivered_;
   info.waiting_bytes = waiting_bytes_;
   info.places = places_;
+  info.lost = lost_;
+  if (waiting == nullptr) return info;
+  for (const Waiting& one : waiting_) waiting->insert(one.offered.shard);
   return info;
-}
-
-std::set<std::uint32_t> Subscriber::WaitingShards() const {
-  const MutexLock lock(mutex_);
-  std::set<std::uint32_t> shards;
-  for (const Waiting& waiting : waiting_) shards.insert(waiting.offered.shard);
-  return shards;
 }
 
 void Subscriber::OnReady(std::function<void()> ready) {

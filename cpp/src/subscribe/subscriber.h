@@ -32,6 +32,8 @@ class Subscriber {
   // For the hub. Takes as many of the first rows as there is room for; how many. If not all:
   // nothing fits any more until the hub is told by one of the calls below.
   std::size_t Offer(const Offered& offered) TOPICDB_EXCLUDES(mutex_);
+  // Something is missing behind what was offered.
+  void Lose(Loss loss) TOPICDB_EXCLUDES(mutex_);
   // Nothing comes any more; once what waits is taken, Next gives the error.
   void Fail(const Status& status) TOPICDB_EXCLUDES(mutex_);
 
@@ -43,10 +45,9 @@ class Subscriber {
   Result<bool> Acknowledge(std::uint64_t seqno) TOPICDB_EXCLUDES(mutex_);
   bool Resume() TOPICDB_EXCLUDES(mutex_);
   void Pause() TOPICDB_EXCLUDES(mutex_);
-  // As far as it is known here: kLive if nothing speaks against it.
-  SubscriptionInfo Info() const TOPICDB_EXCLUDES(mutex_);
-  // Shards of which something waits for Next.
-  std::set<std::uint32_t> WaitingShards() const TOPICDB_EXCLUDES(mutex_);
+  // As far as it is known here: kLive if nothing speaks against it. `waiting`, if it is not null:
+  // shards of which something waits for Next.
+  SubscriptionInfo Info(std::set<std::uint32_t>* waiting = nullptr) const TOPICDB_EXCLUDES(mutex_);
   void OnReady(std::function<void()> ready) TOPICDB_EXCLUDES(mutex_);
   void Close() TOPICDB_EXCLUDES(mutex_);
   bool closed() const TOPICDB_EXCLUDES(mutex_);
@@ -62,10 +63,19 @@ class Subscriber {
       return end < offered.rows->size() ? offered.rows->place(end) : offered.to;
     }
   };
+  struct Lost {
+    Loss loss;
+    std::uint64_t after = 0;  // seqno of the message before it
+  };
   struct Unacknowledged {
     std::uint64_t seqno;  // of the last message
     std::uint64_t bytes;
   };
+  // What Next gives. REQUIRES: there is something
+  Delivered TakeLoss() TOPICDB_REQUIRES(mutex_);
+  bool HasLoss() const TOPICDB_REQUIRES(mutex_) {
+    return !losses_.empty() && losses_.front().after <= delivered_;
+  }
   // The first part of what waits. REQUIRES: there is something
   Waiting Take(std::size_t rows_max) TOPICDB_REQUIRES(mutex_);
   // How many of the rows there is room for, and their bytes.
@@ -83,6 +93,8 @@ class Subscriber {
   CondVar changed_;
   std::deque<Waiting> waiting_ TOPICDB_GUARDED_BY(mutex_);
   std::uint64_t waiting_bytes_ TOPICDB_GUARDED_BY(mutex_) = 0;
+  std::deque<Lost> losses_ TOPICDB_GUARDED_BY(mutex_);                    // that Next has not given
+  std::uint64_t lost_ TOPICDB_GUARDED_BY(mutex_) = 0;                     // messages
   std::deque<Unacknowledged> unacknowledged_ TOPICDB_GUARDED_BY(mutex_);  // what waits, too
   std::uint64_t unacknowledged_bytes_ TOPICDB_GUARDED_BY(mutex_) = 0;
   std::uint64_t offered_ TOPICDB_GUARDED_BY(mutex_) = 0;  // seqno of the last message in waiting_

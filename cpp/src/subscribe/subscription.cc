@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "store/database_impl.h"
+#include "store/drop_summary.h"
 #include "subscribe/hub.h"
 
 namespace topicdb {
@@ -11,11 +12,11 @@ namespace topicdb {
 class SubscriptionImpl {
  public:
   SubscriptionImpl(std::shared_ptr<SubscriptionHub> hub, const Wanted& wanted,
-                   const SubscribeFrom::Places& places, const SubscribeWindow& window)
+                   const LaneStarts& starts, const SubscribeWindow& window)
       : hub_(std::move(hub)),
         filters_(wanted.filters),
-        subscriber_(std::make_shared<Subscriber>(window, places)),
-        number_(hub_->Add(subscriber_, wanted, places)) {}
+        subscriber_(std::make_shared<Subscriber>(window, PlacesOf(starts))),
+        number_(hub_->Add(subscriber_, wanted, starts)) {}
 
   Subscriber& subscriber() { return *subscriber_; }
   SubscriptionHub& hub() { return *hub_; }
@@ -23,6 +24,12 @@ class SubscriptionImpl {
   std::uint64_t number() const { return number_; }
 
  private:
+  static SubscribeFrom::Places PlacesOf(const LaneStarts& starts) {
+    SubscribeFrom::Places places;
+    for (const auto& [shard, start] : starts) places[shard] = start.place;
+    return places;
+  }
+
   const std::shared_ptr<SubscriptionHub> hub_;
   const std::vector<Filter> filters_;
   const std::shared_ptr<Subscriber> subscriber_;
@@ -102,19 +109,26 @@ Status CheckSubscribe(const Schema& schema, const std::vector<Filter>& filters,
   return CheckShards("start", serials, schema.shards);
 }
 
+bool IsTheFirst(const CommitPlace& place) { return place <= CommitPlace{1, 0}; }
+
 // Of every open shard.
-SubscribeFrom::Places PlacesOf(const SubscribeFrom& from, const std::vector<ShardMoment>& moments) {
-  SubscribeFrom::Places places;
+LaneStarts StartsOf(const SubscribeFrom& from, const std::vector<ShardMoment>& moments) {
+  LaneStarts starts;
   for (const ShardMoment& moment : moments) {
     const std::uint32_t shard = moment.shard->index();
-    CommitPlace& place = places[shard];
+    LaneStart& start = starts[shard];
+    start.counted = moment.view->serial();
     if (!from.places.has_value()) {
-      place = BehindCommit(moment.view->serial());
+      start.place = BehindCommit(moment.view->serial());
     } else if (const auto given = from.places->find(shard); given != from.places->end()) {
-      place = given->second;
+      start.place = given->second;
+      if (!IsTheFirst(start.place)) start.counted = 0;
+    }
+    if (const auto known = from.counted.find(shard); known != from.counted.end()) {
+      start.counted = known->second;
     }
   }
-  return places;
+  return starts;
 }
 
 }  // namespace
@@ -129,7 +143,7 @@ Result<std::unique_ptr<Subscription>> Database::Subscribe(const std::vector<Filt
   hub = impl_->Hub([&] { return std::make_shared<SubscriptionHub>(impl_); });
   return std::make_unique<Subscription>(
       std::make_unique<SubscriptionImpl>(hub, Wanted{filters, from.start_us, from.part, from.parts},
-                                         PlacesOf(from, impl_->WholeMoments()), window));
+                                         StartsOf(from, impl_->WholeMoments()), window));
 }
 
 Result<std::map<std::uint32_t, CommitPlace>> Database::PlacesAt(
@@ -155,6 +169,20 @@ Result<std::map<std::uint32_t, CommitPlace>> Database::PlacesAt(
         batch.empty() ? cursor.place() : CommitPlace{batch.serial(0), indexes[0]};
   }
   return places;
+}
+
+Result<std::uint64_t> Database::CountDropped(std::uint32_t shard,
+                                             const std::vector<Filter>& filters,
+                                             std::int64_t start_us, const CommitPlace& from,
+                                             std::uint64_t counted) const {
+  TOPICDB_ENTER(impl_);
+  TOPICDB_ASSIGN_OR_RETURN(const auto found, impl_->FindShard(shard));
+  TOPICDB_ASSIGN_OR_RETURN(const auto drops, found->DropsBehind(counted));
+  std::uint64_t messages = 0;
+  for (const meta::DropRecord& drop : drops) {
+    messages += CountLost(drop, filters, start_us, from.serial);
+  }
+  return messages;
 }
 
 Result<SubscriptionStats> Database::GetSubscriptionStats() const {

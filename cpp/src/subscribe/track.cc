@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "store/drop_summary.h"
+
 namespace topicdb {
 
 void Client::SetOpen(bool open) {
@@ -97,8 +99,39 @@ std::vector<Lane*> Track::ReadyAt(const CommitPlace& place, const Interest& inte
   return lanes;
 }
 
+void Track::Learn(Drops drops) {
+  for (meta::DropRecord& drop : drops.more) {
+    if (drop.serial > drops_until()) drops_.push_back(std::move(drop));
+  }
+  drops_version_ = drops.removals_version;
+}
+
+void Track::CountLosses(Lane* lane, std::uint64_t view_serial) {
+  const Interest& interest = *lane->client->interest;
+  const std::uint64_t from = PlaceOf(*lane).serial;
+  const auto first = std::partition_point(
+      drops_.begin(), drops_.end(), [&](const auto& drop) { return drop.serial <= lane->counted; });
+  for (auto drop = first; drop != drops_.end() && drop->serial <= view_serial; ++drop) {
+    const std::uint64_t messages = CountLost(*drop, interest.filters, interest.start_us, from);
+    if (messages == 0) continue;
+    lane->client->subscriber->Lose(
+        {shard_, drop->retention_class, drop->generation, drop->serial, messages});
+  }
+  lane->counted = std::max(lane->counted, view_serial);
+}
+
+void Track::CountLiveLosses(std::uint64_t view_serial) {
+  const bool has_new = drops_until() > live_counted_;
+  live_counted_ = std::max(live_counted_, view_serial);
+  if (!has_new) return;
+  for (const auto& [interest, lanes] : live_) {
+    for (Lane* lane : lanes) CountLosses(lane, view_serial);
+  }
+}
+
 bool Track::Advance(Lane* lane, LogPage* page) {
   const LogSpan& span = page->span();
+  CountLosses(lane, span.view_serial);
   CommitPlace place = std::max(PlaceOf(*lane), span.to);
   bool has_taken = false;
   const SharedLogRows rows = page->RowsOf(*lane->client->interest);
@@ -133,17 +166,19 @@ void Track::Join(Lane* lane) {
   }
   Unlink(lane);
   LinkLive(lane);
+  CountLosses(lane, live_counted_);
   if (is_live_read_) joined_.insert(lane);
   has_joined_ = true;
 }
 
-std::size_t Track::ServeReady(LogPage* page) {
+std::size_t Track::ServeReady(LogPage* page, std::uint64_t client_max) {
   const LogSpan& span = page->span();
   near_ = std::max<std::uint64_t>(span.to.serial - span.from.serial, 1);
   std::vector<Lane*> lanes;
   for (auto it = FirstFrom(ready_, span.from); it != ready_.end(); ++it) {
     const Lane& lane = **it;
     if (lane.place >= span.to && lane.place != span.from) break;  // a page may be empty
+    if (lane.client->number > client_max) continue;
     if (page->Covers(*lane.client->interest)) lanes.push_back(*it);
   }
   std::size_t taken = 0;
@@ -169,6 +204,7 @@ std::shared_ptr<const InterestSet> Track::BeginLiveRead() {
 
 std::size_t Track::ServeLive(LogPage* page) {
   is_live_read_ = false;
+  CountLiveLosses(page->span().view_serial);
   std::size_t taken = 0;
   for (Lane* lane : joined_) {
     if (!lane->is_live) continue;

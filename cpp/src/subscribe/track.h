@@ -25,6 +25,7 @@ struct Lane {
   Track* track = nullptr;
   CommitPlace place;  // of a live lane: or that of its track, if that is later
   bool is_live = false;
+  std::uint64_t counted = 0;  // what was dropped by later commits is not counted as lost yet
 };
 
 struct Client {
@@ -60,8 +61,9 @@ class Track {
   std::vector<SharedInterest> InterestsNear(const Lane& lane) const;
   // Those that can be served, stand there, and want this.
   std::vector<Lane*> ReadyAt(const CommitPlace& place, const Interest& interest) const;
-  // Offers a page to those who are in it; how many took something.
-  std::size_t ServeReady(LogPage* page);
+  // Offers a page to those who are in it and whose numbers are not greater; how many took
+  // something.
+  std::size_t ServeReady(LogPage* page, std::uint64_t client_max);
   // What has to be read for the live lanes, from live_place() on. Null: there are none.
   std::shared_ptr<const InterestSet> BeginLiveRead();
   CommitPlace live_place() const { return live_place_; }
@@ -69,6 +71,15 @@ class Track {
   std::size_t ServeLive(LogPage* page);
   // It could not be read: they find out by themselves, each for what it wants.
   void AbandonLive();
+
+  // What was dropped, as far as the pages that it is offered know.
+  struct Drops {
+    std::vector<meta::DropRecord> more;  // behind drops_until()
+    std::uint64_t removals_version = 0;  // of a view: all that were dropped by then are known
+  };
+  std::uint64_t drops_until() const { return drops_.empty() ? 0 : drops_.back().serial; }
+  std::uint64_t drops_version() const { return drops_version_; }
+  void Learn(Drops drops);
 
   bool is_being_read = false;  // for lanes that are behind
   PageReader live_reader{1};   // thread-safe
@@ -89,6 +100,10 @@ class Track {
   bool Advance(Lane* lane, LogPage* page);
   // It has come to the end of what there was.
   void Join(Lane* lane);
+  // Tells the subscriber what it lacks of what was dropped by commits up to this one. A lane goes
+  // on over a page only then: what it was not given by now it is not given at all.
+  void CountLosses(Lane* lane, std::uint64_t view_serial);
+  void CountLiveLosses(std::uint64_t view_serial);
   void FallBehind(Lane* lane, const CommitPlace& place);
   static LaneSet::const_iterator FirstFrom(const LaneSet& lanes, const CommitPlace& place);
 
@@ -102,8 +117,11 @@ class Track {
   bool has_joined_ = false;
   std::set<Lane*> joined_;                             // while the live lanes were being read for
   std::shared_ptr<const InterestSet> live_interests_;  // null: they have changed
-  CommitPlace sweep_;       // lanes are served in the order of their places, in turns
-  std::uint64_t near_ = 1;  // serials that the last page went over
+  std::vector<meta::DropRecord> drops_;                // by serial
+  std::uint64_t drops_version_ = 0;
+  std::uint64_t live_counted_ = 0;  // as Lane::counted, of all live lanes
+  CommitPlace sweep_;               // lanes are served in the order of their places, in turns
+  std::uint64_t near_ = 1;          // serials that the last page went over
 };
 
 }  // namespace topicdb

@@ -11,7 +11,18 @@ import typer
 
 import topicdb
 from topicdb import _core, jobs
-from topicdb.cli import bridge, care, lifecycle, output, parquet, queue, replay, report, serve
+from topicdb.cli import (
+    bridge,
+    care,
+    lifecycle,
+    output,
+    parquet,
+    queue,
+    readers,
+    replay,
+    report,
+    serve,
+)
 from topicdb.cli.errors import EXIT_INTERRUPTED, ErrorGroup
 from topicdb.cli.ingest import Counts, Source, Target
 from topicdb.cli.ingest import ingest as run_ingest
@@ -325,5 +336,6 @@ app.command()(care.snapshot)
 app.command()(care.restore)
 app.command()(care.verify)
 app.command()(care.repair)
+app.command()(readers.readers)
 app.command()(serve.serve)
 app.command()(bridge.bridge)

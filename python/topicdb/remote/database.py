@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 from weakref import WeakValueDictionary
 
@@ -18,6 +19,7 @@ from topicdb.database import Database
 from topicdb.filters import Filters, filter_list
 from topicdb.following import group_timeout_us
 from topicdb.group import Group
+from topicdb.losses import OnLoss
 from topicdb.remote import appending
 from topicdb.remote.connection import Connection, Lease, RemoteHandle
 from topicdb.remote.groups import RemoteGroup
@@ -111,11 +113,12 @@ class RemoteCore:
         window: int,
         window_bytes: int,
         part: tuple[int, int] = (0, 1),
+        counted: Mapping[int, int] = MappingProxyType({}),
     ) -> RemoteSubscription:
         lease = self.connection.lease()
         plain = None if places is None else {shard: tuple(place) for shard, place in places.items()}
         number = lease.call(
-            "subscribe", _list(filters), plain, start_us, window, window_bytes, part
+            "subscribe", _list(filters), plain, start_us, window, window_bytes, part, dict(counted)
         )
         return RemoteSubscription(lease, number)
 
@@ -198,8 +201,14 @@ class RemoteDatabase(Database):
         window: int = WINDOW,
         window_bytes: int = WINDOW_BYTES,
         durability: Durability | None = None,
+        on_loss: OnLoss = "report",
     ) -> Group:
-        """As ``Database.group``: the group is at the server, its members in any process."""
+        """As ``Database.group``: the group is at the server, its members in any process.
+
+        ``on_loss``: "report" writes to the log of the server; nothing to call.
+        """
+        if callable(on_loss):
+            raise ValueError("on_loss: a group at a server takes 'report' or 'raise'")
         timeout = group_timeout_us(parts, member_timeout, window, window_bytes)
         filters = filter_list(filter)
         options = {
@@ -209,6 +218,7 @@ class RemoteDatabase(Database):
             "window": window,
             "window_bytes": window_bytes,
             "durability": durability,
+            "on_loss": on_loss,
         }
         open_group = partial(self._connection.call, "group", name, filters, options)
         with self._groups_lock:

@@ -6,6 +6,7 @@ import builtins
 from typing import Any
 
 from topicdb import _core
+from topicdb.losses import Loss, LossError
 
 
 class AccessError(_core.Error, PermissionError):
@@ -20,7 +21,7 @@ class UnavailableError(_core.Error, ConnectionError):
     __module__ = "topicdb"
 
 
-_ATTRIBUTES = ("conflicts", "failures")
+_ATTRIBUTES = ("conflicts", "failures", "loss")
 _OURS: dict[str, type[_core.Error]] = {
     **{
         name: value
@@ -28,6 +29,7 @@ _OURS: dict[str, type[_core.Error]] = {
         if isinstance(value, type) and issubclass(value, _core.Error)
     },
     "AccessError": AccessError,
+    "LossError": LossError,
     "UnavailableError": UnavailableError,
 }
 _BUILT_IN = ("ValueError", "TypeError", "OverflowError", "NotImplementedError", "RuntimeError")
@@ -57,5 +59,5 @@ def unpacked(value: Any) -> BaseException:
     error = kind(value["text"])
     for name, attribute in value["attributes"].items():
         if name in _ATTRIBUTES:
-            setattr(error, name, attribute)
+            setattr(error, name, Loss(*attribute) if name == "loss" else attribute)
     return error

@@ -60,6 +60,15 @@ class RemoteGroup(Group):
         lag: int = self._opened().call("group.lag", self._name)
         return lag
 
+    @property
+    def lost(self) -> int:
+        """Messages that were dropped before a member had them: so many at most.
+
+        Counted when a member comes to where they were, and stored with what it acknowledges.
+        """
+        lost: int = self._opened().call("group.lost", self._name)
+        return lost
+
     def _opened(self) -> Lease:
         if self._closed:
             raise _core.ClosedError(f"group {self._name!r} is closed")
@@ -172,6 +181,9 @@ class RemoteMember(Member):
         ValueError: it was not given by this member, or is acknowledged already. ConflictError: its
         part was given to another member since, who works on it again.
         """
+        if len(batch) == 0:  # as ``poll`` gives when nothing came
+            self.heartbeat()
+            return
         number = self._numbers.get(batch)
         if number is None:
             raise ValueError("ack: this batch was not given by this member")

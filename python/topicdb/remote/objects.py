@@ -120,9 +120,9 @@ class Subscription:
         self._may_have_more = found is not None
         if found is None:
             return None
-        batch, *about, rows = found
+        batch, *about, rows, loss = found
         columns = [*arrow_of(batch).columns, pa.array(rows)]
-        return pa.RecordBatch.from_arrays(columns, schema=ROW_SCHEMA), about
+        return pa.RecordBatch.from_arrays(columns, schema=ROW_SCHEMA), [*about, loss]
 
     def acknowledge(self, seqno: int) -> None:
         """Up to there; what is acknowledged already does not count."""

@@ -69,6 +69,7 @@ _PLAIN: dict[str, Check] = {
     "iterator": _read(1),
     "slices": _read(0),
     "measure_log": _read(1),
+    "count_dropped": _read(1),
     "explain": _read(0),
     "places_at": _read(0),
     "find_append": _admin,
@@ -136,6 +137,7 @@ class Service:
             "group.members": lambda caller, name: self._opened_group(caller, name).members(),
             "group.lag": lambda caller, name: self._opened_group(caller, name).lag(),
             "group.expired": lambda caller, name: self._opened_group(caller, name).expired,
+            "group.lost": lambda caller, name: self._opened_group(caller, name).lost,
             "group.join": self._join,
             "drop_group": self._drop_group,
             "member.poll": self._member_poll,
@@ -361,10 +363,11 @@ class Service:
         window: int,
         window_bytes: int,
         part: Any,
+        counted: Any,
     ) -> int:
         caller.access.check_read(filters)
         size = min(window_bytes, self.limits.window_bytes_max)
-        core = self._core.subscribe(filters, places, start_us, window, size, part)
+        core = self._core.subscribe(filters, places, start_us, window, size, part, counted)
         return caller.client.keep(Subscription(core, size))
 
     def subscription(self, caller: Caller, number: int) -> Subscription:

@@ -26,7 +26,7 @@ class _Arrived:
 
     def __init__(self, arrow: pa.RecordBatch, about: list[Any]) -> None:
         self.arrow = arrow
-        self.seqno, self.shard, self.serial, self.row, self.is_live = about
+        self.seqno, self.shard, self.serial, self.row, self.is_live, self.loss = about
         self.taken = 0
 
     @property
@@ -55,7 +55,7 @@ class _Arrived:
             next_place = serial, row + 1
         numbers = part.column("row").to_numpy().copy()
         seqno = self.seqno - self.left
-        return batch_of(part), seqno, self.shard, *next_place, self.is_live, numbers
+        return batch_of(part), seqno, self.shard, *next_place, self.is_live, numbers, self.loss
 
 
 class RemoteSubscription:
@@ -70,6 +70,7 @@ class RemoteSubscription:
         self._seqno_arrived = 0
         self._delivered = 0
         self._acknowledged = 0
+        self._lost = 0  # messages that ``next`` has told of
         self._paused = False
         self._closed = False
         self._ended = False
@@ -138,6 +139,8 @@ class RemoteSubscription:
         if not first.left:
             self._arrived.popleft()
         self._delivered = found[1]
+        if first.loss is not None:
+            self._lost += first.loss[-1]
         return found
 
     def _end(self) -> BaseException:
@@ -178,7 +181,8 @@ class RemoteSubscription:
                 lambda: self._ended or self._seqno_arrived >= info["delivered"], _TRANSIT_S
             )
             for arrived in reversed(self._arrived):
-                info["places"][arrived.shard] = arrived.place(arrived.taken)
+                if arrived.left:
+                    info["places"][arrived.shard] = arrived.place(arrived.taken)
             info["waiting"] += sum(arrived.left for arrived in self._arrived)
             info["waiting_bytes"] += sum(arrived.bytes_left for arrived in self._arrived)
             info["delivered"] = self._delivered
@@ -193,6 +197,7 @@ class RemoteSubscription:
             "waiting": 0,
             "waiting_bytes": 0,
             "places": {},
+            "lost": self._lost,
         }
 
     def find(

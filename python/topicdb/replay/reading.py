@@ -10,6 +10,7 @@ import numpy as np
 from topicdb import _core
 from topicdb._core import Batch
 from topicdb._types import Message
+from topicdb.losses import Loss
 from topicdb.positions import Place
 from topicdb.replay.pacing import Pacer
 from topicdb.replay.spool import WAITING, Held
@@ -21,6 +22,10 @@ CHUNK_ROWS = 1_000
 AHEAD_ROWS = 20_000
 AHEAD_BYTES = 32 << 20
 _SHARD = 0
+
+
+def _pass_by(loss: Loss) -> None:
+    """The log itself looks for what was dropped (``ReplayLog.maintain``)."""
 
 
 class _Ahead(NamedTuple):
@@ -48,7 +53,7 @@ class Reader:
             filters, {_SHARD: (begin.serial, begin.row)}, 0, AHEAD_ROWS, AHEAD_BYTES
         )
         on_ready(self._core)
-        self._subscription = Subscription(self._core, core, filters, 0, None)
+        self._subscription = Subscription(self._core, core, filters, 0, None, "stored", _pass_by)
         self._wanting = wanting
         self._ahead: _Ahead | None = None
         self._next = begin

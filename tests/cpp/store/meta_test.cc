@@ -28,6 +28,24 @@ TEST(Meta, KeysAreTheBytesThatTheFormatDraws) {
   EXPECT_TRUE(SlabKey(kSlab).starts_with(SlabPrefix()));
 }
 
+TEST(Meta, DropsRoundTrip) {
+  const DropRecord drop{
+      0x0102, "site/#", 3, 1'000, 2'000, {{"site/+/a", {{5, 10}, {300, 1}}}, {"site/#", {{7, 2}}}}};
+  const std::string bytes = Encode(drop);
+  EXPECT_EQ(DropKey(drop.serial), std::string("\x09\0\0\0\0\0\0\1\2", 9));
+  EXPECT_EQ(bytes.substr(0, 8), std::string("\1\6site/#", 8));
+  EXPECT_EQ(bytes.substr(8 + 20), std::string("\x08site/+/a\2\5\x0a\xa7\2\1"
+                                              "\x06site/#\1\7\2",
+                                              25));
+  DropRecord decoded;
+  ASSERT_TRUE(Decode(DropKey(drop.serial), bytes, &decoded));
+  EXPECT_EQ(decoded, drop);
+  EXPECT_FALSE(Decode(DropKey(drop.serial) + "x", bytes, &decoded));
+  EXPECT_FALSE(Decode(DropKey(drop.serial), bytes.substr(0, bytes.size() - 1), &decoded));
+  EXPECT_FALSE(Decode(DropKey(drop.serial), '\2' + bytes.substr(1), &decoded));
+  EXPECT_FALSE(Decode(DropKey(drop.serial), "", &decoded));
+}
+
 TEST(Meta, SlabKeysAreReadBackAndOthersRefused) {
   SlabId slab{3, 0, 0};
   ASSERT_TRUE(DecodeSlabKey(SlabKey(kSlab), &slab));

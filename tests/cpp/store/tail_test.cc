@@ -52,5 +52,32 @@ TEST(Tail, WhatAnInterruptedReadHadFoundComesAgain) {
   EXPECT_GT(interrupted, 2);
 }
 
+std::size_t CountOf(Tail& tail) {
+  const auto batch = tail.Next({100, 1 << 20}, 0ms, nullptr).value();
+  return batch == nullptr ? 0 : batch->size();
+}
+
+TEST(Tail, GoesOnWithoutWhatWasRemovedMeanwhile) {
+  const TestDirectory directory;
+  const auto database = Database::Open(directory / "db", {}).value();
+  const auto append = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      const std::vector<MessageView> messages(10, {"a", kAssignTimestamp, "value"});
+      ASSERT_TRUE(database->Append(messages).ok());
+    }
+  };
+  append(100);
+  const auto tail = database->NewTail({Filter::Everything()}, {}).value();
+  EXPECT_EQ(CountOf(*tail), 100U);
+  ASSERT_TRUE(database->Delete(Filter::Everything(), {}).ok());
+  append(15);
+  EXPECT_EQ(CountOf(*tail), 100U);
+  ASSERT_TRUE(database->Rotate(std::nullopt).ok());
+  ASSERT_TRUE(database->DropSlab(0, "#", 1).ok());
+  append(1);
+  EXPECT_EQ(CountOf(*tail), 10U);
+  EXPECT_EQ(CountOf(*tail), 0U);
+}
+
 }  // namespace
 }  // namespace topicdb

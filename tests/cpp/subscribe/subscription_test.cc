@@ -53,14 +53,21 @@ SubscribeFrom FromNow() {
   return from;
 }
 
-// Takes and acknowledges until there are so many, or nothing comes.
+// Takes and acknowledges until there are so many, or nothing comes. What it passes by that was
+// dropped is added to `losses`.
 std::vector<std::string> Take(Subscription& subscription, std::size_t count,
-                              std::chrono::milliseconds timeout = kPatience) {
+                              std::chrono::milliseconds timeout = kPatience,
+                              std::vector<Loss>* losses = nullptr) {
   std::vector<std::string> values;
   while (values.size() < count) {
     const auto delivery = subscription.Next(timeout);
     EXPECT_TRUE(delivery.ok()) << delivery.status().message();
     if (!delivery.ok() || !delivery->has_value()) break;
+    if ((*delivery)->loss.has_value()) {
+      EXPECT_TRUE((*delivery)->batch->empty());
+      if (losses != nullptr) losses->push_back(*(*delivery)->loss);
+      continue;
+    }
     for (std::size_t row = 0; row < (*delivery)->batch->size(); ++row) {
       values.emplace_back((*delivery)->batch->value(row));
     }
@@ -257,6 +264,185 @@ TEST(Subscription, OneThatDoesNotReadHoldsUpNobody) {
     EXPECT_EQ(Take(*busy, 10), Counted(i * 10, (i + 1) * 10));
   }
   EXPECT_EQ(Take(*lazy, 1'000), Counted(0, 1'000));
+}
+
+// Everything that there is, to one who begins now.
+std::vector<std::string> TakeAll(Database& database, const std::string& filter) {
+  const auto subscription = Subscribe(database, filter, {}, {1 << 20, 1 << 30});
+  WaitUntilLive(*subscription);
+  return Take(*subscription, subscription->Info().waiting);
+}
+
+TEST(Subscription, NobodyBeginsWithWhatWasDeleted) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  for (int i = 0; i < 20; ++i)
+    AppendCounted(*database, i % 2 == 0 ? "a" : "b", i * 100, i * 100 + 100);
+  const auto slow = Subscribe(*database, "#", {}, {10, 1 << 20});
+  const auto first = slow->Next(kPatience).value();
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(TakeAll(*database, "#").size(), 2'000U);  // the pages are kept
+  ASSERT_TRUE(database->Delete(Filter::Parse("a").value(), {}).ok());
+  EXPECT_EQ(TakeAll(*database, "#").size(), 1'000U);
+  EXPECT_TRUE(TakeAll(*database, "a").empty());
+  EXPECT_EQ(TakeAll(*database, "b").size(), 1'000U);
+  ASSERT_TRUE(database->Delete(Filter::Everything(), {}).ok());
+  EXPECT_TRUE(TakeAll(*database, "#").empty());
+  ASSERT_TRUE(slow->Acknowledge(first->seqno).ok());
+  AppendCounted(*database, "c", 0, 1);
+  EXPECT_EQ(Take(*slow, 1), Counted(0, 1));  // nor goes on with it
+}
+
+TEST(Subscription, NobodyBeginsWithWhatWasDroppedWithItsGeneration) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  AppendCounted(*database, "a", 0, 1'000);
+  ASSERT_TRUE(database->Rotate(std::nullopt).ok());
+  AppendCounted(*database, "a", 1'000, 1'500);
+  const auto slow = Subscribe(*database, "#", {}, {10, 1 << 20});
+  const auto first = slow->Next(kPatience).value();
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(TakeAll(*database, "#").size(), 1'500U);
+  ASSERT_TRUE(database->DropSlab(0, "#", 1).ok());
+  EXPECT_EQ(TakeAll(*database, "#"), Counted(1'000, 1'500));
+  ASSERT_TRUE(slow->Acknowledge(first->seqno).ok());
+  EXPECT_EQ(Take(*slow, 500), Counted(1'000, 1'500));
+}
+
+TEST(Subscription, AReadOnlyHandleKeepsNothingOfWhatWasDeleted) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  AppendCounted(*database, "a", 0, 2'000);
+  OpenOptions options;
+  options.read_only = true;
+  const auto reader = std::move(Database::Open(directory / "db", options)).value();
+  const auto slow = Subscribe(*reader, "#", {}, {10, 1 << 20});
+  EXPECT_EQ(TakeAll(*reader, "#").size(), 2'000U);
+  ASSERT_TRUE(database->Delete(Filter::Everything(), {}).ok());
+  ASSERT_TRUE(reader->Refresh().ok());
+  EXPECT_TRUE(TakeAll(*reader, "#").empty());
+}
+
+// Waits until it is told of something that was dropped.
+Loss NextLoss(Subscription& subscription) {
+  while (true) {
+    const auto delivery = subscription.Next(kPatience).value();
+    EXPECT_TRUE(delivery.has_value());
+    if (!delivery.has_value() || delivery->loss.has_value()) return delivery->loss.value_or(Loss());
+    EXPECT_TRUE(subscription.Acknowledge(delivery->seqno).ok());
+  }
+}
+
+// Generations 1 to 3, of 1,000 messages in ten commits each: serials 1 to 10, and so on.
+void AppendGenerations(Database& database, const std::string& topic) {
+  for (int generation = 0; generation < 3; ++generation) {
+    for (int i = 0; i < 10; ++i) {
+      const int first = generation * 1'000 + i * 100;
+      AppendCounted(database, topic, first, first + 100);
+    }
+    ASSERT_TRUE(database.Rotate(std::nullopt).ok());
+  }
+}
+
+TEST(Subscription, TellsWhereMessagesWereDroppedBeforeTheyCame) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  AppendGenerations(*database, "a");
+  const auto subscription = Subscribe(*database, "#", {}, {100, 1 << 20});
+  const auto first = subscription->Next(kPatience).value();
+  ASSERT_TRUE(first.has_value());
+  ASSERT_EQ(first->next, (CommitPlace{2, 0}));
+  ASSERT_TRUE(database->DropSlab(0, "#", 1).ok());
+  ASSERT_TRUE(database->DropSlab(0, "#", 2).ok());
+  ASSERT_TRUE(subscription->Acknowledge(first->seqno).ok());
+  std::vector<Loss> losses;
+  EXPECT_EQ(Take(*subscription, 1'000, kPatience, &losses), Counted(2'000, 3'000));
+  ASSERT_EQ(losses.size(), 2U);
+  EXPECT_EQ(losses[0].generation, 1U);
+  EXPECT_EQ(losses[0].retention_class, "#");
+  EXPECT_EQ(losses[0].messages, 900U);
+  EXPECT_EQ(losses[1].generation, 2U);
+  EXPECT_EQ(losses[1].messages, 1'000U);
+  EXPECT_EQ(subscription->Info().lost, 1'900U);
+}
+
+TEST(Subscription, OneThatHasReadItLosesNothing) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  AppendGenerations(*database, "a");
+  const auto subscription = Subscribe(*database, "#", {}, {10'000, 1 << 20});
+  const auto other = Subscribe(*database, "b/#", {}, {10, 1 << 20});
+  EXPECT_EQ(Take(*subscription, 3'000), Counted(0, 3'000));
+  WaitUntilLive(*other);
+  for (int generation = 1; generation <= 3; ++generation) {
+    ASSERT_TRUE(database->DropSlab(0, "#", generation).ok());
+  }
+  Append(*database, {{"b/1", "0"}});
+  EXPECT_EQ(Take(*subscription, 1), Counted(0, 1));
+  EXPECT_EQ(Take(*other, 1), Counted(0, 1));
+  EXPECT_EQ(subscription->Info().lost + other->Info().lost, 0U);
+  const auto later = Subscribe(*database, "#");  // from the start that there is
+  EXPECT_EQ(Take(*later, 1), Counted(0, 1));
+  EXPECT_EQ(later->Info().lost, 0U);
+}
+
+TEST(Subscription, OfAPlaceWhatWasDroppedBehindItIsLost) {
+  const TestDirectory directory;
+  {
+    const auto database = OpenOk(directory / "db");
+    AppendGenerations(*database, "a");
+    ASSERT_TRUE(database->DropSlab(0, "#", 1).ok());
+    ASSERT_TRUE(database->DropSlab(0, "#", 2).ok());
+  }
+  const auto database = OpenOk(directory / "db");  // it is known after a restart, too
+  SubscribeFrom from;
+  from.places->emplace(0, CommitPlace{16, 0});
+  EXPECT_EQ(NextLoss(*Subscribe(*database, "#", from)).messages, 500U);
+  EXPECT_EQ(NextLoss(*Subscribe(*database, "+", from)).messages, 500U);
+  EXPECT_EQ(Take(*Subscribe(*database, "b/#", from), 1, 10ms).size(), 0U);
+  EXPECT_EQ(database->CountDropped(0, {Filter::Everything()}, 0, {16, 0}, 0).value(), 500U);
+  EXPECT_EQ(database->CountDropped(0, {Filter::Parse("b").value()}, 0, {16, 0}, 0).value(), 0U);
+  from.counted.emplace(0, database->GetStats()->shards.front().serial);
+  const auto counted = Subscribe(*database, "#", from);
+  EXPECT_EQ(Take(*counted, 1'000).size(), 1'000U);
+  EXPECT_EQ(counted->Info().lost, 0U);
+}
+
+TEST(Subscription, WhatWasDeletedIsNotLost) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  AppendGenerations(*database, "a");
+  SubscribeFrom from;
+  from.places->emplace(0, CommitPlace{6, 0});
+  ASSERT_TRUE(database->Delete(Filter::Everything(), {}).ok());
+  ASSERT_TRUE(database->DropSlab(0, "#", 1).ok());
+  const auto subscription = Subscribe(*database, "#", from);
+  Append(*database, {{"b", "0"}});
+  EXPECT_EQ(Take(*subscription, 1), Counted(0, 1));
+  EXPECT_EQ(subscription->Info().lost, 0U);
+}
+
+TEST(Subscription, ALiveOneIsToldOfWhatWentBeforeItCouldBeRead) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  const auto subscription = Subscribe(*database, "#", FromNow(), {10, 1 << 20});
+  WaitUntilLive(*subscription);
+  AppendCounted(*database, "a", 0, 10);
+  AppendCounted(*database, "a", 10, 500);
+  ASSERT_TRUE(database->Rotate(std::nullopt).ok());
+  ASSERT_TRUE(database->DropSlab(0, "#", 1).ok());
+  AppendCounted(*database, "a", 500, 501);
+  std::vector<Loss> losses;
+  std::size_t count = 0;
+  for (std::string last; last != "500"; ++count) {
+    const auto values = Take(*subscription, 1, kPatience, &losses);
+    ASSERT_FALSE(values.empty());
+    last = values.back();
+    count += values.size() - 1;
+  }
+  // The commit that it was in the middle of counts as a whole.
+  EXPECT_GE(count + subscription->Info().lost, 501U);
+  EXPECT_FALSE(losses.empty());
 }
 
 TEST(Subscription, ClosingEndsACallThatWaits) {

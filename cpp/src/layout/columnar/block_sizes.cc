@@ -39,23 +39,35 @@ Block AsBlock(const BlockInfo& info) {
   return block;
 }
 
-// The size is that of the pages that may hold what is wanted.
+// The size is that of the pages that may hold what is wanted, without what was deleted of them.
 Result<BlockInfo> Estimate(const BlockQuery& query, const Block& block, BlockReader* reader) {
   BlockInfo info = InfoOf(block);
+  std::uint64_t rows = block.entry.rows;
+  TOPICDB_ASSIGN_OR_RETURN(const auto deleted, reader->LoadDeleted(block.id));
   const bool is_whole = query.wants_every_topic() && query.rows().Covers(block.entry.extent);
-  if (is_whole || !block.is_paged()) return info;
-  TOPICDB_ASSIGN_OR_RETURN(const BlockQuery::Pages pages, query.PagesOf(block, reader));
-  info.size = {pages.rows, block.entry.bytes * pages.rows / block.entry.rows};
+  if (is_whole || !block.is_paged()) {
+    for (const auto& [page, gone] : deleted) rows -= std::min<std::uint64_t>(rows, gone.size());
+  } else {
+    TOPICDB_ASSIGN_OR_RETURN(const BlockQuery::Pages pages, query.PagesOf(block, reader));
+    rows = pages.rows;
+    for (const std::uint32_t page : pages.numbers) {
+      const auto gone = deleted.find(page);
+      if (gone != deleted.end()) rows -= std::min<std::uint64_t>(rows, gone->second.size());
+    }
+  }
+  if (rows != block.entry.rows) info.size = {rows, block.entry.bytes * rows / block.entry.rows};
   return info;
 }
 
-void CountRows(const Page& page, const BlockQuery& query,
+void CountRows(const Page& page, const BlockQuery& query, const DeletedRows& deleted,
                std::map<std::uint64_t, MessageCount>* counts) {
   const std::vector<bool> wanted = query.TopicsOf(page);
   auto commit = counts->end();
   for (std::uint32_t row = 0; row < page.rows(); ++row) {
     const std::uint32_t topic = page.topic_of(row);
     if (!wanted[topic] || !query.rows().Wants(page, row)) continue;
+    if (std::binary_search(deleted.begin(), deleted.end(), row)) continue;
+    if (query.rows().has_masks() && query.rows().IsMasked(page, row)) continue;
     if (commit == counts->end() || commit->first != page.serial(row)) {
       commit = counts->try_emplace(page.serial(row)).first;
     }
@@ -147,10 +159,11 @@ Result<std::map<std::uint64_t, MessageCount>> CountByCommit(
   const columnar::BlockQuery query(any_of);
   const columnar::Block found = columnar::AsBlock(block);
   TOPICDB_ASSIGN_OR_RETURN(const columnar::BlockQuery::Pages pages, query.PagesOf(found, &reader));
+  TOPICDB_ASSIGN_OR_RETURN(auto deleted, reader.LoadDeleted(found.id));
   std::map<std::uint64_t, MessageCount> counts;
   for (const std::uint32_t number : pages.numbers) {
     TOPICDB_ASSIGN_OR_RETURN(const auto page, reader.LoadPage(found, number));
-    columnar::CountRows(*page, query, &counts);
+    columnar::CountRows(*page, query, deleted[number], &counts);
   }
   return counts;
 }

@@ -1,0 +1,142 @@
+"""Messages that were dropped with their generation before a reader had them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from topicdb import _core
+
+_logger = logging.getLogger(__name__)
+
+
+class Loss(NamedTuple):
+    """A generation that was dropped with messages that a reader had not been given.
+
+    It went by retention, by the quota, or by ``drop_slab``; what ``delete`` removes, and what
+    ``keep_last`` leaves out, is no loss. ``messages``: so many at most. ``serial``: the commit that
+    dropped it.
+    """
+
+    shard: int
+    retention_class: str
+    generation: int
+    serial: int
+    messages: int
+
+
+OnLoss: TypeAlias = "Literal['report', 'raise'] | Callable[[Loss], object]"
+"""What a reader does when it comes to a loss; see ``Database.consumer``."""
+
+
+class LossError(_core.Error, RuntimeError):
+    """Messages were dropped before they were given; ``loss`` says which."""
+
+    __module__ = "topicdb"
+    loss: Loss
+
+
+class Reporter:
+    """Tells of losses in the way that was asked for."""
+
+    def __init__(self, reader: str, on_loss: OnLoss = "report") -> None:
+        """ValueError: there is no such way."""
+        if on_loss not in ("report", "raise") and not callable(on_loss):
+            raise ValueError(
+                f"on_loss: expected 'report', 'raise' or something to call, got {on_loss!r}"
+            )
+        self._reader = reader
+        self._on_loss = on_loss
+
+    def __call__(self, loss: Loss) -> None:
+        """LossError, or what the callback raises."""
+        text = (
+            f"{self._reader} has lost up to {loss.messages:,} messages: generation "
+            f"{loss.generation} of class {loss.retention_class!r} in shard {loss.shard} was "
+            f"dropped (commit {loss.serial}) before they were read"
+        )
+        if callable(self._on_loss):
+            self._on_loss(loss)
+        elif self._on_loss == "raise":
+            error = LossError(
+                f"{text}. Read on to go on behind them, and give the retention class more time or "
+                "bytes, or read faster, so that it does not happen again"
+            )
+            error.loss = loss
+            raise error
+        else:
+            _logger.warning("%s", text)
+
+
+def loss_of(shard: int, told: Any) -> Loss:
+    """Of what the core gives."""
+    return Loss(shard, *told)
+
+
+class LossCount:
+    """What one reader has lost, by shard. Not thread-safe.
+
+    ``counted``: losses by drops up to this commit are in ``messages``.
+    """
+
+    def __init__(
+        self, counted: dict[int, int] | None = None, messages: dict[int, int] | None = None
+    ) -> None:
+        self.counted = counted or {}
+        self.messages = messages or {}
+        self._before = dict(self.counted)  # what is told of those is known
+        self._known: dict[tuple[int, int], int] = {}
+
+    @property
+    def total(self) -> int:
+        """Messages, so many at most."""
+        return sum(self.messages.values())
+
+    def start(self, shard: int) -> int:
+        """The commit behind which drops are to be told."""
+        return self._before.get(shard, 0)
+
+    def restart(self, serials: dict[int, int]) -> None:
+        """What was dropped up to these commits is no loss any more."""
+        self.counted = {**self.counted, **serials}
+        self._before = dict(self.counted)
+        self._known.clear()
+
+    def add(self, loss: Loss) -> int:
+        """How many messages this has that were not counted yet; parts of a group tell the same."""
+        if loss.serial <= self._before.get(loss.shard, 0):
+            return 0
+        key = loss.shard, loss.serial
+        more = max(0, loss.messages - self._known.get(key, 0))
+        self._known[key] = self._known.get(key, 0) + more
+        self.messages[loss.shard] = self.messages.get(loss.shard, 0) + more
+        self.counted[loss.shard] = max(self.counted.get(loss.shard, 0), loss.serial)
+        return more
+
+    def start_all(self, shards: int) -> dict[int, int]:
+        """``start`` of each shard, for ``subscribe``."""
+        return {shard: self.start(shard) for shard in range(shards)}
+
+    def as_json(self) -> dict[str, Any]:
+        """To be stored."""
+        shards = sorted({*self.counted, *self.messages})
+        return {
+            str(shard): [self.counted.get(shard, 0), self.messages.get(shard, 0)]
+            for shard in shards
+        }
+
+    @classmethod
+    def of_json(cls, stored: Any) -> LossCount:
+        """What ``as_json`` gave; None of a reader that was stored before there was such a thing."""
+        items = {int(shard): pair for shard, pair in (stored or {}).items()}
+        return cls(
+            {shard: counted for shard, (counted, _) in items.items()},
+            {shard: messages for shard, (_, messages) in items.items() if messages},
+        )
+
+
+def serials_now(core: _core.Database, filters: list[str] | None) -> dict[int, int]:
+    """The last commit of each shard, for who may read these."""
+    everything = (1 << 63) - 1
+    return {shard: serial - 1 for shard, (serial, _) in core.places_at(filters, everything).items()}
