@@ -258,6 +258,35 @@ def test_open_transactions_hold_what_their_token_may(tmp_path: Path) -> None:
         assert database.scan("a/#").count() == 0
 
 
+def test_what_frees_memory_needs_none(tmp_path: Path) -> None:
+    limits = Limits(token_memory_bytes_max=4 * MIB, memory_wait_s=math.inf)
+    with (
+        topicdb.open(tmp_path / "db") as database,
+        serving(database, limits=limits) as server,
+        topicdb.connect(server.url) as db,
+    ):
+        memory = server.service.clients.memory
+        transaction = db.transaction(shard=0)
+        transaction.write("a", 1, bytes(MIB))
+        transaction.get("a", 1)
+        (share,) = server.service.clients._shares.values()
+        wait_until(lambda: memory.used < 2 * MIB)  # the call is over
+        rest = Charge(share.account)
+        rest.take(4 * MIB - memory.used)
+        assert memory.used == 4 * MIB
+        transaction.rollback()
+        assert memory.used < 4 * MIB and memory.waits == 0
+        rest.close()
+        with db.subscribe("a", start="earliest") as messages:  # with a window that fits
+            db.append([("a", i, bytes(1_000)) for i in range(2_000)])
+            count = 0
+            while count < 2_000:
+                delivery = messages.next(PATIENCE_S)
+                assert delivery is not None
+                count += len(delivery.batch)
+                messages.ack(delivery.seqno)
+
+
 def test_who_waits_goes_on_when_there_is_room(tmp_path: Path) -> None:
     limits = Limits(token_memory_bytes_max=32 * MIB, memory_wait_s=math.inf)
     with (

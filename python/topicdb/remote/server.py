@@ -20,6 +20,7 @@ from topicdb.database import Database
 from topicdb.remote.faults import Faults
 from topicdb.remote.gate import Call, Gate
 from topicdb.remote.handles import Limits
+from topicdb.remote.memory import SHARE_BYTES_MIN
 from topicdb.remote.meter import Meter
 from topicdb.remote.objects import Subscription
 from topicdb.remote.receiving import Receiver
@@ -155,13 +156,13 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]
         with self._measured(method), self._faults.as_flight(method):
             json_bytes_max = self._service.admit(call.caller.access, method, body.size)
             call.waits_in(context)
-            call.caller.charge.hold(body.size)
+            call.caller.charge.hold(_counted(body.size))
             args = decode(memoryview(body), json_bytes_max=json_bytes_max)
             if not isinstance(args, list):
                 raise ValueError(f"{method}: expected a list of arguments")
             result = encode(self._called(call, method, args))
             del args
-            call.caller.charge.settle(len(result))
+            call.caller.charge.settle(_counted(len(result)))
             return [flight.Result(result)]
 
     def _called(self, call: Call, method: str, args: list[Any]) -> Any:
@@ -242,6 +243,11 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]
                 "messages are stored by the actions 'append' and 'append_async', not by DoPut: the "
                 "client is of another version"
             )
+
+
+def _counted(size: int) -> int:
+    """What is small does not count: a call that frees memory needs none."""
+    return size if size > SHARE_BYTES_MIN else 0
 
 
 def _call_of(context: Any) -> Call:

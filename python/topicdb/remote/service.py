@@ -366,9 +366,13 @@ class Service:
         counted: Any,
     ) -> int:
         caller.access.check_read(filters)
-        size = min(window_bytes, self.limits.window_bytes_max)
+        size = self._window(window_bytes)
         core = self._core.subscribe(filters, places, start_us, window, size, part, counted)
         return caller.client.keep(Subscription(core, size))
+
+    def _window(self, wanted: int) -> int:
+        """Several of them have to go into the memory of a token."""
+        return min(wanted, self.limits.window_bytes_max, self.limits.token_memory_bytes_max // 4)
 
     def subscription(self, caller: Caller, number: int) -> Subscription:
         """One that this client has open."""
@@ -397,7 +401,7 @@ class Service:
         caller.access.check_name("group", name)
         caller.access.check_read(filters)
         timeout = timedelta(microseconds=options.pop("member_timeout_us"))
-        options["window_bytes"] = min(options["window_bytes"], self.limits.window_bytes_max)
+        options["window_bytes"] = self._window(options["window_bytes"])
         with self._groups_lock:
             group = self.database.group(name, filters, member_timeout=timeout, **options)
             self._groups[name] = group
