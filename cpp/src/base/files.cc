@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -17,8 +16,8 @@
 
 #include "base/descriptor_limit.h"
 #include "base/file.h"
-#include "base/fork_guard.h"
 #include "base/mutex.h"
+#include "base/per_process.h"
 
 namespace topicdb {
 
@@ -49,19 +48,13 @@ std::string ParentOf(const std::string& path) {
 // so a second FileLock must be refused before it opens the file. A forked child holds none of its
 // parent's.
 struct HeldLocks {
-  const ForkGuard fork_guard;
   Mutex mutex;
   std::set<std::string> keys TOPICDB_GUARDED_BY(mutex);
 };
 
 HeldLocks& GetHeldLocks() {
-  static std::atomic<HeldLocks*> held{nullptr};  // never destroyed: locks may be released at exit
-  HeldLocks* now = held.load();
-  while (now == nullptr || now->fork_guard.Forked()) {
-    auto made = std::make_unique<HeldLocks>();
-    if (held.compare_exchange_strong(now, made.get())) now = made.release();
-  }
-  return *now;
+  static PerProcess<HeldLocks> held;
+  return held.Get([] { return std::make_unique<HeldLocks>(); });
 }
 
 Result<std::string> FileKey(const std::string& path) {

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "rocks/process_threads.h"
+
 namespace topicdb::rocks {
 
 namespace {
@@ -85,8 +87,10 @@ rocksdb::Env* MakeEnv(FilesOwner owner) {
 
 rocksdb::Env* EnvOf(FilesOwner owner) {
   static rocksdb::Env* const writers = MakeEnv(FilesOwner::kWriter);
-  static rocksdb::Env* const readers = MakeEnv(FilesOwner::kReader);
-  return owner == FilesOwner::kWriter ? writers : readers;
+  static rocksdb::Env* const forked_writers = WithoutPool(writers).release();
+  static rocksdb::Env* const readers = WithoutPool(MakeEnv(FilesOwner::kReader)).release();
+  if (owner == FilesOwner::kReader) return readers;
+  return HasPool() ? writers : forked_writers;
 }
 
 }  // namespace topicdb::rocks

@@ -10,7 +10,7 @@
 #include <system_error>
 
 #include "base/descriptor_limit.h"
-#include "base/fork_guard.h"
+#include "base/per_process.h"
 
 namespace topicdb::rocks {
 
@@ -268,19 +268,11 @@ std::size_t OpenFiles::open() const {
 }
 
 OpenFiles& ProcessOpenFiles() {
-  // A forked child has its own: its parent's may have been locked at the moment of the fork.
-  struct Owned {
-    const ForkGuard fork_guard;
-    OpenFiles files{std::max<std::size_t>(
-        static_cast<std::size_t>(RaiseDescriptorLimit(kLimitWanted)) / 2, kOpenMin)};
-  };
-  static std::atomic<Owned*> owned{nullptr};  // never destroyed: handles may be closed at exit
-  Owned* now = owned.load();
-  while (now == nullptr || now->fork_guard.Forked()) {
-    auto made = std::make_unique<Owned>();
-    if (owned.compare_exchange_strong(now, made.get())) now = made.release();
-  }
-  return now->files;
+  static PerProcess<OpenFiles> files;
+  return files.Get([] {
+    const auto limit = static_cast<std::size_t>(RaiseDescriptorLimit(kLimitWanted));
+    return std::make_unique<OpenFiles>(std::max<std::size_t>(limit / 2, kOpenMin));
+  });
 }
 
 }  // namespace topicdb::rocks

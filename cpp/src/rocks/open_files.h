@@ -60,7 +60,7 @@ class OpenFiles {
   std::list<TableFile*> files_ TOPICDB_GUARDED_BY(mutex_);
 };
 
-// One for the process, and another one for each that is forked from it. At first it raises the soft limit of open files as far as it may; half of
+// One for the process. At first it raises the soft limit of open files as far as it may; half of
 // what there is then are for table files, the others for logs, sockets and the program's own.
 OpenFiles& ProcessOpenFiles();
 

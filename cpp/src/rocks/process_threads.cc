@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "base/fork_guard.h"
-#include "rocks/file_system.h"
 
 namespace topicdb::rocks {
 
@@ -25,6 +24,7 @@ void NoteFork() {
 class EnvWithoutPool : public rocksdb::EnvWrapper {
  public:
   explicit EnvWithoutPool(rocksdb::Env* base) : EnvWrapper(base) {
+    // A wrapper would reach them through the interface that environments had before, call by call.
     file_system_ = base->GetFileSystem();
     system_clock_ = base->GetSystemClock();
   }
@@ -65,17 +65,13 @@ class WritingMark : public rocksdb::EventListener {
 
 }  // namespace
 
-rocksdb::Env* ReadingEnv() {
-  // Never destroyed: handles may be closed at exit.
-  static auto* env = new EnvWithoutPool(EnvOf(FilesOwner::kReader));
-  return env;
+std::unique_ptr<rocksdb::Env> WithoutPool(rocksdb::Env* base) {
+  return std::make_unique<EnvWithoutPool>(base);
 }
 
-rocksdb::Env* WritingEnv() {
-  static const ForkGuard first_writer;  // the pool is that of this process
-  if (!first_writer.Forked()) return EnvOf(FilesOwner::kWriter);
-  static auto* env = new EnvWithoutPool(EnvOf(FilesOwner::kWriter));  // never destroyed, too
-  return env;
+bool HasPool() {
+  static const ForkGuard first_writer;  // the threads are made by it
+  return !first_writer.Forked();
 }
 
 Status CheckProcessMayWrite() {

@@ -17,10 +17,11 @@
 
 namespace topicdb::rocks {
 
-// For handles that read: files as in rocks/file_system.h, and no threads.
-rocksdb::Env* ReadingEnv();
-// For handles that write.
-rocksdb::Env* WritingEnv();
+// An environment that is another one without the threads. `base` must outlive it.
+std::unique_ptr<rocksdb::Env> WithoutPool(rocksdb::Env* base);
+// Whether the threads of this process are those that it has, not those that its parent had. To be
+// asked by whoever is about to write, and by nobody else.
+bool HasPool();
 
 // kForked if this process may not write.
 Status CheckProcessMayWrite();

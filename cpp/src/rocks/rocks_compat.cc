@@ -44,7 +44,6 @@ rocksdb::Status Open(const rocksdb::DBOptions& options, const std::string& path,
                      const Families& families, FamilyHandles* handles,
                      std::unique_ptr<rocksdb::DB>* db) {
   rocksdb::DBOptions used = options;
-  used.env = WritingEnv();
   used.listeners.push_back(MarkWriting());
   return OpenInto(db,
                   [&](auto* out) { return rocksdb::DB::Open(used, path, families, handles, out); });
@@ -53,10 +52,8 @@ rocksdb::Status Open(const rocksdb::DBOptions& options, const std::string& path,
 rocksdb::Status OpenForReadOnly(const rocksdb::DBOptions& options, const std::string& path,
                                 const Families& families, FamilyHandles* handles,
                                 std::unique_ptr<rocksdb::DB>* db) {
-  rocksdb::DBOptions used = options;
-  used.env = ReadingEnv();
   return OpenInto(db, [&](auto* out) {
-    return rocksdb::DB::OpenForReadOnly(used, path, families, handles, out);
+    return rocksdb::DB::OpenForReadOnly(options, path, families, handles, out);
   });
 }
 

@@ -6,6 +6,8 @@
 #include <rocksdb/listener.h>
 #include <rocksdb/table.h>
 
+#include "rocks/file_system.h"
+
 namespace topicdb::rocks {
 
 namespace {
@@ -75,6 +77,7 @@ rocksdb::DBOptions MakeDbOptions(const SharedResources& resources, bool read_onl
   rocksdb::DBOptions options;
   options.create_if_missing = !read_only;
   options.paranoid_checks = true;
+  options.env = EnvOf(read_only ? FilesOwner::kReader : FilesOwner::kWriter);
   // All files are looked at when the shard opens, so one that is missing is noticed then, and what
   // reading needs of each stays in memory. How many of them are open is the file system's affair.
   options.max_open_files = -1;

@@ -78,7 +78,7 @@ TEST(ProcessThreads, AHandleCountsFromOpeningToClosing) {
   EXPECT_EQ(InChild(MayWrite), 0);
 }
 
-TEST(ReadingEnv, RunsWhatItIsGiven) {
+TEST(ProcessThreads, WithoutPoolJobsRunAllTheSame) {
   struct Job {
     std::mutex mutex;
     std::condition_variable changed;
@@ -90,7 +90,8 @@ TEST(ReadingEnv, RunsWhatItIsGiven) {
     one.done = true;
     one.changed.notify_all();
   };
-  ReadingEnv()->Schedule(run, &job, rocksdb::Env::Priority::LOW);
+  const auto env = WithoutPool(rocksdb::Env::Default());
+  env->Schedule(run, &job, rocksdb::Env::Priority::LOW);
   std::unique_lock lock(job.mutex);
   job.changed.wait(lock, [&] { return job.done; });
 }
