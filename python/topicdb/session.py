@@ -14,6 +14,7 @@ from topicdb._core import Batch
 from topicdb._types import Properties, PropertyMessage
 from topicdb.closing import Named
 from topicdb.losses import Loss, Reporter, serials_now
+from topicdb.mqtt.expiry import left_s
 from topicdb.positions import Place
 from topicdb.session_state import (
     InFlight,
@@ -43,6 +44,7 @@ class Packet(NamedTuple):
     """A PUBLISH to be sent to the client. ``id`` is 0 with QoS 0; ``dup``: it was sent before.
 
     ``properties``: those that a bridge has stored with it; ``qos`` is that of the subscription.
+    ``message_expiry_s``: the expiry interval that is left to it (MQTT 5), None if it has none.
     """
 
     id: int
@@ -52,6 +54,7 @@ class Packet(NamedTuple):
     qos: Qos
     dup: bool
     properties: Properties = Properties()
+    message_expiry_s: int | None = None
 
 
 class Session(Named):
@@ -100,6 +103,7 @@ class Session(Named):
         self._again: deque[Packet] = deque()  # to be given before anything else
         self._found_again = False
         self._changed = False
+        self._expired = 0
 
     @property
     def resumed(self) -> bool:
@@ -212,15 +216,21 @@ class Session(Named):
         return packets
 
     def _packets_of(self, delivery: Delivery) -> Iterator[Packet]:
-        """Those of a delivery that are wanted, each with an id."""
+        """Those of a delivery that are wanted and have not expired, each with an id."""
+        now = now_us()
         for message, place in _placed(delivery.batch, delivery.rows):
             wanted = [
                 one.qos for one in self._matches(message.topic) if one.wants(delivery.shard, place)
             ]
-            if wanted:
-                qos = max(wanted)
-                id = self._take_id(delivery.shard, place, qos)
-                yield _packet(id, message, qos, dup=False)
+            if not wanted:
+                continue
+            left = left_s(message.properties, message.timestamp, now)
+            if left == 0:
+                self._expired += 1
+                continue
+            qos = max(wanted)
+            id = self._take_id(delivery.shard, place, qos)
+            yield _packet(id, message, qos, left, dup=False)
         self._state.places[delivery.shard] = delivery.next
         self._changed = True
 
@@ -281,6 +291,11 @@ class Session(Named):
         return [packet.id for packet in self._state.in_flight.values() if packet.received]
 
     @property
+    def expired(self) -> int:
+        """Messages that were not given, as they had expired (MQTT 5), since it was opened."""
+        return self._expired
+
+    @property
     def in_flight(self) -> list[int]:
         """Ids of packets that are not acknowledged to the end."""
         return list(self._state.in_flight)
@@ -338,8 +353,9 @@ class Session(Named):
         for shard, places in by_shard.items():
             batch, rows = core.find(shard, list(places))
             for message, place in _placed(batch, rows):
+                left = left_s(message.properties, message.timestamp, now_us())
                 for packet in places.pop(place):
-                    self._again.append(_packet(packet.id, message, packet.qos, dup=True))
+                    self._again.append(_packet(packet.id, message, packet.qos, left, dup=True))
             for gone in places.values():  # deleted, or dropped with its generation
                 self._forget(gone)
         in_order = {id: number for number, id in enumerate(self._state.in_flight)}
@@ -447,9 +463,9 @@ class Session(Named):
         return f"<topicdb.Session {self._client_id!r}{' (closed)' if self._closed else ''}>"
 
 
-def _packet(id: int, message: PropertyMessage, qos: Qos, *, dup: bool) -> Packet:
+def _packet(id: int, message: PropertyMessage, qos: Qos, left: int | None, *, dup: bool) -> Packet:
     topic, timestamp, value, properties = message
-    return Packet(id, topic, timestamp, value, qos, dup, properties)
+    return Packet(id, topic, timestamp, value, qos, dup, properties, left)
 
 
 def _placed(batch: Batch, rows: npt.NDArray[np.uint32]) -> Iterator[tuple[PropertyMessage, Place]]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from brokers import MOSQUITTO, Broker, mosquitto
 from cli_runs import run_here
-from settling import batches_of_member
+from settling import batches_of_member, packets_of
 from support import wait_until
 from test_bridge import Asker, connected
 from test_replay_broker import Subscriber
@@ -179,3 +179,33 @@ def test_what_has_expired_behind_what_is_worked_on_goes_with_it(db: topicdb.Data
     assert work(second) == [b"next"] and group.lag() == 0
     second.close()
     group.close()
+
+
+# Sessions.
+
+
+def packets(session: topicdb.Session) -> list[topicdb.Packet]:
+    return [packet for some in packets_of(session, 100) for packet in some]
+
+
+def payloads(found: list[topicdb.Packet]) -> list[bytes]:
+    return [packet.value for packet in found]
+
+
+def test_a_session_delivers_nothing_that_has_expired(db: topicdb.Database) -> None:
+    with db.session("client", expiry="1h") as session:
+        session.subscribe("a", 1)
+        fill(db)
+        found = packets(session)
+        assert payloads(found) == [b"1", b"2", b"4"] and session.expired == 2
+        assert found[0].message_expiry_s is None
+        assert found[1].message_expiry_s is not None
+        assert 3_500 < found[1].message_expiry_s <= 3_600
+        assert [packet.id for packet in found] == [1, 2, 3]  # an id names no expired message
+        session.puback(1)
+    # What was begun is completed, as MQTT wants it.
+    with db.session("client", expiry="1h") as session:
+        again = packets(session)
+        assert payloads(again) == [b"2", b"4"] and all(packet.dup for packet in again)
+        assert again[0].message_expiry_s is not None and again[0].message_expiry_s <= 3_600
+        assert session.expired == 0

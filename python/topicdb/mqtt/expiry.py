@@ -8,6 +8,7 @@ from topicdb import _core
 from topicdb._core import Batch
 
 if TYPE_CHECKING:
+    from topicdb._types import Properties
     from topicdb.replay.envelope import Envelope
 
 
@@ -24,16 +25,25 @@ def remaining_s(message_expiry_s: int, received_us: int, now_us: int) -> int:
     return min(max(0, -(-left_us // _SECOND_US)), message_expiry_s)
 
 
-def expires_at_us(envelope: Envelope, timestamp_us: int) -> int | None:
+def expires_at_us(properties: Envelope | Properties, timestamp_us: int) -> int | None:
     """When a message expires that a bridge has stored with this timestamp; None: never."""
-    if envelope.message_expiry_s is None:
+    if properties.message_expiry_s is None:
         return None
-    return received_at_us(envelope, timestamp_us) + envelope.message_expiry_s * _SECOND_US
+    received_us = received_at_us(properties, timestamp_us)
+    return received_us + properties.message_expiry_s * _SECOND_US
 
 
-def received_at_us(envelope: Envelope, timestamp_us: int) -> int:
+def received_at_us(properties: Envelope | Properties, timestamp_us: int) -> int:
     """When a message was received: its timestamp, unless that is the device's own time."""
-    return timestamp_us if envelope.received is None else envelope.received
+    return timestamp_us if properties.received is None else properties.received
+
+
+def left_s(properties: Envelope | Properties, timestamp_us: int, now_us: int) -> int | None:
+    """Seconds that a message has left; 0: it has expired, None: it never does."""
+    if properties.message_expiry_s is None:
+        return None
+    received_us = received_at_us(properties, timestamp_us)
+    return remaining_s(properties.message_expiry_s, received_us, now_us)
 
 
 def without_expired(stored: Batch, now_us: int) -> tuple[Batch, int]:
@@ -48,9 +58,8 @@ def without_expired(stored: Batch, now_us: int) -> tuple[Batch, int]:
     return _core.batch_of_rows(kept), len(values) - len(kept)
 
 
-def _has_expired(value: bytes, timestamp_us: int, now_us: int) -> bool:
+def _has_expired(stored: bytes, timestamp_us: int, now_us: int) -> bool:
     from topicdb.replay.envelope import Envelope
 
-    envelope = Envelope.decode(value)
-    end_us = None if envelope is None else expires_at_us(envelope, timestamp_us)
-    return end_us is not None and end_us <= now_us
+    envelope = Envelope.decode(stored)
+    return envelope is not None and left_s(envelope, timestamp_us, now_us) == 0
