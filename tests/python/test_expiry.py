@@ -16,7 +16,7 @@ from test_replay_broker import Subscriber
 
 import topicdb
 from topicdb.bridge import Bridge
-from topicdb.mqtt.expiry import remaining_s
+from topicdb.mqtt.expiry import expires_at_us, remaining_s
 from topicdb.replay import Envelope
 from topicdb.replay.broker import BrokerReplay
 from topicdb.times import now_us
@@ -45,7 +45,7 @@ def fill(db: topicdb.Database) -> None:
     """Five of a minute ago; two of them have expired, one has no expiry."""
     then = now_us() - 60 * SECOND_US
     for number, expiry_s in enumerate((30, None, 3_660, 0, 4_000_000_000)):
-        db.append([("a", then + number, value(b"%d" % number, expiry_s))])
+        db.append([("a", then + number, value(b"%d" % number, expiry_s))], raw=True)
 
 
 def test_what_is_left() -> None:
@@ -63,6 +63,14 @@ def test_what_is_left() -> None:
         assert remaining_s(60, then, then + passed_us) == expected
     assert remaining_s(0, then, then) == 0
     assert remaining_s((1 << 32) - 1, then, then + SECOND_US) == (1 << 32) - 2
+
+
+def test_it_counts_from_the_reception() -> None:
+    now = now_us()
+    envelope = Envelope(b"", message_expiry_s=60)
+    assert expires_at_us(envelope, now) == now + 60 * SECOND_US
+    received = envelope._replace(received=now)  # the timestamp is the device's own
+    assert expires_at_us(received, now - 90 * SECOND_US) == now + 60 * SECOND_US
 
 
 @needs_mosquitto

@@ -21,9 +21,10 @@ from confluent_kafka import Producer
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 from pyspark.sql import SparkSession
-from support import PATIENCE_S
+from support import PATIENCE_S, wait_until
 
 import topicdb
+from topicdb.bridge import Bridge
 from topicdb.spark import register
 
 ROOT = Path(__file__).parents[3]
@@ -162,6 +163,15 @@ def bridge(broker: Broker, database: Path) -> list[str]:
     return [script, "bridge", str(database), "--port", str(broker.port)]
 
 
+def begin_session(broker: Broker, database: Path) -> None:
+    """From then on the broker keeps what comes for the bridge."""
+    with (
+        topicdb.open(database) as db,
+        Bridge(db, "127.0.0.1", broker.port, filters=["plant/#"]) as first,
+    ):
+        wait_until(lambda: first.status().state == "connected")
+
+
 @pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")
 def test_mqtt_to_parquet(spark: SparkSession, tmp_path: Path) -> None:
     register(spark)
@@ -180,6 +190,7 @@ def test_mqtt_to_parquet(spark: SparkSession, tmp_path: Path) -> None:
         return len(list(Path(options.report).glob("batch=*")))
 
     with mosquitto(tmp_path / "mosquitto") as broker, Plant(broker.port) as plant:
+        begin_session(broker, database)
         command = bridge(broker, database)
         with running(command, log) as process:
             plant.publish(300)
