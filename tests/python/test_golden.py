@@ -115,8 +115,9 @@ def test_it_can_be_written_on(golden: tuple[Path, dict[str, Any]]) -> None:
         db.rotate()
         db.append([("written/later/1", 0, b"")])
     with topicdb.open(path, mode="r") as db:
-        assert db.scan("written/later/+").count() == 21
-        assert db.scan("#").count() == before + 21
+        written = 21 if db.schema["layout"] == "columnar" else 20  # of one key, one
+        assert db.scan("written/later/+").count() == written
+        assert db.scan("#").count() == before + written
 
 
 @pytest.mark.parametrize("mode", ["r", "rw"])
