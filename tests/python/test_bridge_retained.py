@@ -16,7 +16,7 @@ from support import wait_until
 from test_bridge import Publisher, connected, has_stored
 
 import topicdb
-from topicdb.bridge import Bridge
+from topicdb.bridge import Bridge, Status
 from topicdb.bridge.storing import Arrival, Store
 from topicdb.replay import Envelope
 
@@ -61,6 +61,12 @@ def passes(broker: Broker, bridge: Bridge, number: int) -> None:
     wait_until(lambda: bridge._database.scan("mark").count() > number)
 
 
+def is_counted(status: Status) -> bool:
+    """Whether the bridge has told of all that it has received."""
+    told = status.stored + status.duplicates + status.refused + status.copies + status.replays
+    return told == status.received
+
+
 def lose_session(broker: Broker, name: str = "topicdb-bridge") -> None:
     """The broker forgets what it kept for a bridge of this name."""
     client = Client(CallbackAPIVersion.VERSION2, name, protocol=MQTTv311, clean_session=True)
@@ -78,6 +84,7 @@ def a_round(broker: Broker, db: topicdb.Database, number: int, **options: Any) -
     with Bridge(db, "127.0.0.1", broker.port, **options) as bridge:
         connected(bridge)
         passes(broker, bridge, number)
+        wait_until(lambda: is_counted(bridge.status()))  # which is after the commit
         return db.scan("device/#").count(), bridge.status().copies
 
 
