@@ -116,7 +116,8 @@ def test_last_values_are_those_of_duckdb(tmp_path: Path) -> None:
 
 
 def test_generations_begin_and_go(tmp_path: Path) -> None:
-    command = [sys.executable, BENCH / "python" / "generations_bench.py", "--generations", "3,12"]
+    script = str(BENCH / "python" / "generations_bench.py")
+    command = [sys.executable, script, "--generations", "3,12"]
     out = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
     rows = [line.split() for line in out.splitlines()]
     assert [row[0] for row in rows] == ["generations", "3", "12"]

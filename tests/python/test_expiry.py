@@ -160,9 +160,9 @@ def test_a_group_gives_nothing_that_has_expired(db: topicdb.Database) -> None:
         assert work(member) == [b"1", b"2", b"4"]
         assert group.expired == 2 and group.lag() == 0
         old = now_us() - 60 * SECOND_US
-        db.append([("a", old, value(b"old", 1))] * 3)
+        db.append([("a", old, value(b"old", 1))] * 3, raw=True)
         assert work(member) == [] and group.expired == 5 and group.lag() == 0
-        db.append([("a", None, value(b"new", 1_000)), ("a", old, value(b"old", 1))])
+        db.append([("a", None, value(b"new", 1_000)), ("a", old, value(b"old", 1))], raw=True)
         assert work(member) == [b"new"] and group.expired == 6
     group.close()
     group = db.group("g", "a", parts=1)
@@ -175,15 +175,15 @@ def test_what_has_expired_behind_what_is_worked_on_goes_with_it(db: topicdb.Data
     old = now_us() - 60 * SECOND_US
     group = db.group("g", "a", parts=1)
     first = group.join("first")
-    db.append([("a", None, value(b"new", 1_000))])
+    db.append([("a", None, value(b"new", 1_000))], raw=True)
     batch = first.poll(timeout=5)
-    db.append([("a", old, value(b"old", 1))])
+    db.append([("a", old, value(b"old", 1))], raw=True)
     wait_until(lambda: len(first.poll(timeout=0)) == 0 and group.expired == 1)
     second = group.join("second")
     first.ack(batch)
     first.close()
     assert group.members() == {"second": [0]}
-    db.append([("a", None, value(b"next", 1_000))])
+    db.append([("a", None, value(b"next", 1_000))], raw=True)
     assert work(second) == [b"next"] and group.lag() == 0
     second.close()
     group.close()

@@ -81,7 +81,7 @@ def test_as_all_that_matches_of_a_read_of_everything(
 
 def test_filters_that_overlap(db: Database) -> None:
     db.append([("a/1", 1, b"1"), ("a/2", 2, b"2"), ("b/1", 3, b"3"), ("$c", 4, b"4")])
-    read = {
+    read: dict[str, tuple[Any, int]] = {
         "one in a list": (["a/#"], 2),
         "overlapping": (["a/#", "a/1", "+/1", "#"], 3),
         "a tuple": (("a/1", "$c"), 2),
@@ -94,12 +94,13 @@ def test_filters_that_overlap(db: Database) -> None:
         assert db.scan(filter).count() == count, name
         assert db.scan(filter, order="time").count() == count, name
         assert db.last(filter).count() == count, name
-        assert sum(map(len, db.structures(filter).values())) == len(db.streams(filter)), name
+        assert len(db.streams(filter)) == sum(len(s) for s in db.structures(filter).values()), name
     assert db.scan(["a/#", "b/#"]).to_arrow().num_rows == 3
 
 
 def test_a_list_with_what_is_no_filter(db: Database) -> None:
-    for read in (db.scan, db.last, db.streams, db.structures, db.explain, db.slices):
+    reads: list[Any] = [db.scan, db.last, db.streams, db.structures, db.explain, db.slices]
+    for read in reads:
         with pytest.raises(topicdb.TopicError, match="a#"):
             read(["b", "a#"])
         with pytest.raises(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -197,9 +198,9 @@ def attempts(calls: dict[str, Any]) -> Iterator[tuple[str, Callable[[], Any]]]:
                 changed = {**options, option: wrong}
                 if name in ("batch", "QueueBudget", "shard_of", "topic_matches"):
                     values = list(changed.values())
-                    yield f"{name}({option}={wrong!r})", lambda c=call, v=values: c(*v)
+                    yield f"{name}({option}={wrong!r})", partial(call, *values)
                 else:
-                    yield f"{name}({option}={wrong!r})", lambda c=call, o=changed: c(**o)
+                    yield f"{name}({option}={wrong!r})", partial(call, **changed)
 
 
 def test_no_signature_of_the_extension_is_shown(
@@ -221,7 +222,8 @@ def test_no_signature_of_the_extension_is_shown(
     assert refused > 500
 
 
-PLAIN = {
+untyped: Any = topicdb  # what is called wrongly on purpose
+PLAIN: dict[str, tuple[Callable[[Any], Any], str]] = {
     "append": (lambda db: db.append(None), "messages: expected an iterable, got NoneType"),
     "append a number": (lambda db: db.append(5), "messages: expected an iterable, got int"),
     "append_async": (lambda db: db.append_async(None), "messages: expected an iterable, got None"),
@@ -238,21 +240,20 @@ PLAIN = {
         "streams: expected a sequence of Stream or None, got list of str",
     ),
     "rotate": (lambda db: db.rotate(5), "retention_class: expected str or None, got int"),
-    "shards": (lambda db: topicdb.shard_of("a", "b"), "shards: expected int, got str"),
-    "topic": (lambda db: topicdb.topic_matches("#", 5), "topic: expected str, got int"),
-    "bytes": (lambda db: topicdb.Iterator.from_bytes("x"), "data: expected bytes, got str"),
-    "path": (lambda db: topicdb.open(5), "path: expected str or a path, got int"),
+    "shards": (lambda db: untyped.shard_of("a", "b"), "shards: expected int, got str"),
+    "topic": (lambda db: untyped.topic_matches("#", 5), "topic: expected str, got int"),
+    "bytes": (lambda db: untyped.Iterator.from_bytes("x"), "data: expected bytes, got str"),
+    "path": (lambda db: untyped.open(5), "path: expected str or a path, got int"),
     "retention": (
         lambda db: db.set_retention(["#"]),
         "retention: expected a mapping of topic filters to ages or Retention, got list",
     ),
-    "budget": (lambda db: topicdb.QueueBudget("x"), "total_bytes: expected int, got str"),
+    "budget": (lambda db: untyped.QueueBudget("x"), "total_bytes: expected int, got str"),
 }
 
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_plain_words(db: Database, name: str) -> None:
-    call: Callable[[Any], Any]
     call, says = PLAIN[name]
     with pytest.raises(TypeError) as error:
         call(db)
