@@ -63,7 +63,8 @@ TEST(OlderCopies, ReadersSeeEachKeyOnce) {
   std::thread rotating([&] {
     while (!done) {
       EXPECT_TRUE(database->Rotate(std::nullopt).ok());
-      for (const SlabInfo& slab : database->Slabs().value()) {
+      const std::vector<SlabInfo> slabs = database->Slabs().value();
+      for (const SlabInfo& slab : slabs) {
         if (!slab.read_only || slab.messages > 0) continue;
         EXPECT_TRUE(database->DropSlab(0, slab.retention_class, slab.id.generation).ok());
       }
