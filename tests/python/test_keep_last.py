@@ -233,7 +233,8 @@ class Model:
     def append(self, new: list[Row]) -> None:
         if self.overwrites:
             places = {row[:2] for row in new}
-            self.current = [row for row in self.current if row[:2] not in places]
+            for part in (self.kept, self.current):
+                part[:] = [row for row in part if row[:2] not in places]
             new = list({row[:2]: row for row in new}.values())
         self.current += new
 
