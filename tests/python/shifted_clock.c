@@ -14,15 +14,15 @@
 #include <time.h>
 #include <unistd.h>
 
-static const volatile int64_t *offsets_us;
-static int (*real_clock_gettime)(clockid_t, struct timespec *);
+static const volatile int64_t* offsets_us;
+static int (*real_clock_gettime)(clockid_t, struct timespec*);
 
 __attribute__((constructor)) static void map_offsets(void) {
-  const char *path = getenv("SHIFTED_CLOCK");
+  const char* path = getenv("SHIFTED_CLOCK");
   if (path == NULL) return;
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) abort();
-  void *mapped = mmap(NULL, 2 * sizeof(int64_t), PROT_READ, MAP_SHARED, file, 0);
+  void* mapped = mmap(NULL, 2 * sizeof(int64_t), PROT_READ, MAP_SHARED, file, 0);
   if (mapped == MAP_FAILED) abort();
   close(file);
   offsets_us = mapped;
@@ -34,7 +34,7 @@ static int64_t offset_of(clockid_t clock) {
   return clock == CLOCK_BOOTTIME ? offsets_us[1] : 0;
 }
 
-int clock_gettime(clockid_t clock, struct timespec *now) {
+int clock_gettime(clockid_t clock, struct timespec* now) {
   if (real_clock_gettime == NULL) real_clock_gettime = dlsym(RTLD_NEXT, "clock_gettime");
   const int outcome = real_clock_gettime(clock, now);
   if (outcome != 0) return outcome;
@@ -53,7 +53,7 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
   return 0;
 }
 
-int gettimeofday(struct timeval *restrict now, void *restrict zone) {
+int gettimeofday(struct timeval* restrict now, void* restrict zone) {
   (void)zone;
   struct timespec time;
   const int outcome = clock_gettime(CLOCK_REALTIME, &time);
@@ -62,7 +62,7 @@ int gettimeofday(struct timeval *restrict now, void *restrict zone) {
   return outcome;
 }
 
-time_t time(time_t *out) {
+time_t time(time_t* out) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   if (out != NULL) *out = now.tv_sec;

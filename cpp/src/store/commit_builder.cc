@@ -288,8 +288,8 @@ Status CommitBuilder::Finish(bool* logged) {
   // Later, logged commits may rely on structures that are learned here, and a later delete leaves
   // out what is deleted already: so these are always logged.
   // Ids, too: what is repeated counts as stored, whatever durability it asks for then.
-  *logged = durability_ != Durability::kNone || learned || deletes_any_ || replaces_any_ ||
-            !ids_.empty();
+  *logged =
+      durability_ != Durability::kNone || learned || deletes_any_ || replaces_any_ || !ids_.empty();
   for (const auto& [slab, remover] : removers_) TOPICDB_RETURN_IF_ERROR(remover->Finish());
   if (status.ok()) status = ForgetIds();
   if (status.ok()) status = batch_.Put(meta::CommitStateKey(), meta::Encode(state_));

@@ -32,7 +32,7 @@ TEST(Meta, DropsRoundTrip) {
   const DropRecord drop{
       0x0102, "site/#", 3, 1'000, 2'000, {{"site/+/a", {{5, 10}, {300, 1}}}, {"site/#", {{7, 2}}}}};
   const std::string bytes = Encode(drop);
-  EXPECT_EQ(DropKey(drop.serial), std::string("\x09\0\0\0\0\0\0\1\2", 9));
+  EXPECT_EQ(DropKey(drop.serial), std::string("\x0c\0\0\0\0\0\0\1\2", 9));
   EXPECT_EQ(bytes.substr(0, 8), std::string("\1\6site/#", 8));
   EXPECT_EQ(bytes.substr(8 + 20), std::string("\x08site/+/a\2\5\x0a\xa7\2\1"
                                               "\x06site/#\1\7\2",

@@ -88,7 +88,8 @@ TEST_P(MergeLast, WhatIsDeletedMeanwhileDoesNotComeBack) {
   std::thread reader([&] {
     while (!done) Times(*database);
   });
-  // Each topic in turn gets a message, and loses all of them; until the janitor had its turn meanwhile.
+  // Each topic in turn gets a message, and loses all of them; until the janitor had its turn
+  // meanwhile.
   std::set<std::string> left;
   for (int i = 0; i < 400 || merged == 0; ++i) {
     const std::string topic = "t/" + std::to_string(i % kTopics);
