@@ -57,6 +57,7 @@ class Consumer(Named):
         self._places = {int(shard): Place(*place) for shard, place in self._kept["start"].items()}
         self._places.update({int(key): place for key, place in places.items()})
         self._closed = False
+        self._told: set[int] = set()  # shards with losses that nothing acknowledged is behind
         self._subscribe()
 
     def _subscribe(self) -> None:
@@ -77,6 +78,8 @@ class Consumer(Named):
     def _lose(self, loss: Loss) -> None:
         with self._lock:
             more = self._positions.losses.add(loss)
+            if more:
+                self._told.add(loss.shard)
         if more:
             self._report(loss)
 
@@ -147,6 +150,8 @@ class Consumer(Named):
                 if places:
                     self._positions.save(places)
                 self._stored(seqno, places)
+                if batch is None and self._told:
+                    self._pass_by(self._told)
                 return
             self._positions.write(transaction._core, transaction.shard, places)
             self._attempts[seqno] = transaction
@@ -185,6 +190,7 @@ class Consumer(Named):
         for attempt in [attempt for attempt in self._attempts if attempt <= seqno]:
             del self._attempts[attempt]
         self._places.update({int(shard): place for shard, place in places.items()})
+        self._told.difference_update(int(shard) for shard in places)
 
     def rewind(self) -> None:
         """What was given and not acknowledged comes again."""
@@ -242,7 +248,8 @@ class Consumer(Named):
     def lost(self) -> int:
         """Messages that were dropped with their generation before it had them: so many at most.
 
-        Counted when it comes to where they were, and stored with the next ``ack``.
+        Counted when it comes to where they were, and stored with the next ``ack``; with ``ack()``
+        also if nothing comes behind them.
         """
         with self._lock:
             return self._positions.losses.total
@@ -261,10 +268,10 @@ class Consumer(Named):
         with self._lock:
             if not self._closed:
                 with suppress(_core.Error):  # it only comes to the same place sooner
-                    self._pass_by()
+                    self._pass_by({*range(self._core.schema["shards"])} - self._told)
             self._end()
 
-    def _pass_by(self) -> None:
+    def _pass_by(self, shards: set[int]) -> None:
         """Stores that what it does not want is passed by: who drops that takes nothing from it."""
         info = self._subscription.info()
         if self._attempts or info["delivered"] != self._seqno_given or self._core.closed:
@@ -273,10 +280,14 @@ class Consumer(Named):
         places = {
             shard: place
             for shard, place in info["places"].items()
-            if shard not in given and place > self._places.get(shard, Place(1, 0))
+            if shard in shards
+            and shard not in given
+            and place > self._places.get(shard, Place(1, 0))
         }
         if places:
-            self._positions.save({str(shard): place for shard, place in places.items()})
+            by_key = {str(shard): place for shard, place in places.items()}
+            self._positions.save(by_key)
+            self._stored(self._acknowledged, by_key)
 
     def _end(self) -> None:
         self._closed = True

@@ -365,4 +365,4 @@ class TestReaders:
             "lag": 1,
             "lost": 10,
         }
-        assert "topicdb" in error_of("readers", path / "nothing")
+        assert "there is no database" in error_of("readers", path / "nothing")

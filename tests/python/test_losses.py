@@ -190,6 +190,26 @@ class TestLosses:
             assert consumer.lost == 1_900
             assert db.standings()[0].lost == 1_900
 
+    def test_a_loss_with_nothing_behind_it_is_told_until_it_is_acknowledged(
+        self, db: topicdb.Database
+    ) -> None:
+        generations(db, 1)
+        db.consumer("c").close()
+        drop(db, 1)
+        for _ in range(2):
+            with (
+                db.consumer("c", on_loss="raise") as consumer,
+                pytest.raises(topicdb.LossError),
+            ):
+                consumer.poll()
+        with db.consumer("c") as consumer:
+            assert len(consumer.poll(timeout=0.5)) == 0
+            consumer.ack()
+            assert consumer.lost == 1_000
+        with db.consumer("c", on_loss="raise") as consumer:
+            assert len(consumer.poll(timeout=0.2)) == 0
+            assert consumer.lost == 1_000
+
     def test_what_was_read_or_is_not_wanted_is_no_loss(self, path: Path) -> None:
         with topicdb.open(path) as db:
             db.append([("alarm/fire", None, b"!")])
