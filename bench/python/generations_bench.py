@@ -46,14 +46,17 @@ def main() -> None:
         path = Path(directory) / "x.db"
         with topicdb.open(path, shards=options.shards, maintenance_interval=None) as db:
             first: tuple[float, float] | None = None
-            made = 0
+            made = there = 0
             for wanted in map(int, options.generations.split(",")):
                 took: list[float] = []
-                while made < wanted:
+                while there < wanted:
                     took.append(rotate(db, made))
                     made += 1
-                rotated = 1_000 * statistics.median(took[-SAMPLES:])
-                dropped = 1_000 * statistics.median(drop(db) for _ in range(min(SAMPLES, wanted)))
+                    there += 1
+                samples = min(SAMPLES, there)
+                rotated = 1_000 * statistics.median(took[-samples:])
+                dropped = 1_000 * statistics.median([drop(db) for _ in range(samples)])
+                there -= samples
                 first = first or (rotated, dropped)
                 print(
                     f"{wanted:>12} {rotated:>10.2f} {rotated / first[0]:>6.2f} "

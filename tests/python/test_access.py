@@ -298,7 +298,7 @@ def _group(db: topicdb.Database) -> None:
     group = db.group("g", "a/#")
     group.members()
     group.lag()
-    assert group.lost == 0
+    assert (group.lost, group.expired) == (0, 0)
     with group.join() as member:
         member.heartbeat()
         assert member.parts
@@ -413,6 +413,7 @@ TRIES = [
             "group.members",
             "group.lag",
             "group.lost",
+            "group.expired",
             "group.join",
             "member.poll",
             "member.ack",
@@ -422,6 +423,7 @@ TRIES = [
         for wrong in (NO_NAME, {**OWN, **OTHER_READ})
     ),
     Try("count_dropped", _count_dropped, {"read": ["a/#"]}, {"read": ["b/#"]}),
+    Try("find_append", lambda db: db.find_append("id"), ADMIN, NO_ADMIN),
     Try("drop_group", _drop_group, FOLLOW, NO_NAME),
     Try("verify", lambda db: db.verify(), ADMIN, NO_ADMIN),
     Try("snapshot", lambda db: db.snapshot(f"s-{time.monotonic_ns()}"), ADMIN, NO_ADMIN),

@@ -47,7 +47,8 @@ def test_all_generations_and_classes(db_path: Path, layout: Layout) -> None:
         for value in (b"1", b"2"):
             db.append([("alarm/a", 1, value), ("a", 1, value), ("b", 1, value)])
             db.rotate()
-        assert db.delete("#", end=2).count == 6
+        # In the layout skipstream the second one has taken the place of the first.
+        assert db.delete("#", end=2).count == (6 if layout == "columnar" else 3)
         assert db.scan().count() == 0
 
 

@@ -187,8 +187,7 @@ def test_each_error_says_what_the_file_system_said(tmp_path: Path, number: int, 
         path = copied(str(first))
         lines, _, said = run(path, first, FOR_GOOD, TALKING, number, part)
         assert said == "", said
-        assert lines, first
-        for line in lines:
+        for line in lines:  # none if it made fewer calls than the first time
             assert os.strerror(number) in line and str(path) in line, line
             told.add(line.split(":")[0])
     expected = {

@@ -84,7 +84,8 @@ def test_a_bridge_may_be_asked_to_store_it(broker: Broker, db: topicdb.Database)
             replay.run()
             has_stored(bridge, stored)
         assert bridge.status().replays == 0
-    found = [Envelope.decode(message.value) for message in db.scan("a/#", order="time")]
+    messages = db.scan("a/#", order="time", raw=True)
+    found = [Envelope.decode(message.value) for message in messages]
     users = [one.user_properties for one in found if one is not None]
     marked = [(("unit", "K"), (REPLAY_PROPERTY, id)) for id in (ids[0], ids[1], ids[1])]
     assert users == [(("unit", "K"),), *marked]

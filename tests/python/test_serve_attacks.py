@@ -165,7 +165,7 @@ def test_who_may_nothing_learns_nothing(tmp_path: Path) -> None:
         database.append([("b", 1, b"")])
         calls: list[tuple[str, list[Any]]] = [
             ("tail", [[], {}, {}]),
-            ("subscribe", [[], None, 0, 10, 10, (0, 1)]),
+            ("subscribe", [[], None, 0, 10, 10, (0, 1), {}]),
             ("measure_log", [0, [], 0, None, None, 9, 9]),
             ("places_at", [[], 0]),
             ("slices", [[]]),

@@ -90,7 +90,7 @@ def test_a_new_generation_inherits_what_varies(db_path: Path) -> None:
         assert db.scan("w/+/s").count() == 10
 
 
-def test_streams_come_by_shard_class_generation_and_structure(db_path: Path) -> None:
+def test_streams_come_by_shard_generation_class_and_structure(db_path: Path) -> None:
     with topicdb.open(
         db_path, shards=2, thresholds=[3], retention={"b/#": "1h", "a/#": "2h"}
     ) as db:
@@ -99,7 +99,7 @@ def test_streams_come_by_shard_class_generation_and_structure(db_path: Path) -> 
             db.rotate()
         classes = ["b/#", "a/#", "#"]
         keys = [
-            (s.shard, classes.index(s.retention_class), s.generation, s.structure)
+            (s.shard, s.generation, classes.index(s.retention_class), s.structure)
             for s in db.streams()
         ]
         assert keys == sorted(keys)

@@ -283,7 +283,7 @@ def test_every_public_method_of_a_database_is_tried(db_path: Path, tmp_path: Pat
     """So that a new one is not forgotten."""
     others = {"append_await", "transaction", "transact", "close", "flush", "refresh", "stats"}
     others |= {"slabs", "sessions", "expire_sessions", "groups", "consumers", "verify"}
-    others |= {"export_parquet", "import_parquet"}
+    others |= {"export_parquet", "import_parquet", "standings"}
     with topicdb.open(db_path, maintenance_interval=None) as db:
         tried = set(calls_of(db, tmp_path))
     public = {

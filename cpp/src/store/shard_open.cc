@@ -376,8 +376,9 @@ Result<std::shared_ptr<Shard>> Shard::Open(std::shared_ptr<const ShardEnvironmen
     if (shard.ok() && !changed) return shard;
     const bool futile = !changed && attempt >= kReadOnlyAttemptsUnchanged;
     if (futile || std::chrono::steady_clock::now() > deadline) {
-      if (!shard.ok()) return shard;
-      return StorageFault(shard.value()->Name() +
+      // What seems to be damaged may be a part that the writer was about to change.
+      if (!shard.ok() && !changed) return shard;
+      return StorageFault("shard " + std::to_string(index) + " of " + environment->database_path +
                           " is being changed too fast to be opened for reading; try again");
     }
     std::this_thread::sleep_for(kReadOnlyPause);
