@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from topicdb import _core
+
 OWNER = 0o700
 MODE_MAX = 0o7777
 
@@ -25,7 +27,7 @@ def directories_for(path: str, mode: int | None = None) -> Iterator[None]:
 
     ``mode``: makes ``path``, too, if it is missing, with these permissions, whatever the umask. If
     the block raises, what was made and is still empty is removed again. ValueError for a mode that
-    is none, or that would keep the owner out; OSError.
+    is none, or that would keep the owner out; StorageError.
     """
     check_mode(mode)
     if not path or "\0" in path:  # what opens it says so
@@ -75,6 +77,8 @@ def _make(directory: str, made: list[str], mode: int | None = None) -> None:
         os.mkdir(directory, 0o777 if mode is None else mode)
     except FileExistsError:  # another process was faster
         return
+    except OSError as error:
+        raise _core.StorageError(f"making {directory}: {error.strerror}") from error
     made.append(directory)
     if mode is not None:
         os.chmod(directory, mode)

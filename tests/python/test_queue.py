@@ -447,7 +447,7 @@ class TestErrors:
         with pytest.raises(ValueError, match="no files"):
             topicdb.Queue.open(path, mode="memory")
         path.write_text("no directory")
-        with pytest.raises(topicdb.StorageError, match="no"):
+        with pytest.raises(topicdb.StorageError, match="q/no: Not a directory"):
             topicdb.Queue.open(path / "no/such")
 
     def test_a_directory_that_is_no_queue(self, path: Path) -> None:
