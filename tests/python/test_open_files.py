@@ -57,6 +57,23 @@ with topicdb.open(path, mode="r") as db:
     assert out.split() == [str(count), str(count), "True", str(GENERATIONS)]
 
 
+def test_a_writer_makes_more_generations_than_it_may_have_files(tmp_path: Path) -> None:
+    """RocksDB holds the directory of a shard open for each generation that it makes."""
+    out = run_child(
+        LIMITED
+        + """
+with topicdb.open(path, shards=4, maintenance_interval=None) as db:
+    for generation in range(60):
+        db.append([(f"metrics/h{i}", generation, b"") for i in range(16)])
+        db.rotate()
+    print(db.scan().count())
+""",
+        tmp_path / "x.db",
+        128,
+    )
+    assert out == f"{60 * 16}\n"
+
+
 def test_a_writer_writes_rotates_and_drops(path: Path) -> None:
     """Retention included: or nobody could get out of it."""
     out = run_child(
