@@ -45,6 +45,7 @@ PYBIND11_MODULE(_core_of_main, module, pybind11::multiple_interpreters::not_supp
 
 // Python calls this, in whichever interpreter imports the module: what pybind11 does first would
 // hang in another one. (From Python 3.13 on it is called in the main one, whoever imports.)
+// NOLINTNEXTLINE(bugprone-reserved-identifier): Python makes the name of that of the module
 extern "C" PYBIND11_EXPORT PyObject* PyInit__core() {
   return topicdb::python::IsMainInterpreter() ? PyInit__core_of_main() : nullptr;
 }

@@ -133,14 +133,14 @@ void ExportSchema(ArrowSchema* out, ValueForm form) {
   *out = {};
   out->format = "+s";
   out->name = "";
-  out->n_children = with_properties ? kAllColumns : kColumns;
+  out->n_children = static_cast<std::int64_t>(with_properties ? kAllColumns : kColumns);
   out->children = holder->pointers.data();
   out->release = &ReleaseSchema;
   out->private_data = holder;
 }
 
 void ExportBatch(std::shared_ptr<const Batch> batch, ArrowArray* out) {
-  ExportBatch(std::move(batch), nullptr, out);
+  ExportBatch(batch, nullptr, out);
 }
 
 void ExportBatch(const std::shared_ptr<const Batch>& batch,
@@ -157,7 +157,7 @@ void ExportBatch(const std::shared_ptr<const Batch>& batch,
   out->length = static_cast<std::int64_t>(batch->size());
   out->n_buffers = 1;
   out->buffers = holder->buffers.data();
-  out->n_children = stored != nullptr ? kAllColumns : kColumns;
+  out->n_children = static_cast<std::int64_t>(stored != nullptr ? kAllColumns : kColumns);
   out->children = holder->pointers.data();
   out->release = &ReleaseBatch;
   out->private_data = holder;
