@@ -120,7 +120,8 @@ TEST(Envelope, BytesWithARightChecksumThatAreNone) {
 TEST(Envelope, DecodingForgetsWhatWasThere) {
   Envelope decoded = FullEnvelope();
   decoded.received_us = 5;
-  ASSERT_TRUE(decoded.Decode(Of("p").Encode()));
+  const std::string encoded = Of("p").Encode();  // what is decoded refers to it
+  ASSERT_TRUE(decoded.Decode(encoded));
   EXPECT_EQ(decoded, Of("p"));
 }
 
