@@ -126,7 +126,10 @@ class Life:
 
     def snapshot(self, hour: int) -> None:
         """One more, and not too many."""
-        self.db.snapshot(self.snapshots / f"{hour:04}")
+        target = self.snapshots / f"{hour:04}"
+        # The process before may have been killed behind its snapshot of this hour.
+        shutil.rmtree(target, ignore_errors=True)
+        self.db.snapshot(target)
         for old in sorted(self.snapshots.iterdir())[:-SNAPSHOTS_MAX]:
             shutil.rmtree(old)
 
