@@ -15,7 +15,7 @@ from paho.mqtt.properties import Properties
 from topicdb import _core
 from topicdb._types import Message
 from topicdb.filters import covers
-from topicdb.mqtt.expiry import received_at_us, remaining_s
+from topicdb.mqtt.expiry import left_s
 from topicdb.replay.envelope import Envelope
 from topicdb.times import duration_us, is_duration, now_us, time_of_text, time_us
 
@@ -185,16 +185,15 @@ def _answer_of(message: Message, request: _Request) -> _Answer | None:
         ("topic", message.topic),
         ("timestamp", str(message.timestamp)),
     ]
-    left_s = envelope.message_expiry_s
-    received_us = received_at_us(envelope, message.timestamp)
-    if left_s is not None and (left_s := remaining_s(left_s, received_us, now_us())) == 0:
+    left = left_s(envelope, message.timestamp, now_us())
+    if left == 0:
         return None
     users += envelope.user_properties
     answer = _answer(request.topic, envelope.payload, request.correlation, users)
     if envelope.payload_format is not None:
         answer.properties.PayloadFormatIndicator = envelope.payload_format
-    if left_s is not None:
-        answer.properties.MessageExpiryInterval = left_s
+    if left is not None:
+        answer.properties.MessageExpiryInterval = left
     if envelope.content_type is not None:
         answer.properties.ContentType = envelope.content_type
     return answer

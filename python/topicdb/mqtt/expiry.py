@@ -49,13 +49,12 @@ def left_s(properties: Envelope | Properties, timestamp_us: int, now_us: int) ->
 def without_expired(stored: Batch, now_us: int) -> tuple[Batch, int]:
     """A batch of messages as they are stored, without those that have expired, and how many these
     are. Most batches have none, and are given back as they are."""
-    values = stored.values
-    if not any(value.startswith(_core.ENVELOPE_MAGIC) for value in values):
+    if stored.read_as("payload") is stored:  # nothing in it has properties
         return stored, 0
     kept = [row for row in stored if not _has_expired(row.value, row.timestamp, now_us)]
-    if len(kept) == len(values):
+    if len(kept) == len(stored):
         return stored, 0
-    return _core.batch_of_rows(kept), len(values) - len(kept)
+    return _core.batch_of_rows(kept), len(stored) - len(kept)
 
 
 def _has_expired(stored: bytes, timestamp_us: int, now_us: int) -> bool:

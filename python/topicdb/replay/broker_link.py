@@ -9,7 +9,7 @@ from topicdb._types import Message
 from topicdb.forward.mqtt import PACKET_IDS, MqttSink, _Connection, _error_of
 from topicdb.forward.sink import PermanentError
 from topicdb.mqtt.address import named
-from topicdb.mqtt.expiry import expires_at_us, received_at_us, remaining_s
+from topicdb.mqtt.expiry import expires_at_us, left_s
 from topicdb.mqtt.properties import PublishProperties
 from topicdb.replay.envelope import Envelope
 from topicdb.replay.marks import marked
@@ -69,11 +69,9 @@ class Outgoing:
         """With what it has left to live."""
         if not self.with_properties:
             return None
-        left_s = self.envelope.message_expiry_s
-        if left_s is not None and self.expires_at_us is not None:
-            received_us = received_at_us(self.envelope, self.timestamp)
-            left_s = remaining_s(left_s, received_us, now_us)
-        return PublishProperties(self.envelope, left_s)
+        if self.expires_at_us is None:  # it has no expiry, or begins anew
+            return PublishProperties(self.envelope, self.envelope.message_expiry_s)
+        return PublishProperties(self.envelope, left_s(self.envelope, self.timestamp, now_us))
 
 
 class Publishing(NamedTuple):
