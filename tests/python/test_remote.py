@@ -296,6 +296,15 @@ def test_subscriptions_come_in_order_and_go_on(db: topicdb.Database) -> None:
         assert rest.lag() == 0
 
 
+def test_encodings_of_strings_and_bytes_travel(db: topicdb.Database) -> None:
+    topics = pa.array(["a", "b"])
+    values = pa.array([b"1", b"2"])
+    for topic in (topics.dictionary_encode(), topics.cast(pa.string_view())):
+        for value in (values.dictionary_encode(), values.cast(pa.binary(1))):
+            db.append(pa.table({"topic": topic, "value": value}))
+    assert sorted(m[::2] for m in db.scan("#")) == [("a", b"1")] * 4 + [("b", b"2")] * 4
+
+
 def test_a_window_that_is_full_stops_the_server(
     db: topicdb.Database, embedded: topicdb.Database
 ) -> None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from topicdb import _core
 from topicdb._types import Receipt
@@ -28,6 +27,13 @@ TOGETHER_BYTES_MAX = 4 << 20
 IDLE_S = 0.05
 REPEAT_S = 10.0
 REPEAT_PAUSE_S = 0.2
+_ENCODINGS = (
+    pa.types.is_dictionary,
+    pa.types.is_run_end_encoded,
+    pa.types.is_string_view,
+    pa.types.is_binary_view,
+    pa.types.is_fixed_size_binary,
+)
 
 
 def table_of(messages: Any, *, escapes: bool) -> pa.Table:
@@ -36,7 +42,7 @@ def table_of(messages: Any, *, escapes: bool) -> pa.Table:
     table = _given(messages)
     if table is None:
         return _table_of_batch(_core.batch_of_rows(messages, escapes))
-    if escapes and _may_need_escapes(table):
+    if _is_encoded(table) or (escapes and _may_need_escapes(table)):
         return _table_of_batch(_core.batch_of_arrow(table, None, escapes))
     return table
 
@@ -72,35 +78,13 @@ def _table_of_batch(batch: _core.Batch) -> pa.Table:
 
 
 def _wanted(table: pa.Table) -> pa.Table:
-    """The columns of a message, their strings and bytes with offsets: what the server reads."""
-    table = table.select([name for name in table.schema.names if name in COLUMNS])
-    for number, field in enumerate(table.schema):
-        plain = _plain_type(field.type)
-        if plain != field.type:
-            column = pa.chunked_array(
-                [_plain(c, plain) for c in table.column(number).chunks], plain
-            )
-            table = table.set_column(number, field.name, column)
-    return table
+    """Without columns that nobody looks at."""
+    return table.select([name for name in table.schema.names if name in COLUMNS])
 
 
-def _plain_type(kind: pa.DataType) -> pa.DataType:
-    """What a type of strings or bytes is without dictionaries, run ends and views."""
-    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-        return _plain_type(kind.value_type)
-    if pa.types.is_string_view(kind):
-        return pa.large_string()
-    if pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind):
-        return pa.large_binary()
-    return kind
-
-
-def _plain(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    if pa.types.is_run_end_encoded(array.type):
-        return _plain(pc.run_end_decode(array), kind)
-    if pa.types.is_dictionary(array.type):
-        return _plain(array.dictionary_decode(), kind)
-    return array.cast(kind)
+def _is_encoded(table: pa.Table) -> bool:
+    """Whether a column has an encoding that the server does not read: the core makes plain ones."""
+    return any(check(kind) for kind in table.schema.types for check in _ENCODINGS)
 
 
 def append(
