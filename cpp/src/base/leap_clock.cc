@@ -61,7 +61,9 @@ void LeapClock::TakeLeap(std::int64_t leap_us, const ClockReading& now) {
     const std::int64_t wrong_us = std::min(record_.unproven_us, -leap_us);
     record_.unproven_us -= wrong_us;
     record_.leaps_us += wrong_us;
-    record_.held_us = std::max<std::int64_t>(record_.held_us + leap_us, 0);
+    // It never goes back by exactly as much as it went ahead: the clocks differ by a microsecond.
+    const std::int64_t held_us = record_.held_us + leap_us;
+    record_.held_us = held_us > kToleranceUs ? held_us : 0;
   } else if (leap_us > kBelievedLeapUs && record_.at.wall_us >= kEarliestUs) {
     record_.held_us += leap_us;
     record_.held_since_us = now.boot_us;

@@ -95,6 +95,13 @@ TEST_F(LeapClockTest, AndForgetItIfTheClockReturns) {
   EXPECT_EQ(Look().leaps_us, -kHour);
 }
 
+TEST_F(LeapClockTest, ThoughTheClocksDifferByAMicrosecond) {
+  machine_.Leap(kYears + 1);
+  EXPECT_EQ(HeldUs(), kYears + 1);
+  machine_.Leap(-kYears);
+  EXPECT_EQ(HeldUs(), 0);
+}
+
 TEST_F(LeapClockTest, WhatIsShortOrBackIsBelieved) {
   for (const std::int64_t leap_us : {LeapClock::kBelievedLeapUs, -kDay, -kYears}) {
     machine_.Leap(leap_us);
