@@ -1,12 +1,15 @@
 #include "rocks/log_reader.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace topicdb::rocks {
 
 namespace {
 
 constexpr std::size_t kSectorBytes = 512;
+// As many zeros may well stand at the end of a piece without having been lost.
+constexpr std::size_t kChanceZerosMax = 2;
 
 bool AreZeros(std::string_view bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](char byte) { return byte == '\0'; });
@@ -14,6 +17,12 @@ bool AreZeros(std::string_view bytes) {
 
 // We recycle no log; RocksDB 9.10 would read such a record again and again for ever.
 bool IsOfRecycledLog(unsigned char type) { return (type >= 5 && type <= 8) || type == 11; }
+
+bool IsWholePiece(std::string_view header, std::string_view rest) {
+  const auto [checksum, length, type] = ParsePieceHeader(header);
+  return !IsOfRecycledLog(type) && length <= rest.size() &&
+         PieceChecksum(header.substr(kPieceTypeAt), rest.substr(0, length)) == checksum;
+}
 
 }  // namespace
 
@@ -122,10 +131,7 @@ LogReader::Piece LogReader::WhatIsBroken(const PieceHeader& header) const {
 }
 
 bool LogReader::IsWhole(std::size_t begin, std::string_view header) const {
-  const auto [checksum, length, type] = ParsePieceHeader(header);
-  const std::string_view rest = std::string_view(block_).substr(begin + kPieceHeaderBytes);
-  return !IsOfRecycledLog(type) && length <= rest.size() &&
-         PieceChecksum(header.substr(kPieceTypeAt), rest.substr(0, length)) == checksum;
+  return IsWholePiece(header, std::string_view(block_).substr(begin + kPieceHeaderBytes));
 }
 
 // No checksum covers the length. If one bit of it is flipped, that looks like an end that is cut
@@ -165,12 +171,37 @@ bool LogReader::OnlyZerosFollow() {
 }
 
 // Whether one of the sectors of [begin, end) of the block is as it was before that was written:
-// zeros from there on.
+// zeros from there on. Of a sector that holds a byte or two of the piece, its first or last, zeros
+// say little, as they may have been written; so the rest has to be as it was.
 bool LogReader::HasLostSector(std::size_t begin, std::size_t end) const {
+  struct Range {
+    std::size_t begin, end;
+  };
+  std::vector<Range> doubtful;
   while (begin < end) {
     const std::size_t next = (begin / kSectorBytes + 1) * kSectorBytes;
-    if (AreZeros(std::string_view(block_).substr(begin, next - begin))) return true;
+    if (AreZeros(std::string_view(block_).substr(begin, next - begin))) {
+      const Range zeros{begin, std::min(next, end)};
+      if (zeros.end - zeros.begin > kChanceZerosMax) return true;
+      doubtful.push_back(zeros);
+    }
     begin = next;
+  }
+  if (doubtful.size() != 1) return !doubtful.empty();
+  return IsWholeWithOthersIn(doubtful.front().begin, doubtful.front().end);
+}
+
+bool LogReader::IsWholeWithOthersIn(std::size_t begin, std::size_t end) const {
+  std::string piece = block_.substr(piece_);
+  const std::uint32_t variants = 1U << (8 * (end - begin));
+  for (std::uint32_t variant = 1; variant < variants; ++variant) {
+    for (std::size_t i = begin; i < end; ++i) {
+      piece[i - piece_] = static_cast<char>(variant >> (8 * (i - begin)));
+    }
+    const std::string_view bytes = piece;
+    if (IsWholePiece(bytes.substr(0, kPieceHeaderBytes), bytes.substr(kPieceHeaderBytes))) {
+      return true;
+    }
   }
   return false;
 }

@@ -53,6 +53,8 @@ class LogReader {
   Piece WhatIsBroken(const PieceHeader& header) const;
   bool OnlyZerosFollow();
   bool HasLostSector(std::size_t begin, std::size_t end) const;
+  // Whether the piece is whole with other bytes in [begin, end).
+  bool IsWholeWithOthersIn(std::size_t begin, std::size_t end) const;
 
   const BrokenHeaders broken_;
   std::ifstream file_;
