@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -80,6 +81,8 @@ class Slab:
     """
 
     structures: Structures
+    begun_after: int = 0
+    """How many changes its shard had had: it is read after all that began before."""
     read_only: bool = False
     written: int = 0
     written_bytes: int = 0
@@ -132,11 +135,12 @@ class Model:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self.serials: dict[int, int] = {}
+        self.changes: Counter[int] = Counter()  # commits and drops of each shard
         self.assigned_last: dict[int, int] = {}
         self.slabs: dict[SlabId, Slab] = {}
         for shard in range(schema.shards):
             for name in schema.classes:
-                self.slabs[shard, name, FIRST_GENERATION] = self._fresh_slab()
+                self.slabs[shard, name, FIRST_GENERATION] = self._fresh_slab(shard)
 
     # Writing
 
@@ -147,6 +151,7 @@ class Model:
         for shard, serial in serials.items():
             assert serial > self.serials.get(shard, -1), "serials increase"
             self.serials[shard] = serial
+            self.changes[shard] += 1
         for position, (topic, timestamp, value) in enumerate(rows):
             shard = self.shard_of(topic)
             entry = Entry(topic, timestamp, value, serials[shard], position)
@@ -203,6 +208,7 @@ class Model:
         """Forgets a read-only slab."""
         assert self.slabs[slab].read_only
         del self.slabs[slab]
+        self.changes[slab[0]] += 1
 
     # Reading
 
@@ -212,6 +218,13 @@ class Model:
     def current(self, shard: int, retention_class: str) -> SlabId:
         """The slab that new messages go to."""
         return max(s for s in self.slabs if s[:2] == (shard, retention_class))
+
+    def reading_order(self, stream: StreamRef) -> tuple[int, int, int, int, bytes]:
+        """By it streams are listed: slab after slab of a shard as they began."""
+        shard, retention_class, generation = stream.slab
+        place = self.schema.classes.index(retention_class)
+        begun_after = self.slabs[stream.slab].begun_after
+        return shard, begun_after, place, generation, stream.key.structure.encode()
 
     def stream_entries(self, stream: StreamRef) -> list[Entry]:
         """Everything in one stream, in order."""
@@ -302,13 +315,14 @@ class Model:
         slab_id = self.current(shard, name)
         older = self.slabs[slab_id]
         older.read_only = True
-        newer = self._fresh_slab()
+        newer = self._fresh_slab(shard)
         newer.structures.inherit(older.structures)
         self.slabs[shard, name, slab_id[2] + 1] = newer
 
-    def _fresh_slab(self) -> Slab:
+    def _fresh_slab(self, shard: int) -> Slab:
         structures = Structures(self.schema.thresholds, self.schema.structures)
-        return Slab(structures, keeps_all=self.schema.layout == "columnar")
+        keeps_all = self.schema.layout == "columnar"
+        return Slab(structures, self.changes[shard], keeps_all=keeps_all)
 
 
 def is_wanted(entry: Entry, filter: str, start: int, end: int | None) -> bool:

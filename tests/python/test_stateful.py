@@ -164,7 +164,8 @@ class DatabaseMachine(RuleBasedStateMachine):
         """Applied by this process, which has the database open, or by one that opens it."""
         self.jobs_made += 1
         job = f"job-{self.jobs_made}"
-        prepared = [[self._prepare(row) for row in rows] for rows in self._learnable(tasks)]
+        learnable = self._learnable(tasks) if has_owner else self._known(tasks)
+        prepared = [[self._prepare(row) for row in rows] for rows in learnable]
         staged = [self._stage(job, rows) for rows in prepared]
         self._stage(job, [self._prepare(row) for row in aborted])  # an attempt that does not count
         if not has_owner:
@@ -232,7 +233,7 @@ class DatabaseMachine(RuleBasedStateMachine):
         filter = self._draw_filter(data, self.model)
         found = self.db.streams(filter, start=start, end=end)
         refs = [self._ref(stream) for stream in found]
-        assert refs == sorted(set(refs), key=self._stream_order)
+        assert refs == sorted(set(refs), key=self.model.reading_order)
         structures = self.model.expected_structures(filter)
         assert all(ref.slab in structures[ref.key.structure] for ref in refs)
         held = {
@@ -368,6 +369,10 @@ class DatabaseMachine(RuleBasedStateMachine):
         """
         if self.model.learns_alike([topic for rows in tasks for topic, _, _ in rows]):
             return tasks
+        return self._known(tasks)
+
+    def _known(self, tasks: list[list[Row]]) -> list[list[Row]]:
+        """Without rows of new topics: who opens shards to commit learns these as is the default."""
         known = self.model.current_topics()
         return [[row for row in rows if row[0] in known] for rows in tasks]
 
@@ -430,11 +435,6 @@ class DatabaseMachine(RuleBasedStateMachine):
         key = StreamKey(tuple(stream.structure.split("/")))
         assert key in self.model.slabs[slab_id].structures.streams()
         return StreamRef(slab_id, key)
-
-    def _stream_order(self, ref: StreamRef) -> tuple[int, int, int, bytes]:
-        shard, retention_class, generation = ref.slab
-        place = self.model.schema.classes.index(retention_class)
-        return shard, place, generation, ref.key.structure.encode()
 
 
 def _check_slabs(db: topicdb.Database, model: Model) -> None:
