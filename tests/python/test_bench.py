@@ -119,7 +119,7 @@ def test_generations_begin_and_go(tmp_path: Path) -> None:
     script = str(BENCH / "python" / "generations_bench.py")
     command = [sys.executable, script, "--generations", "3,12"]
     out = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
-    rows = [line.split() for line in out.splitlines()]
+    rows = [line.replace("|", " ").split() for line in out.splitlines()]
     assert [row[0] for row in rows] == ["generations", "3", "12"]
     assert all(float(number) > 0 for row in rows[1:] for number in row[1:])
 

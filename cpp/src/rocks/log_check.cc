@@ -176,6 +176,7 @@ rocksdb::Status LogChain::Write(rocksdb::DB* db, const rocksdb::WriteOptions& op
     if (!status.ok()) return status;
     ++next_;
   }
+  bytes_ += batch->GetDataSize();
   return db->Write(options, batch);
 }
 

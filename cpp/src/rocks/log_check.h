@@ -8,6 +8,7 @@
 // links that every commit ends with, a gap in their numbers.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -34,9 +35,12 @@ class LogChain {
   // Adds the link to the batch. All that writes to the log must come this way.
   rocksdb::Status Write(rocksdb::DB* db, const rocksdb::WriteOptions& options,
                         rocksdb::WriteBatch* batch) TOPICDB_EXCLUDES(mutex_);
+  // How much was written since it opened, to the log or not.
+  std::uint64_t bytes() const { return bytes_; }
 
  private:
   const std::uint32_t session_;
+  std::atomic<std::uint64_t> bytes_{0};
   Mutex mutex_;
   std::uint64_t next_ TOPICDB_GUARDED_BY(mutex_) = 0;
 };

@@ -223,6 +223,10 @@ Status DatabaseImpl::Drop(const std::vector<SlabUsage>& slabs, const InterruptCh
     const bool is_fault = !gone.ok() && gone.code() != Code::kNotFound;  // by hand meanwhile
     if (is_fault && status.ok()) status = gone;
   }
+  for (const auto& shard : Shards()) {
+    const Status finished = shard->FinishDrops();
+    if (status.ok()) status = finished;
+  }
   return status;
 }
 

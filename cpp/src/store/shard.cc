@@ -15,7 +15,8 @@ namespace {
 // Of all shards of a database.
 constexpr std::size_t kTopicCacheBytes = std::size_t{32} << 20;
 
-bool IsBefore(const SlabView& a, const SlabView& b) { return a.slab->id() < b.slab->id(); }
+// One call to RocksDB that makes or drops families does it for so large a part of all slabs.
+constexpr std::size_t kFamilyCallPart = 128;  // 1 / 128
 
 }  // namespace
 
@@ -59,10 +60,15 @@ ShardView::~ShardView() {
   if (whole_ == nullptr && snapshot_ != nullptr) db_->ReleaseSnapshot(snapshot_);
 }
 
+std::vector<SlabView>::const_iterator PlaceOf(const SlabId& id,
+                                              const std::vector<SlabView>& slabs) {
+  return std::lower_bound(
+      slabs.begin(), slabs.end(), id,
+      [](const SlabView& view, const SlabId& at) { return view.slab->id() < at; });
+}
+
 const SlabView* ShardView::Find(const SlabId& id) const {
-  const auto found =
-      std::lower_bound(slabs().begin(), slabs().end(), id,
-                       [](const SlabView& view, const SlabId& at) { return view.slab->id() < at; });
+  const auto found = PlaceOf(id, slabs());
   const bool is_here = found != slabs().end() && found->slab->id() == id;
   return is_here ? &*found : nullptr;
 }
@@ -205,25 +211,56 @@ Result<std::shared_ptr<Slab>> Shard::CreateSlab(const SlabId& id, const meta::Sl
   return Slab::Make(id, record, families, std::move(trie), {});
 }
 
-// In one call: RocksDB writes down the options of all families that there are in each.
-Result<FamiliesByName> Shard::CreateFamilies(const std::vector<SlabId>& slabs) {
-  std::vector<rocksdb::ColumnFamilyDescriptor> wanted;
+std::size_t Shard::SlabsAtOnce() const {
+  return slabs_ == nullptr ? 0 : slabs_->size() / kFamilyCallPart;
+}
+
+Result<FamiliesByName> Shard::CreateFamilies(const std::vector<SlabId>& slabs, std::size_t ahead) {
+  FamiliesByName families;
+  std::vector<rocksdb::ColumnFamilyDescriptor> missing;
+  const auto add = [&](const std::string& name) {
+    missing.emplace_back(name, rocks::FamilyOptions(environment_->resources, FamilyUseOf(name)));
+  };
   for (const SlabId& id : slabs) {
     for (const std::string& name : environment_->FamilyNamesOf(id)) {
-      wanted.emplace_back(name, rocks::FamilyOptions(environment_->resources, FamilyUseOf(name)));
+      families[name] = nullptr;
+      if (auto spare = spare_.extract(name)) {
+        families[name] = std::move(spare.mapped());
+      } else {
+        add(name);
+      }
+    }
+  }
+  if (missing.empty()) return families;
+  for (SlabId id : slabs) {
+    for (std::size_t i = 0; i < ahead; ++i) {
+      id.generation += GenerationStep(id.retention_class);
+      for (const std::string& name : environment_->FamilyNamesOf(id)) {
+        if (!spare_.contains(name)) add(name);
+      }
     }
   }
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  const rocksdb::Status status = db_->CreateColumnFamilies(wanted, &handles);
-  FamiliesByName families;
+  const rocksdb::Status status = db_->CreateColumnFamilies(missing, &handles);
   for (rocksdb::ColumnFamilyHandle* handle : handles) {  // also of a call that failed half-way
-    families[handle->GetName()] = std::make_unique<FamilyHandle>(db_.get(), handle);
+    auto owned = std::make_unique<FamilyHandle>(db_.get(), handle);
+    const auto asked = families.find(handle->GetName());
+    (asked != families.end() ? asked->second : spare_[handle->GetName()]) = std::move(owned);
   }
   if (status.ok()) return families;
   // Some may have been made without a handle. No record speaks of them: opening drops them.
   const Status fault = rocks::FromRocks(status, "creating a generation of " + Name());
   Poison(fault);
   return fault;
+}
+
+Status Shard::DropSpare() {
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  for (const auto& [name, family] : spare_) handles.push_back(family->get());
+  if (handles.empty()) return Status::Ok();
+  const rocksdb::Status status = db_->DropColumnFamilies(handles);
+  spare_.clear();
+  return rocks::FromRocks(status, "dropping unused families of " + Name());
 }
 
 Status Shard::Rotate(std::optional<std::uint32_t> retention_class,
@@ -268,6 +305,10 @@ std::vector<std::uint32_t> Shard::MissingClasses() const {
 bool Shard::KeepsLast(std::uint32_t retention_class) const {
   const RetentionRule* rule = rules_->Find(retention_class);
   return rule != nullptr && rule->limits.keep_last > 0;
+}
+
+std::uint32_t Shard::GenerationStep(std::uint32_t retention_class) const {
+  return KeepsLast(retention_class) ? 2 : 1;
 }
 
 Status Shard::Adopt(std::shared_ptr<const RetentionRules> rules) {
@@ -326,7 +367,7 @@ Status Shard::RotateClasses(std::span<const std::uint32_t> classes,
     for (SlabView& view : slabs) {
       if (view.read_only || view.slab->id().retention_class != retention_class) continue;
       before.back() = view.slab.get();
-      ids.back().generation = view.slab->id().generation + (KeepsLast(retention_class) ? 2 : 1);
+      ids.back().generation = view.slab->id().generation + GenerationStep(retention_class);
       meta::SlabRecord record = view.slab->record();
       // Who tries out what would be done at another time does not make it older than it is.
       if (as_if_us.has_value()) began_us.back() = std::max(now_us, record.created_at_us);
@@ -338,12 +379,13 @@ Status Shard::RotateClasses(std::span<const std::uint32_t> classes,
           batch.Put(meta::SlabKey(view.slab->id()), meta::Encode(record)), "sealing " + Name()));
     }
   }
-  TOPICDB_ASSIGN_OR_RETURN(FamiliesByName families, CreateFamilies(ids));
+  const std::size_t ahead = SlabsAtOnce() / std::max<std::size_t>(ids.size(), 1);
+  TOPICDB_ASSIGN_OR_RETURN(FamiliesByName families, CreateFamilies(ids, ahead));
   for (std::size_t i = 0; i < ids.size(); ++i) {
     meta::SlabRecord record = environment_->NewSlabRecord(ids[i], began_us[i]);
     record.begun_at = state_.serial;
     TOPICDB_ASSIGN_OR_RETURN(auto slab, CreateSlab(ids[i], record, before[i], &families, &batch));
-    slabs.push_back({std::move(slab), false, 0});
+    slabs.insert(PlaceOf(ids[i], slabs), {std::move(slab), false, 0});
   }
   meta::CommitState after = state_;
   rocksdb::Status status = batch.Put(meta::RulesKey(), meta::EncodeRules(rules_->version()));
@@ -365,57 +407,10 @@ Status Shard::RotateClasses(std::span<const std::uint32_t> classes,
   if (saved.has_value()) clock_.NoteSaved(*saved);
   state_ = after;
   for (const std::uint32_t id : begin_again) CurrentSlab(id)->slab->BeginAgain(state_.serial);
-  std::sort(slabs.begin(), slabs.end(), IsBefore);
   topics_.Clear();
   Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)), deletes_);
   environment_->sealer->Wake(this);
   return Status::Ok();
-}
-
-Status Shard::ReplaceSlabs(const std::vector<std::shared_ptr<Slab>>& gone,
-                           std::shared_ptr<Slab> made, rocksdb::WriteBatch* batch) {
-  // A commit of its own: transactions that began before it may have read what is gone now.
-  if (state_.serial == state_.serial_limit) TOPICDB_RETURN_IF_ERROR(ReserveSerials());
-  meta::CommitState after = state_;
-  ++after.serial;
-  auto slabs = *slabs_;
-  std::vector<rocksdb::ColumnFamilyHandle*> families;
-  rocksdb::Status status = batch->Put(meta::CommitStateKey(), meta::Encode(after));
-  for (const std::shared_ptr<Slab>& slab : gone) {
-    std::erase_if(slabs, [&](const SlabView& view) { return view.slab == slab; });
-    for (rocksdb::ColumnFamilyHandle* family : slab->all_families()) families.push_back(family);
-    meta::SlabRecord record = slab->record();
-    record.state = meta::SlabState::kDropping;
-    const std::string nodes = meta::NodePrefix(slab->id());
-    if (status.ok()) status = batch->Put(meta::SlabKey(slab->id()), meta::Encode(record));
-    if (status.ok()) status = batch->Delete(meta::CountersKey(slab->id()));
-    if (status.ok()) {
-      status = batch->DeleteRange(default_family_->get(), nodes + std::string(4, '\0'),
-                                  nodes + std::string(5, '\xff'));
-    }
-  }
-  const std::string what = "dropping generations of " + Name();
-  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, what));
-  if (made != nullptr) {
-    const std::int64_t sealed_at_us = made->record().sealed_at_us;
-    slabs.push_back({std::move(made), true, sealed_at_us});
-    std::sort(slabs.begin(), slabs.end(), IsBefore);
-  }
-  rocksdb::WriteOptions options;
-  options.sync = true;
-  TOPICDB_RETURN_IF_ERROR(Write(options, batch));
-  state_ = after;
-  removals_version_ = NewRemovalsVersion();
-  Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)), deletes_);
-  memory_.Clear(state_.serial);
-
-  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(db_->DropColumnFamilies(families), what));
-  rocksdb::WriteBatch last;
-  for (const std::shared_ptr<Slab>& slab : gone) {
-    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(last.Delete(meta::SlabKey(slab->id())), what));
-  }
-  disk_measured_at_us_ = 0;
-  return Write(rocksdb::WriteOptions(), &last);
 }
 
 Status Shard::Flush() {
@@ -429,6 +424,7 @@ Status Shard::Flush() {
 }
 
 Status Shard::FlushFamilies(const std::vector<SlabView>& slabs, bool wait) {
+  flushed_bytes_ = log_chain_.bytes();
   std::vector<rocksdb::ColumnFamilyHandle*> families{default_family_->get()};
   for (const SlabView& view : slabs) {
     for (rocksdb::ColumnFamilyHandle* family : view.slab->all_families())
@@ -495,6 +491,8 @@ Status Shard::Close() {
   if (complete) {
     const MutexLock lock(commit_mutex_);
     status = SaveCleanState();
+    if (status.ok() && poison_.ok()) status = DropLeaving();
+    if (status.ok() && poison_.ok()) status = DropSpare();
   }
   if (complete && status.ok()) status = Flush();
   if (complete && status.ok()) status = RemoveGarbage(GarbageScope::kQuick, nullptr);
@@ -508,6 +506,8 @@ Status Shard::Close() {
     slabs_.reset();
     current_.clear();
     lists_ = {};
+    spare_.clear();
+    leaving_.clear();
     older_copies_ = OlderCopies();
   }
   default_family_.reset();

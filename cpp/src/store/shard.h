@@ -78,6 +78,8 @@ struct SlabLists {
   SlabViews in_reading_order;
 };
 SlabLists ListSlabs(SlabViews all);
+// Where a slab is, or would be, among those that are ordered by class and generation.
+std::vector<SlabView>::const_iterator PlaceOf(const SlabId& id, const std::vector<SlabView>& slabs);
 
 using DeleteRecords = std::shared_ptr<const std::vector<meta::DeleteRecord>>;
 using SharedJobs = std::shared_ptr<const meta::JobRecords>;
@@ -229,9 +231,13 @@ class Shard : private CommitSink, public Sealable {
   // if later ones were assigned before.
   Status Rotate(std::optional<std::uint32_t> retention_class, std::optional<std::int64_t> as_if_us,
                 bool resets_clock = false) TOPICDB_EXCLUDES(commit_mutex_);
-  // What it had is noted, for readers that have not come to it.
+  // What it had is noted, for readers that have not come to it. Its files go at once, or, where
+  // there are many slabs, with those of others: see FinishDrops.
   Status DropSlab(std::uint32_t retention_class, std::uint32_t generation)
       TOPICDB_EXCLUDES(commit_mutex_);
+  // Its families leave RocksDB at the latest here. Once this returns, nothing of what was dropped
+  // is on disk.
+  Status FinishDrops() TOPICDB_EXCLUDES(commit_mutex_);
   // Slabs that were dropped by commits behind this one; see meta::DropRecord. kCorruption.
   Result<std::vector<meta::DropRecord>> DropsBehind(std::uint64_t serial) const;
   // Makes `to` of the last messages of each topic in `from`, read-only slabs that go with it; none
@@ -305,6 +311,7 @@ class Shard : private CommitSink, public Sealable {
       TOPICDB_EXCLUDES(commit_mutex_);
   // Blocks of read-only slabs may have become worth writing anew.
   void NoteRemovals() TOPICDB_REQUIRES(commit_mutex_);
+  // Of all slabs that there are.
   Status FlushFamilies(const std::vector<SlabView>& slabs, bool wait);
   void FlushSealed() TOPICDB_EXCLUDES(commit_mutex_);
   // Waits while far more is fresh than should be.
@@ -319,8 +326,15 @@ class Shard : private CommitSink, public Sealable {
       TOPICDB_REQUIRES(commit_mutex_);
   // One step of FinishDeletes: false when nothing was left to remove.
   Result<bool> RemoveHidden(const meta::DeleteRecord& record) TOPICDB_EXCLUDES(commit_mutex_);
-  Result<FamiliesByName> CreateFamilies(const std::vector<SlabId>& slabs)
+  // ahead: so many generations that follow each get theirs in the same call, if it makes any.
+  Result<FamiliesByName> CreateFamilies(const std::vector<SlabId>& slabs, std::size_t ahead = 0)
       TOPICDB_REQUIRES(commit_mutex_);
+  // How many slabs one call to RocksDB should make or drop families of.
+  std::size_t SlabsAtOnce() const TOPICDB_REQUIRES(commit_mutex_);
+  // What DropSlab has left in RocksDB.
+  Status DropLeaving() TOPICDB_REQUIRES(commit_mutex_);
+  // Families that were made ahead.
+  Status DropSpare() TOPICDB_REQUIRES(commit_mutex_);
   // Takes its families, and adds its records to `batch`. Structures that vary are taken over from
   // `previous` if there is one.
   Result<std::shared_ptr<Slab>> CreateSlab(const SlabId& id, const meta::SlabRecord& record,
@@ -354,6 +368,8 @@ class Shard : private CommitSink, public Sealable {
   Status PrepareMerge(const KeepLastMerge& wanted, Merge* merge) TOPICDB_EXCLUDES(commit_mutex_);
   // Its generations leave a number free behind them, for what is kept of them.
   bool KeepsLast(std::uint32_t retention_class) const TOPICDB_REQUIRES(commit_mutex_);
+  // From the number of a generation to that of the next one.
+  std::uint32_t GenerationStep(std::uint32_t retention_class) const TOPICDB_REQUIRES(commit_mutex_);
   // begin_again: classes whose current slabs have no messages, and count as begun only now.
   Status RotateClasses(std::span<const std::uint32_t> classes,
                        std::optional<std::int64_t> as_if_us = std::nullopt,
@@ -411,6 +427,11 @@ class Shard : private CommitSink, public Sealable {
   std::uint64_t removals_version_ TOPICDB_GUARDED_BY(commit_mutex_) = NewRemovalsVersion();
   std::vector<SlabView> current_ TOPICDB_GUARDED_BY(commit_mutex_);  // by class
   SlabLists lists_ TOPICDB_GUARDED_BY(commit_mutex_);
+  // RocksDB goes through all families in each call that makes or drops some. So, where there are
+  // many, it does so for several slabs at once: spare_ are those of generations to come, leaving_
+  // are slabs that are dropped but for their families. Opening drops both after a crash.
+  FamiliesByName spare_ TOPICDB_GUARDED_BY(commit_mutex_);
+  std::vector<std::shared_ptr<Slab>> leaving_ TOPICDB_GUARDED_BY(commit_mutex_);
   OlderCopies older_copies_ TOPICDB_GUARDED_BY(commit_mutex_);
   Status sealing_status_ TOPICDB_GUARDED_BY(commit_mutex_);  // of its last step
   // The last commit that only memory has; 0: there is none.
@@ -427,6 +448,9 @@ class Shard : private CommitSink, public Sealable {
 
   std::atomic<std::int64_t> clock_ahead_us_{0};
   std::atomic<bool> sealing_failed_{false};  // as sealing_status_, for those without the mutex
+
+  // How much had been written to memory when all of it was last asked to go to files.
+  std::atomic<std::uint64_t> flushed_bytes_{0};
 
   mutable std::atomic<std::int64_t> disk_measured_at_us_{0};
   mutable std::atomic<std::uint64_t> disk_measured_bytes_{0};

@@ -37,6 +37,66 @@ Status Shard::DropSlab(std::uint32_t retention_class, std::uint32_t generation) 
   return ReplaceSlabs({found->slab}, nullptr, &batch);
 }
 
+Status Shard::ReplaceSlabs(const std::vector<std::shared_ptr<Slab>>& gone,
+                           std::shared_ptr<Slab> made, rocksdb::WriteBatch* batch) {
+  // A commit of its own: transactions that began before it may have read what is gone now.
+  if (state_.serial == state_.serial_limit) TOPICDB_RETURN_IF_ERROR(ReserveSerials());
+  meta::CommitState after = state_;
+  ++after.serial;
+  auto slabs = *slabs_;
+  rocksdb::Status status = batch->Put(meta::CommitStateKey(), meta::Encode(after));
+  for (const std::shared_ptr<Slab>& slab : gone) {
+    std::erase_if(slabs, [&](const SlabView& view) { return view.slab == slab; });
+    meta::SlabRecord record = slab->record();
+    record.state = meta::SlabState::kDropping;
+    const std::string nodes = meta::NodePrefix(slab->id());
+    if (status.ok()) status = batch->Put(meta::SlabKey(slab->id()), meta::Encode(record));
+    if (status.ok()) status = batch->Delete(meta::CountersKey(slab->id()));
+    if (status.ok()) {
+      status = batch->DeleteRange(default_family_->get(), nodes + std::string(4, '\0'),
+                                  nodes + std::string(5, '\xff'));
+    }
+  }
+  const std::string what = "dropping generations of " + Name();
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, what));
+  if (made != nullptr) {
+    const std::int64_t sealed_at_us = made->record().sealed_at_us;
+    const auto place = PlaceOf(made->id(), slabs);
+    slabs.insert(place, {std::move(made), true, sealed_at_us});
+  }
+  rocksdb::WriteOptions options;
+  options.sync = true;
+  TOPICDB_RETURN_IF_ERROR(Write(options, batch));
+  state_ = after;
+  removals_version_ = NewRemovalsVersion();
+  Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)), deletes_);
+  memory_.Clear(state_.serial);
+
+  leaving_.insert(leaving_.end(), gone.begin(), gone.end());
+  disk_measured_at_us_ = 0;
+  return leaving_.size() > SlabsAtOnce() ? DropLeaving() : Status::Ok();
+}
+
+Status Shard::DropLeaving() {
+  if (leaving_.empty()) return Status::Ok();
+  const std::string what = "dropping generations of " + Name();
+  std::vector<rocksdb::ColumnFamilyHandle*> families;
+  rocksdb::WriteBatch batch;
+  for (const std::shared_ptr<Slab>& slab : leaving_) {
+    for (rocksdb::ColumnFamilyHandle* family : slab->all_families()) families.push_back(family);
+    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(batch.Delete(meta::SlabKey(slab->id())), what));
+  }
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(db_->DropColumnFamilies(families), what));
+  leaving_.clear();
+  return Write(rocksdb::WriteOptions(), &batch);
+}
+
+Status Shard::FinishDrops() {
+  const MutexLock lock(commit_mutex_);
+  TOPICDB_RETURN_IF_ERROR(CheckWritable());
+  return DropLeaving();
+}
+
 meta::DropRecord Shard::DropOf(const ShardView& view, const Slab& slab) const {
   const SlabInfo info = slab.Info({});
   meta::DropRecord drop;

@@ -307,10 +307,13 @@ class ShardOpener {
     return has_root ? Status::Ok() : Damaged("a generation has no structures");
   }
 
-  // Drops what no record speaks of (a crash while making it) and what is marked as dropping.
+  // Drops what no record speaks of (made ahead, or a crash while making it) and what is marked as
+  // dropping.
   Status FinishDrops(const std::vector<SlabId>& dropping) TOPICDB_REQUIRES(shard_->commit_mutex_) {
-    for (const auto& [name, family] : families_) {
-      TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(shard_->db_->DropColumnFamily(family->get()),
+    rocks::FamilyHandles handles;
+    for (const auto& [name, family] : families_) handles.push_back(family->get());
+    if (!handles.empty()) {
+      TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(shard_->db_->DropColumnFamilies(handles),
                                                "dropping a generation of " + shard_->Name()));
     }
     if (dropping.empty()) return Status::Ok();

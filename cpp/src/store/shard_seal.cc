@@ -123,11 +123,14 @@ Result<bool> Shard::SealStep(const Slab& slab, SealScope scope) {
 // Now that fresh blocks have become sealed ones, few of them are left in memory, and those that
 // were removed there need never be written to a file.
 void Shard::FlushSealed() {
+  // The memory of many slabs is more than that even if nothing is in it.
+  const std::uint64_t enough = environment_->resources.write_buffer_bytes / 2;
+  if (log_chain_.bytes() - flushed_bytes_ < enough) return;
   const std::uint64_t memory = Property("rocksdb.cur-size-all-mem-tables");
   const SlabViews slabs = view()->shared_slabs();
   std::uint64_t fresh = 0;
   for (const SlabView& slab_view : *slabs) fresh += slab_view.slab->layout_state()->fresh_bytes;
-  if (memory < environment_->resources.write_buffer_bytes / 2 || memory < 4 * fresh) return;
+  if (memory < enough || memory < 4 * fresh) return;
   // Not waited for. What fails here fails again where it matters.
   FlushFamilies(*slabs, /*wait=*/false).IgnoreError();
 }
