@@ -142,6 +142,8 @@ void AddCounters(const ReadCounters& counters, py::dict* result) {
   (*result)["bytes_read"] = counters.bytes_read;
   (*result)["rows_examined"] = counters.rows_examined;
   (*result)["rows_matched"] = counters.rows_matched;
+  (*result)["rows_spilled"] = counters.rows_spilled;
+  (*result)["bytes_spilled"] = counters.bytes_spilled;
 }
 
 // Empty: there is none.

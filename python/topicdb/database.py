@@ -478,7 +478,9 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
 
         ``slabs`` and ``streams`` that may hold them; ``blocks`` considered, and how many of them
         were skipped by their times, streams and words; the same of the ``pages`` of the others;
-        ``pages_read`` and ``bytes_read`` (as stored); messages examined and matched (``rows_…``).
+        ``pages_read`` and ``bytes_read`` (as stored); messages examined and matched (``rows_…``),
+        and how many waited in a temporary file because they overlapped too much (``rows_spilled``,
+        ``bytes_spilled``).
         """
         return self._core.explain(any_of(filter), *time_range_us(start, end))
 

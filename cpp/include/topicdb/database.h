@@ -125,6 +125,9 @@ struct ReadCounters {
   std::uint64_t bytes_read = 0;  // of pages, as they are stored
   std::uint64_t rows_examined = 0;
   std::uint64_t rows_matched = 0;
+  // What overlapped so much in time that it waited in a temporary file.
+  std::uint64_t rows_spilled = 0;
+  std::uint64_t bytes_spilled = 0;
 
   void Add(const ReadCounters& other);
 };

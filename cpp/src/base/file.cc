@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 
 #include "base/files.h"
 
@@ -31,6 +32,19 @@ Result<std::shared_ptr<File>> File::Create(const std::string& path) {
 
 Result<std::shared_ptr<File>> File::CreateOrEmpty(const std::string& path) {
   return Open(path, O_RDWR | O_CREAT | O_TRUNC);
+}
+
+Result<std::shared_ptr<File>> File::CreateTemporary(const std::string& directory) {
+#ifdef O_TMPFILE
+  const int fd = open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (fd >= 0) return std::shared_ptr<File>(new File(fd, directory + "/(temporary file)"));
+#endif
+  // The file system, or the system, has none without a name.
+  std::string path = directory + "/topicdb-XXXXXX.tmp";
+  const int named = mkostemps(path.data(), /*suffixlen=*/4, O_CLOEXEC);
+  if (named < 0) return ErrnoFault("creating a temporary file in", directory, errno);
+  unlink(path.c_str());
+  return std::shared_ptr<File>(new File(named, std::move(path)));
 }
 
 File::~File() { close(fd_); }
@@ -69,6 +83,13 @@ Status File::Truncate(std::uint64_t size) const {
   return ErrnoFault("truncating", path_, errno);
 }
 
+void File::Discard(std::uint64_t offset, std::uint64_t size) const {
+#ifdef FALLOC_FL_PUNCH_HOLE
+  static_cast<void>(fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                              static_cast<off_t>(offset), static_cast<off_t>(size)));
+#endif
+}
+
 Status File::Reserve(std::uint64_t size) const {
   if (size == 0) return Status::Ok();
   int outcome = 0;
@@ -81,6 +102,11 @@ Status File::Reserve(std::uint64_t size) const {
 
 Status File::Sync() const {
   return fdatasync(fd_) == 0 ? Status::Ok() : ErrnoFault("syncing", path_, errno);
+}
+
+std::string TemporaryDirectory() {
+  const char* directory = std::getenv("TMPDIR");
+  return directory == nullptr || *directory == '\0' ? "/tmp" : directory;
 }
 
 }  // namespace topicdb

@@ -20,6 +20,8 @@ class File {
   static Result<std::shared_ptr<File>> Create(const std::string& path);
   // There is an empty one of that name afterwards.
   static Result<std::shared_ptr<File>> CreateOrEmpty(const std::string& path);
+  // One without a name, which goes with the last that has it open.
+  static Result<std::shared_ptr<File>> CreateTemporary(const std::string& directory);
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
@@ -33,6 +35,8 @@ class File {
   // Has the file system set space aside up to `size`, without making the file longer; where it
   // cannot do that, does nothing. kStorage if there is no space.
   Status Reserve(std::uint64_t size) const;
+  // Gives the space of a range back, where the file system can do that: what is there is lost.
+  void Discard(std::uint64_t offset, std::uint64_t size) const;
   // fdatasync: the content is safe from loss of power. The name is so after SyncDirectory.
   Status Sync() const;
 
@@ -45,5 +49,8 @@ class File {
   const int fd_;
   const std::string path_;
 };
+
+// Where the system has temporary files: $TMPDIR, or /tmp.
+std::string TemporaryDirectory();
 
 }  // namespace topicdb

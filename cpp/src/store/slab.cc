@@ -43,6 +43,8 @@ void ReadCounters::Add(const ReadCounters& other) {
   bytes_read += other.bytes_read;
   rows_examined += other.rows_examined;
   rows_matched += other.rows_matched;
+  rows_spilled += other.rows_spilled;
+  bytes_spilled += other.bytes_spilled;
 }
 
 void Slab::AddReads(const ReadCounters& counters) const {

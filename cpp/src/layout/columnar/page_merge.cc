@@ -1,6 +1,7 @@
 #include "layout/columnar/page_merge.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace topicdb::columnar {
 
@@ -8,6 +9,8 @@ namespace {
 
 // Pages that one run takes; more runs follow if more of them overlap.
 constexpr std::size_t kRunBytesMax = std::size_t{24} << 20;
+// A window should have so much of the memory: 1 / 4.
+constexpr double kWindowsInMemory = 4;
 
 }  // namespace
 
@@ -17,6 +20,7 @@ PageMerge::PageMerge(const RocksSource& source, const ReadRequest& request, Merg
       rows_(request, serial_min),
       memory_max_(request.memory_bytes_max),
       order_(order),
+      directory_(source.db->GetName()),
       reader_(source),
       after_(after) {}
 
@@ -30,17 +34,8 @@ std::uint64_t PageMerge::LastOf(const Extent& extent) const {
                                      : extent.last_serial;
 }
 
-RowKey PageMerge::KeyOf(const Page& page, std::uint32_t row) const {
-  if (order_ == MergeOrder::kTime) {
-    return {static_cast<std::uint64_t>(page.time(row)), page.serial(row), page.index(row)};
-  }
-  return {page.serial(row), page.index(row), 0};
-}
-
 bool PageMerge::Concerns(const Extent& extent) const {
-  if (!rows_.Concerns(extent)) return false;
-  if (after_.has_value() && LastOf(extent) < after_->major) return false;
-  return !ceiling_.has_value() || FirstOf(extent) <= ceiling_->major;
+  return rows_.Concerns(extent) && (!after_.has_value() || LastOf(extent) >= after_->major);
 }
 
 Status PageMerge::List() {
@@ -124,10 +119,16 @@ Status PageMerge::ExpandBlock(std::size_t index) {
 }
 
 bool PageMerge::NeedsPages() const {
-  if (heads_.empty()) return !pending_.empty() || next_block_ < blocks_.size();
-  const std::uint64_t head = heads_.top().key.major;
-  if (!pending_.empty() && pending_.top().first <= head) return true;
-  return next_block_ < blocks_.size() && FirstOf(blocks_[next_block_].entry.extent) <= head;
+  const auto has_pages = [&](auto may_be_first) {
+    if (!pending_.empty() && may_be_first(pending_.top().first)) return true;
+    return next_block_ < blocks_.size() && may_be_first(FirstOf(blocks_[next_block_].entry.extent));
+  };
+  if (spill_ != nullptr) {
+    return !is_window_whole_ &&
+           has_pages([&](std::uint64_t first) { return IsInWindow({first, 0, 0}); });
+  }
+  if (heads_.empty()) return has_pages([](std::uint64_t) { return true; });
+  return has_pages([&](std::uint64_t first) { return first <= heads_.top().key.major; });
 }
 
 Result<PageMerge::State> PageMerge::Prepare(std::size_t examined_max) {
@@ -136,17 +137,20 @@ Result<PageMerge::State> PageMerge::Prepare(std::size_t examined_max) {
   while (true) {
     while (NeedsPages()) {
       if (counters_.rows_examined - start > examined_max) return State::kPaused;
-      if (memory_ > memory_max_ && waiting_ > 1) {
-        TOPICDB_RETURN_IF_ERROR(Shrink());
+      if (spill_ == nullptr && memory_ > memory_max_ && waiting_ > 1) {
+        TOPICDB_RETURN_IF_ERROR(StartSpill());
         continue;
       }
       TOPICDB_RETURN_IF_ERROR(LoadRun());
     }
-    if (!heads_.empty()) return State::kReady;
-    if (!ceiling_.has_value()) return State::kExhausted;
-    after_ = ceiling_;
-    ceiling_.reset();
-    next_block_ = 0;
+    if (spill_ != nullptr && !is_window_whole_) {
+      TOPICDB_RETURN_IF_ERROR(TakeWindow());
+      continue;  // it may have become a smaller one
+    }
+    if (!heads_.empty() && IsInWindow(heads_.top().key)) return State::kReady;
+    if (spill_ == nullptr || spill_->is_finished()) return State::kExhausted;
+    window_end_ = spill_->End();
+    is_window_whole_ = false;
   }
 }
 
@@ -177,24 +181,38 @@ Status PageMerge::LoadPage(const Pending& pending, std::vector<MergedRow>* rows)
   if (!deleted.has_value()) {
     TOPICDB_ASSIGN_OR_RETURN(deleted, reader_.LoadDeleted(block.id));
   }
-  TOPICDB_ASSIGN_OR_RETURN(auto page, reader_.LoadPage(block, pending.page));
+  TOPICDB_ASSIGN_OR_RETURN(const auto page, reader_.LoadPage(block, pending.page));
   ++counters_.pages_read;
+  const std::uint32_t slot = AddSlot(page);
+  const auto found = deleted->find(pending.page);
+  const std::size_t before = rows->size();
+  SelectRows(*page, found == deleted->end() ? nullptr : &found->second, slot, rows);
+  if (spill_ != nullptr &&
+      (!IsInWindow({pending.last, ~std::uint64_t{0}, 0}) || memory_ > memory_max_ / 2)) {
+    TOPICDB_RETURN_IF_ERROR(SpillRows(before, rows));
+  }
+  Hold(slot, rows->size() - before);
+  return Status::Ok();
+}
+
+std::uint32_t PageMerge::AddSlot(std::shared_ptr<const Page> page) {
   if (free_slots_.empty()) {
     free_slots_.push_back(static_cast<std::uint32_t>(slots_.size()));
     slots_.emplace_back();
   }
   const std::uint32_t slot = free_slots_.back();
   free_slots_.pop_back();
-  const auto found = deleted->find(pending.page);
-  const std::size_t before = rows->size();
-  SelectRows(*page, found == deleted->end() ? nullptr : &found->second, slot, rows);
-  const std::size_t found_rows = rows->size() - before;
-  const std::size_t memory = page->memory_bytes() + found_rows * sizeof(MergedRow);
-  memory_ += memory;
-  waiting_ += found_rows;
-  slots_[slot] = {std::move(page), found_rows, memory};
-  if (found_rows == 0) Release(slot, 0);
-  return Status::Ok();
+  slots_[slot].page = std::move(page);
+  return slot;
+}
+
+void PageMerge::Hold(std::uint32_t slot, std::size_t rows) {
+  Slot& held = slots_[slot];
+  held.waiting = rows;
+  held.memory = held.page->memory_bytes() + rows * sizeof(MergedRow);
+  memory_ += held.memory;
+  waiting_ += rows;
+  if (rows == 0) Release(slot, 0);
 }
 
 void PageMerge::SelectRows(const Page& page, const DeletedRows* deleted, std::uint32_t slot,
@@ -218,7 +236,6 @@ void PageMerge::SelectRows(const Page& page, const DeletedRows* deleted, std::ui
     if (!covered && !rows_.Wants(page, row)) continue;
     const RowKey key = KeyOf(page, row);
     if (after_.has_value() && key <= *after_) continue;
-    if (ceiling_.has_value() && key > *ceiling_) continue;
     if (rows_.has_masks() && rows_.IsMasked(page, row)) continue;
     rows->push_back({key, slot, row});
   }
@@ -246,6 +263,7 @@ std::span<const MergedRow> PageMerge::Ready() {
   const auto limit = [&](const RowKey& key) { other = other ? std::min(*other, key) : key; };
   if (!pending_.empty()) limit({pending_.top().first, 0, 0});
   if (next_block_ < blocks_.size()) limit({FirstOf(blocks_[next_block_].entry.extent), 0, 0});
+  if (window_end_.has_value()) limit(*window_end_);
   heads_.pop();
   if (!heads_.empty()) limit(heads_.top().key);
   heads_.push(head);
@@ -282,65 +300,107 @@ void PageMerge::Release(std::uint32_t slot, std::size_t rows) {
   free_slots_.push_back(slot);
 }
 
-std::vector<MergedRow> PageMerge::FirstHalf() const {
-  std::vector<MergedRow> rows;
-  for (const Run& run : runs_) {
-    rows.insert(rows.end(), run.rows.begin() + static_cast<std::ptrdiff_t>(run.next),
-                run.rows.end());
+std::vector<RowKey> PageMerge::ChooseBounds() const {
+  // As if the messages of a block were spread evenly over its time.
+  struct Change {
+    std::uint64_t at;
+    double bytes_a_step;  // by so much more, or less, there is from here on
+  };
+  std::vector<Change> changes;
+  double all_bytes = 0;
+  const std::uint64_t begin = heads_.top().key.major;
+  for (const Block& block : blocks_) {
+    const Extent& extent = block.entry.extent;
+    if (!Concerns(extent) || LastOf(extent) < begin) continue;
+    const std::uint64_t first = std::max(FirstOf(extent), begin);
+    const double steps = static_cast<double>(LastOf(extent) - first) + 1;
+    const double whole = static_cast<double>(LastOf(extent) - FirstOf(extent)) + 1;
+    const double bytes =
+        static_cast<double>(RowSpill::MemoryOf(block.entry.rows, block.entry.bytes));
+    all_bytes += bytes * steps / whole;
+    changes.push_back({first, bytes / whole});
+    if (LastOf(extent) < ~std::uint64_t{0}) changes.push_back({LastOf(extent) + 1, -bytes / whole});
   }
-  SortRows(&rows);
-  rows.resize(std::min<std::size_t>((rows.size() + 1) / 2, kPageRowsMax));
-  std::size_t bytes = 0;
-  std::size_t kept = 0;
-  for (; kept < rows.size(); ++kept) {
-    bytes += page(rows[kept]).value(rows[kept].row).size();
-    if (kept > 0 && bytes > memory_max_ / 2) break;
+  std::sort(changes.begin(), changes.end(),
+            [](const Change& a, const Change& b) { return a.at < b.at; });
+  const double window_bytes = std::max(static_cast<double>(memory_max_) / kWindowsInMemory,
+                                       all_bytes / static_cast<double>(RowSpill::kPartitionsMax));
+  std::vector<RowKey> bounds;
+  double bytes = 0;  // since the last bound
+  double bytes_a_step = 0;
+  for (std::size_t i = 0; i + 1 < changes.size(); ++i) {
+    bytes_a_step += changes[i].bytes_a_step;
+    std::uint64_t at = changes[i].at;
+    double left = static_cast<double>(changes[i + 1].at - at);  // steps
+    while (bytes_a_step > 0 && bytes + left * bytes_a_step >= window_bytes) {
+      const double steps = std::max(std::ceil((window_bytes - bytes) / bytes_a_step), 1.0);
+      if (steps > left) break;
+      at += static_cast<std::uint64_t>(steps);
+      left -= steps;
+      bounds.push_back({at, 0, 0});
+      bytes = 0;
+    }
+    bytes += std::max(left, 0.0) * std::max(bytes_a_step, 0.0);
   }
-  rows.resize(kept);
-  return rows;
+  return bounds;
 }
 
-Status PageMerge::Shrink() {
-  std::vector<MergedRow> rows = FirstHalf();
-  ceiling_ = rows.back().key;
-  // A plain page wants serials in their order.
-  std::sort(rows.begin(), rows.end(), [&](const MergedRow& a, const MergedRow& b) {
-    return page(a).serial(a.row) < page(b).serial(b.row);
-  });
-  PlainPageBuilder builder;
-  for (const MergedRow& row : rows) {
-    const Page& from = page(row);
-    const std::uint32_t topic = from.topic_of(row.row);
-    builder.AddRow(builder.AddTopic(from.stream(topic), from.topic(topic)), from.time(row.row),
-                   from.serial(row.row), from.index(row.row), from.value(row.row));
+Status PageMerge::StartSpill() {
+  const std::vector<RowKey> bounds = ChooseBounds();
+  spill_ = std::make_unique<RowSpill>(directory_, order_, bounds, memory_max_ / 2);
+  for (Run& run : runs_) {
+    for (std::size_t i = run.next; i < run.rows.size(); ++i) {
+      const MergedRow& row = run.rows[i];
+      TOPICDB_RETURN_IF_ERROR(spill_->Add(row.key, page(row), row.row));
+    }
+    run = {};
   }
-  std::string bytes;
-  for (const std::string_view part : builder.Encode()) bytes.append(part);
-  TOPICDB_ASSIGN_OR_RETURN(auto copy, Page::Decode(std::move(bytes)));
-
   runs_.clear();
   free_runs_.clear();
   heads_ = {};
-  free_slots_.clear();
-  for (std::uint32_t row = 0; row < rows.size(); ++row) rows[row] = {rows[row].key, 0, row};
-  memory_ = copy->memory_bytes() + rows.size() * sizeof(MergedRow);
-  waiting_ = rows.size();
   slots_.clear();
-  slots_.push_back({std::move(copy), rows.size(), memory_});
-  AddRun(std::move(rows));
+  free_slots_.clear();
+  memory_ = 0;
+  waiting_ = 0;
+  window_end_ = spill_->End();
+  is_window_whole_ = false;
+  return Status::Ok();
+}
 
-  // What is behind the ceiling is not for this pass.
-  std::priority_queue<Pending> pending;
-  for (; !pending_.empty() && pending_.top().first <= ceiling_->major; pending_.pop()) {
-    pending.push(pending_.top());
+Status PageMerge::SpillRows(std::size_t first, std::vector<MergedRow>* rows) {
+  for (std::size_t i = first; i < rows->size(); ++i) {
+    const MergedRow& row = (*rows)[i];
+    TOPICDB_RETURN_IF_ERROR(spill_->Add(row.key, page(row), row.row));
   }
-  pending_ = std::move(pending);
+  rows->resize(first);
+  return Status::Ok();
+}
+
+Status PageMerge::TakeWindow() {
+  TOPICDB_RETURN_IF_ERROR(spill_->Prepare());
+  window_end_ = spill_->End();
+  TOPICDB_ASSIGN_OR_RETURN(auto pages, spill_->Take());
+  std::vector<MergedRow> rows;
+  for (auto& spilled : pages) {
+    const Page& page = *spilled;
+    const std::uint32_t slot = AddSlot(std::move(spilled));
+    for (std::uint32_t row = 0; row < page.rows(); ++row) {
+      rows.push_back({KeyOf(page, row), slot, row});
+    }
+    Hold(slot, page.rows());
+  }
+  AddRun(std::move(rows));
+  is_window_whole_ = true;
   return Status::Ok();
 }
 
 ReadCounters PageMerge::counters() const {
   ReadCounters counters = counters_;
   counters.bytes_read = reader_.bytes_read();
+  if (spill_ != nullptr) {
+    counters.rows_spilled = spill_->rows_written();
+    counters.bytes_spilled = spill_->bytes_written();
+  }
   return counters;
 }
 

@@ -6,8 +6,10 @@
 // that came in the order of time there is one run at a time; where late data overlap, there are as
 // many as overlap.
 //
-// Memory is bounded whatever overlaps: when the pages held exceed the bound, only the first half of
-// the rows is kept, copied out of the pages, and what was dropped is read again in another pass.
+// Memory is bounded whatever overlaps: when the pages held exceed the bound, the rest of the merge
+// goes through windows of keys. The pages that begin in a window are loaded; of them, rows of later
+// windows, and what does not fit, wait in a RowSpill. When all are loaded, the rows of the window
+// are there, and are merged. So each page is loaded once.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +22,11 @@
 #include "layout/columnar/block_reader.h"
 #include "layout/columnar/row_selector.h"
 #include "layout/columnar/row_sort.h"
+#include "layout/columnar/row_spill.h"
 #include "layout/columnar/topic_selector.h"
 #include "layout/layout.h"
 
 namespace topicdb::columnar {
-
-enum class MergeOrder {
-  kTime,    // timestamp, serial, index
-  kSerial,  // serial, index: as committed
-};
 
 // Not thread-safe.
 class PageMerge {
@@ -98,8 +96,10 @@ class PageMerge {
   void StartPass();
   std::uint64_t FirstOf(const Extent& extent) const;
   std::uint64_t LastOf(const Extent& extent) const;
-  RowKey KeyOf(const Page& page, std::uint32_t row) const;
-  // Whether rows with these bounds can be in this pass.
+  RowKey KeyOf(const Page& page, std::uint32_t row) const {
+    return columnar::KeyOf(order_, page, row);
+  }
+  // Whether rows with these bounds can be wanted.
   bool Concerns(const Extent& extent) const;
 
   // Makes the pages of blocks that begin at or before `major` pending.
@@ -108,14 +108,24 @@ class PageMerge {
   // Loads the first pending page and those that overlap it as a run.
   Status LoadRun();
   Status LoadPage(const Pending& pending, std::vector<MergedRow>* rows);
+  // Puts a page where rows can be, until they are released.
+  std::uint32_t AddSlot(std::shared_ptr<const Page> page);
+  // As long as these rows of it wait.
+  void Hold(std::uint32_t slot, std::size_t rows);
   // Of a page the rows that are wanted.
   void SelectRows(const Page& page, const DeletedRows* deleted, std::uint32_t slot,
                   std::vector<MergedRow>* rows);
   void AddRun(std::vector<MergedRow> rows);
-  // Keeps the first half of all rows that wait, or less, in memory of their own.
-  Status Shrink();
-  // The rows that Shrink keeps, by serial.
-  std::vector<MergedRow> FirstHalf() const;
+  // Of the rows in `rows` from `first` on, those of one page.
+  Status SpillRows(std::size_t first, std::vector<MergedRow>* rows);
+  // Begins to go through windows: what waits goes to the spill.
+  Status StartSpill();
+  // Where windows should begin, by what blocks say of themselves.
+  std::vector<RowKey> ChooseBounds() const;
+  // With all pages of a window loaded: its rows from the spill become a run.
+  Status TakeWindow();
+  // Whether a row with this key is in the window, or there are none.
+  bool IsInWindow(const RowKey& key) const { return !window_end_ || key < *window_end_; }
   void Release(std::uint32_t slot, std::size_t rows);
   bool NeedsPages() const;
 
@@ -123,6 +133,7 @@ class PageMerge {
   const RowSelector rows_;
   const std::size_t memory_max_;
   const MergeOrder order_;
+  const std::string directory_;  // where it may spill
   BlockReader reader_;
   ReadCounters counters_;
 
@@ -139,8 +150,10 @@ class PageMerge {
   std::size_t memory_ = 0;   // of the pages in slots_, and of their rows
   std::size_t waiting_ = 0;  // rows in runs
 
-  std::optional<RowKey> after_;    // rows up to here are not wanted
-  std::optional<RowKey> ceiling_;  // rows behind it are left to another pass
+  const std::optional<RowKey> after_;  // rows up to here are not wanted
+  std::unique_ptr<RowSpill> spill_;    // null: no windows
+  bool is_window_whole_ = false;       // its rows are in runs
+  std::optional<RowKey> window_end_;   // absent: it is the last one, or there are none
 };
 
 }  // namespace topicdb::columnar

@@ -1,0 +1,163 @@
+#include "layout/columnar/row_spill.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "layout/columnar/page_examples.h"
+#include "test_directory.h"
+
+namespace topicdb::columnar {
+namespace {
+
+bool IsBefore(const Row& a, const Row& b) {
+  return std::tuple(a.time, a.serial, a.index) < std::tuple(b.time, b.serial, b.index);
+}
+
+// Pages of rows of a hundred commits, with times from all of them in each.
+std::vector<Rows> OverlappingPages(int pages, std::size_t value_bytes) {
+  std::mt19937_64 random(1);
+  std::vector<Rows> made(static_cast<std::size_t>(pages));
+  std::uint64_t serial = 1;
+  for (Rows& rows : made) {
+    for (std::uint32_t i = 0; i < 300; ++i) {
+      rows.push_back({1 + i % 3, "t/" + std::to_string(i % 7),
+                      static_cast<std::int64_t>(random() % 10'000), serial, i,
+                      std::to_string(random()) + std::string(value_bytes, 'v')});
+    }
+    ++serial;
+  }
+  return made;
+}
+
+void AddAll(const std::vector<Rows>& pages, RowSpill* spill) {
+  for (const Rows& rows : pages) {
+    const auto page = Page::Decode(PlainPage(rows)).value();
+    for (std::uint32_t row = 0; row < page->rows(); ++row) {
+      ASSERT_TRUE(spill->Add(KeyOf(MergeOrder::kTime, *page, row), *page, row).ok());
+    }
+  }
+}
+
+// All rows in the order in which partitions give them, each partition sorted; and the most that a
+// partition took.
+Rows TakeAll(RowSpill* spill, std::size_t* most_bytes) {
+  Rows all;
+  while (!spill->is_finished()) {
+    EXPECT_TRUE(spill->Prepare().ok());
+    const std::optional<RowKey> end = spill->End();
+    const auto pages = spill->Take().value();
+    const std::size_t begin = all.size();
+    std::size_t bytes = 0;
+    for (const auto& page : pages) {
+      bytes += page->memory_bytes();
+      for (const Row& row : RowsOf(*page)) {
+        const RowKey key{static_cast<std::uint64_t>(row.time), row.serial, row.index};
+        EXPECT_TRUE(!end.has_value() || key < *end);
+        all.push_back(row);
+      }
+    }
+    std::sort(all.begin() + static_cast<std::ptrdiff_t>(begin), all.end(), IsBefore);
+    *most_bytes = std::max(*most_bytes, bytes);
+  }
+  return all;
+}
+
+Rows Sorted(const std::vector<Rows>& pages) {
+  Rows all;
+  for (const Rows& rows : pages) all.insert(all.end(), rows.begin(), rows.end());
+  std::sort(all.begin(), all.end(), IsBefore);
+  return all;
+}
+
+TEST(RowSpill, GivesBackWhatItGotInOrder) {
+  const TestDirectory directory;
+  const std::vector<Rows> pages = OverlappingPages(40, 100);
+  const std::vector<RowKey> bounds{{2'000, 0, 0}, {2'001, 0, 0}, {9'000, 0, 0}, {20'000, 0, 0}};
+  RowSpill spill(directory / "", MergeOrder::kTime, bounds, std::size_t{64} << 20);
+  AddAll(pages, &spill);
+  std::size_t most_bytes = 0;
+  EXPECT_EQ(TakeAll(&spill, &most_bytes), Sorted(pages));
+  EXPECT_EQ(spill.rows_written(), 40U * 300);
+  EXPECT_TRUE(std::filesystem::is_empty(directory / "")) << "its file has no name";
+}
+
+TEST(RowSpill, ALargePartitionIsDivided) {
+  const TestDirectory directory;
+  const std::vector<Rows> pages = OverlappingPages(60, 200);
+  constexpr std::size_t kBytesMax = 200'000;
+  RowSpill spill(directory / "", MergeOrder::kTime, {}, kBytesMax);
+  AddAll(pages, &spill);
+  std::size_t most_bytes = 0;
+  EXPECT_EQ(TakeAll(&spill, &most_bytes), Sorted(pages));
+  EXPECT_GT(most_bytes, 0U);
+  EXPECT_LE(most_bytes, kBytesMax);
+}
+
+TEST(RowSpill, AlsoIfAllHaveOneTimeOrOneRowIsTooLarge) {
+  const TestDirectory directory;
+  std::vector<Rows> pages = OverlappingPages(20, 50);
+  for (Rows& rows : pages) {
+    for (Row& row : rows) row.time = 5;
+  }
+  pages[3][7].value = std::string(100'000, 'l');
+  RowSpill spill(directory / "", MergeOrder::kTime, {{5, 0, 0}}, 20'000);
+  AddAll(pages, &spill);
+  std::size_t most_bytes = 0;
+  EXPECT_EQ(TakeAll(&spill, &most_bytes), Sorted(pages));
+}
+
+TEST(RowSpill, MoreMayComeWhileWindowsAreTaken) {
+  const TestDirectory directory;
+  const std::vector<Rows> pages = OverlappingPages(2, 10);
+  RowSpill spill(directory / "", MergeOrder::kTime, {{5'000, 0, 0}}, std::size_t{1} << 20);
+  AddAll({pages[0]}, &spill);
+  ASSERT_TRUE(spill.Prepare().ok());
+  Rows got;
+  const auto taken = spill.Take().value();
+  for (const auto& page : taken) {
+    for (const Row& row : RowsOf(*page)) got.push_back(row);
+  }
+  Rows late = pages[1];
+  std::erase_if(late, [](const Row& row) { return row.time < 5'000; });
+  AddAll({late}, &spill);
+  std::sort(got.begin(), got.end(), IsBefore);
+  std::size_t most_bytes = 0;
+  for (const Row& row : TakeAll(&spill, &most_bytes)) got.push_back(row);
+  EXPECT_EQ(got, Sorted({pages[0], late}));
+}
+
+TEST(RowSpill, WithoutAPlaceOfItsOwnItUsesThatOfTheSystem) {
+  const TestDirectory directory;
+  const std::vector<Rows> pages = OverlappingPages(3, 100);
+  RowSpill spill(directory / "missing", MergeOrder::kTime, {}, std::size_t{1} << 20);
+  AddAll(pages, &spill);
+  std::size_t most_bytes = 0;
+  EXPECT_EQ(TakeAll(&spill, &most_bytes), Sorted(pages));
+}
+
+TEST(RowSpill, AndSaysSoIfThereIsNone) {
+  const TestDirectory directory;
+  const char* before = std::getenv("TMPDIR");
+  const std::string kept = before == nullptr ? "" : before;
+  ASSERT_EQ(setenv("TMPDIR", (directory / "missing").c_str(), 1), 0);
+  RowSpill spill(directory / "missing", MergeOrder::kTime, {}, std::size_t{1} << 20);
+  const auto page = Page::Decode(PlainPage(OverlappingPages(1, 100'000).front())).value();
+  Status status;
+  for (std::uint32_t row = 0; row < page->rows() && status.ok(); ++row) {
+    status = spill.Add(KeyOf(MergeOrder::kTime, *page, row), *page, row);
+  }
+  ASSERT_EQ(before == nullptr ? unsetenv("TMPDIR") : setenv("TMPDIR", kept.c_str(), 1), 0);
+  EXPECT_EQ(status.code(), Code::kStorage);
+  EXPECT_NE(status.message().find("temporary file"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find(directory / "missing"), std::string::npos) << status.message();
+}
+
+}  // namespace
+}  // namespace topicdb::columnar

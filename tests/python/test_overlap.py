@@ -1,0 +1,137 @@
+"""Messages that overlap in time wherever they are stored: reads are in order, each page once.
+
+More than a read may have in memory, which is 96 MiB.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import topicdb
+from topicdb import Database
+
+RUNS = 30
+ROWS = 4_000  # of a run: each covers the same period
+TOPICS = 1_000
+VALUE = b"v" * 1_000
+
+
+class Row(NamedTuple):
+    topic: str
+    timestamp: int
+    value: bytes
+
+
+def rows_of(run: int) -> list[Row]:
+    """Times of runs lie between each other; one in seven is that of the run before, too."""
+    return [
+        Row(
+            f"site/{number * 7 % TOPICS}/x",
+            60 * number + (run - 1 if number % 7 == 0 and run else run),
+            b"%d/%d " % (run, number) + VALUE,
+        )
+        for number in range(ROWS)
+    ]
+
+
+EXPECTED = sorted(
+    ((row.timestamp, run, number), row)
+    for run in range(RUNS)
+    for number, row in enumerate(rows_of(run))
+)
+"""By time, then as they were committed."""
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("overlap") / "overlap.db"
+    with topicdb.open(found, structures=["site/+/x"], maintenance_interval=None) as db:
+        for run in range(RUNS):
+            db.append(rows_of(run))
+    return found
+
+
+@pytest.fixture(params=["rw", "r"])
+def db(path: Path, request: pytest.FixtureRequest) -> Iterator[Database]:
+    with topicdb.open(path, mode=request.param, maintenance_interval=None) as database:
+        yield database
+
+
+def test_it_is_more_than_fits(db: Database) -> None:
+    found = db.explain("#")
+    assert found["rows_matched"] == RUNS * ROWS
+    assert 0 < found["rows_spilled"] <= RUNS * ROWS
+    assert found["pages_read"] == found["pages"]  # once
+
+
+@pytest.mark.parametrize("order", ["stream", "time"])
+def test_a_scan_is_in_order(db: Database, order: str) -> None:
+    got = db.scan("#", order=order)  # type: ignore[arg-type]
+    assert all(tuple(m) == row for m, (_, row) in zip(got, EXPECTED, strict=True))
+
+
+def test_so_is_a_part_of_it(db: Database) -> None:
+    start, end = 30_001, 200_003
+    wanted = [
+        row
+        for (time, *_), row in EXPECTED
+        if start <= time < end and row.topic in ("site/3/x", "site/14/x")
+    ]
+    got = db.scan(["site/3/x", "site/14/x"], start=start, end=end)
+    assert [tuple(m) for m in got] == wanted
+
+
+def test_iterators_go_on_from_anywhere(db: Database) -> None:
+    [stream] = db.streams("site/+/x")
+    iterator = db.iterator(stream, "#")
+    for begin in (0, 1_000, 2_000):
+        page = db.next(iterator, 1_000)
+        assert [tuple(m) for m in page.batch] == [r for _, r in EXPECTED[begin : begin + 1_000]]
+        iterator = topicdb.Iterator.from_bytes(bytes(page.iterator))
+
+
+def test_the_log_is_in_the_order_of_commits(db: Database) -> None:
+    with db.tail("#", after={}, timeout=0) as tail:
+        got = [tuple(m) for m in tail]
+    assert got == [row for run in range(RUNS) for row in rows_of(run)]
+
+
+def test_a_scan_that_is_left_leaves_nothing(db: Database, path: Path) -> None:
+    before = files_of(path)
+    batches = iter(db.scan("#").batches(rows=10))
+    assert len(next(batches)) == 10
+    assert files_of(path) == before
+    del batches
+    assert files_of(path) == before
+
+
+def files_of(path: Path) -> set[str]:
+    """Names of what may be left behind: RocksDB's own come and go."""
+    return {
+        str(file)
+        for file in path.rglob("*")
+        if not file.name.endswith((".sst", ".log"))
+        and not file.name.startswith(("MANIFEST", "OPTIONS"))
+    }
+
+
+def test_without_a_place_for_a_temporary_file_the_error_says_so(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
+    with topicdb.open(path, mode="r") as db:
+        for shard in path.glob("shards/*"):
+            shard.chmod(0o500)
+        try:
+            with pytest.raises(topicdb.StorageError, match="temporary file"):
+                db.scan("#").count()
+        finally:
+            for shard in path.glob("shards/*"):
+                shard.chmod(0o700)
