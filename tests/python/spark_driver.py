@@ -23,6 +23,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from spark_settings import PATIENCE, be_patient
 
 from topicdb.spark import register
 
@@ -33,6 +34,7 @@ def session(master: str) -> SparkSession:
     """One that fits where tests run: little memory, nothing but the loopback."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    be_patient()
     spark = (
         SparkSession.builder.master(master)
         .config("spark.ui.enabled", "false")
@@ -43,6 +45,7 @@ def session(master: str) -> SparkSession:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
+        .config(map=dict(PATIENCE))
         .config("spark.executor.memory", "512m")
         .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
         .config("spark.deploy.maxExecutorRetries", "-1")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from spark_settings import PATIENCE, be_patient
 
 import topicdb
 
@@ -29,6 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    be_patient()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         session = (
@@ -41,6 +43,7 @@ def spark() -> Iterator[SparkSession]:
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.sql.session.timeZone", "America/New_York")  # not UTC: nothing may shift
             .config("spark.sql.shuffle.partitions", "3")
+            .config(map=dict(PATIENCE))
             .getOrCreate()
         )
     session.sparkContext.setLogLevel("OFF")  # failing tasks are part of the tests

@@ -1,0 +1,18 @@
+"""How long the Spark of the tests waits for its own processes: what a loaded machine may take."""
+
+from __future__ import annotations
+
+import os
+
+_PATIENCE_S = 250
+
+PATIENCE = {
+    "spark.python.authenticate.socketTimeout": f"{_PATIENCE_S}s",
+    "spark.network.timeout": f"{_PATIENCE_S}s",
+}
+"""For the session. By default Spark gives up after 15 s that a Python process does not answer."""
+
+
+def be_patient() -> None:
+    """The same for what the driver's Python asks of its JVM."""
+    os.environ["SPARK_AUTH_SOCKET_TIMEOUT"] = str(_PATIENCE_S)
