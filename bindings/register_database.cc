@@ -235,10 +235,18 @@ py::tuple AppendArrow(Database& self, const py::object& source, const OptionalTe
   return Append(self, copies.messages(), durability, id);
 }
 
+ScanOrder ParseScanOrder(const std::string& order) {
+  if (order == "stream") return ScanOrder::kStream;
+  if (order == "time") return ScanOrder::kTime;
+  if (order == "none") return ScanOrder::kNone;
+  throw py::value_error("order: expected 'stream', 'time' or 'none', got '" + order + "'");
+}
+
 py::object NewScan(const Database& self, const FilterOrFilters& filter, OptionalTime start,
-                   OptionalTime end, bool time_order, std::optional<std::vector<Stream>> streams) {
+                   OptionalTime end, const std::string& order,
+                   std::optional<std::vector<Stream>> streams) {
   const std::vector<Filter> parsed = ParseAny(filter);
-  const ScanOptions options{{start, end}, time_order, std::move(streams)};
+  const ScanOptions options{{start, end}, ParseScanOrder(order), std::move(streams)};
   return WrapScan(Unwrap(WithoutGil([&] { return self.NewScan(parsed, options); })));
 }
 
@@ -393,7 +401,7 @@ void RegisterDatabase(py::module_& module) {
            py::arg("durability"))
       .def("begin", &Begin, py::arg("shard"), py::arg("generation"), py::arg("durability"))
       .def("scan", &NewScan, py::arg("filter"), py::arg("start"), py::arg("end"),
-           py::arg("time_order"), py::arg("streams"))
+           py::arg("order"), py::arg("streams"))
       .def("last", &Last, py::arg("filter"), py::arg("start"), py::arg("end"))
       .def("streams", &Streams, py::arg("filter"), py::arg("start"), py::arg("end"))
       .def("iterator", &NewIterator, py::arg("stream"), py::arg("filter"), py::arg("start"),

@@ -415,7 +415,7 @@ class Database:
         filter: str | Sequence[str] | None,
         start: int | None,
         end: int | None,
-        time_order: bool,
+        order: str,
         streams: Sequence[Stream] | None,
     ) -> Scan: ...
     def last(

@@ -274,7 +274,7 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         *,
         start: TimeLike | None = None,
         end: TimeLike | None = None,
-        order: Literal["stream", "time"] = "stream",
+        order: Literal["stream", "time", "none"] = "stream",
         streams: Sequence[Stream] | None = None,
         properties: bool = False,
         raw: bool = False,
@@ -284,8 +284,11 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         ``filter``: one topic filter; several, of which a message has to match one, and is given
         once if it matches more; or None: every topic, those that begin with "$", too.
 
-        ``order="stream"`` (fastest) reads one stream after the other, each by time, an older
-        generation before a newer one. ``order="time"`` merges all of them by timestamp.
+        ``order="stream"`` reads one stream after the other, each by time, an older generation
+        before a newer one: what overlaps in time is sorted, with at most 96 MiB in memory and the
+        rest in a temporary file. ``order="time"`` merges all streams by timestamp, for up to twice
+        the time. ``order="none"`` gives messages as they are stored, each once: nothing is sorted,
+        so it takes the same time however they overlap; ``Scan.count`` reads like that by itself.
         ``streams`` limits it to some of ``Database.streams``.
 
         ``properties``: gives each message as a ``PropertyMessage``, with the MQTT properties that a
@@ -294,11 +297,12 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
 
         >>> db.scan("site/#", properties=True).to_arrow()           # doctest: +SKIP
         """
-        if order not in ("stream", "time"):
-            raise ValueError(f"order: expected 'stream' or 'time', got {order!r}")
+        if order not in ("stream", "time", "none"):
+            raise ValueError(f"order: expected 'stream', 'time' or 'none', got {order!r}")
         start_us, end_us = time_range_us(start, end)
-        arguments = (any_of(filter), start_us, end_us, order == "time", streams)
-        return Scan(self._core, arguments, form_of(properties=properties, raw=raw))
+        arguments = (any_of(filter), start_us, end_us, order, streams)
+        unordered = (any_of(filter), start_us, end_us, "none", streams)
+        return Scan(self._core, arguments, form_of(properties=properties, raw=raw), unordered)
 
     def last(
         self,

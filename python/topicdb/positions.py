@@ -267,7 +267,7 @@ def lag_of(
 
 def stored(core: _core.Database, filter: str) -> Iterator[tuple[str, bytes]]:
     """Topics of TopicDB's own, and what is stored there; for handles that may only read, too."""
-    scan = core.scan(filter, None, None, False, None)
+    scan = core.scan(filter, None, None, "stream", None)
     try:
         while (batch := scan.next_batch(10_000, 8 << 20)) is not None:
             for topic, _, value in batch:

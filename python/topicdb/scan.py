@@ -45,11 +45,17 @@ class Scan:
     """
 
     def __init__(
-        self, database: _Scannable, arguments: tuple[Any, ...], form: Form = "payload"
+        self,
+        database: _Scannable,
+        arguments: tuple[Any, ...],
+        form: Form = "payload",
+        unordered: tuple[Any, ...] | None = None,
     ) -> None:
+        """``unordered``: the arguments for the same messages in any order, if that is faster."""
         self._database = database
         self._arguments = arguments
         self._form = form
+        self._unordered = unordered or arguments
 
     @property
     def form(self) -> Form:
@@ -80,8 +86,12 @@ class Scan:
         return [message for batch in self.batches() for message in batch.to_list()]
 
     def count(self) -> int:
-        """How many messages there are (reads them all)."""
-        return sum(len(batch) for batch in self.batches())
+        """How many messages there are (reads them all, as they are stored)."""
+        count = 0
+        with self._opened(self._unordered) as scan:
+            while (batch := scan.next_batch(BATCH_ROWS, BATCH_BYTES_MAX, False)) is not None:
+                count += len(batch)
+        return count
 
     def to_arrow(self) -> pa.Table:
         """All messages as a pyarrow.Table with the columns topic, timestamp (µs, UTC) and value;
@@ -101,8 +111,8 @@ class Scan:
         return scan.arrow_stream(BATCH_ROWS, BATCH_BYTES_MAX, self._form)
 
     @contextmanager
-    def _opened(self) -> _Iterator[_core.Scan]:
-        scan: _core.Scan = self._database.scan(*self._arguments)
+    def _opened(self, arguments: tuple[Any, ...] | None = None) -> _Iterator[_core.Scan]:
+        scan: _core.Scan = self._database.scan(*(arguments or self._arguments))
         try:
             yield scan
         finally:

@@ -75,7 +75,19 @@ def test_a_scan_is_in_order(db: Database, order: str) -> None:
     assert all(tuple(m) == row for m, (_, row) in zip(got, EXPECTED, strict=True))
 
 
-def test_so_is_a_part_of_it(db: Database) -> None:
+def test_without_an_order_nothing_is_sorted(db: Database) -> None:
+    before = db.stats()["shards"][0]["reads"]["rows_spilled"]
+    assert sorted(map(tuple, db.scan("#", order="none"))) == sorted(
+        tuple(row) for _, row in EXPECTED
+    )
+    some = db.scan(["site/3/x", "site/+/x"], start=100, end=90_000, order="none")
+    wanted = [tuple(row) for (time, *_), row in EXPECTED if 100 <= time < 90_000]
+    assert sorted(map(tuple, some)) == sorted(wanted)
+    assert some.count() == len(wanted)
+    assert db.stats()["shards"][0]["reads"]["rows_spilled"] == before
+
+
+def test_a_part_of_it_is_in_order(db: Database) -> None:
     start, end = 30_001, 200_003
     wanted = [
         row

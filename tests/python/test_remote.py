@@ -651,11 +651,11 @@ def _works(use: Any) -> bool:
 def test_calls_that_cannot_be_are_refused(db: topicdb.Database) -> None:
     db.append(ROWS)
     core: Any = db._core
-    scan = core.scan("#", None, None, False, None)
+    scan = core.scan("#", None, None, "stream", None)
     for rows, size in ((0, 1), (1, 0), (-1, 1), ("1", 1)):
         with pytest.raises((ValueError, TypeError)):
             scan.next_batch(rows, size)
-        scan = core.scan("#", None, None, False, None)
+        scan = core.scan("#", None, None, "stream", None)
     iterator = db.iterator(db.streams("#")[0])
     with pytest.raises(ValueError, match="at least 1"):
         core.next(iterator, 0, 1)

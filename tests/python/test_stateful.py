@@ -210,12 +210,13 @@ class DatabaseMachine(RuleBasedStateMachine):
     @rule(data=st.data(), start=st.none() | timestamp, end=st.none() | timestamp)
     def scan(self, data: st.DataObject, start: int | None, end: int | None) -> None:
         filter = self._draw_filter(data, self.model)
-        order: Any = data.draw(st.sampled_from(["stream", "time"]))
+        order: Any = data.draw(st.sampled_from(["stream", "time", "none"]))
         rows = data.draw(st.integers(1, 10))
         batches = list(self.db.scan(filter, start=start, end=end, order=order).batches(rows=rows))
         assert all(0 < len(batch) <= rows for batch in batches)
         got = [message for batch in batches for message in batch]
         check_scan(self.model, got, filter, start or 0, end, order)
+        assert self.db.scan(filter, start=start, end=end, order=order).count() == len(got)
 
     @rule(data=st.data(), start=st.none() | timestamp, time=st.none() | timestamp)
     def last(self, data: st.DataObject, start: int | None, time: int | None) -> None:

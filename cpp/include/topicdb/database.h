@@ -66,10 +66,15 @@ struct PageLimits {
   bool with_serials = false;  // of batches: whether they keep them
 };
 
+enum class ScanOrder {
+  kStream,  // stream after stream, each by time and commit, older generations first
+  kTime,    // all streams merged by timestamp
+  kNone,    // as messages are stored: nothing is sorted
+};
+
 struct ScanOptions {
   TimeRange range;
-  // One merged run by timestamp over all streams, instead of stream after stream.
-  bool time_order = false;
+  ScanOrder order = ScanOrder::kStream;
   // Only these streams; absent: all that the filter may find.
   std::optional<std::vector<Stream>> streams;
 };

@@ -197,10 +197,15 @@ Result<std::unique_ptr<Scan>> Database::NewScan(const std::vector<Filter>& filte
   }
   std::vector<StreamTarget> targets = PlanStreams(moments, filters, options.range, options.streams);
   std::unique_ptr<MessageSource> source;
-  if (options.time_order) {
-    source = std::make_unique<MergedSource>(std::move(targets), options.range);
-  } else {
-    source = std::make_unique<SequentialSource>(std::move(targets), options.range);
+  switch (options.order) {
+    case ScanOrder::kTime:
+      source = std::make_unique<MergedSource>(std::move(targets), options.range);
+      break;
+    case ScanOrder::kStream:
+      source = std::make_unique<SequentialSource>(std::move(targets), options.range, OpenInOrder);
+      break;
+    case ScanOrder::kNone:
+      source = std::make_unique<SequentialSource>(std::move(targets), options.range, OpenUnordered);
   }
   return std::make_unique<Scan>(
       std::make_shared<ScanImpl>(impl_, std::move(moments), std::move(source)));

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "layout/blocks.h"
+
 namespace topicdb {
 
 namespace {
@@ -161,6 +163,20 @@ std::unique_ptr<StreamReader> OpenReader(const StreamTarget& target, const TimeR
   request.memory_bytes_max = memory_bytes_max;
   return std::make_unique<SlabReader>(
       target, slab.layout().NewReader(target.view->Source(slab), std::move(request)));
+}
+
+std::unique_ptr<StreamReader> OpenUnordered(const StreamTarget& target, const TimeRange& range) {
+  const Slab& slab = *target.slab;
+  if (!slab.layout().seals()) return OpenReader(target, range, StartOf(range));
+  std::vector<ReadRequest> any_of;
+  for (const Filter& filter : target.filters) {
+    ReadRequest request = RequestOf(target, range, StartOf(range));
+    request.filter = filter;
+    request.or_filters.clear();
+    any_of.push_back(std::move(request));
+  }
+  return std::make_unique<SlabReader>(
+      target, NewUnorderedReader(target.view->Source(slab), std::move(any_of)));
 }
 
 std::unique_ptr<LastReader> OpenLastReader(const StreamTarget& target, const TimeRange& range,

@@ -75,6 +75,9 @@ std::unique_ptr<StreamReader> OpenReader(const StreamTarget& target, const TimeR
                                          const Position& position,
                                          std::size_t memory_bytes_max = kReadMemoryBytes);
 
+// A reader of a whole target that gives messages as they are stored, if its layout can.
+std::unique_ptr<StreamReader> OpenUnordered(const StreamTarget& target, const TimeRange& range);
+
 // Looks for the last messages of a target.
 std::unique_ptr<LastReader> OpenLastReader(const StreamTarget& target, const TimeRange& range,
                                            LastMessages* found);

@@ -16,13 +16,18 @@ constexpr std::size_t kReaderBytesMin = std::size_t{12} << 20;
 
 }  // namespace
 
-SequentialSource::SequentialSource(std::vector<StreamTarget> targets, const TimeRange& range)
-    : targets_(std::move(targets)), range_(range) {}
+std::unique_ptr<StreamReader> OpenInOrder(const StreamTarget& target, const TimeRange& range) {
+  return OpenReader(target, range, StartOf(range));
+}
+
+SequentialSource::SequentialSource(std::vector<StreamTarget> targets, const TimeRange& range,
+                                   OpenTarget open)
+    : targets_(std::move(targets)), range_(range), open_(open) {}
 
 Result<ReadOutcome> SequentialSource::Read(const ReadLimits& limits, Batch* out) {
   while (next_target_ < targets_.size()) {
     const StreamTarget& target = targets_[next_target_];
-    if (reader_ == nullptr) reader_ = OpenReader(target, range_, StartOf(range_));
+    if (reader_ == nullptr) reader_ = open_(target, range_);
     TOPICDB_ASSIGN_OR_RETURN(const ReadOutcome outcome, reader_->Read(limits, out));
     if (outcome == ReadOutcome::kMore) return ReadOutcome::kMore;
     reader_.reset();

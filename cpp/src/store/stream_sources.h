@@ -1,4 +1,4 @@
-// Two ways to read many streams: one after the other, or merged by time.
+// Ways to read many streams: one after the other, in their order or in none, or merged by time.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,20 @@ class MessageSource {
   virtual Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) = 0;
 };
 
-// Stream after stream, in the order of the plan.
+// How a target is read.
+using OpenTarget = std::unique_ptr<StreamReader> (*)(const StreamTarget&, const TimeRange&);
+std::unique_ptr<StreamReader> OpenInOrder(const StreamTarget& target, const TimeRange& range);
+
+// Target after target, in the order of the plan.
 class SequentialSource : public MessageSource {
  public:
-  SequentialSource(std::vector<StreamTarget> targets, const TimeRange& range);
+  SequentialSource(std::vector<StreamTarget> targets, const TimeRange& range, OpenTarget open);
   Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) override;
 
  private:
   const std::vector<StreamTarget> targets_;
   const TimeRange range_;
+  const OpenTarget open_;
   std::size_t next_target_ = 0;
   std::unique_ptr<StreamReader> reader_;
 };

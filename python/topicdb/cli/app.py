@@ -208,7 +208,10 @@ def scan(
     limit: Annotated[int | None, typer.Option(min=1, help="Messages at most.")] = None,
     order: Annotated[
         output.Order,
-        typer.Option(help="stream: one stream after the other (fastest); time: by timestamp."),
+        typer.Option(
+            help="stream: one stream after the other, each by time; time: all by timestamp; "
+            "none: as messages are stored, which is fastest."
+        ),
     ] = output.Order.STREAM,
     json_lines: Annotated[
         bool,

@@ -32,6 +32,7 @@ class Order(str, Enum):
 
     STREAM = "stream"
     TIME = "time"
+    NONE = "none"
 
 
 def time_text(timestamp: int) -> str:

@@ -47,7 +47,7 @@ class Follows(NamedTuple):
 
 def stored(core: _core.Database) -> Iterator[tuple[str, Follows]]:
     """The names of all bridges of a database that ever had a connection, and what they follow."""
-    scan = core.scan(f"{_PREFIX}+/{LEVEL}", None, None, False, None)
+    scan = core.scan(f"{_PREFIX}+/{LEVEL}", None, None, "stream", None)
     try:
         while (batch := scan.next_batch(1_000, 8 << 20)) is not None:
             for topic, _, value in batch:

@@ -76,11 +76,11 @@ class RemoteCore:
         filter: str | Sequence[str] | None,
         start: int | None,
         end: int | None,
-        time_order: bool,
+        order: str,
         streams: Sequence[_core.Stream] | None,
     ) -> RemoteScan:
         wanted = None if streams is None else list(streams)
-        return self._scan("scan", filter, start, end, time_order, wanted)
+        return self._scan("scan", filter, start, end, order, wanted)
 
     def last(
         self, filter: str | Sequence[str] | None, start: int | None, end: int | None

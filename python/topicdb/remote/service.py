@@ -239,10 +239,10 @@ class Service:
         }
 
     def _scan(
-        self, caller: Caller, filter: Any, start: Any, end: Any, time_order: bool, streams: Any
+        self, caller: Caller, filter: Any, start: Any, end: Any, order: Any, streams: Any
     ) -> _core.Scan:
         caller.access.check_read(filter)
-        return self._core.scan(filter, start, end, time_order, streams)
+        return self._core.scan(filter, start, end, order, streams)
 
     def _last(self, caller: Caller, filter: Any, start: Any, end: Any) -> _core.Scan:
         caller.access.check_read(filter)

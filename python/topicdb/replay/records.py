@@ -238,7 +238,7 @@ def stored(core: _core.Database) -> Iterator[tuple[str, str, bytes]]:
 
     Read without a transaction: also of a handle that only reads.
     """
-    scan = core.scan(_PREFIX + "#", None, None, False, None)
+    scan = core.scan(_PREFIX + "#", None, None, "stream", None)
     while (batch := scan.next_batch(10_000, 8 << 20)) is not None:
         for topic, _, value in batch:
             levels = topic.split("/")

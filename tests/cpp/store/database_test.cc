@@ -29,9 +29,9 @@ Receipt AppendOk(Database& database, const std::vector<MessageView>& messages,
 }
 
 std::vector<std::string> Values(const Database& database, const std::string& filter,
-                                bool time_order = false) {
+                                ScanOrder order = ScanOrder::kStream) {
   std::vector<std::string> values;
-  auto scan = database.NewScan(Filter::Parse(filter).value(), {{}, time_order, std::nullopt});
+  auto scan = database.NewScan(Filter::Parse(filter).value(), {{}, order, std::nullopt});
   EXPECT_TRUE(scan.ok());
   while (true) {
     auto batch = scan.value()->Next({2, 1 << 20});
@@ -227,7 +227,7 @@ TEST(Database, ThreadsAppendScanAndRotateTogether) {
     for (int i = 0; i < 5; ++i) EXPECT_TRUE(database->Rotate(std::nullopt).ok());
   });
   std::thread reader([&] {
-    while (!stop) Values(*database, "+/+", true);
+    while (!stop) Values(*database, "+/+", ScanOrder::kTime);
   });
   for (std::thread& thread : threads) thread.join();
   stop = true;
