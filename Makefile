@@ -67,6 +67,10 @@ bench-large: ## append millions of messages: does cost stay the same, and openin
 bench-last: ## measure the newest message of each topic beside a full scan and DuckDB
 	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/last_values.py $(ARGS)
 
+.PHONY: bench-arrival
+bench-arrival: ## measure reading by order of arrival: backfills, late data, clocks that restart; and DuckDB
+	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/arrival_bench.py $(ARGS)
+
 .PHONY: bench-subscribe
 bench-subscribe: ## measure subscriptions: fan-out, latency, catching up
 	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/subscription_bench.py $(ARGS)

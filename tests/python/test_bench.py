@@ -115,6 +115,23 @@ def test_last_values_are_those_of_duckdb(tmp_path: Path) -> None:
     assert len(set(document["digests"].values())) == 3
 
 
+def test_the_order_of_arrival_is_measured(tmp_path: Path) -> None:
+    """It ends if a read gives other messages than DuckDB, or not in order."""
+    script = str(BENCH / "python" / "arrival_bench.py")
+    result = tmp_path / "result.json"
+    command = [sys.executable, script, "--rows", "3000,6000", "--rounds", "1"]
+    out = subprocess.run(
+        [*command, "--json", str(result)], capture_output=True, text=True, check=True, cwd=tmp_path
+    ).stdout
+    assert "A4 by time, to Arrow, sawtooth" in out and out.count("exponent") == 18
+    document = json.loads(result.read_text())
+    assert len(document["results"]) == 2 * 4 * 6
+    same = document["digests"]
+    for rows in ("3,000", "6,000"):
+        orders = ("in_order", "backfill", "late", "sawtooth")
+        assert len({same[f"{order} {rows}"] for order in orders}) == 1
+
+
 def test_generations_begin_and_go(tmp_path: Path) -> None:
     script = str(BENCH / "python" / "generations_bench.py")
     command = [sys.executable, script, "--generations", "3,12"]

@@ -1,0 +1,217 @@
+"""Reading does not depend on the order of arrival: rows A1 to A6, for data that overlap in time.
+
+python bench/python/arrival_bench.py [--rows 1e6,3e6,1e7] [--orders backfill,late] [--json FILE]
+
+Each order of arrival (bench/workloads/arrivals.py) is a database of the same messages, and Parquet
+files of them in that order, which DuckDB sorts. Printed for each size are medians of wall and CPU
+time, how they compare with data that came in order, the most memory above what was in use before,
+and how fast they grow: the exponent between the smallest and the largest size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import workloads
+from measure import ROUNDS, Timing, interleaved, peak_rss_bytes, rss_bytes
+from report import Report
+from workloads import arrivals, metrics
+from workloads.rows import SCHEMA, START_US, digest, table_rows
+
+import topicdb
+
+SIZES = (1_000_000, 3_000_000, 10_000_000)
+GROUP_ROWS = 122_880  # what DuckDB writes itself
+DIGEST_ROWS_MAX = 1_000_000  # more are compared by their number and the sum of their times
+MIB = 1 << 20
+DEVICE = metrics.topic(7)
+PARTS = {
+    "A1": "count",
+    "A2": "no order, to Arrow",
+    "A3": "by stream, to Arrow",
+    "A4": "by time, to Arrow",
+    "A5": "one device, to Arrow",
+    "A6": "1 % of the time, to Arrow",
+}
+
+
+class Drained:
+    """What an Arrow stream gave: how many, and a sum that does not depend on their order."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch], *, is_sorted: bool) -> None:
+        self.rows = 0
+        self.sum_us = 0
+        last = -1
+        for batch in batches:
+            times = batch["timestamp"].cast(pa.int64()).to_numpy()
+            self.rows += len(times)
+            self.sum_us += int((times - START_US).sum())
+            if is_sorted and len(times):
+                if times[0] < last or (times[1:] < times[:-1]).any():
+                    sys.exit("what should be sorted is not")
+                last = int(times[-1])
+
+
+def drain(scan: topicdb.Scan, *, is_sorted: bool = False) -> Drained:
+    return Drained(iter(pa.RecordBatchReader.from_stream(scan)), is_sorted=is_sorted)
+
+
+class Parquet:
+    """The same rows in files, in the order in which they arrived, and DuckDB over them."""
+
+    def __init__(self, path: Path, order: str, rows: int, seed: int) -> None:
+        self._path = path
+        with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
+            for table in regrouped(arrivals.tables(order, rows, seed)):
+                writer.write_table(table, row_group_size=GROUP_ROWS)
+        self._connection = duckdb.connect()
+        self._connection.execute("SET TimeZone = 'UTC'")
+
+    def by_time(self) -> Drained:
+        sql = "SELECT topic, timestamp, value FROM read_parquet(?) ORDER BY timestamp"
+        found = self._connection.sql(sql, params=[str(self._path)])
+        return Drained(iter(found.to_arrow_reader(GROUP_ROWS)), is_sorted=True)
+
+
+def regrouped(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    waiting: list[pa.Table] = []
+    for table in tables:
+        waiting.append(table)
+        if sum(map(len, waiting)) >= GROUP_ROWS:
+            yield pa.concat_tables(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def reads(db: topicdb.Database) -> dict[str, Callable[[], Any]]:
+    """Each part as a call; those that give Arrow give what was drained."""
+    middle = START_US + arrivals.YEAR_US // 2
+    end = middle + arrivals.YEAR_US // 100
+    return {
+        "A1": lambda: db.scan("#").count(),
+        "A2": lambda: drain(db.scan("#", order="none")),
+        "A3": lambda: drain(db.scan("#")),
+        "A4": lambda: drain(db.scan("#", order="time"), is_sorted=True),
+        "A5": lambda: drain(db.scan(DEVICE), is_sorted=True),
+        "A6": lambda: drain(db.scan("#", start=middle, end=end)),
+    }
+
+
+def peak_mib(read: Callable[[], Any]) -> float:
+    """The most resident memory while it runs, above what there was before."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
+    except OSError:
+        return math.nan
+    before = rss_bytes()
+    read()
+    return (peak_rss_bytes() - before) / MIB
+
+
+def settle(db: topicdb.Database) -> None:
+    """Until the sealer has no more to do by itself."""
+    while True:
+        sealed = [(s["fresh_blocks"], s["fresh_bytes"]) for s in db.stats()["shards"]]
+        time.sleep(1)
+        if sealed == [(s["fresh_blocks"], s["fresh_bytes"]) for s in db.stats()["shards"]]:
+            return
+
+
+def same_rows(report: Report, name: str, db: topicdb.Database, theirs: Parquet, rows: int) -> None:
+    wanted = theirs.by_time()
+    for part, read in list(reads(db).items())[1:4]:
+        found = read()
+        if (found.rows, found.sum_us) != (wanted.rows, wanted.sum_us):
+            sys.exit(f"{name}, {PARTS[part]}: not the rows of DuckDB")
+    if rows <= DIGEST_ROWS_MAX:
+        report.digests[name] = digest(table_rows(db.scan("#").to_arrow()))
+        unordered = digest(table_rows(db.scan("#", order="none").to_arrow()))
+        if unordered != report.digests[name]:
+            sys.exit(f"{name}: without an order it gives other messages")
+
+
+def measure(report: Report, order: str, rows: int, options: Any, place: Path) -> dict[str, Timing]:
+    name = f"{order} {rows:,}"
+    theirs = Parquet(place / f"{order}.parquet", order, rows, options.seed)
+    with topicdb.open(place / order, structures=["metrics/+/cpu/#"]) as db:
+        for table in arrivals.tables(order, rows, options.seed):
+            db.append(table)
+        settle(db)
+        same_rows(report, name, db, theirs, rows)
+        sides: dict[str, Callable[[], Any]] = {**reads(db), "DuckDB": theirs.by_time}
+        timings = interleaved(sides, options.rounds)
+        peaks = {part: peak_mib(read) for part, read in reads(db).items()}
+        spilled = db.explain("#")["bytes_spilled"]
+    for part, what in PARTS.items():
+        timing = timings[part]
+        report.add(
+            part,
+            f"{name}: {what}",
+            f"{timing.wall / rows * 1e6:.3f} us wall, {timing.cpu / rows * 1e6:.3f} us CPU",
+            f"peak +{peaks[part]:.0f} MiB",
+            order=order,
+            rows=rows,
+            wall_s=timing.wall_s,
+            cpu_s=timing.cpu_s,
+            peak_mib=peaks[part],
+        )
+    ratio = timings["DuckDB"].wall / timings["A4"].wall
+    print(
+        f"    DuckDB sorts them in {timings['DuckDB'].wall:.2f} s wall, "
+        f"{timings['DuckDB'].cpu:.2f} s CPU: A4 is {ratio:.2f} x as fast (wall); "
+        f"{spilled / rows:.0f} bytes a message waited in a file",
+        flush=True,
+    )
+    return timings
+
+
+def summarize(found: dict[tuple[str, int], dict[str, Timing]], orders: list[str]) -> None:
+    sizes = sorted({rows for _, rows in found})
+    print(f"\n{'wall time by that of data in order':<36}" + "".join(f"{n:>14,}" for n in sizes))
+    for part, what in PARTS.items():
+        for order in orders:
+            ratios = [
+                found[order, rows][part].wall / found["in_order", rows][part].wall for rows in sizes
+            ]
+            line = "".join(f"{ratio:>14.2f}" for ratio in ratios)
+            grown = found[order, sizes[-1]][part].wall / found[order, sizes[0]][part].wall
+            exponent = math.log(grown) / math.log(sizes[-1] / sizes[0]) if len(sizes) > 1 else 0.0
+            print(f"{part} {what + ', ' + order:<33}{line}   exponent {exponent:.2f}")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", default=",".join(map(str, SIZES)))
+    parser.add_argument("--orders", default=",".join(arrivals.ORDERS[1:]))
+    parser.add_argument("--seed", type=int, default=workloads.SEED)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--directory", type=Path, help="where to make the databases")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args(arguments)
+    sizes = [int(float(size)) for size in options.rows.split(",")]
+    orders = options.orders.split(",")
+    report = Report()
+    found: dict[tuple[str, int], dict[str, Timing]] = {}
+    for rows in sizes:
+        for order in ["in_order", *orders]:
+            with tempfile.TemporaryDirectory(prefix="topicdb-", dir=options.directory) as place:
+                found[order, rows] = measure(report, order, rows, options, Path(place))
+    summarize(found, orders)
+    report.finish("messages by order of arrival", options.json, sizes=sizes)
+
+
+if __name__ == "__main__":
+    main()
