@@ -400,8 +400,8 @@ void RegisterDatabase(py::module_& module) {
       .def("delete", &Delete, py::arg("filter"), py::arg("start"), py::arg("end"),
            py::arg("durability"))
       .def("begin", &Begin, py::arg("shard"), py::arg("generation"), py::arg("durability"))
-      .def("scan", &NewScan, py::arg("filter"), py::arg("start"), py::arg("end"),
-           py::arg("order"), py::arg("streams"))
+      .def("scan", &NewScan, py::arg("filter"), py::arg("start"), py::arg("end"), py::arg("order"),
+           py::arg("streams"))
       .def("last", &Last, py::arg("filter"), py::arg("start"), py::arg("end"))
       .def("streams", &Streams, py::arg("filter"), py::arg("start"), py::arg("end"))
       .def("iterator", &NewIterator, py::arg("stream"), py::arg("filter"), py::arg("start"),

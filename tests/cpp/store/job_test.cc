@@ -75,7 +75,8 @@ JobReceipt CommitOk(const std::string& path, const JobCommit& commit) {
 
 Rows Scan(const Database& database, const std::string& filter, const TimeRange& range = {}) {
   Rows rows;
-  auto scan = database.NewScan(Filter::Parse(filter).value(), {range, true, std::nullopt});
+  auto scan =
+      database.NewScan(Filter::Parse(filter).value(), {range, ScanOrder::kTime, std::nullopt});
   EXPECT_TRUE(scan.ok()) << scan.status().message();
   while (true) {
     auto batch = scan.value()->Next({1'000, 1 << 20});

@@ -31,7 +31,7 @@ using Found = std::multimap<std::pair<std::string, std::int64_t>, std::string>;
 
 Found All(const Database& database) {
   Found found;
-  auto scan = database.NewScan(Filter::Parse("#").value(), {{}, false, std::nullopt});
+  auto scan = database.NewScan(Filter::Parse("#").value(), {});
   EXPECT_TRUE(scan.ok());
   while (true) {
     auto batch = scan.value()->Next({100, 1 << 20});

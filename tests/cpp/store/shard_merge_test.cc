@@ -31,7 +31,7 @@ class MergeLast : public testing::TestWithParam<LayoutKind> {
 
   static std::multimap<std::string, std::int64_t> Times(const Database& database) {
     std::multimap<std::string, std::int64_t> times;
-    auto scan = database.NewScan(Filter::Parse("#").value(), {{}, false, std::nullopt});
+    auto scan = database.NewScan(Filter::Parse("#").value(), {});
     EXPECT_TRUE(scan.ok());
     while (true) {
       auto batch = scan.value()->Next({1'000, 1 << 20});

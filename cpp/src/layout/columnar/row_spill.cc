@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::size_t kChunkBytes = std::size_t{64} << 10;
 constexpr std::size_t kSampleKeys = 64;
+constexpr std::uint64_t kGoldenRatio = 0x9e3779b97f4a7c15;  // of 2^64: Fibonacci hashing
 constexpr std::uint64_t kSampleStep = 16;  // of many keys only each of these may be in the sample
 // What a row takes beside its value and topic: in a plain page, decoded, and in a merge.
 constexpr std::size_t kRowBytes = 44 + 12 + sizeof(MergedRow);
@@ -72,7 +73,8 @@ Status RowSpill::Add(const RowKey& key, const Page& page, std::uint32_t row) {
   return Write(&to);
 }
 
-// Algorithm R: Vitter, Random Sampling with a Reservoir, 1985.
+// Algorithm R (Vitter, Random Sampling with a Reservoir, 1985), but the numbers are a hash: no key
+// can tell which ones they are.
 void RowSpill::AddSample(const RowKey& key, Partition* partition) {
   const std::uint64_t number = partition->rows_added++;
   if (number < kSampleKeys) {
@@ -81,7 +83,7 @@ void RowSpill::AddSample(const RowKey& key, Partition* partition) {
   }
   if (number % kSampleStep != 0) return;
   const std::uint64_t among = number / kSampleStep;
-  const std::uint64_t place = std::uniform_int_distribution<std::uint64_t>(0, among)(random_);
+  const std::uint64_t place = (among * kGoldenRatio >> 32) % (among + 1);
   if (place < kSampleKeys) partition->sample[place] = key;
 }
 

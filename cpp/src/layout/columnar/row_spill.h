@@ -10,7 +10,6 @@
 #include <deque>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -104,7 +103,6 @@ class RowSpill {
   std::uint64_t rows_written_ = 0;
   std::uint64_t bytes_written_ = 0;
   PlainPageBuilder builder_;
-  std::minstd_rand random_;  // seeded always alike: it only chooses samples
 };
 
 }  // namespace topicdb::columnar
