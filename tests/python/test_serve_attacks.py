@@ -215,7 +215,7 @@ def test_slow_readers_hold_what_their_token_may(tmp_path: Path) -> None:
             before = memory_of(process, "VmRSS")
             client = flight.FlightClient(process.url)
             ticket = flight.Ticket(
-                encode(["scan", "a", None, None, False, None, 1_000_000, 64 * MIB, False])
+                encode(["scan", "a", None, None, "stream", None, 1_000_000, 64 * MIB, False])
             )
             readers = [client.do_get(ticket, options_of(token)) for _ in range(60)]
             wait_until(lambda: metrics_of(metrics)["topicdb_server_memory_bytes"] > 40 * MIB)
