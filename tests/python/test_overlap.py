@@ -5,7 +5,6 @@ More than a read may have in memory, which is 96 MiB.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -130,20 +129,3 @@ def files_of(path: Path) -> set[str]:
         if not file.name.endswith((".sst", ".log"))
         and not file.name.startswith(("MANIFEST", "OPTIONS"))
     }
-
-
-def test_without_a_place_for_a_temporary_file_the_error_says_so(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("root may write everywhere")
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
-    with topicdb.open(path, mode="r") as db:
-        for shard in path.glob("shards/*"):
-            shard.chmod(0o500)
-        try:
-            with pytest.raises(topicdb.StorageError, match="temporary file"):
-                db.scan("#").count()
-        finally:
-            for shard in path.glob("shards/*"):
-                shard.chmod(0o700)
