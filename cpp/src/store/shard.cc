@@ -33,11 +33,6 @@ SlabLists ListSlabs(SlabViews all) {
           std::make_shared<const std::vector<SlabView>>(std::move(ordered))};
 }
 
-rocks::FamilyUse FamilyUseOf(std::string_view name) {
-  if (meta::IsBlocksFamily(name)) return rocks::FamilyUse::kBlocks;
-  return meta::IsPagesFamily(name) ? rocks::FamilyUse::kPages : rocks::FamilyUse::kKeys;
-}
-
 ShardView::ShardView(std::shared_ptr<const ShardView> whole, std::vector<SerialRange> hidden)
     : environment_(whole->environment_),
       db_(whole->db_),
@@ -83,6 +78,7 @@ Shard::Shard(std::shared_ptr<const ShardEnvironment> environment, std::uint32_t 
     : environment_(std::move(environment)),
       index_(index),
       rules_(environment_->rules()),
+      stock_(environment_->resources),
       topics_(kTopicCacheBytes / std::max<std::size_t>(environment_->schema.shards, 1)),
       memory_(environment_->commit.conflict_entries_max),
       queue_(this, environment_->commit) {}
@@ -216,51 +212,24 @@ std::size_t Shard::SlabsAtOnce() const {
 }
 
 Result<FamiliesByName> Shard::CreateFamilies(const std::vector<SlabId>& slabs, std::size_t ahead) {
-  FamiliesByName families;
-  std::vector<rocksdb::ColumnFamilyDescriptor> missing;
-  const auto add = [&](const std::string& name) {
-    missing.emplace_back(name, rocks::FamilyOptions(environment_->resources, FamilyUseOf(name)));
+  std::vector<std::string> names;
+  std::vector<std::string> names_ahead;
+  const auto add = [&](const SlabId& id, std::vector<std::string>* to) {
+    for (std::string& name : environment_->FamilyNamesOf(id)) to->push_back(std::move(name));
   };
-  for (const SlabId& id : slabs) {
-    for (const std::string& name : environment_->FamilyNamesOf(id)) {
-      families[name] = nullptr;
-      if (auto spare = spare_.extract(name)) {
-        families[name] = std::move(spare.mapped());
-      } else {
-        add(name);
-      }
-    }
-  }
-  if (missing.empty()) return families;
   for (SlabId id : slabs) {
+    add(id, &names);
     for (std::size_t i = 0; i < ahead; ++i) {
       id.generation += GenerationStep(id.retention_class);
-      for (const std::string& name : environment_->FamilyNamesOf(id)) {
-        if (!spare_.contains(name)) add(name);
-      }
+      add(id, &names_ahead);
     }
   }
-  std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  const rocksdb::Status status = db_->CreateColumnFamilies(missing, &handles);
-  for (rocksdb::ColumnFamilyHandle* handle : handles) {  // also of a call that failed half-way
-    auto owned = std::make_unique<FamilyHandle>(db_.get(), handle);
-    const auto asked = families.find(handle->GetName());
-    (asked != families.end() ? asked->second : spare_[handle->GetName()]) = std::move(owned);
-  }
+  FamiliesByName families;
+  const rocksdb::Status status = stock_.Take(db_.get(), names, names_ahead, &families);
   if (status.ok()) return families;
-  // Some may have been made without a handle. No record speaks of them: opening drops them.
   const Status fault = rocks::FromRocks(status, "creating a generation of " + Name());
   Poison(fault);
   return fault;
-}
-
-Status Shard::DropSpare() {
-  std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  for (const auto& [name, family] : spare_) handles.push_back(family->get());
-  if (handles.empty()) return Status::Ok();
-  const rocksdb::Status status = db_->DropColumnFamilies(handles);
-  spare_.clear();
-  return rocks::FromRocks(status, "dropping unused families of " + Name());
 }
 
 Status Shard::Rotate(std::optional<std::uint32_t> retention_class,
@@ -492,7 +461,9 @@ Status Shard::Close() {
     const MutexLock lock(commit_mutex_);
     status = SaveCleanState();
     if (status.ok() && poison_.ok()) status = DropLeaving();
-    if (status.ok() && poison_.ok()) status = DropSpare();
+    if (status.ok() && poison_.ok()) {
+      status = rocks::FromRocks(stock_.Drop(db_.get()), "dropping unused families of " + Name());
+    }
   }
   if (complete && status.ok()) status = Flush();
   if (complete && status.ok()) status = RemoveGarbage(GarbageScope::kQuick, nullptr);
@@ -506,7 +477,7 @@ Status Shard::Close() {
     slabs_.reset();
     current_.clear();
     lists_ = {};
-    spare_.clear();
+    stock_.Clear();
     leaving_.clear();
     older_copies_ = OlderCopies();
   }

@@ -23,6 +23,7 @@
 #include "rocks/log_check.h"
 #include "rocks/rocks_options.h"
 #include "store/commit_signal.h"
+#include "store/family_stock.h"
 #include "store/meta.h"
 #include "store/older_copies.h"
 #include "store/reader_cache.h"
@@ -38,9 +39,6 @@ namespace topicdb {
 
 class CommitBuilder;
 struct KeepLastMerge;
-
-// What is in a column family of this name.
-rocks::FamilyUse FamilyUseOf(std::string_view name);
 
 // What the shards of one open database have in common. Immutable but for what
 // is marked.
@@ -333,8 +331,6 @@ class Shard : private CommitSink, public Sealable {
   std::size_t SlabsAtOnce() const TOPICDB_REQUIRES(commit_mutex_);
   // What DropSlab has left in RocksDB.
   Status DropLeaving() TOPICDB_REQUIRES(commit_mutex_);
-  // Families that were made ahead.
-  Status DropSpare() TOPICDB_REQUIRES(commit_mutex_);
   // Takes its families, and adds its records to `batch`. Structures that vary are taken over from
   // `previous` if there is one.
   Result<std::shared_ptr<Slab>> CreateSlab(const SlabId& id, const meta::SlabRecord& record,
@@ -427,10 +423,8 @@ class Shard : private CommitSink, public Sealable {
   std::uint64_t removals_version_ TOPICDB_GUARDED_BY(commit_mutex_) = NewRemovalsVersion();
   std::vector<SlabView> current_ TOPICDB_GUARDED_BY(commit_mutex_);  // by class
   SlabLists lists_ TOPICDB_GUARDED_BY(commit_mutex_);
-  // RocksDB goes through all families in each call that makes or drops some. So, where there are
-  // many, it does so for several slabs at once: spare_ are those of generations to come, leaving_
-  // are slabs that are dropped but for their families. Opening drops both after a crash.
-  FamiliesByName spare_ TOPICDB_GUARDED_BY(commit_mutex_);
+  FamilyStock stock_ TOPICDB_GUARDED_BY(commit_mutex_);
+  // Dropped but for their families, which go in one call where there are many; or on opening.
   std::vector<std::shared_ptr<Slab>> leaving_ TOPICDB_GUARDED_BY(commit_mutex_);
   OlderCopies older_copies_ TOPICDB_GUARDED_BY(commit_mutex_);
   Status sealing_status_ TOPICDB_GUARDED_BY(commit_mutex_);  // of its last step

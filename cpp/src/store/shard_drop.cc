@@ -93,6 +93,7 @@ Status Shard::DropLeaving() {
 
 Status Shard::FinishDrops() {
   const MutexLock lock(commit_mutex_);
+  if (leaving_.empty()) return Status::Ok();
   TOPICDB_RETURN_IF_ERROR(CheckWritable());
   return DropLeaving();
 }

@@ -310,12 +310,10 @@ class ShardOpener {
   // Drops what no record speaks of (made ahead, or a crash while making it) and what is marked as
   // dropping.
   Status FinishDrops(const std::vector<SlabId>& dropping) TOPICDB_REQUIRES(shard_->commit_mutex_) {
-    rocks::FamilyHandles handles;
-    for (const auto& [name, family] : families_) handles.push_back(family->get());
-    if (!handles.empty()) {
-      TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(shard_->db_->DropColumnFamilies(handles),
-                                               "dropping a generation of " + shard_->Name()));
-    }
+    FamilyStock& stock = shard_->stock_;
+    stock.Put(std::move(families_));
+    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(stock.Drop(shard_->db_.get()),
+                                             "dropping a generation of " + shard_->Name()));
     if (dropping.empty()) return Status::Ok();
     rocksdb::WriteBatch batch;
     for (const SlabId& id : dropping) {
