@@ -299,10 +299,10 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         """
         if order not in ("stream", "time", "none"):
             raise ValueError(f"order: expected 'stream', 'time' or 'none', got {order!r}")
-        start_us, end_us = time_range_us(start, end)
-        arguments = (any_of(filter), start_us, end_us, order, streams)
-        unordered = (any_of(filter), start_us, end_us, "none", streams)
-        return Scan(self._core, arguments, form_of(properties=properties, raw=raw), unordered)
+        wanted = (any_of(filter), *time_range_us(start, end))
+        form = form_of(properties=properties, raw=raw)
+        unordered = (*wanted, "none", streams)
+        return Scan(self._core, (*wanted, order, streams), form, unordered)
 
     def last(
         self,

@@ -87,11 +87,8 @@ class Scan:
 
     def count(self) -> int:
         """How many messages there are (reads them all, as they are stored)."""
-        count = 0
-        with self._opened(self._unordered) as scan:
-            while (batch := scan.next_batch(BATCH_ROWS, BATCH_BYTES_MAX, False)) is not None:
-                count += len(batch)
-        return count
+        stored = Scan(self._database, self._unordered, "stored")
+        return sum(len(batch) for batch in stored.batches())
 
     def to_arrow(self) -> pa.Table:
         """All messages as a pyarrow.Table with the columns topic, timestamp (µs, UTC) and value;
@@ -111,8 +108,8 @@ class Scan:
         return scan.arrow_stream(BATCH_ROWS, BATCH_BYTES_MAX, self._form)
 
     @contextmanager
-    def _opened(self, arguments: tuple[Any, ...] | None = None) -> _Iterator[_core.Scan]:
-        scan: _core.Scan = self._database.scan(*(arguments or self._arguments))
+    def _opened(self) -> _Iterator[_core.Scan]:
+        scan: _core.Scan = self._database.scan(*self._arguments)
         try:
             yield scan
         finally:

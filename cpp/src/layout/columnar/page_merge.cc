@@ -189,7 +189,8 @@ Status PageMerge::LoadPage(const Pending& pending, std::vector<MergedRow>* rows)
   SelectRows(*page, found == deleted->end() ? nullptr : &found->second, slot, rows);
   if (spill_ != nullptr &&
       (!IsInWindow({pending.last, ~std::uint64_t{0}, 0}) || memory_ > memory_max_ / 2)) {
-    TOPICDB_RETURN_IF_ERROR(SpillRows(before, rows));
+    TOPICDB_RETURN_IF_ERROR(SpillRows(std::span(*rows).subspan(before)));
+    rows->resize(before);
   }
   Hold(slot, rows->size() - before);
   return Status::Ok();
@@ -349,10 +350,7 @@ Status PageMerge::StartSpill() {
   const std::vector<RowKey> bounds = ChooseBounds();
   spill_ = std::make_unique<RowSpill>(directory_, order_, bounds, memory_max_ / 2);
   for (Run& run : runs_) {
-    for (std::size_t i = run.next; i < run.rows.size(); ++i) {
-      const MergedRow& row = run.rows[i];
-      TOPICDB_RETURN_IF_ERROR(spill_->Add(row.key, page(row), row.row));
-    }
+    TOPICDB_RETURN_IF_ERROR(SpillRows(std::span(run.rows).subspan(run.next)));
     run = {};
   }
   runs_.clear();
@@ -367,12 +365,10 @@ Status PageMerge::StartSpill() {
   return Status::Ok();
 }
 
-Status PageMerge::SpillRows(std::size_t first, std::vector<MergedRow>* rows) {
-  for (std::size_t i = first; i < rows->size(); ++i) {
-    const MergedRow& row = (*rows)[i];
+Status PageMerge::SpillRows(std::span<const MergedRow> rows) {
+  for (const MergedRow& row : rows) {
     TOPICDB_RETURN_IF_ERROR(spill_->Add(row.key, page(row), row.row));
   }
-  rows->resize(first);
   return Status::Ok();
 }
 

@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <queue>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -93,7 +94,6 @@ class PageMerge {
 
   Status List();
   Status AddBlock(Block block);
-  void StartPass();
   std::uint64_t FirstOf(const Extent& extent) const;
   std::uint64_t LastOf(const Extent& extent) const;
   RowKey KeyOf(const Page& page, std::uint32_t row) const {
@@ -116,8 +116,7 @@ class PageMerge {
   void SelectRows(const Page& page, const DeletedRows* deleted, std::uint32_t slot,
                   std::vector<MergedRow>* rows);
   void AddRun(std::vector<MergedRow> rows);
-  // Of the rows in `rows` from `first` on, those of one page.
-  Status SpillRows(std::size_t first, std::vector<MergedRow>* rows);
+  Status SpillRows(std::span<const MergedRow> rows);
   // Begins to go through windows: what waits goes to the spill.
   Status StartSpill();
   // Where windows should begin, by what blocks say of themselves.
