@@ -200,6 +200,16 @@ def metrics_of(url: str) -> dict[str, float]:
         return {sample.name: sample.value for family in families for sample in family.samples}
 
 
+def rows_or_refused(reader: flight.FlightStreamReader) -> int | None:
+    """How many messages it gives; None: the server let it wait for memory, and then gave up."""
+    try:
+        return int(reader.read_all().num_rows)
+    except flight.FlightError as error:
+        if "more are too many" in str(error):
+            return None
+        raise
+
+
 def test_slow_readers_hold_what_their_token_may(tmp_path: Path) -> None:
     with topicdb.open(tmp_path / "db") as database:
         for _ in range(20):  # 100 MB that do not compress
@@ -223,8 +233,8 @@ def test_slow_readers_hold_what_their_token_may(tmp_path: Path) -> None:
             assert held["topicdb_server_memory_bytes"] <= 61 * MIB
             assert held["topicdb_server_token_memory_bytes"] <= 61 * MIB
             assert memory_of(process, "VmRSS") - before < 600 * MIB, "they ask for 60 x 64 MiB"
-            rows = readers[0].read_all().num_rows
-            assert rows == 2_000, "who reads on gets everything"
+            # Some are refused, since they had to wait for too long: not who has memory and reads.
+            assert 2_000 in map(rows_or_refused, readers), "who reads on gets everything"
             for reader in readers:
                 reader.cancel()
             wait_until(lambda: metrics_of(metrics)["topicdb_server_memory_bytes"] == 0)
