@@ -326,6 +326,9 @@ py::dict StatsOf(const Database& self) {
     item["fresh_blocks"] = shard.fresh_blocks;
     item["fresh_bytes"] = shard.fresh_bytes;
     item["sealing_error"] = shard.sealing_error;
+    item["is_sealing"] = shard.is_sealing;
+    item["sealed_bytes"] = shard.sealed_bytes;
+    item["resealed_bytes"] = shard.resealed_bytes;
     py::dict reads;
     AddCounters(shard.reads, &reads);
     item["reads"] = reads;

@@ -8,6 +8,7 @@ crash has left, and from that what exactly must be stored.
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,11 @@ class Session:
     def flush(self) -> None:
         self.db.flush()
         self._mark({"safe": True})
+
+    def settle(self) -> None:
+        """Waits until the sealer has no more to do."""
+        while any(shard["is_sealing"] for shard in self.db.stats()["shards"]):
+            time.sleep(0.001)
 
     def _look(self, db: topicdb.Database) -> None:
         """Which generation of each class takes messages now."""

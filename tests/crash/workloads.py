@@ -152,9 +152,11 @@ def repairs(session: Session) -> None:
 
 
 def sealing(session: Session) -> None:
-    """Blocks that are sorted and merged in the background while files are written."""
+    """Blocks that are sorted, merged and brought apart in the background, beside appends."""
     for step in range(36):
         session.append(rows(session, 25, size=120), session.chance.choice(DURABILITIES))
+        if step % 9 == 8:
+            session.settle()
         if step % 9 == 4:
             session.flush()
         if step % 12 == 7:
@@ -162,6 +164,8 @@ def sealing(session: Session) -> None:
         if step == 20:
             session.rotate()
             session.reopen()
+    session.rotate()
+    session.settle()
     session.close()
 
 

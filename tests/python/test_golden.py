@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import topicdb
+from data.make_golden_spread import content
 from topicdb import Database
 
 DATA = Path(__file__).resolve().parents[1] / "data"
@@ -165,6 +166,18 @@ def test_structures_and_the_sample_they_are_learned_from(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("mode", ["r", "rw"])
+def test_blocks_that_are_apart(tmp_path: Path, mode: Any) -> None:
+    """What make_golden_spread.py wrote."""
+    path = tmp_path / "spread.db"
+    with zipfile.ZipFile(DATA / "v1" / "spread.zip") as archive:
+        archive.extractall(path)
+    expected = json.loads((DATA / "v1" / "spread.json").read_text())
+    with topicdb.open(path, mode=mode, maintenance_interval=None) as db:
+        assert content(db) == expected
+    assert topicdb.verify(path, deep=True).ok
+
+
+@pytest.mark.parametrize("mode", ["r", "rw"])
 def test_lists_of_topics(tmp_path: Path, mode: Any) -> None:
     """What make_golden_last.py wrote."""
     path = tmp_path / "last.db"
@@ -175,8 +188,9 @@ def test_lists_of_topics(tmp_path: Path, mode: Any) -> None:
         for (filter, at), answer in zip(expected["questions"], expected["answers"], strict=True):
             found = db.last(filter) if at is None else db.state_at(at, filter)
             assert [[m.topic, m.timestamp, m.value.decode()] for m in found] == answer
-        reads = db.stats()["shards"][0]["reads"]
-        assert 0 < reads["pages_read"] < reads["pages"], "some were known from the lists alone"
+        if mode == "r":  # else blocks may have been brought apart in time meanwhile
+            reads = db.stats()["shards"][0]["reads"]
+            assert 0 < reads["pages_read"] < reads["pages"], "some were known from the lists alone"
 
 
 @pytest.mark.parametrize("mode", ["r", "rw"])

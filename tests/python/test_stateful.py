@@ -74,7 +74,7 @@ class DatabaseMachine(RuleBasedStateMachine):
         self.named: dict[str, tuple[list[Row], topicdb.Receipt]] = {}
         self.reader: topicdb.Database | None = None
 
-    @initialize(schema=schemas, seal_bytes=st.sampled_from([1, 100, 16 << 20]))
+    @initialize(schema=schemas, seal_bytes=st.sampled_from([1, 100, 1_000, 16 << 20]))
     def create(self, schema: Schema, seal_bytes: int) -> None:
         self.seal_bytes = seal_bytes
         self.model = Model(schema)

@@ -230,7 +230,12 @@ struct ShardStats {
   std::uint64_t fresh_blocks = 0;     // not sealed yet
   std::uint64_t fresh_bytes = 0;      // of topics and values in them
   std::string sealing_error;          // of the last step of sealing; empty if it went well
-  ReadCounters reads;                 // that were finished since the shard was opened
+  bool is_sealing = false;            // there may be more to be sealed, or it is being done
+  // Topics and values that sealing has written since the shard was opened: for the first time, and
+  // again.
+  std::uint64_t sealed_bytes = 0;
+  std::uint64_t resealed_bytes = 0;
+  ReadCounters reads;  // that were finished since the shard was opened
 };
 
 struct Stats {

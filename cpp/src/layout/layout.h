@@ -180,6 +180,9 @@ struct LayoutState {
   std::atomic<std::uint64_t> next_block{1};
   std::atomic<std::uint64_t> fresh_blocks{0};
   std::atomic<std::uint64_t> fresh_bytes{0};
+  // Topics and values that sealing has written, for the first time and again.
+  std::atomic<std::uint64_t> sealed_bytes{0};
+  std::atomic<std::uint64_t> resealed_bytes{0};
 };
 
 // About what a writer will get.

@@ -197,7 +197,11 @@ Result<std::unique_ptr<Scan>> Database::NewScan(const std::vector<Filter>& filte
   }
   std::vector<StreamTarget> targets = PlanStreams(moments, filters, options.range, options.streams);
   std::unique_ptr<MessageSource> source;
-  switch (options.order) {
+  ScanOrder order = options.order;
+  // What a slab reads at once is merged by time already.
+  const bool is_by_time = targets.size() == 1 && !targets.front().slab->layout().reads_one_stream();
+  if (order == ScanOrder::kTime && is_by_time) order = ScanOrder::kStream;
+  switch (order) {
     case ScanOrder::kTime:
       source = std::make_unique<MergedSource>(std::move(targets), options.range);
       break;

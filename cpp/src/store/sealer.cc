@@ -1,5 +1,6 @@
 #include "store/sealer.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace topicdb {
@@ -10,17 +11,28 @@ constexpr std::chrono::milliseconds kStepPatience(100);
 
 Sealer::~Sealer() { Stop(); }
 
-void Sealer::Wake(Sealable* sealable) {
-  const MutexLock lock(mutex_);
-  if (stopping_ || !due_.insert(sealable).second) return;
+bool Sealer::IsDue(const Sealable* sealable) const {
+  return std::any_of(due_.begin(), due_.end(),
+                     [&](const Sealable* due) { return due == sealable; });
+}
+
+void Sealer::Enqueue(Sealable* sealable) {
+  if (stopping_ || IsDue(sealable)) return;
+  due_.push_back(sealable);
   if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
   changed_.NotifyAll();
+}
+
+void Sealer::Wake(Sealable* sealable) {
+  const MutexLock lock(mutex_);
+  Enqueue(sealable);
 }
 
 void Sealer::Forget(Sealable* sealable) {
   {
     const MutexLock lock(mutex_);
-    due_.erase(sealable);
+    std::erase(due_, sealable);
+    if (running_ == sealable) running_ = nullptr;  // it does not come again
   }
   const MutexLock until_done(run_mutex_);
 }
@@ -40,6 +52,11 @@ void Sealer::Stop() {
 bool Sealer::stopped() const {
   const MutexLock lock(mutex_);
   return stopping_;
+}
+
+bool Sealer::IsBusyWith(const Sealable* sealable) const {
+  const MutexLock lock(mutex_);
+  return running_ == sealable || IsDue(sealable);
 }
 
 void Sealer::WaitForStep() {
@@ -64,11 +81,16 @@ void Sealer::Run() {
     Sealable* next = nullptr;
     {
       const MutexLock lock(mutex_);
-      if (!due_.empty()) next = *due_.begin();
-      due_.erase(next);
+      if (due_.empty()) continue;
+      next = due_.front();
+      due_.pop_front();
+      running_ = next;
     }
     // What fails is kept by the shard, which is woken again by its next commits.
-    if (next != nullptr) next->SealDue().IgnoreError();
+    const Result<bool> more = next->SealDue();
+    const MutexLock lock(mutex_);
+    if (running_ == next && more.ok() && *more) Enqueue(next);
+    running_ = nullptr;
   }
 }
 

@@ -2,7 +2,7 @@
 // a time, whatever the number of shards.
 #pragma once
 
-#include <set>
+#include <deque>
 #include <thread>
 
 #include "base/mutex.h"
@@ -17,11 +17,13 @@ class Sealable {
   virtual ~Sealable() = default;
   Sealable(const Sealable&) = delete;
   Sealable& operator=(const Sealable&) = delete;
-  virtual Status SealDue() = 0;
+  // Seals what commits may wait for, and takes one step of what nobody waits for. True: there may
+  // be more to do.
+  virtual Result<bool> SealDue() = 0;
 };
 
-// Thread-safe. Lock rule: mutex_ is never held while something is sealed, run_mutex_ always is, in
-// any thread; no other lock is held when that is taken.
+// Thread-safe. Lock rule: no other lock is taken under mutex_, and it is never held while something
+// is sealed. run_mutex_ always is then, in any thread; no other lock is held when that is taken.
 class Sealer {
  public:
   Sealer() = default;
@@ -36,6 +38,8 @@ class Sealer {
   // Ends the thread, after the step that it is in. Nothing is woken from then on.
   void Stop() TOPICDB_EXCLUDES(mutex_);
   bool stopped() const TOPICDB_EXCLUDES(mutex_);
+  // The thread is about to let it seal, or does.
+  bool IsBusyWith(const Sealable* sealable) const TOPICDB_EXCLUDES(mutex_);
 
   // To be held by whoever seals.
   Mutex& run_mutex() TOPICDB_RETURN_CAPABILITY(run_mutex_) { return run_mutex_; }
@@ -46,10 +50,15 @@ class Sealer {
  private:
   void Run() TOPICDB_EXCLUDES(mutex_, run_mutex_);
 
+  // Adds it behind the others, if it is not there.
+  void Enqueue(Sealable* sealable) TOPICDB_REQUIRES(mutex_);
+  bool IsDue(const Sealable* sealable) const TOPICDB_REQUIRES(mutex_);
+
   Mutex run_mutex_;
   mutable Mutex mutex_;
   CondVar changed_;
-  std::set<Sealable*> due_ TOPICDB_GUARDED_BY(mutex_);
+  std::deque<Sealable*> due_ TOPICDB_GUARDED_BY(mutex_);  // each once: they take turns
+  const Sealable* running_ TOPICDB_GUARDED_BY(mutex_) = nullptr;
   bool stopping_ TOPICDB_GUARDED_BY(mutex_) = false;
   std::thread thread_ TOPICDB_GUARDED_BY(mutex_);
 };

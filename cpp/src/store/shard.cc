@@ -422,9 +422,12 @@ ShardStats Shard::Stats() const {
     stats.structure_bytes += view.slab->structure_bytes();
     stats.fresh_blocks += view.slab->layout_state()->fresh_blocks;
     stats.fresh_bytes += view.slab->layout_state()->fresh_bytes;
+    stats.sealed_bytes += view.slab->layout_state()->sealed_bytes;
+    stats.resealed_bytes += view.slab->layout_state()->resealed_bytes;
     stats.reads.Add(view.slab->reads());
     ++stats.slabs;
   }
+  stats.is_sealing = environment_->sealer->IsBusyWith(this);
   if (!sealing_status_.ok()) stats.sealing_error = sealing_status_.message();
   stats.disk_bytes = Property("rocksdb.live-sst-files-size");
   stats.memory_bytes =

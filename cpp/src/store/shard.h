@@ -205,8 +205,9 @@ class Shard : private CommitSink, public Sealable {
   // Removes what committed deletes have hidden, in steps that let other commits through.
   Status FinishDeletes() TOPICDB_EXCLUDES(commit_mutex_);
 
-  // Sealable: what is due by size or count, and all of slabs that are read-only.
-  Status SealDue() override TOPICDB_EXCLUDES(commit_mutex_);
+  // Sealable. Seals all that is fresh and due by size or count, and then takes one step of what can
+  // wait: of merging and spreading, and of what is left to do in slabs that are read-only.
+  Result<bool> SealDue() override TOPICDB_EXCLUDES(commit_mutex_);
   // What jobs it has applied.
   std::vector<JobInfo> Jobs() const TOPICDB_EXCLUDES(view_mutex_);
   // Forgets those without a sequence that are older than a week.
@@ -293,10 +294,14 @@ class Shard : private CommitSink, public Sealable {
   // Writes what the builder has gathered for `commits`, makes it visible, and sets their outcome.
   void WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> commits)
       TOPICDB_REQUIRES(commit_mutex_);
-  // REQUIRES: the sealer's run_mutex() is held.
-  Status SealSlabs(SealScope scope) TOPICDB_EXCLUDES(commit_mutex_);
-  // One step; false if nothing was to be done.
+  // One step of what can wait; false if nothing was to be done, as for the others. REQUIRES: the
+  // sealer's run_mutex() is held, as for the others.
+  Result<bool> SealRest(const SlabView& slab_view) TOPICDB_EXCLUDES(commit_mutex_);
+  // One step, and notes how it went.
+  Result<bool> SealOnce(const Slab& slab, SealScope scope) TOPICDB_EXCLUDES(commit_mutex_);
+  // One step.
   Result<bool> SealStep(const Slab& slab, SealScope scope) TOPICDB_EXCLUDES(commit_mutex_);
+  bool IsFreshDue(const Slab& slab) const;
   bool IsSealingDue() const TOPICDB_REQUIRES(commit_mutex_);
   // Enough that closing should seal it.
   bool HasMuchFresh() const;

@@ -105,7 +105,9 @@ Status Shard::RemoveGarbageOf(const Slab& slab, std::atomic<bool>* canceled) {
 }
 
 void Shard::NoteRemovals() {
-  for (const SlabView& slab_view : *slabs_) slab_view.slab->upkeep().may_seal = true;
+  for (const SlabView& slab_view : *slabs_) {
+    slab_view.slab->upkeep().seen = SlabUpkeep::Seen::kNothing;
+  }
 }
 
 }  // namespace topicdb

@@ -16,16 +16,19 @@ constexpr std::uint64_t kFreshAtClose = 16;
 
 }  // namespace
 
+bool Shard::IsFreshDue(const Slab& slab) const {
+  const SealLimits& limits = environment_->seal_limits;
+  const LayoutState& state = *slab.layout_state();
+  return slab.layout().seals() && state.fresh_blocks > 0 &&
+         (state.fresh_blocks >= limits.fresh_blocks_max ||
+          state.fresh_bytes >= limits.fresh_bytes_max);
+}
+
 // Read-only slabs are sealed when they become that; only if that failed is it tried again.
 bool Shard::IsSealingDue() const {
-  const SealLimits& limits = environment_->seal_limits;
   return sealing_failed_ ||
-         std::any_of(lists_.current->begin(), lists_.current->end(), [&](const SlabView& view) {
-           const LayoutState& state = *view.slab->layout_state();
-           return view.slab->layout().seals() && state.fresh_blocks > 0 &&
-                  (state.fresh_blocks >= limits.fresh_blocks_max ||
-                   state.fresh_bytes >= limits.fresh_bytes_max);
-         });
+         std::any_of(lists_.current->begin(), lists_.current->end(),
+                     [&](const SlabView& view) { return IsFreshDue(*view.slab); });
 }
 
 bool Shard::HasMuchFresh() const {
@@ -53,41 +56,62 @@ void Shard::WaitForSealing() {
   }
 }
 
-Status Shard::SealDue() { return SealSlabs(SealScope::kDue); }
+Result<bool> Shard::SealDue() {
+  // Not the view: as long as that is held, files keep what sealing has removed.
+  const SlabViews slabs = view()->shared_slabs();
+  for (const SlabView& slab_view : *slabs) {
+    for (bool more = true; more && !slab_view.read_only && IsFreshDue(*slab_view.slab);) {
+      if (environment_->sealer->stopped()) return false;
+      TOPICDB_ASSIGN_OR_RETURN(more, SealOnce(*slab_view.slab, SealScope::kDue));
+    }
+  }
+  for (const SlabView& slab_view : *slabs) {
+    if (environment_->sealer->stopped()) return false;
+    TOPICDB_ASSIGN_OR_RETURN(const bool did_something, SealRest(slab_view));
+    if (did_something) return true;
+  }
+  return false;
+}
+
+Result<bool> Shard::SealRest(const SlabView& slab_view) {
+  using Seen = SlabUpkeep::Seen;
+  if (!slab_view.slab->layout().seals()) return false;
+  std::atomic<Seen>& seen = slab_view.slab->upkeep().seen;
+  const Seen done = slab_view.read_only ? Seen::kClosedDone : Seen::kOpenDone;
+  if (seen == done) return false;
+  seen = Seen::kLooking;
+  const SealScope scope = slab_view.read_only ? SealScope::kClosed : SealScope::kDue;
+  Result<bool> sealed = SealOnce(*slab_view.slab, scope);
+  if (!sealed.ok()) seen = Seen::kNothing;
+  // Unless something was removed while it looked.
+  Seen looking = Seen::kLooking;
+  if (sealed.ok() && !*sealed) seen.compare_exchange_strong(looking, done);
+  return sealed;
+}
 
 Status Shard::SealAll() {
   if (environment_->read_only) return Status::Ok();
   const MutexLock run(environment_->sealer->run_mutex());
-  return SealSlabs(SealScope::kFresh);
-}
-
-Status Shard::SealSlabs(SealScope scope) {
-  // Not the view: as long as that is held, files keep what sealing has removed.
   const SlabViews slabs = view()->shared_slabs();
   for (const SlabView& slab_view : *slabs) {
-    if (!slab_view.slab->layout().seals()) continue;
-    for (bool more = true; more;) {
-      const bool may_stop = scope == SealScope::kDue;
-      if (may_stop && environment_->sealer->stopped()) return Status::Ok();
-      // To compress a closed slab again can wait: nobody waits for it.
-      const bool is_closed = may_stop && slab_view.read_only;
-      std::atomic<bool>& may_seal = slab_view.slab->upkeep().may_seal;
-      // Before it looks: what is removed while it does sets it again.
-      if (is_closed && !may_seal.exchange(false)) break;
-      Result<bool> sealed = SealStep(*slab_view.slab, is_closed ? SealScope::kClosed : scope);
-      if (is_closed && (!sealed.ok() || *sealed)) may_seal = true;
-      sealing_failed_ = !sealed.ok();
-      {
-        const MutexLock lock(commit_mutex_);
-        sealing_status_ = sealed.status();
-      }
-      environment_->sealer->NotifyStep();
-      TOPICDB_RETURN_IF_ERROR(sealed.status());
-      more = *sealed;
-      if (more) FlushSealed();
+    for (bool more = slab_view.slab->layout().seals(); more;) {
+      TOPICDB_ASSIGN_OR_RETURN(more, SealOnce(*slab_view.slab, SealScope::kFresh));
     }
   }
   return Status::Ok();
+}
+
+Result<bool> Shard::SealOnce(const Slab& slab, SealScope scope) {
+  Result<bool> sealed = SealStep(slab, scope);
+  sealing_failed_ = !sealed.ok();
+  {
+    const MutexLock lock(commit_mutex_);
+    sealing_status_ = sealed.status();
+  }
+  if (sealed.ok() && *sealed) slab.upkeep().seen = SlabUpkeep::Seen::kNothing;
+  environment_->sealer->NotifyStep();
+  if (sealed.ok() && *sealed) FlushSealed();
+  return sealed;
 }
 
 Result<bool> Shard::SealStep(const Slab& slab, SealScope scope) {

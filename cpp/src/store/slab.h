@@ -39,7 +39,14 @@ class FamilyHandle {
 // What may still be to be done for a slab, so that nobody need look at thousands of slabs that are
 // as they will stay. Thread-safe.
 struct SlabUpkeep {
-  std::atomic<bool> may_seal{true};          // once it is read-only
+  // What the sealer has seen of it when it last looked.
+  enum class Seen : std::uint8_t {
+    kNothing,     // it did not look since it was changed, or there was something to do
+    kLooking,     // it looks
+    kOpenDone,    // nothing was left to do while it is open
+    kClosedDone,  // the same, and it is read-only
+  };
+  std::atomic<Seen> seen{Seen::kNothing};
   std::atomic<bool> may_hold_garbage{true};  // what was removed, in files
   // RocksDB's sequence number when some was removed last: to snapshots from then on all of it is
   // gone.

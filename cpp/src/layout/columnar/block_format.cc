@@ -11,7 +11,15 @@ namespace topicdb::columnar {
 namespace {
 
 constexpr std::uint8_t kRecordVersion = 1;
-constexpr std::uint8_t kStagedVersion = 2;  // of the entry of a staged block; else as version 1
+// Of entries alone.
+constexpr std::uint8_t kStagedVersion = 2;  // of a staged block; else as version 1
+constexpr std::uint8_t kLevelVersion =
+    3;  // of a block of a level above 0, which it has in addition
+
+std::uint8_t VersionOf(const BlockEntry& entry) {
+  if (entry.staged) return kStagedVersion;
+  return entry.level > 0 ? kLevelVersion : kRecordVersion;
+}
 
 std::string Begin(std::uint8_t version = kRecordVersion) {
   return std::string(1, static_cast<char>(version));
@@ -73,8 +81,9 @@ BlockId BlockOf(std::string_view key) {
 }
 
 std::string Encode(const BlockEntry& entry) {
-  std::string record = Begin(entry.staged ? kStagedVersion : kRecordVersion);
+  std::string record = Begin(VersionOf(entry));
   record.push_back(static_cast<char>(entry.codec));
+  if (VersionOf(entry) == kLevelVersion) AppendVarint(&record, entry.level);
   AppendVarint(&record, entry.rows);
   AppendVarint(&record, entry.pages);
   AppendExtent(&record, entry.extent);
@@ -85,7 +94,8 @@ std::string Encode(const BlockEntry& entry) {
 
 bool Decode(std::string_view bytes, BlockEntry* entry) {
   entry->staged = bytes.starts_with(static_cast<char>(kStagedVersion));
-  const auto body = OpenRecord(bytes, Begin(entry->staged ? kStagedVersion : kRecordVersion));
+  entry->level = bytes.starts_with(static_cast<char>(kLevelVersion)) ? 1 : 0;
+  const auto body = OpenRecord(bytes, Begin(VersionOf(*entry)));
   if (!body.has_value()) return false;
   Decoder decoder(*body);
   const auto codec = decoder.Little<std::uint8_t>();
@@ -94,6 +104,7 @@ bool Decode(std::string_view bytes, BlockEntry* entry) {
       codec > static_cast<std::uint8_t>(PageCodec::kLz4)) {
     return false;
   }
+  if (entry->level > 0 && (!ReadSmall(&decoder, &entry->level) || entry->level == 0)) return false;
   if (!ReadSmall(&decoder, &entry->rows) || !ReadSmall(&decoder, &entry->pages) ||
       !ReadExtent(&decoder, &entry->extent)) {
     return false;

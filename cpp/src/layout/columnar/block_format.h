@@ -58,7 +58,10 @@ struct BlockEntry {
   Extent extent;
   std::uint64_t bytes = 0;  // of topics and values
   bool staged = false;      // was prepared by a job: it has pages as a sealed one, and a Placement
-  std::string streams;      // filter over the streams (block_filter.h)
+  // How often its messages were written again to be apart in time from others (overlap.h). 0 of
+  // staged ones.
+  std::uint32_t level = 0;
+  std::string streams;  // filter over the streams (block_filter.h)
 };
 std::string Encode(const BlockEntry& entry);
 bool Decode(std::string_view bytes, BlockEntry* entry);

@@ -11,7 +11,7 @@ namespace topicdb::columnar {
 
 namespace {
 
-constexpr std::uint64_t kNoSerial = std::numeric_limits<std::uint64_t>::max();
+constexpr std::size_t kMemoryBytesMax = std::size_t{96} << 20;  // of messages, decoded
 
 std::string PagesPrefix(std::uint64_t pages) {
   std::string prefix;
@@ -26,17 +26,23 @@ std::string NameOf(BlockId id, std::uint64_t pages) {
 }  // namespace
 
 BlockSalvage::BlockSalvage(const RocksSource& source, const SlabSalvage& call)
-    : source_(source), call_(call), reader_(source), is_incomplete_(call.is_incomplete) {}
+    : source_(source),
+      call_(call),
+      reader_(source),
+      is_incomplete_(call.is_incomplete),
+      rows_(source.db->GetName(), kMemoryBytesMax) {}
 
 Status BlockSalvage::Run() {
   TOPICDB_RETURN_IF_ERROR(ListRecords());
   TOPICDB_RETURN_IF_ERROR(ListPages());
   TOPICDB_RETURN_IF_ERROR(ListUnits());
+  const auto take = [&](const FoundRow& row) { return Take(row); };
   for (std::size_t i = 0; i < units_.size(); ++i) {
     TOPICDB_RETURN_IF_ERROR(Load(units_[i]));
-    const bool is_last = i + 1 == units_.size();
-    TOPICDB_RETURN_IF_ERROR(Flush(is_last ? kNoSerial : units_[i + 1].first_serial));
+    if (i + 1 == units_.size()) break;
+    TOPICDB_RETURN_IF_ERROR(rows_.TakeBefore(units_[i + 1].first_serial, take));
   }
+  TOPICDB_RETURN_IF_ERROR(rows_.TakeRest(take));
   ReportLost();
   return Status::Ok();
 }
@@ -309,18 +315,17 @@ Status BlockSalvage::LoadAnyPages(const Unit& unit,
 
 Result<std::uint32_t> BlockSalvage::TakePage(const Unit& unit, std::string bytes,
                                              const DeletedRows& deleted) {
-  TOPICDB_ASSIGN_OR_RETURN(auto page, Page::Decode(std::move(bytes)));
+  TOPICDB_ASSIGN_OR_RETURN(const std::shared_ptr<const Page> page, Page::Decode(std::move(bytes)));
+  rows_.AddPage(page);
   std::uint32_t taken = 0;
   auto next_deleted = deleted.begin();
   for (std::uint32_t row = 0; row < page->rows(); ++row) {
     while (next_deleted != deleted.end() && *next_deleted < row) ++next_deleted;
     if (next_deleted != deleted.end() && *next_deleted == row) continue;
     const std::uint64_t serial = unit.is_staged() ? unit.serial : page->serial(row);
-    rows_.push_back({serial, page->index(row), row, page->time(row) + unit.time_shift, page.get(),
-                     unit.id == 0});
+    rows_.AddRow(row, serial, page->time(row) + unit.time_shift, unit.id == 0);
     ++taken;
   }
-  loaded_.push_back(std::move(page));
   return taken;
 }
 
@@ -349,24 +354,9 @@ void BlockSalvage::ReportLost() {
   }
 }
 
-Status BlockSalvage::Flush(std::uint64_t serial_end) {
-  const auto place = [](const Row& row) { return std::tuple(row.serial, row.index); };
-  std::sort(rows_.begin(), rows_.end(), [&](const Row& a, const Row& b) {
-    return std::tuple(place(a), a.is_stray) < std::tuple(place(b), b.is_stray);
-  });
-  std::size_t done = 0;
-  for (; done < rows_.size() && rows_[done].serial < serial_end; ++done) {
-    const Row& row = rows_[done];
-    if (done > 0 && place(rows_[done - 1]) == place(row)) continue;
-    if (row.is_stray) ++strays_[row.serial];
-    TOPICDB_RETURN_IF_ERROR(call_.take({row.page->topic(row.page->topic_of(row.row)), row.time,
-                                        row.serial, row.index, row.page->value(row.row)}));
-  }
-  rows_.erase(rows_.begin(), rows_.begin() + static_cast<std::ptrdiff_t>(done));
-  std::set<const Page*> in_use;
-  for (const Row& row : rows_) in_use.insert(row.page);
-  std::erase_if(loaded_, [&](const auto& page) { return !in_use.contains(page.get()); });
-  return Status::Ok();
+Status BlockSalvage::Take(const FoundRow& row) {
+  if (row.is_stray) ++strays_[row.serial];
+  return call_.take({row.topic, row.time, row.serial, row.index, row.value});
 }
 
 }  // namespace topicdb::columnar

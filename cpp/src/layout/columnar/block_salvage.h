@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "layout/columnar/block_reader.h"
+#include "layout/columnar/rows_by_commit.h"
 #include "layout/slab_salvage.h"
 #include "rocks/skipping_iterator.h"
 
@@ -38,14 +39,6 @@ class BlockSalvage {
     std::uint64_t first_serial = 0;  // what it begins with
 
     bool is_staged() const { return pages.has_value() && *pages >= kStagedPagesMin; }
-  };
-  struct Row {
-    std::uint64_t serial;
-    std::uint32_t index;
-    std::uint32_t row;
-    std::int64_t time;
-    const Page* page;
-    bool is_stray;  // no record speaks of its block
   };
   // Messages that a block should have.
   struct LostRows {
@@ -86,8 +79,7 @@ class BlockSalvage {
   // Tells of what is lost, but for what was found in pages of no block: a table file that is lost
   // may have had the news that older pages are not needed any more.
   void ReportLost();
-  // Hands out the rows of commits before this one.
-  Status Flush(std::uint64_t serial_end);
+  Status Take(const FoundRow& row);
 
   const RocksSource source_;
   const SlabSalvage& call_;
@@ -96,8 +88,7 @@ class BlockSalvage {
   std::map<BlockId, Unit> blocks_;
   std::set<std::uint64_t> pages_;  // first parts of keys, of those that no block is known to have
   std::vector<Unit> units_;        // by their first commit
-  std::vector<Row> rows_;
-  std::vector<std::shared_ptr<const Page>> loaded_;
+  RowsByCommit rows_;
   std::vector<LostRows> lost_;
   std::map<std::uint64_t, std::uint64_t> strays_;  // rows that only stray pages had, by serial
 };

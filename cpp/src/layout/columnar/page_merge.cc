@@ -1,7 +1,8 @@
 #include "layout/columnar/page_merge.h"
 
 #include <algorithm>
-#include <cmath>
+
+#include "layout/columnar/key_windows.h"
 
 namespace topicdb::columnar {
 
@@ -302,47 +303,24 @@ void PageMerge::Release(std::uint32_t slot, std::size_t rows) {
 }
 
 std::vector<RowKey> PageMerge::ChooseBounds() const {
-  // As if the messages of a block were spread evenly over its time.
-  struct Change {
-    std::uint64_t at;
-    double bytes_a_step;  // by so much more, or less, there is from here on
-  };
-  std::vector<Change> changes;
+  std::vector<KeySpan> spans;
   double all_bytes = 0;
   const std::uint64_t begin = heads_.top().key.major;
   for (const Block& block : blocks_) {
     const Extent& extent = block.entry.extent;
     if (!Concerns(extent) || LastOf(extent) < begin) continue;
     const std::uint64_t first = std::max(FirstOf(extent), begin);
-    const double steps = static_cast<double>(LastOf(extent) - first) + 1;
-    const double whole = static_cast<double>(LastOf(extent) - FirstOf(extent)) + 1;
+    const double share = (static_cast<double>(LastOf(extent) - first) + 1) /
+                         (static_cast<double>(LastOf(extent) - FirstOf(extent)) + 1);
     const double bytes =
-        static_cast<double>(RowSpill::MemoryOf(block.entry.rows, block.entry.bytes));
-    all_bytes += bytes * steps / whole;
-    changes.push_back({first, bytes / whole});
-    if (LastOf(extent) < ~std::uint64_t{0}) changes.push_back({LastOf(extent) + 1, -bytes / whole});
+        share * static_cast<double>(RowSpill::MemoryOf(block.entry.rows, block.entry.bytes));
+    all_bytes += bytes;
+    spans.push_back({first, LastOf(extent), bytes});
   }
-  std::sort(changes.begin(), changes.end(),
-            [](const Change& a, const Change& b) { return a.at < b.at; });
   const double window_bytes = std::max(static_cast<double>(memory_max_) / kWindowsInMemory,
                                        all_bytes / static_cast<double>(RowSpill::kPartitionsMax));
   std::vector<RowKey> bounds;
-  double bytes = 0;  // since the last bound
-  double bytes_a_step = 0;
-  for (std::size_t i = 0; i + 1 < changes.size(); ++i) {
-    bytes_a_step += changes[i].bytes_a_step;
-    std::uint64_t at = changes[i].at;
-    double left = static_cast<double>(changes[i + 1].at - at);  // steps
-    while (bytes_a_step > 0 && bytes + left * bytes_a_step >= window_bytes) {
-      const double steps = std::max(std::ceil((window_bytes - bytes) / bytes_a_step), 1.0);
-      if (steps > left) break;
-      at += static_cast<std::uint64_t>(steps);
-      left -= steps;
-      bounds.push_back({at, 0, 0});
-      bytes = 0;
-    }
-    bytes += std::max(left, 0.0) * std::max(bytes_a_step, 0.0);
-  }
+  for (const std::uint64_t at : CutWindows(spans, window_bytes)) bounds.push_back({at, 0, 0});
   return bounds;
 }
 

@@ -50,24 +50,27 @@ RowSpill::Partition& RowSpill::PartitionOf(const RowKey& key) {
 }
 
 Status RowSpill::Add(const RowKey& key, const Page& page, std::uint32_t row) {
-  Partition& to = PartitionOf(key);
   const std::uint32_t topic = page.topic_of(row);
-  const std::string_view name = page.topic(topic);
+  return Add(key, {page.stream(topic), page.topic(topic), page.time(row), page.serial(row),
+                   page.index(row), page.value(row)});
+}
+
+Status RowSpill::Add(const RowKey& key, const PackedRow& row) {
+  Partition& to = PartitionOf(key);
   const auto is_of = [&](const StagedTopic& last) {
-    return last.stream == page.stream(topic) &&
-           std::string_view(to.bytes).substr(last.begin, last.size) == name;
+    return last.stream == row.stream &&
+           std::string_view(to.bytes).substr(last.begin, last.size) == row.topic;
   };
   if (to.topics.empty() || !is_of(to.topics.back())) {
-    to.topics.push_back({page.stream(topic), to.bytes.size(), name.size()});
-    to.bytes.append(name);
-    to.memory += name.size() + kTopicBytes;
+    to.topics.push_back({row.stream, to.bytes.size(), row.topic.size()});
+    to.bytes.append(row.topic);
+    to.memory += row.topic.size() + kTopicBytes;
   }
-  const std::string_view value = page.value(row);
-  to.rows.push_back({page.serial(row), page.time(row), page.index(row),
+  to.rows.push_back({row.serial, row.time, row.index,
                      static_cast<std::uint32_t>(to.topics.size() - 1), to.bytes.size(),
-                     static_cast<std::uint32_t>(value.size())});
-  to.bytes.append(value);
-  to.memory += value.size() + kRowBytes;
+                     static_cast<std::uint32_t>(row.value.size())});
+  to.bytes.append(row.value);
+  to.memory += row.value.size() + kRowBytes;
   AddSample(key, &to);
   if (to.bytes.size() + to.rows.size() * sizeof(StagedRow) < kChunkBytes) return Status::Ok();
   return Write(&to);

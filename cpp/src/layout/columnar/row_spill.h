@@ -46,9 +46,13 @@ class RowSpill {
 
   // kStorage, as all that follow. REQUIRES: the key is not before those that were taken
   Status Add(const RowKey& key, const Page& page, std::uint32_t row);
+  Status Add(const RowKey& key, const PackedRow& row);
   // Behind the last partition nothing follows.
   bool is_finished() const { return partitions_.empty(); }
-  // Where the next partition ends; absent if it is the last one. REQUIRES: !is_finished()
+  // Where the next partition begins: no key of it is before. REQUIRES: !is_finished(), as for all
+  // that follow
+  RowKey Begin() const { return partitions_.front().begin; }
+  // Where the next partition ends; absent if it is the last one.
   std::optional<RowKey> End() const;
   // Divides the next partition if it is too large: End() is another one then.
   Status Prepare();

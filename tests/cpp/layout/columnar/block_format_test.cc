@@ -60,6 +60,8 @@ void ExpectRoundTrips(const BlockEntry& entry) {
   EXPECT_EQ(decoded.extent, entry.extent);
   EXPECT_EQ(decoded.bytes, entry.bytes);
   EXPECT_EQ(decoded.streams, entry.streams);
+  EXPECT_EQ(decoded.staged, entry.staged);
+  EXPECT_EQ(decoded.level, entry.level);
 }
 
 Directory ExampleDirectory() {
@@ -67,6 +69,20 @@ Directory ExampleDirectory() {
           {1, {3, 3, 2, 2}, 1, "a/bcd"},
           {kMax32, {0, kTimeMax, 1, kSerialMax}, 1, "a"},
           {7, {kTimeMax, kTimeMax, kSerialMax, kSerialMax}, kMax32, std::string(300, '/')}};
+}
+
+TEST(BlockFormat, OnlyAnEntryWithALevelIsOfTheVersionThatHasOne) {
+  BlockEntry entry = ExampleEntry();
+  const std::string without = Encode(entry);
+  EXPECT_EQ(without[0], 1);
+  ExpectRoundTrips(entry);
+  entry.level = 300;
+  const std::string with = Encode(entry);
+  EXPECT_EQ(with, WithChecksum("\3\3\xac\2" + without.substr(2, without.size() - 6)));
+  ExpectRoundTrips(entry);
+  ExpectDamageIsNoticed<BlockEntry>(with);
+  EXPECT_FALSE(
+      Decode(WithChecksum(Bytes("\3\3\0") + without.substr(2, without.size() - 6)), &entry));
 }
 
 TEST(BlockFormat, KeysAreTheBytesThatTheFormatDraws) {
