@@ -71,6 +71,10 @@ bench-last: ## measure the newest message of each topic beside a full scan and D
 bench-arrival: ## measure reading by order of arrival: backfills, late data, clocks that restart; and DuckDB
 	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/arrival_bench.py $(ARGS)
 
+.PHONY: bench-fresh
+bench-fresh: ## measure reading right after appending, while the sealer is at work; and rocksdict
+	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/fresh_bench.py $(ARGS)
+
 .PHONY: bench-subscribe
 bench-subscribe: ## measure subscriptions: fan-out, latency, catching up
 	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/subscription_bench.py $(ARGS)

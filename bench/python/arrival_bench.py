@@ -3,9 +3,12 @@
 python bench/python/arrival_bench.py [--rows 1e6,3e6,1e7] [--orders backfill,late] [--json FILE]
 
 Each order of arrival (bench/workloads/arrivals.py) is a database of the same messages, and Parquet
-files of them in that order, which DuckDB sorts. Printed for each size are medians of wall and CPU
-time, how they compare with data that came in order, the most memory above what was in use before,
-and how fast they grow: the exponent between the smallest and the largest size.
+files of them in that order, which DuckDB sorts. A database is read twice: while its generation is
+open, once the sealer has no more to do, and when the generation has ended and the sealer has
+brought its blocks apart in time. Printed for each size are medians of wall and CPU time, how they
+compare with data that came in order, the most memory above what was in use before, how often
+sealing has written each byte, and how fast times grow: the exponent between the smallest and the
+largest size.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ SIZES = (1_000_000, 3_000_000, 10_000_000)
 GROUP_ROWS = 122_880  # what DuckDB writes itself
 DIGEST_ROWS_MAX = 1_000_000  # more are compared by their number and the sum of their times
 MIB = 1 << 20
+STATES = ("open", "ended")  # of the generation
 DEVICE = metrics.topic(7)
 PARTS = {
     "A1": "count",
@@ -121,13 +125,13 @@ def peak_mib(read: Callable[[], Any]) -> float:
     return (peak_rss_bytes() - before) / MIB
 
 
-def settle(db: topicdb.Database) -> None:
-    """Until the sealer has no more to do by itself."""
-    while True:
-        sealed = [(s["fresh_blocks"], s["fresh_bytes"]) for s in db.stats()["shards"]]
-        time.sleep(1)
-        if sealed == [(s["fresh_blocks"], s["fresh_bytes"]) for s in db.stats()["shards"]]:
-            return
+def settle(db: topicdb.Database) -> float:
+    """Until the sealer has no more to do by itself; how often it has written each byte."""
+    while any(shard["is_sealing"] for shard in db.stats()["shards"]):
+        time.sleep(0.1)
+    shards = db.stats()["shards"]
+    sealed = sum(shard["sealed_bytes"] for shard in shards)
+    return 1 + sum(shard["resealed_bytes"] for shard in shards) / sealed if sealed else math.nan
 
 
 def same_rows(report: Report, name: str, db: topicdb.Database, theirs: Parquet, rows: int) -> None:
@@ -143,18 +147,33 @@ def same_rows(report: Report, name: str, db: topicdb.Database, theirs: Parquet, 
             sys.exit(f"{name}: without an order it gives other messages")
 
 
-def measure(report: Report, order: str, rows: int, options: Any, place: Path) -> dict[str, Timing]:
-    name = f"{order} {rows:,}"
+def measure(
+    report: Report, order: str, rows: int, options: Any, place: Path
+) -> dict[tuple[str, str], Timing]:
+    """The timing of each state and part."""
+    found: dict[tuple[str, str], Timing] = {}
     theirs = Parquet(place / f"{order}.parquet", order, rows, options.seed)
     with topicdb.open(place / order, structures=["metrics/+/cpu/#"]) as db:
         for table in arrivals.tables(order, rows, options.seed):
             db.append(table)
-        settle(db)
-        same_rows(report, name, db, theirs, rows)
-        sides: dict[str, Callable[[], Any]] = {**reads(db), "DuckDB": theirs.by_time}
-        timings = interleaved(sides, options.rounds)
-        peaks = {part: peak_mib(read) for part, read in reads(db).items()}
-        spilled = db.explain("#")["bytes_spilled"]
+        for state in STATES:
+            if state == "ended":
+                db.rotate()
+            written = settle(db)
+            same_rows(report, f"{order} {rows:,}", db, theirs, rows)
+            timings = measure_reads(report, f"{order} {rows:,} {state}", db, theirs, rows, options)
+            found.update({(state, part): timing for part, timing in timings.items()})
+            print(f"    sealing wrote each byte {written:.2f} times", flush=True)
+    return found
+
+
+def measure_reads(
+    report: Report, name: str, db: topicdb.Database, theirs: Parquet, rows: int, options: Any
+) -> dict[str, Timing]:
+    sides: dict[str, Callable[[], Any]] = {**reads(db), "DuckDB": theirs.by_time}
+    timings = interleaved(sides, options.rounds)
+    peaks = {part: peak_mib(read) for part, read in reads(db).items()}
+    spilled = db.explain("#")["bytes_spilled"]
     for part, what in PARTS.items():
         timing = timings[part]
         report.add(
@@ -162,7 +181,6 @@ def measure(report: Report, order: str, rows: int, options: Any, place: Path) ->
             f"{name}: {what}",
             f"{timing.wall / rows * 1e6:.3f} us wall, {timing.cpu / rows * 1e6:.3f} us CPU",
             f"peak +{peaks[part]:.0f} MiB",
-            order=order,
             rows=rows,
             wall_s=timing.wall_s,
             cpu_s=timing.cpu_s,
@@ -178,18 +196,24 @@ def measure(report: Report, order: str, rows: int, options: Any, place: Path) ->
     return timings
 
 
-def summarize(found: dict[tuple[str, int], dict[str, Timing]], orders: list[str]) -> None:
+Found = dict[tuple[str, int], dict[tuple[str, str], Timing]]
+
+
+def summarize(found: Found, orders: list[str]) -> None:
     sizes = sorted({rows for _, rows in found})
-    print(f"\n{'wall time by that of data in order':<36}" + "".join(f"{n:>14,}" for n in sizes))
-    for part, what in PARTS.items():
-        for order in orders:
-            ratios = [
-                found[order, rows][part].wall / found["in_order", rows][part].wall for rows in sizes
-            ]
-            line = "".join(f"{ratio:>14.2f}" for ratio in ratios)
-            grown = found[order, sizes[-1]][part].wall / found[order, sizes[0]][part].wall
-            exponent = math.log(grown) / math.log(sizes[-1] / sizes[0]) if len(sizes) > 1 else 0.0
-            print(f"{part} {what + ', ' + order:<33}{line}   exponent {exponent:.2f}")
+    for state in STATES:
+        title = f"{state}: wall time by that of data in order"
+        print(f"\n{title:<50}" + "".join(f"{n:>12,}" for n in sizes))
+        for part, what in PARTS.items():
+            for order in orders:
+                times = [found[order, rows][state, part].wall for rows in sizes]
+                bases = [found["in_order", rows][state, part].wall for rows in sizes]
+                line = "".join(
+                    f"{ours / base:>12.2f}" for ours, base in zip(times, bases, strict=True)
+                )
+                span = math.log(sizes[-1] / sizes[0]) if len(sizes) > 1 else math.nan
+                exponent = math.log(times[-1] / times[0]) / span
+                print(f"{part} {what + ', ' + order:<47}{line}   exponent {exponent:.2f}")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -204,7 +228,7 @@ def main(arguments: list[str] | None = None) -> None:
     sizes = [int(float(size)) for size in options.rows.split(",")]
     orders = options.orders.split(",")
     report = Report()
-    found: dict[tuple[str, int], dict[str, Timing]] = {}
+    found: Found = {}
     for rows in sizes:
         for order in ["in_order", *orders]:
             with tempfile.TemporaryDirectory(prefix="topicdb-", dir=options.directory) as place:

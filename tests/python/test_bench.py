@@ -123,13 +123,24 @@ def test_the_order_of_arrival_is_measured(tmp_path: Path) -> None:
     out = subprocess.run(
         [*command, "--json", str(result)], capture_output=True, text=True, check=True, cwd=tmp_path
     ).stdout
-    assert "A4 by time, to Arrow, sawtooth" in out and out.count("exponent") == 18
+    assert "A4 by time, to Arrow, sawtooth" in out and out.count("exponent") == 36
     document = json.loads(result.read_text())
-    assert len(document["results"]) == 2 * 4 * 6
+    assert len(document["results"]) == 2 * 4 * 6 * 2  # sizes, orders, parts, states
     same = document["digests"]
     for rows in ("3,000", "6,000"):
         orders = ("in_order", "backfill", "late", "sawtooth")
         assert len({same[f"{order} {rows}"] for order in orders}) == 1
+
+
+def test_what_was_just_appended_is_measured(tmp_path: Path) -> None:
+    """It ends if the two sides hold other messages."""
+    script = str(BENCH / "python" / "fresh_bench.py")
+    result = tmp_path / "result.json"
+    command = [sys.executable, script, "--rows", "2000", "--rounds", "1", "--json", str(result)]
+    subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    document = json.loads(result.read_text())
+    assert len(document["results"]) == 2 * 2 * 2 * 2  # batches, reads, moments, sides
+    assert set(document["digests"]) == {"2,000"}
 
 
 def test_generations_begin_and_go(tmp_path: Path) -> None:
