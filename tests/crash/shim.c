@@ -227,12 +227,13 @@ static void Copy(int from, int to) {
 static int OpenAt(int directory, const char* path, int flags, mode_t mode) {
   char buffer[PATH_BYTES];
   const char* name = Traced(directory, path, buffer);
-  if (name == NULL) {
+  // Nothing is left of a file without a name after a crash. To give it one later ends the process.
+  const int is_nameless = (flags & O_TMPFILE) == O_TMPFILE;
+  if (name == NULL || is_nameless) {
     const int fd = (int)syscall(SYS_openat, directory, path, flags, mode);
     Forget(fd);
     return fd;
   }
-  if ((flags & O_TMPFILE) == O_TMPFILE) Fail("files without a name are not recorded", name);
   Lock();
   const int fd = (int)syscall(SYS_openat, directory, path, flags, mode);
   if (fd >= DESCRIPTORS_MAX) Fail("too many open files", name);

@@ -166,6 +166,25 @@ def _write_stream(root: Path, number: int) -> None:
     libc.fopen(os.fsencode(root / "file"), b"w")
 
 
+def _use_a_file_without_a_name(root: Path, number: int) -> None:
+    fd = os.open(root, os.O_TMPFILE | os.O_RDWR)
+    os.write(fd, payload(number))
+    assert os.pread(fd, 1500, 0) == payload(number)
+    os.close(fd)
+
+
+def _name_a_file_without_a_name(root: Path, number: int) -> None:
+    fd = os.open(root, os.O_TMPFILE | os.O_RDWR)
+    os.link(f"/proc/self/fd/{fd}", root / "file")
+
+
+def _sort_and_append(root: Path, number: int) -> None:
+    _use_a_file_without_a_name(root, number)
+    append(root, number, fsync=True)
+
+
 dies = Toy(lambda root, n: append(root, n, fsync=True), _die, begin_log)
+log_beside_a_file_without_a_name = Toy(_sort_and_append, read_log, begin_log)
+names_a_file_without_a_name = Toy(_name_a_file_without_a_name, read_state)
 maps_a_file = Toy(_map, read_state)
 writes_a_stream = Toy(_write_stream, read_state)

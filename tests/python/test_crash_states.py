@@ -50,7 +50,7 @@ def simulate_toy(name: str, directory: Path) -> Report:
     return simulate(f"crash.toys:{name}", trace, operations, 7, range(STATES_OF_A_TOY))
 
 
-@pytest.mark.parametrize("name", ["log", "state"])
+@pytest.mark.parametrize("name", ["log", "state", "log_beside_a_file_without_a_name"])
 def test_it_finds_nothing_where_nothing_is_wrong(tmp_path: Path, name: str) -> None:
     report = simulate_toy(name, tmp_path)
     assert not report.failures
@@ -117,7 +117,7 @@ def test_a_worker_that_dies_is_a_failure(tmp_path: Path) -> None:
 
 
 def test_what_goes_past_the_shim_is_noticed(tmp_path: Path) -> None:
-    for name in ("maps_a_file", "writes_a_stream"):
+    for name in ("maps_a_file", "writes_a_stream", "names_a_file_without_a_name"):
         with pytest.raises(RuntimeError, match="crash shim"):
             record(f"crash.toys:{name}", 1, tmp_path / "trace")
 

@@ -99,9 +99,7 @@ Status RowSpill::OpenFile() {
   return Status::Ok();
 }
 
-Status RowSpill::Write(Partition* partition) {
-  if (partition->rows.empty()) return Status::Ok();
-  if (file_ == nullptr) TOPICDB_RETURN_IF_ERROR(OpenFile());
+std::vector<std::string_view> RowSpill::Encode(Partition* partition) {
   // A plain page wants serials in their order.
   std::sort(partition->rows.begin(), partition->rows.end(),
             [](const StagedRow& a, const StagedRow& b) {
@@ -120,18 +118,24 @@ Status RowSpill::Write(Partition* partition) {
     builder_.AddRow(number, row.time, row.serial, row.index,
                     bytes.substr(row.value_begin, row.value_bytes));
   }
+  partition->rows.clear();
+  partition->topics.clear();
+  partition->bytes.clear();
+  return builder_.Encode();
+}
+
+Status RowSpill::Write(Partition* partition) {
+  if (partition->rows.empty()) return Status::Ok();
+  if (file_ == nullptr) TOPICDB_RETURN_IF_ERROR(OpenFile());
+  rows_written_ += partition->rows.size();
   std::uint64_t end = file_end_;
-  for (const std::string_view part : builder_.Encode()) {
+  for (const std::string_view part : Encode(partition)) {
     TOPICDB_RETURN_IF_ERROR(file_->WriteAt(end, part));
     end += part.size();
   }
   partition->chunks.push_back({file_end_, end - file_end_});
-  rows_written_ += partition->rows.size();
   bytes_written_ += end - file_end_;
   file_end_ = end;
-  partition->rows.clear();
-  partition->topics.clear();
-  partition->bytes.clear();
   return Status::Ok();
 }
 
@@ -173,11 +177,15 @@ Result<std::vector<std::shared_ptr<const Page>>> RowSpill::Take() {
   Partition taken = std::move(partitions_.front());
   partitions_.pop_front();
   std::vector<std::shared_ptr<const Page>> pages;
-  TOPICDB_RETURN_IF_ERROR(Write(&taken));
   for (const Chunk& chunk : taken.chunks) {
     TOPICDB_ASSIGN_OR_RETURN(auto page, Read(chunk));
     pages.push_back(std::move(page));
   }
+  if (taken.rows.empty()) return pages;
+  std::string bytes;
+  for (const std::string_view part : Encode(&taken)) bytes.append(part);
+  TOPICDB_ASSIGN_OR_RETURN(auto page, Page::Decode(std::move(bytes)));
+  pages.push_back(std::move(page));
   return pages;
 }
 

@@ -28,8 +28,9 @@ enum class MergeOrder {
 };
 RowKey KeyOf(MergeOrder order, const Page& page, std::uint32_t row);
 
-// Owned by one merge; not thread-safe. Its file has no name, so nothing is left of it once it is
-// gone, also by a crash.
+// Owned by one merge; not thread-safe. A partition of less than 64 KiB stays in memory, and without
+// a larger one there is no file. The file has no name, so nothing is left of it once it is gone,
+// also by a crash.
 class RowSpill {
  public:
   // Partitions have some 64 KiB of memory each.
@@ -94,6 +95,8 @@ class RowSpill {
 
   Partition& PartitionOf(const RowKey& key);
   void AddSample(const RowKey& key, Partition* partition);
+  // The page of the rows that are not written yet, which are forgotten. It is valid until the next.
+  std::vector<std::string_view> Encode(Partition* partition);
   Status Write(Partition* partition);
   Status OpenFile();
   Result<std::shared_ptr<const Page>> Read(const Chunk& chunk);
