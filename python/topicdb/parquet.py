@@ -129,7 +129,8 @@ class ParquetFiles:
         Everything is checked and staged as a job (``topicdb.jobs``) before anything of it can be
         seen; then it is there at once, durably. A process that is killed before leaves no message.
         With the layout ``skipstream``, what exceeds 256 MiB comes in several such steps; to repeat
-        an import that was killed between them completes it. Memory is bounded.
+        an import that was killed between them completes it. Memory is bounded, but a page of a
+        Parquet file is read whole: writers make pages of 1 MiB, and the format allows 2 GiB.
 
         ValueError, TopicError: a column is missing or has another type, or a row is no message;
         file, column and row (from 0) are named. SchemaError: the file is of a database with
