@@ -1,5 +1,6 @@
 #include "layout/columnar/block_reader.h"
 
+#include "base/parallel.h"
 #include "rocks/rocks_compat.h"
 
 namespace topicdb::columnar {
@@ -7,6 +8,8 @@ namespace topicdb::columnar {
 namespace {
 
 constexpr std::size_t kPlacementsMax = 64;  // that a reader keeps
+// To begin a thread takes as long as to decode this much of topics and values.
+constexpr std::uint64_t kParallelBytesMin = std::uint64_t{1} << 20;
 
 Status Damaged(BlockId block, const char* what) {
   return Corruption("block " + std::to_string(block) + ": its " + what + " is damaged");
@@ -110,22 +113,57 @@ Result<std::shared_ptr<const Placement>> BlockReader::LoadPlacement(const Block&
   return std::shared_ptr<const Placement>(placement);
 }
 
-Result<std::shared_ptr<const Page>> BlockReader::LoadPage(const Block& block, std::uint32_t page) {
-  std::shared_ptr<const Placement> placement;
-  if (block.entry.staged) {
-    TOPICDB_ASSIGN_OR_RETURN(placement, LoadPlacement(block));
-  }
+Result<std::shared_ptr<const Placement>> BlockReader::PlacementOf(const Block& block) {
+  if (!block.entry.staged) return std::shared_ptr<const Placement>();
+  return LoadPlacement(block);
+}
+
+Result<std::shared_ptr<const Page>> BlockReader::LoadPlaced(const Block& block, std::uint32_t page,
+                                                            const Placement* placement,
+                                                            std::size_t* bytes) const {
   const std::uint64_t pages = placement == nullptr ? block.id : placement->pages;
-  Result<std::string> bytes =
+  Result<std::string> stored =
       block.is_paged() ? Get(source_.families.sealed, SealedPageKey(pages, page), "page", block.id)
                        : Get(source_.families.main, RecordKey(RecordKind::kFreshPage, block.id),
                              "page", block.id);
-  if (!bytes.ok()) return bytes.status();
-  bytes_read_ += bytes->size();
-  auto loaded = Page::Decode(std::move(*bytes), placement.get());
+  if (!stored.ok()) return stored.status();
+  *bytes = stored->size();
+  auto loaded = Page::Decode(std::move(*stored), placement);
   if (loaded.ok()) return loaded;
   return loaded.status().WithContext("block " + std::to_string(block.id) + ", page " +
                                      std::to_string(page));
+}
+
+Result<std::shared_ptr<const Page>> BlockReader::LoadPage(const Block& block, std::uint32_t page) {
+  TOPICDB_ASSIGN_OR_RETURN(const auto placement, PlacementOf(block));
+  std::size_t bytes = 0;
+  auto loaded = LoadPlaced(block, page, placement.get(), &bytes);
+  bytes_read_ += bytes;
+  return loaded;
+}
+
+Result<std::vector<std::shared_ptr<const Page>>> BlockReader::LoadPages(
+    std::span<const PageRef> wanted) {
+  std::vector<std::shared_ptr<const Placement>> placements(wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    TOPICDB_ASSIGN_OR_RETURN(placements[i], PlacementOf(*wanted[i].block));
+  }
+  std::vector<std::shared_ptr<const Page>> pages(wanted.size());
+  std::vector<std::size_t> bytes(wanted.size());
+  const auto load = [&](std::size_t i) -> Status {
+    TOPICDB_ASSIGN_OR_RETURN(
+        pages[i], LoadPlaced(*wanted[i].block, wanted[i].page, placements[i].get(), &bytes[i]));
+    return Status::Ok();
+  };
+  std::uint64_t bytes_wanted = 0;
+  for (const PageRef& ref : wanted) bytes_wanted += ref.block->BytesOfPage();
+  if (bytes_wanted >= kParallelBytesMin) {
+    TOPICDB_RETURN_IF_ERROR(RunInParallel(wanted.size(), load));
+  } else {
+    for (std::size_t i = 0; i < wanted.size(); ++i) TOPICDB_RETURN_IF_ERROR(load(i));
+  }
+  for (const std::size_t read : bytes) bytes_read_ += read;
+  return pages;
 }
 
 Result<std::map<std::uint32_t, DeletedRows>> BlockReader::LoadDeleted(BlockId block) {

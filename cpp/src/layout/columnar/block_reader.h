@@ -1,10 +1,12 @@
 // Finds and loads the blocks of one slab at one moment.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "layout/columnar/block_format.h"
@@ -19,6 +21,10 @@ struct Block {
 
   // Whether it has a directory, a word filter and pages of their own.
   bool is_paged() const { return sealed || entry.staged; }
+  // Topics and values of a page, about: pages of a block are alike.
+  std::uint64_t BytesOfPage() const {
+    return entry.bytes / std::max<std::uint32_t>(entry.pages, 1);
+  }
 };
 
 // Not thread-safe.
@@ -64,6 +70,13 @@ class BlockReader {
   // REQUIRES: block.entry.staged
   Result<std::shared_ptr<const Placement>> LoadPlacement(const Block& block);
   Result<std::shared_ptr<const Page>> LoadPage(const Block& block, std::uint32_t page);
+  struct PageRef {
+    const Block* block;
+    std::uint32_t page;
+  };
+  // Loads pages, side by side on several processors if they are large, and gives them in this
+  // order.
+  Result<std::vector<std::shared_ptr<const Page>>> LoadPages(std::span<const PageRef> wanted);
   // By page; pages without deleted rows are left out.
   Result<std::map<std::uint32_t, DeletedRows>> LoadDeleted(BlockId block);
   // Of pages that were loaded, as they are stored.
@@ -75,6 +88,12 @@ class BlockReader {
   static Status Check(const rocksdb::Iterator& records);
   Result<std::string> Get(rocksdb::ColumnFamilyHandle* family, const std::string& key,
                           const char* what, BlockId block) const;
+  // Null if the block is not a staged one.
+  Result<std::shared_ptr<const Placement>> PlacementOf(const Block& block);
+  // Any number of threads may be in it. bytes: that it has read.
+  Result<std::shared_ptr<const Page>> LoadPlaced(const Block& block, std::uint32_t page,
+                                                 const Placement* placement,
+                                                 std::size_t* bytes) const;
 
   const RocksSource source_;
   std::uint64_t bytes_read_ = 0;

@@ -1,10 +1,10 @@
 // Which blocks overlap in time so much that it pays to write them again, one behind the other.
 //
 // Blocks of a slab are written again by levels, as in a log-structured merge tree: a new block has
-// level 0, and what is made of blocks is one level above the highest of them. Eight blocks that
-// cover the same time become eight, each of an eighth of it; eight times that many, of level 1,
-// become blocks of a 64th. So a message is written again a number of times that is the logarithm of
-// the blocks, base 8, and never more than the highest level.
+// level 0, and what is made of blocks is one level above the highest of them. Four blocks that
+// cover the same time become four, each of a quarter of it; four times that many, of level 1,
+// become blocks of a sixteenth. So a message is written again a number of times that is the
+// logarithm of the blocks, base 4, and never more than the highest level.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ struct TimeSpan {
 };
 
 struct OverlapRule {
-  std::size_t blocks_min = 8;   // that must cover one moment
+  std::size_t blocks_min = 4;   // that must cover one moment
   std::size_t blocks_max = 16;  // that are chosen at once
   std::uint32_t level_max = 5;  // blocks of this level are not chosen any more
   bool mixes_levels = false;    // or those that are chosen are all of one level

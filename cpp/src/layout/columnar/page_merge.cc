@@ -10,6 +10,8 @@ namespace {
 
 // Pages that one run takes; more runs follow if more of them overlap.
 constexpr std::size_t kRunBytesMax = std::size_t{24} << 20;
+// Pages that are loaded side by side.
+constexpr std::size_t kBytesAtOnce = std::size_t{4} << 20;
 // A window should have so much of the memory: 1 / 4.
 constexpr double kWindowsInMemory = 4;
 
@@ -167,27 +169,44 @@ Status PageMerge::LoadRun() {
   std::vector<MergedRow> rows;
   const std::size_t memory_end = memory_ + kRunBytesMax;
   do {
-    const Pending pending = pending_.top();
-    pending_.pop();
-    TOPICDB_RETURN_IF_ERROR(LoadPage(pending, &rows));
+    TOPICDB_RETURN_IF_ERROR(LoadPages(last, &rows));
   } while (!pending_.empty() && pending_.top().first <= last && memory_ < memory_end &&
            memory_ <= memory_max_);
   AddRun(std::move(rows));
   return Status::Ok();
 }
 
-Status PageMerge::LoadPage(const Pending& pending, std::vector<MergedRow>* rows) {
-  const Block& block = blocks_[pending.block];
+Status PageMerge::LoadPages(std::uint64_t last, std::vector<MergedRow>* rows) {
+  const std::uint64_t bytes_max = std::min(kBytesAtOnce, memory_max_ / 4);
+  std::vector<Pending> next;
+  std::vector<BlockReader::PageRef> wanted;
+  std::uint64_t bytes = 0;
+  do {
+    next.push_back(pending_.top());
+    pending_.pop();
+    const Block& block = blocks_[next.back().block];
+    wanted.push_back({&block, next.back().page});
+    bytes += block.BytesOfPage();
+  } while (bytes < bytes_max && !pending_.empty() && pending_.top().first <= last);
+  TOPICDB_ASSIGN_OR_RETURN(auto pages, reader_.LoadPages(wanted));
+  for (std::size_t i = 0; i < next.size(); ++i) {
+    TOPICDB_RETURN_IF_ERROR(TakePage(next[i], std::move(pages[i]), rows));
+  }
+  return Status::Ok();
+}
+
+Status PageMerge::TakePage(const Pending& pending, std::shared_ptr<const Page> taken,
+                           std::vector<MergedRow>* rows) {
   auto& deleted = deleted_[pending.block];
   if (!deleted.has_value()) {
-    TOPICDB_ASSIGN_OR_RETURN(deleted, reader_.LoadDeleted(block.id));
+    TOPICDB_ASSIGN_OR_RETURN(deleted, reader_.LoadDeleted(blocks_[pending.block].id));
   }
-  TOPICDB_ASSIGN_OR_RETURN(const auto page, reader_.LoadPage(block, pending.page));
   ++counters_.pages_read;
-  const std::uint32_t slot = AddSlot(page);
+  const Page& page = *taken;
+  const std::uint32_t slot = AddSlot(std::move(taken));
   const auto found = deleted->find(pending.page);
   const std::size_t before = rows->size();
-  SelectRows(*page, found == deleted->end() ? nullptr : &found->second, slot, rows);
+  SelectRows(page, found == deleted->end() ? nullptr : &found->second, slot, rows);
   if (spill_ != nullptr &&
       (!IsInWindow({pending.last, ~std::uint64_t{0}, 0}) || memory_ > memory_max_ / 2)) {
     TOPICDB_RETURN_IF_ERROR(SpillRows(std::span(*rows).subspan(before)));

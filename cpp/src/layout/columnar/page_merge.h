@@ -107,7 +107,10 @@ class PageMerge {
   Status ExpandBlock(std::size_t index);
   // Loads the first pending page and those that overlap it as a run.
   Status LoadRun();
-  Status LoadPage(const Pending& pending, std::vector<MergedRow>* rows);
+  // Loads the pending pages that come next and begin at `last` or before, some MiB of them at once.
+  Status LoadPages(std::uint64_t last, std::vector<MergedRow>* rows);
+  Status TakePage(const Pending& pending, std::shared_ptr<const Page> page,
+                  std::vector<MergedRow>* rows);
   // Puts a page where rows can be, until they are released.
   std::uint32_t AddSlot(std::shared_ptr<const Page> page);
   // As long as these rows of it wait.

@@ -1,6 +1,7 @@
 #include "layout/columnar/row_spill.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace topicdb::columnar {
@@ -182,8 +183,11 @@ Result<std::vector<std::shared_ptr<const Page>>> RowSpill::Take() {
     pages.push_back(std::move(page));
   }
   if (taken.rows.empty()) return pages;
+  const std::vector<std::string_view> parts = Encode(&taken);
   std::string bytes;
-  for (const std::string_view part : Encode(&taken)) bytes.append(part);
+  bytes.reserve(std::accumulate(parts.begin(), parts.end(), std::size_t{0},
+                                [](std::size_t sum, auto part) { return sum + part.size(); }));
+  for (const std::string_view part : parts) bytes.append(part);
   TOPICDB_ASSIGN_OR_RETURN(auto page, Page::Decode(std::move(bytes)));
   pages.push_back(std::move(page));
   return pages;

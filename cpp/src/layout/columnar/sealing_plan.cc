@@ -53,6 +53,12 @@ Result<Blocks> ListSealed(const BlockReader& reader) {
   return blocks;
 }
 
+// Whether it waits for others of its size, to be merged with them.
+bool IsSmall(const BlockEntry& entry, const SealLimits& limits) {
+  return entry.level == 0 && entry.bytes <= limits.block_bytes_max / kMergedMin &&
+         entry.rows <= SealLimits::kBlockRowsMax / kMergedMin;
+}
+
 // The smallest that are enough, and follow each other. Not those that are apart in time.
 Blocks ChooseSmall(const Blocks& all, const SealLimits& limits) {
   Blocks blocks;
@@ -93,8 +99,12 @@ Blocks ChooseOtherCodec(const Blocks& blocks, PageCodec codec) {
   return other == blocks.end() ? Blocks() : Blocks{*other};
 }
 
-// In a closed slab, where nothing comes any more, as long as two overlap; else, eight.
-Blocks ChooseToSpread(const Blocks& blocks, SealScope scope) {
+// In a closed slab, where nothing comes any more, as long as two overlap.
+Blocks ChooseToSpread(const Blocks& all, const SealLimits& limits, SealScope scope) {
+  Blocks blocks = all;
+  if (scope != SealScope::kClosed) {
+    std::erase_if(blocks, [&](const Block& block) { return IsSmall(block.entry, limits); });
+  }
   OverlapRule rule;
   if (scope == SealScope::kClosed) {
     rule = {2, kClosedSpreadMax, kClosedLevelMax, /*mixes_levels=*/true};
@@ -119,7 +129,7 @@ Result<SealingPlan> PlanSealed(BlockReader* reader, const SealLimits& limits, Se
   TOPICDB_ASSIGN_OR_RETURN(plan.blocks, ChooseDeleted(reader, blocks));
   if (!plan.blocks.empty()) return plan;
   // Not on the way out: closing and staging wait for what is fresh alone.
-  if (scope != SealScope::kFresh) plan.blocks = ChooseToSpread(blocks, scope);
+  if (scope != SealScope::kFresh) plan.blocks = ChooseToSpread(blocks, limits, scope);
   if (!plan.blocks.empty()) {
     plan.kind = SealingPlan::Kind::kSpread;
     return plan;

@@ -7,6 +7,12 @@
 
 namespace topicdb::columnar {
 
+namespace {
+
+constexpr std::uint64_t kBytesAheadMax = std::uint64_t{4} << 20;
+
+}  // namespace
+
 UnorderedReader::UnorderedReader(const RocksSource& source, const std::vector<ReadRequest>& any_of)
     : query_(any_of), position_(any_of.front().position), reader_(source) {}
 
@@ -35,13 +41,33 @@ Status UnorderedReader::OpenBlock(const Block& block) {
   return Status::Ok();
 }
 
-Result<bool> UnorderedReader::NextPage() {
-  while (next_page_ == pages_.size()) {
-    if (next_block_ == blocks_.size()) return false;
-    TOPICDB_RETURN_IF_ERROR(OpenBlock(blocks_[next_block_++]));
+Status UnorderedReader::LoadAhead() {
+  const Block& block = blocks_[next_block_ - 1];
+  std::vector<BlockReader::PageRef> wanted;
+  std::uint64_t bytes = 0;
+  do {
+    wanted.push_back({&block, pages_[next_page_++]});
+    bytes += block.BytesOfPage();
+  } while (bytes < bytes_ahead_ && next_page_ < pages_.size());
+  bytes_ahead_ = std::min(2 * bytes, kBytesAheadMax);
+  TOPICDB_ASSIGN_OR_RETURN(auto pages, reader_.LoadPages(wanted));
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    loaded_.emplace_back(wanted[i].page, std::move(pages[i]));
   }
-  const std::uint32_t number = pages_[next_page_++];
-  TOPICDB_ASSIGN_OR_RETURN(page_, reader_.LoadPage(blocks_[next_block_ - 1], number));
+  return Status::Ok();
+}
+
+Result<bool> UnorderedReader::NextPage() {
+  if (loaded_.empty()) {
+    while (next_page_ == pages_.size()) {
+      if (next_block_ == blocks_.size()) return false;
+      TOPICDB_RETURN_IF_ERROR(OpenBlock(blocks_[next_block_++]));
+    }
+    TOPICDB_RETURN_IF_ERROR(LoadAhead());
+  }
+  const std::uint32_t number = loaded_.front().first;
+  page_ = std::move(loaded_.front().second);
+  loaded_.pop_front();
   ++counters_.pages_read;
   counters_.rows_examined += page_->rows();
   const auto found = deleted_.find(number);

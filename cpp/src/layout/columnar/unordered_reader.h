@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "layout/columnar/block_query.h"
@@ -25,6 +27,9 @@ class UnorderedReader : public StreamReader {
   // Loads the next page with rows that may be wanted; false at the end.
   Result<bool> NextPage();
   Status OpenBlock(const Block& block);
+  // Loads the pages of the block that come next: one at first, then more and more at once, since
+  // who reads few messages should not wait for others.
+  Status LoadAhead();
   bool Wants(std::uint32_t row) const;
   // Appends rows of the page from row_ on; false if a limit ended that.
   bool AppendRows(const ReadLimits& limits, Batch* out);
@@ -38,7 +43,9 @@ class UnorderedReader : public StreamReader {
   std::vector<Block> blocks_;
   std::size_t next_block_ = 0;
   std::vector<std::uint32_t> pages_;  // of the block before that
-  std::size_t next_page_ = 0;         // in pages_
+  std::size_t next_page_ = 0;         // in pages_: not loaded yet
+  std::deque<std::pair<std::uint32_t, std::shared_ptr<const Page>>> loaded_;  // with their numbers
+  std::uint64_t bytes_ahead_ = 0;                                             // at once
   std::map<std::uint32_t, DeletedRows> deleted_;
 
   std::shared_ptr<const Page> page_;

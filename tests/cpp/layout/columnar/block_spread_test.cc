@@ -74,18 +74,18 @@ void ExpectSound(const ColumnarSlab& slab) {
   EXPECT_EQ(slab.CountOf(RecordKind::kWordFilter), slab.Sealed().size());
 }
 
-TEST(BlockSpread, EightBlocksThatOverlapBecomeApartInTime) {
+TEST(BlockSpread, FourBlocksThatOverlapBecomeApartInTime) {
   std::mt19937_64 random(1);
   ColumnarSlab slab;
-  WriteBlocks(7, &random, &slab);
+  WriteBlocks(3, &random, &slab);
   EXPECT_FALSE(slab.Seal(SealScope::kDue));
   WriteBlocks(1, &random, &slab);
   EXPECT_FALSE(slab.Seal(SealScope::kFresh));  // nobody who closes waits for that
-  EXPECT_EQ(DepthOf(slab.Sealed()), 8U);
+  EXPECT_EQ(DepthOf(slab.Sealed()), 4U);
   ASSERT_TRUE(slab.Seal(SealScope::kDue));
   EXPECT_FALSE(slab.Seal(SealScope::kDue));
   const std::vector<Block> blocks = slab.Sealed();
-  EXPECT_GT(blocks.size(), 2U);
+  EXPECT_GE(blocks.size(), 2U);
   EXPECT_EQ(DepthOf(blocks), 1U);
   for (const Block& block : blocks) {
     EXPECT_EQ(block.entry.level, 1U);
