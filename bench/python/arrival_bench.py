@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -114,8 +115,21 @@ def reads(db: topicdb.Database) -> dict[str, Callable[[], Any]]:
     }
 
 
-def peak_mib(read: Callable[[], Any]) -> float:
-    """The most resident memory while it runs, above what there was before."""
+def peaks_mib(path: Path) -> dict[str, float]:
+    """For each part the most resident memory above that of a process that has opened the database.
+
+    Each is read in a process of its own: memory that another part has left behind would hide it.
+    """
+    with get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        return {part: pool.apply(_peak_mib, (path, part)) for part in PARTS}
+
+
+def _peak_mib(path: Path, part: str) -> float:
+    with topicdb.open(path, mode="r") as db:
+        return _peak_mib_of(reads(db)[part])
+
+
+def _peak_mib_of(read: Callable[[], Any]) -> float:
     try:
         Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
     except OSError:
@@ -161,18 +175,25 @@ def measure(
                 db.rotate()
             written = settle(db)
             same_rows(report, f"{order} {rows:,}", db, theirs, rows)
-            timings = measure_reads(report, f"{order} {rows:,} {state}", db, theirs, rows, options)
+            name = f"{order} {rows:,} {state}"
+            timings = measure_reads(report, name, db, place / order, theirs, rows, options)
             found.update({(state, part): timing for part, timing in timings.items()})
             print(f"    sealing wrote each byte {written:.2f} times", flush=True)
     return found
 
 
 def measure_reads(
-    report: Report, name: str, db: topicdb.Database, theirs: Parquet, rows: int, options: Any
+    report: Report,
+    name: str,
+    db: topicdb.Database,
+    path: Path,
+    theirs: Parquet,
+    rows: int,
+    options: Any,
 ) -> dict[str, Timing]:
     sides: dict[str, Callable[[], Any]] = {**reads(db), "DuckDB": theirs.by_time}
     timings = interleaved(sides, options.rounds)
-    peaks = {part: peak_mib(read) for part, read in reads(db).items()}
+    peaks = peaks_mib(path)
     spilled = db.explain("#")["bytes_spilled"]
     for part, what in PARTS.items():
         timing = timings[part]

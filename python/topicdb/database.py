@@ -285,7 +285,7 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         once if it matches more; or None: every topic, those that begin with "$", too.
 
         ``order="stream"`` reads one stream after the other, each by time, an older generation
-        before a newer one: what overlaps in time is sorted, with at most 120 MiB in memory and the
+        before a newer one: what overlaps in time is sorted, with at most 112 MiB in memory and the
         rest in a temporary file. ``order="time"`` merges all streams by timestamp, for up to twice
         the time. ``order="none"`` gives messages as they are stored, each once: nothing is sorted,
         so it takes the same time however they overlap; ``Scan.count`` reads like that by itself.

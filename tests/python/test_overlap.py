@@ -1,6 +1,6 @@
 """Messages that overlap in time wherever they are stored: reads are in order, each page once.
 
-More than a read may have in memory, which is 120 MiB. In one database blocks overlap as the
+More than a read may have in memory, which is 112 MiB. In one database blocks overlap as the
 messages do, since nothing but closing has sealed it; in the other the sealer has brought them
 apart.
 """

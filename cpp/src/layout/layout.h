@@ -76,7 +76,7 @@ struct ReadRequest {
   std::vector<RowMask> masks = {};
   std::uint64_t serial_max = std::numeric_limits<std::uint64_t>::max();  // of what is returned
   // Decoded messages in memory; more is possible while messages are larger than this.
-  std::size_t memory_bytes_max = std::size_t{120} << 20;
+  std::size_t memory_bytes_max = std::size_t{112} << 20;
   std::uint64_t serial_min = 0;  // of what an unordered read returns; others take it by itself
   // A message may match one of these instead of `filter`. Of readers in order and of the last ones.
   std::vector<Filter> or_filters = {};
@@ -229,7 +229,8 @@ class SlabRemover {
 
 // How much is sealed at a time.
 struct SealLimits {
-  // What no sealed block exceeds, whatever the limits say: a reader would need too much memory.
+  // What no sealed block exceeds, but for a 16th, whatever the limits say: a reader would need too
+  // much memory.
   static constexpr std::size_t kBlockRowsMax = 262'144;
   static constexpr std::size_t kBlockBytesMax = std::size_t{16} << 20;
   static constexpr std::size_t kPageBytesMax = std::size_t{64} << 10;

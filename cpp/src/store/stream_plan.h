@@ -60,7 +60,7 @@ std::vector<RowMask> MasksOf(const std::vector<meta::DeleteRecord>& deletes, con
 std::vector<RowMask> MasksOf(const ShardView& view, const SlabId& slab);
 
 // What reads of one call may take in memory together.
-inline constexpr std::size_t kReadMemoryBytes = std::size_t{120} << 20;
+inline constexpr std::size_t kReadMemoryBytes = std::size_t{112} << 20;
 
 // Hides what another read of the same call gives.
 RowMask Except(const Filter& filter);

@@ -12,7 +12,12 @@ namespace topicdb::columnar {
 namespace {
 
 // A block is made of about so many windows: the finer they are, the more equal are blocks.
-constexpr std::uint64_t kWindowsInBlock = 8;
+constexpr std::uint64_t kWindowsInBlock = 16;
+// A block may be larger than the limit by a 16th of it: blocks that are full become as many others,
+// which are never all of one size.
+constexpr std::uint64_t kToleranceParts = 16;
+
+std::uint64_t WithTolerance(std::uint64_t limit) { return limit + limit / kToleranceParts; }
 
 std::string_view TopicOf(const Page& page, std::uint32_t row) {
   return page.topic(page.topic_of(row));
@@ -108,8 +113,8 @@ Status BlockSpread::WriteBlocks(RowSpill* spill) {
       window.pages.push_back({std::move(page), {}});
     }
     const bool is_enough = group.bytes + window.bytes / 2 > block_bytes ||
-                           group.bytes + window.bytes > limits_.block_bytes_max ||
-                           group.rows + window.rows > SealLimits::kBlockRowsMax;
+                           group.bytes + window.bytes > WithTolerance(limits_.block_bytes_max) ||
+                           group.rows + window.rows > WithTolerance(SealLimits::kBlockRowsMax);
     if (!group.pages.empty() && is_enough) {
       TOPICDB_RETURN_IF_ERROR(WriteBlock(std::exchange(group, {})));
     }

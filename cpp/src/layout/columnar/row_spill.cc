@@ -4,11 +4,16 @@
 #include <numeric>
 #include <utility>
 
+#include "base/parallel.h"
+
 namespace topicdb::columnar {
 
 namespace {
 
 constexpr std::size_t kChunkBytes = std::size_t{64} << 10;
+// Chunks of a partition lie together in the file: to give back a piece of it takes as long as to
+// write a chunk, whatever its size.
+constexpr std::size_t kExtentBytes = std::size_t{1} << 20;
 constexpr std::size_t kSampleKeys = 64;
 constexpr std::uint64_t kGoldenRatio = 0x9e3779b97f4a7c15;  // of 2^64: Fibonacci hashing
 constexpr std::uint64_t kSampleStep = 16;  // of many keys only each of these may be in the sample
@@ -100,7 +105,7 @@ Status RowSpill::OpenFile() {
   return Status::Ok();
 }
 
-std::vector<std::string_view> RowSpill::Encode(Partition* partition) {
+std::string RowSpill::Encode(Partition* partition) {
   // A plain page wants serials in their order.
   std::sort(partition->rows.begin(), partition->rows.end(),
             [](const StagedRow& a, const StagedRow& b) {
@@ -122,33 +127,51 @@ std::vector<std::string_view> RowSpill::Encode(Partition* partition) {
   partition->rows.clear();
   partition->topics.clear();
   partition->bytes.clear();
-  return builder_.Encode();
+  const std::vector<std::string_view> parts = builder_.Encode();
+  std::string page;
+  page.reserve(std::accumulate(parts.begin(), parts.end(), std::size_t{0},
+                               [](std::size_t sum, auto part) { return sum + part.size(); }));
+  for (const std::string_view part : parts) page.append(part);
+  return page;
+}
+
+std::uint64_t RowSpill::Reserve(Partition* partition, std::size_t bytes) {
+  if (partition->extent_bytes_left < bytes) {
+    const std::size_t size = std::max(bytes, kExtentBytes);
+    partition->extents.push_back({file_end_, size});
+    partition->extent_bytes_left = size;
+    file_end_ += size;
+  }
+  const Piece& extent = partition->extents.back();
+  const std::uint64_t offset = extent.offset + extent.bytes - partition->extent_bytes_left;
+  partition->extent_bytes_left -= bytes;
+  return offset;
 }
 
 Status RowSpill::Write(Partition* partition) {
   if (partition->rows.empty()) return Status::Ok();
   if (file_ == nullptr) TOPICDB_RETURN_IF_ERROR(OpenFile());
   rows_written_ += partition->rows.size();
-  std::uint64_t end = file_end_;
-  for (const std::string_view part : Encode(partition)) {
-    TOPICDB_RETURN_IF_ERROR(file_->WriteAt(end, part));
-    end += part.size();
-  }
-  partition->chunks.push_back({file_end_, end - file_end_});
-  bytes_written_ += end - file_end_;
-  file_end_ = end;
+  const std::string page = Encode(partition);
+  const std::uint64_t offset = Reserve(partition, page.size());
+  TOPICDB_RETURN_IF_ERROR(file_->WriteAt(offset, page));
+  partition->chunks.push_back({offset, page.size()});
+  bytes_written_ += page.size();
   return Status::Ok();
 }
 
-Result<std::shared_ptr<const Page>> RowSpill::Read(const Chunk& chunk) {
+Result<std::shared_ptr<const Page>> RowSpill::Read(const Piece& chunk) const {
   std::string bytes(chunk.bytes, '\0');
   TOPICDB_ASSIGN_OR_RETURN(const std::size_t size,
                            file_->ReadAt(chunk.offset, bytes.data(), bytes.size()));
   if (size != chunk.bytes) return StorageFault(file_->path() + " is shorter than it was written");
-  file_->Discard(chunk.offset, chunk.bytes);
   auto page = Page::Decode(std::move(bytes));
   TOPICDB_RETURN_IF_ERROR(page.status().WithContext(file_->path()));
   return page;
+}
+
+void RowSpill::Discard(const Partition& partition) {
+  for (const Piece& extent : partition.extents) file_->Discard(extent.offset, extent.bytes);
 }
 
 Status RowSpill::Prepare() {
@@ -164,12 +187,13 @@ Status RowSpill::Prepare() {
       partitions_.emplace_front().begin = bound;
     }
     partitions_.emplace_front().begin = large.begin;
-    for (const Chunk& chunk : large.chunks) {
+    for (const Piece& chunk : large.chunks) {
       TOPICDB_ASSIGN_OR_RETURN(const auto page, Read(chunk));
       for (std::uint32_t row = 0; row < page->rows(); ++row) {
         TOPICDB_RETURN_IF_ERROR(Add(KeyOf(order_, *page, row), *page, row));
       }
     }
+    Discard(large);
   }
   return Status::Ok();
 }
@@ -177,18 +201,14 @@ Status RowSpill::Prepare() {
 Result<std::vector<std::shared_ptr<const Page>>> RowSpill::Take() {
   Partition taken = std::move(partitions_.front());
   partitions_.pop_front();
-  std::vector<std::shared_ptr<const Page>> pages;
-  for (const Chunk& chunk : taken.chunks) {
-    TOPICDB_ASSIGN_OR_RETURN(auto page, Read(chunk));
-    pages.push_back(std::move(page));
-  }
+  std::vector<std::shared_ptr<const Page>> pages(taken.chunks.size());
+  TOPICDB_RETURN_IF_ERROR(RunInParallel(pages.size(), [&](std::size_t i) -> Status {
+    TOPICDB_ASSIGN_OR_RETURN(pages[i], Read(taken.chunks[i]));
+    return Status::Ok();
+  }));
+  Discard(taken);
   if (taken.rows.empty()) return pages;
-  const std::vector<std::string_view> parts = Encode(&taken);
-  std::string bytes;
-  bytes.reserve(std::accumulate(parts.begin(), parts.end(), std::size_t{0},
-                                [](std::size_t sum, auto part) { return sum + part.size(); }));
-  for (const std::string_view part : parts) bytes.append(part);
-  TOPICDB_ASSIGN_OR_RETURN(auto page, Page::Decode(std::move(bytes)));
+  TOPICDB_ASSIGN_OR_RETURN(auto page, Page::Decode(Encode(&taken)));
   pages.push_back(std::move(page));
   return pages;
 }

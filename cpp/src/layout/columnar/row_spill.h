@@ -64,7 +64,8 @@ class RowSpill {
   std::uint64_t bytes_written() const { return bytes_written_; }
 
  private:
-  struct Chunk {
+  // A part of the file.
+  struct Piece {
     std::uint64_t offset;
     std::size_t bytes;
   };
@@ -87,7 +88,9 @@ class RowSpill {
     std::vector<StagedRow> rows;
     std::vector<StagedTopic> topics;
     std::string bytes;
-    std::vector<Chunk> chunks;
+    std::vector<Piece> chunks;          // one page each
+    std::vector<Piece> extents;         // that chunks are in
+    std::size_t extent_bytes_left = 0;  // of the last one
     std::uint64_t rows_added = 0;
     std::size_t memory = 0;      // that its pages will take
     std::vector<RowKey> sample;  // of its keys
@@ -95,11 +98,16 @@ class RowSpill {
 
   Partition& PartitionOf(const RowKey& key);
   void AddSample(const RowKey& key, Partition* partition);
-  // The page of the rows that are not written yet, which are forgotten. It is valid until the next.
-  std::vector<std::string_view> Encode(Partition* partition);
+  // The page of the rows that are not written yet, which are forgotten.
+  std::string Encode(Partition* partition);
   Status Write(Partition* partition);
   Status OpenFile();
-  Result<std::shared_ptr<const Page>> Read(const Chunk& chunk);
+  // Where the next chunk of a partition goes.
+  std::uint64_t Reserve(Partition* partition, std::size_t bytes);
+  // Any number of threads may be in it.
+  Result<std::shared_ptr<const Page>> Read(const Piece& chunk) const;
+  // Gives back what the partition has of the file.
+  void Discard(const Partition& partition);
 
   const std::string directory_;
   const MergeOrder order_;

@@ -59,7 +59,7 @@ std::size_t DepthOf(const std::vector<Block>& blocks) {
 
 void ExpectSound(const ColumnarSlab& slab) {
   for (const Block& block : slab.Sealed()) {
-    EXPECT_LE(block.entry.bytes, slab.limits.block_bytes_max);
+    EXPECT_LE(block.entry.bytes, slab.limits.block_bytes_max + slab.limits.block_bytes_max / 16);
     Rows stored;
     BlockReader reader(slab.Source());
     for (std::uint32_t page = 0; page < block.entry.pages; ++page) {
