@@ -65,6 +65,9 @@ struct RowMask {
   }
 };
 
+// What reads of one call may take in memory together.
+inline constexpr std::size_t kReadMemoryBytes = std::size_t{112} << 20;
+
 // What to read: streams of one slab, merged in the order of a stream.
 struct ReadRequest {
   // Sorted; absent: all. Skipstream reads one.
@@ -76,7 +79,7 @@ struct ReadRequest {
   std::vector<RowMask> masks = {};
   std::uint64_t serial_max = std::numeric_limits<std::uint64_t>::max();  // of what is returned
   // Decoded messages in memory; more is possible while messages are larger than this.
-  std::size_t memory_bytes_max = std::size_t{112} << 20;
+  std::size_t memory_bytes_max = kReadMemoryBytes;
   std::uint64_t serial_min = 0;  // of what an unordered read returns; others take it by itself
   // A message may match one of these instead of `filter`. Of readers in order and of the last ones.
   std::vector<Filter> or_filters = {};

@@ -59,9 +59,6 @@ std::vector<RowMask> MasksOf(const std::vector<meta::DeleteRecord>& deletes, con
 // What of one slab readers of the view do not see.
 std::vector<RowMask> MasksOf(const ShardView& view, const SlabId& slab);
 
-// What reads of one call may take in memory together.
-inline constexpr std::size_t kReadMemoryBytes = std::size_t{112} << 20;
-
 // Hides what another read of the same call gives.
 RowMask Except(const Filter& filter);
 // kInvalidArgument for serials of a shard that is not there; `what` names the argument.

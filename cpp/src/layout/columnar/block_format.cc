@@ -13,8 +13,7 @@ namespace {
 constexpr std::uint8_t kRecordVersion = 1;
 // Of entries alone.
 constexpr std::uint8_t kStagedVersion = 2;  // of a staged block; else as version 1
-constexpr std::uint8_t kLevelVersion =
-    3;  // of a block of a level above 0, which it has in addition
+constexpr std::uint8_t kLevelVersion = 3;   // of a level above 0, which it has in addition
 
 std::uint8_t VersionOf(const BlockEntry& entry) {
   if (entry.staged) return kStagedVersion;

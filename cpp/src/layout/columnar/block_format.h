@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -112,7 +113,25 @@ bool Decode(std::string_view bytes, Placement* placement);
 
 // Sorted, each once.
 using DeletedRows = std::vector<std::uint32_t>;
+// By page; pages without deleted rows are left out.
+using DeletedByPage = std::map<std::uint32_t, DeletedRows>;
 std::string Encode(const DeletedRows& rows);
 bool Decode(std::string_view bytes, DeletedRows* rows);
+
+// Tells of the rows of a page, asked for in ascending order, which are deleted. It borrows the
+// list.
+class DeletedCursor {
+ public:
+  explicit DeletedCursor(const DeletedRows& rows) : next_(rows.begin()), end_(rows.end()) {}
+
+  bool Holds(std::uint32_t row) {
+    while (next_ != end_ && *next_ < row) ++next_;
+    return next_ != end_ && *next_ == row;
+  }
+
+ private:
+  DeletedRows::const_iterator next_;
+  const DeletedRows::const_iterator end_;
+};
 
 }  // namespace topicdb::columnar

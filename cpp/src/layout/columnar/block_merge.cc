@@ -21,9 +21,8 @@ Status BlockMerge::Load() {
 
 Status BlockMerge::WriteData() {
   if (sorted_.rows.empty()) return Status::Ok();
-  std::uint32_t level = 0;
-  for (const Block& block : plan_.blocks) level = std::max(level, block.entry.level);
-  output_.emplace(state_->next_block.fetch_add(1), plan_.codec, limits_.page_bytes_max, level);
+  output_.emplace(state_->next_block.fetch_add(1), plan_.codec, limits_.page_bytes_max,
+                  plan_.level);
   return output_->WritePages(source_, sorted_.rows);
 }
 

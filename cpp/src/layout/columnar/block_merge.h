@@ -15,9 +15,7 @@ namespace topicdb::columnar {
 
 class BlockMerge : public BlockRewrite {
  public:
-  BlockMerge(const RocksSource& source, LayoutState* state, const SealLimits& limits,
-             const SealingPlan& plan)
-      : source_(source), state_(state), limits_(limits), plan_(plan) {}
+  using BlockRewrite::BlockRewrite;
 
   Status Load() override;
   Status WriteData() override;
@@ -27,10 +25,6 @@ class BlockMerge : public BlockRewrite {
   // What was deleted of the inputs since they were read, as rows of the new block.
   Result<DeletedByPage> DeletedSince(const RocksSource& now) const;
 
-  const RocksSource source_;
-  LayoutState* const state_;
-  const SealLimits limits_;
-  const SealingPlan& plan_;
   std::vector<PageToSort> pages_;                                  // of all inputs
   std::vector<std::pair<std::size_t, std::uint32_t>> page_names_;  // input and its page, of each
   SortedRows sorted_;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,9 +12,6 @@
 #include "layout/layout.h"
 
 namespace topicdb::columnar {
-
-// By page; pages without deleted rows are left out.
-using DeletedByPage = std::map<std::uint32_t, DeletedRows>;
 
 // Owned by one step of sealing; not thread-safe.
 class BlockOutput {

@@ -101,6 +101,7 @@ Result<std::optional<std::string>> BlockReader::LoadTopics(BlockId block) const 
 }
 
 Result<std::shared_ptr<const Placement>> BlockReader::LoadPlacement(const Block& block) {
+  if (!block.entry.staged) return std::shared_ptr<const Placement>();
   const auto known = placements_.find(block.id);
   if (known != placements_.end()) return known->second;
   TOPICDB_ASSIGN_OR_RETURN(const std::string value,
@@ -111,11 +112,6 @@ Result<std::shared_ptr<const Placement>> BlockReader::LoadPlacement(const Block&
   if (placements_.size() >= kPlacementsMax) placements_.clear();
   placements_.emplace(block.id, placement);
   return std::shared_ptr<const Placement>(placement);
-}
-
-Result<std::shared_ptr<const Placement>> BlockReader::PlacementOf(const Block& block) {
-  if (!block.entry.staged) return std::shared_ptr<const Placement>();
-  return LoadPlacement(block);
 }
 
 Result<std::shared_ptr<const Page>> BlockReader::LoadPlaced(const Block& block, std::uint32_t page,
@@ -135,7 +131,7 @@ Result<std::shared_ptr<const Page>> BlockReader::LoadPlaced(const Block& block, 
 }
 
 Result<std::shared_ptr<const Page>> BlockReader::LoadPage(const Block& block, std::uint32_t page) {
-  TOPICDB_ASSIGN_OR_RETURN(const auto placement, PlacementOf(block));
+  TOPICDB_ASSIGN_OR_RETURN(const auto placement, LoadPlacement(block));
   std::size_t bytes = 0;
   auto loaded = LoadPlaced(block, page, placement.get(), &bytes);
   bytes_read_ += bytes;
@@ -146,7 +142,7 @@ Result<std::vector<std::shared_ptr<const Page>>> BlockReader::LoadPages(
     std::span<const PageRef> wanted) {
   std::vector<std::shared_ptr<const Placement>> placements(wanted.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    TOPICDB_ASSIGN_OR_RETURN(placements[i], PlacementOf(*wanted[i].block));
+    TOPICDB_ASSIGN_OR_RETURN(placements[i], LoadPlacement(*wanted[i].block));
   }
   std::vector<std::shared_ptr<const Page>> pages(wanted.size());
   std::vector<std::size_t> bytes(wanted.size());
@@ -166,8 +162,8 @@ Result<std::vector<std::shared_ptr<const Page>>> BlockReader::LoadPages(
   return pages;
 }
 
-Result<std::map<std::uint32_t, DeletedRows>> BlockReader::LoadDeleted(BlockId block) {
-  std::map<std::uint32_t, DeletedRows> deleted;
+Result<DeletedByPage> BlockReader::LoadDeleted(BlockId block) {
+  DeletedByPage deleted;
   if (!has_deleted_) return deleted;
   if (deleted_ == nullptr) {
     deleted_ = NewIterator();

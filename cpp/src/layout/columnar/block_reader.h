@@ -30,6 +30,9 @@ struct Block {
 // Not thread-safe.
 class BlockReader {
  public:
+  // Topics and values of pages that a reader should have loaded side by side.
+  static constexpr std::uint64_t kBytesAtOnceMax = std::uint64_t{4} << 20;
+
   explicit BlockReader(const RocksSource& source) : source_(source) {}
 
   // Call visit(block) for the sealed blocks by number, or for the fresh ones from the last to the
@@ -67,7 +70,7 @@ class BlockReader {
   Result<std::string> LoadWordFilter(BlockId block) const;
   // The record of its topics; absent if it has none: it was written before there were any.
   Result<std::optional<std::string>> LoadTopics(BlockId block) const;
-  // REQUIRES: block.entry.staged
+  // Null if the block is not a staged one.
   Result<std::shared_ptr<const Placement>> LoadPlacement(const Block& block);
   Result<std::shared_ptr<const Page>> LoadPage(const Block& block, std::uint32_t page);
   struct PageRef {
@@ -77,8 +80,7 @@ class BlockReader {
   // Loads pages, side by side on several processors if they are large, and gives them in this
   // order.
   Result<std::vector<std::shared_ptr<const Page>>> LoadPages(std::span<const PageRef> wanted);
-  // By page; pages without deleted rows are left out.
-  Result<std::map<std::uint32_t, DeletedRows>> LoadDeleted(BlockId block);
+  Result<DeletedByPage> LoadDeleted(BlockId block);
   // Of pages that were loaded, as they are stored.
   std::uint64_t bytes_read() const { return bytes_read_; }
 
@@ -88,8 +90,6 @@ class BlockReader {
   static Status Check(const rocksdb::Iterator& records);
   Result<std::string> Get(rocksdb::ColumnFamilyHandle* family, const std::string& key,
                           const char* what, BlockId block) const;
-  // Null if the block is not a staged one.
-  Result<std::shared_ptr<const Placement>> PlacementOf(const Block& block);
   // Any number of threads may be in it. bytes: that it has read.
   Result<std::shared_ptr<const Page>> LoadPlaced(const Block& block, std::uint32_t page,
                                                  const Placement* placement,

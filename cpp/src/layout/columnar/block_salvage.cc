@@ -233,7 +233,7 @@ Status BlockSalvage::LoadPlain(const Unit& unit) {
   return Status::Ok();
 }
 
-std::map<std::uint32_t, DeletedRows> BlockSalvage::LoadDeleted(const Unit& unit) {
+DeletedByPage BlockSalvage::LoadDeleted(const Unit& unit) {
   if (unit.id == 0) return {};
   // A reader that met damage once may be of no more use.
   auto deleted = BlockReader(source_).LoadDeleted(unit.id);
@@ -262,7 +262,7 @@ Status BlockSalvage::LoadPaged(const Unit& unit) {
 }
 
 Status BlockSalvage::LoadKnownPages(const Unit& unit, const std::optional<Directory>& directory,
-                                    const std::map<std::uint32_t, DeletedRows>& deleted) {
+                                    const DeletedByPage& deleted) {
   const std::size_t count = directory.has_value() ? directory->size() : unit.entry->pages;
   std::uint64_t rows = 0;
   for (std::uint32_t number = 0; number < count; ++number) {
@@ -293,8 +293,7 @@ Status BlockSalvage::LoadKnownPages(const Unit& unit, const std::optional<Direct
   return Status::Ok();
 }
 
-Status BlockSalvage::LoadAnyPages(const Unit& unit,
-                                  const std::map<std::uint32_t, DeletedRows>& deleted) {
+Status BlockSalvage::LoadAnyPages(const Unit& unit, const DeletedByPage& deleted) {
   const std::string prefix = PagesPrefix(*unit.pages);
   rocks::SkippingIterator pages(source_.db, source_.snapshot, source_.families.sealed);
   bool is_whole = true;
@@ -318,10 +317,9 @@ Result<std::uint32_t> BlockSalvage::TakePage(const Unit& unit, std::string bytes
   TOPICDB_ASSIGN_OR_RETURN(const std::shared_ptr<const Page> page, Page::Decode(std::move(bytes)));
   rows_.AddPage(page);
   std::uint32_t taken = 0;
-  auto next_deleted = deleted.begin();
+  DeletedCursor cursor(deleted);
   for (std::uint32_t row = 0; row < page->rows(); ++row) {
-    while (next_deleted != deleted.end() && *next_deleted < row) ++next_deleted;
-    if (next_deleted != deleted.end() && *next_deleted == row) continue;
+    if (cursor.Holds(row)) continue;
     const std::uint64_t serial = unit.is_staged() ? unit.serial : page->serial(row);
     rows_.AddRow(row, serial, page->time(row) + unit.time_shift, unit.id == 0);
     ++taken;

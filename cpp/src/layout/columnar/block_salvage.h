@@ -66,9 +66,9 @@ class BlockSalvage {
   Status LoadPlain(const Unit& unit);
   Status LoadPaged(const Unit& unit);
   Status LoadKnownPages(const Unit& unit, const std::optional<Directory>& directory,
-                        const std::map<std::uint32_t, DeletedRows>& deleted);
-  Status LoadAnyPages(const Unit& unit, const std::map<std::uint32_t, DeletedRows>& deleted);
-  std::map<std::uint32_t, DeletedRows> LoadDeleted(const Unit& unit);
+                        const DeletedByPage& deleted);
+  Status LoadAnyPages(const Unit& unit, const DeletedByPage& deleted);
+  DeletedByPage LoadDeleted(const Unit& unit);
   // kCorruption, kStorage
   Result<std::string> Get(rocksdb::ColumnFamilyHandle* family, const std::string& key) const;
   // Rows that it adds; kCorruption if the page cannot be right.

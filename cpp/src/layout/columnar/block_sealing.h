@@ -21,7 +21,10 @@ namespace topicdb::columnar {
 // functions are called in this order.
 class BlockRewrite {
  public:
-  BlockRewrite() = default;
+  // The plan outlives it.
+  BlockRewrite(const RocksSource& source, LayoutState* state, const SealLimits& limits,
+               const SealingPlan& plan)
+      : source_(source), state_(state), limits_(limits), plan_(plan) {}
   virtual ~BlockRewrite() = default;
   BlockRewrite(const BlockRewrite&) = delete;
   BlockRewrite& operator=(const BlockRewrite&) = delete;
@@ -32,6 +35,12 @@ class BlockRewrite {
   virtual Status WriteData() = 0;
   // Adds all but the removal of the blocks.
   virtual Status Install(const RocksSource& now, rocksdb::WriteBatch* batch) = 0;
+
+ protected:
+  const RocksSource source_;
+  LayoutState* const state_;
+  const SealLimits limits_;
+  const SealingPlan& plan_;
 };
 
 class BlockSealing : public Sealing {

@@ -98,13 +98,10 @@ std::uint32_t OnlyStream(const Directory& directory, std::size_t page, const Pla
 
 Status AddBlock(const Block& block, BlockReader* reader, StreamSizes* sizes) {
   Directory directory;
-  std::shared_ptr<const Placement> placement;
   if (block.is_paged()) {
     TOPICDB_ASSIGN_OR_RETURN(directory, reader->LoadDirectory(block));
   }
-  if (block.entry.staged) {
-    TOPICDB_ASSIGN_OR_RETURN(placement, reader->LoadPlacement(block));
-  }
+  TOPICDB_ASSIGN_OR_RETURN(const auto placement, reader->LoadPlacement(block));
   const std::uint32_t pages = block.is_paged() ? static_cast<std::uint32_t>(directory.size()) : 1;
   for (std::uint32_t number = 0; number < pages; ++number) {
     const std::uint32_t only =

@@ -83,12 +83,9 @@ Status BlockSpread::Distribute(RowSpill* spill) {
       const DeletedRows& deleted = found == deleted_[i].end() ? DeletedRows() : found->second;
       if (deleted.size() == directories_[i][number].rows) continue;
       TOPICDB_ASSIGN_OR_RETURN(const auto page, reader.LoadPage(plan_.blocks[i], number));
-      auto next_deleted = deleted.begin();
+      DeletedCursor cursor(deleted);
       for (std::uint32_t row = 0; row < page->rows(); ++row) {
-        if (next_deleted != deleted.end() && *next_deleted == row) {
-          ++next_deleted;
-          continue;
-        }
+        if (cursor.Holds(row)) continue;
         TOPICDB_RETURN_IF_ERROR(spill->Add(KeyOf(MergeOrder::kTime, *page, row), *page, row));
       }
     }
@@ -127,11 +124,9 @@ Status BlockSpread::WriteBlocks(RowSpill* spill) {
 }
 
 Status BlockSpread::WriteBlock(Group group) {
-  std::uint32_t level = 0;
-  for (const Block& block : plan_.blocks) level = std::max(level, block.entry.level + 1);
   const SortedRows sorted = SortByTopic(group.pages);
   auto output = std::make_unique<BlockOutput>(state_->next_block.fetch_add(1), plan_.codec,
-                                              limits_.page_bytes_max, level);
+                                              limits_.page_bytes_max, plan_.level);
   TOPICDB_RETURN_IF_ERROR(output->WritePages(source_, sorted.rows));
   outputs_.push_back({group.begin, std::move(output), {}});
   return Status::Ok();

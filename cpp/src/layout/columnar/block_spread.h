@@ -18,9 +18,7 @@ namespace topicdb::columnar {
 
 class BlockSpread : public BlockRewrite {
  public:
-  BlockSpread(const RocksSource& source, LayoutState* state, const SealLimits& limits,
-              const SealingPlan& plan)
-      : source_(source), state_(state), limits_(limits), plan_(plan) {}
+  using BlockRewrite::BlockRewrite;
 
   Status Load() override;
   Status WriteData() override;
@@ -61,10 +59,6 @@ class BlockSpread : public BlockRewrite {
   Result<std::vector<RowPlace>> DeletedSince(BlockReader* reader);
   Status Delete(BlockReader* reader, const std::vector<RowPlace>& places, Output* output);
 
-  const RocksSource source_;
-  LayoutState* const state_;
-  const SealLimits limits_;
-  const SealingPlan& plan_;
   std::vector<Directory> directories_;  // of each block of the plan
   std::vector<DeletedByPage> deleted_;  // of each: what the new blocks do not have, or have deleted
   std::vector<Output> outputs_;         // by `begin`

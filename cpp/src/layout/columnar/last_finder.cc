@@ -165,10 +165,7 @@ Status LastFinder::ReadList(const TopicList& list) {
     ++counters_.blocks_skipped_by_time;
     return Status::Ok();
   }
-  std::shared_ptr<const Placement> placement;
-  if (block_->entry.staged) {
-    TOPICDB_ASSIGN_OR_RETURN(placement, reader_.LoadPlacement(*block_));
-  }
+  TOPICDB_ASSIGN_OR_RETURN(const auto placement, reader_.LoadPlacement(*block_));
   counters_.pages += list.page_topics.size();
   TOPICDB_ASSIGN_OR_RETURN(const std::string texts, Expand(list));
   ListWalk walk{.list = list, .placement = placement.get(), .added = {}};

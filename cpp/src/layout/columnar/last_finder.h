@@ -103,7 +103,7 @@ class LastFinder : public LastReader {
 
   // Of the block that is being read.
   const Block* block_ = nullptr;
-  std::map<std::uint32_t, DeletedRows> deleted_;
+  DeletedByPage deleted_;
   bool deleted_loaded_ = false;
   Directory directory_;  // empty: not loaded
   std::shared_ptr<const Page> page_;

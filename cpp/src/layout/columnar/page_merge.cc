@@ -10,8 +10,6 @@ namespace {
 
 // Pages that one run takes; more runs follow if more of them overlap.
 constexpr std::size_t kRunBytesMax = std::size_t{24} << 20;
-// Pages that are loaded side by side.
-constexpr std::size_t kBytesAtOnce = std::size_t{4} << 20;
 // A window should have so much of the memory: 1 / 4.
 constexpr double kWindowsInMemory = 4;
 
@@ -177,7 +175,8 @@ Status PageMerge::LoadRun() {
 }
 
 Status PageMerge::LoadPages(std::uint64_t last, std::vector<MergedRow>* rows) {
-  const std::uint64_t bytes_max = std::min(kBytesAtOnce, memory_max_ / 4);
+  const std::uint64_t bytes_max =
+      std::min<std::uint64_t>(BlockReader::kBytesAtOnceMax, memory_max_ / 4);
   std::vector<Pending> next;
   std::vector<BlockReader::PageRef> wanted;
   std::uint64_t bytes = 0;
@@ -205,8 +204,9 @@ Status PageMerge::TakePage(const Pending& pending, std::shared_ptr<const Page> t
   const Page& page = *taken;
   const std::uint32_t slot = AddSlot(std::move(taken));
   const auto found = deleted->find(pending.page);
+  const DeletedRows none;
   const std::size_t before = rows->size();
-  SelectRows(page, found == deleted->end() ? nullptr : &found->second, slot, rows);
+  SelectRows(page, found == deleted->end() ? none : found->second, slot, rows);
   if (spill_ != nullptr &&
       (!IsInWindow({pending.last, ~std::uint64_t{0}, 0}) || memory_ > memory_max_ / 2)) {
     TOPICDB_RETURN_IF_ERROR(SpillRows(std::span(*rows).subspan(before)));
@@ -236,7 +236,7 @@ void PageMerge::Hold(std::uint32_t slot, std::size_t rows) {
   if (rows == 0) Release(slot, 0);
 }
 
-void PageMerge::SelectRows(const Page& page, const DeletedRows* deleted, std::uint32_t slot,
+void PageMerge::SelectRows(const Page& page, const DeletedRows& deleted, std::uint32_t slot,
                            std::vector<MergedRow>* rows) {
   counters_.rows_examined += page.rows();
   std::vector<bool> wanted(page.topics());
@@ -247,12 +247,9 @@ void PageMerge::SelectRows(const Page& page, const DeletedRows* deleted, std::ui
   }
   if (!any) return;
   const bool covered = rows_.Covers(page.extent());
-  std::size_t next_deleted = 0;
+  DeletedCursor cursor(deleted);
   for (std::uint32_t row = 0; row < page.rows(); ++row) {
-    if (deleted != nullptr && next_deleted < deleted->size() && (*deleted)[next_deleted] == row) {
-      ++next_deleted;
-      continue;
-    }
+    if (cursor.Holds(row)) continue;
     if (!wanted[page.topic_of(row)]) continue;
     if (!covered && !rows_.Wants(page, row)) continue;
     const RowKey key = KeyOf(page, row);

@@ -116,7 +116,7 @@ class PageMerge {
   // As long as these rows of it wait.
   void Hold(std::uint32_t slot, std::size_t rows);
   // Of a page the rows that are wanted.
-  void SelectRows(const Page& page, const DeletedRows* deleted, std::uint32_t slot,
+  void SelectRows(const Page& page, const DeletedRows& deleted, std::uint32_t slot,
                   std::vector<MergedRow>* rows);
   void AddRun(std::vector<MergedRow> rows);
   Status SpillRows(std::span<const MergedRow> rows);
@@ -140,8 +140,8 @@ class PageMerge {
   ReadCounters counters_;
 
   bool listed_ = false;
-  std::vector<Block> blocks_;                                                 // by first key
-  std::vector<std::optional<std::map<std::uint32_t, DeletedRows>>> deleted_;  // by block
+  std::vector<Block> blocks_;                          // by first key
+  std::vector<std::optional<DeletedByPage>> deleted_;  // by block
   std::size_t next_block_ = 0;
   std::priority_queue<Pending> pending_;
   std::vector<Slot> slots_;

@@ -152,6 +152,8 @@ Result<SealingPlan> PlanSealing(BlockReader* reader, const LayoutState& state,
     TOPICDB_ASSIGN_OR_RETURN(plan, PlanSealed(reader, limits, scope));
   }
   if (scope == SealScope::kClosed) plan.codec = PageCodec::kZstd;
+  for (const Block& block : plan.blocks) plan.level = std::max(plan.level, block.entry.level);
+  if (plan.kind == SealingPlan::Kind::kSpread) ++plan.level;
   return plan;
 }
 

@@ -18,7 +18,9 @@ struct SealingPlan {
   };
   Kind kind = Kind::kNothing;
   std::vector<Block> blocks;
-  PageCodec codec = PageCodec::kLz4;  // of what is made
+  // Of what is made.
+  PageCodec codec = PageCodec::kLz4;
+  std::uint32_t level = 0;  // BlockEntry::level
 };
 
 // The most urgent step of these: fresh blocks, if that is due; small sealed blocks; one of which

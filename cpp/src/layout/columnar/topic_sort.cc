@@ -41,12 +41,9 @@ TopicRows NumberTopics(const std::vector<PageToSort>& pages) {
       if (is_new) found.topics.push_back(key);
       number_of[topic] = number->second;
     }
-    auto next_deleted = pages[i].deleted.begin();
+    DeletedCursor deleted(pages[i].deleted);
     for (std::uint32_t row = 0; row < page.rows(); ++row) {
-      if (next_deleted != pages[i].deleted.end() && *next_deleted == row) {
-        ++next_deleted;
-        continue;
-      }
+      if (deleted.Holds(row)) continue;
       found.rows.push_back({number_of[page.topic_of(row)], {i, row}});
     }
   }

@@ -7,12 +7,6 @@
 
 namespace topicdb::columnar {
 
-namespace {
-
-constexpr std::uint64_t kBytesAheadMax = std::uint64_t{4} << 20;
-
-}  // namespace
-
 UnorderedReader::UnorderedReader(const RocksSource& source, const std::vector<ReadRequest>& any_of)
     : query_(any_of), position_(any_of.front().position), reader_(source) {}
 
@@ -49,7 +43,7 @@ Status UnorderedReader::LoadAhead() {
     wanted.push_back({&block, pages_[next_page_++]});
     bytes += block.BytesOfPage();
   } while (bytes < bytes_ahead_ && next_page_ < pages_.size());
-  bytes_ahead_ = std::min(2 * bytes, kBytesAheadMax);
+  bytes_ahead_ = std::min(2 * bytes, BlockReader::kBytesAtOnceMax);
   TOPICDB_ASSIGN_OR_RETURN(auto pages, reader_.LoadPages(wanted));
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     loaded_.emplace_back(wanted[i].page, std::move(pages[i]));

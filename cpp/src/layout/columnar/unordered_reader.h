@@ -46,7 +46,7 @@ class UnorderedReader : public StreamReader {
   std::size_t next_page_ = 0;         // in pages_: not loaded yet
   std::deque<std::pair<std::uint32_t, std::shared_ptr<const Page>>> loaded_;  // with their numbers
   std::uint64_t bytes_ahead_ = 0;                                             // at once
-  std::map<std::uint32_t, DeletedRows> deleted_;
+  DeletedByPage deleted_;
 
   std::shared_ptr<const Page> page_;
   const DeletedRows* deleted_rows_ = nullptr;  // null: none
