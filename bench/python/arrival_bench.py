@@ -6,9 +6,9 @@ Each order of arrival (bench/workloads/arrivals.py) is a database of the same me
 files of them in that order, which DuckDB sorts. A database is read twice: while its generation is
 open, once the sealer has no more to do, and when the generation has ended and the sealer has
 brought its blocks apart in time. Printed for each size are medians of wall and CPU time, how they
-compare with data that came in order, the most memory above what was in use before, how often
-sealing has written each byte, and how fast times grow: the exponent between the smallest and the
-largest size.
+compare with data that came in order, the most memory above that of a process that has opened the
+database, how often sealing has written each byte, and how fast times grow: the exponent between
+the smallest and the largest size.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import argparse
 import math
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from multiprocessing import get_context
 from pathlib import Path
@@ -31,6 +30,7 @@ import pyarrow.parquet as pq
 import workloads
 from measure import ROUNDS, Timing, interleaved, peak_rss_bytes, rss_bytes
 from report import Report
+from stores import wait_for_sealing
 from workloads import arrivals, metrics
 from workloads.rows import SCHEMA, START_US, digest, table_rows
 
@@ -116,7 +116,7 @@ def reads(db: topicdb.Database) -> dict[str, Callable[[], Any]]:
     }
 
 
-def peaks_mib(path: Path) -> dict[str, float]:
+def peaks_mib(path: str) -> dict[str, float]:
     """For each part the most resident memory above that of a process that has opened the database.
 
     Each is read in a process of its own: memory that another part has left behind would hide it.
@@ -125,25 +125,19 @@ def peaks_mib(path: Path) -> dict[str, float]:
         return {part: pool.apply(_peak_mib, (path, part)) for part in PARTS}
 
 
-def _peak_mib(path: Path, part: str) -> float:
+def _peak_mib(path: str, part: str) -> float:
     with topicdb.open(path, mode="r") as db:
-        return _peak_mib_of(reads(db)[part])
+        try:
+            Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
+        except OSError:
+            return math.nan
+        before = rss_bytes()
+        reads(db)[part]()
+        return (peak_rss_bytes() - before) / MIB
 
 
-def _peak_mib_of(read: Callable[[], Any]) -> float:
-    try:
-        Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
-    except OSError:
-        return math.nan
-    before = rss_bytes()
-    read()
-    return (peak_rss_bytes() - before) / MIB
-
-
-def settle(db: topicdb.Database) -> float:
-    """Until the sealer has no more to do by itself; how often it has written each byte."""
-    while any(shard["is_sealing"] for shard in db.stats()["shards"]):
-        time.sleep(0.1)
+def write_amplification(db: topicdb.Database) -> float:
+    """How often sealing has written each byte."""
     shards = db.stats()["shards"]
     sealed = sum(shard["sealed_bytes"] for shard in shards)
     return 1 + sum(shard["resealed_bytes"] for shard in shards) / sealed if sealed else math.nan
@@ -174,27 +168,21 @@ def measure(
         for state in STATES:
             if state == "ended":
                 db.rotate()
-            written = settle(db)
+            wait_for_sealing(db)
             same_rows(report, f"{order} {rows:,}", db, theirs, rows)
             name = f"{order} {rows:,} {state}"
-            timings = measure_reads(report, name, db, place / order, theirs, rows, options)
+            timings = measure_reads(report, name, db, theirs, rows, options)
             found.update({(state, part): timing for part, timing in timings.items()})
-            print(f"    sealing wrote each byte {written:.2f} times", flush=True)
+            print(f"    sealing wrote each byte {write_amplification(db):.2f} times", flush=True)
     return found
 
 
 def measure_reads(
-    report: Report,
-    name: str,
-    db: topicdb.Database,
-    path: Path,
-    theirs: Parquet,
-    rows: int,
-    options: Any,
+    report: Report, name: str, db: topicdb.Database, theirs: Parquet, rows: int, options: Any
 ) -> dict[str, Timing]:
     sides: dict[str, Callable[[], Any]] = {**reads(db), "DuckDB": theirs.by_time}
     timings = interleaved(sides, options.rounds)
-    peaks = peaks_mib(path)
+    peaks = peaks_mib(db.path)
     spilled = db.explain("#")["bytes_spilled"]
     for part, what in PARTS.items():
         timing = timings[part]

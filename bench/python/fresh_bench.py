@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import workloads
 from measure import ROUNDS, Timing, once
 from report import Report
-from stores import RocksDict, Store, TopicDb
+from stores import RocksDict, Store, TopicDb, wait_for_sealing
 from workloads import Workload, digest, metrics
 from workloads.rows import Row, table_rows
 
@@ -49,8 +49,7 @@ READS: dict[str, tuple[str, Callable[[Store], object]]] = {
 
 def settle(store: Store) -> None:
     if isinstance(store, TopicDb):
-        while any(shard["is_sealing"] for shard in store.database.stats()["shards"]):
-            time.sleep(0.01)
+        wait_for_sealing(store.database)
     else:
         time.sleep(REST_S)
 

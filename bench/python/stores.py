@@ -7,6 +7,7 @@ A key is the topic and the timestamp (8 bytes, big-endian) where the peer has ke
 from __future__ import annotations
 
 import sqlite3
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
@@ -60,6 +61,12 @@ class Store(ABC):
 
     @abstractmethod
     def close(self) -> None: ...
+
+
+def wait_for_sealing(database: topicdb.Database) -> None:
+    """Until the sealer has no more to do by itself."""
+    while any(shard["is_sealing"] for shard in database.stats()["shards"]):
+        time.sleep(0.01)
 
 
 class TopicDb(Store):

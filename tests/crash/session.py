@@ -8,13 +8,13 @@ crash has left, and from that what exactly must be stored.
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import topicdb
 from crash.programs import Mark
+from sealing import wait_for_sealing
 from topicdb import Retention, jobs
 from topicdb.database import Durability
 
@@ -82,8 +82,7 @@ class Session:
 
     def settle(self) -> None:
         """Waits until the sealer has no more to do."""
-        while any(shard["is_sealing"] for shard in self.db.stats()["shards"]):
-            time.sleep(0.001)
+        wait_for_sealing(self.db)
 
     def _look(self, db: topicdb.Database) -> None:
         """Which generation of each class takes messages now."""

@@ -11,7 +11,6 @@ import hashlib
 import json
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import topicdb
 from data.make_golden import pack
+from sealing import wait_for_sealing
 
 TOPICS = 12
 ROWS = 40  # of a topic in a run: each covers the same period
@@ -51,11 +51,6 @@ def content(db: topicdb.Database) -> dict[str, Any]:
     }
 
 
-def settle(db: topicdb.Database) -> None:
-    while any(shard["is_sealing"] for shard in db.stats()["shards"]):
-        time.sleep(0.01)
-
-
 def main(target: Path) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "spread.db"
@@ -63,11 +58,11 @@ def main(target: Path) -> None:
             for generation in range(2):
                 for number in range(14):
                     db.append(run(100 * generation + number))
-                settle(db)
+                wait_for_sealing(db)
                 db.delete("m/c3", start=10_000, end=12_000)
                 if generation == 0:
                     db.rotate()
-                    settle(db)
+                    wait_for_sealing(db)
             db.flush()
             expected = content(db)
         pack(path, target / "spread.zip")

@@ -1,7 +1,4 @@
-"""When a database is at rest: nothing is left to be sealed, or to be read.
-
-A wait that ends without a message may have been too short.
-"""
+"""Reading until nothing more is stored: a wait that ends without a message may be too short."""
 
 from __future__ import annotations
 
@@ -11,11 +8,6 @@ from typing import Any, TypeVar
 Given = TypeVar("Given", bound=Sized)
 
 WAIT_S = 0.1  # at a time
-
-
-def sealing_is_over(db: Any) -> bool:
-    """Whether the sealer of a database has nothing more to do."""
-    return not any(shard["is_sealing"] for shard in db.stats()["shards"])
 
 
 def is_settled(subscription: Any) -> bool:

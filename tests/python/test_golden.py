@@ -30,6 +30,14 @@ def manifest_of(version: str) -> dict[str, Any]:
     return found
 
 
+def unpacked(version: str, name: str, directory: Path) -> Path:
+    """A copy of a golden database."""
+    path = directory / f"{name}.db"
+    with zipfile.ZipFile(DATA / version / f"{name}.zip") as archive:
+        archive.extractall(path)
+    return path
+
+
 GOLDEN = [(version, name) for version in VERSIONS for name in manifest_of(version)]
 
 
@@ -37,10 +45,7 @@ GOLDEN = [(version, name) for version in VERSIONS for name in manifest_of(versio
 def golden(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, dict[str, Any]]:
     """A copy of a golden database, and what the manifest says of it."""
     version, name = request.param
-    path = tmp_path / f"{name}.db"
-    with zipfile.ZipFile(DATA / version / f"{name}.zip") as archive:
-        archive.extractall(path)
-    return path, manifest_of(version)[name]
+    return unpacked(version, name, tmp_path), manifest_of(version)[name]
 
 
 @pytest.fixture(params=["r", "rw"])
@@ -126,9 +131,7 @@ def test_it_can_be_written_on(golden: tuple[Path, dict[str, Any]]) -> None:
 @pytest.mark.parametrize("mode", ["r", "rw"])
 def test_commits_deletes_and_maps(tmp_path: Path, mode: Any) -> None:
     """What make_golden_commits.py wrote; its delete was cut short."""
-    path = tmp_path / "commits.db"
-    with zipfile.ZipFile(DATA / "v1" / "commits.zip") as archive:
-        archive.extractall(path)
+    path = unpacked("v1", "commits", tmp_path)
     left = [(f"cut/{i % 5}/short", i, b"") for i in range(11_990, 12_000)]
     with topicdb.open(path, mode=mode) as db:
         assert [tuple(m) for m in db.scan("cut/#", order="time")] == left
@@ -148,9 +151,7 @@ def test_commits_deletes_and_maps(tmp_path: Path, mode: Any) -> None:
 
 def test_structures_and_the_sample_they_are_learned_from(tmp_path: Path) -> None:
     """What make_golden_structures.py wrote."""
-    path = tmp_path / "structures.db"
-    with zipfile.ZipFile(DATA / "v1" / "structures.zip") as archive:
-        archive.extractall(path)
+    path = unpacked("v1", "structures", tmp_path)
     expected = json.loads((DATA / "v1" / "structures.json").read_text())
     with topicdb.open(path, mode="r") as db:
         assert sorted([m.topic, m.timestamp] for m in db.scan()) == expected["messages"]
@@ -168,9 +169,7 @@ def test_structures_and_the_sample_they_are_learned_from(tmp_path: Path) -> None
 @pytest.mark.parametrize("mode", ["r", "rw"])
 def test_blocks_that_are_apart(tmp_path: Path, mode: Any) -> None:
     """What make_golden_spread.py wrote."""
-    path = tmp_path / "spread.db"
-    with zipfile.ZipFile(DATA / "v1" / "spread.zip") as archive:
-        archive.extractall(path)
+    path = unpacked("v1", "spread", tmp_path)
     expected = json.loads((DATA / "v1" / "spread.json").read_text())
     with topicdb.open(path, mode=mode, maintenance_interval=None) as db:
         assert content(db) == expected
@@ -180,9 +179,7 @@ def test_blocks_that_are_apart(tmp_path: Path, mode: Any) -> None:
 @pytest.mark.parametrize("mode", ["r", "rw"])
 def test_lists_of_topics(tmp_path: Path, mode: Any) -> None:
     """What make_golden_last.py wrote."""
-    path = tmp_path / "last.db"
-    with zipfile.ZipFile(DATA / "v1" / "last.zip") as archive:
-        archive.extractall(path)
+    path = unpacked("v1", "last", tmp_path)
     expected = json.loads((DATA / "v1" / "last.json").read_text())
     with topicdb.open(path, mode=mode) as db:
         for (filter, at), answer in zip(expected["questions"], expected["answers"], strict=True):
@@ -196,9 +193,7 @@ def test_lists_of_topics(tmp_path: Path, mode: Any) -> None:
 @pytest.mark.parametrize("mode", ["r", "rw"])
 def test_generations_that_note_when_they_began(tmp_path: Path, mode: Any) -> None:
     """What make_golden_moves.py wrote: a topic has been in two classes, forth and back."""
-    path = tmp_path / "moves.db"
-    with zipfile.ZipFile(DATA / "v1" / "moves.zip") as archive:
-        archive.extractall(path)
+    path = unpacked("v1", "moves", tmp_path)
     expected = json.loads((DATA / "v1" / "moves.json").read_text())
     with topicdb.open(path, mode=mode) as db:
         assert [m.value.decode() for m in db.scan("a/#")] == expected["values"]
@@ -209,9 +204,7 @@ def test_generations_that_note_when_they_began(tmp_path: Path, mode: Any) -> Non
 @pytest.mark.parametrize("mode", ["r", "rw"])
 def test_a_clock_that_has_leapt(tmp_path: Path, mode: Any) -> None:
     """What make_golden_clock.py wrote: the hours of the leap are not those of a generation."""
-    path = tmp_path / "clock.db"
-    with zipfile.ZipFile(DATA / "v1" / "clock.zip") as archive:
-        archive.extractall(path)
+    path = unpacked("v1", "clock", tmp_path)
     with topicdb.open(path, mode=mode) as db:
         assert sorted(message.value for message in db.scan("#")) == [b"after", b"before"]
         first, second, third = db.slabs()
@@ -223,9 +216,7 @@ def test_a_clock_that_has_leapt(tmp_path: Path, mode: Any) -> None:
 
 def test_appends_with_ids(tmp_path: Path) -> None:
     """What make_golden_ids.py wrote."""
-    path = tmp_path / "ids.db"
-    with zipfile.ZipFile(DATA / "v1" / "ids.zip") as archive:
-        archive.extractall(path)
+    path = unpacked("v1", "ids", tmp_path)
     with topicdb.open(path) as db:
         rows: list[Any] = [(f"ids/{i}", i, b"%d" % i) for i in range(20)]
         assert db.append(rows, id="all shards").repeated
@@ -247,16 +238,9 @@ def decoded(data: str) -> bytes:
     return base64.b64decode(data)
 
 
-def _golden_readers(tmp_path: Path, name: str) -> Path:
-    path = tmp_path / "readers.db"
-    with zipfile.ZipFile(DATA / "v1" / f"{name}.zip") as archive:
-        archive.extractall(path)
-    return path
-
-
 def test_positions_of_before_there_were_losses(tmp_path: Path) -> None:
     """What make_golden_readers.py wrote first."""
-    path = _golden_readers(tmp_path, "readers")
+    path = unpacked("v1", "readers", tmp_path)
     with topicdb.open(path, mode="r") as db:
         consumer, group = db.standings()
         assert (consumer.lag, consumer.lost, group.lost) == (250, 0, 0)
@@ -280,7 +264,7 @@ def test_positions_of_before_there_were_losses(tmp_path: Path) -> None:
 def test_what_was_lost(tmp_path: Path) -> None:
     """What make_golden_readers.py wrote then: the consumer has acknowledged 60 messages and lost
     generation 2; generation 1 was dropped after that."""
-    path = _golden_readers(tmp_path, "losses")
+    path = unpacked("v1", "losses", tmp_path)
     with topicdb.open(path, mode="r") as db:
         consumer, group = db.standings()
         assert (consumer.lag, consumer.lost) == (100, 140)

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from settling import sealing_is_over
 from support import wait_until
 
 import topicdb
+from sealing import sealing_is_over
 from topicdb import Database
 
 RUNS = 30

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from settling import sealing_is_over
 from support import wait_until
 
 import topicdb
+from sealing import sealing_is_over
 from topicdb import Database
 
 SEAL_BYTES = 64 << 10
