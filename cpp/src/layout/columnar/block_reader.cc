@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kPlacementsMax = 64;  // that a reader keeps
 // To begin a thread takes as long as to decode this much of topics and values.
-constexpr std::uint64_t kParallelBytesMin = std::uint64_t{1} << 20;
+constexpr std::uint64_t kLargeBytesMin = std::uint64_t{1} << 20;
 
 Status Damaged(BlockId block, const char* what) {
   return Corruption("block " + std::to_string(block) + ": its " + what + " is damaged");
@@ -47,9 +47,10 @@ Result<BlockId> BlockReader::LastSealed() const {
 }
 
 Result<std::string> BlockReader::Get(rocksdb::ColumnFamilyHandle* family, const std::string& key,
-                                     const char* what, BlockId block) const {
+                                     const char* what, BlockId block, Caching caching) const {
   rocksdb::ReadOptions options;
   options.snapshot = source_.snapshot;
+  options.fill_cache = caching == Caching::kKeep;
   std::string value;
   const rocksdb::Status status = source_.db->Get(options, family, key, &value);
   if (status.IsNotFound()) {
@@ -116,12 +117,14 @@ Result<std::shared_ptr<const Placement>> BlockReader::LoadPlacement(const Block&
 
 Result<std::shared_ptr<const Page>> BlockReader::LoadPlaced(const Block& block, std::uint32_t page,
                                                             const Placement* placement,
+                                                            Caching caching,
                                                             std::size_t* bytes) const {
   const std::uint64_t pages = placement == nullptr ? block.id : placement->pages;
   Result<std::string> stored =
-      block.is_paged() ? Get(source_.families.sealed, SealedPageKey(pages, page), "page", block.id)
-                       : Get(source_.families.main, RecordKey(RecordKind::kFreshPage, block.id),
-                             "page", block.id);
+      block.is_paged()
+          ? Get(source_.families.sealed, SealedPageKey(pages, page), "page", block.id, caching)
+          : Get(source_.families.main, RecordKey(RecordKind::kFreshPage, block.id), "page",
+                block.id, caching);
   if (!stored.ok()) return stored.status();
   *bytes = stored->size();
   auto loaded = Page::Decode(std::move(*stored), placement);
@@ -133,7 +136,7 @@ Result<std::shared_ptr<const Page>> BlockReader::LoadPlaced(const Block& block, 
 Result<std::shared_ptr<const Page>> BlockReader::LoadPage(const Block& block, std::uint32_t page) {
   TOPICDB_ASSIGN_OR_RETURN(const auto placement, LoadPlacement(block));
   std::size_t bytes = 0;
-  auto loaded = LoadPlaced(block, page, placement.get(), &bytes);
+  auto loaded = LoadPlaced(block, page, placement.get(), Caching::kKeep, &bytes);
   bytes_read_ += bytes;
   return loaded;
 }
@@ -146,14 +149,16 @@ Result<std::vector<std::shared_ptr<const Page>>> BlockReader::LoadPages(
   }
   std::vector<std::shared_ptr<const Page>> pages(wanted.size());
   std::vector<std::size_t> bytes(wanted.size());
-  const auto load = [&](std::size_t i) -> Status {
-    TOPICDB_ASSIGN_OR_RETURN(
-        pages[i], LoadPlaced(*wanted[i].block, wanted[i].page, placements[i].get(), &bytes[i]));
-    return Status::Ok();
-  };
   std::uint64_t bytes_wanted = 0;
   for (const PageRef& ref : wanted) bytes_wanted += ref.block->BytesOfPage();
-  if (bytes_wanted >= kParallelBytesMin) {
+  const bool is_large = bytes_wanted >= kLargeBytesMin;
+  const Caching caching = is_large ? Caching::kPass : Caching::kKeep;
+  const auto load = [&](std::size_t i) -> Status {
+    TOPICDB_ASSIGN_OR_RETURN(pages[i], LoadPlaced(*wanted[i].block, wanted[i].page,
+                                                  placements[i].get(), caching, &bytes[i]));
+    return Status::Ok();
+  };
+  if (is_large) {
     TOPICDB_RETURN_IF_ERROR(RunInParallel(wanted.size(), load));
   } else {
     for (std::size_t i = 0; i < wanted.size(); ++i) TOPICDB_RETURN_IF_ERROR(load(i));

@@ -88,11 +88,14 @@ class BlockReader {
   std::unique_ptr<rocksdb::Iterator> NewIterator() const;
   static Status DecodeEntry(const rocksdb::Iterator& records, bool sealed, Block* block);
   static Status Check(const rocksdb::Iterator& records);
+  // Whether what is read replaces something in RocksDB's cache. What a large read passes once would
+  // displace all that others need again.
+  enum class Caching { kKeep, kPass };
   Result<std::string> Get(rocksdb::ColumnFamilyHandle* family, const std::string& key,
-                          const char* what, BlockId block) const;
+                          const char* what, BlockId block, Caching caching = Caching::kKeep) const;
   // Any number of threads may be in it. bytes: that it has read.
   Result<std::shared_ptr<const Page>> LoadPlaced(const Block& block, std::uint32_t page,
-                                                 const Placement* placement,
+                                                 const Placement* placement, Caching caching,
                                                  std::size_t* bytes) const;
 
   const RocksSource source_;

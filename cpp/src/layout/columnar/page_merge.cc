@@ -188,14 +188,15 @@ Status PageMerge::LoadPages(std::uint64_t last, std::vector<MergedRow>* rows) {
     bytes += block.BytesOfPage();
   } while (bytes < bytes_max && !pending_.empty() && pending_.top().first <= last);
   TOPICDB_ASSIGN_OR_RETURN(auto pages, reader_.LoadPages(wanted));
+  std::vector<RowSpill::PageRows> later;
   for (std::size_t i = 0; i < next.size(); ++i) {
-    TOPICDB_RETURN_IF_ERROR(TakePage(next[i], std::move(pages[i]), rows));
+    TOPICDB_RETURN_IF_ERROR(TakePage(next[i], std::move(pages[i]), rows, &later));
   }
-  return Status::Ok();
+  return later.empty() ? Status::Ok() : spill_->Add(later);
 }
 
 Status PageMerge::TakePage(const Pending& pending, std::shared_ptr<const Page> taken,
-                           std::vector<MergedRow>* rows) {
+                           std::vector<MergedRow>* rows, std::vector<RowSpill::PageRows>* later) {
   auto& deleted = deleted_[pending.block];
   if (!deleted.has_value()) {
     TOPICDB_ASSIGN_OR_RETURN(deleted, reader_.LoadDeleted(blocks_[pending.block].id));
@@ -209,7 +210,8 @@ Status PageMerge::TakePage(const Pending& pending, std::shared_ptr<const Page> t
   SelectRows(page, found == deleted->end() ? none : found->second, slot, rows);
   if (spill_ != nullptr &&
       (!IsInWindow({pending.last, ~std::uint64_t{0}, 0}) || memory_ > memory_max_ / 2)) {
-    TOPICDB_RETURN_IF_ERROR(SpillRows(std::span(*rows).subspan(before)));
+    const auto begin = rows->begin() + static_cast<std::ptrdiff_t>(before);
+    if (begin != rows->end()) later->push_back({slots_[slot].page, {begin, rows->end()}});
     rows->resize(before);
   }
   Hold(slot, rows->size() - before);
@@ -343,10 +345,15 @@ std::vector<RowKey> PageMerge::ChooseBounds() const {
 Status PageMerge::StartSpill() {
   const std::vector<RowKey> bounds = ChooseBounds();
   spill_ = std::make_unique<RowSpill>(directory_, order_, bounds, memory_max_ / 2);
+  std::vector<RowSpill::PageRows> waiting(slots_.size());
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot) waiting[slot].page = slots_[slot].page;
   for (Run& run : runs_) {
-    TOPICDB_RETURN_IF_ERROR(SpillRows(std::span(run.rows).subspan(run.next)));
+    for (const MergedRow& row : std::span(run.rows).subspan(run.next)) {
+      waiting[row.slot].rows.push_back(row);
+    }
     run = {};
   }
+  TOPICDB_RETURN_IF_ERROR(spill_->Add(waiting));
   runs_.clear();
   free_runs_.clear();
   heads_ = {};
@@ -356,13 +363,6 @@ Status PageMerge::StartSpill() {
   waiting_ = 0;
   window_end_ = spill_->End();
   is_window_whole_ = false;
-  return Status::Ok();
-}
-
-Status PageMerge::SpillRows(std::span<const MergedRow> rows) {
-  for (const MergedRow& row : rows) {
-    TOPICDB_RETURN_IF_ERROR(spill_->Add(row.key, page(row), row.row));
-  }
   return Status::Ok();
 }
 

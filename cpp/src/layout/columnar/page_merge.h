@@ -109,8 +109,9 @@ class PageMerge {
   Status LoadRun();
   // Loads the pending pages that come next and begin at `last` or before, some MiB of them at once.
   Status LoadPages(std::uint64_t last, std::vector<MergedRow>* rows);
+  // later: what has to wait in the spill.
   Status TakePage(const Pending& pending, std::shared_ptr<const Page> page,
-                  std::vector<MergedRow>* rows);
+                  std::vector<MergedRow>* rows, std::vector<RowSpill::PageRows>* later);
   // Puts a page where rows can be, until they are released.
   std::uint32_t AddSlot(std::shared_ptr<const Page> page);
   // As long as these rows of it wait.
@@ -119,7 +120,6 @@ class PageMerge {
   void SelectRows(const Page& page, const DeletedRows& deleted, std::uint32_t slot,
                   std::vector<MergedRow>* rows);
   void AddRun(std::vector<MergedRow> rows);
-  Status SpillRows(std::span<const MergedRow> rows);
   // Begins to go through windows: what waits goes to the spill.
   Status StartSpill();
   // Where windows should begin, by what blocks say of themselves.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <thread>
 #include <utility>
 
 #include "base/parallel.h"
@@ -10,16 +11,17 @@ namespace topicdb::columnar {
 
 namespace {
 
+constexpr std::size_t kLanesMax = 4;
 constexpr std::size_t kChunkBytes = std::size_t{64} << 10;
-// Chunks of a partition lie together in the file: to give back a piece of it takes as long as to
-// write a chunk, whatever its size.
-constexpr std::size_t kExtentBytes = std::size_t{1} << 20;
-constexpr std::size_t kSampleKeys = 64;
-constexpr std::uint64_t kGoldenRatio = 0x9e3779b97f4a7c15;  // of 2^64: Fibonacci hashing
-constexpr std::uint64_t kSampleStep = 16;  // of many keys only each of these may be in the sample
-// What a row takes beside its value and topic: in a plain page, decoded, and in a merge.
-constexpr std::size_t kRowBytes = 44 + 12 + sizeof(MergedRow);
-constexpr std::size_t kTopicBytes = 8;
+constexpr std::size_t kStagedBytesMax = std::size_t{24} << 20;  // of all partitions and lanes
+// To begin a thread takes as long as to put this many rows aside.
+constexpr std::size_t kLaneRowsMin = 2'000;
+
+PackedRow RowOf(const Page& page, std::uint32_t row) {
+  const std::uint32_t topic = page.topic_of(row);
+  return {page.stream(topic), page.topic(topic), page.time(row),
+          page.serial(row),   page.index(row),   page.value(row)};
+}
 
 }  // namespace
 
@@ -30,17 +32,40 @@ RowKey KeyOf(MergeOrder order, const Page& page, std::uint32_t row) {
   return {page.serial(row), page.index(row), 0};
 }
 
-RowSpill::RowSpill(std::string directory, MergeOrder order, const std::vector<RowKey>& bounds,
-                   std::size_t bytes_max)
-    : directory_(std::move(directory)),
-      order_(order),
-      bytes_max_(std::max<std::size_t>(bytes_max, 1)) {
-  partitions_.emplace_back();
-  for (const RowKey& bound : bounds) partitions_.emplace_back().begin = bound;
+RowSpill::RowSpill(const std::string& directory, MergeOrder order,
+                   const std::vector<RowKey>& bounds, std::size_t bytes_max)
+    : order_(order), bytes_max_(std::max<std::size_t>(bytes_max, 1)) {
+  const std::size_t lanes =
+      std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kLanesMax);
+  const std::size_t chunk_bytes =
+      std::min(kChunkBytes, kStagedBytesMax / (lanes * (bounds.size() + 1)));
+  for (std::size_t lane = 0; lane < lanes; ++lane) lanes_.emplace_back(directory, chunk_bytes);
+  partitions_.push_back(NewPartition({}));
+  for (const RowKey& bound : bounds) partitions_.push_back(NewPartition(bound));
 }
 
 std::size_t RowSpill::MemoryOf(std::size_t rows, std::size_t bytes) {
-  return bytes + rows * (kRowBytes + kTopicBytes);
+  return bytes + rows * (SpillLane::kRowBytes + SpillLane::kTopicBytes);
+}
+
+std::size_t RowSpill::Partition::memory() const {
+  return std::accumulate(parts.begin(), parts.end(), std::size_t{0},
+                         [](std::size_t sum, const SpillPart& part) { return sum + part.memory; });
+}
+
+std::uint64_t RowSpill::Partition::rows() const {
+  return std::accumulate(
+      parts.begin(), parts.end(), std::uint64_t{0},
+      [](std::uint64_t sum, const SpillPart& part) { return sum + part.rows_added; });
+}
+
+std::vector<RowKey> RowSpill::Partition::SortedSample() const {
+  std::vector<RowKey> sample;
+  for (const SpillPart& part : parts) {
+    sample.insert(sample.end(), part.sample.begin(), part.sample.end());
+  }
+  std::sort(sample.begin(), sample.end());
+  return sample;
 }
 
 std::optional<RowKey> RowSpill::End() const {
@@ -48,152 +73,81 @@ std::optional<RowKey> RowSpill::End() const {
   return partitions_[1].begin;
 }
 
-RowSpill::Partition& RowSpill::PartitionOf(const RowKey& key) {
+bool RowSpill::IsIn(std::size_t partition, const RowKey& key) const {
+  return (partition == 0 || !(key < partitions_[partition].begin)) &&
+         (partition + 1 == partitions_.size() || key < partitions_[partition + 1].begin);
+}
+
+std::size_t RowSpill::PartitionOf(const RowKey& key, std::size_t likely) const {
+  if (IsIn(likely, key)) return likely;
   const auto behind = std::upper_bound(
       partitions_.begin() + 1, partitions_.end(), key,
       [](const RowKey& at, const Partition& partition) { return at < partition.begin; });
-  return *(behind - 1);
+  return static_cast<std::size_t>(behind - partitions_.begin()) - 1;
 }
 
 Status RowSpill::Add(const RowKey& key, const Page& page, std::uint32_t row) {
-  const std::uint32_t topic = page.topic_of(row);
-  return Add(key, {page.stream(topic), page.topic(topic), page.time(row), page.serial(row),
-                   page.index(row), page.value(row)});
+  return Add(key, RowOf(page, row));
 }
 
 Status RowSpill::Add(const RowKey& key, const PackedRow& row) {
-  Partition& to = PartitionOf(key);
-  const auto is_of = [&](const StagedTopic& last) {
-    return last.stream == row.stream &&
-           std::string_view(to.bytes).substr(last.begin, last.size) == row.topic;
-  };
-  if (to.topics.empty() || !is_of(to.topics.back())) {
-    to.topics.push_back({row.stream, to.bytes.size(), row.topic.size()});
-    to.bytes.append(row.topic);
-    to.memory += row.topic.size() + kTopicBytes;
-  }
-  to.rows.push_back({row.serial, row.time, row.index,
-                     static_cast<std::uint32_t>(to.topics.size() - 1), to.bytes.size(),
-                     static_cast<std::uint32_t>(row.value.size())});
-  to.bytes.append(row.value);
-  to.memory += row.value.size() + kRowBytes;
-  AddSample(key, &to);
-  if (to.bytes.size() + to.rows.size() * sizeof(StagedRow) < kChunkBytes) return Status::Ok();
-  return Write(&to);
+  return lanes_.front().Add(key, row, &partitions_[PartitionOf(key, 0)].parts.front());
 }
 
-// Algorithm R (Vitter, Random Sampling with a Reservoir, 1985), but the numbers are a hash: no key
-// can tell which ones they are.
-void RowSpill::AddSample(const RowKey& key, Partition* partition) {
-  const std::uint64_t number = partition->rows_added++;
-  if (number < kSampleKeys) {
-    partition->sample.push_back(key);
-    return;
-  }
-  if (number % kSampleStep != 0) return;
-  const std::uint64_t among = number / kSampleStep;
-  const std::uint64_t place = (among * kGoldenRatio >> 32) % (among + 1);
-  if (place < kSampleKeys) partition->sample[place] = key;
-}
-
-Status RowSpill::OpenFile() {
-  auto file = File::CreateTemporary(directory_);
-  if (!file.ok()) file = File::CreateTemporary(TemporaryDirectory());
-  TOPICDB_RETURN_IF_ERROR(file.status().WithContext(
-      "a read whose messages overlap in time needs a place for a temporary file"));
-  file_ = std::move(*file);
-  return Status::Ok();
-}
-
-std::string RowSpill::Encode(Partition* partition) {
-  // A plain page wants serials in their order.
-  std::sort(partition->rows.begin(), partition->rows.end(),
-            [](const StagedRow& a, const StagedRow& b) {
-              return std::pair(a.serial, a.index) < std::pair(b.serial, b.index);
-            });
-  const std::string_view bytes = partition->bytes;
-  builder_.Clear();
-  std::optional<std::uint32_t> last;
-  std::uint32_t number = 0;
-  for (const StagedRow& row : partition->rows) {
-    if (last != row.topic) {
-      const StagedTopic& topic = partition->topics[row.topic];
-      number = builder_.AddTopic(topic.stream, bytes.substr(topic.begin, topic.size));
-      last = row.topic;
+Status RowSpill::Add(std::span<const PageRows> pages, std::size_t lane) {
+  std::size_t partition = 0;
+  for (const PageRows& of_page : pages) {
+    for (const MergedRow& row : of_page.rows) {
+      partition = PartitionOf(row.key, partition);
+      TOPICDB_RETURN_IF_ERROR(lanes_[lane].Add(row.key, RowOf(*of_page.page, row.row),
+                                               &partitions_[partition].parts[lane]));
     }
-    builder_.AddRow(number, row.time, row.serial, row.index,
-                    bytes.substr(row.value_begin, row.value_bytes));
   }
-  partition->rows.clear();
-  partition->topics.clear();
-  partition->bytes.clear();
-  const std::vector<std::string_view> parts = builder_.Encode();
-  std::string page;
-  page.reserve(std::accumulate(parts.begin(), parts.end(), std::size_t{0},
-                               [](std::size_t sum, auto part) { return sum + part.size(); }));
-  for (const std::string_view part : parts) page.append(part);
-  return page;
-}
-
-std::uint64_t RowSpill::Reserve(Partition* partition, std::size_t bytes) {
-  if (partition->extent_bytes_left < bytes) {
-    const std::size_t size = std::max(bytes, kExtentBytes);
-    partition->extents.push_back({file_end_, size});
-    partition->extent_bytes_left = size;
-    file_end_ += size;
-  }
-  const Piece& extent = partition->extents.back();
-  const std::uint64_t offset = extent.offset + extent.bytes - partition->extent_bytes_left;
-  partition->extent_bytes_left -= bytes;
-  return offset;
-}
-
-Status RowSpill::Write(Partition* partition) {
-  if (partition->rows.empty()) return Status::Ok();
-  if (file_ == nullptr) TOPICDB_RETURN_IF_ERROR(OpenFile());
-  rows_written_ += partition->rows.size();
-  const std::string page = Encode(partition);
-  const std::uint64_t offset = Reserve(partition, page.size());
-  TOPICDB_RETURN_IF_ERROR(file_->WriteAt(offset, page));
-  partition->chunks.push_back({offset, page.size()});
-  bytes_written_ += page.size();
   return Status::Ok();
 }
 
-Result<std::shared_ptr<const Page>> RowSpill::Read(const Piece& chunk) const {
-  std::string bytes(chunk.bytes, '\0');
-  TOPICDB_ASSIGN_OR_RETURN(const std::size_t size,
-                           file_->ReadAt(chunk.offset, bytes.data(), bytes.size()));
-  if (size != chunk.bytes) return StorageFault(file_->path() + " is shorter than it was written");
-  auto page = Page::Decode(std::move(bytes));
-  TOPICDB_RETURN_IF_ERROR(page.status().WithContext(file_->path()));
-  return page;
-}
-
-void RowSpill::Discard(const Partition& partition) {
-  for (const Piece& extent : partition.extents) file_->Discard(extent.offset, extent.bytes);
+Status RowSpill::Add(std::span<const PageRows> pages) {
+  const std::size_t rows = std::accumulate(
+      pages.begin(), pages.end(), std::size_t{0},
+      [](std::size_t sum, const PageRows& of_page) { return sum + of_page.rows.size(); });
+  const std::size_t lanes = std::clamp<std::size_t>(rows / kLaneRowsMin, 1, lanes_.size());
+  // Each lane takes pages that follow one another, up to its share of the rows.
+  std::vector<std::span<const PageRows>> shares;
+  std::size_t begin = 0;
+  std::size_t taken = 0;
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    std::size_t end = begin;
+    while (end < pages.size() && (lane + 1 == lanes || taken < rows * (lane + 1) / lanes)) {
+      taken += pages[end++].rows.size();
+    }
+    shares.push_back(pages.subspan(begin, end - begin));
+    begin = end;
+  }
+  return RunInParallel(lanes, [&](std::size_t lane) { return Add(shares[lane], lane); });
 }
 
 Status RowSpill::Prepare() {
-  while (partitions_.front().memory > bytes_max_ && partitions_.front().rows_added > 1) {
-    TOPICDB_RETURN_IF_ERROR(Write(&partitions_.front()));
+  while (partitions_.front().memory() > bytes_max_ && partitions_.front().rows() > 1) {
     Partition large = std::move(partitions_.front());
     partitions_.pop_front();
-    std::sort(large.sample.begin(), large.sample.end());
+    const std::vector<RowKey> sample = large.SortedSample();
     // Twice as many as needed: the sample is small.
-    const std::size_t parts = std::min(2 * (large.memory / bytes_max_ + 1), large.sample.size());
+    const std::size_t parts = std::min(2 * (large.memory() / bytes_max_ + 1), sample.size());
     for (std::size_t part = parts - 1; part > 0; --part) {
-      const RowKey& bound = large.sample[part * large.sample.size() / parts];
-      partitions_.emplace_front().begin = bound;
+      partitions_.push_front(NewPartition(sample[part * sample.size() / parts]));
     }
-    partitions_.emplace_front().begin = large.begin;
-    for (const Piece& chunk : large.chunks) {
-      TOPICDB_ASSIGN_OR_RETURN(const auto page, Read(chunk));
-      for (std::uint32_t row = 0; row < page->rows(); ++row) {
-        TOPICDB_RETURN_IF_ERROR(Add(KeyOf(order_, *page, row), *page, row));
+    partitions_.push_front(NewPartition(large.begin));
+    for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+      SpillPart& part = large.parts[lane];
+      TOPICDB_RETURN_IF_ERROR(lanes_[lane].Write(&part));
+      for (const SpillPart::Piece& chunk : part.chunks) {
+        TOPICDB_ASSIGN_OR_RETURN(const auto page, lanes_[lane].Read(chunk));
+        for (std::uint32_t row = 0; row < page->rows(); ++row) {
+          TOPICDB_RETURN_IF_ERROR(Add(KeyOf(order_, *page, row), *page, row));
+        }
       }
+      lanes_[lane].Reuse(part);
     }
-    Discard(large);
   }
   return Status::Ok();
 }
@@ -201,16 +155,37 @@ Status RowSpill::Prepare() {
 Result<std::vector<std::shared_ptr<const Page>>> RowSpill::Take() {
   Partition taken = std::move(partitions_.front());
   partitions_.pop_front();
-  std::vector<std::shared_ptr<const Page>> pages(taken.chunks.size());
-  TOPICDB_RETURN_IF_ERROR(RunInParallel(pages.size(), [&](std::size_t i) -> Status {
-    TOPICDB_ASSIGN_OR_RETURN(pages[i], Read(taken.chunks[i]));
+  struct Chunk {
+    std::size_t lane;
+    SpillPart::Piece piece;
+  };
+  std::vector<Chunk> chunks;
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+    for (const SpillPart::Piece& piece : taken.parts[lane].chunks) chunks.push_back({lane, piece});
+  }
+  std::vector<std::shared_ptr<const Page>> pages(chunks.size());
+  TOPICDB_RETURN_IF_ERROR(RunInParallel(chunks.size(), [&](std::size_t i) -> Status {
+    TOPICDB_ASSIGN_OR_RETURN(pages[i], lanes_[chunks[i].lane].Read(chunks[i].piece));
     return Status::Ok();
   }));
-  Discard(taken);
-  if (taken.rows.empty()) return pages;
-  TOPICDB_ASSIGN_OR_RETURN(auto page, Page::Decode(Encode(&taken)));
-  pages.push_back(std::move(page));
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+    lanes_[lane].Reuse(taken.parts[lane]);
+    TOPICDB_ASSIGN_OR_RETURN(auto staged, lanes_[lane].TakeStaged(&taken.parts[lane]));
+    if (staged != nullptr) pages.push_back(std::move(staged));
+  }
   return pages;
+}
+
+std::uint64_t RowSpill::rows_written() const {
+  return std::accumulate(
+      lanes_.begin(), lanes_.end(), std::uint64_t{0},
+      [](std::uint64_t sum, const SpillLane& lane) { return sum + lane.rows_written(); });
+}
+
+std::uint64_t RowSpill::bytes_written() const {
+  return std::accumulate(
+      lanes_.begin(), lanes_.end(), std::uint64_t{0},
+      [](std::uint64_t sum, const SpillLane& lane) { return sum + lane.bytes_written(); });
 }
 
 }  // namespace topicdb::columnar

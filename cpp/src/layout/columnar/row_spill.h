@@ -1,4 +1,4 @@
-// Rows that wait in a temporary file, in partitions by their keys.
+// Rows that wait in temporary files, in partitions by their keys.
 //
 // A merge whose rows overlap so much that they exceed its memory puts here what comes later: a row
 // is written once to the partition that its key falls into, and partitions are read back one after
@@ -10,13 +10,13 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "base/file.h"
 #include "layout/columnar/page.h"
 #include "layout/columnar/row_sort.h"
+#include "layout/columnar/spill_lane.h"
 #include "topicdb/status.h"
 
 namespace topicdb::columnar {
@@ -28,18 +28,17 @@ enum class MergeOrder {
 };
 RowKey KeyOf(MergeOrder order, const Page& page, std::uint32_t row);
 
-// Owned by one merge; not thread-safe. A partition of less than 64 KiB stays in memory, and without
-// a larger one there is no file. The file has no name, so nothing is left of it once it is gone,
-// also by a crash.
+// Owned by one merge; not thread-safe. A part of a partition that is smaller than a chunk, at most
+// 64 KiB, stays in memory.
 class RowSpill {
  public:
   // Partitions have some 64 KiB of memory each.
   static constexpr std::size_t kPartitionsMax = 192;
 
-  // bounds: where partitions begin, ascending; the first one also takes what is before. The file is
+  // bounds: where partitions begin, ascending; the first one also takes what is before. Files are
   // in `directory`, or, if nothing can be written there, where the system has temporary files. A
   // partition that is larger than bytes_max in memory is divided when it is its turn.
-  RowSpill(std::string directory, MergeOrder order, const std::vector<RowKey>& bounds,
+  RowSpill(const std::string& directory, MergeOrder order, const std::vector<RowKey>& bounds,
            std::size_t bytes_max);
 
   // What rows take in memory once they are read back; bytes: of topics and values.
@@ -48,6 +47,13 @@ class RowSpill {
   // kStorage, as all that follow. REQUIRES: the key is not before those that were taken
   Status Add(const RowKey& key, const Page& page, std::uint32_t row);
   Status Add(const RowKey& key, const PackedRow& row);
+  // Rows of a page by their numbers in it; their slots mean nothing here.
+  struct PageRows {
+    std::shared_ptr<const Page> page;
+    std::vector<MergedRow> rows;
+  };
+  // Adds all of them, side by side on several processors if they are many.
+  Status Add(std::span<const PageRows> pages);
   // Behind the last partition nothing follows.
   bool is_finished() const { return partitions_.empty(); }
   // Where the next partition begins: no key of it is before. REQUIRES: !is_finished(), as for all
@@ -60,64 +66,32 @@ class RowSpill {
   // The pages of the next partition, which is gone then; all of their rows were added.
   Result<std::vector<std::shared_ptr<const Page>>> Take();
 
-  std::uint64_t rows_written() const { return rows_written_; }
-  std::uint64_t bytes_written() const { return bytes_written_; }
+  std::uint64_t rows_written() const;
+  std::uint64_t bytes_written() const;
 
  private:
-  // A part of the file.
-  struct Piece {
-    std::uint64_t offset;
-    std::size_t bytes;
-  };
-  struct StagedRow {
-    std::uint64_t serial;
-    std::int64_t time;
-    std::uint32_t index;
-    std::uint32_t topic;      // in `topics`
-    std::size_t value_begin;  // in `bytes`
-    std::uint32_t value_bytes;
-  };
-  struct StagedTopic {
-    std::uint32_t stream;
-    std::size_t begin;  // in `bytes`
-    std::size_t size;
-  };
   struct Partition {
     RowKey begin;
-    // What is not written yet.
-    std::vector<StagedRow> rows;
-    std::vector<StagedTopic> topics;
-    std::string bytes;
-    std::vector<Piece> chunks;          // one page each
-    std::vector<Piece> extents;         // that chunks are in
-    std::size_t extent_bytes_left = 0;  // of the last one
-    std::uint64_t rows_added = 0;
-    std::size_t memory = 0;      // that its pages will take
-    std::vector<RowKey> sample;  // of its keys
+    std::vector<SpillPart> parts;  // one of each lane
+
+    std::size_t memory() const;
+    std::uint64_t rows() const;
+    std::vector<RowKey> SortedSample() const;
   };
 
-  Partition& PartitionOf(const RowKey& key);
-  void AddSample(const RowKey& key, Partition* partition);
-  // The page of the rows that are not written yet, which are forgotten.
-  std::string Encode(Partition* partition);
-  Status Write(Partition* partition);
-  Status OpenFile();
-  // Where the next chunk of a partition goes.
-  std::uint64_t Reserve(Partition* partition, std::size_t bytes);
-  // Any number of threads may be in it.
-  Result<std::shared_ptr<const Page>> Read(const Piece& chunk) const;
-  // Gives back what the partition has of the file.
-  void Discard(const Partition& partition);
+  Partition NewPartition(const RowKey& begin) const {
+    return {begin, std::vector<SpillPart>(lanes_.size())};
+  }
+  bool IsIn(std::size_t partition, const RowKey& key) const;
+  // The partition of a key; likely: where to look first.
+  std::size_t PartitionOf(const RowKey& key, std::size_t likely) const;
+  // Threads may be in it for one lane each.
+  Status Add(std::span<const PageRows> pages, std::size_t lane);
 
-  const std::string directory_;
   const MergeOrder order_;
   const std::size_t bytes_max_;
+  std::deque<SpillLane> lanes_;
   std::deque<Partition> partitions_;  // not taken yet, ascending
-  std::shared_ptr<File> file_;        // null: nothing was written
-  std::uint64_t file_end_ = 0;
-  std::uint64_t rows_written_ = 0;
-  std::uint64_t bytes_written_ = 0;
-  PlainPageBuilder builder_;
 };
 
 }  // namespace topicdb::columnar

@@ -45,6 +45,23 @@ void AddAll(const std::vector<Rows>& pages, RowSpill* spill) {
   }
 }
 
+// The same in one call: side by side.
+void AddAllAtOnce(const std::vector<Rows>& pages, RowSpill* spill) {
+  std::vector<RowSpill::PageRows> added;
+  for (const Rows& rows : pages) {
+    if (rows.empty()) {
+      added.emplace_back();
+      continue;
+    }
+    RowSpill::PageRows of_page{Page::Decode(PlainPage(rows)).value(), {}};
+    for (std::uint32_t row = 0; row < of_page.page->rows(); ++row) {
+      of_page.rows.push_back({KeyOf(MergeOrder::kTime, *of_page.page, row), 0, row});
+    }
+    added.push_back(std::move(of_page));
+  }
+  ASSERT_TRUE(spill->Add(added).ok());
+}
+
 // All rows in the order in which partitions give them, each partition sorted; and the most that a
 // partition took.
 Rows TakeAll(RowSpill* spill, std::size_t* most_bytes) {
@@ -87,6 +104,56 @@ TEST(RowSpill, GivesBackWhatItGotInOrder) {
   EXPECT_GT(spill.rows_written(), 0U);
   EXPECT_LE(spill.rows_written(), 40U * 300);
   EXPECT_TRUE(std::filesystem::is_empty(directory / "")) << "its file has no name";
+}
+
+TEST(RowSpill, TakesManyPagesSideBySide) {
+  const TestDirectory directory;
+  const std::vector<Rows> pages = OverlappingPages(40, 100);
+  const std::vector<RowKey> bounds{{2'000, 0, 0}, {2'001, 0, 0}, {9'000, 0, 0}, {20'000, 0, 0}};
+  RowSpill spill(directory / "", MergeOrder::kTime, bounds, std::size_t{64} << 20);
+  AddAllAtOnce({pages.begin(), pages.begin() + 30}, &spill);
+  AddAllAtOnce({}, &spill);
+  AddAllAtOnce({Rows(), pages[30], Rows()}, &spill);
+  AddAllAtOnce({pages.begin() + 31, pages.end()}, &spill);
+  std::size_t most_bytes = 0;
+  EXPECT_EQ(TakeAll(&spill, &most_bytes), Sorted(pages));
+  EXPECT_GT(spill.rows_written(), 0U);
+}
+
+TEST(RowSpill, DividesWhatCameSideBySide) {
+  const TestDirectory directory;
+  const std::vector<Rows> pages = OverlappingPages(60, 200);
+  constexpr std::size_t kBytesMax = 200'000;
+  RowSpill spill(directory / "", MergeOrder::kTime, {}, kBytesMax);
+  AddAllAtOnce(pages, &spill);
+  std::size_t most_bytes = 0;
+  EXPECT_EQ(TakeAll(&spill, &most_bytes), Sorted(pages));
+  EXPECT_GT(most_bytes, 0U);
+  EXPECT_LE(most_bytes, kBytesMax);
+}
+
+TEST(RowSpill, WhatIsReadMakesPlaceForWhatIsWritten) {
+  const TestDirectory directory;
+  SpillLane lane(directory / "", 100);
+  const std::string value(60, 'v');
+  const auto write = [&](std::uint64_t serial) {
+    SpillPart part;
+    for (std::uint32_t row = 0; row < 10; ++row) {
+      EXPECT_TRUE(lane.Add({serial, row, 0}, {1, "t", 0, serial, row, value}, &part).ok());
+    }
+    EXPECT_TRUE(lane.Write(&part).ok());
+    return part;
+  };
+  const SpillPart first = write(1);
+  const SpillPart second = write(2);
+  ASSERT_EQ(first.extents.size(), 1U);
+  lane.Reuse(first);
+  const SpillPart third = write(3);
+  ASSERT_EQ(third.extents.size(), 1U);
+  EXPECT_EQ(third.extents.front().offset, first.extents.front().offset);
+  EXPECT_NE(third.extents.front().offset, second.extents.front().offset);
+  EXPECT_EQ(lane.Read(third.chunks.front()).value()->serial(0), 3U);
+  EXPECT_EQ(lane.Read(second.chunks.front()).value()->serial(0), 2U);
 }
 
 TEST(RowSpill, WhatIsSmallNeedsNoFile) {
