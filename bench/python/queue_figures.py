@@ -18,6 +18,7 @@ from typing import TypeAlias
 import persistqueue
 
 import topicdb
+from topicdb._types import Durability
 
 SEED = 20260101
 Turn: TypeAlias = Callable[[Path, list[bytes]], tuple[float, float, str]]  # append s, pop s, digest
@@ -29,7 +30,7 @@ def items_of(size: int, count: int) -> list[bytes]:
 
 
 def topicdb_turn(
-    path: Path, items: list[bytes], batch: int, durability: topicdb.queue.Durability
+    path: Path, items: list[bytes], batch: int, durability: Durability
 ) -> tuple[float, float, str]:
     with topicdb.Queue.open(path / "q", durability=durability) as queue:
         begun = time.process_time()

@@ -1,12 +1,31 @@
-"""Small public value types."""
+"""Small public value types, and what calls take and give."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from topicdb._core import Batch, Iterator
+    from topicdb.times import TimeLike
+
+Durability: TypeAlias = Literal["none", "os", "disk"]
+BytesLike: TypeAlias = "bytes | bytearray | memoryview"
+Row: TypeAlias = "tuple[str, TimeLike | None, BytesLike]"
+
+
+class ArrowStream(Protocol):
+    """Anything with an Arrow C stream: pyarrow.Table, RecordBatchReader, polars.DataFrame, …"""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+class ArrowArray(Protocol):
+    """Anything with an Arrow C array: pyarrow.RecordBatch, topicdb.Batch, …"""
+
+    def __arrow_c_array__(
+        self, requested_schema: object | None = None
+    ) -> tuple[object, object]: ...
 
 
 class Message(NamedTuple):

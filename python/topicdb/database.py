@@ -8,12 +8,12 @@ from concurrent.futures import Future
 from datetime import timedelta
 from functools import partial
 from threading import Lock
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 from weakref import WeakValueDictionary
 
 from topicdb import _core
 from topicdb._core import Iterator, Stream
-from topicdb._types import Page, Receipt, Slice
+from topicdb._types import ArrowArray, ArrowStream, Durability, Page, Receipt, Row, Slice
 from topicdb.arguments import wrong_type
 from topicdb.clocks import tell_of_clock
 from topicdb.closing import Closing
@@ -41,24 +41,7 @@ from topicdb.verifying import Verifying
 
 Result = TypeVar("Result")
 Value = TypeVar("Value")
-Durability: TypeAlias = Literal["none", "os", "disk"]
-BytesLike: TypeAlias = "bytes | bytearray | memoryview"
-Row: TypeAlias = "tuple[str, TimeLike | None, BytesLike]"
 SLICE_BYTES_MAX = 128 << 20
-
-
-class ArrowStream(Protocol):
-    """Anything with an Arrow C stream: pyarrow.Table, RecordBatchReader, polars.DataFrame, …"""
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
-
-
-class ArrowArray(Protocol):
-    """Anything with an Arrow C array: pyarrow.RecordBatch, topicdb.Batch, …"""
-
-    def __arrow_c_array__(
-        self, requested_schema: object | None = None
-    ) -> tuple[object, object]: ...
 
 
 def check_id(id: object) -> None:

@@ -30,7 +30,7 @@ from topicdb.subscription import (
 from topicdb.times import TIMESTAMP_MAX, duration_us, now_us, timeout_us
 
 if TYPE_CHECKING:
-    from topicdb.database import Durability
+    from topicdb._types import Durability
 
 One = TypeVar("One", Consumer, Session)
 

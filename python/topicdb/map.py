@@ -14,7 +14,7 @@ from topicdb.closing import first_error
 from topicdb.transaction import Transaction, begun
 
 if TYPE_CHECKING:
-    from topicdb.database import Durability
+    from topicdb._types import Durability
 
 Value = TypeVar("Value")
 

@@ -9,8 +9,9 @@ from functools import partial
 from typing import Literal
 
 from topicdb import _core
+from topicdb._types import Durability
 from topicdb.creating import checked_path, directories_for
-from topicdb.database import Database, Durability
+from topicdb.database import Database
 from topicdb.lifecycle import RetentionLike, retention_classes
 from topicdb.sizes import Size, size_bytes
 from topicdb.times import duration_us

@@ -30,7 +30,7 @@ from topicdb.map import escape, unescape
 from topicdb.transaction import begun
 
 if TYPE_CHECKING:
-    from topicdb.database import Durability
+    from topicdb._types import Durability
 
 _AT = struct.Struct(">QQI")
 _AT_LOST = struct.Struct(">QQIQQ")

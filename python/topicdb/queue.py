@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from topicdb import _core
 from topicdb._core import QueueBudget
+from topicdb._types import BytesLike, Durability
 from topicdb.closing import Closing
 from topicdb.creating import checked_path, directories_for
 from topicdb.times import timeout_us
@@ -19,8 +20,6 @@ from topicdb.times import timeout_us
 Mode: TypeAlias = Literal["memory", "disk", "offload", "volatile"]
 Overflow: TypeAlias = Literal["drop_oldest", "reject", "block"]
 Rule: TypeAlias = Literal["at_most", "at_least"]
-Durability: TypeAlias = Literal["none", "os", "disk"]
-BytesLike: TypeAlias = "bytes | bytearray | memoryview"
 Seconds: TypeAlias = "float | timedelta"
 
 DEFAULT_CURSOR = "default"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from topicdb.database import Durability
+    from topicdb._types import Durability
 
 PACKET_ID_MAX = 65_535
 WINDOW_BYTES = 8 << 20

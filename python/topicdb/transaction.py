@@ -19,7 +19,7 @@ from topicdb.scan import Scan
 from topicdb.times import TimeLike, optional_time_us, time_range_us, time_us
 
 if TYPE_CHECKING:
-    from topicdb.database import BytesLike, Durability
+    from topicdb._types import BytesLike, Durability
 
 _logger = logging.getLogger(__name__)
 Result = TypeVar("Result")

@@ -17,7 +17,7 @@ from topicdb.mqtt.follows import LEVEL, Follows
 from topicdb.transaction import begun
 
 if TYPE_CHECKING:
-    from topicdb.database import Durability
+    from topicdb._types import Durability
     from topicdb.replay.envelope import Envelope
 
 VALUE_BYTES_MAX = (1 << 28) - 1  # of any message

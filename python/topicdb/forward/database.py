@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from topicdb.forward.sink import PermanentError
 
 if TYPE_CHECKING:
-    from topicdb.database import Database, Durability, Row
+    from topicdb._types import Durability, Row
+    from topicdb.database import Database
 
 
 class DatabaseSink:

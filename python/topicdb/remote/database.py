@@ -30,7 +30,7 @@ from topicdb.subscription import WINDOW, WINDOW_BYTES, Start, start_of
 from topicdb.verifying import Progress, Verification, problem_of
 
 if TYPE_CHECKING:
-    from topicdb.database import ArrowArray, ArrowStream, Durability, Row
+    from topicdb._types import ArrowArray, ArrowStream, Durability, Row
 
 
 class RemoteCore:

@@ -36,7 +36,8 @@ from topicdb.replay.yielding import Yielding
 from topicdb.times import TIMESTAMP_MAX, TimeLike, time_us
 
 if TYPE_CHECKING:
-    from topicdb.database import ArrowArray, ArrowStream, Database, Durability, Row
+    from topicdb._types import ArrowArray, ArrowStream, Durability, Row
+    from topicdb.database import Database
 
 REPLAYS_MAX = 100
 EVENTS_KEPT = 1_000

@@ -15,7 +15,8 @@ from topicdb.replay.records import LogRecord, Records
 from topicdb.replay.rules import EVERYTHING, Era, Promotion, checked_promotions, filters_of
 
 if TYPE_CHECKING:
-    from topicdb.database import Database, Durability
+    from topicdb._types import Durability
+    from topicdb.database import Database
 
 STORE_INTERVAL_S = 1.0
 _lock = threading.Lock()

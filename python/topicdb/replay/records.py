@@ -16,7 +16,7 @@ from topicdb.replay.rules import EVERYTHING, Era, Promotion
 from topicdb.transaction import begun
 
 if TYPE_CHECKING:
-    from topicdb.database import Durability
+    from topicdb._types import Durability
 
 Kind: TypeAlias = Literal["queue", "topic"]
 Access: TypeAlias = Literal["none", "read", "consume"]

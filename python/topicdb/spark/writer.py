@@ -18,8 +18,8 @@ import pyarrow as pa
 
 import topicdb
 from topicdb import _core
+from topicdb._types import Durability
 from topicdb.closing import first_error
-from topicdb.database import Durability
 from topicdb.spark.columns import check_columns, located
 
 if TYPE_CHECKING:
