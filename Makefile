@@ -14,6 +14,14 @@ help: ## list the targets
 demo: ## a year of New York's flights and weather as MQTT messages: stored by Spark, read back, plotted
 	@scripts/demo.sh $(ARGS)
 
+.PHONY: dev
+dev: ## make .venv the place to develop in: a changed .py is live at once, C++ is compiled on import
+	@scripts/setup.sh --editable test arrow,spark,cli,serve && scripts/setup.sh --editable lint
+
+.PHONY: test-fast
+test-fast: ## what can fail most, in under three minutes: C++ tests, and Python tests against this folder
+	@scripts/test_fast.sh $(ARGS)
+
 .PHONY: test
 test: ## all tests: C++ plain and under ASan, the release wheel, Python against the installed wheel
 	@scripts/test.sh

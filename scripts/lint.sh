@@ -7,7 +7,7 @@ cd "$topicdb_root"
 
 bin=$PWD/.venv/bin
 mapfile -t cpp_files < <(find cpp bindings tests bench \( -name '*.c' -o -name '*.cc' -o -name '*.h' \) | sort)
-python_trees=(python bench examples tests)
+python_trees=(python bench examples tests scripts)
 
 if [ "${1:-}" = --fix ]; then
   "$bin/clang-format" -i "${cpp_files[@]}"
@@ -16,18 +16,13 @@ if [ "${1:-}" = --fix ]; then
   exit
 fi
 
-# Minutes of work, so it is not repeated over the same sources. The wheel's build folder has the
-# commands of the bindings too, and for the right Python.
+# The wheel's build folder has the commands of the bindings too, and for the right Python.
 clang_tidy() {
-  local commands stamp=build/clang-tidy-passed sources
-  sources=$(topicdb_hash .clang-tidy cpp/include cpp/src bindings pyproject.toml)
-  [ "$(cat $stamp 2>/dev/null)" != "$sources" ] || return 0
+  local commands
   commands=$(find build -maxdepth 2 -path 'build/cp*/compile_commands.json' -printf '%T@ %p\n' |
     sort -n | tail -n 1 | cut -d' ' -f2)
   printf '%s\n' "${cpp_files[@]}" | grep -E '^(cpp/src|bindings)/.*\.cc$' |
-    xargs -P "$(nproc)" -n 1 "$bin/clang-tidy" --quiet -p "$(dirname "$commands")" 2>&1 |
-    { grep -vE '^[0-9]+ warnings? (treated|generated)|^Suppressed|^Use -header-filter' || true; }
-  echo "$sources" >$stamp
+    xargs "$bin/python" scripts/clang_tidy.py "$(dirname "$commands")"
 }
 
 # The extension is what has a stub. From build/, so that the installed package is found, not the source.

@@ -1,14 +1,21 @@
 #!/usr/bin/env bash
-# Makes .venv ready for one purpose: `setup.sh GROUP [EXTRA,...]` installs what is missing of the
-# system packages, RocksDB, .venv, TopicDB's own wheel with the extras, and the dependency group
+# Makes .venv ready for one purpose: `setup.sh [--editable] GROUP [EXTRA,...]` installs what is missing
+# of the system packages, RocksDB, .venv, TopicDB's own wheel with the extras, and the dependency group
 # of pyproject.toml. Quick when nothing changed.
+#
+# --editable: instead of the wheel it installs this folder. A changed .py is live at once, and what changed
+# in C++ is compiled when the package is imported.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$topicdb_root"
 
+kind=wheel
+if [ "$1" = --editable ]; then kind=editable; shift; fi
 group=$1 extras=${2:-}
 venv=.venv
 inputs=(CMakeLists.txt cmake cpp/CMakeLists.txt cpp/include cpp/src bindings python pyproject.toml README.md LICENSE licenses)
+[ "$kind" = wheel ] || inputs=(pyproject.toml) # it builds the rest by itself
+editable=(-Cbuild-dir=build/editable -Ceditable.rebuild=true -Ceditable.verbose=false)
 
 make_venv() {
   "$venv/bin/python" -c 'import pip' 2>/dev/null && return
@@ -35,12 +42,28 @@ build_wheel() {
 install_wheel() {
   build_wheel
   pip install --no-deps --force-reinstall build/wheel/topicdb-*.whl
-  echo "$sources $(installed)" >"$venv/topicdb-installed"
+}
+
+install_editable() {
+  pip install --group build
+  topicdb_build_environment
+  pip install --no-deps --no-build-isolation "${editable[@]}" --editable .
+}
+
+install_topicdb() {
+  "install_$kind"
+  echo "$kind $sources $(installed)" >"$venv/topicdb-installed"
 }
 
 install_group() {
-  [ -e build/wheel ] || install_wheel # after `make clean`
-  pip install --group "$group" "$(echo build/wheel/topicdb-*.whl)${extras:+[$extras]}"
+  local with=${extras:+[$extras]}
+  if [ "$kind" = editable ]; then
+    topicdb_build_environment
+    pip install --group "$group" --no-build-isolation "${editable[@]}" --editable ".$with"
+  else
+    [ -e build/wheel ] || install_topicdb # after `make clean`
+    pip install --group "$group" "$(echo build/wheel/topicdb-*.whl)$with"
+  fi
   echo "$wanted" >"$stamp"
 }
 
@@ -48,8 +71,8 @@ scripts/system.sh
 scripts/rocksdb.sh >/dev/null
 make_venv
 sources=$(topicdb_hash "${inputs[@]}")
-[ "$(cat "$venv/topicdb-installed" 2>/dev/null)" = "$sources $(installed)" ] ||
-  topicdb_step "TopicDB: building the wheel and installing it" install_wheel
+[ "$(cat "$venv/topicdb-installed" 2>/dev/null)" = "$kind $sources $(installed)" ] ||
+  topicdb_step "TopicDB: building it and installing it ($kind)" install_topicdb
 stamp=$venv/topicdb-group-$group
 wanted="$(topicdb_hash pyproject.toml) $extras"
 [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] ||

@@ -366,6 +366,7 @@ class TestErrors:
     def test_version(self) -> None:
         assert output_of("--version").startswith(f"topicdb {topicdb.__version__} (format ")
 
+    @pytest.mark.installed
     def test_without_the_extra(self, tmp_path: Path) -> None:
         """In an interpreter that sees only the standard library, NumPy and TopicDB."""
         import numpy

@@ -5,17 +5,21 @@ import sys
 from importlib.metadata import files, version
 from pathlib import Path
 
+import pytest
+
 import topicdb
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.installed
 def test_the_tests_import_the_installed_wheel() -> None:
     assert not Path(topicdb.__file__).is_relative_to(REPOSITORY / "python")
     assert Path(topicdb._core.__file__).parent == Path(topicdb.__file__).parent
     assert version("topicdb") == topicdb.__version__
 
 
+@pytest.mark.installed
 def test_the_wheel_holds_the_typed_package_and_the_licences() -> None:
     names = {str(name) for name in files("topicdb") or []}
     assert {"topicdb/py.typed", "topicdb/_core.pyi", "topicdb/cli/__init__.py"} <= names
