@@ -31,6 +31,9 @@ stubtest() {
   "$bin/stubtest" topicdb._core --mypy-config-file ../pyproject.toml --allowlist ../tests/stubtest_allowlist.txt
 }
 
+# Reads the sources, and imports nothing.
+imports() { PYTHONPATH=python "$bin/lint-imports" --no-cache; }
+
 failed=()
 check() {
   local name=$1; shift
@@ -47,6 +50,7 @@ check clang-format "$bin/clang-format" --dry-run --Werror "${cpp_files[@]}"
 check "ruff check" "$bin/ruff" check --quiet "${python_trees[@]}"
 check "ruff format" "$bin/ruff" format --quiet --check --diff "${python_trees[@]}"
 check mypy "$bin/mypy" --strict "${python_trees[@]}"
+check imports imports
 check stubtest stubtest
 check clang-tidy clang_tidy
 [ "${#failed[@]}" = 0 ] || topicdb_fail "lint: $(printf '%s; ' "${failed[@]}")'make format' mends the formats"

@@ -36,6 +36,7 @@ from topicdb._types import Message, Page, Properties, PropertyMessage, Receipt, 
 from topicdb.arguments import guard
 from topicdb.consumer import Consumer
 from topicdb.database import Database
+from topicdb.errors import AccessError, UnavailableError
 from topicdb.following import Reader
 from topicdb.group import Group, Member
 from topicdb.lifecycle import Retention
@@ -45,7 +46,6 @@ from topicdb.opening import open
 from topicdb.positions import Place
 from topicdb.queue import Cursor, Drop, Queue, QueueReceipt
 from topicdb.remote.connecting import connect, serve
-from topicdb.remote.errors import AccessError, UnavailableError
 from topicdb.repairing import Repair, repair
 from topicdb.scan import Scan
 from topicdb.session import Packet, Session

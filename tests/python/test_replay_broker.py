@@ -23,8 +23,8 @@ from support import PATIENCE_S, run_child, wait_until
 
 import topicdb
 from topicdb.forward import PermanentError
+from topicdb.mqtt.envelope import Envelope
 from topicdb.replay.broker import BrokerReplay
-from topicdb.replay.envelope import Envelope
 from topicdb.replay.pacing import Pacer, parse_rate
 from topicdb.replay.progress import Tracker
 

@@ -15,8 +15,8 @@ from paho.mqtt.properties import Properties
 from topicdb import _core
 from topicdb._types import Message
 from topicdb.filters import covers
+from topicdb.mqtt.envelope import Envelope
 from topicdb.mqtt.expiry import left_s
-from topicdb.replay.envelope import Envelope
 from topicdb.times import duration_us, is_duration, now_us, time_of_text, time_us
 
 if TYPE_CHECKING:

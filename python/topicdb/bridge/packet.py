@@ -10,7 +10,7 @@ import struct
 from typing import NamedTuple
 
 from topicdb.bridge.rules import PacketError, prefixed, protocol_error, text, varint
-from topicdb.replay.envelope import Envelope
+from topicdb.mqtt.envelope import Envelope
 
 _PUBLISH = 3
 _PAYLOAD_FORMAT, _EXPIRY, _CONTENT_TYPE = 1, 2, 3

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from topicdb import _core
 from topicdb.filters import unshared
-from topicdb.replay.envelope import Envelope
+from topicdb.mqtt.envelope import Envelope
 from topicdb.transaction import begun
 
 Known: TypeAlias = "dict[str, bytes]"

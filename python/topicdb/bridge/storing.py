@@ -18,7 +18,7 @@ from topicdb.transaction import begun
 
 if TYPE_CHECKING:
     from topicdb._types import Durability
-    from topicdb.replay.envelope import Envelope
+    from topicdb.mqtt.envelope import Envelope
 
 VALUE_BYTES_MAX = (1 << 28) - 1  # of any message
 _SEEN = struct.Struct(">Q")  # in front of each name

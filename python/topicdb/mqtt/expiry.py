@@ -9,7 +9,7 @@ from topicdb._core import Batch
 
 if TYPE_CHECKING:
     from topicdb._types import Properties
-    from topicdb.replay.envelope import Envelope
+    from topicdb.mqtt.envelope import Envelope
 
 
 _SECOND_US = 1_000_000
@@ -58,7 +58,7 @@ def without_expired(stored: Batch, now_us: int) -> tuple[Batch, int]:
 
 
 def _has_expired(stored: bytes, timestamp_us: int, now_us: int) -> bool:
-    from topicdb.replay.envelope import Envelope
+    from topicdb.mqtt.envelope import Envelope
 
     envelope = Envelope.decode(stored)
     return envelope is not None and left_s(envelope, timestamp_us, now_us) == 0

@@ -9,7 +9,7 @@ import struct
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from topicdb.replay.envelope import Envelope
+    from topicdb.mqtt.envelope import Envelope
 
 PAYLOAD_FORMAT, MESSAGE_EXPIRY, CONTENT_TYPE, RESPONSE_TOPIC = 1, 2, 3, 8
 CORRELATION_DATA, SUBSCRIPTION_ID, TOPIC_ALIAS, USER_PROPERTY = 9, 11, 35, 38

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from topicdb import _core
+from topicdb.errors import AccessError
 from topicdb.filters import Filters, covers
 from topicdb.map import escape
-from topicdb.remote.errors import AccessError
 
 KINDS = ("consumer", "group", "map", "session")
 _TOPICS_KNOWN_MAX = 100_000

@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from topicdb import _core
 from topicdb._types import Receipt
+from topicdb.errors import UnavailableError
 from topicdb.remote.connection import Connection
-from topicdb.remote.errors import UnavailableError, unpacked
+from topicdb.remote.errors import unpacked
 from topicdb.remote.incoming import BATCHES_MAX, COLUMNS, check_size
 from topicdb.remote.wire import has_envelopes
 from topicdb.waiting import wait_for

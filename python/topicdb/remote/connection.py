@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from topicdb import _core
+from topicdb.errors import AccessError, UnavailableError
 from topicdb.remote.addresses import why_not
-from topicdb.remote.errors import AccessError, UnavailableError, unpacked
+from topicdb.remote.errors import unpacked
 from topicdb.remote.wire import PROTOCOL, decode, encode
 
 PING_INTERVAL_S = 5.0

@@ -1,4 +1,4 @@
-"""Errors that only a database in another process has, and how errors travel."""
+"""How errors travel from a server to its clients."""
 
 from __future__ import annotations
 
@@ -6,20 +6,8 @@ import builtins
 from typing import Any
 
 from topicdb import _core
+from topicdb.errors import AccessError, UnavailableError
 from topicdb.losses import Loss, LossError
-
-
-class AccessError(_core.Error, PermissionError):
-    """The server does not let this token do that: unknown, expired, or not allowed."""
-
-    __module__ = "topicdb"
-
-
-class UnavailableError(_core.Error, ConnectionError):
-    """The server cannot be reached, or the connection to it broke."""
-
-    __module__ = "topicdb"
-
 
 _ATTRIBUTES = ("conflicts", "failures", "loss")
 _OURS: dict[str, type[_core.Error]] = {

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 import pyarrow.flight as flight
 
 from topicdb import _core
-from topicdb.remote.errors import AccessError, UnavailableError, packed
+from topicdb.errors import AccessError, UnavailableError
+from topicdb.remote.errors import packed
 from topicdb.remote.wire import encode
 
 _logger = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow.flight as flight
 
 from topicdb import _core
+from topicdb.errors import UnavailableError
 from topicdb.remote.access import ANYBODY, Access
-from topicdb.remote.errors import UnavailableError
 from topicdb.remote.faults import flight_error
 from topicdb.remote.memory import Charge
 from topicdb.remote.meter import Meter

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from topicdb import _core
 from topicdb.database import Database
+from topicdb.errors import AccessError
 from topicdb.remote.access import Access
-from topicdb.remote.errors import AccessError
 from topicdb.remote.handles import Client, Clients, Limits
 from topicdb.remote.memory import Charge
 from topicdb.remote.objects import (

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from topicdb import _core
+from topicdb.errors import UnavailableError
 from topicdb.remote.connection import Lease, RemoteHandle
-from topicdb.remote.errors import UnavailableError
 from topicdb.remote.wire import batch_of, decode
 from topicdb.waiting import wait_for
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from topicdb import _core
+from topicdb.errors import AccessError
 from topicdb.remote.access import Access
-from topicdb.remote.errors import AccessError
 from topicdb.remote.replacing import Replacing
 from topicdb.times import now_us, time_us
 

@@ -1,8 +1,8 @@
 """Replay of stored messages to queues and topic endpoints; see docs/replay.md."""
 
+from topicdb.mqtt.envelope import Envelope
 from topicdb.replay.broker import BrokerReplay
 from topicdb.replay.endpoint import Endpoint
-from topicdb.replay.envelope import Envelope
 from topicdb.replay.errors import (
     BrowserError,
     EndpointDroppedError,

@@ -9,9 +9,9 @@ from topicdb._types import Message
 from topicdb.forward.mqtt import PACKET_IDS, MqttSink, _Connection, _error_of
 from topicdb.forward.sink import PermanentError
 from topicdb.mqtt.address import named
+from topicdb.mqtt.envelope import Envelope
 from topicdb.mqtt.expiry import expires_at_us, left_s
 from topicdb.mqtt.properties import PublishProperties
-from topicdb.replay.envelope import Envelope
 from topicdb.replay.marks import marked
 from topicdb.times import now_us
 

@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 from topicdb import _core
+from topicdb.errors import AccessError
 from topicdb.positions import lag_of
-from topicdb.remote.errors import AccessError
 from topicdb.replay.controls import STALL_TIMEOUT, ReplayControls
 from topicdb.replay.errors import (
     BrowserError,

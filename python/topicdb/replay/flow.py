@@ -11,7 +11,7 @@ from topicdb import _core
 from topicdb._core import Batch
 from topicdb._types import Message
 from topicdb.closing import Closing
-from topicdb.replay.envelope import Envelope
+from topicdb.mqtt.envelope import Envelope
 from topicdb.replay.errors import BrowserError, RejectedMessageError, ReplayError
 from topicdb.replay.ids import MessageId
 from topicdb.replay.properties import MessageSelector

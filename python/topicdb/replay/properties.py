@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from topicdb._types import Message
-from topicdb.replay.envelope import Envelope
+from topicdb.mqtt.envelope import Envelope
 from topicdb.replay.selector import Selector
 
 
