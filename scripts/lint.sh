@@ -51,6 +51,7 @@ check "ruff check" "$bin/ruff" check --quiet "${python_trees[@]}"
 check "ruff format" "$bin/ruff" format --quiet --check --diff "${python_trees[@]}"
 check mypy "$bin/mypy" --strict "${python_trees[@]}"
 check imports imports
+check structure "$bin/python" scripts/check_structure.py
 check stubtest stubtest
 check clang-tidy clang_tidy
 [ "${#failed[@]}" = 0 ] || topicdb_fail "lint: $(printf '%s; ' "${failed[@]}")'make format' mends the formats"
