@@ -22,6 +22,12 @@ py::object NextBatch(const PyScan& self, std::size_t rows_max, std::size_t bytes
   return value == nullptr ? py::none() : WrapBatch(std::move(value));
 }
 
+py::object NextArrow(const PyScan& self, std::size_t rows_max, std::size_t bytes_max,
+                     const std::string& form) {
+  py::object batch = NextBatch(self, rows_max, bytes_max, false);
+  return batch.is_none() ? batch : batch.attr("read_as")(form);
+}
+
 py::object TakeStream(const PyScan& self, std::size_t rows_max, std::size_t bytes_max,
                       const std::string& form) {
   return StreamCapsule(self.scan, {rows_max, bytes_max}, ParseForm(form));
@@ -47,6 +53,8 @@ void RegisterScan(py::module_& module) {
   py::class_<PyScan>(module, "Scan", "A running read.", py::release_gil_before_calling_cpp_dtor())
       .def("next_batch", &NextBatch, py::arg("rows_max"), py::arg("bytes_max"),
            py::arg("with_serials") = false)
+      .def("next_arrow", &NextArrow, py::arg("rows_max"), py::arg("bytes_max"),
+           py::arg("form") = "stored")
       .def("arrow_stream", &TakeStream, py::arg("rows_max"), py::arg("bytes_max"),
            py::arg("form") = "stored")
       .def("close", &CloseScan);

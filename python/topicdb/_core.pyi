@@ -193,6 +193,8 @@ class Slab:
 class Scan:
     def next_batch(self, rows_max: int, bytes_max: int, with_serials: bool = False) -> Batch | None:
         """The next messages, at least one, or None at the end."""
+    def next_arrow(self, rows_max: int, bytes_max: int, form: Form = "stored") -> Batch | None:
+        """As ``next_batch``, with the values in a form."""
     def arrow_stream(self, rows_max: int, bytes_max: int, form: Form = "stored") -> object:
         """A PyCapsule "arrow_array_stream" that takes over this scan."""
     def close(self) -> None: ...

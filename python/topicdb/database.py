@@ -50,13 +50,6 @@ def check_id(id: object) -> None:
         raise wrong_type("id", "str", id)
 
 
-class _Scans:
-    """What a ``Scan`` is made by that is none of ``Database.scan``."""
-
-    def __init__(self, make: Callable[..., _core.Scan]) -> None:
-        self.scan = make
-
-
 class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing):
     """An open database. Made by ``topicdb.open``; safe to use from many threads."""
 
@@ -282,10 +275,9 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         """
         if order not in ("stream", "time", "none"):
             raise ValueError(f"order: expected 'stream', 'time' or 'none', got {order!r}")
-        wanted = (any_of(filter), *time_range_us(start, end))
+        read = partial(self._core.scan, any_of(filter), *time_range_us(start, end))
         form = form_of(properties=properties, raw=raw)
-        unordered = (*wanted, "none", streams)
-        return Scan(self._core, (*wanted, order, streams), form, unordered)
+        return Scan(partial(read, order, streams), form, partial(read, "none", streams))
 
     def last(
         self,
@@ -332,7 +324,7 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         start_us = optional_time_us(start, what="start", now=now)
         at_us = optional_time_us(time, what="time", now=now)
         end_us = None if at_us is None or at_us == TIMESTAMP_MAX else at_us + 1
-        return Scan(_Scans(self._core.last), (wanted, start_us, end_us), form)
+        return Scan(partial(self._core.last, wanted, start_us, end_us), form)
 
     def streams(
         self,
@@ -412,7 +404,7 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         ``raw``: as of ``scan``.
         """
         form = form_of(properties=properties, raw=raw)
-        return Scan(_Scans(self._core.scan_slices), (filter_list(filter), slices), form)
+        return Scan(partial(self._core.scan_slices, filter_list(filter), slices), form)
 
     def tail(
         self,

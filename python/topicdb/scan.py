@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Iterator as _Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from topicdb import _core
 from topicdb._types import Message
 from topicdb.arguments import wrong_type
+from topicdb.engine import ScanCursor
 from topicdb.forms import Form
 
 if TYPE_CHECKING:
@@ -29,11 +31,7 @@ def check_batch_limits(rows: int, bytes_max: int) -> None:
         raise ValueError(f"rows and bytes_max must be at least 1, got {rows} and {bytes_max}")
 
 
-class _Scannable(Protocol):
-    """A core database or transaction."""
-
-    @property
-    def scan(self) -> Any: ...
+OpenScan: TypeAlias = Callable[[], ScanCursor]
 
 
 class Scan:
@@ -45,17 +43,13 @@ class Scan:
     """
 
     def __init__(
-        self,
-        database: _Scannable,
-        arguments: tuple[Any, ...],
-        form: Form = "payload",
-        unordered: tuple[Any, ...] | None = None,
+        self, open: OpenScan, form: Form = "payload", open_unordered: OpenScan | None = None
     ) -> None:
-        """``unordered``: the arguments for the same messages in any order, if that is faster."""
-        self._database = database
-        self._arguments = arguments
+        """``open`` begins a read; ``open_unordered`` one of the same messages in any order, if that
+        is faster."""
+        self._open = open
         self._form = form
-        self._unordered = unordered or arguments
+        self._open_unordered = open_unordered or open
 
     @property
     def form(self) -> Form:
@@ -87,7 +81,7 @@ class Scan:
 
     def count(self) -> int:
         """How many messages there are (reads them all, as they are stored)."""
-        stored = Scan(self._database, self._unordered, "stored")
+        stored = Scan(self._open_unordered, "stored")
         return sum(len(batch) for batch in stored.batches())
 
     def to_arrow(self) -> pa.Table:
@@ -104,24 +98,21 @@ class Scan:
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The messages as an Arrow C stream, read lazily: the database must stay open."""
-        scan = self._database.scan(*self._arguments)
-        return scan.arrow_stream(BATCH_ROWS, BATCH_BYTES_MAX, self._form)
+        return self._open().arrow_stream(BATCH_ROWS, BATCH_BYTES_MAX, self._form)
 
     @contextmanager
-    def _opened(self) -> _Iterator[_core.Scan]:
-        scan: _core.Scan = self._database.scan(*self._arguments)
+    def _opened(self) -> _Iterator[ScanCursor]:
+        scan = self._open()
         try:
             yield scan
         finally:
             scan.close()
 
 
-def _arrow_batches(scan: Any, rows: int, bytes_max: int, form: Form) -> _Iterator[pa.RecordBatch]:
+def _arrow_batches(
+    scan: ScanCursor, rows: int, bytes_max: int, form: Form
+) -> _Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    if hasattr(scan, "next_arrow"):  # of another process: it comes as Arrow data
-        while (arrow := scan.next_arrow(rows, bytes_max, form=form)) is not None:
-            yield arrow
-        return
-    while (batch := scan.next_batch(rows, bytes_max)) is not None:
-        yield pa.record_batch(batch.read_as(form))
+    while (arrow := scan.next_arrow(rows, bytes_max, form)) is not None:
+        yield pa.record_batch(arrow)

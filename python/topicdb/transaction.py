@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, final
 
@@ -111,7 +112,7 @@ class Transaction:
         """
         one_filter(filter)
         form = form_of(properties=properties, raw=raw)
-        return Scan(self._core, (filter, *time_range_us(start, end)), form)
+        return Scan(partial(self._core.scan, filter, *time_range_us(start, end)), form)
 
     def require(self, topic: str, timestamp: TimeLike, value: BytesLike) -> None:
         """Lets the commit fail (PreconditionError) unless this very message is stored before it."""

@@ -36,7 +36,7 @@ class RemoteScan:
         return None if arrow is None else batch_of(arrow)
 
     def next_arrow(
-        self, rows_max: int, bytes_max: int, *, form: Form = "stored"
+        self, rows_max: int, bytes_max: int, form: Form = "stored"
     ) -> pa.RecordBatch | None:
         """As ``next_batch``, without a copy but of values that are envelopes."""
         arrow = self._next(rows_max, bytes_max, False)
@@ -60,7 +60,7 @@ class RemoteScan:
         """The rest as an Arrow C stream."""
 
         def batches() -> Any:
-            while (arrow := self.next_arrow(rows_max, bytes_max, form=form)) is not None:
+            while (arrow := self.next_arrow(rows_max, bytes_max, form)) is not None:
                 yield arrow
 
         schema = pa.schema(_core.arrow_schema(form))
