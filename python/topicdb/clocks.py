@@ -7,7 +7,7 @@ import time
 from datetime import timedelta
 from threading import Lock
 
-from topicdb import _core
+from topicdb.engine import Engine
 
 AHEAD_US = 60 * 1_000_000
 """Less is no news: clocks are adjusted all the time, and many messages at once run ahead."""
@@ -18,7 +18,7 @@ _lock = Lock()
 _told_at: dict[str, float] = {}
 
 
-def tell_of_clock(core: _core.Database) -> None:
+def tell_of_clock(core: Engine) -> None:
     """To be called after appends. Tells once an hour for each database."""
     ahead_us = core.clock_ahead_us
     if ahead_us <= AHEAD_US:

@@ -7,8 +7,8 @@ import itertools
 import os
 import threading
 import weakref
-from collections.abc import Callable
 from concurrent.futures import Future
+from typing import Any
 
 from topicdb import _core
 from topicdb._types import Receipt
@@ -35,8 +35,12 @@ class Completer:
         """To be called once, by what owns it."""
         weakref.finalize(owner, self._retire).atexit = False
 
-    def start(self, queue: Callable[[_core.Completions, int], None]) -> Future[Receipt]:
-        """Calls ``queue(outcomes, token)``; the future of what comes out with that token."""
+    def start(
+        self, messages: Any, durability: str | None, *, escapes: bool, id: str | None
+    ) -> Future[Receipt]:
+        """As ``AppendQueue.start``."""
+        is_arrow = hasattr(messages, "__arrow_c_stream__") or hasattr(messages, "__arrow_c_array__")
+        append: Any = self._core.append_arrow_async if is_arrow else self._core.append_rows_async
         future: Future[Receipt] = Future()
         future.set_running_or_notify_cancel()  # what is queued cannot be taken back
         token = next(self._tokens)
@@ -49,7 +53,7 @@ class Completer:
                 _running.add(self)
             self._futures[token] = future
         try:
-            queue(self._outcomes, token)
+            append(messages, durability, self._outcomes, token, escapes, id)
         except BaseException:
             with self._lock:
                 del self._futures[token]
@@ -62,7 +66,7 @@ class Completer:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
-    def close_database(self) -> None:
+    def close_engine(self) -> None:
         """Finishes what is queued, and ends."""
         try:
             self._core.close()
@@ -98,4 +102,4 @@ def _close_all() -> None:
     # Threads that the core wakes up while Python takes itself apart would abort the process.
     if os.getpid() == _process:
         for completer in list(_running):
-            completer.close_database()
+            completer.close_engine()

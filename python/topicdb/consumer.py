@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 from topicdb import _core
 from topicdb._core import Batch
 from topicdb.closing import Named
+from topicdb.engine import Engine
 from topicdb.forms import Form
 from topicdb.losses import Loss, Reporter, serials_now
 from topicdb.positions import Place, Positions, lag_of
@@ -37,7 +38,7 @@ class Consumer(Named):
 
     def __init__(
         self,
-        core: _core.Database,
+        core: Engine,
         positions: Positions,
         made: Mapping[str, Any],
         window: tuple[int, int],

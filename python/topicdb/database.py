@@ -17,7 +17,7 @@ from topicdb._types import ArrowArray, ArrowStream, Durability, Page, Receipt, R
 from topicdb.arguments import wrong_type
 from topicdb.clocks import tell_of_clock
 from topicdb.closing import Closing
-from topicdb.completions import Completer
+from topicdb.engine import AppendQueue, Engine
 from topicdb.filters import Filters, any_of, filter_list, one_filter
 from topicdb.following import Following
 from topicdb.forms import Form, form_of
@@ -53,15 +53,14 @@ def check_id(id: object) -> None:
 class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing):
     """An open database. Made by ``topicdb.open``; safe to use from many threads."""
 
-    def __init__(self, core: _core.Database, quota_bytes: int = 0) -> None:
+    def __init__(self, core: Engine, appends: AppendQueue, quota_bytes: int = 0) -> None:
         self._core = core
+        self._appends = appends
         self._quota_bytes = quota_bytes
         self._consumers = WeakValueDictionary()
         self._sessions = WeakValueDictionary()
         self._groups = WeakValueDictionary()
         self._groups_lock = Lock()
-        self._completer = Completer(core)
-        self._completer.retire_with(self)
 
     def append(
         self,
@@ -131,9 +130,7 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         if id is not None:
             check_id(id)
         tell_of_clock(self._core)
-        is_arrow = hasattr(messages, "__arrow_c_stream__") or hasattr(messages, "__arrow_c_array__")
-        append: Any = self._core.append_arrow_async if is_arrow else self._core.append_rows_async
-        return self._completer.start(partial(append, messages, durability, escapes=not raw, id=id))
+        return self._appends.start(messages, durability, escapes=not raw, id=id)
 
     async def append_await(
         self,
@@ -496,7 +493,7 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
 
         Running scans, transactions and maps end; queued appends are finished before.
         """
-        self._completer.close_database()
+        self._appends.close_engine()
 
     @property
     def path(self) -> str:

@@ -13,6 +13,7 @@ from topicdb import _core, session_state
 from topicdb._core import Batch
 from topicdb.closing import nothing
 from topicdb.consumer import Consumer
+from topicdb.engine import Engine
 from topicdb.filters import Filters, filter_list
 from topicdb.forms import form_of
 from topicdb.group import Group
@@ -53,7 +54,7 @@ class Reader(NamedTuple):
 class Following:
     """The part of Database for those who follow what is written."""
 
-    _core: _core.Database
+    _core: Engine
     _consumers: WeakValueDictionary[str, Consumer]
     _sessions: WeakValueDictionary[str, Session]
     _groups: WeakValueDictionary[str, Group]

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 from topicdb import _core
 from topicdb._core import Batch
 from topicdb.closing import Closing
+from topicdb.engine import Engine
 from topicdb.forms import Form, form_of
 from topicdb.losses import Loss, Reporter
 from topicdb.mqtt.expiry import without_expired
@@ -88,7 +89,7 @@ class Group(Closing):
 
     def __init__(
         self,
-        core: _core.Database,
+        core: Engine,
         positions: Positions,
         made: Mapping[str, Any],
         window: tuple[int, int],

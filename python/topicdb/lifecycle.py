@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, TypeAlias
 
-from topicdb._core import Database as CoreDatabase
 from topicdb._core import SchemaError, Slab
+from topicdb.engine import Engine
 from topicdb.filters import one_filter
 from topicdb.sizes import Size, is_number, is_size, size_bytes
 from topicdb.times import (
@@ -121,7 +121,7 @@ class Forecast:
 class Lifecycle:
     """The part of Database that is about the life of its data."""
 
-    _core: CoreDatabase
+    _core: Engine
     _quota_bytes: int
 
     @property

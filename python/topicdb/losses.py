@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from topicdb import _core
+from topicdb.engine import Engine
 
 _logger = logging.getLogger(__name__)
 
@@ -136,7 +137,7 @@ class LossCount:
         )
 
 
-def serials_now(core: _core.Database, filters: list[str] | None) -> dict[int, int]:
+def serials_now(core: Engine, filters: list[str] | None) -> dict[int, int]:
     """The last commit of each shard, for who may read these."""
     everything = (1 << 63) - 1
     return {shard: serial - 1 for shard, (serial, _) in core.places_at(filters, everything).items()}

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from topicdb import _core
 from topicdb._types import Receipt
 from topicdb.closing import first_error
+from topicdb.engine import Engine, TransactionEngine
 from topicdb.transaction import Transaction, begun
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Map(MutableMapping[str, Value]):
     """
 
     def __init__(
-        self, core: _core.Database, name: str, codec: Codec[Value], durability: Durability | None
+        self, core: Engine, name: str, codec: Codec[Value], durability: Durability | None
     ) -> None:
         escaped = escape(name)
         _core.check_topic(f"$topicdb/map/{escaped}/")
@@ -74,7 +75,7 @@ class Map(MutableMapping[str, Value]):
         self._values: dict[str, Value] = {}
         self._changed: set[str] = set()
 
-    def _begun(self) -> AbstractContextManager[_core.Transaction]:
+    def _begun(self) -> AbstractContextManager[TransactionEngine]:
         return begun(self._core, self._shard, self._durability)
 
     def _open(self, *, takeover: bool) -> None:
@@ -90,7 +91,7 @@ class Map(MutableMapping[str, Value]):
             serials, *_ = transaction.commit()
         self._owner = serials[self._shard].to_bytes(8, "big")
 
-    def _read(self, transaction: _core.Transaction) -> dict[str, Value]:
+    def _read(self, transaction: TransactionEngine) -> dict[str, Value]:
         scan = transaction.scan(f"{self._prefix}+", None, None)
         values: dict[str, Value] = {}
         while (batch := scan.next_batch(10_000, 8 << 20)) is not None:
@@ -184,7 +185,7 @@ class Map(MutableMapping[str, Value]):
             transaction.delete(self._guard, 0, 1, reserved=True)
             transaction.commit()
 
-    def _write(self, transaction: _core.Transaction) -> None:
+    def _write(self, transaction: TransactionEngine) -> None:
         transaction.require(self._guard, 0, self._owner)
         for key in sorted(self._changed):
             if key in self._values:

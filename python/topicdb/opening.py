@@ -10,6 +10,7 @@ from typing import Literal
 
 from topicdb import _core
 from topicdb._types import Durability
+from topicdb.completions import Completer
 from topicdb.creating import checked_path, directories_for
 from topicdb.database import Database
 from topicdb.lifecycle import RetentionLike, retention_classes
@@ -133,10 +134,14 @@ def open(
         ),
     )
     if mode == "r":
-        return Database(open_core(), quota_bytes=quota)
-    with directories_for(where, directory_mode):
         core = open_core()
-    return Database(core, quota_bytes=quota)
+    else:
+        with directories_for(where, directory_mode):
+            core = open_core()
+    appends = Completer(core)
+    database = Database(core, appends, quota)
+    appends.retire_with(database)
+    return database
 
 
 def _quota(quota_bytes: Size | None) -> int:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from topicdb import _core, jobs
 from topicdb._types import Slice
+from topicdb.engine import Engine
 from topicdb.times import TimeLike, time_range_us
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Imported:
 class ParquetFiles:
     """The part of Database that writes and reads Parquet files."""
 
-    _core: _core.Database
+    _core: Engine
     _quota_bytes: int
 
     def export_parquet(

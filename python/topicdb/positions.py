@@ -25,6 +25,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from topicdb import _core
+from topicdb.engine import Engine, TransactionEngine
 from topicdb.losses import LossCount, serials_now
 from topicdb.map import escape, unescape
 from topicdb.transaction import begun
@@ -63,9 +64,7 @@ class Standing(NamedTuple):
 class Positions:
     """Those of one name. ``open``, ``restart`` and ``losses`` are for one thread at a time."""
 
-    def __init__(
-        self, core: _core.Database, kind: str, name: str, durability: Durability | None
-    ) -> None:
+    def __init__(self, core: Engine, kind: str, name: str, durability: Durability | None) -> None:
         self._core = core
         self.label = name
         self.name = f"{kind} {name!r}"
@@ -148,7 +147,7 @@ class Positions:
                 raise self.lost() from None
 
     def write(
-        self, transaction: _core.Transaction, shard: int, places: Mapping[str, Place]
+        self, transaction: TransactionEngine, shard: int, places: Mapping[str, Place]
     ) -> None:
         """Has a transaction store places; PreconditionError at its commit: another owner."""
         transaction.require(self._prefix + "fence", 0, _FENCE.pack(self._epoch))
@@ -176,7 +175,7 @@ class Positions:
             f"{self.name} is not this object's any more: it was taken over or dropped"
         )
 
-    def _begun(self, shard: int) -> AbstractContextManager[_core.Transaction]:
+    def _begun(self, shard: int) -> AbstractContextManager[TransactionEngine]:
         return begun(self._core, shard, self._durability)
 
     def _load(self) -> dict[str, Any] | None:
@@ -255,7 +254,7 @@ def _state_of(value: bytes) -> dict[str, Any]:
 
 
 def lag_of(
-    core: _core.Database, filters: list[str] | None, start_us: int, places: Mapping[int, Place]
+    core: Engine, filters: list[str] | None, start_us: int, places: Mapping[int, Place]
 ) -> int:
     """Messages from these places on; from the oldest of shards without one."""
     lag = 0
@@ -265,7 +264,7 @@ def lag_of(
     return lag
 
 
-def stored(core: _core.Database, filter: str) -> Iterator[tuple[str, bytes]]:
+def stored(core: Engine, filter: str) -> Iterator[tuple[str, bytes]]:
     """Topics of TopicDB's own, and what is stored there; for handles that may only read, too."""
     scan = core.scan(filter, None, None, "stream", None)
     try:
@@ -276,14 +275,14 @@ def stored(core: _core.Database, filter: str) -> Iterator[tuple[str, bytes]]:
         scan.close()
 
 
-def names(core: _core.Database, kind: str) -> list[str]:
+def names(core: Engine, kind: str) -> list[str]:
     """Of all that there are, sorted."""
     prefix = f"$topicdb/{kind}/"
     topics = (topic for topic, _ in stored(core, f"{prefix}+/state"))
     return sorted(unescape(topic[len(prefix) :].split("/")[0]) for topic in topics)
 
 
-def standings(core: _core.Database, kind: str) -> dict[str, Standing | None]:
+def standings(core: Engine, kind: str) -> dict[str, Standing | None]:
     """Of all names of a kind; None: what is stored of it cannot be read."""
     found: dict[str, Standing | None] = {}
     for name in names(core, kind):

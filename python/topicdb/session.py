@@ -13,6 +13,7 @@ from topicdb import _core
 from topicdb._core import Batch
 from topicdb._types import Properties, PropertyMessage
 from topicdb.closing import Named
+from topicdb.engine import Engine, SubscriptionCursor
 from topicdb.losses import Loss, Reporter, serials_now
 from topicdb.mqtt.expiry import left_s
 from topicdb.positions import Place
@@ -72,7 +73,7 @@ class Session(Named):
 
     def __init__(
         self,
-        core: _core.Database,
+        core: Engine,
         client_id: str,
         expiry_us: int,
         receive_maximum: int,
@@ -344,7 +345,7 @@ class Session(Named):
                 self._find_again(core)
         return self._subscription
 
-    def _find_again(self, core: _core.Subscription) -> None:
+    def _find_again(self, core: SubscriptionCursor) -> None:
         by_shard: dict[int, dict[Place, list[InFlight]]] = {}
         for packet in self._state.in_flight.values():
             if not packet.received:

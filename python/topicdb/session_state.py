@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from topicdb import _core
+from topicdb.engine import Engine
 from topicdb.losses import LossCount
 from topicdb.map import escape, unescape
 from topicdb.positions import Place
@@ -105,14 +106,14 @@ def topic_of(client_id: str) -> str:
     return topic
 
 
-def stored(core: _core.Database) -> Iterator[tuple[str, int]]:
+def stored(core: Engine) -> Iterator[tuple[str, int]]:
     """The client ids of all sessions, and when they end if nobody connects: µs."""
     for topic, value in stored_in(core, f"{_PREFIX}+/state"):
         if len(value) >= _HEAD.size:  # or it is nothing that a session has stored
             yield unescape(topic.split("/")[2]), end_of(value)
 
 
-def drop(core: _core.Database, client_id: str, ended_before: int = TIMESTAMP_MAX + 1) -> bool:
+def drop(core: Engine, client_id: str, ended_before: int = TIMESTAMP_MAX + 1) -> bool:
     """Forgets a session, unless it ends later; whether there was such a one."""
     topic = topic_of(client_id)
     with begun(core, _core.shard_of(topic, core.schema["shards"]), None) as transaction:

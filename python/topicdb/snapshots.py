@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from topicdb import _core
 from topicdb.creating import checked_path, directories_for
+from topicdb.engine import Engine
 
 PathLike: TypeAlias = "str | os.PathLike[str]"
 
@@ -31,7 +32,7 @@ class Snapshot:
 class Snapshots:
     """The part of Database that copies it."""
 
-    _core: _core.Database
+    _core: Engine
 
     def snapshot(
         self, path: PathLike, *, base: PathLike | None = None, copy: bool = False

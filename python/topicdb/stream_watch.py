@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator as _Iterator
 
-from topicdb import _core
 from topicdb._core import Stream
 from topicdb.closing import Closing
+from topicdb.engine import StreamCursor
 
 
 class StreamWatch(Closing):
@@ -20,7 +20,7 @@ class StreamWatch(Closing):
     one thread at a time; another may close it.
     """
 
-    def __init__(self, core: _core.StreamWatch, timeout_us: int | None) -> None:
+    def __init__(self, core: StreamCursor, timeout_us: int | None) -> None:
         self._core = core
         self._timeout_us = timeout_us
 

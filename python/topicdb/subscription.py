@@ -20,6 +20,7 @@ from topicdb import _core
 from topicdb._core import Batch, ClosedError
 from topicdb._types import Message
 from topicdb.closing import Closing
+from topicdb.engine import Engine, SubscriptionCursor
 from topicdb.forms import Form
 from topicdb.losses import Loss, Reporter, loss_of
 from topicdb.positions import Place, lag_of
@@ -52,7 +53,7 @@ def start_of(start: Start) -> tuple[dict[int, tuple[int, int]] | None, int]:
     return places, 0
 
 
-def places_of(core: _core.Database, filters: list[str] | None, start: Start) -> dict[int, Place]:
+def places_of(core: Engine, filters: list[str] | None, start: Start) -> dict[int, Place]:
     """Places by shard to go on from; of a time: of the first message with it or a later one.
 
     Shards that are left out begin with their oldest message.
@@ -115,8 +116,8 @@ class Subscription(Closing):
 
     def __init__(
         self,
-        core: _core.Subscription,
-        owner: _core.Database,
+        core: SubscriptionCursor,
+        owner: Engine,
         filters: list[str] | None,
         start_us: int,
         timeout_us: int | None,
@@ -337,7 +338,7 @@ class _Notifier:
 
     def watch(
         self,
-        subscription: _core.Subscription,
+        subscription: SubscriptionCursor,
         event: tuple[asyncio.AbstractEventLoop, asyncio.Event],
     ) -> None:
         with self._lock:

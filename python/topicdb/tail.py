@@ -7,6 +7,7 @@ from collections.abc import Iterator as _Iterator
 from topicdb import _core
 from topicdb._types import Message
 from topicdb.closing import Closing
+from topicdb.engine import TailCursor
 from topicdb.forms import Form
 from topicdb.scan import BATCH_BYTES_MAX, BATCH_ROWS, check_batch_limits
 
@@ -22,7 +23,7 @@ class Tail(Closing):
     on there. To be used by one thread at a time; ends when the database is closed (ClosedError).
     """
 
-    def __init__(self, core: _core.Tail, timeout_us: int | None, form: Form = "payload") -> None:
+    def __init__(self, core: TailCursor, timeout_us: int | None, form: Form = "payload") -> None:
         self._core = core
         self._form = form
         self._timeout_us = timeout_us

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar, final
 
 from topicdb import _core
 from topicdb._types import Receipt
+from topicdb.engine import Engine, TransactionEngine
 from topicdb.filters import one_filter
 from topicdb.forms import form_of
 from topicdb.scan import Scan
@@ -56,7 +57,7 @@ class Transaction:
     a time.
     """
 
-    def __init__(self, core: _core.Transaction) -> None:
+    def __init__(self, core: TransactionEngine) -> None:
         self._core = core
         self._receipt: Receipt | None = None
         self._on_commit: list[Callable[[], object]] = []
@@ -193,9 +194,7 @@ class Transaction:
 
 
 @contextmanager
-def begun(
-    core: _core.Database, shard: int, durability: Durability | None
-) -> Iterator[_core.Transaction]:
+def begun(core: Engine, shard: int, durability: Durability | None) -> Iterator[TransactionEngine]:
     """One of TopicDB's own; it is rolled back at the end unless it was committed."""
     transaction = core.begin(shard, None, durability)
     try:

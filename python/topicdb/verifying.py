@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from topicdb import _core
+from topicdb.engine import Engine
 from topicdb.snapshots import PathLike
 
 Progress: TypeAlias = "Callable[[int, int], object] | None"
@@ -61,7 +62,7 @@ class Verification:
 class Verifying:
     """The part of Database that checks it."""
 
-    _core: _core.Database
+    _core: Engine
 
     def verify(self, *, deep: bool = True, progress: Progress = None) -> Verification:
         """Checks what is on disk, while it may be written; see ``topicdb.verify``."""

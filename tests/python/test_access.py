@@ -25,12 +25,12 @@ from served import Certificates, make_certificates, serving
 from support import PATIENCE_S, Child
 
 import topicdb
+from topicdb.engine import served_methods
 from topicdb.filters import covers
 from topicdb.metrics import Collector
 from topicdb.positions import standings
 from topicdb.remote import replacing, tokens
 from topicdb.remote.access import Access
-from topicdb.remote.service import _PLAIN
 from topicdb.remote.wire import decode, encode
 
 LEVELS = ["a", "b", "", "$x"]
@@ -504,7 +504,7 @@ def filled(served: Served) -> Served:
 
 def test_every_call_is_tried(served: Served) -> None:
     service = served.server.service
-    calls = {*_PLAIN, *service._calls, *service._reads, "append", "append_async"}
+    calls = {*served_methods(), *service._calls, *service._reads, "append", "append_async"}
     assert calls - WITHOUT_A_TRY == {one.call for one in TRIES}
 
 
@@ -553,7 +553,7 @@ def raw(
     def read(call: str) -> None:
         client.do_get(flight.Ticket(encode([call])), options).read_all()
 
-    for call in {*_PLAIN, *served.server.service._calls, "nothing"}:
+    for call in {*served_methods(), *served.server.service._calls, "nothing"}:
         yield partial(act, call)
     lasts = ["connection"] if lasting else []  # where it is let in
     for call in (*served.server.service._reads, *lasts, "subscription"):

@@ -661,7 +661,7 @@ def test_calls_that_cannot_be_are_refused(db: topicdb.Database) -> None:
         core.next(iterator, 0, 1)
     for args in ((), (1,), (1, None, None), ("#", None, "x")):
         with pytest.raises((ValueError, TypeError)):
-            core._call("explain", *args)
+            core.connection.call("explain", *args)
     assert db.scan().count() == 3
 
 

@@ -174,7 +174,7 @@ def test_made_up_calls_are_counted_as_one(tmp_path: Path) -> None:
         with topicdb.connect(server.url) as db:
             for number in range(5):
                 with pytest.raises(ValueError, match="there is no call"):
-                    db._core._call(f"made-up-{number}")  # type: ignore[attr-defined]
+                    db._core.connection.call(f"made-up-{number}")  # type: ignore[attr-defined]
         values = collected(Collector(database, server))
     assert values["topicdb_server_call_errors_total unknown"] == 5
     assert not [name for name in values if "made-up" in name]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from topicdb import _core
+from topicdb.engine import Engine, TransactionEngine
 from topicdb.filters import unshared
 from topicdb.mqtt.envelope import Envelope
 from topicdb.transaction import begun
@@ -55,7 +56,7 @@ class Retained:
     """
 
     def __init__(
-        self, core: _core.Database, prefix: str, filters: Sequence[str], has_properties: bool
+        self, core: Engine, prefix: str, filters: Sequence[str], has_properties: bool
     ) -> None:
         self.has_properties = has_properties
         self._core = core
@@ -96,7 +97,7 @@ class Retained:
         """Whether it has to be remembered: most retained messages say what was said before."""
         return self._recent.get(topic) != digest
 
-    def write(self, transaction: _core.Transaction, known: Known) -> None:
+    def write(self, transaction: TransactionEngine, known: Known) -> None:
         """Remembers it with a commit."""
         for topic, digest in known.items():
             transaction.write(self._key(topic), 0, digest, reserved=True)

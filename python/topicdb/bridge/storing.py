@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from topicdb import _core
 from topicdb.bridge.retained import Known, Retained, digest_of
+from topicdb.engine import Engine
 from topicdb.map import escape
 from topicdb.mqtt.follows import LEVEL, Follows
 from topicdb.transaction import begun
@@ -98,7 +99,7 @@ class Store:
 
     def __init__(
         self,
-        core: _core.Database,
+        core: Engine,
         name: str,
         durability: Durability | None,
         names_max: int,

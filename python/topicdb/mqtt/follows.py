@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from topicdb import _core
+from topicdb.engine import Engine
 from topicdb.map import unescape
 
 _PREFIX = "$topicdb/bridge/"
@@ -45,7 +45,7 @@ class Follows(NamedTuple):
         )
 
 
-def stored(core: _core.Database) -> Iterator[tuple[str, Follows]]:
+def stored(core: Engine) -> Iterator[tuple[str, Follows]]:
     """The names of all bridges of a database that ever had a connection, and what they follow."""
     scan = core.scan(f"{_PREFIX}+/{LEVEL}", None, None, "stream", None)
     try:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from topicdb import _core
+from topicdb import _core, engine
 from topicdb._types import Receipt
 from topicdb.errors import UnavailableError
 from topicdb.remote.connection import Connection
@@ -94,16 +94,19 @@ def append(
     durability: str | None,
     escapes: bool = False,
     id: str | None = None,
-) -> Any:
-    """As ``_core.Database.append_…``: the receipt as a tuple. With an id it is repeated while the
+) -> engine.Receipt:
+    """As ``Engine.append_rows``: the receipt as a tuple. With an id it is repeated while the
     server cannot be reached, for ``REPEAT_S``: it is stored once."""
     data = _packed(connection, table_of(messages, escapes=escapes))
+    receipt: engine.Receipt
     if id is None:
-        return connection.call("append", durability, data)
+        receipt = connection.call("append", durability, data)
+        return receipt
     give_up_at = time.monotonic() + REPEAT_S
     while True:
         try:
-            return connection.call("append", durability, data, id)
+            receipt = connection.call("append", durability, data, id)
+            return receipt
         except UnavailableError:
             if time.monotonic() > give_up_at:
                 raise
@@ -153,10 +156,10 @@ class Appender:
         messages: Any,
         durability: str | None,
         *,
-        escapes: bool = False,
-        id: str | None = None,
+        escapes: bool,
+        id: str | None,
     ) -> Future[Receipt]:
-        """Queues an append. While too much waits, it waits, too."""
+        """As ``AppendQueue.start``."""
         table = table_of(messages, escapes=escapes)
         future: Future[Receipt] = Future()
         future.set_running_or_notify_cancel()  # what is queued cannot be taken back
@@ -189,6 +192,11 @@ class Appender:
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join()
+
+    def close_engine(self) -> None:
+        """Finishes what is queued, and ends the connection."""
+        self.close()
+        self._connection.close()
 
     def _run(self) -> None:
         while some := self._next():

@@ -5,16 +5,12 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakValueDictionary
 
-from topicdb import _core
-from topicdb._types import Receipt, Slice
 from topicdb.database import Database
 from topicdb.filters import Filters, filter_list
 from topicdb.following import group_timeout_us
@@ -22,117 +18,14 @@ from topicdb.group import Group
 from topicdb.losses import OnLoss
 from topicdb.remote import appending
 from topicdb.remote.connection import Connection, Lease, RemoteHandle
+from topicdb.remote.engine import RemoteEngine
 from topicdb.remote.groups import RemoteGroup
-from topicdb.remote.reading import RemoteScan, RemoteTail, RemoteTransaction, RemoteWatch
-from topicdb.remote.subscribing import RemoteSubscription
 from topicdb.snapshots import PathLike, Snapshot
 from topicdb.subscription import WINDOW, WINDOW_BYTES, Start, start_of
 from topicdb.verifying import Progress, Verification, problem_of
 
 if TYPE_CHECKING:
-    from topicdb._types import ArrowArray, ArrowStream, Durability, Row
-
-
-class RemoteCore:
-    """As ``_core.Database``: each method is a call of the server."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self._schema: dict[str, Any] = connection.hello["schema"]
-
-    @property
-    def path(self) -> str:
-        return self.connection.url
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        return self._schema
-
-    @property
-    def closed(self) -> bool:
-        return self.connection.closed
-
-    clock_ahead_us = 0
-    """The server tells its own log."""
-
-    def append_rows(
-        self,
-        rows: Iterable[Any],
-        durability: str | None,
-        escapes: bool = False,
-        id: str | None = None,
-    ) -> Any:
-        return appending.append(self.connection, rows, durability, escapes, id)
-
-    append_arrow = append_rows
-
-    def begin(self, shard: int, generation: int | None, durability: str | None) -> Any:
-        lease = self.connection.lease()
-        number = lease.call("begin", shard, generation, durability)
-        return RemoteTransaction(lease, number, shard)
-
-    def scan(
-        self,
-        filter: str | Sequence[str] | None,
-        start: int | None,
-        end: int | None,
-        order: str,
-        streams: Sequence[_core.Stream] | None,
-    ) -> RemoteScan:
-        wanted = None if streams is None else list(streams)
-        return self._scan("scan", filter, start, end, order, wanted)
-
-    def last(
-        self, filter: str | Sequence[str] | None, start: int | None, end: int | None
-    ) -> RemoteScan:
-        return self._scan("last", filter, start, end)
-
-    def scan_slices(self, filters: Sequence[str] | None, slices: Sequence[Slice]) -> RemoteScan:
-        return self._scan("scan_slices", _list(filters), [Slice(*one) for one in slices])
-
-    def _scan(self, method: str, *args: Any) -> RemoteScan:
-        self.connection.check_open()
-        return RemoteScan(self.connection, method, args)
-
-    def tail(
-        self, filters: Sequence[str] | None, after: dict[int, int], until: dict[int, int]
-    ) -> RemoteTail:
-        lease = self.connection.lease()
-        number, serials = lease.call("tail", _list(filters), after, until)
-        return RemoteTail(lease, number, serials, until, self._schema["shards"])
-
-    def watch_streams(self, filter: str, existing: bool) -> RemoteWatch:
-        lease = self.connection.lease()
-        return RemoteWatch(lease, lease.call("watch", filter, existing))
-
-    def subscribe(
-        self,
-        filters: Sequence[str] | None,
-        places: dict[int, tuple[int, int]] | None,
-        start_us: int,
-        window: int,
-        window_bytes: int,
-        part: tuple[int, int] = (0, 1),
-        counted: Mapping[int, int] = MappingProxyType({}),
-    ) -> RemoteSubscription:
-        lease = self.connection.lease()
-        plain = None if places is None else {shard: tuple(place) for shard, place in places.items()}
-        number = lease.call(
-            "subscribe", _list(filters), plain, start_us, window, window_bytes, part, dict(counted)
-        )
-        return RemoteSubscription(lease, number)
-
-    def close(self) -> None:
-        self.connection.close()
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        """The other methods, which travel as they are."""
-        if name.startswith("_") or not hasattr(_core.Database, name):
-            raise AttributeError(name)
-        return partial(self._call, name)
-
-    def _call(self, name: str, *args: Any) -> Any:
-        return self.connection.call(name, *args)
+    from topicdb._types import Durability
 
 
 class RemoteDatabase(Database):
@@ -146,23 +39,11 @@ class RemoteDatabase(Database):
     """
 
     def __init__(self, connection: Connection) -> None:
-        core = RemoteCore(connection)
-        super().__init__(cast(_core.Database, core), connection.hello["quota_bytes"])
+        appends = appending.Appender(connection)
+        super().__init__(RemoteEngine(connection), appends, connection.hello["quota_bytes"])
         self._connection = connection
-        self._appender = appending.Appender(connection)
         weakref.finalize(self, connection.abandon).atexit = False
         _open.add(self)
-
-    def append_async(
-        self,
-        messages: Iterable[Row] | ArrowStream | ArrowArray,
-        *,
-        durability: Durability | None = None,
-        raw: bool = False,
-        id: str | None = None,
-    ) -> Future[Receipt]:
-        """As ``Database.append_async``. What the server has against it is in the future, too."""
-        return self._appender.start(messages, durability, escapes=not raw, id=id)
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -242,11 +123,6 @@ class RemoteDatabase(Database):
         lease: Lease = self._connection.lease()
         return RemoteHandle(lease, lease.call("hold", kind, name, takeover)).close
 
-    def close(self) -> None:
-        """Ends what is open, finishes queued appends, and the connection. May be repeated."""
-        self._appender.close()
-        super().close()
-
     def __repr__(self) -> str:
         return f"<topicdb.Database {self.path!r}{' closed' if self.closed else ''}>"
 
@@ -268,10 +144,6 @@ def connect(
     if tls_certificate_name is not None:
         options["override_hostname"] = tls_certificate_name
     return RemoteDatabase(Connection(url, token, options))
-
-
-def _list(filters: Sequence[str] | None) -> list[str] | None:
-    return None if filters is None else list(filters)
 
 
 def _plain_start(start: Start) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from topicdb import _core
+from topicdb.engine import StreamCursor, SubscriptionCursor, TailCursor, TransactionEngine
 from topicdb.group import Member as GroupMember
 from topicdb.positions import check_stored
 from topicdb.remote.access import Access
@@ -24,7 +25,7 @@ _CHANGE_BYTES = 100  # that a change takes beside its topic and value, about
 class Transaction:
     """A transaction; changes come in lists, so that a call is needed for reads and the commit."""
 
-    def __init__(self, core: _core.Transaction, bytes_max: int, charge: Charge) -> None:
+    def __init__(self, core: TransactionEngine, bytes_max: int, charge: Charge) -> None:
         self.core = core
         self._bytes_max = bytes_max
         self._bytes = 0
@@ -83,7 +84,7 @@ class Transaction:
 
 
 class Tail:
-    def __init__(self, core: _core.Tail) -> None:
+    def __init__(self, core: TailCursor) -> None:
         self.core = core
 
     def close(self) -> None:
@@ -91,7 +92,7 @@ class Tail:
 
 
 class Watch:
-    def __init__(self, core: _core.StreamWatch) -> None:
+    def __init__(self, core: StreamCursor) -> None:
         self.core = core
 
     def close(self) -> None:
@@ -101,7 +102,7 @@ class Watch:
 class Subscription:
     """One that is given away as it comes, by a call that lasts."""
 
-    def __init__(self, core: _core.Subscription, window_bytes: int) -> None:
+    def __init__(self, core: SubscriptionCursor, window_bytes: int) -> None:
         self.core = core
         self.window_bytes = window_bytes
         self._acknowledged = 0

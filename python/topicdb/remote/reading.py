@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from topicdb import _core
+from topicdb.engine import Receipt
 from topicdb.forms import Form
 from topicdb.remote.connection import Connection, Lease, RemoteHandle, wait_slices
 from topicdb.remote.wire import batch_of, in_form
@@ -219,14 +220,12 @@ class RemoteTransaction:
         arguments = (self._handle.number, filter, start, end)
         return RemoteScan(self._handle.lease, "transaction.scan", arguments)
 
-    def commit(self) -> tuple[dict[int, int], int, str]:
+    def commit(self) -> Receipt:
         """The receipt."""
         self._check_open()
         changes = self._taken()
         try:
-            receipt: tuple[dict[int, int], int, str] = self._handle.call(
-                "transaction.commit", changes
-            )
+            receipt: Receipt = self._handle.call("transaction.commit", changes)
         finally:
             self._handle.ended()
         return receipt

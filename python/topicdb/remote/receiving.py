@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from topicdb import _core
+from topicdb._types import Receipt
 from topicdb.clocks import tell_of_clock
 from topicdb.remote.access import Access
 from topicdb.remote.errors import packed
@@ -25,6 +26,7 @@ class Receiver:
 
     def __init__(self, service: Service, meter: Meter) -> None:
         self._core = service.database._core
+        self._appends = service.database._appends
         self._size_max = service.limits.append_bytes_max
         self._meter = meter
 
@@ -46,7 +48,7 @@ class Receiver:
         table = table_of(_arrow(data), self._size_max)
         call.check_token()
         _check_topics(call.caller.access, table)
-        receipt = self._core.append_arrow(table, durability, id=id)
+        receipt = self._core.append_arrow(table, durability, False, id)
         self._meter.received(table.num_rows, table.nbytes)
         tell_of_clock(self._core)
         return receipt
@@ -64,8 +66,7 @@ class Receiver:
             raise ValueError("append_async: it does not say which append has which id")
         call.check_token()
         fault = self._fault_of(call, table)
-        outcomes = _core.Completions()
-        told: list[tuple[int, Any]] = []
+        started: list[Future[Receipt] | Exception] = []
         offset = 0
         for number, count in enumerate(counts):
             part = table.slice(offset, count)
@@ -76,15 +77,13 @@ class Receiver:
                 if found is not None:
                     raise found
                 id = None if ids is None else ids[number]
-                self._core.append_arrow_async(part, durability, outcomes, number, id=id)
+                started.append(self._appends.start(part, durability, escapes=False, id=id))
                 self._meter.received(count, part.nbytes)
             except Exception as error:
-                told.append((number, error))
-        while len(told) < len(counts):
-            told += outcomes.take()
-        outcomes.close()
+                started.append(error)
+        told = [_told(number, _outcome(one)) for number, one in enumerate(started)]
         tell_of_clock(self._core)
-        return [_told(number, outcome) for number, outcome in told]
+        return told
 
     def _fault_of(self, call: Call, table: pa.Table) -> Exception | None:
         try:
@@ -92,6 +91,17 @@ class Receiver:
         except Exception as error:
             return error
         return None
+
+
+def _outcome(started: Future[Receipt] | Exception) -> Any:
+    """The error, or the fields of the receipt; waits for it."""
+    if isinstance(started, Exception):
+        return started
+    error = started.exception()
+    if error is not None:
+        return error
+    receipt = started.result()
+    return receipt.serials, receipt.count, receipt.durability, receipt.repeated
 
 
 def _told(number: int, outcome: Any) -> tuple[int, bool, Any]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from topicdb import _core
 from topicdb.database import Database
+from topicdb.engine import ADMIN, Engine, ScanCursor, served_methods
 from topicdb.errors import AccessError
 from topicdb.remote.access import Access
 from topicdb.remote.handles import Client, Clients, Limits
@@ -44,51 +45,7 @@ class Caller(NamedTuple):
     charge: Charge
 
 
-Check = Callable[[Access, tuple[Any, ...]], None]
-
-
-def _read(position: int) -> Check:
-    return lambda access, args: access.check_read(args[position])
-
-
-def _delete(access: Access, args: tuple[Any, ...]) -> None:
-    access.check_delete(args[0])
-
-
-def _admin(access: Access, args: tuple[Any, ...]) -> None:
-    access.check_admin()
-
-
-def _anybody(access: Access, args: tuple[Any, ...]) -> None:
-    access.check_any()
-
-
-_PLAIN: dict[str, Check] = {
-    "delete": _delete,
-    "streams": _read(0),
-    "iterator": _read(1),
-    "slices": _read(0),
-    "measure_log": _read(1),
-    "count_dropped": _read(1),
-    "explain": _read(0),
-    "places_at": _read(0),
-    "find_append": _admin,
-    "retention": _anybody,
-    "refresh": _anybody,
-    "set_retention": _admin,
-    "rotate": _admin,
-    "jobs": _admin,
-    "slabs": _admin,
-    "drop_slab": _admin,
-    "expire": _admin,
-    "usage": _admin,
-    "usage_by_structure": _admin,
-    "maintain": _admin,
-    "stats": _admin,
-    "subscription_stats": _admin,
-    "flush": _admin,
-}
-"""Methods of ``_core.Database`` that travel as they are, and who may call them."""
+_SERVED = served_methods()
 
 _FEW_BYTES_MAX = 64 << 10
 _MANY = {"ping", "subscribe", "subscription.find", "set_retention", "tail"}
@@ -105,7 +62,8 @@ class Service:
         self.database = database
         self.limits = limits
         self.clients = Clients(limits)
-        self._core = database._core
+        self._core: Engine = database._core
+        self._plain = {name: getattr(self._core, name) for name in _SERVED}
         self._snapshots = None if snapshots is None else Path(snapshots)
         self._holds = Holds()
         self._groups: dict[str, Any] = {}
@@ -157,7 +115,7 @@ class Service:
 
     def knows(self, method: str) -> bool:
         """Whether there is such a call."""
-        return method in _PLAIN or method in self._calls or method in self._reads
+        return method in _SERVED or method in self._calls or method in self._reads
 
     def admit(self, access: Access, method: str, size: int) -> int:
         """Before anything of a call is looked at: how many bytes of JSON its arguments may have.
@@ -165,7 +123,7 @@ class Service:
         ``size``: of the whole call. ValueError: there is no such call. AccessError: whatever the
         arguments are, this token may not. QuotaError: they are too many.
         """
-        if method not in _WRITES and method not in _PLAIN:
+        if method not in _WRITES and method not in _SERVED:
             _known(method, self._calls)
         _check_kind(access, method)
         many = self.limits.arguments_bytes_max
@@ -188,12 +146,9 @@ class Service:
     def call(self, caller: Caller, method: str, args: list[Any]) -> Any:
         """What a method gives. Raises what the embedded one would, AccessError, and ValueError for
         a call that is none."""
-        if method in _PLAIN:
-            check = _PLAIN[method]
-            if not args and check not in (_admin, _anybody):
-                raise ValueError(f"{method}: arguments are missing")
-            check(caller.access, tuple(args))
-            return getattr(self._core, method)(*args)
+        if method in _SERVED:
+            _check_right(caller.access, method, args)
+            return self._plain[method](*args)
         call = _known(method, self._calls)
         _check_arguments(call, method, caller, args)
         return call(caller, *args)
@@ -240,15 +195,15 @@ class Service:
 
     def _scan(
         self, caller: Caller, filter: Any, start: Any, end: Any, order: Any, streams: Any
-    ) -> _core.Scan:
+    ) -> ScanCursor:
         caller.access.check_read(filter)
         return self._core.scan(filter, start, end, order, streams)
 
-    def _last(self, caller: Caller, filter: Any, start: Any, end: Any) -> _core.Scan:
+    def _last(self, caller: Caller, filter: Any, start: Any, end: Any) -> ScanCursor:
         caller.access.check_read(filter)
         return self._core.last(filter, start, end)
 
-    def _scan_slices(self, caller: Caller, filters: Any, slices: Any) -> _core.Scan:
+    def _scan_slices(self, caller: Caller, filters: Any, slices: Any) -> ScanCursor:
         caller.access.check_read(filters)
         return self._core.scan_slices(filters, slices)
 
@@ -312,7 +267,7 @@ class Service:
 
     def _transaction_scan(
         self, caller: Caller, number: int, filter: str, start: Any, end: Any
-    ) -> _core.Scan:
+    ) -> ScanCursor:
         caller.access.check_read(filter)
         return caller.client.get(number, Transaction).core.scan(filter, start, end)
 
@@ -472,7 +427,7 @@ def _has_values(method: str) -> bool:
 
 def _check_kind(access: Access, method: str) -> None:
     """AccessError: it may make no such call, whatever the arguments are."""
-    if _PLAIN.get(method) is _admin:
+    if _SERVED.get(method) == ADMIN:
         access.check_admin()
     elif method in _WRITES:
         access.check_write_any()
@@ -480,6 +435,20 @@ def _check_kind(access: Access, method: str) -> None:
         access.check_own_any()
     else:
         access.check_any()
+
+
+def _check_right(access: Access, method: str, args: list[Any]) -> None:
+    """AccessError: it may not do that with these arguments. ValueError: they are missing."""
+    right = _SERVED[method]
+    if right == ADMIN:
+        access.check_admin()
+    elif right.argument is None:
+        access.check_any()
+    elif len(args) <= right.argument:
+        raise ValueError(f"{method}: arguments are missing")
+    else:
+        check = access.check_delete if right.kind == "delete" else access.check_read
+        check(args[right.argument])
 
 
 def _check_arguments(
@@ -493,7 +462,7 @@ def _check_arguments(
 
 
 def _chunks(
-    scan: _core.Scan, rows_max: int, bytes_max: int, with_serials: bool, charge: Charge
+    scan: ScanCursor, rows_max: int, bytes_max: int, with_serials: bool, charge: Charge
 ) -> Iterator[pa.RecordBatch]:
     """Each is made when there is room for it, and counts until the next one is asked for, which is
     when the client has it, or nearly."""

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from topicdb import _core
+from topicdb.engine import SubscriptionCursor
 from topicdb.positions import Place
 from topicdb.replay.errors import EndpointDroppedError, ReplayError
 from topicdb.replay.properties import selector_of
@@ -109,7 +110,7 @@ class Holding:
         record.held = []
         return self._reader
 
-    def _watch(self, reading: _core.Subscription) -> None:
+    def _watch(self, reading: SubscriptionCursor) -> None:
         self.host.watch(self.record.name, reading)
 
     def close_reader(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from topicdb import _core
+from topicdb.engine import Engine, SubscriptionCursor
 from topicdb.positions import Place
 from topicdb.replay.records import Records
 from topicdb.replay.rules import Era
@@ -21,7 +21,7 @@ class Host(Protocol):
     """
 
     @property
-    def core(self) -> _core.Database: ...
+    def core(self) -> Engine: ...
     @property
     def name(self) -> str: ...
     @property
@@ -51,7 +51,7 @@ class Host(Protocol):
         """Has ``Endpoint.step`` called soon, by another thread."""
         ...
 
-    def watch(self, endpoint: str, reading: _core.Subscription) -> None:
+    def watch(self, endpoint: str, reading: SubscriptionCursor) -> None:
         """Wakes the endpoint whenever there is something to read."""
         ...
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from topicdb import _core
 from topicdb._types import Receipt
 from topicdb.closing import Closing
+from topicdb.engine import Engine, SubscriptionCursor
 from topicdb.filters import Filters, filter_list
 from topicdb.positions import Place
 from topicdb.replay.endpoint import Endpoint
@@ -91,7 +92,7 @@ class ReplayLog(LogRules, Closing):
     # For endpoints: see Host.
 
     @property
-    def core(self) -> _core.Database:
+    def core(self) -> Engine:
         return self._database._core
 
     @property
@@ -148,7 +149,7 @@ class ReplayLog(LogRules, Closing):
     def wake(self, endpoint: str) -> None:
         self._pump.wake(endpoint)
 
-    def watch(self, endpoint: str, reading: _core.Subscription) -> None:
+    def watch(self, endpoint: str, reading: SubscriptionCursor) -> None:
         self._pump.watch(endpoint, reading)
 
     def drop_temporary(self, endpoint: str) -> None:

@@ -6,11 +6,12 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from topicdb.engine import Engine
 from topicdb.filters import overlap, unshared
 from topicdb.mqtt.follows import Follows, stored
 
 if TYPE_CHECKING:
-    from topicdb import _core
+    pass
 
 REPLAY_PROPERTY = "topicdb-replay"
 """The MQTT 5 user property that each replayed message has: the ``id`` of the replay."""
@@ -32,7 +33,7 @@ def marked(
 class Doubles:
     """Topics that a bridge of this database would store again, since it could not tell."""
 
-    def __init__(self, core: _core.Database, host: str, port: int, is_marked: bool) -> None:
+    def __init__(self, core: Engine, host: str, port: int, is_marked: bool) -> None:
         self._found: list[tuple[str, str, Follows]] = []
         for name, follows in stored(core):
             if follows.stores_replays or (is_marked and follows.protocol == "5"):

@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 
 from topicdb import _core
+from topicdb.engine import SubscriptionCursor
 from topicdb.replay.states import Event
 
 MAINTENANCE_S = 1.0
@@ -55,7 +56,7 @@ class Pump:
         """Has it called soon. Thread-safe."""
         self._tokens.give(self._number(name))
 
-    def watch(self, name: str, reading: _core.Subscription) -> None:
+    def watch(self, name: str, reading: SubscriptionCursor) -> None:
         """Wakes it whenever there is something to read."""
         reading.on_ready(self._tokens, self._number(name))
 

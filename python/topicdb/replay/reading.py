@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topicdb import _core
 from topicdb._core import Batch
 from topicdb._types import Message
+from topicdb.engine import Engine, SubscriptionCursor
 from topicdb.losses import Loss
 from topicdb.positions import Place
 from topicdb.replay.pacing import Pacer
@@ -43,11 +43,11 @@ class Reader:
 
     def __init__(
         self,
-        core: _core.Database,
+        core: Engine,
         filters: list[str],
         begin: Place,
         wanting: Wanting,
-        on_ready: Callable[[_core.Subscription], None] = lambda core: None,
+        on_ready: Callable[[SubscriptionCursor], None] = lambda core: None,
     ) -> None:
         self._core = core.subscribe(
             filters, {_SHARD: (begin.serial, begin.row)}, 0, AHEAD_ROWS, AHEAD_BYTES
@@ -149,7 +149,7 @@ class Reader:
 
 
 def first_wanted(
-    core: _core.Database, filters: list[str], begin: Place, until: Place, wanting: Wanting
+    core: Engine, filters: list[str], begin: Place, until: Place, wanting: Wanting
 ) -> Message | None:
     """The first message from ``begin`` on and before ``until`` that is wanted, or None.
 

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from topicdb import _core
+from topicdb.engine import Engine
 from topicdb.map import escape, unescape
 from topicdb.positions import Place
 from topicdb.replay.rules import EVERYTHING, Era, Promotion
@@ -146,7 +147,7 @@ def _encoded(body: dict[str, Any]) -> bytes:
 class Records:
     """Those of one log. Thread-safe."""
 
-    def __init__(self, core: _core.Database, name: str, durability: Durability | None) -> None:
+    def __init__(self, core: Engine, name: str, durability: Durability | None) -> None:
         self._core = core
         self._prefix = f"{_PREFIX}{escape(name)}/"
         _core.check_topic(self._prefix + "log")
@@ -233,7 +234,7 @@ class Records:
             transaction.commit()
 
 
-def stored(core: _core.Database) -> Iterator[tuple[str, str, bytes]]:
+def stored(core: Engine) -> Iterator[tuple[str, str, bytes]]:
     """Log, endpoint ("" for the log itself) and record of all that is stored.
 
     Read without a transaction: also of a handle that only reads.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from topicdb import _core
+from topicdb.engine import Engine
 from topicdb.filters import covers, overlap
 from topicdb.positions import Place
 from topicdb.replay.records import SHARD, LogRecord
@@ -19,7 +19,7 @@ SEAL_PART = 20  # a generation ends when it has this part of the quota
 class Trimmer:
     """Of one log. To be used with the log's lock held."""
 
-    def __init__(self, core: _core.Database, record: LogRecord) -> None:
+    def __init__(self, core: Engine, record: LogRecord) -> None:
         self._core = core
         self._record = record
         self._measured = Place(0, 0)  # first, when it was measured
@@ -117,7 +117,7 @@ def _is_logged(retention_class: str, era: Era) -> bool:
     return not any(overlap(one, retention_class) for one in era.exclude)
 
 
-def oldest_generations(core: _core.Database) -> dict[str, int]:
+def oldest_generations(core: Engine) -> dict[str, int]:
     """Of each retention class; it grows when generations are dropped."""
     found: dict[str, int] = {}
     for slab in core.slabs():
