@@ -16,26 +16,21 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from includes import ROOT, included_names, text_of
+
 STAMPS = ROOT / "build" / "clang-tidy"
 CLANG_TIDY = Path(sys.executable).parent / "clang-tidy"
 INCLUDE_ROOTS = [ROOT / "cpp" / "include", ROOT / "cpp" / "src", ROOT / "bindings"]
 CONFIGURATION = [ROOT / ".clang-tidy", ROOT / "pyproject.toml"]  # the latter names its version
-INCLUDE = re.compile(rb'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 CHATTER = re.compile(r"^(\d+ warnings? (treated|generated)|Suppressed|Use -header-filter)")
-
-
-@cache
-def content(file: Path) -> bytes:
-    return file.read_bytes()
 
 
 @cache
 def includes_of(file: Path) -> list[Path]:
     """Headers of this project that the file names itself."""
     found = []
-    for name in INCLUDE.findall(content(file)):
-        places = [root / name.decode() for root in (file.parent, *INCLUDE_ROOTS)]
+    for name in included_names(file):
+        places = [root / name for root in (file.parent, *INCLUDE_ROOTS)]
         found += [place for place in places if place.is_file()][:1]
     return found
 
@@ -54,7 +49,7 @@ def files_of(source: Path) -> set[Path]:
 def digest_of(source: Path) -> str:
     digest = hashlib.sha256()
     for file in [*CONFIGURATION, *sorted(files_of(source))]:
-        digest.update(str(file.relative_to(ROOT)).encode() + b"\0" + content(file) + b"\0")
+        digest.update(str(file.relative_to(ROOT)).encode() + b"\0" + text_of(file).encode() + b"\0")
     return digest.hexdigest()
 
 

@@ -10,7 +10,12 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+    from topicdb._types import ArrowArray, ArrowStream
 
 _MARKS = ("incompatible function arguments", "incompatible constructor arguments")
 _KEPT = ("__init__", "__getitem__")  # of what begins with "__", what users call with arguments
@@ -70,6 +75,20 @@ def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
 def wrong_type(what: str, accepted: str, value: object) -> TypeError:
     """``what`` should be ``accepted``, and is not."""
     return TypeError(f"{what}: expected {accepted}, got {type(value).__name__}")
+
+
+def check_id(id: object) -> None:
+    """TypeError for what is no ``id`` of an append."""
+    if not isinstance(id, str):
+        raise wrong_type("id", "str", id)
+
+
+def has_arrow(messages: object) -> TypeIs[ArrowStream | ArrowArray]:
+    """Whether messages come as Arrow data.
+
+    Not isinstance: for a protocol that costs more than a small append.
+    """
+    return hasattr(messages, "__arrow_c_stream__") or hasattr(messages, "__arrow_c_array__")
 
 
 def explanation(doc: str, args: Sequence[Any], named: Mapping[str, Any]) -> str:

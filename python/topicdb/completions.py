@@ -12,6 +12,7 @@ from typing import Any
 
 from topicdb import _core
 from topicdb._types import Receipt
+from topicdb.arguments import has_arrow
 
 
 class Completer:
@@ -39,8 +40,9 @@ class Completer:
         self, messages: Any, durability: str | None, *, escapes: bool, id: str | None
     ) -> Future[Receipt]:
         """As ``AppendQueue.start``."""
-        is_arrow = hasattr(messages, "__arrow_c_stream__") or hasattr(messages, "__arrow_c_array__")
-        append: Any = self._core.append_arrow_async if is_arrow else self._core.append_rows_async
+        append: Any = (
+            self._core.append_arrow_async if has_arrow(messages) else self._core.append_rows_async
+        )
         future: Future[Receipt] = Future()
         future.set_running_or_notify_cancel()  # what is queued cannot be taken back
         token = next(self._tokens)

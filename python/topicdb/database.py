@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from topicdb import _core
 from topicdb._core import Iterator, Stream
 from topicdb._types import ArrowArray, ArrowStream, Durability, Page, Receipt, Row, Slice
-from topicdb.arguments import wrong_type
+from topicdb.arguments import check_id, has_arrow
 from topicdb.clocks import tell_of_clock
 from topicdb.closing import Closing
 from topicdb.engine import AppendQueue, Engine
@@ -42,12 +42,6 @@ from topicdb.verifying import Verifying
 Result = TypeVar("Result")
 Value = TypeVar("Value")
 SLICE_BYTES_MAX = 128 << 20
-
-
-def check_id(id: object) -> None:
-    """TypeError, ValueError for what is no ``id`` of an append."""
-    if not isinstance(id, str):
-        raise wrong_type("id", "str", id)
 
 
 class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing):
@@ -94,8 +88,7 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         """
         if id is not None:
             check_id(id)
-        # Not isinstance: for a protocol that costs more than a small append.
-        if hasattr(messages, "__arrow_c_stream__") or hasattr(messages, "__arrow_c_array__"):
+        if has_arrow(messages):
             receipt = Receipt(*self._core.append_arrow(messages, durability, not raw, id))
         else:
             receipt = Receipt(*self._core.append_rows(messages, durability, not raw, id))

@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from topicdb import _core
+from topicdb.arguments import has_arrow
 from topicdb.times import timeout_us
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class StagedWriter:
         Raises what that raises; nothing of ``messages`` is staged then.
         """
         core = self._open()
-        if hasattr(messages, "__arrow_c_stream__") or hasattr(messages, "__arrow_c_array__"):
+        if has_arrow(messages):
             core.append_arrow(messages, not raw)
         else:
             core.append_rows(messages, not raw)

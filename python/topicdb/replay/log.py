@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from topicdb import _core
 from topicdb._types import Receipt
+from topicdb.arguments import has_arrow
 from topicdb.closing import Closing
 from topicdb.engine import Engine, SubscriptionCursor
 from topicdb.filters import Filters, filter_list
@@ -471,7 +472,7 @@ def checked_quota(value: int) -> int:
 
 
 def _batch_of(messages: Any) -> _core.Batch:
-    if hasattr(messages, "__arrow_c_stream__") or hasattr(messages, "__arrow_c_array__"):
+    if has_arrow(messages):
         return _core.batch_of_arrow(messages)
     return _core.batch_of_rows(messages)
 

@@ -32,7 +32,7 @@ RowKey KeyOf(MergeOrder order, const Page& page, std::uint32_t row);
 // 64 KiB, stays in memory.
 class RowSpill {
  public:
-  // Partitions have some 64 KiB of memory each.
+  // Partitions have a chunk of memory for each lane.
   static constexpr std::size_t kPartitionsMax = 192;
 
   // bounds: where partitions begin, ascending; the first one also takes what is before. Files are
