@@ -119,17 +119,21 @@ Status PageMerge::ExpandBlock(std::size_t index) {
   return Status::Ok();
 }
 
-bool PageMerge::NeedsPages() const {
-  const auto has_pages = [&](auto may_be_first) {
-    if (!pending_.empty() && may_be_first(pending_.top().first)) return true;
-    return next_block_ < blocks_.size() && may_be_first(FirstOf(blocks_[next_block_].entry.extent));
-  };
-  if (spill_ != nullptr) {
-    return !is_window_whole_ &&
-           has_pages([&](std::uint64_t first) { return IsInWindow({first, 0, 0}); });
+std::optional<std::uint64_t> PageMerge::NextFirst() const {
+  std::optional<std::uint64_t> first;
+  if (!pending_.empty()) first = pending_.top().first;
+  if (next_block_ < blocks_.size()) {
+    const std::uint64_t of_block = FirstOf(blocks_[next_block_].entry.extent);
+    first = first.has_value() ? std::min(*first, of_block) : of_block;
   }
-  if (heads_.empty()) return has_pages([](std::uint64_t) { return true; });
-  return has_pages([&](std::uint64_t first) { return first <= heads_.top().key.major; });
+  return first;
+}
+
+bool PageMerge::NeedsPages() const {
+  const std::optional<std::uint64_t> first = NextFirst();
+  if (!first.has_value()) return false;
+  if (spill_ != nullptr) return !is_window_whole_ && IsInWindow({*first, 0, 0});
+  return heads_.empty() || *first <= heads_.top().key.major;
 }
 
 Result<PageMerge::State> PageMerge::Prepare(std::size_t examined_max) {
@@ -150,17 +154,13 @@ Result<PageMerge::State> PageMerge::Prepare(std::size_t examined_max) {
     }
     if (!heads_.empty() && IsInWindow(heads_.top().key)) return State::kReady;
     if (spill_ == nullptr || spill_->is_finished()) return State::kExhausted;
-    window_end_ = spill_->End();
+    window_end_ = spill_->EndMax();
     is_window_whole_ = false;
   }
 }
 
 Status PageMerge::LoadRun() {
-  std::uint64_t first = pending_.empty() ? ~std::uint64_t{0} : pending_.top().first;
-  if (next_block_ < blocks_.size()) {
-    first = std::min(first, FirstOf(blocks_[next_block_].entry.extent));
-  }
-  TOPICDB_RETURN_IF_ERROR(ExpandBlocks(first));
+  TOPICDB_RETURN_IF_ERROR(ExpandBlocks(NextFirst().value_or(0)));
   if (pending_.empty()) return Status::Ok();
   const std::uint64_t last = pending_.top().last;
   TOPICDB_RETURN_IF_ERROR(ExpandBlocks(last));
@@ -170,6 +170,7 @@ Status PageMerge::LoadRun() {
     TOPICDB_RETURN_IF_ERROR(LoadPages(last, &rows));
   } while (!pending_.empty() && pending_.top().first <= last && memory_ < memory_end &&
            memory_ <= memory_max_);
+  SortRows(&rows);
   AddRun(std::move(rows));
   return Status::Ok();
 }
@@ -263,7 +264,6 @@ void PageMerge::SelectRows(const Page& page, const DeletedRows& deleted, std::ui
 
 void PageMerge::AddRun(std::vector<MergedRow> rows) {
   if (rows.empty()) return;
-  SortRows(&rows);
   if (free_runs_.empty()) {
     free_runs_.push_back(runs_.size());
     runs_.emplace_back();
@@ -281,8 +281,7 @@ std::span<const MergedRow> PageMerge::Ready() {
   // Up to what other runs, and pages that are not loaded, may have first.
   std::optional<RowKey> other;
   const auto limit = [&](const RowKey& key) { other = other ? std::min(*other, key) : key; };
-  if (!pending_.empty()) limit({pending_.top().first, 0, 0});
-  if (next_block_ < blocks_.size()) limit({FirstOf(blocks_[next_block_].entry.extent), 0, 0});
+  if (const auto first = NextFirst()) limit({*first, 0, 0});
   if (window_end_.has_value()) limit(*window_end_);
   heads_.pop();
   if (!heads_.empty()) limit(heads_.top().key);
@@ -344,7 +343,7 @@ std::vector<RowKey> PageMerge::ChooseBounds() const {
 
 Status PageMerge::StartSpill() {
   const std::vector<RowKey> bounds = ChooseBounds();
-  spill_ = std::make_unique<RowSpill>(directory_, order_, bounds, memory_max_ / 2);
+  spill_ = std::make_unique<SpillWindows>(directory_, order_, bounds, memory_max_ / 2);
   std::vector<RowSpill::PageRows> waiting(slots_.size());
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) waiting[slot].page = slots_[slot].page;
   for (Run& run : runs_) {
@@ -361,27 +360,33 @@ Status PageMerge::StartSpill() {
   free_slots_.clear();
   memory_ = 0;
   waiting_ = 0;
-  window_end_ = spill_->End();
+  window_end_ = spill_->EndMax();
   is_window_whole_ = false;
   return Status::Ok();
 }
 
 Status PageMerge::TakeWindow() {
-  TOPICDB_RETURN_IF_ERROR(spill_->Prepare());
-  window_end_ = spill_->End();
-  TOPICDB_ASSIGN_OR_RETURN(auto pages, spill_->Take());
-  std::vector<MergedRow> rows;
-  for (auto& spilled : pages) {
-    const Page& page = *spilled;
-    const std::uint32_t slot = AddSlot(std::move(spilled));
-    for (std::uint32_t row = 0; row < page.rows(); ++row) {
-      rows.push_back({KeyOf(page, row), slot, row});
-    }
-    Hold(slot, page.rows());
-  }
-  AddRun(std::move(rows));
+  TOPICDB_ASSIGN_OR_RETURN(SpillWindows::Window window, spill_->Take());
+  window_end_ = window.end;
   is_window_whole_ = true;
+  std::vector<std::uint32_t> slots;
+  for (auto& page : window.pages) {
+    const std::size_t rows = page->rows();
+    slots.push_back(AddSlot(std::move(page)));
+    Hold(slots.back(), rows);
+  }
+  for (MergedRow& row : window.rows) row.slot = slots[row.slot];
+  AddRun(std::move(window.rows));
+  ReadAhead();
   return Status::Ok();
+}
+
+void PageMerge::ReadAhead() {
+  if (spill_->is_finished()) return;
+  const std::optional<std::uint64_t> first = NextFirst();
+  const std::optional<RowKey> end = spill_->EndMax();
+  const bool is_loaded = !first.has_value() || (end.has_value() && !(RowKey{*first, 0, 0} < *end));
+  if (is_loaded) spill_->ReadAhead(memory_max_ - std::min(memory_, memory_max_));
 }
 
 ReadCounters PageMerge::counters() const {

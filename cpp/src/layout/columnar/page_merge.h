@@ -24,6 +24,7 @@
 #include "layout/columnar/row_selector.h"
 #include "layout/columnar/row_sort.h"
 #include "layout/columnar/row_spill.h"
+#include "layout/columnar/spill_windows.h"
 #include "layout/columnar/topic_selector.h"
 #include "layout/layout.h"
 
@@ -119,6 +120,7 @@ class PageMerge {
   // Of a page the rows that are wanted.
   void SelectRows(const Page& page, const DeletedRows& deleted, std::uint32_t slot,
                   std::vector<MergedRow>* rows);
+  // Rows that are sorted.
   void AddRun(std::vector<MergedRow> rows);
   // Begins to go through windows: what waits goes to the spill.
   Status StartSpill();
@@ -126,10 +128,14 @@ class PageMerge {
   std::vector<RowKey> ChooseBounds() const;
   // With all pages of a window loaded: its rows from the spill become a run.
   Status TakeWindow();
+  // Begins to read the next window if all of its pages are loaded and there is memory for it.
+  void ReadAhead();
   // Whether a row with this key is in the window, or there are none.
   bool IsInWindow(const RowKey& key) const { return !window_end_ || key < *window_end_; }
   void Release(std::uint32_t slot, std::size_t rows);
   bool NeedsPages() const;
+  // What no page that is not loaded begins before; absent: all are loaded.
+  std::optional<std::uint64_t> NextFirst() const;
 
   const TopicSelector selector_;
   const RowSelector rows_;
@@ -153,7 +159,7 @@ class PageMerge {
   std::size_t waiting_ = 0;  // rows in runs
 
   const std::optional<RowKey> after_;  // rows up to here are not wanted
-  std::unique_ptr<RowSpill> spill_;    // null: no windows
+  std::unique_ptr<SpillWindows> spill_;  // null: no windows
   bool is_window_whole_ = false;       // its rows are in runs
   std::optional<RowKey> window_end_;   // absent: it is the last one, or there are none
 };

@@ -6,6 +6,7 @@
 // sort: Knuth, The Art of Computer Programming, volume 3, section 5.2.5.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -61,6 +62,8 @@ class RowSpill {
   RowKey Begin() const { return partitions_.front().begin; }
   // Where the next partition ends; absent if it is the last one.
   std::optional<RowKey> End() const;
+  // What the next partition takes in memory at most, once it was divided and read.
+  std::size_t NextBytesMax() const { return std::min(partitions_.front().memory(), bytes_max_); }
   // Divides the next partition if it is too large: End() is another one then.
   Status Prepare();
   // The pages of the next partition, which is gone then; all of their rows were added.
