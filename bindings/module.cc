@@ -36,6 +36,7 @@ PYBIND11_MODULE(_core_of_main, module, pybind11::multiple_interpreters::not_supp
   python::RegisterScan(module);
   python::RegisterTail(module);
   python::RegisterTransaction(module);
+  python::RegisterOptions(module);
   python::RegisterDatabase(module);
   python::RegisterCopies(module);
   python::RegisterVerify(module);

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "errors.h"
+#include "convert/errors.h"
 #include "topicdb/database.h"
 
 namespace topicdb::python {
@@ -31,6 +31,7 @@ void RegisterQueue(pybind11::module_& module);
 void RegisterScan(pybind11::module_& module);
 void RegisterTail(pybind11::module_& module);
 void RegisterTransaction(pybind11::module_& module);
+void RegisterOptions(pybind11::module_& module);
 void RegisterDatabase(pybind11::module_& module);
 // The part of Database that is for reading with many processes.
 void RegisterSlices(pybind11::class_<Database>& type);

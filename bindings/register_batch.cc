@@ -3,9 +3,9 @@
 #include <optional>
 #include <vector>
 
-#include "arrow_capsules.h"
-#include "batch_iterator.h"
-#include "messages.h"
+#include "convert/arrow_capsules.h"
+#include "convert/batch_iterator.h"
+#include "convert/messages.h"
 #include "register.h"
 
 namespace topicdb::python {

@@ -1,14 +1,13 @@
-#include "arrow_capsules.h"
-#include "durability.h"
-#include "mailbox.h"
-#include "messages.h"
+#include "convert/arrow_capsules.h"
+#include "convert/durability.h"
+#include "convert/mailbox.h"
+#include "convert/messages.h"
+#include "convert/numbers.h"
 #include "register.h"
 #include "topicdb/job.h"
 #include "topicdb/tail.h"
 
 #include <algorithm>
-#include <array>
-#include <limits>
 #include <tuple>
 #include <variant>
 
@@ -19,12 +18,6 @@ namespace topicdb::python {
 namespace py = pybind11;
 
 namespace {
-
-LayoutKind ParseLayout(const std::string& text) {
-  if (text == "columnar") return LayoutKind::kColumnar;
-  if (text == "skipstream") return LayoutKind::kSkipstream;
-  Raise(SchemaFault("layout: expected 'columnar' or 'skipstream', got '" + text + "'"));
-}
 
 // One filter; or several, or none for every topic.
 using FilterOrFilters = std::variant<py::str, Filters>;
@@ -37,78 +30,6 @@ std::vector<Filter> ParseAny(const FilterOrFilters& filters) {
 using OptionalText = std::optional<std::string>;
 using OptionalNumber = std::optional<std::int64_t>;
 using OptionalTime = std::optional<std::int64_t>;
-using Numbers = std::vector<std::int64_t>;
-
-// The core's numbers have no sign; Python's do. `fault` makes the error of the option.
-std::uint32_t Unsigned(std::int64_t value, const char* option, Status (*fault)(std::string)) {
-  if (value >= 0 && value <= std::numeric_limits<std::uint32_t>::max()) {
-    return static_cast<std::uint32_t>(value);
-  }
-  Raise(fault(std::string(option) + ": " + std::to_string(value) + " is out of range"));
-}
-
-std::vector<std::uint32_t> AllUnsigned(const Numbers& values, const char* option,
-                                       Status (*fault)(std::string)) {
-  std::vector<std::uint32_t> result;
-  for (const std::int64_t value : values) result.push_back(Unsigned(value, option, fault));
-  return result;
-}
-
-// flush_interval, idle_flush_interval, conflict_window (µs), max_pending, max_pending_bytes
-using CommitNumbers = std::array<std::int64_t, 5>;
-
-CommitOptions ParseCommit(const CommitNumbers& numbers) {
-  CommitOptions options;
-  options.flush_interval = std::chrono::microseconds(numbers[0]);
-  options.idle_flush_interval = std::chrono::microseconds(numbers[1]);
-  options.conflict_window = std::chrono::microseconds(numbers[2]);
-  const auto size = [](std::int64_t value) {
-    return static_cast<std::size_t>(std::max<std::int64_t>(value, 0));  // the core refuses 0
-  };
-  options.pending_max = size(numbers[3]);
-  options.pending_bytes_max = size(numbers[4]);
-  return options;
-}
-
-bool ParseLearning(const std::string& learning) {
-  if (learning == "adaptive" || learning == "base") return learning == "adaptive";
-  throw py::value_error("learning: 'adaptive' or 'base', not '" + learning + "'");
-}
-
-std::unique_ptr<Database> Open(
-    const std::string& path, bool read_only, const std::optional<Numbers>& only_shards,
-    const std::string& durability, std::size_t cache_bytes, std::size_t write_buffer_bytes,
-    std::size_t seal_bytes, const std::string& learning, std::uint32_t streams_max,
-    OptionalNumber shards, const OptionalText& layout, OptionalNumber timestamp_bytes,
-    std::optional<std::vector<std::string>> structures, const std::optional<Numbers>& thresholds,
-    const std::optional<RetentionTuples>& retention, const CommitNumbers& commit,
-    std::int64_t quota_bytes, double quota_trim, std::int64_t maintenance_interval_us) {
-  OpenOptions options;
-  if (quota_bytes < 0) throw py::value_error("quota_bytes: a size cannot be negative");
-  options.quota_bytes = static_cast<std::uint64_t>(quota_bytes);
-  options.commit = ParseCommit(commit);
-  options.read_only = read_only;
-  if (only_shards) {
-    options.only_shards = AllUnsigned(*only_shards, "only_shards", &InvalidArgument);
-  }
-  options.durability = ParseDurability(durability);
-  options.cache_bytes = cache_bytes;
-  options.write_buffer_bytes = write_buffer_bytes;
-  options.seal_bytes = seal_bytes;
-  options.adaptive_structures = ParseLearning(learning);
-  options.streams_max = streams_max;
-  if (shards) options.schema.shards = Unsigned(*shards, "shards", &SchemaFault);
-  if (layout.has_value()) options.schema.layout = ParseLayout(*layout);
-  if (timestamp_bytes) {
-    options.schema.timestamp_bytes = Unsigned(*timestamp_bytes, "timestamp_bytes", &SchemaFault);
-  }
-  options.schema.structures = std::move(structures);
-  if (thresholds) options.schema.thresholds = AllUnsigned(*thresholds, "thresholds", &SchemaFault);
-  if (retention.has_value()) options.schema.retention = ParseRetention(*retention);
-  options.quota_trim = quota_trim;
-  options.maintenance_interval = std::chrono::microseconds(maintenance_interval_us);
-  return Unwrap(WithoutGil([&] { return Database::Open(path, options); }));
-}
 
 py::dict AsDict(const Schema& schema) {
   py::dict retention;
@@ -378,13 +299,12 @@ void RegisterDatabase(py::module_& module) {
   module.def("read_schema", &ReadSchema, py::arg("path"));
   py::class_<Database> type(module, "Database", "An open database.",
                             py::release_gil_before_calling_cpp_dtor());
-  type.def_static("open", &Open, py::arg("path"), py::kw_only(), py::arg("read_only"),
-                  py::arg("only_shards"), py::arg("durability"), py::arg("cache_bytes"),
-                  py::arg("write_buffer_bytes"), py::arg("seal_bytes"), py::arg("learning"),
-                  py::arg("streams_max"), py::arg("shards"), py::arg("layout"),
-                  py::arg("timestamp_bytes"), py::arg("structures"), py::arg("thresholds"),
-                  py::arg("retention"), py::arg("commit"), py::arg("quota_bytes"),
-                  py::arg("quota_trim"), py::arg("maintenance_interval_us"))
+  type.def_static(
+          "open",
+          [](const std::string& path, const OpenOptions& options) {
+            return Unwrap(WithoutGil([&] { return Database::Open(path, options); }));
+          },
+          py::arg("path"), py::arg("options"))
       .def_property_readonly("path", &Database::path)
       .def_property_readonly("schema", [](const Database& self) { return AsDict(self.schema()); })
       .def_property_readonly("closed", &Database::closed)

@@ -1,6 +1,6 @@
 #include <pybind11/stl.h>
 
-#include "envelopes.h"
+#include "convert/envelopes.h"
 #include "register.h"
 
 namespace topicdb::python {

@@ -1,5 +1,5 @@
-#include "arrow_capsules.h"
-#include "messages.h"
+#include "convert/arrow_capsules.h"
+#include "convert/messages.h"
 #include "register.h"
 #include "topicdb/job.h"
 

@@ -2,7 +2,7 @@
 
 #include <deque>
 
-#include "durability.h"
+#include "convert/durability.h"
 #include "register.h"
 #include "topicdb/queue.h"
 #include "topicdb/queue_inspector.h"

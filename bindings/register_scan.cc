@@ -1,4 +1,4 @@
-#include "arrow_capsules.h"
+#include "convert/arrow_capsules.h"
 #include "register.h"
 
 namespace topicdb::python {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "mailbox.h"
+#include "convert/mailbox.h"
 #include "register.h"
 #include "topicdb/subscription.h"
 

@@ -1,4 +1,4 @@
-#include "messages.h"
+#include "convert/messages.h"
 #include "register.h"
 
 namespace topicdb::python {

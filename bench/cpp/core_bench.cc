@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/crc32.h"
+#include "base/bytes/crc32.h"
 #include "layout/skipstream/skipstream_keys.h"
 #include "structure/structure_trie.h"
 #include "topicdb/database.h"

@@ -23,9 +23,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/crc32.h"
-#include "base/file.h"
-#include "base/hash.h"
+#include "base/bytes/crc32.h"
+#include "base/file/file.h"
+#include "base/bytes/hash.h"
 #include "commit_measure.h"
 #include "topicdb/queue.h"
 

@@ -341,30 +341,38 @@ def read_schema(path: str) -> dict[str, Any]:
     """As ``Database.schema``, without opening a shard."""
 
 @final
+class OpenOptions:
+    """What ``topicdb.open`` asks for. Attributes can be set, not read; what is not set is as it is
+    by default in the core. Schema: as stored, or the default of a new database."""
+
+    def __init__(self) -> None: ...
+    shards: int
+    layout: str
+    timestamp_bytes: int
+    structures: Sequence[str]
+    thresholds: Sequence[int]
+    retention: Sequence[tuple[str, int, int, int, int]]
+    read_only: bool
+    only_shards: Sequence[int]
+    durability: str
+    cache_bytes: int
+    write_buffer_bytes: int
+    seal_bytes: int
+    learning: str
+    streams_max: int
+    flush_interval_us: int
+    idle_flush_interval_us: int
+    conflict_window_us: int
+    max_pending: int
+    max_pending_bytes: int
+    quota_bytes: int
+    quota_trim: float
+    maintenance_interval_us: int
+
+@final
 class Database:
     @staticmethod
-    def open(
-        path: str,
-        *,
-        read_only: bool,
-        only_shards: Sequence[int] | None,
-        durability: str,
-        cache_bytes: int,
-        write_buffer_bytes: int,
-        seal_bytes: int,
-        learning: str,
-        streams_max: int,
-        shards: int | None,
-        layout: str | None,
-        timestamp_bytes: int | None,
-        structures: Sequence[str] | None,
-        thresholds: Sequence[int] | None,
-        retention: Sequence[tuple[str, int, int, int, int]] | None,
-        commit: tuple[int, int, int, int, int],
-        quota_bytes: int,
-        quota_trim: float,
-        maintenance_interval_us: int,
-    ) -> Database: ...
+    def open(path: str, options: OpenOptions) -> Database: ...
     @property
     def path(self) -> str: ...
     @property

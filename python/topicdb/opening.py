@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from functools import partial
 from typing import Literal
 
 from topicdb import _core
@@ -101,43 +100,44 @@ def open(
         raise ValueError(f"mode: expected 'rw' or 'r', got {mode!r}")
     quota = _quota(quota_bytes)
     where = checked_path(path)
-    open_core = partial(
-        _core.Database.open,
-        where,
-        read_only=mode == "r",
-        only_shards=only_shards,
-        durability=durability,
-        cache_bytes=cache_bytes,
-        write_buffer_bytes=write_buffer_bytes,
-        seal_bytes=seal_bytes,
-        learning=learning,
-        streams_max=streams_max,
-        shards=shards,
-        layout=layout,
-        timestamp_bytes=timestamp_bytes,
-        structures=structures,
-        thresholds=thresholds,
-        retention=None if retention is None else retention_classes(retention),
-        commit=(
-            duration_us(flush_interval, what="flush_interval"),
-            duration_us(idle_flush_interval, what="idle_flush_interval"),
-            duration_us(conflict_window, what="conflict_window"),
-            max_pending,
-            max_pending_bytes,
-        ),
-        quota_bytes=quota,
-        quota_trim=NO_TRIM if quota_trim is None else quota_trim,
-        maintenance_interval_us=(
-            NO_MAINTENANCE
-            if maintenance_interval is None
-            else duration_us(maintenance_interval, what="maintenance_interval")
-        ),
+    options = _core.OpenOptions()
+    schema = {
+        "shards": shards,
+        "layout": layout,
+        "timestamp_bytes": timestamp_bytes,
+        "structures": structures,
+        "thresholds": thresholds,
+        "retention": None if retention is None else retention_classes(retention),
+    }
+    for name, value in schema.items():
+        if value is not None:
+            setattr(options, name, value)
+    if only_shards is not None:
+        options.only_shards = only_shards
+    options.read_only = mode == "r"
+    options.durability = durability
+    options.cache_bytes = cache_bytes
+    options.write_buffer_bytes = write_buffer_bytes
+    options.seal_bytes = seal_bytes
+    options.learning = learning
+    options.streams_max = streams_max
+    options.flush_interval_us = duration_us(flush_interval, what="flush_interval")
+    options.idle_flush_interval_us = duration_us(idle_flush_interval, what="idle_flush_interval")
+    options.conflict_window_us = duration_us(conflict_window, what="conflict_window")
+    options.max_pending = max_pending
+    options.max_pending_bytes = max_pending_bytes
+    options.quota_bytes = quota
+    options.quota_trim = NO_TRIM if quota_trim is None else quota_trim
+    options.maintenance_interval_us = (
+        NO_MAINTENANCE
+        if maintenance_interval is None
+        else duration_us(maintenance_interval, what="maintenance_interval")
     )
     if mode == "r":
-        core = open_core()
+        core = _core.Database.open(where, options)
     else:
         with directories_for(where, directory_mode):
-            core = open_core()
+            core = _core.Database.open(where, options)
     appends = Completer(core)
     database = Database(core, appends, quota)
     appends.retire_with(database)

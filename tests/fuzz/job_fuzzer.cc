@@ -5,11 +5,11 @@
 #include <string>
 #include <string_view>
 
-#include "base/coding.h"
-#include "base/crc32.h"
-#include "layout/columnar/block_format.h"
-#include "store/job_files.h"
-#include "store/staged_file.h"
+#include "base/bytes/coding.h"
+#include "base/bytes/crc32.h"
+#include "layout/columnar/format/block_format.h"
+#include "store/job/job_files.h"
+#include "store/job/staged_file.h"
 
 namespace topicdb {
 namespace {

@@ -2,9 +2,9 @@
 #include <fstream>
 #include <string>
 
-#include "layout/columnar/block_format.h"
-#include "store/job_files.h"
-#include "store/staged_file.h"
+#include "layout/columnar/format/block_format.h"
+#include "store/job/job_files.h"
+#include "store/job/staged_file.h"
 
 namespace topicdb {
 namespace {

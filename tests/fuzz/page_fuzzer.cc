@@ -8,12 +8,12 @@
 #include <string>
 #include <string_view>
 
-#include "base/coding.h"
-#include "base/crc32.h"
-#include "layout/columnar/block_format.h"
-#include "layout/columnar/page_format.h"
-#include "layout/columnar/topic_list.h"
-#include "layout/columnar/touch_page.h"
+#include "base/bytes/coding.h"
+#include "base/bytes/crc32.h"
+#include "layout/columnar/format/block_format.h"
+#include "layout/columnar/format/page_format.h"
+#include "layout/columnar/format/topic_list.h"
+#include "layout/columnar/format/touch_page.h"
 #include "page_input.h"
 
 namespace topicdb::columnar {

@@ -7,10 +7,10 @@
 #include <limits>
 #include <string>
 
-#include "layout/columnar/block_format.h"
-#include "layout/columnar/page_examples.h"
-#include "layout/columnar/page_format.h"
-#include "layout/columnar/topic_list.h"
+#include "layout/columnar/format/block_format.h"
+#include "layout/columnar/format/page_examples.h"
+#include "layout/columnar/format/page_format.h"
+#include "layout/columnar/format/topic_list.h"
 #include "page_input.h"
 
 namespace topicdb::columnar {

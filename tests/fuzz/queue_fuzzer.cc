@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/coding.h"
+#include "base/bytes/coding.h"
 #include "queue/consumer.h"
 #include "segment/segment_reader.h"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/coding.h"
+#include "base/bytes/coding.h"
 #include "queue/consumer.h"
 #include "segment/segment_format.h"
 

@@ -4,12 +4,12 @@
 
 #include "layout/skipstream/skipstream_keys.h"
 #include "record_input.h"
-#include "store/descriptor.h"
-#include "store/meta.h"
-#include "store/retention_file.h"
+#include "store/catalog/descriptor.h"
+#include "store/catalog/meta.h"
+#include "store/catalog/retention_file.h"
 #include "structure/structure_trie.h"
 #include "topicdb/envelope.h"
-#include "topicdb/iterator.h"
+#include "topicdb/types/iterator.h"
 
 namespace topicdb {
 namespace {

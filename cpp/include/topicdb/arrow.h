@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "topicdb/arrow_abi.h"
-#include "topicdb/database.h"
 #include "topicdb/envelope.h"
 #include "topicdb/message.h"
+#include "topicdb/types/read.h"
+#include "topicdb/scan.h"
 #include "topicdb/status.h"
 
 namespace topicdb {

@@ -1,7 +1,6 @@
 // A database: one directory of messages. The entry point of the C++ API.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -13,10 +12,16 @@
 #include <string_view>
 #include <vector>
 
+#include "topicdb/types/copies.h"
 #include "topicdb/interrupt.h"
-#include "topicdb/iterator.h"
+#include "topicdb/types/iterator.h"
+#include "topicdb/types/maintenance.h"
 #include "topicdb/message.h"
 #include "topicdb/options.h"
+#include "topicdb/types/ranges.h"
+#include "topicdb/types/read.h"
+#include "topicdb/scan.h"
+#include "topicdb/types/stats.h"
 #include "topicdb/status.h"
 #include "topicdb/topic.h"
 
@@ -24,7 +29,6 @@ namespace topicdb {
 
 class DatabaseImpl;
 struct JobInfo;
-class ScanImpl;
 class StreamWatch;
 struct SubscribeFrom;
 struct SubscribeWindow;
@@ -34,241 +38,6 @@ class Tail;
 struct TailOptions;
 class Transaction;
 struct TransactionOptions;
-
-// start <= timestamp < end; an absent bound is none.
-struct TimeRange {
-  std::optional<std::int64_t> start;
-  std::optional<std::int64_t> end;
-
-  bool operator==(const TimeRange&) const = default;
-};
-
-inline bool Contains(const TimeRange& range, std::int64_t timestamp) {
-  return timestamp >= range.start.value_or(0) && (!range.end.has_value() || timestamp < *range.end);
-}
-
-// One moment.
-inline TimeRange Instant(std::int64_t timestamp) {
-  const bool last = timestamp == std::numeric_limits<std::int64_t>::max();
-  return {timestamp, last ? std::nullopt : std::optional(timestamp + 1)};
-}
-
-// Messages of a filter in a time range.
-struct KeyRange {
-  Filter filter;
-  TimeRange range;
-};
-
-// How much one read may return. At least one message comes back however large it is.
-struct PageLimits {
-  std::size_t rows_max = 1'000;
-  std::size_t bytes_max = std::size_t{8} << 20;
-  bool with_serials = false;  // of batches: whether they keep them
-};
-
-enum class ScanOrder {
-  kStream,  // stream after stream, each by time and commit, older generations first
-  kTime,    // all streams merged by timestamp
-  kNone,    // as messages are stored: nothing is sorted
-};
-
-struct ScanOptions {
-  TimeRange range;
-  ScanOrder order = ScanOrder::kStream;
-  // Only these streams; absent: all that the filter may find.
-  std::optional<std::vector<Stream>> streams;
-};
-
-// A part of a slab: messages of its commits behind `after` up to `until`, in a range of time. Can
-// be sent to another process and read there; what is committed meanwhile is not in it.
-struct Slice {
-  SlabId slab;
-  std::string retention_class;  // its topic filter
-  std::uint64_t after = 0;
-  std::uint64_t until = 0;
-  TimeRange range;
-  std::uint64_t messages = 0;  // about
-  std::uint64_t bytes = 0;     // of their topics and values, about
-
-  bool operator==(const Slice&) const = default;
-};
-
-struct SliceOptions {
-  TimeRange range;
-  // Of each shard: only commits behind the first and up to the second; absent: all that there are.
-  std::map<std::uint32_t, std::uint64_t> after;
-  std::map<std::uint32_t, std::uint64_t> until;
-  std::uint64_t bytes_max = std::uint64_t{128} << 20;  // of a slice, about; at least 1
-};
-
-// Commits of one shard behind `after` up to `until`.
-struct CommitRange {
-  std::uint64_t after = 0;
-  std::optional<std::uint64_t> until;  // absent: the last one there is
-  TimeRange times;                     // other messages do not count
-  // May end where a block does, behind half of the bytes: who reads from there reads no block in
-  // vain.
-  bool whole_blocks = false;
-};
-
-struct CommitSpan {
-  std::uint64_t until = 0;
-  std::uint64_t messages = 0;
-  std::uint64_t bytes = 0;  // of their topics and values
-};
-
-// What reads did. Blocks and pages are those of the layout columnar; rows are messages.
-struct ReadCounters {
-  std::uint64_t blocks = 0;  // considered
-  std::uint64_t blocks_skipped_by_time = 0;
-  std::uint64_t blocks_skipped_by_stream = 0;
-  std::uint64_t blocks_skipped_by_word = 0;
-  std::uint64_t pages = 0;  // of the blocks that are left
-  std::uint64_t pages_skipped_by_time = 0;
-  std::uint64_t pages_skipped_by_topic = 0;
-  std::uint64_t pages_read = 0;
-  std::uint64_t bytes_read = 0;  // of pages, as they are stored
-  std::uint64_t rows_examined = 0;
-  std::uint64_t rows_matched = 0;
-  // What overlapped so much in time that it waited in a temporary file.
-  std::uint64_t rows_spilled = 0;
-  std::uint64_t bytes_spilled = 0;
-
-  void Add(const ReadCounters& other);
-};
-
-// How a read would go, found by doing it.
-struct Explanation {
-  std::uint64_t slabs = 0;    // that may hold messages in the time range
-  std::uint64_t streams = 0;  // that may hold matching topics, in those slabs
-  ReadCounters counters;
-};
-
-struct SlabUsage {
-  SlabInfo slab;
-  std::uint64_t disk_bytes = 0;  // of its files, and of what will go there
-  // Of these, what was removed and still is in files, about. Maintenance has it go.
-  std::uint64_t garbage_bytes = 0;
-};
-
-// What the messages of one structure take in a class, over the open shards. Deleted messages count
-// until they are gone. Bytes are estimated; with skipstream messages, too.
-struct StructureUsage {
-  std::string retention_class;
-  std::string structure;
-  std::uint64_t messages = 0;
-  std::uint64_t bytes = 0;       // of topics and values
-  std::uint64_t disk_bytes = 0;  // its part of the files
-};
-
-// Why a slab was dropped. kKeepLast: the class has no age and no size, only keep_last.
-enum class SlabDropReason : std::uint8_t { kAge = 1, kBytes = 2, kQuota = 3, kKeepLast = 4 };
-
-struct DroppedSlab {
-  SlabUsage usage;
-  SlabDropReason reason = SlabDropReason::kAge;
-};
-
-// What one run of it has done.
-struct Maintenance {
-  std::uint64_t rotated = 0;  // generations that were started
-  std::vector<DroppedSlab> dropped;
-  std::uint64_t kept = 0;  // messages of dropped slabs that are in new ones, by keep_last
-};
-
-struct TrimCount {
-  std::vector<SlabInfo> slabs;  // that went as a whole
-  std::uint64_t messages = 0;   // that went one by one
-};
-
-// What the background thread has done since the database was opened.
-struct MaintenanceStats {
-  std::uint64_t runs = 0;
-  std::int64_t last_run_us = 0;  // its time
-  std::uint64_t rotated = 0;
-  std::uint64_t dropped_slabs = 0;
-  std::uint64_t dropped_messages = 0;
-  std::uint64_t dropped_bytes = 0;  // of files
-  std::uint64_t kept_messages = 0;  // of those that were dropped
-  std::string error;                // of the last run; empty if it went well
-};
-
-// How the files of a database are copied. Table files never change once they are written: where it
-// can be, a copy has them under another name, and they take no space of their own.
-struct CopyOptions {
-  // An earlier copy of the same database: what it has is linked from there, not copied. For copies
-  // on another file system.
-  std::optional<std::string> base;
-  bool copies_all = false;  // every byte: damage to a file would be damage to its other names
-};
-
-struct CopyCounts {
-  std::uint64_t files = 0;
-  std::uint64_t bytes = 0;  // of all
-  std::uint64_t copied_bytes = 0;
-};
-
-struct SnapshotInfo {
-  // (shard, its last commit that is in the snapshot), by shard.
-  std::vector<std::pair<std::uint32_t, std::uint64_t>> serials;
-  CopyCounts counts;
-};
-
-struct ShardStats {
-  std::uint32_t shard = 0;
-  std::uint64_t serial = 0;         // of the last commit
-  std::int64_t clock_us = 0;        // last timestamp that was assigned
-  std::int64_t clock_ahead_us = 0;  // that is so far ahead of the clock
-  std::int64_t clock_held_us = 0;   // the clock is so far ahead of what is believed
-  std::uint64_t messages = 0;       // as SlabInfo
-  std::uint64_t bytes = 0;          // as SlabInfo
-  std::uint64_t streams = 0;
-  std::uint64_t slabs = 0;
-  std::uint64_t disk_bytes = 0;       // files of live data
-  std::uint64_t memory_bytes = 0;     // write buffers and table readers
-  std::uint64_t structure_bytes = 0;  // memory of the learned structures
-  std::uint64_t fresh_blocks = 0;     // not sealed yet
-  std::uint64_t fresh_bytes = 0;      // of topics and values in them
-  std::string sealing_error;          // of the last step of sealing; empty if it went well
-  bool is_sealing = false;            // there may be more to be sealed, or it is being done
-  // Topics and values that sealing has written since the shard was opened: for the first time, and
-  // again.
-  std::uint64_t sealed_bytes = 0;
-  std::uint64_t resealed_bytes = 0;
-  ReadCounters reads;  // that were finished since the shard was opened
-};
-
-struct Stats {
-  std::vector<ShardStats> shards;
-  std::uint64_t cache_bytes = 0;  // in use
-  MaintenanceStats maintenance;
-};
-
-struct Page {
-  Iterator iterator;  // where to go on
-  std::shared_ptr<const Batch> batch;
-  bool end_of_stream = false;  // a read-only generation, read to its end
-};
-
-// A running read over many streams; made by Database::NewScan. It sees each shard as it was when
-// the scan was made: whole commits only. Thread-safe; keeps no lock between calls. Closing the
-// database ends it: Next then returns kClosed.
-class Scan {
- public:
-  explicit Scan(std::shared_ptr<ScanImpl> impl);
-  ~Scan();
-  Scan(const Scan&) = delete;
-  Scan& operator=(const Scan&) = delete;
-
-  // The next messages, at least one; nullptr at the end.
-  Result<std::shared_ptr<const Batch>> Next(const PageLimits& limits,
-                                            const InterruptCheck& interrupted = nullptr);
-  // Frees what it holds. May be repeated.
-  void Close();
-
- private:
-  std::shared_ptr<ScanImpl> impl_;
-};
 
 // Version of the RocksDB that is linked, such as "9.10.0".
 std::string RocksDbVersion();

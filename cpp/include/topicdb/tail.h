@@ -7,7 +7,10 @@
 #include <memory>
 #include <optional>
 
-#include "topicdb/database.h"
+#include "topicdb/interrupt.h"
+#include "topicdb/message.h"
+#include "topicdb/status.h"
+#include "topicdb/types/read.h"
 
 namespace topicdb {
 

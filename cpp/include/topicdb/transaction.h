@@ -8,7 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "topicdb/database.h"
+#include "topicdb/types/ranges.h"
+#include "topicdb/scan.h"
 #include "topicdb/status.h"
 
 namespace topicdb {

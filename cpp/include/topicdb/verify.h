@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "topicdb/interrupt.h"
-#include "topicdb/iterator.h"
+#include "topicdb/types/iterator.h"
 #include "topicdb/status.h"
 
 namespace topicdb {

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "base/clock.h"
-#include "base/mutex.h"
+#include "base/thread/mutex.h"
 
 namespace topicdb {
 

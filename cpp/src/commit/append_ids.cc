@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
-#include "base/coding.h"
-#include "base/hash.h"
+#include "base/bytes/coding.h"
+#include "base/bytes/hash.h"
 
 namespace topicdb {
 

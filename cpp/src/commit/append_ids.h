@@ -15,7 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/thread/mutex.h"
 #include "topicdb/message.h"
 #include "topicdb/status.h"
 

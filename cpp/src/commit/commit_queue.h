@@ -1,165 +1,55 @@
-// Group commit: many callers, one of whom writes for all that wait.
-//
-// A caller that finds nobody writing becomes the leader: it takes what waits, hands it to the sink
-// as one group, and wakes those that are served and one that leads next. So commits gather by
-// themselves while one is being written, and a lone caller waits for nothing.
-//
-// Fsync is a second step, after the group is written, with a leader of its own. While one runs,
-// commits that ask for the next wait unwritten and become one group after it; those that ask for
-// none are written meanwhile (and take the others along), and never wait for an fsync.
-//
-// Asynchronous commits gather until none came for `idle_flush_interval`, the oldest has waited for
-// `flush_interval`, or there are `pending_max`; a thread of the queue, started by the first of
-// them, then writes them. A synchronous caller takes along what waits.
+// The queue of commits of one shard: GroupCommit for one type of commit.
 #pragma once
 
-#include <atomic>
-#include <chrono>
 #include <cstddef>
-#include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <span>
-#include <thread>
+#include <utility>
 #include <vector>
 
-#include "base/mutex.h"
-#include "base/waiter.h"
+#include "commit/group_commit.h"
 #include "topicdb/options.h"
 #include "topicdb/status.h"
 
 namespace topicdb {
 
-// What a caller hands in; the sink knows more of it.
-struct QueuedCommit {
-  QueuedCommit() = default;
-  virtual ~QueuedCommit() = default;
-  QueuedCommit(const QueuedCommit&) = delete;
-  QueuedCommit& operator=(const QueuedCommit&) = delete;
-
-  Durability durability = Durability::kOs;
-  std::size_t bytes = 0;  // memory that it holds while it waits
-  // Written at once though it wants an fsync and one is running: others wait for its effects.
-  bool is_urgent = false;
-
-  // Set by the sink: the outcome, and whether anything was written.
-  Status status;
-  bool written = false;
-
- private:
-  friend class CommitQueue;
-  // Guarded by the queue's mutex.
-  bool queued_ = false;
-  bool committed_ = false;
-  std::uint64_t group_ = 0;         // in which it was written
-  std::function<void()> done_;      // of an asynchronous one
-  std::shared_ptr<Waiter> waiter_;  // of the caller of another one
-  // The outcome is known; who sets it touches the commit no more.
-  std::atomic<bool> over_{false};
-};
-
-class CommitSink {
- public:
-  CommitSink() = default;
-  virtual ~CommitSink() = default;
-  CommitSink(const CommitSink&) = delete;
-  CommitSink& operator=(const CommitSink&) = delete;
-
-  // Commits in the order given and sets what a sink sets. One call at a time.
-  virtual void CommitGroup(std::span<QueuedCommit* const> group) = 0;
-  // Fsyncs what earlier groups wrote. One call at a time; groups may be written meanwhile. After a
-  // failure the sink must refuse every later commit.
-  virtual Status SyncLog() = 0;
-};
-
-// Thread-safe. mutex_ is never held while the sink runs.
+// Takes commits of one type, which derives from QueuedCommit, and gives them to two functions. Its
+// owner must keep alive what these functions use. Thread-safe.
+template <typename Commit>
 class CommitQueue {
  public:
-  CommitQueue(CommitSink* sink, const CommitOptions& options);
-  ~CommitQueue();  // as Close
-  CommitQueue(const CommitQueue&) = delete;
-  CommitQueue& operator=(const CommitQueue&) = delete;
+  // As those of GroupCommit.
+  using WriteGroup = std::function<void(std::span<Commit* const> group)>;
+  using SyncLog = GroupCommit::SyncLog;
+
+  CommitQueue(WriteGroup write_group, SyncLog sync_log, const CommitOptions& options)
+      : commits_(
+            [write_group = std::move(write_group)](std::span<QueuedCommit* const> group) {
+              std::vector<Commit*> typed;
+              typed.reserve(group.size());
+              // The queue takes no other type.
+              for (QueuedCommit* commit : group) typed.push_back(static_cast<Commit*>(commit));
+              write_group(typed);
+            },
+            std::move(sync_log), options) {}
 
   // Returns when the commit has failed, or is written and as durable as it asks. Waits while the
   // queue is full.
-  void Run(QueuedCommit* commit) TOPICDB_EXCLUDES(mutex_);
-  // Takes the commit and returns; calls `done` from a thread of the queue when it is over. Waits
-  // while the queue is full.
-  void Submit(std::unique_ptr<QueuedCommit> commit, std::function<void()> done)
-      TOPICDB_EXCLUDES(mutex_);
+  void Run(Commit* commit) { commits_.Run(commit); }
+  // Takes the commit and returns. Calls `done` from a thread of the queue when the commit is over.
+  // Waits while the queue is full.
+  void Submit(std::unique_ptr<Commit> commit, std::function<void()> done) {
+    commits_.Submit(std::move(commit), std::move(done));
+  }
   // Finishes what was submitted. No call may be under way or follow. May be repeated.
-  void Close() TOPICDB_EXCLUDES(mutex_);
+  void Close() { commits_.Close(); }
 
   // Returns how many commits wait for a group. Callers that wait for room are not among them.
-  std::size_t pending_count() TOPICDB_EXCLUDES(mutex_) {
-    const MutexLock lock(mutex_);
-    return pending_.size();
-  }
+  std::size_t pending_count() { return commits_.pending_count(); }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
-  // Threads to wake once the mutex is free, or they would only wait for it.
-  using Wakes = std::vector<std::shared_ptr<Waiter>>;
-  enum class Next { kOver, kStep, kWait };
-
-  // Does one thing for the commit of a caller, and says how it goes on.
-  Next Step(QueuedCommit* commit, Wakes* wakes) TOPICDB_REQUIRES(mutex_);
-  bool HasRoom(const QueuedCommit& commit) const TOPICDB_REQUIRES(mutex_);
-  void WaitForRoom(const std::shared_ptr<Waiter>& waiter) TOPICDB_REQUIRES(mutex_);
-  void Enqueue(QueuedCommit* commit) TOPICDB_REQUIRES(mutex_);
-  // Whether its caller is to write a group now.
-  bool MayLead(const QueuedCommit& commit) const TOPICDB_REQUIRES(mutex_);
-  // Gives commits that are on their way the time to join the fsync that is about to come.
-  void Gather(const QueuedCommit& leader) TOPICDB_REQUIRES(mutex_);
-  // Writes one group for all. `leader` needs no wake-up; may be null. REQUIRES: !leading_
-  void Lead(const QueuedCommit* leader, Wakes* wakes) TOPICDB_REQUIRES(mutex_);
-  std::vector<QueuedCommit*> TakeGroup() TOPICDB_REQUIRES(mutex_);
-  // Notes that a commit is written, and whether that was all.
-  void Serve(QueuedCommit* commit, Wakes* wakes) TOPICDB_REQUIRES(mutex_);
-  // Wakes one caller for each step that somebody has to take; `awake` takes its own.
-  void WakeNext(const QueuedCommit* awake, Wakes* wakes) TOPICDB_REQUIRES(mutex_);
-  // Fsyncs for all whose groups are written. REQUIRES: !syncing_
-  void Sync(Wakes* wakes) TOPICDB_REQUIRES(mutex_);
-  static void WakeAll(const Wakes& wakes);
-
-  void FlushSubmitted() TOPICDB_EXCLUDES(mutex_);  // the thread
-  // When what was submitted is to be written.
-  Clock::time_point FlushTime() const TOPICDB_REQUIRES(mutex_);
-  bool IsFull() const TOPICDB_REQUIRES(mutex_);
-  void Finish(std::vector<std::unique_ptr<QueuedCommit>> commits) TOPICDB_REQUIRES(mutex_);
-  Status SyncSubmitted(std::uint64_t group) TOPICDB_REQUIRES(mutex_);
-
-  CommitSink* const sink_;
-  const CommitOptions options_;
-
-  Mutex mutex_;
-  std::deque<QueuedCommit*> pending_ TOPICDB_GUARDED_BY(mutex_);
-  std::size_t pending_bytes_ TOPICDB_GUARDED_BY(mutex_) = 0;
-  std::size_t submitted_ TOPICDB_GUARDED_BY(mutex_) = 0;  // of pending_
-  Wakes room_waiters_ TOPICDB_GUARDED_BY(mutex_);
-  bool leading_ TOPICDB_GUARDED_BY(mutex_) = false;
-  std::uint64_t written_groups_ TOPICDB_GUARDED_BY(mutex_) = 0;
-
-  bool syncing_ TOPICDB_GUARDED_BY(mutex_) = false;
-  Status sync_fault_ TOPICDB_GUARDED_BY(mutex_);
-  std::uint64_t synced_groups_ TOPICDB_GUARDED_BY(mutex_) = 0;
-  std::vector<QueuedCommit*> sync_waiters_ TOPICDB_GUARDED_BY(mutex_);  // written, of callers
-  std::uint64_t flusher_sync_group_ TOPICDB_GUARDED_BY(mutex_) = 0;     // that it waits for, or 0
-  bool gathering_ TOPICDB_GUARDED_BY(mutex_) = false;
-  CondVar gathered_;
-  std::size_t gather_target_ TOPICDB_GUARDED_BY(mutex_) = 0;
-  std::size_t last_width_ TOPICDB_GUARDED_BY(mutex_) = 0;  // commits that shared an fsync
-  std::size_t previous_width_ TOPICDB_GUARDED_BY(mutex_) = 0;
-  Clock::duration last_sync_time_ TOPICDB_GUARDED_BY(mutex_){};
-
-  CondVar flusher_wake_;
-  std::thread flusher_ TOPICDB_GUARDED_BY(mutex_);
-  bool closing_ TOPICDB_GUARDED_BY(mutex_) = false;
-  Clock::time_point first_submitted_ TOPICDB_GUARDED_BY(mutex_);
-  Clock::time_point last_submitted_ TOPICDB_GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<QueuedCommit>> written_ TOPICDB_GUARDED_BY(mutex_);
+  GroupCommit commits_;
 };
 
 }  // namespace topicdb

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "topicdb/database.h"
+#include "topicdb/types/ranges.h"
 #include "topicdb/topic.h"
 
 namespace topicdb {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "topicdb/database.h"
+#include "topicdb/types/ranges.h"
 
 namespace topicdb {
 

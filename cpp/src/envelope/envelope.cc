@@ -2,9 +2,9 @@
 
 #include <limits>
 
-#include "base/coding.h"
-#include "base/crc32.h"
-#include "base/utf8.h"
+#include "base/bytes/coding.h"
+#include "base/bytes/crc32.h"
+#include "base/bytes/utf8.h"
 
 namespace topicdb {
 

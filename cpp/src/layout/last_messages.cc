@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/hash.h"
+#include "base/bytes/hash.h"
 
 namespace topicdb {
 

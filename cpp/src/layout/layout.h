@@ -21,10 +21,11 @@
 #include "layout/slab_salvage.h"
 #include "layout/staged_block.h"
 #include "structure/structure.h"
-#include "topicdb/database.h"
 #include "topicdb/interrupt.h"
-#include "topicdb/iterator.h"
+#include "topicdb/types/iterator.h"
 #include "topicdb/message.h"
+#include "topicdb/types/ranges.h"
+#include "topicdb/types/read.h"
 
 namespace topicdb::rocks {
 class LogChain;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/coding.h"
+#include "base/bytes/coding.h"
 
 namespace topicdb {
 

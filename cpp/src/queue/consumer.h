@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/thread/mutex.h"
 #include "queue/delivery_state.h"
 #include "queue/queue_log.h"
 #include "topicdb/queue.h"

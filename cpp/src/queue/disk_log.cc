@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "queue/queue_log.h"
 
 namespace topicdb {

@@ -5,7 +5,7 @@
 #include <deque>
 #include <string>
 
-#include "base/mutex.h"
+#include "base/thread/mutex.h"
 #include "queue/queue_log.h"
 
 namespace topicdb {

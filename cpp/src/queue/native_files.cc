@@ -8,8 +8,8 @@
 #include <random>
 
 #include "base/clock.h"
-#include "base/coding.h"
-#include "base/files.h"
+#include "base/bytes/coding.h"
+#include "base/file/files.h"
 #include "queue/queue_files.h"
 #include "segment/slot_file.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "base/files.h"
+#include "base/file/files.h"
 
 namespace topicdb {
 

@@ -14,10 +14,10 @@
 #include <thread>
 #include <vector>
 
-#include "base/call_gate.h"
-#include "base/fork_guard.h"
-#include "base/mutex.h"
-#include "base/waiter.h"
+#include "base/thread/call_gate.h"
+#include "base/thread/fork_guard.h"
+#include "base/thread/mutex.h"
+#include "base/thread/waiter.h"
 #include "queue/consumer.h"
 #include "queue/memory_log.h"
 #include "queue/queue_files.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/files.h"
+#include "base/file/files.h"
 #include "queue/queue_impl.h"
 
 namespace topicdb {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
-#include "base/decimal.h"
-#include "base/files.h"
+#include "base/bytes/decimal.h"
+#include "base/file/files.h"
 #include "queue/queue_files.h"
 
 namespace topicdb {

@@ -8,7 +8,7 @@
 #include <rocksdb/metadata.h>
 #include <rocksdb/options.h>
 
-#include "base/files.h"
+#include "base/file/files.h"
 #include "rocks/rocks_compat.h"
 
 namespace topicdb::rocks {

@@ -7,7 +7,7 @@
 #include <rocksdb/sst_file_reader.h>
 #include <rocksdb/sst_file_writer.h>
 
-#include "base/files.h"
+#include "base/file/files.h"
 #include "rocks/rocks_compat.h"
 #include "rocks/rocks_options.h"
 

@@ -1,7 +1,7 @@
 #include "rocks/rocks_compat.h"
 
-#include "base/descriptor_limit.h"
-#include "rocks/process_threads.h"
+#include "base/file/descriptor_limit.h"
+#include "rocks/files/process_threads.h"
 
 namespace topicdb::rocks {
 

@@ -6,7 +6,7 @@
 #include <rocksdb/listener.h>
 #include <rocksdb/table.h>
 
-#include "rocks/file_system.h"
+#include "rocks/files/file_system.h"
 
 namespace topicdb::rocks {
 

@@ -10,13 +10,13 @@
 #include <rocksdb/sst_file_writer.h>
 #include <rocksdb/table.h>
 
-#include "base/file.h"
-#include "base/file_copy.h"
-#include "base/files.h"
+#include "base/file/file.h"
+#include "base/file/file_copy.h"
+#include "base/file/files.h"
 #include "rocks/live_files.h"
-#include "rocks/log_files.h"
-#include "rocks/log_mending.h"
-#include "rocks/log_reader.h"
+#include "rocks/log/log_files.h"
+#include "rocks/log/log_mending.h"
+#include "rocks/log/log_reader.h"
 #include "rocks/rocks_compat.h"
 
 namespace topicdb::rocks {

@@ -1,8 +1,8 @@
 // TopicDB's segment files; drawn in docs/format.md.
 #include <algorithm>
 
-#include "base/coding.h"
-#include "base/crc32.h"
+#include "base/bytes/coding.h"
+#include "base/bytes/crc32.h"
 #include "segment/segment_format.h"
 
 namespace topicdb {

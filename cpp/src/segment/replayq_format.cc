@@ -3,8 +3,8 @@
 // counted, not numbered.
 #include <algorithm>
 
-#include "base/coding.h"
-#include "base/crc32.h"
+#include "base/bytes/coding.h"
+#include "base/bytes/crc32.h"
 #include "segment/segment_format.h"
 
 namespace topicdb {

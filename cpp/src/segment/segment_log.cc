@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/files.h"
+#include "base/file/files.h"
 
 namespace topicdb {
 

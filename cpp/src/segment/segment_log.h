@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/thread/mutex.h"
 #include "segment/segment_recovery.h"
 #include "segment/segment_writer.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "segment/segment_format.h"
 
 namespace topicdb {

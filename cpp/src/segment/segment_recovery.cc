@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "base/file.h"
-#include "base/files.h"
+#include "base/file/file.h"
+#include "base/file/files.h"
 
 namespace topicdb {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "base/coding.h"
-#include "base/crc32.h"
-#include "base/files.h"
+#include "base/bytes/coding.h"
+#include "base/bytes/crc32.h"
+#include "base/file/files.h"
 
 namespace topicdb {
 

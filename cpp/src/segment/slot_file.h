@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "topicdb/status.h"
 
 namespace topicdb {

@@ -2,8 +2,8 @@
 
 #include <atomic>
 
-#include "store/database_impl.h"
-#include "store/transaction_impl.h"
+#include "store/database/database_impl.h"
+#include "store/transaction/transaction_impl.h"
 #include "topicdb/database.h"
 
 namespace topicdb {

@@ -3,8 +3,9 @@
 #include <set>
 
 #include "base/clock.h"
-#include "store/database_impl.h"
-#include "store/maintenance.h"
+#include "store/database/database_impl.h"
+#include "store/catalog/maintenance.h"
+#include "topicdb/database.h"
 
 namespace topicdb {
 

@@ -1,9 +1,9 @@
 // Database: planning and reading of slices, for those who read a database with many processes.
 #include <algorithm>
 
-#include "store/log_measure.h"
-#include "store/scan_impl.h"
-#include "store/slice_source.h"
+#include "store/read/log_measure.h"
+#include "store/cursor/scan_impl.h"
+#include "store/read/slice_source.h"
 #include "topicdb/database.h"
 
 namespace topicdb {

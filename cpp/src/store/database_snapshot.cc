@@ -3,10 +3,11 @@
 
 #include <map>
 
-#include "base/files.h"
-#include "store/create.h"
-#include "store/database_copy.h"
-#include "store/database_impl.h"
+#include "base/file/files.h"
+#include "store/database/create.h"
+#include "store/care/database_copy.h"
+#include "store/database/database_impl.h"
+#include "topicdb/database.h"
 
 namespace topicdb {
 

@@ -1,9 +1,9 @@
-#include "topicdb/iterator.h"
+#include "topicdb/types/iterator.h"
 
 #include <algorithm>
 
-#include "base/checked_record.h"
-#include "base/coding.h"
+#include "base/bytes/checked_record.h"
+#include "base/bytes/coding.h"
 
 // docs/format.md, "Streams and iterators".
 namespace topicdb {

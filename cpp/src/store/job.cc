@@ -8,10 +8,11 @@
 #include <thread>
 
 #include "base/clock.h"
-#include "base/files.h"
-#include "store/create.h"
-#include "store/database_impl.h"
-#include "store/job_files.h"
+#include "base/file/files.h"
+#include "store/database/create.h"
+#include "store/database/database_impl.h"
+#include "store/job/job_files.h"
+#include "topicdb/database.h"
 
 namespace topicdb {
 

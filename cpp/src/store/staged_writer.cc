@@ -10,16 +10,16 @@
 #include <tuple>
 #include <vector>
 
-#include "base/files.h"
-#include "base/fork_guard.h"
-#include "base/mutex.h"
+#include "base/file/files.h"
+#include "base/thread/fork_guard.h"
+#include "base/thread/mutex.h"
 #include "layout/layout.h"
 #include "rocks/pages_file.h"
-#include "store/create.h"
-#include "store/database_impl.h"
-#include "store/job_files.h"
-#include "store/staged_file.h"
-#include "store/topic_cache.h"
+#include "store/database/create.h"
+#include "store/database/database_impl.h"
+#include "store/job/job_files.h"
+#include "store/job/staged_file.h"
+#include "store/slab/topic_cache.h"
 #include "topicdb/job.h"
 
 namespace topicdb {

@@ -2,7 +2,7 @@
 #include <map>
 #include <utility>
 
-#include "store/database_impl.h"
+#include "store/database/database_impl.h"
 
 namespace topicdb {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "base/hash.h"
+#include "base/bytes/hash.h"
 #include "structure/structure_trie.h"
 
 namespace topicdb {

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <utility>
 
-#include "base/hash.h"
+#include "base/bytes/hash.h"
 
 namespace topicdb {
 

@@ -20,8 +20,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/mutex.h"
-#include "store/database_impl.h"
+#include "base/thread/mutex.h"
+#include "store/database/database_impl.h"
 #include "subscribe/page_cache.h"
 #include "subscribe/track.h"
 #include "topicdb/subscription.h"

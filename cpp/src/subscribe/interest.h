@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "store/log_cursor.h"
+#include "store/cursor/log_cursor.h"
 #include "subscribe/filter_tree.h"
 #include "topicdb/topic.h"
 

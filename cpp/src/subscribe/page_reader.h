@@ -5,8 +5,8 @@
 #include <list>
 #include <memory>
 
-#include "base/mutex.h"
-#include "store/log_cursor.h"
+#include "base/thread/mutex.h"
+#include "store/cursor/log_cursor.h"
 #include "subscribe/log_page.h"
 
 namespace topicdb {

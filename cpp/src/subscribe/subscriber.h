@@ -8,7 +8,7 @@
 #include <optional>
 #include <set>
 
-#include "base/mutex.h"
+#include "base/thread/mutex.h"
 #include "subscribe/log_page.h"
 #include "topicdb/subscription.h"
 

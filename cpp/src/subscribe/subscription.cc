@@ -2,9 +2,10 @@
 
 #include <algorithm>
 
-#include "store/database_impl.h"
-#include "store/drop_summary.h"
+#include "store/database/database_impl.h"
+#include "store/read/drop_summary.h"
 #include "subscribe/hub.h"
+#include "topicdb/database.h"
 
 namespace topicdb {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "store/drop_summary.h"
+#include "store/read/drop_summary.h"
 
 namespace topicdb {
 

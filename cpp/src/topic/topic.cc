@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "base/crc32.h"
-#include "base/utf8.h"
+#include "base/bytes/crc32.h"
+#include "base/bytes/utf8.h"
 #include "topic/mqtt_string.h"
 
 namespace topicdb {

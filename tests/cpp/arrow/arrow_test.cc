@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "test_directory.h"
+#include "topicdb/database.h"
 
 namespace topicdb {
 namespace {

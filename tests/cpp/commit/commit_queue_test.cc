@@ -14,26 +14,27 @@ using std::chrono::milliseconds;
 struct NumberedCommit : QueuedCommit {
   int number = 0;
 };
+using Queue = CommitQueue<NumberedCommit>;
 
 // Notes what it is given. `Block` makes the next step wait, as a slow disk would.
-class RecordingSink : public CommitSink {
+class RecordingSink {
  public:
-  void CommitGroup(std::span<QueuedCommit* const> group) override {
+  void WriteGroup(std::span<NumberedCommit* const> group) {
     const MutexLock lock(mutex_);
     EXPECT_FALSE(committing_);
     committing_ = true;
     changed_.NotifyAll();
     while (blocked_) changed_.Wait(mutex_);
     groups_.emplace_back();
-    for (QueuedCommit* commit : group) {
-      const int number = static_cast<NumberedCommit*>(commit)->number;
+    for (NumberedCommit* commit : group) {
+      const int number = commit->number;
       groups_.back().push_back(number);
       if (number < 0) commit->status = StorageFault("refused");
       commit->written = number >= 0;
     }
     committing_ = false;
   }
-  Status SyncLog() override {
+  Status SyncLog() {
     {
       const MutexLock lock(mutex_);
       EXPECT_FALSE(syncing_);
@@ -90,11 +91,16 @@ class RecordingSink : public CommitSink {
   Status sync_fault_ TOPICDB_GUARDED_BY(mutex_);
 };
 
-void WaitUntilPending(CommitQueue& queue, std::size_t count) {
+Queue QueueTo(RecordingSink* sink, const CommitOptions& options) {
+  return Queue([sink](std::span<NumberedCommit* const> group) { sink->WriteGroup(group); },
+               [sink] { return sink->SyncLog(); }, options);
+}
+
+void WaitUntilPending(Queue& queue, std::size_t count) {
   while (queue.pending_count() != count) std::this_thread::sleep_for(milliseconds(1));
 }
 
-Status RunOne(CommitQueue& queue, int number, Durability durability = Durability::kOs,
+Status RunOne(Queue& queue, int number, Durability durability = Durability::kOs,
               std::size_t bytes = 1) {
   NumberedCommit commit;
   commit.number = number;
@@ -104,7 +110,7 @@ Status RunOne(CommitQueue& queue, int number, Durability durability = Durability
   return commit.status;
 }
 
-void SubmitOne(CommitQueue& queue, int number, std::function<void()> done,
+void SubmitOne(Queue& queue, int number, std::function<void()> done,
                Durability durability = Durability::kOs) {
   auto commit = std::make_unique<NumberedCommit>();
   commit->number = number;
@@ -115,7 +121,7 @@ void SubmitOne(CommitQueue& queue, int number, std::function<void()> done,
 
 TEST(CommitQueue, ALoneCallerIsServedAtOnceAndFailuresAreItsOwn) {
   RecordingSink sink;
-  CommitQueue queue(&sink, {});
+  Queue queue = QueueTo(&sink, {});
   EXPECT_TRUE(RunOne(queue, 1).ok());
   EXPECT_EQ(RunOne(queue, -2).code(), Code::kStorage);
   EXPECT_TRUE(RunOne(queue, 3, Durability::kDisk).ok());
@@ -125,7 +131,7 @@ TEST(CommitQueue, ALoneCallerIsServedAtOnceAndFailuresAreItsOwn) {
 
 TEST(CommitQueue, WhatComesDuringAWriteIsOneGroup) {
   RecordingSink sink;
-  CommitQueue queue(&sink, {});
+  Queue queue = QueueTo(&sink, {});
   sink.Block(true);
   std::vector<std::thread> threads;
   threads.emplace_back([&] { EXPECT_TRUE(RunOne(queue, 0).ok()); });
@@ -145,7 +151,7 @@ TEST(CommitQueue, WhatComesDuringAWriteIsOneGroup) {
 
 TEST(CommitQueue, CommitsThatAskForLessDoNotWaitForAnFsync) {
   RecordingSink sink;
-  CommitQueue queue(&sink, {});
+  Queue queue = QueueTo(&sink, {});
   sink.BlockSync(true);
   auto durable =
       std::async(std::launch::async, [&] { return RunOne(queue, 1, Durability::kDisk); });
@@ -158,7 +164,7 @@ TEST(CommitQueue, CommitsThatAskForLessDoNotWaitForAnFsync) {
 
 TEST(CommitQueue, AFailedFsyncFailsAllThatWaitForItAndAllAfterIt) {
   RecordingSink sink;
-  CommitQueue queue(&sink, {});
+  Queue queue = QueueTo(&sink, {});
   EXPECT_TRUE(RunOne(queue, 1, Durability::kDisk).ok());
   sink.FailSyncs();
   EXPECT_EQ(RunOne(queue, 2, Durability::kDisk).code(), Code::kStorage);
@@ -169,7 +175,7 @@ TEST(CommitQueue, AFailedFsyncFailsAllThatWaitForItAndAllAfterIt) {
 TEST(CommitQueue, CommitsThatComeDuringAnFsyncAreOneGroupAfterIt) {
   constexpr std::size_t kRounds = 5;
   RecordingSink sink;
-  CommitQueue queue(&sink, {});
+  Queue queue = QueueTo(&sink, {});
   for (std::size_t round = 0; round < kRounds; ++round) {
     sink.BlockSync(true);
     std::vector<std::thread> threads;
@@ -199,7 +205,7 @@ TEST(CommitQueue, CallersOfAllKindsAreAllServed) {
   options.pending_max = 3;  // so that there is no room now and then
   std::atomic<int> done{0};
   {
-    CommitQueue queue(&sink, options);
+    Queue queue = QueueTo(&sink, options);
     std::vector<std::thread> threads;
     for (int thread = 0; thread < kThreads; ++thread) {
       threads.emplace_back([&, thread] {
@@ -220,7 +226,7 @@ TEST(CommitQueue, CallersOfAllKindsAreAllServed) {
 
 TEST(CommitQueue, AnFsyncThatFailsLeavesNobodyAsleep) {
   RecordingSink sink;
-  CommitQueue queue(&sink, {});
+  Queue queue = QueueTo(&sink, {});
   sink.BlockSync(true);
   std::vector<std::thread> threads;
   std::atomic<int> failed{0};
@@ -246,7 +252,7 @@ TEST(CommitQueue, SubmittedCommitsGatherAndClosingFinishesThem) {
   options.flush_interval = options.idle_flush_interval = std::chrono::hours(1);
   std::atomic<int> done{0};
   {
-    CommitQueue queue(&sink, options);
+    Queue queue = QueueTo(&sink, options);
     for (int i = 0; i < 5; ++i) SubmitOne(queue, i, [&] { ++done; }, Durability::kDisk);
     EXPECT_TRUE(sink.groups().empty());
     queue.Close();
@@ -260,7 +266,7 @@ TEST(CommitQueue, ASynchronousCallerTakesAlongWhatWasSubmitted) {
   RecordingSink sink;
   CommitOptions options;
   options.flush_interval = options.idle_flush_interval = std::chrono::hours(1);
-  CommitQueue queue(&sink, options);
+  Queue queue = QueueTo(&sink, options);
   std::promise<void> done;
   SubmitOne(queue, 1, [&] { done.set_value(); });
   EXPECT_TRUE(RunOne(queue, 2).ok());
@@ -274,14 +280,14 @@ TEST(CommitQueue, IdleAndFullQueuesAreWrittenWithoutACaller) {
   options.flush_interval = std::chrono::hours(1);
   options.idle_flush_interval = milliseconds(5);
   std::promise<void> idle;
-  CommitQueue idle_queue(&sink, options);
+  Queue idle_queue = QueueTo(&sink, options);
   SubmitOne(idle_queue, 1, [&] { idle.set_value(); });
   idle.get_future().get();
 
   options.idle_flush_interval = std::chrono::hours(1);
   options.pending_max = 3;
   std::promise<void> full;
-  CommitQueue full_queue(&sink, options);
+  Queue full_queue = QueueTo(&sink, options);
   for (int i = 2; i < 4; ++i) SubmitOne(full_queue, i, [] {});
   SubmitOne(full_queue, 4, [&] { full.set_value(); });
   full.get_future().get();
@@ -292,7 +298,7 @@ TEST(CommitQueue, AFullQueueHoldsItsCallersBack) {
   RecordingSink sink;
   CommitOptions options;
   options.pending_bytes_max = 100;
-  CommitQueue queue(&sink, options);
+  Queue queue = QueueTo(&sink, options);
   sink.Block(true);
   std::vector<std::thread> threads;
   threads.emplace_back([&] { EXPECT_TRUE(RunOne(queue, 0, Durability::kOs, 80).ok()); });

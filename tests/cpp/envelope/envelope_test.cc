@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "base/coding.h"
-#include "base/crc32.h"
+#include "base/bytes/coding.h"
+#include "base/bytes/crc32.h"
 
 namespace topicdb {
 namespace {

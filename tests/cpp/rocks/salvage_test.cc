@@ -9,8 +9,8 @@
 #include <set>
 #include <string>
 
-#include "rocks/log_files.h"
-#include "rocks/log_reader.h"
+#include "rocks/log/log_files.h"
+#include "rocks/log/log_reader.h"
 #include "rocks/rocks_compat.h"
 #include "rocks/skipping_iterator.h"
 #include "test_directory.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/crc32.h"
-#include "base/files.h"
+#include "base/bytes/crc32.h"
+#include "base/file/files.h"
 #include "test_directory.h"
 
 namespace topicdb {

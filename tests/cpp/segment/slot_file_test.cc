@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/files.h"
+#include "base/file/files.h"
 #include "test_directory.h"
 
 namespace topicdb {

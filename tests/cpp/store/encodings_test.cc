@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "base/coding.h"
-#include "base/crc32.h"
-#include "store/descriptor.h"
-#include "topicdb/iterator.h"
+#include "base/bytes/coding.h"
+#include "base/bytes/crc32.h"
+#include "store/catalog/descriptor.h"
+#include "topicdb/types/iterator.h"
 
 namespace topicdb {
 namespace {

@@ -10,8 +10,8 @@
 #include <thread>
 #include <tuple>
 
-#include "base/files.h"
-#include "store/job_files.h"
+#include "base/file/files.h"
+#include "store/job/job_files.h"
 #include "test_directory.h"
 #include "topicdb/database.h"
 #include "topicdb/tail.h"

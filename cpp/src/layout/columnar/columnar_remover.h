@@ -5,9 +5,9 @@
 #include <map>
 #include <utility>
 
-#include "layout/columnar/block_reader.h"
-#include "layout/columnar/row_selector.h"
-#include "layout/columnar/topic_selector.h"
+#include "layout/columnar/block/block_reader.h"
+#include "layout/columnar/select/row_selector.h"
+#include "layout/columnar/select/topic_selector.h"
 #include "layout/layout.h"
 
 namespace topicdb::columnar {

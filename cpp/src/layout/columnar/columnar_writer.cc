@@ -5,8 +5,8 @@
 #include <atomic>
 #include <vector>
 
-#include "layout/columnar/block_filter.h"
-#include "layout/columnar/block_format.h"
+#include "layout/columnar/format/block_filter.h"
+#include "layout/columnar/format/block_format.h"
 
 namespace topicdb::columnar {
 

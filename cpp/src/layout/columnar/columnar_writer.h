@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "layout/columnar/page.h"
+#include "layout/columnar/format/page.h"
 #include "layout/layout.h"
 
 namespace topicdb::columnar {

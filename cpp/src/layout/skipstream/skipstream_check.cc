@@ -4,8 +4,8 @@
 #include <memory>
 #include <optional>
 
-#include "base/coding.h"
-#include "base/hash.h"
+#include "base/bytes/coding.h"
+#include "base/bytes/hash.h"
 #include "layout/skipstream/skipstream_keys.h"
 #include "rocks/rocks_compat.h"
 

@@ -1,7 +1,7 @@
 #include "layout/skipstream/skipstream_keys.h"
 
-#include "base/coding.h"
-#include "base/hash.h"
+#include "base/bytes/coding.h"
+#include "base/bytes/hash.h"
 
 namespace topicdb::skipstream {
 

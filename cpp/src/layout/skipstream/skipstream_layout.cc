@@ -4,7 +4,7 @@
 #include <array>
 #include <numeric>
 
-#include "base/coding.h"
+#include "base/bytes/coding.h"
 #include "layout/skipstream/skipstream_check.h"
 #include "layout/skipstream/skipstream_keys.h"
 #include "layout/skipstream/skipstream_last.h"

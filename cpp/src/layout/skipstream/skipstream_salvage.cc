@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "base/coding.h"
+#include "base/bytes/coding.h"
 #include "layout/skipstream/skipstream_keys.h"
 #include "rocks/rocks_compat.h"
 #include "rocks/skipping_iterator.h"

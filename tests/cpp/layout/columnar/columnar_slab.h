@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "layout/columnar/block_reader.h"
+#include "layout/columnar/block/block_reader.h"
 #include "layout/columnar/columnar_layout.h"
-#include "layout/columnar/page_examples.h"
+#include "layout/columnar/format/page_examples.h"
 #include "rocks/rocks_compat.h"
 #include "test_directory.h"
 

@@ -1,0 +1,141 @@
+#include "convert/arrow_capsules.h"
+
+#include <cstring>
+
+#include "convert/errors.h"
+
+namespace topicdb::python {
+
+namespace py = pybind11;
+
+namespace {
+
+// A consumer that took the structure over has set release to null; what is left is ours to free.
+template <typename Structure>
+void DeleteCapsule(PyObject* capsule) {
+  const char* name = PyCapsule_GetName(capsule);
+  auto* structure = static_cast<Structure*>(PyCapsule_GetPointer(capsule, name));
+  if (structure->release != nullptr) structure->release(structure);
+  delete structure;
+}
+
+template <typename Structure>
+py::object NewCapsule(std::unique_ptr<Structure> structure, const char* name) {
+  PyObject* capsule = PyCapsule_New(structure.get(), name, &DeleteCapsule<Structure>);
+  if (capsule == nullptr) throw py::error_already_set();
+  structure.release();
+  return py::reinterpret_steal<py::object>(capsule);
+}
+
+template <typename Structure>
+Structure* PointerOf(const py::handle& capsule, const char* name) {
+  auto* structure = static_cast<Structure*>(PyCapsule_GetPointer(capsule.ptr(), name));
+  if (structure == nullptr) throw py::error_already_set();
+  if (structure->release == nullptr)
+    throw py::value_error("this Arrow object was released already");
+  return structure;
+}
+
+// Releases what was received from a stream at the end of its scope.
+template <typename Structure>
+struct Owned : Structure {
+  Owned() : Structure{} {}
+  ~Owned() {
+    if (this->release != nullptr) this->release(this);
+  }
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+};
+
+void CheckStream(int error, ArrowArrayStream* stream) {
+  if (error == 0) return;
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  const char* message = stream->get_last_error(stream);
+  throw py::value_error(std::string("the Arrow stream failed: ") +
+                        (message == nullptr ? std::strerror(error) : message));
+}
+
+}  // namespace
+
+py::object SchemaCapsule(ValueForm form) {
+  auto schema = std::make_unique<ArrowSchema>();
+  ExportSchema(schema.get(), form);
+  return NewCapsule(std::move(schema), "arrow_schema");
+}
+
+py::tuple BatchCapsules(const std::shared_ptr<const Batch>& batch,
+                        const std::shared_ptr<const Batch>& stored) {
+  auto array = std::make_unique<ArrowArray>();
+  ExportBatch(batch, stored, array.get());
+  const ValueForm form = stored != nullptr ? ValueForm::kProperties : ValueForm::kStored;
+  return py::make_tuple(SchemaCapsule(form), NewCapsule(std::move(array), "arrow_array"));
+}
+
+py::object StreamCapsule(std::shared_ptr<Scan> scan, const PageLimits& limits, ValueForm form) {
+  auto stream = std::make_unique<ArrowArrayStream>();
+  ExportStream(std::move(scan), limits, form, stream.get());
+  return NewCapsule(std::move(stream), "arrow_array_stream");
+}
+
+ArrowCopies::ArrowCopies(const py::object& source, bool escapes) {
+  if (py::hasattr(source, "__arrow_c_stream__")) {
+    ReadStream(source);
+  } else {
+    ReadArray(source);
+  }
+  if (escapes) escaped_.Apply(messages_);
+}
+
+void ArrowCopies::ReadStream(const py::object& source) {
+  const py::object capsule = source.attr("__arrow_c_stream__")();
+  auto* stream = PointerOf<ArrowArrayStream>(capsule, "arrow_array_stream");
+  Owned<ArrowSchema> schema;
+  int error = 0;
+  {
+    // The producer may be ours, reading a database, or one that takes the GIL itself.
+    const py::gil_scoped_release release;
+    error = stream->get_schema(stream, &schema);
+  }
+  CheckStream(error, stream);
+  const ArrowMessages reader = Unwrap(ArrowMessages::Make(schema));
+  while (true) {
+    Owned<ArrowArray> array;
+    {
+      const py::gil_scoped_release release;
+      error = stream->get_next(stream, &array);
+    }
+    CheckStream(error, stream);
+    if (array.release == nullptr) return;
+    Take(reader, array);
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  }
+}
+
+void ArrowCopies::ReadArray(const py::object& source) {
+  const py::tuple capsules = source.attr("__arrow_c_array__")();
+  const auto* schema = PointerOf<ArrowSchema>(capsules[0], "arrow_schema");
+  const auto* array = PointerOf<ArrowArray>(capsules[1], "arrow_array");
+  Take(Unwrap(ArrowMessages::Make(*schema)), *array);
+}
+
+void ArrowCopies::Take(const ArrowMessages& reader, const ArrowArray& array) {
+  const std::size_t first = messages_.size();
+  Check(reader.Append(array, first, &messages_));
+  std::size_t size = 0;
+  for (std::size_t i = first; i < messages_.size(); ++i) {
+    size += messages_[i].topic.size() + messages_[i].value.size();
+  }
+  char* block = blocks_.emplace_back(size + 1).data();
+  const auto keep = [&](std::string_view bytes) {
+    char* begin = block;
+    std::memcpy(begin, bytes.data(), bytes.size());
+    block += bytes.size();
+    return std::string_view(begin, bytes.size());
+  };
+  for (std::size_t i = first; i < messages_.size(); ++i) {
+    messages_[i].topic = keep(messages_[i].topic);
+    messages_[i].value = keep(messages_[i].value);
+  }
+}
+
+}  // namespace topicdb::python

@@ -1,0 +1,42 @@
+// Arrow structures in and out of PyCapsules (the Arrow PyCapsule interface).
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "convert/envelopes.h"
+#include "topicdb/arrow.h"
+
+namespace topicdb::python {
+
+// All REQUIRE the GIL.
+pybind11::object SchemaCapsule(ValueForm form = ValueForm::kStored);
+// (schema, array); with the columns of properties if there is `stored`.
+pybind11::tuple BatchCapsules(const std::shared_ptr<const Batch>& batch,
+                              const std::shared_ptr<const Batch>& stored);
+pybind11::object StreamCapsule(std::shared_ptr<Scan> scan, const PageLimits& limits,
+                               ValueForm form);
+
+// Copies of the messages of anything with __arrow_c_stream__ or __arrow_c_array__.
+// Arrow buffers may belong to NumPy or other mutable memory, so they are copied before use.
+class ArrowCopies {
+ public:
+  // `escapes`: readers are to see the values that are given, whatever they look like.
+  // TypeError, ValueError with the row's number. REQUIRES: the GIL
+  ArrowCopies(const pybind11::object& source, bool escapes);
+  const std::vector<MessageView>& messages() const { return messages_; }
+
+ private:
+  void ReadStream(const pybind11::object& source);
+  void ReadArray(const pybind11::object& source);
+  void Take(const ArrowMessages& reader, const ArrowArray& array);
+
+  std::deque<std::vector<char>> blocks_;
+  std::vector<MessageView> messages_;
+  EscapedValues escaped_;
+};
+
+}  // namespace topicdb::python

@@ -1,0 +1,16 @@
+// Iterating over the messages of a batch.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+
+#include "convert/messages.h"
+
+namespace topicdb::python {
+
+// An iterator that makes each message when it is asked for: a consumer that keeps none of them uses
+// the same memory again and again. REQUIRES: the GIL
+pybind11::object IterateBatch(MessageRows rows);
+
+}  // namespace topicdb::python

@@ -1,0 +1,30 @@
+// Python's numbers as the core's, which have no sign.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "convert/errors.h"
+#include "topicdb/status.h"
+
+namespace topicdb::python {
+
+// `fault` makes the error of the option that is out of range. REQUIRES: the GIL, as the next one
+inline std::uint32_t Unsigned(std::int64_t value, const char* option,
+                              Status (*fault)(std::string)) {
+  if (value >= 0 && value <= std::numeric_limits<std::uint32_t>::max()) {
+    return static_cast<std::uint32_t>(value);
+  }
+  Raise(fault(std::string(option) + ": " + std::to_string(value) + " is out of range"));
+}
+
+inline std::vector<std::uint32_t> AllUnsigned(const std::vector<std::int64_t>& values,
+                                              const char* option, Status (*fault)(std::string)) {
+  std::vector<std::uint32_t> result;
+  for (const std::int64_t value : values) result.push_back(Unsigned(value, option, fault));
+  return result;
+}
+
+}  // namespace topicdb::python

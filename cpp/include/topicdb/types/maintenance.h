@@ -1,0 +1,61 @@
+// What is kept for how long, and what has gone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "topicdb/types/iterator.h"
+
+namespace topicdb {
+
+struct SlabUsage {
+  SlabInfo slab;
+  std::uint64_t disk_bytes = 0;  // of its files, and of what will go there
+  // Of these, what was removed and still is in files, about. Maintenance has it go.
+  std::uint64_t garbage_bytes = 0;
+};
+
+// What the messages of one structure take in a class, over the open shards. Deleted messages count
+// until they are gone. Bytes are estimated; with skipstream messages, too.
+struct StructureUsage {
+  std::string retention_class;
+  std::string structure;
+  std::uint64_t messages = 0;
+  std::uint64_t bytes = 0;       // of topics and values
+  std::uint64_t disk_bytes = 0;  // its part of the files
+};
+
+// Why a slab was dropped. kKeepLast: the class has no age and no size, only keep_last.
+enum class SlabDropReason : std::uint8_t { kAge = 1, kBytes = 2, kQuota = 3, kKeepLast = 4 };
+
+struct DroppedSlab {
+  SlabUsage usage;
+  SlabDropReason reason = SlabDropReason::kAge;
+};
+
+// What one run of it has done.
+struct Maintenance {
+  std::uint64_t rotated = 0;  // generations that were started
+  std::vector<DroppedSlab> dropped;
+  std::uint64_t kept = 0;  // messages of dropped slabs that are in new ones, by keep_last
+};
+
+struct TrimCount {
+  std::vector<SlabInfo> slabs;  // that went as a whole
+  std::uint64_t messages = 0;   // that went one by one
+};
+
+// What the background thread has done since the database was opened.
+struct MaintenanceStats {
+  std::uint64_t runs = 0;
+  std::int64_t last_run_us = 0;  // its time
+  std::uint64_t rotated = 0;
+  std::uint64_t dropped_slabs = 0;
+  std::uint64_t dropped_messages = 0;
+  std::uint64_t dropped_bytes = 0;  // of files
+  std::uint64_t kept_messages = 0;  // of those that were dropped
+  std::string error;                // of the last run; empty if it went well
+};
+
+}  // namespace topicdb

@@ -1,0 +1,203 @@
+#include "base/file/files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+#include "base/file/descriptor_limit.h"
+#include "base/file/file.h"
+#include "base/thread/mutex.h"
+#include "base/thread/per_process.h"
+
+namespace topicdb {
+
+namespace {
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  ~FileDescriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+std::string ParentOf(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// Record locks do not exclude within a process, and closing any descriptor of the file drops them:
+// so a second FileLock must be refused before it opens the file. A forked child holds none of its
+// parent's.
+struct HeldLocks {
+  Mutex mutex;
+  std::set<std::string> keys TOPICDB_GUARDED_BY(mutex);
+};
+
+HeldLocks& GetHeldLocks() {
+  static PerProcess<HeldLocks> held;
+  return held.Get([] { return std::make_unique<HeldLocks>(); });
+}
+
+Result<std::string> FileKey(const std::string& path) {
+  struct stat info{};
+  if (stat(path.c_str(), &info) != 0) return ErrnoFault("looking at", path, errno);
+  return std::to_string(info.st_dev) + ":" + std::to_string(info.st_ino);
+}
+
+Status CreateIfMissing(const std::string& path) {
+  if (Exists(path)) return Status::Ok();
+  const FileDescriptor fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (fd.get() < 0 && errno != EEXIST) return ErrnoFault("creating", path, errno);
+  return Status::Ok();
+}
+
+struct flock WholeFile() {
+  struct flock request{};
+  request.l_type = F_WRLCK;
+  request.l_whence = SEEK_SET;
+  return request;
+}
+
+Status LockFault(const std::string& path, int error_number) {
+  Status status = ErrnoFault("locking", path, error_number);
+  const bool unsupported = error_number == ENOLCK || error_number == EOPNOTSUPP ||
+                           error_number == ENOSYS || error_number == EINVAL;
+  if (!unsupported) return status;
+  return StorageFault(status.message() +
+                      "; this file system has no locks for files now, and without them two "
+                      "processes could write at once: use a local file system, or have locks "
+                      "enabled where it is mounted (NFS: lockd, and no 'nolock')");
+}
+
+Status LockDescriptor(int fd, const std::string& path) {
+  struct flock request = WholeFile();
+  if (fcntl(fd, F_SETLK, &request) == 0) return Status::Ok();
+  if (errno != EACCES && errno != EAGAIN) return LockFault(path, errno);
+  request = WholeFile();
+  const bool known = fcntl(fd, F_GETLK, &request) == 0 && request.l_type != F_UNLCK;
+  const std::string holder = known ? "pid " + std::to_string(request.l_pid) : "another process";
+  return Locked(path + " is locked by " + holder);
+}
+
+}  // namespace
+
+Status ErrnoFault(const std::string& action, const std::string& path, int error_number) {
+  return StorageFault(action + " " + path + ": " + std::generic_category().message(error_number) +
+                      DescriptorHint(error_number));
+}
+
+Result<std::string> ReadFile(const std::string& path, std::size_t bytes_max) {
+  TOPICDB_ASSIGN_OR_RETURN(const auto file, File::OpenForReading(path));
+  std::string content;
+  std::array<char, 4096> part;
+  while (content.size() <= bytes_max) {
+    TOPICDB_ASSIGN_OR_RETURN(const std::size_t count,
+                             file->ReadAt(content.size(), part.data(), part.size()));
+    if (count == 0) return content;
+    content.append(part.data(), count);
+  }
+  return Corruption(path + " is larger than such a file can be");
+}
+
+Status WriteFileAtomically(const std::string& path, std::string_view content) {
+  const std::string temporary = path + ".tmp";
+  {
+    TOPICDB_ASSIGN_OR_RETURN(const auto file, File::CreateOrEmpty(temporary));
+    TOPICDB_RETURN_IF_ERROR(file->WriteAt(0, content));
+    TOPICDB_RETURN_IF_ERROR(file->Sync());
+  }
+  TOPICDB_RETURN_IF_ERROR(Rename(temporary, path));
+  return SyncDirectory(ParentOf(path));
+}
+
+bool Exists(const std::string& path) {
+  struct stat info{};
+  return stat(path.c_str(), &info) == 0;
+}
+
+bool IsDirectory(const std::string& path) {
+  struct stat info{};
+  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+Status Rename(const std::string& from, const std::string& to) {
+  return rename(from.c_str(), to.c_str()) == 0 ? Status::Ok()
+                                               : ErrnoFault("renaming to", to, errno);
+}
+
+Status RemoveFile(const std::string& path) {
+  if (unlink(path.c_str()) != 0) return ErrnoFault("removing", path, errno);
+  return SyncDirectory(ParentOf(path));
+}
+
+Status RemoveTree(const std::string& path) {
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  return error ? ErrnoFault("removing", path, error.value()) : Status::Ok();
+}
+
+Status SyncDirectory(const std::string& path) {
+  const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() < 0) return ErrnoFault("opening", path, errno);
+  return fsync(fd.get()) == 0 ? Status::Ok() : ErrnoFault("syncing", path, errno);
+}
+
+Status MakeDirectory(const std::string& path) {
+  if (mkdir(path.c_str(), 0755) == 0) return SyncDirectory(ParentOf(path));
+  return errno == EEXIST ? Status::Ok() : ErrnoFault("creating directory", path, errno);
+}
+
+Result<std::vector<std::string>> ListDirectory(const std::string& path) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(path.c_str()), &closedir);
+  if (directory == nullptr) return ErrnoFault("listing", path, errno);
+  std::vector<std::string> names;
+  while (const dirent* entry = readdir(directory.get())) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<std::unique_ptr<FileLock>> FileLock::Acquire(const std::string& path) {
+  TOPICDB_RETURN_IF_ERROR(CreateIfMissing(path));
+  TOPICDB_ASSIGN_OR_RETURN(const std::string key, FileKey(path));
+  HeldLocks& held = GetHeldLocks();
+  const MutexLock lock(held.mutex);
+  if (held.keys.contains(key)) {
+    return Locked(path + " is locked by this process (pid " + std::to_string(getpid()) + ")");
+  }
+  FileDescriptor fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (fd.get() < 0) return ErrnoFault("opening", path, errno);
+  TOPICDB_RETURN_IF_ERROR(LockDescriptor(fd.get(), path));
+  held.keys.insert(key);
+  return std::unique_ptr<FileLock>(new FileLock(fd.release(), key));
+}
+
+FileLock::~FileLock() {
+  HeldLocks& held = GetHeldLocks();
+  const MutexLock lock(held.mutex);
+  close(fd_);
+  held.keys.erase(key_);
+}
+
+}  // namespace topicdb

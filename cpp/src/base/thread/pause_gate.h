@@ -1,0 +1,55 @@
+// Lets calls in and out, from any threads, and can hold the door shut while none is in.
+#pragma once
+
+#include <cstdint>
+
+#include "base/thread/mutex.h"
+
+namespace topicdb {
+
+// Thread-safe.
+class PauseGate {
+ public:
+  // Nobody is in, and nobody comes in, for as long as it lives.
+  class Pause {
+   public:
+    explicit Pause(PauseGate& gate) : gate_(gate) { gate_.Shut(); }
+    ~Pause() { gate_.Open(); }
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    PauseGate& gate_;
+  };
+
+  // Waits while it is shut. Each call must be followed by one of Leave, from whatever thread.
+  void Enter() TOPICDB_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    while (shut_) changed_.Wait(mutex_);
+    ++inside_;
+  }
+  void Leave() TOPICDB_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    if (--inside_ == 0 && shut_) changed_.NotifyAll();
+  }
+
+ private:
+  void Shut() TOPICDB_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    while (shut_) changed_.Wait(mutex_);
+    shut_ = true;
+    while (inside_ > 0) changed_.Wait(mutex_);
+  }
+  void Open() TOPICDB_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    shut_ = false;
+    changed_.NotifyAll();
+  }
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool shut_ TOPICDB_GUARDED_BY(mutex_) = false;
+  std::uint64_t inside_ TOPICDB_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace topicdb

@@ -1,0 +1,288 @@
+#include "layout/columnar/format/block_format.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/bytes/checked_record.h"
+#include "base/bytes/coding.h"
+
+namespace topicdb::columnar {
+
+namespace {
+
+constexpr std::uint8_t kRecordVersion = 1;
+// Of entries alone.
+constexpr std::uint8_t kStagedVersion = 2;  // of a staged block; else as version 1
+constexpr std::uint8_t kLevelVersion = 3;   // of a level above 0, which it has in addition
+
+std::uint8_t VersionOf(const BlockEntry& entry) {
+  if (entry.staged) return kStagedVersion;
+  return entry.level > 0 ? kLevelVersion : kRecordVersion;
+}
+
+std::string Begin(std::uint8_t version = kRecordVersion) {
+  return std::string(1, static_cast<char>(version));
+}
+
+void AppendExtent(std::string* out, const Extent& extent) {
+  AppendVarint(out, static_cast<std::uint64_t>(extent.first_time));
+  AppendVarint(out, static_cast<std::uint64_t>(extent.last_time - extent.first_time));
+  AppendVarint(out, extent.first_serial);
+  AppendVarint(out, extent.last_serial - extent.first_serial);
+}
+
+bool ReadExtent(Decoder* decoder, Extent* extent) {
+  const std::uint64_t first_time = decoder->Varint();
+  const std::uint64_t last_time = first_time + decoder->Varint();
+  extent->first_serial = decoder->Varint();
+  extent->last_serial = extent->first_serial + decoder->Varint();
+  constexpr auto kTimeMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (first_time > last_time || last_time > kTimeMax || extent->first_serial == 0 ||
+      extent->last_serial < extent->first_serial) {
+    return false;
+  }
+  extent->first_time = static_cast<std::int64_t>(first_time);
+  extent->last_time = static_cast<std::int64_t>(last_time);
+  return true;
+}
+
+bool ReadSmall(Decoder* decoder, std::uint32_t* value) {
+  const std::uint64_t wide = decoder->Varint();
+  *value = static_cast<std::uint32_t>(wide);
+  return wide <= std::numeric_limits<std::uint32_t>::max();
+}
+
+}  // namespace
+
+std::string KindPrefix(RecordKind kind) { return std::string(1, static_cast<char>(kind)); }
+
+std::string RecordKey(RecordKind kind, BlockId block) {
+  std::string key = KindPrefix(kind);
+  AppendBig<std::uint64_t>(&key, block);
+  return key;
+}
+
+std::string DeletedRowsKey(BlockId block, std::uint32_t page) {
+  std::string key = RecordKey(RecordKind::kDeletedRows, block);
+  AppendBig<std::uint32_t>(&key, page);
+  return key;
+}
+
+std::string SealedPageKey(std::uint64_t pages, std::uint32_t page) {
+  std::string key;
+  AppendBig<std::uint64_t>(&key, pages);
+  AppendBig<std::uint32_t>(&key, page);
+  return key;
+}
+
+BlockId BlockOf(std::string_view key) {
+  return key.size() < 9 ? 0 : ReadBig<std::uint64_t>(key.substr(1));
+}
+
+std::string Encode(const BlockEntry& entry) {
+  std::string record = Begin(VersionOf(entry));
+  record.push_back(static_cast<char>(entry.codec));
+  if (VersionOf(entry) == kLevelVersion) AppendVarint(&record, entry.level);
+  AppendVarint(&record, entry.rows);
+  AppendVarint(&record, entry.pages);
+  AppendExtent(&record, entry.extent);
+  AppendVarint(&record, entry.bytes);
+  record.append(entry.streams);
+  return CloseRecord(std::move(record));
+}
+
+bool Decode(std::string_view bytes, BlockEntry* entry) {
+  entry->staged = bytes.starts_with(static_cast<char>(kStagedVersion));
+  entry->level = bytes.starts_with(static_cast<char>(kLevelVersion)) ? 1 : 0;
+  const auto body = OpenRecord(bytes, Begin(VersionOf(*entry)));
+  if (!body.has_value()) return false;
+  Decoder decoder(*body);
+  const auto codec = decoder.Little<std::uint8_t>();
+  entry->codec = static_cast<PageCodec>(codec);
+  if (codec < static_cast<std::uint8_t>(PageCodec::kNone) ||
+      codec > static_cast<std::uint8_t>(PageCodec::kLz4)) {
+    return false;
+  }
+  if (entry->level > 0 && (!ReadSmall(&decoder, &entry->level) || entry->level == 0)) return false;
+  if (!ReadSmall(&decoder, &entry->rows) || !ReadSmall(&decoder, &entry->pages) ||
+      !ReadExtent(&decoder, &entry->extent)) {
+    return false;
+  }
+  entry->bytes = decoder.Varint();
+  entry->streams = decoder.rest();
+  return decoder.ok() && entry->rows > 0 && entry->pages > 0 && entry->pages <= entry->rows;
+}
+
+void AppendRowsAndExtent(std::string* out, std::uint32_t rows, const Extent& extent) {
+  AppendVarint(out, rows);
+  AppendExtent(out, extent);
+}
+
+bool ReadRowsAndExtent(Decoder* decoder, std::uint32_t* rows, Extent* extent) {
+  return ReadSmall(decoder, rows) && ReadExtent(decoder, extent);
+}
+
+std::string Encode(const Directory& directory) {
+  std::string record = Begin();
+  AppendVarint(&record, directory.size());
+  std::string_view topic;
+  for (const PageEntry& page : directory) {
+    AppendVarint(&record, page.rows);
+    AppendExtent(&record, page.extent);
+    AppendVarint(&record, page.first_stream);
+    const std::string_view next = page.first_topic;
+    std::size_t shared = 0;
+    while (shared < std::min(topic.size(), next.size()) && topic[shared] == next[shared]) ++shared;
+    AppendVarint(&record, shared);
+    AppendPrefixed(&record, next.substr(shared));
+    topic = next;
+  }
+  return CloseRecord(std::move(record));
+}
+
+bool Decode(std::string_view bytes, Directory* directory) {
+  const auto body = OpenRecord(bytes, Begin());
+  if (!body.has_value()) return false;
+  Decoder decoder(*body);
+  const std::uint64_t pages = decoder.Varint();
+  if (pages > body->size()) return false;
+  directory->assign(pages, {});
+  std::string_view topic;
+  for (PageEntry& page : *directory) {
+    if (!ReadSmall(&decoder, &page.rows) || !ReadExtent(&decoder, &page.extent) ||
+        !ReadSmall(&decoder, &page.first_stream)) {
+      return false;
+    }
+    const std::uint64_t shared = decoder.Varint();
+    if (shared > topic.size()) return false;
+    page.first_topic = topic.substr(0, shared);
+    page.first_topic += decoder.Prefixed();
+    topic = page.first_topic;
+    if (!decoder.ok() || page.rows == 0 || page.first_stream == 0) return false;
+  }
+  return decoder.Finished();
+}
+
+const Placement::Group* Placement::Find(std::uint32_t group) const {
+  const auto found = std::lower_bound(
+      groups.begin(), groups.end(), group,
+      [](const Group& candidate, std::uint32_t wanted) { return candidate.group < wanted; });
+  return found == groups.end() || found->group != group ? nullptr : &*found;
+}
+
+std::uint32_t Placement::StreamOf(std::uint32_t group, std::string_view topic) const {
+  const Group* found = Find(group);
+  if (found == nullptr) return 0;
+  const auto other = std::lower_bound(
+      found->others.begin(), found->others.end(), topic,
+      [](const auto& candidate, std::string_view wanted) { return candidate.first < wanted; });
+  const bool is_other = other != found->others.end() && other->first == topic;
+  return is_other ? other->second : found->stream;
+}
+
+std::vector<std::uint32_t> Placement::GroupsOf(const std::vector<std::uint32_t>& streams) const {
+  const auto wanted = [&](std::uint32_t stream) {
+    return std::binary_search(streams.begin(), streams.end(), stream);
+  };
+  std::vector<std::uint32_t> found;
+  for (const Group& group : groups) {
+    if (wanted(group.stream) ||
+        std::any_of(group.others.begin(), group.others.end(),
+                    [&](const auto& other) { return wanted(other.second); })) {
+      found.push_back(group.group);
+    }
+  }
+  return found;
+}
+
+std::string Encode(const Placement& placement) {
+  std::string record = Begin();
+  AppendLittle<std::uint64_t>(&record, placement.pages);
+  AppendVarint(&record, placement.serial);
+  AppendVarint(&record, static_cast<std::uint64_t>(placement.time_shift));
+  AppendVarint(&record, placement.groups.size());
+  std::uint32_t before = 0;
+  for (const Placement::Group& group : placement.groups) {
+    AppendVarint(&record, group.group - before);
+    AppendVarint(&record, group.stream);
+    AppendVarint(&record, group.others.size());
+    for (const auto& [topic, stream] : group.others) {
+      AppendPrefixed(&record, topic);
+      AppendVarint(&record, stream);
+    }
+    before = group.group;
+  }
+  return CloseRecord(std::move(record));
+}
+
+bool Decode(std::string_view bytes, Placement* placement) {
+  const auto body = OpenRecord(bytes, Begin());
+  if (!body.has_value()) return false;
+  Decoder decoder(*body);
+  placement->pages = decoder.Little<std::uint64_t>();
+  placement->serial = decoder.Varint();
+  placement->time_shift = static_cast<std::int64_t>(decoder.Varint());
+  const std::uint64_t groups = decoder.Varint();
+  if (placement->pages < kStagedPagesMin || placement->serial == 0 || placement->time_shift < 0 ||
+      groups == 0 || groups > body->size()) {
+    return false;
+  }
+  placement->groups.assign(groups, {});
+  constexpr std::uint64_t kGroupMax = std::numeric_limits<std::uint32_t>::max();
+  std::uint64_t before = 0;
+  for (Placement::Group& group : placement->groups) {
+    const std::uint64_t step = decoder.Varint();
+    group.group = static_cast<std::uint32_t>(before += step);
+    if (step == 0 || step > kGroupMax || before != group.group ||
+        !ReadSmall(&decoder, &group.stream)) {
+      return false;
+    }
+    const std::uint64_t others = decoder.Varint();
+    if (others > body->size()) return false;
+    group.others.resize(others);
+    for (auto& [topic, stream] : group.others) {
+      topic = decoder.Prefixed();
+      if (!ReadSmall(&decoder, &stream) || stream == 0) return false;
+    }
+    if (group.stream == 0 || !std::is_sorted(group.others.begin(), group.others.end()))
+      return false;
+  }
+  return decoder.Finished();
+}
+
+std::string EncodeFilter(std::string_view filter) { return CloseRecord(Begin().append(filter)); }
+
+bool DecodeFilter(std::string_view bytes, std::string* filter) {
+  const auto body = OpenRecord(bytes, Begin());
+  if (!body.has_value()) return false;
+  *filter = *body;
+  return true;
+}
+
+std::string Encode(const DeletedRows& rows) {
+  std::string record = Begin();
+  std::uint32_t previous = 0;
+  for (const std::uint32_t row : rows) {
+    AppendVarint(&record, row - previous);
+    previous = row;
+  }
+  return CloseRecord(std::move(record));
+}
+
+bool Decode(std::string_view bytes, DeletedRows* rows) {
+  const auto body = OpenRecord(bytes, Begin());
+  if (!body.has_value()) return false;
+  Decoder decoder(*body);
+  rows->clear();
+  std::uint64_t row = 0;
+  while (decoder.ok() && !decoder.rest().empty()) {
+    const std::uint64_t step = decoder.Varint();
+    if (step >= kPageRowsMax) return false;
+    row += step;
+    if ((step == 0 && !rows->empty()) || row >= kPageRowsMax) return false;
+    rows->push_back(static_cast<std::uint32_t>(row));
+  }
+  return decoder.Finished();
+}
+
+}  // namespace topicdb::columnar

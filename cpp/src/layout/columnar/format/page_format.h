@@ -1,0 +1,127 @@
+// What both forms of a page have in common: header, checksum, varint columns. For page*.cc only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "layout/columnar/format/page.h"
+
+namespace topicdb::columnar {
+
+inline constexpr std::uint8_t kPageVersion = 1;
+inline constexpr std::size_t kHeaderBytes = 64;
+inline constexpr std::size_t kCrcBytes = 4;
+inline constexpr std::size_t kPackedColumns = 5;  // beside the values
+
+struct PageHeader {
+  PageKind kind = PageKind::kPlain;
+  PageCodec codec = PageCodec::kNone;
+  std::uint32_t rows = 0;
+  std::uint32_t topics = 0;
+  std::uint32_t runs = 0;  // plain only
+  Extent extent;
+  std::uint32_t topic_bytes = 0;  // plain only
+  std::uint32_t body_bytes = 0;   // packed only: before compression
+  std::uint32_t value_bytes = 0;
+  std::uint32_t stored_bytes = 0;  // between header and checksum
+};
+
+void AppendHeader(const PageHeader& header, std::string* out);
+// Checks size, checksum and what can be said of a header alone. kCorruption.
+Result<PageHeader> ReadHeader(std::string_view page);
+Status PageFault(const char* what);
+
+inline std::uint64_t ZigZag(std::int64_t value) {
+  return (static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63);
+}
+inline std::int64_t UnZigZag(std::uint64_t value) {
+  return static_cast<std::int64_t>(value >> 1) ^ -static_cast<std::int64_t>(value & 1);
+}
+
+// Varints one behind the other. As Decoder, a read past the end makes it fail for good; made for
+// millions of them.
+class VarintReader {
+ public:
+  explicit VarintReader(std::string_view bytes)
+      : next_(reinterpret_cast<const std::uint8_t*>(bytes.data())), end_(next_ + bytes.size()) {}
+
+  std::uint64_t Next() {
+    if (next_ < end_ && *next_ < 0x80) return *next_++;
+    return NextLong();
+  }
+  std::string_view Bytes(std::size_t size) {
+    if (size > static_cast<std::size_t>(end_ - next_)) {
+      ok_ = false;
+      return {};
+    }
+    const std::string_view bytes(reinterpret_cast<const char*>(next_), size);
+    next_ += size;
+    return bytes;
+  }
+  bool Finished() const { return ok_ && next_ == end_; }
+  bool ok() const { return ok_; }
+
+ private:
+  std::uint64_t NextLong() {
+    std::uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      if (next_ == end_) break;
+      const std::uint64_t byte = *next_++;
+      if (shift == 63 && byte > 1) break;
+      value |= (byte & 0x7f) << shift;
+      if (byte < 0x80) return value;
+    }
+    ok_ = false;
+    return 0;
+  }
+
+  const std::uint8_t* next_;
+  const std::uint8_t* end_;
+  bool ok_ = true;
+};
+
+// Makes bodies smaller. Not thread-safe.
+class PageCompressor {
+ public:
+  explicit PageCompressor(PageCodec codec);
+  ~PageCompressor();
+  PageCompressor(const PageCompressor&) = delete;
+  PageCompressor& operator=(const PageCompressor&) = delete;
+
+  PageCodec codec() const { return codec_; }
+  // Appends the compressed body.
+  Status Compress(std::string_view body, std::string* out);
+
+ private:
+  const PageCodec codec_;
+  struct Contexts;
+  const std::unique_ptr<Contexts> contexts_;
+};
+
+// Fills `size` bytes at `out`. kCorruption if that is not what the stored bytes are of.
+Status Decompress(PageCodec codec, std::string_view stored, char* out, std::size_t size);
+// Whether a body can be so large.
+bool IsPossibleSize(PageCodec codec, std::size_t stored, std::size_t size);
+
+// Friends of Page.
+class PlainDecoder {
+ public:
+  static Status Decode(const PageHeader& header, Page* page);
+};
+class PackedDecoder {
+ public:
+  // placement: null, but for a staged page.
+  static Status Decode(const PageHeader& header, const Placement* placement, Page* page);
+
+ private:
+  static Status DecodeColumns(const PageHeader& header,
+                              std::span<const std::string_view, kPackedColumns> columns,
+                              Page* page);
+  // Makes of what a staged page has what its messages have.
+  static Status Place(const Placement& placement, Page* page);
+};
+
+}  // namespace topicdb::columnar

@@ -1,0 +1,315 @@
+// Packed pages. Between header and checksum, compressed:
+//
+//   sizes of the five columns that follow, u32 LE each
+//   topics    for each: stream (difference to the one before), bytes shared with the topic before,
+//             further bytes: their number and they, rows. Numbers are varints, here and below
+//   times     for each row, zigzag: the difference to the row before, in its topic; for the first
+//             row of a topic, to the first of the topic before; for the first of all, to the page's
+//             first time
+//   serials   difference to the row before (the first: to the page's first serial), zigzag
+//   indexes   the same, from 0
+//   lengths   of the values
+//   values    (all that is left)
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/bytes/coding.h"
+#include "base/bytes/crc32.h"
+#include "layout/columnar/format/block_format.h"
+#include "layout/columnar/format/page_format.h"
+
+namespace topicdb::columnar {
+
+namespace {
+
+std::size_t SharedPrefix(std::string_view a, std::string_view b) {
+  const std::size_t size = std::min(a.size(), b.size());
+  std::size_t shared = 0;
+  while (shared < size && a[shared] == b[shared]) ++shared;
+  return shared;
+}
+
+std::int64_t Difference(std::uint64_t a, std::uint64_t b) {
+  return static_cast<std::int64_t>(a - b);
+}
+
+// Reads the columns of a packed page row by row.
+class RowDecoder {
+ public:
+  RowDecoder(const PageHeader& header, std::span<const std::string_view, kPackedColumns> columns)
+      : header_(header),
+        topics_(columns[0]),
+        times_(columns[1]),
+        serials_(columns[2]),
+        indexes_(columns[3]),
+        lengths_(columns[4]),
+        first_time_(static_cast<std::uint64_t>(header.extent.first_time)),
+        serial_(header.extent.first_serial) {}
+
+  struct Topic {
+    std::uint32_t stream;
+    std::size_t shared;
+    std::string_view suffix;
+    std::size_t rows;
+  };
+  // False if it is malformed. `topic_size`: of the one before.
+  bool NextTopic(std::size_t topic_size, std::size_t rows_left, Topic* topic) {
+    const std::uint64_t further = topics_.Next();
+    if (further > std::numeric_limits<std::uint32_t>::max()) return false;
+    stream_ += further;
+    topic->shared = topics_.Next();
+    topic->suffix = topics_.Bytes(topics_.Next());
+    topic->rows = topics_.Next();
+    topic->stream = static_cast<std::uint32_t>(stream_);
+    time_ = first_time_;
+    at_first_ = true;
+    return topics_.ok() && topic->shared <= topic_size && stream_ != 0 &&
+           stream_ <= std::numeric_limits<std::uint32_t>::max() && topic->rows != 0 &&
+           topic->rows <= rows_left;
+  }
+
+  struct Row {
+    std::int64_t time;
+    std::uint64_t serial;
+    std::uint32_t index;
+  };
+  bool NextRow(Row* row) {
+    time_ += static_cast<std::uint64_t>(UnZigZag(times_.Next()));
+    if (at_first_) first_time_ = time_;
+    at_first_ = false;
+    serial_ += static_cast<std::uint64_t>(UnZigZag(serials_.Next()));
+    index_ += static_cast<std::uint64_t>(UnZigZag(indexes_.Next()));
+    const std::uint64_t length = lengths_.Next();
+    if (length > header_.value_bytes - value_end_) return false;
+    value_end_ += length;
+    *row = {static_cast<std::int64_t>(time_), serial_, static_cast<std::uint32_t>(index_)};
+    return row->time >= 0 && serial_ != 0 && index_ <= std::numeric_limits<std::uint32_t>::max();
+  }
+  std::uint64_t value_end() const { return value_end_; }
+  bool Finished() const {
+    return topics_.Finished() && times_.Finished() && serials_.Finished() && indexes_.Finished() &&
+           lengths_.Finished() && value_end_ == header_.value_bytes;
+  }
+
+ private:
+  const PageHeader& header_;
+  VarintReader topics_;
+  VarintReader times_;
+  VarintReader serials_;
+  VarintReader indexes_;
+  VarintReader lengths_;
+  std::uint64_t stream_ = 0;
+  std::uint64_t first_time_;  // of the topic before
+  std::uint64_t time_ = 0;
+  bool at_first_ = true;
+  std::uint64_t serial_;
+  std::uint64_t index_ = 0;
+  std::uint64_t value_end_ = 0;
+};
+
+// Cuts the next column of the page off its memory for numbers.
+template <typename Number>
+Number* Cut(std::uint64_t** memory, std::size_t count) {
+  auto* const column = reinterpret_cast<Number*>(*memory);
+  constexpr std::size_t kWordBytes = 8;  // so that every column is aligned
+  const std::size_t bytes = count * sizeof(Number);
+  *memory += (bytes + kWordBytes - 1) / kWordBytes;
+  return column;
+}
+
+}  // namespace
+
+struct PackedPageEncoder::Columns {
+  std::array<std::string, kPackedColumns> columns;  // topics, times, serials, indexes, lengths
+  std::string body;
+};
+
+PackedPageEncoder::PackedPageEncoder(PageCodec codec)
+    : columns_(std::make_unique<Columns>()), compressor_(std::make_unique<PageCompressor>(codec)) {}
+
+PackedPageEncoder::~PackedPageEncoder() = default;
+
+void PackedPageEncoder::FillColumns(std::span<const PackedRow> rows, PageHeader* header) {
+  auto& [topics, times, serials, indexes, lengths] = columns_->columns;
+  for (std::string& column : columns_->columns) column.clear();
+  std::string_view topic;
+  std::uint32_t stream = 0;
+  auto first_time = static_cast<std::uint64_t>(header->extent.first_time);
+  std::uint64_t serial = header->extent.first_serial;
+  std::uint64_t index = 0;
+  for (std::size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
+    const PackedRow& first = rows[begin];
+    end = begin + 1;
+    while (end < rows.size() && rows[end].topic == first.topic &&
+           rows[end].stream == first.stream) {
+      ++end;
+    }
+    ++header->topics;
+    const std::size_t shared = SharedPrefix(topic, first.topic);
+    AppendVarint(&topics, first.stream - stream);
+    AppendVarint(&topics, shared);
+    AppendPrefixed(&topics, first.topic.substr(shared));
+    AppendVarint(&topics, end - begin);
+    std::uint64_t time = first_time;
+    for (const PackedRow& row : rows.subspan(begin, end - begin)) {
+      const auto row_time = static_cast<std::uint64_t>(row.time);
+      AppendVarint(&times, ZigZag(Difference(row_time, time)));
+      AppendVarint(&serials, ZigZag(Difference(row.serial, serial)));
+      AppendVarint(&indexes, ZigZag(Difference(row.index, index)));
+      AppendVarint(&lengths, row.value.size());
+      time = row_time;
+      serial = row.serial;
+      index = row.index;
+    }
+    first_time = static_cast<std::uint64_t>(first.time);
+    topic = first.topic;
+    stream = first.stream;
+  }
+}
+
+Status PackedPageEncoder::Encode(std::span<const PackedRow> rows, std::string* out) {
+  PageHeader header;
+  header.kind = PageKind::kPacked;
+  header.codec = compressor_->codec();
+  header.rows = static_cast<std::uint32_t>(rows.size());
+  header.extent = {rows[0].time, rows[0].time, rows[0].serial, rows[0].serial};
+  for (const PackedRow& row : rows) {
+    header.extent.Include(row.time, row.serial);
+    header.value_bytes += static_cast<std::uint32_t>(row.value.size());
+  }
+  FillColumns(rows, &header);
+  std::string& body = columns_->body;
+  body.clear();
+  for (const std::string& column : columns_->columns) {
+    AppendLittle(&body, static_cast<std::uint32_t>(column.size()));
+  }
+  for (const std::string& column : columns_->columns) body.append(column);
+  for (const PackedRow& row : rows) body.append(row.value);
+  header.body_bytes = static_cast<std::uint32_t>(body.size());
+
+  const std::size_t begin = out->size();
+  out->append(kHeaderBytes, '\0');
+  TOPICDB_RETURN_IF_ERROR(compressor_->Compress(body, out));
+  header.stored_bytes = static_cast<std::uint32_t>(out->size() - begin - kHeaderBytes);
+  std::string header_bytes;
+  AppendHeader(header, &header_bytes);
+  out->replace(begin, kHeaderBytes, header_bytes);
+  AppendLittle(out, Crc32(std::string_view(*out).substr(begin)));
+  return Status::Ok();
+}
+
+Status PackedDecoder::Decode(const PageHeader& header, const Placement* placement, Page* page) {
+  const std::string_view stored =
+      std::string_view(page->bytes_).substr(kHeaderBytes, header.stored_bytes);
+  if (!IsPossibleSize(header.codec, stored.size(), header.body_bytes)) {
+    return PageFault("its size is wrong");
+  }
+  page->body_ = std::make_unique_for_overwrite<char[]>(header.body_bytes);
+  page->body_bytes_ = header.body_bytes;
+  TOPICDB_RETURN_IF_ERROR(Decompress(header.codec, stored, page->body_.get(), header.body_bytes));
+  page->bytes_ = {};
+  Decoder decoder({page->body_.get(), page->body_bytes_});
+  std::array<std::uint32_t, kPackedColumns> sizes{};
+  for (std::uint32_t& size : sizes) size = decoder.Little<std::uint32_t>();
+  std::array<std::string_view, kPackedColumns> columns;
+  for (std::size_t i = 0; i < kPackedColumns; ++i) columns[i] = decoder.Bytes(sizes[i]);
+  page->values_ = decoder.rest();
+  // Each row has at least a byte in each column but the first: no header can ask for more memory.
+  if (!decoder.ok() || page->values_.size() != header.value_bytes || sizes[1] < header.rows) {
+    return PageFault("its columns do not fit its header");
+  }
+  TOPICDB_RETURN_IF_ERROR(DecodeColumns(header, columns, page));
+  return placement == nullptr ? Status::Ok() : Place(*placement, page);
+}
+
+Status PackedDecoder::DecodeColumns(const PageHeader& header,
+                                    std::span<const std::string_view, kPackedColumns> columns,
+                                    Page* page) {
+  const std::size_t topics = header.topics;
+  const std::size_t rows = header.rows;
+  const std::size_t words = 2 * rows + 3 * (rows / 2 + 2) + 2 * (topics / 2 + 1);
+  page->numbers_ = std::make_unique_for_overwrite<std::uint64_t[]>(words);
+  page->numbers_bytes_ = words * sizeof(std::uint64_t);
+  std::uint64_t* memory = page->numbers_.get();
+  auto* const times = Cut<std::int64_t>(&memory, rows);
+  auto* const serials = Cut<std::uint64_t>(&memory, rows);
+  auto* const indexes = Cut<std::uint32_t>(&memory, rows);
+  auto* const row_topics = Cut<std::uint32_t>(&memory, rows);
+  auto* const offsets = Cut<std::uint32_t>(&memory, rows + 1);
+  auto* const ends = Cut<std::uint32_t>(&memory, topics);
+  auto* const streams = Cut<std::uint32_t>(&memory, topics);
+
+  RowDecoder decoder(header, columns);
+  std::string& topic_bytes = page->own_topics_;
+  std::size_t topic_begin = 0;
+  std::size_t topic_size = 0;
+  std::size_t row = 0;
+  Extent extent{std::numeric_limits<std::int64_t>::max(), 0,
+                std::numeric_limits<std::uint64_t>::max(), 0};
+  for (std::size_t number = 0; number < topics; ++number) {
+    RowDecoder::Topic topic{};
+    if (!decoder.NextTopic(topic_size, rows - row, &topic) ||
+        topic_bytes.size() + topic.shared + topic.suffix.size() > kPageBytesMax) {
+      return PageFault("its topics are malformed");
+    }
+    const std::size_t begin = topic_bytes.size();
+    topic_bytes.resize(begin + topic.shared);
+    std::copy_n(topic_bytes.data() + topic_begin, topic.shared, topic_bytes.data() + begin);
+    topic_bytes.append(topic.suffix);
+    topic_begin = begin;
+    topic_size = topic_bytes.size() - begin;
+    ends[number] = static_cast<std::uint32_t>(topic_bytes.size());
+    streams[number] = topic.stream;
+    for (const std::size_t end = row + topic.rows; row < end; ++row) {
+      offsets[row] = static_cast<std::uint32_t>(decoder.value_end());
+      RowDecoder::Row decoded{};
+      if (!decoder.NextRow(&decoded)) return PageFault("its columns are malformed");
+      row_topics[row] = static_cast<std::uint32_t>(number);
+      times[row] = decoded.time;
+      serials[row] = decoded.serial;
+      indexes[row] = decoded.index;
+      extent.Include(decoded.time, decoded.serial);
+    }
+  }
+  offsets[rows] = static_cast<std::uint32_t>(decoder.value_end());
+  if (row != rows || !decoder.Finished() || extent != header.extent) {
+    return PageFault("its columns are malformed");
+  }
+  page->topic_ends_ = {ends, topics};
+  page->streams_ = {streams, topics};
+  page->row_topics_ = {row_topics, rows};
+  page->value_offsets_ = {offsets, rows + 1};
+  page->topic_bytes_ = page->own_topics_;
+  page->times_ = {times, rows};
+  page->serials_ = {serials, rows};
+  page->indexes_ = {indexes, rows};
+  return Status::Ok();
+}
+
+Status PackedDecoder::Place(const Placement& placement, Page* page) {
+  // The columns are in memory of the page's own; it has only let go of the right to change them.
+  const auto writable = []<typename Number>(std::span<const Number> column) {
+    return std::span<Number>(const_cast<Number*>(column.data()), column.size());
+  };
+  const std::span<std::uint32_t> streams = writable(page->streams_);
+  for (std::uint32_t topic = 0; topic < page->topics(); ++topic) {
+    streams[topic] = placement.StreamOf(streams[topic], page->topic(topic));
+    if (streams[topic] == 0) return PageFault("its topics are not those of its block");
+  }
+  Extent& extent = page->extent_;
+  if (extent.first_serial != kStagedSerial || extent.last_serial != kStagedSerial ||
+      extent.last_time > std::numeric_limits<std::int64_t>::max() - placement.time_shift) {
+    return PageFault("its times or serials are not those of a staged page");
+  }
+  for (std::uint64_t& serial : writable(page->serials_)) serial = placement.serial;
+  if (placement.time_shift > 0) {
+    for (std::int64_t& time : writable(page->times_)) time += placement.time_shift;
+  }
+  extent = {extent.first_time + placement.time_shift, extent.last_time + placement.time_shift,
+            placement.serial, placement.serial};
+  return Status::Ok();
+}
+
+}  // namespace topicdb::columnar

@@ -1,0 +1,78 @@
+// The way of rows from pages into batches.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "layout/columnar/format/page.h"
+#include "layout/layout.h"
+#include "topicdb/message.h"
+
+namespace topicdb::columnar {
+
+// Less is copied sooner than a batch of its own is handed out.
+inline constexpr std::size_t kLentBytesMin = std::size_t{128} << 10;
+
+// Fills an empty batch with the rows of the page from `first` on for which wants(row) holds without
+// a gap, and does not copy their values. How many; 0 if that is not worth it, or `out` not empty.
+template <typename Wants>
+std::uint32_t LendRows(const std::shared_ptr<const Page>& page, std::uint32_t first,
+                       const ReadLimits& limits, Wants wants, Batch* out) {
+  if (!out->empty() || page->values().size() < kLentBytesMin) return 0;
+  const std::span<const std::int32_t> offsets = page->value_offsets();
+  std::uint32_t end = first;
+  std::size_t topic_bytes = 0;
+  std::size_t value_bytes = 0;
+  for (; end < page->rows() && end - first < limits.rows_max && wants(end); ++end) {
+    const std::size_t topics = topic_bytes + page->topic(page->topic_of(end)).size();
+    const auto values = static_cast<std::size_t>(offsets[end + 1] - offsets[first]);
+    const std::size_t bytes = topics + values + (end - first + 1) * Batch::kRowBytes;
+    if (end > first && (bytes > limits.bytes_max || topics > Batch::kColumnBytesMax)) break;
+    topic_bytes = topics;
+    value_bytes = values;
+  }
+  if (value_bytes < kLentBytesMin) return 0;
+  out->Reserve(end - first, topic_bytes, 0);
+  const bool with_serials = out->keeps_serials();
+  for (std::uint32_t row = first; row < end; ++row) {
+    out->AppendKey(page->topic(page->topic_of(row)), page->time(row),
+                   with_serials ? page->serial(row) : 0);
+  }
+  out->BorrowValues(page, offsets.subspan(first, end - first + 1), page->values());
+  return end - first;
+}
+
+// Makes room for rows that are like those of a page.
+inline void ReserveLike(const Page& sample, std::size_t rows, std::size_t bytes_max, Batch* out) {
+  const auto share = [&](std::size_t bytes) {  // somewhat more than these rows' part of the bytes
+    return std::min(bytes / sample.rows() * rows * 9 / 8, bytes_max);
+  };
+  out->Reserve(rows, share(sample.topic_bytes()), share(sample.values().size()));
+}
+
+// Copies rows to a batch while there is room.
+class RowCopier {
+ public:
+  RowCopier(const ReadLimits& limits, Batch* out)
+      : limits_(limits), out_(out), bytes_(out->bytes()) {}
+
+  // False, and nothing is copied, if the row is more than the limits allow. An empty batch takes
+  // any row.
+  bool Append(const Page& page, std::uint32_t row) {
+    const MessageView message{page.topic(page.topic_of(row)), page.time(row), page.value(row)};
+    bytes_ += message.topic.size() + message.value.size() + Batch::kRowBytes;
+    const bool has_room =
+        out_->empty() || (out_->size() < limits_.rows_max && bytes_ <= limits_.bytes_max &&
+                          out_->Fits(message.topic.size(), message.value.size()));
+    // Serials that nobody asks for are not fetched.
+    if (has_room) out_->Append(message, out_->keeps_serials() ? page.serial(row) : 0);
+    return has_room;
+  }
+
+ private:
+  const ReadLimits limits_;
+  Batch* const out_;
+  std::size_t bytes_;  // of the batch
+};
+
+}  // namespace topicdb::columnar

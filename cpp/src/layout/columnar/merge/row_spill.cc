@@ -1,0 +1,191 @@
+#include "layout/columnar/merge/row_spill.h"
+
+#include <algorithm>
+#include <numeric>
+#include <thread>
+#include <utility>
+
+#include "base/thread/parallel.h"
+
+namespace topicdb::columnar {
+
+namespace {
+
+constexpr std::size_t kLanesMax = 4;
+constexpr std::size_t kChunkBytes = std::size_t{64} << 10;
+constexpr std::size_t kStagedBytesMax = std::size_t{24} << 20;  // of all partitions and lanes
+// To begin a thread takes as long as to put this many rows aside.
+constexpr std::size_t kLaneRowsMin = 2'000;
+
+PackedRow RowOf(const Page& page, std::uint32_t row) {
+  const std::uint32_t topic = page.topic_of(row);
+  return {page.stream(topic), page.topic(topic), page.time(row),
+          page.serial(row),   page.index(row),   page.value(row)};
+}
+
+}  // namespace
+
+RowKey KeyOf(MergeOrder order, const Page& page, std::uint32_t row) {
+  if (order == MergeOrder::kTime) {
+    return {static_cast<std::uint64_t>(page.time(row)), page.serial(row), page.index(row)};
+  }
+  return {page.serial(row), page.index(row), 0};
+}
+
+RowSpill::RowSpill(const std::string& directory, MergeOrder order,
+                   const std::vector<RowKey>& bounds, std::size_t bytes_max)
+    : order_(order), bytes_max_(std::max<std::size_t>(bytes_max, 1)) {
+  const std::size_t lanes =
+      std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kLanesMax);
+  const std::size_t chunk_bytes =
+      std::min(kChunkBytes, kStagedBytesMax / (lanes * (bounds.size() + 1)));
+  for (std::size_t lane = 0; lane < lanes; ++lane) lanes_.emplace_back(directory, chunk_bytes);
+  partitions_.push_back(NewPartition({}));
+  for (const RowKey& bound : bounds) partitions_.push_back(NewPartition(bound));
+}
+
+std::size_t RowSpill::MemoryOf(std::size_t rows, std::size_t bytes) {
+  return bytes + rows * (SpillLane::kRowBytes + SpillLane::kTopicBytes);
+}
+
+std::size_t RowSpill::Partition::memory() const {
+  return std::accumulate(parts.begin(), parts.end(), std::size_t{0},
+                         [](std::size_t sum, const SpillPart& part) { return sum + part.memory; });
+}
+
+std::uint64_t RowSpill::Partition::rows() const {
+  return std::accumulate(
+      parts.begin(), parts.end(), std::uint64_t{0},
+      [](std::uint64_t sum, const SpillPart& part) { return sum + part.rows_added; });
+}
+
+std::vector<RowKey> RowSpill::Partition::SortedSample() const {
+  std::vector<RowKey> sample;
+  for (const SpillPart& part : parts) {
+    sample.insert(sample.end(), part.sample.begin(), part.sample.end());
+  }
+  std::sort(sample.begin(), sample.end());
+  return sample;
+}
+
+std::optional<RowKey> RowSpill::End() const {
+  if (partitions_.size() < 2) return std::nullopt;
+  return partitions_[1].begin;
+}
+
+bool RowSpill::IsIn(std::size_t partition, const RowKey& key) const {
+  return (partition == 0 || !(key < partitions_[partition].begin)) &&
+         (partition + 1 == partitions_.size() || key < partitions_[partition + 1].begin);
+}
+
+std::size_t RowSpill::PartitionOf(const RowKey& key, std::size_t likely) const {
+  if (IsIn(likely, key)) return likely;
+  const auto behind = std::upper_bound(
+      partitions_.begin() + 1, partitions_.end(), key,
+      [](const RowKey& at, const Partition& partition) { return at < partition.begin; });
+  return static_cast<std::size_t>(behind - partitions_.begin()) - 1;
+}
+
+Status RowSpill::Add(const RowKey& key, const Page& page, std::uint32_t row) {
+  return Add(key, RowOf(page, row));
+}
+
+Status RowSpill::Add(const RowKey& key, const PackedRow& row) {
+  return lanes_.front().Add(key, row, &partitions_[PartitionOf(key, 0)].parts.front());
+}
+
+Status RowSpill::Add(std::span<const PageRows> pages, std::size_t lane) {
+  std::size_t partition = 0;
+  for (const PageRows& of_page : pages) {
+    for (const MergedRow& row : of_page.rows) {
+      partition = PartitionOf(row.key, partition);
+      TOPICDB_RETURN_IF_ERROR(lanes_[lane].Add(row.key, RowOf(*of_page.page, row.row),
+                                               &partitions_[partition].parts[lane]));
+    }
+  }
+  return Status::Ok();
+}
+
+Status RowSpill::Add(std::span<const PageRows> pages) {
+  const std::size_t rows = std::accumulate(
+      pages.begin(), pages.end(), std::size_t{0},
+      [](std::size_t sum, const PageRows& of_page) { return sum + of_page.rows.size(); });
+  const std::size_t lanes = std::clamp<std::size_t>(rows / kLaneRowsMin, 1, lanes_.size());
+  // Each lane takes pages that follow one another, up to its share of the rows.
+  std::vector<std::span<const PageRows>> shares;
+  std::size_t begin = 0;
+  std::size_t taken = 0;
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    std::size_t end = begin;
+    while (end < pages.size() && (lane + 1 == lanes || taken < rows * (lane + 1) / lanes)) {
+      taken += pages[end++].rows.size();
+    }
+    shares.push_back(pages.subspan(begin, end - begin));
+    begin = end;
+  }
+  return RunInParallel(lanes, [&](std::size_t lane) { return Add(shares[lane], lane); });
+}
+
+Status RowSpill::Prepare() {
+  while (partitions_.front().memory() > bytes_max_ && partitions_.front().rows() > 1) {
+    Partition large = std::move(partitions_.front());
+    partitions_.pop_front();
+    const std::vector<RowKey> sample = large.SortedSample();
+    // Twice as many as needed: the sample is small.
+    const std::size_t parts = std::min(2 * (large.memory() / bytes_max_ + 1), sample.size());
+    for (std::size_t part = parts - 1; part > 0; --part) {
+      partitions_.push_front(NewPartition(sample[part * sample.size() / parts]));
+    }
+    partitions_.push_front(NewPartition(large.begin));
+    for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+      SpillPart& part = large.parts[lane];
+      TOPICDB_RETURN_IF_ERROR(lanes_[lane].Write(&part));
+      for (const SpillPart::Piece& chunk : part.chunks) {
+        TOPICDB_ASSIGN_OR_RETURN(const auto page, lanes_[lane].Read(chunk));
+        for (std::uint32_t row = 0; row < page->rows(); ++row) {
+          TOPICDB_RETURN_IF_ERROR(Add(KeyOf(order_, *page, row), *page, row));
+        }
+      }
+      lanes_[lane].Reuse(part);
+    }
+  }
+  return Status::Ok();
+}
+
+Result<std::vector<std::shared_ptr<const Page>>> RowSpill::Take() {
+  Partition taken = std::move(partitions_.front());
+  partitions_.pop_front();
+  struct Chunk {
+    std::size_t lane;
+    SpillPart::Piece piece;
+  };
+  std::vector<Chunk> chunks;
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+    for (const SpillPart::Piece& piece : taken.parts[lane].chunks) chunks.push_back({lane, piece});
+  }
+  std::vector<std::shared_ptr<const Page>> pages(chunks.size());
+  TOPICDB_RETURN_IF_ERROR(RunInParallel(chunks.size(), [&](std::size_t i) -> Status {
+    TOPICDB_ASSIGN_OR_RETURN(pages[i], lanes_[chunks[i].lane].Read(chunks[i].piece));
+    return Status::Ok();
+  }));
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+    lanes_[lane].Reuse(taken.parts[lane]);
+    TOPICDB_ASSIGN_OR_RETURN(auto staged, lanes_[lane].TakeStaged(&taken.parts[lane]));
+    if (staged != nullptr) pages.push_back(std::move(staged));
+  }
+  return pages;
+}
+
+std::uint64_t RowSpill::rows_written() const {
+  return std::accumulate(
+      lanes_.begin(), lanes_.end(), std::uint64_t{0},
+      [](std::uint64_t sum, const SpillLane& lane) { return sum + lane.rows_written(); });
+}
+
+std::uint64_t RowSpill::bytes_written() const {
+  return std::accumulate(
+      lanes_.begin(), lanes_.end(), std::uint64_t{0},
+      [](std::uint64_t sum, const SpillLane& lane) { return sum + lane.bytes_written(); });
+}
+
+}  // namespace topicdb::columnar

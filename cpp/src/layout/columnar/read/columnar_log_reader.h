@@ -1,0 +1,29 @@
+// Reads a slab in the order of its commits.
+#pragma once
+
+#include "layout/columnar/merge/page_merge.h"
+#include "layout/layout.h"
+
+namespace topicdb::columnar {
+
+class ColumnarLogReader : public LogReader {
+ public:
+  ColumnarLogReader(const RocksSource& source, const ReadRequest& request, std::uint64_t serial_min)
+      : merge_(source, request, MergeOrder::kSerial, std::nullopt, serial_min) {}
+
+  Result<std::optional<CommitPlace>> Head(const InterruptCheck& interrupted) override;
+  void Read(const CommitPlace& until, const LogRoom& room, Batch* out,
+            std::vector<std::uint32_t>* indexes) override;
+  void Skip(const CommitPlace& until) override { next_ = EndOf(until); }
+
+ private:
+  // In rows_, from next_ on: the first that is not before `until`.
+  std::size_t EndOf(const CommitPlace& until) const;
+
+  PageMerge merge_;
+  bool is_ready_ = false;  // rows_ are those of the merge
+  std::span<const MergedRow> rows_;
+  std::size_t next_ = 0;  // in rows_
+};
+
+}  // namespace topicdb::columnar

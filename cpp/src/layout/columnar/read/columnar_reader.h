@@ -1,0 +1,31 @@
+// Reads a slab in its promised order: by (timestamp, serial, index in the batch).
+#pragma once
+
+#include "layout/columnar/merge/page_merge.h"
+#include "layout/layout.h"
+
+namespace topicdb::columnar {
+
+class ColumnarReader : public StreamReader {
+ public:
+  ColumnarReader(const RocksSource& source, ReadRequest request);
+
+  Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) override;
+  const Position& position() const override { return position_; }
+  ReadCounters counters() const override { return merge_.counters(); }
+
+ private:
+  // Appends the beginning of `rows` that lies in one piece in its page, without a copy of the
+  // values; how many, 0 if it is not worth it.
+  std::size_t EmitWhole(std::span<const MergedRow> rows, const ReadLimits& limits, Batch* out);
+
+  Position position_;
+  const bool is_empty_;
+  PageMerge merge_;
+};
+
+// Appends the rows that fit; how many.
+std::size_t AppendRows(const PageMerge& merge, std::span<const MergedRow> rows,
+                       const ReadLimits& limits, Batch* out);
+
+}  // namespace topicdb::columnar

@@ -1,0 +1,58 @@
+// Reads blocks one after the other, page by page, as they are stored.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "layout/columnar/select/block_query.h"
+#include "layout/columnar/block/block_reader.h"
+
+namespace topicdb::columnar {
+
+class UnorderedReader : public StreamReader {
+ public:
+  UnorderedReader(const RocksSource& source, const std::vector<ReadRequest>& any_of);
+
+  Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) override;
+  // Always the beginning: a read without an order cannot be resumed.
+  const Position& position() const override { return position_; }
+  ReadCounters counters() const override;
+
+ private:
+  Status List();
+  // Loads the next page with rows that may be wanted; false at the end.
+  Result<bool> NextPage();
+  Status OpenBlock(const Block& block);
+  // Loads the pages of the block that come next: one at first, then more and more at once, since
+  // who reads few messages should not wait for others.
+  Status LoadAhead();
+  bool Wants(std::uint32_t row) const;
+  // Appends rows of the page from row_ on; false if a limit ended that.
+  bool AppendRows(const ReadLimits& limits, Batch* out);
+
+  const BlockQuery query_;
+  const Position position_;
+  BlockReader reader_;
+  ReadCounters counters_;
+
+  bool listed_ = false;
+  std::vector<Block> blocks_;
+  std::size_t next_block_ = 0;
+  std::vector<std::uint32_t> pages_;  // of the block before that
+  std::size_t next_page_ = 0;         // in pages_: not loaded yet
+  std::deque<std::pair<std::uint32_t, std::shared_ptr<const Page>>> loaded_;  // with their numbers
+  std::uint64_t bytes_ahead_ = 0;                                             // at once
+  DeletedByPage deleted_;
+
+  std::shared_ptr<const Page> page_;
+  const DeletedRows* deleted_rows_ = nullptr;  // null: none
+  std::vector<bool> topics_;                   // wanted
+  bool covered_ = false;                       // times and serials of all rows are wanted
+  std::uint32_t row_ = 0;
+};
+
+}  // namespace topicdb::columnar

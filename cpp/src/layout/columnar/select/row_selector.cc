@@ -1,0 +1,24 @@
+#include "layout/columnar/select/row_selector.h"
+
+#include <algorithm>
+
+namespace topicdb::columnar {
+
+bool RowSelector::Concerns(const Extent& extent) const {
+  if (range_.start.has_value() && extent.last_time < *range_.start) return false;
+  if (range_.end.has_value() && extent.first_time >= *range_.end) return false;
+  return extent.first_serial <= serial_max_ && extent.last_serial >= serial_min_;
+}
+
+bool RowSelector::Covers(const Extent& extent) const {
+  return Contains(range_, extent.first_time) && Contains(range_, extent.last_time) &&
+         extent.first_serial >= serial_min_ && extent.last_serial <= serial_max_;
+}
+
+bool RowSelector::IsMasked(const Page& page, std::uint32_t row) const {
+  return std::any_of(masks_.begin(), masks_.end(), [&](const RowMask& mask) {
+    return mask.Hides(page.topic(page.topic_of(row)), page.time(row), page.serial(row));
+  });
+}
+
+}  // namespace topicdb::columnar

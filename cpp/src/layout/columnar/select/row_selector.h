@@ -1,0 +1,41 @@
+// Which rows a read wants by their times, commits and deletes, and what follows for blocks and
+// pages. By their topics: topic_selector.h.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "layout/columnar/format/page.h"
+#include "layout/layout.h"
+
+namespace topicdb::columnar {
+
+// Immutable. Keeps copies of what it needs.
+class RowSelector {
+ public:
+  // serial_min: only of this commit and later ones.
+  RowSelector(const ReadRequest& request, std::uint64_t serial_min)
+      : range_(request.range),
+        serial_min_(serial_min),
+        serial_max_(request.serial_max),
+        masks_(request.masks) {}
+
+  // By times and serials: some rows with these bounds may be wanted; all are.
+  bool Concerns(const Extent& extent) const;
+  bool Covers(const Extent& extent) const;
+  bool Wants(const Page& page, std::uint32_t row) const {
+    return page.serial(row) >= serial_min_ && page.serial(row) <= serial_max_ &&
+           Contains(range_, page.time(row));
+  }
+  bool has_masks() const { return !masks_.empty(); }
+  bool IsMasked(const Page& page, std::uint32_t row) const;
+  std::uint64_t serial_min() const { return serial_min_; }
+
+ private:
+  const TimeRange range_;
+  const std::uint64_t serial_min_;
+  const std::uint64_t serial_max_;
+  const std::vector<RowMask> masks_;
+};
+
+}  // namespace topicdb::columnar

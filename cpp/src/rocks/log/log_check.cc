@@ -1,0 +1,183 @@
+#include "rocks/log/log_check.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <random>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes/coding.h"
+#include "base/file/file.h"
+#include "base/file/files.h"
+#include "rocks/log/log_files.h"
+#include "rocks/log/log_reader.h"
+
+namespace topicdb::rocks {
+
+namespace {
+
+constexpr std::string_view kLinkMagic = "TDBL";
+constexpr std::size_t kLinkBytes = 16;
+// How RocksDB stores it at the end of a batch (db/write_batch.cc): the tag of a blob, its length.
+constexpr std::string_view kLinkHead = "\x03\x10";
+
+struct Link {
+  std::uint32_t session = 0;
+  std::uint64_t number = 0;
+};
+
+std::optional<Link> LinkOf(std::string_view record) {
+  if (record.size() < kLinkHead.size() + kLinkBytes || !record.ends_with(kLinkMagic)) return {};
+  record.remove_prefix(record.size() - kLinkHead.size() - kLinkBytes);
+  if (!record.starts_with(kLinkHead)) return {};
+  Decoder decoder(record.substr(kLinkHead.size()));
+  Link link;
+  link.number = decoder.Little<std::uint64_t>();
+  link.session = decoder.Little<std::uint32_t>();
+  return link;
+}
+
+// Of the record before: its link, if it had one; and whether there may be logs before it that
+// RocksDB has removed because it needs them no longer.
+struct Before {
+  std::optional<Link> link;
+  bool may_be_removed = true;
+};
+
+bool Follows(const Before& before, const Link& link) {
+  if (link.number == 0) return true;  // the first of an opening
+  if (!before.link.has_value()) return before.may_be_removed;
+  return link.session == before.link->session && link.number == before.link->number + 1;
+}
+
+// From where on the logs are not whole.
+struct Cut {
+  std::string path;
+  std::uint64_t size = 0;
+};
+
+Status Damaged(const std::string& path, std::uint64_t offset) {
+  return Corruption(path + " is damaged at byte " + std::to_string(offset) +
+                    ": a record that was never written so");
+}
+
+// Reads a log to its end.
+Result<std::optional<Cut>> Walk(const std::string& path, Before* before) {
+  LogReader log(path);
+  if (!log.is_open()) return std::optional<Cut>();  // RocksDB has removed it meanwhile
+  while (true) {
+    const LogStep step = log.Next();
+    if (step == LogStep::kEnd) {
+      before->may_be_removed = false;  // those that are needed have no gap
+      return std::optional<Cut>();
+    }
+    if (step == LogStep::kDamaged) return Damaged(path, log.piece_begin());
+    if (step == LogStep::kLost) return std::optional(Cut{path, log.record_begin()});
+    const std::optional<Link> link = LinkOf(log.record());
+    if (!link.has_value()) continue;  // written by opening, or by a version that had none
+    if (!Follows(*before, *link)) return std::optional(Cut{path, log.record_begin()});
+    before->link = link;
+  }
+}
+
+// Whether a log is of a later opening than the logs before it. What is written while a shard is
+// opened has no links.
+bool BeginsAnew(const std::string& path) {
+  LogReader log(path);
+  bool is_empty = true;
+  while (log.Next() == LogStep::kRecord) {
+    is_empty = false;
+    const std::optional<Link> link = LinkOf(log.record());
+    if (link.has_value()) return link->number == 0;
+  }
+  return !is_empty;
+}
+
+Status Apply(const Cut& cut) {
+  const auto file = File::OpenForWriting(cut.path);
+  TOPICDB_RETURN_IF_ERROR(file.status());
+  TOPICDB_RETURN_IF_ERROR((*file)->Truncate(cut.size));
+  return (*file)->Sync();
+}
+
+Status NeedsWriter(const Cut& cut) {
+  return StorageFault(cut.path + " was cut off at byte " + std::to_string(cut.size) +
+                      " by a loss of power: open the database for writing once");
+}
+
+// From which log on RocksDB needs them, as far as the manifest says.
+Result<std::uint64_t> CheckManifest(const std::string& directory, LogUse use) {
+  const std::string path = ManifestOf(directory);
+  LogReader manifest(path);
+  std::uint64_t needed_from = 0;
+  if (!manifest.is_open()) return needed_from;
+  while (true) {
+    const LogStep step = manifest.Next();
+    if (step == LogStep::kEnd) return needed_from;
+    if (step == LogStep::kDamaged) return Damaged(path, manifest.piece_begin());
+    if (step == LogStep::kLost) {
+      const Cut cut{path, manifest.record_begin()};
+      TOPICDB_RETURN_IF_ERROR(use == LogUse::kWrite ? Apply(cut) : NeedsWriter(cut));
+      return needed_from;
+    }
+    needed_from = std::max(needed_from, NumbersOf(manifest.record()).logs_needed_from);
+  }
+}
+
+// Removes the logs behind a cut that the same opening has written: the newest first, so that an
+// interruption leaves what this finds again.
+Status RemoveBehind(const std::string& directory, std::vector<std::string> paths) {
+  const auto anew = std::find_if(paths.begin(), paths.end(), BeginsAnew);
+  paths.erase(anew, paths.end());
+  std::reverse(paths.begin(), paths.end());
+  for (const std::string& path : paths) {
+    if (unlink(path.c_str()) != 0) return ErrnoFault("removing", path, errno);
+    TOPICDB_RETURN_IF_ERROR(SyncDirectory(directory));
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status CheckLogs(const std::string& directory, LogUse use) {
+  // RocksDB removes logs that it needs no longer in any order, so older ones may still be there.
+  TOPICDB_ASSIGN_OR_RETURN(const std::uint64_t needed_from, CheckManifest(directory, use));
+  TOPICDB_ASSIGN_OR_RETURN(const auto paths, WriteAheadLogs(directory, needed_from));
+  Before before;
+  for (auto path = paths.begin(); path != paths.end(); ++path) {
+    TOPICDB_ASSIGN_OR_RETURN(const std::optional<Cut> cut, Walk(*path, &before));
+    if (!cut.has_value()) continue;
+    // A writer may have come to need fewer, and have removed some, since then.
+    TOPICDB_ASSIGN_OR_RETURN(const std::uint64_t needed_now, CheckManifest(directory, use));
+    if (needed_now > needed_from) return CheckLogs(directory, use);
+    if (use == LogUse::kRead) return NeedsWriter(*cut);
+    TOPICDB_RETURN_IF_ERROR(RemoveBehind(directory, {path + 1, paths.end()}));
+    TOPICDB_RETURN_IF_ERROR(Apply(*cut));
+    return CheckLogs(directory, use);  // those of later openings
+  }
+  return Status::Ok();
+}
+
+LogChain::LogChain() : session_(std::random_device()()) {}
+
+rocksdb::Status LogChain::Write(rocksdb::DB* db, const rocksdb::WriteOptions& options,
+                                rocksdb::WriteBatch* batch) {
+  const MutexLock lock(mutex_);
+  if (!options.disableWAL) {
+    std::string link;
+    AppendLittle(&link, next_);
+    AppendLittle(&link, session_);
+    link += kLinkMagic;
+    const rocksdb::Status status = batch->PutLogData(link);
+    if (!status.ok()) return status;
+    ++next_;
+  }
+  bytes_ += batch->GetDataSize();
+  return db->Write(options, batch);
+}
+
+}  // namespace topicdb::rocks

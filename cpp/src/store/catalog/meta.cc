@@ -1,0 +1,478 @@
+#include "store/catalog/meta.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/bytes/coding.h"
+
+namespace topicdb::meta {
+
+namespace {
+
+constexpr std::string_view kBlocksSuffix = ".blocks";
+constexpr std::string_view kPagesSuffix = ".pages";
+
+constexpr std::uint8_t kRecordVersion = 1;
+constexpr std::uint8_t kAllVaryFlag = 1;
+constexpr std::int64_t kNoEnd = -1;
+
+std::string Key(KeyKind kind) { return std::string(1, static_cast<char>(kind)); }
+
+std::string SlabScopedKey(KeyKind kind, const SlabId& slab) {
+  std::string key = Key(kind);
+  AppendBig<std::uint32_t>(&key, slab.retention_class);
+  AppendBig<std::uint32_t>(&key, slab.generation);
+  return key;
+}
+
+std::string NewRecord() { return std::string(1, static_cast<char>(kRecordVersion)); }
+
+Decoder OpenRecord(std::string_view bytes, bool* known) {
+  Decoder decoder(bytes);
+  *known = decoder.Little<std::uint8_t>() == kRecordVersion;
+  return decoder;
+}
+
+void AppendSigned(std::string* out, std::int64_t value) {
+  AppendLittle<std::uint64_t>(out, static_cast<std::uint64_t>(value));
+}
+
+std::int64_t ReadSigned(Decoder* decoder) {
+  return static_cast<std::int64_t>(decoder->Little<std::uint64_t>());
+}
+
+void AppendSpan(const JobSpan& span, std::string* bytes) {
+  AppendLittle(bytes, span.number);
+  AppendLittle(bytes, span.first_serial);
+  AppendLittle(bytes, span.last_serial);
+  AppendSigned(bytes, span.committed_at_us);
+  AppendLittle(bytes, static_cast<std::uint32_t>(span.shards.size()));
+  for (const std::uint32_t shard : span.shards) AppendLittle(bytes, shard);
+}
+
+bool ReadSpan(Decoder* decoder, JobSpan* span) {
+  span->number = decoder->Little<std::uint64_t>();
+  span->first_serial = decoder->Little<std::uint64_t>();
+  span->last_serial = decoder->Little<std::uint64_t>();
+  span->committed_at_us = ReadSigned(decoder);
+  const auto shards = decoder->Little<std::uint32_t>();
+  if (!decoder->ok() || shards > decoder->rest().size() / sizeof(std::uint32_t)) return false;
+  span->shards.resize(shards);
+  for (std::uint32_t& shard : span->shards) shard = decoder->Little<std::uint32_t>();
+  return span->first_serial <= span->last_serial &&
+         std::is_sorted(span->shards.begin(), span->shards.end());
+}
+
+}  // namespace
+
+std::string IdentityKey() { return Key(KeyKind::kIdentity); }
+std::string CommitStateKey() { return Key(KeyKind::kCommitState); }
+std::string RulesKey() { return Key(KeyKind::kRules); }
+std::string ClockKey() { return Key(KeyKind::kClock); }
+std::string SlabKey(const SlabId& slab) { return SlabScopedKey(KeyKind::kSlab, slab); }
+std::string CountersKey(const SlabId& slab) { return SlabScopedKey(KeyKind::kCounters, slab); }
+std::string NodePrefix(const SlabId& slab) { return SlabScopedKey(KeyKind::kNode, slab); }
+std::string SlabPrefix() { return Key(KeyKind::kSlab); }
+
+std::string JobPrefix() { return Key(KeyKind::kJob); }
+
+std::string JobKey(std::string_view sequence) {
+  std::string key = JobPrefix();
+  key.append(sequence);
+  return key;
+}
+
+std::string AppendIdPrefix() { return Key(KeyKind::kAppendId); }
+
+std::string AppendIdKey(std::uint64_t serial) {
+  std::string key = AppendIdPrefix();
+  AppendBig<std::uint64_t>(&key, serial);
+  return key;
+}
+
+std::string DropPrefix() { return Key(KeyKind::kDrop); }
+
+std::string DropKey(std::uint64_t serial) {
+  std::string key = DropPrefix();
+  AppendBig(&key, serial);
+  return key;
+}
+
+std::string NodeKey(const SlabId& slab, NodeId node) {
+  std::string key = NodePrefix(slab);
+  AppendBig<std::uint32_t>(&key, node);
+  return key;
+}
+
+bool DecodeSlabKey(std::string_view key, SlabId* slab) {
+  Decoder decoder(key);
+  const bool is_slab = decoder.Little<std::uint8_t>() == static_cast<std::uint8_t>(KeyKind::kSlab);
+  slab->retention_class = decoder.Big<std::uint32_t>();
+  slab->generation = decoder.Big<std::uint32_t>();
+  return is_slab && decoder.Finished();
+}
+
+std::string FamilyName(const SlabId& slab) {
+  return "class" + std::to_string(slab.retention_class) + ".generation" +
+         std::to_string(slab.generation);
+}
+
+std::string BlocksFamilyName(const SlabId& slab) {
+  return FamilyName(slab) + std::string(kBlocksSuffix);
+}
+
+std::string PagesFamilyName(const SlabId& slab) {
+  return FamilyName(slab) + std::string(kPagesSuffix);
+}
+
+std::vector<std::string> FamilyNames(LayoutKind layout, const SlabId& slab) {
+  if (layout != LayoutKind::kColumnar) return {FamilyName(slab)};
+  return {BlocksFamilyName(slab), PagesFamilyName(slab)};
+}
+
+bool DecodeFamilyName(std::string_view name, SlabId* slab) {
+  for (const std::string_view suffix : {kBlocksSuffix, kPagesSuffix}) {
+    if (name.ends_with(suffix)) name.remove_suffix(suffix.size());
+  }
+  const auto take = [&](std::string_view text, std::uint32_t* number) {
+    if (!name.starts_with(text)) return false;
+    name.remove_prefix(text.size());
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), *number);
+    name.remove_prefix(static_cast<std::size_t>(end - name.data()));
+    return error == std::errc();
+  };
+  return take("class", &slab->retention_class) && take(".generation", &slab->generation) &&
+         name.empty();
+}
+
+bool IsBlocksFamily(std::string_view name) { return name.ends_with(kBlocksSuffix); }
+
+bool IsPagesFamily(std::string_view name) { return name.ends_with(kPagesSuffix); }
+
+std::string Encode(const Identity& identity) {
+  std::string bytes = NewRecord();
+  bytes.append(identity.database.begin(), identity.database.end());
+  AppendLittle<std::uint32_t>(&bytes, identity.shard);
+  return bytes;
+}
+
+bool Decode(std::string_view bytes, Identity* identity) {
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  const std::string_view id = decoder.Bytes(identity->database.size());
+  std::copy(id.begin(), id.end(), identity->database.begin());
+  identity->shard = decoder.Little<std::uint32_t>();
+  return known && decoder.Finished();
+}
+
+std::string Encode(const CommitState& state) {
+  std::string bytes = NewRecord();
+  AppendLittle<std::uint64_t>(&bytes, state.serial);
+  AppendSigned(&bytes, state.clock_us);
+  AppendLittle<std::uint64_t>(&bytes, state.serial_limit);
+  return bytes;
+}
+
+bool Decode(std::string_view bytes, CommitState* state) {
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  state->serial = decoder.Little<std::uint64_t>();
+  state->clock_us = ReadSigned(&decoder);
+  state->serial_limit = decoder.Little<std::uint64_t>();
+  return known && decoder.Finished();
+}
+
+std::string Encode(const LeapRecord& record) {
+  std::string bytes = NewRecord();
+  bytes.append(record.at.boot.begin(), record.at.boot.end());
+  for (const std::int64_t time :
+       {record.at.boot_us, record.at.wall_us, record.leaps_us, record.unproven_us,
+        record.unproven_since_us, record.held_us, record.held_since_us}) {
+    AppendSigned(&bytes, time);
+  }
+  return bytes;
+}
+
+bool Decode(std::string_view bytes, LeapRecord* record) {
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  const std::string_view boot = decoder.Bytes(record->at.boot.size());
+  std::copy(boot.begin(), boot.end(), record->at.boot.begin());
+  for (std::int64_t* time :
+       {&record->at.boot_us, &record->at.wall_us, &record->leaps_us, &record->unproven_us,
+        &record->unproven_since_us, &record->held_us, &record->held_since_us}) {
+    *time = ReadSigned(&decoder);
+  }
+  return known && decoder.Finished();
+}
+
+std::string Encode(const SlabRecord& record) {
+  std::string bytes = NewRecord();
+  AppendLittle<std::uint8_t>(&bytes, static_cast<std::uint8_t>(record.state));
+  AppendLittle<std::uint8_t>(&bytes, static_cast<std::uint8_t>(record.layout));
+  AppendLittle<std::uint8_t>(&bytes, record.timestamp_bytes);
+  AppendSigned(&bytes, record.created_at_us);
+  AppendSigned(&bytes, record.sealed_at_us);
+  if (record.keep_last > 0 || record.begun_at > 0) AppendLittle(&bytes, record.keep_last);
+  if (record.begun_at > 0) AppendLittle(&bytes, record.begun_at);
+  return bytes;
+}
+
+bool Decode(std::string_view bytes, SlabRecord* record) {
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  const auto state = decoder.Little<std::uint8_t>();
+  const auto layout = decoder.Little<std::uint8_t>();
+  record->state = static_cast<SlabState>(state);
+  record->layout = static_cast<LayoutKind>(layout);
+  record->timestamp_bytes = decoder.Little<std::uint8_t>();
+  record->created_at_us = ReadSigned(&decoder);
+  record->sealed_at_us = ReadSigned(&decoder);
+  record->keep_last = decoder.rest().empty() ? 0 : decoder.Little<std::uint32_t>();
+  record->begun_at = decoder.rest().empty() ? 0 : decoder.Little<std::uint64_t>();
+  return known && decoder.Finished() && state >= 1 &&
+         state <= static_cast<std::uint8_t>(SlabState::kDropping) &&
+         (layout == static_cast<std::uint8_t>(LayoutKind::kSkipstream) ||
+          layout == static_cast<std::uint8_t>(LayoutKind::kColumnar)) &&
+         (record->timestamp_bytes == 0 || record->timestamp_bytes == 8);
+}
+
+std::string EncodeRules(std::uint64_t version) {
+  std::string bytes = NewRecord();
+  AppendLittle(&bytes, version);
+  return bytes;
+}
+
+bool DecodeRules(std::string_view bytes, std::uint64_t* version) {
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  *version = decoder.Little<std::uint64_t>();
+  return known && decoder.Finished();
+}
+
+void SlabCounters::Count(std::uint64_t more, std::int64_t first, std::int64_t last,
+                         std::uint64_t more_bytes) {
+  const bool none = messages == 0;
+  first_timestamp = none ? first : std::min(first_timestamp, first);
+  last_timestamp = none ? last : std::max(last_timestamp, last);
+  messages += more;
+  bytes += more_bytes;
+}
+
+std::string Encode(const SlabCounters& counters) {
+  std::string bytes = NewRecord();
+  AppendLittle<std::uint64_t>(&bytes, counters.messages);
+  AppendLittle<std::uint64_t>(&bytes, counters.bytes);
+  AppendSigned(&bytes, counters.first_timestamp);
+  AppendSigned(&bytes, counters.last_timestamp);
+  return bytes;
+}
+
+bool Decode(std::string_view bytes, SlabCounters* counters) {
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  counters->messages = decoder.Little<std::uint64_t>();
+  counters->bytes = decoder.Little<std::uint64_t>();
+  counters->first_timestamp = ReadSigned(&decoder);
+  counters->last_timestamp = ReadSigned(&decoder);
+  return known && decoder.Finished();
+}
+
+std::string Encode(const JobRecord& record) {
+  std::string bytes = NewRecord();
+  AppendSigned(&bytes, record.applied_at_us);
+  AppendLittle(&bytes, record.messages);
+  AppendLittle(&bytes, record.malformed);
+  AppendSpan(record.last, &bytes);
+  for (const JobSpan& span : record.earlier) AppendSpan(span, &bytes);
+  return bytes;
+}
+
+bool Decode(std::string_view bytes, JobRecord* record) {
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  record->applied_at_us = ReadSigned(&decoder);
+  record->messages = decoder.Little<std::uint64_t>();
+  record->malformed = decoder.Little<std::uint64_t>();
+  bool sound = ReadSpan(&decoder, &record->last);
+  record->earlier.clear();
+  while (known && sound && !decoder.Finished() && record->earlier.size() < kJobSpansMax) {
+    sound = ReadSpan(&decoder, &record->earlier.emplace_back());
+  }
+  return known && sound && decoder.Finished();
+}
+
+std::string Encode(const std::string& id, const KnownAppend& known) {
+  std::string bytes = NewRecord();
+  AppendLittle<std::uint64_t>(&bytes, known.messages);
+  bytes.append(known.digest.begin(), known.digest.end());
+  bytes += id;
+  return bytes;
+}
+
+bool Decode(std::string_view key, std::string_view bytes, std::string* id, KnownAppend* known) {
+  if (key.size() != AppendIdKey(0).size()) return false;
+  known->serial = ReadBig<std::uint64_t>(key.substr(1));
+  bool is_known = false;
+  Decoder decoder = OpenRecord(bytes, &is_known);
+  known->messages = decoder.Little<std::uint64_t>();
+  const std::string_view digest = decoder.Bytes(known->digest.size());
+  std::copy(digest.begin(), digest.end(), known->digest.begin());
+  *id = decoder.rest();
+  return is_known && decoder.ok() && CheckAppendId(*id).ok();
+}
+
+std::string Encode(const NodeRecord& node) {
+  std::string bytes = NewRecord();
+  AppendLittle<std::uint32_t>(&bytes, node.parent);
+  AppendLittle<std::uint8_t>(&bytes, static_cast<std::uint8_t>(node.kind));
+  AppendLittle<std::uint8_t>(&bytes, node.all_vary ? kAllVaryFlag : 0);
+  bytes += node.label;
+  return bytes;
+}
+
+bool Decode(std::string_view key, std::string_view bytes, NodeRecord* node) {
+  if (key.size() != NodeKey(SlabId{}, 0).size()) return false;
+  node->id = ReadBig<std::uint32_t>(key.substr(key.size() - sizeof(std::uint32_t)));
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  node->parent = decoder.Little<std::uint32_t>();
+  const auto kind = decoder.Little<std::uint8_t>();
+  const auto flags = decoder.Little<std::uint8_t>();
+  node->kind = static_cast<NodeKind>(kind);
+  node->all_vary = flags == kAllVaryFlag;
+  node->label = decoder.rest();
+  return known && decoder.ok() && kind >= 1 && kind <= static_cast<std::uint8_t>(NodeKind::kAny) &&
+         flags <= kAllVaryFlag;
+}
+
+std::string SampleLevelKey(const SlabId& slab) { return SlabScopedKey(KeyKind::kSample, slab); }
+
+std::string SampleKey(const SlabId& slab, std::uint64_t serial) {
+  std::string key = SampleLevelKey(slab);
+  AppendBig<std::uint64_t>(&key, serial);
+  return key;
+}
+
+std::string SampleEnd(const SlabId& slab) {
+  return SampleLevelKey({slab.shard, slab.retention_class, slab.generation + 1});
+}
+
+std::string EncodeSample(std::string_view topics) {
+  std::string bytes = NewRecord();
+  bytes += topics;
+  return bytes;
+}
+
+void AppendSampleTopic(std::string* topics, std::string_view topic) {
+  AppendLittle<std::uint16_t>(topics, static_cast<std::uint16_t>(topic.size()));
+  *topics += topic;
+}
+
+bool DecodeSample(std::string_view bytes, std::vector<std::string_view>* topics) {
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  std::string_view rest = decoder.rest();
+  while (known && rest.size() >= sizeof(std::uint16_t)) {
+    const std::size_t size = Decoder(rest).Little<std::uint16_t>();
+    rest.remove_prefix(sizeof(std::uint16_t));
+    if (size > rest.size()) return false;
+    topics->push_back(rest.substr(0, size));
+    rest.remove_prefix(size);
+  }
+  return known && decoder.ok() && rest.empty();
+}
+
+std::string EncodeSampleLevel(unsigned level) {
+  std::string bytes = NewRecord();
+  AppendLittle<std::uint8_t>(&bytes, static_cast<std::uint8_t>(level));
+  return bytes;
+}
+
+bool DecodeSampleLevel(std::string_view bytes, unsigned* level) {
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  *level = decoder.Little<std::uint8_t>();
+  return known && decoder.Finished() && *level < 64;
+}
+
+std::string DeletePrefix() { return Key(KeyKind::kDelete); }
+
+std::string DeleteKey(std::uint64_t serial, std::uint32_t index) {
+  std::string key = DeletePrefix();
+  AppendBig<std::uint64_t>(&key, serial);
+  AppendBig<std::uint32_t>(&key, index);
+  return key;
+}
+
+std::string Encode(const DropRecord& record) {
+  std::string bytes = NewRecord();
+  AppendPrefixed(&bytes, record.retention_class);
+  AppendLittle(&bytes, record.generation);
+  AppendSigned(&bytes, record.dropped_at_us);
+  AppendSigned(&bytes, record.last_timestamp);
+  for (const DropRecord::Part& part : record.parts) {
+    AppendPrefixed(&bytes, part.filter);
+    AppendVarint(&bytes, part.counts.size());
+    std::uint64_t before = 0;
+    for (const DropRecord::Count& count : part.counts) {
+      AppendVarint(&bytes, count.serial - before);
+      AppendVarint(&bytes, count.messages);
+      before = count.serial;
+    }
+  }
+  return bytes;
+}
+
+bool Decode(std::string_view key, std::string_view bytes, DropRecord* record) {
+  if (key.size() != DropKey(0).size()) return false;
+  record->serial = ReadBig<std::uint64_t>(key.substr(1));
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  record->retention_class = decoder.Prefixed();
+  record->generation = decoder.Little<std::uint32_t>();
+  record->dropped_at_us = ReadSigned(&decoder);
+  record->last_timestamp = ReadSigned(&decoder);
+  record->parts.clear();
+  while (known && decoder.ok() && !decoder.rest().empty()) {
+    DropRecord::Part& part = record->parts.emplace_back();
+    part.filter = decoder.Prefixed();
+    const std::uint64_t counts = decoder.Varint();
+    if (counts == 0 || counts > decoder.rest().size()) return false;
+    std::uint64_t serial = 0;
+    for (std::uint64_t i = 0; i < counts; ++i) {
+      serial += decoder.Varint();
+      part.counts.push_back({serial, decoder.Varint()});
+    }
+  }
+  return known && decoder.Finished() && record->generation != 0;
+}
+
+std::string Encode(const DeleteRecord& record) {
+  std::string bytes = NewRecord();
+  AppendLittle<std::uint32_t>(&bytes, record.generation);
+  const TimeRange& range = record.keys.range;
+  AppendSigned(&bytes, range.start.value_or(0));
+  AppendSigned(&bytes, range.end.value_or(kNoEnd));
+  bytes += record.keys.filter.text();
+  return bytes;
+}
+
+bool Decode(std::string_view key, std::string_view bytes, DeleteRecord* record) {
+  if (key.size() != DeleteKey(0, 0).size()) return false;
+  record->serial = ReadBig<std::uint64_t>(key.substr(1));
+  record->index = ReadBig<std::uint32_t>(key.substr(1 + sizeof(std::uint64_t)));
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  record->generation = decoder.Little<std::uint32_t>();
+  const std::int64_t start = ReadSigned(&decoder);
+  const std::int64_t end = ReadSigned(&decoder);
+  Result<Filter> filter = Filter::Parse(decoder.rest());
+  if (!known || !decoder.ok() || start < 0 || end < kNoEnd || !filter.ok()) return false;
+  record->keys.filter = std::move(filter).value();
+  record->keys.range.start = start;
+  record->keys.range.end = end == kNoEnd ? std::nullopt : std::optional(end);
+  return true;
+}
+
+}  // namespace topicdb::meta

@@ -1,0 +1,109 @@
+#include "store/catalog/retention_file.h"
+
+#include <algorithm>
+
+#include "base/bytes/checked_record.h"
+#include "base/bytes/coding.h"
+#include "base/file/files.h"
+
+namespace topicdb {
+
+namespace {
+
+// docs/format.md, "Retention".
+constexpr std::string_view kMagic("TDBRETN\n", 8);
+constexpr std::uint8_t kVersion = 2;
+constexpr std::uint8_t kWithoutKeepLast = 1;
+constexpr std::size_t kFileBytesMax = std::size_t{64} << 20;
+
+std::string FilePath(const std::string& database_path) { return database_path + "/retention"; }
+
+bool HaveKeepLast(const std::vector<RetentionRule>& rules) {
+  return std::any_of(rules.begin(), rules.end(),
+                     [](const RetentionRule& rule) { return rule.limits.keep_last > 0; });
+}
+
+void AppendRules(std::string* out, const std::vector<RetentionRule>& rules, std::uint8_t format) {
+  AppendVarint(out, rules.size());
+  for (const RetentionRule& rule : rules) {
+    AppendVarint(out, rule.id);
+    AppendVarint(out, static_cast<std::uint64_t>(rule.limits.age_us));
+    AppendVarint(out, rule.limits.bytes_max);
+    AppendVarint(out, static_cast<std::uint64_t>(rule.limits.rotate_us));
+    if (format != kWithoutKeepLast) AppendVarint(out, rule.limits.keep_last);
+    AppendPrefixed(out, rule.limits.filter);
+  }
+}
+
+std::vector<RetentionRule> ReadRules(Decoder* decoder, std::uint8_t format) {
+  std::vector<RetentionRule> rules;
+  const std::uint64_t count = decoder->Varint();
+  for (std::uint64_t i = 0; decoder->ok() && i < count; ++i) {
+    RetentionRule rule;
+    rule.id = static_cast<std::uint32_t>(decoder->Varint());
+    rule.limits.age_us = static_cast<std::int64_t>(decoder->Varint());
+    rule.limits.bytes_max = decoder->Varint();
+    rule.limits.rotate_us = static_cast<std::int64_t>(decoder->Varint());
+    if (format != kWithoutKeepLast) {
+      rule.limits.keep_last = static_cast<std::uint32_t>(decoder->Varint());
+    }
+    rule.limits.filter = decoder->Prefixed();
+    rules.push_back(std::move(rule));
+  }
+  return rules;
+}
+
+}  // namespace
+
+std::string EncodeRetention(const RetentionRules& rules) {
+  std::string record(kMagic);
+  // Versions that know no keep_last can read what has none.
+  const bool has_it = HaveKeepLast(rules.live()) || HaveKeepLast(rules.retired());
+  const std::uint8_t format = has_it ? kVersion : kWithoutKeepLast;
+  record.push_back(static_cast<char>(format));
+  AppendVarint(&record, rules.version());
+  AppendVarint(&record, rules.reserved());
+  AppendRules(&record, rules.live(), format);
+  AppendRules(&record, rules.retired(), format);
+  return CloseRecord(std::move(record));
+}
+
+Result<RetentionRules> DecodeRetention(std::string_view bytes, const std::string& path) {
+  const std::optional<std::string_view> content = OpenRecord(bytes, kMagic);
+  if (!content.has_value()) return Corruption(path + " is damaged, or no file of TopicDB's");
+  Decoder decoder(*content);
+  const auto format = decoder.Little<std::uint8_t>();
+  if (decoder.ok() && format != kVersion && format != kWithoutKeepLast) {
+    return SchemaFault(path + " has format " + std::to_string(format) +
+                       ": open it with the newer TopicDB that wrote it");
+  }
+  const std::uint64_t version = decoder.Varint();
+  const auto reserved = static_cast<std::uint32_t>(decoder.Varint());
+  const std::vector<RetentionRule> live = ReadRules(&decoder, format);
+  const std::vector<RetentionRule> retired = ReadRules(&decoder, format);
+  if (!decoder.Finished()) return Corruption(path + " is malformed");
+  auto rules = RetentionRules::Restore(version, reserved, live, retired);
+  if (rules.ok()) return rules;
+  return Corruption(path + ": " + rules.status().message());
+}
+
+Result<RetentionRules> LoadRetention(const std::string& database_path,
+                                     const std::vector<RetentionClass>& created_with) {
+  const std::string path = FilePath(database_path);
+  const Result<std::string> bytes = ReadFile(path, kFileBytesMax);
+  if (bytes.ok()) return DecodeRetention(*bytes, path);
+  if (bytes.status().code() != Code::kNotFound) return bytes.status();
+  return RetentionRules::Make(created_with);
+}
+
+Status StoreRetention(const std::string& database_path, const RetentionRules& rules) {
+  return WriteFileAtomically(FilePath(database_path), EncodeRetention(rules));
+}
+
+void RetentionState::Set(RetentionRules rules) {
+  auto shared = std::make_shared<const RetentionRules>(std::move(rules));
+  const MutexLock lock(mutex_);
+  if (shared->version() > rules_->version()) rules_ = std::move(shared);
+}
+
+}  // namespace topicdb

@@ -1,0 +1,128 @@
+#include "store/cursor/log_cursor.h"
+
+#include <algorithm>
+
+namespace topicdb {
+
+void LogCursor::Release() {
+  readers_.clear();
+  view_.reset();
+  shard_.reset();
+}
+
+void LogCursor::OpenReaders() {
+  for (const SlabView& slab_view : view_->slabs()) {
+    const Slab& slab = *slab_view.slab;
+    if (!slab.layout().has_log()) continue;
+    std::vector<RowMask> masks = MasksOf(*view_, slab.id());
+    for (const Filter& filter : query_.filters) {
+      for (StreamSet& set : SelectStreams(slab, {filter}, std::nullopt)) {
+        ReadRequest request;
+        request.streams = std::move(set.streams);
+        request.filter = filter;
+        request.range = query_.range;
+        request.masks = masks;
+        request.serial_max = query_.until;
+        request.memory_bytes_max = query_.memory_bytes_max;
+        readers_.push_back(slab.layout().NewLogReader(view_->Source(slab), request, place_.serial));
+      }
+      masks.push_back(Except(filter));  // it gives them
+    }
+  }
+}
+
+void LogCursor::Open(const std::shared_ptr<Shard>& shard) {
+  std::shared_ptr<const ShardView> now = shard->view();
+  // What was removed since is not to be given any more.
+  if (!readers_.empty() && now->removals_version() == removals_version_) return;
+  Release();
+  shard_ = shard;
+  view_ = std::move(now);
+  removals_version_ = view_->removals_version();
+  view_serial_ = view_->serial();
+  if (view_->serial() >= place_.serial && query_.until >= place_.serial) OpenReaders();
+}
+
+Status LogCursor::ReadCommits(const std::shared_ptr<Shard>& shard, const PageLimits& limits,
+                              const InterruptCheck& interrupted, Batch* batch) {
+  Open(shard);
+  const CommitPlace before = place_;
+  return Settle(before, CommitsOn(limits, interrupted, batch));
+}
+
+Status LogCursor::ReadMessages(const std::shared_ptr<Shard>& shard, const PageLimits& limits,
+                               const InterruptCheck& interrupted, Batch* batch,
+                               std::vector<std::uint32_t>* indexes) {
+  Open(shard);
+  const CommitPlace before = place_;
+  return Settle(before, MessagesOn(limits, interrupted, batch, indexes));
+}
+
+Status LogCursor::Settle(const CommitPlace& before, Status status) {
+  if (status.ok()) return status;
+  Release();
+  place_ = before;
+  return status;
+}
+
+Result<LogCursor::Turn> LogCursor::NextTurn(const InterruptCheck& interrupted) {
+  Turn turn;
+  for (const auto& reader : readers_) {
+    Result<std::optional<CommitPlace>> place = reader->Head(interrupted);
+    while (place.ok() && place->has_value() && **place < place_) {
+      reader->Skip(place_);
+      place = reader->Head(interrupted);
+    }
+    TOPICDB_RETURN_IF_ERROR(place.status().WithContext(shard_->Name()));
+    if (!place->has_value()) continue;
+    if (turn.reader == nullptr || **place < turn.head) {
+      if (turn.reader != nullptr) turn.until = std::min(turn.until, turn.head);
+      turn.reader = reader.get();
+      turn.head = **place;
+    } else {
+      turn.until = std::min(turn.until, **place);
+    }
+  }
+  return turn;
+}
+
+void LogCursor::Finish() {
+  place_ = std::max(place_, BehindCommit(std::min(view_->serial(), query_.until)));
+  Release();
+}
+
+Status LogCursor::CommitsOn(const PageLimits& limits, const InterruptCheck& interrupted,
+                            Batch* batch) {
+  std::uint64_t current = 0;  // commit that is being read
+  while (true) {
+    TOPICDB_ASSIGN_OR_RETURN(const Turn turn, NextTurn(interrupted));
+    if (turn.reader == nullptr) {
+      Finish();
+      return Status::Ok();
+    }
+    if (turn.head.serial != current) {
+      place_ = {turn.head.serial, 0};
+      if (batch->size() >= limits.rows_max || batch->bytes() >= limits.bytes_max) {
+        return Status::Ok();
+      }
+      current = turn.head.serial;
+    }
+    turn.reader->Read(std::min(turn.until, BehindCommit(turn.head.serial)), {}, batch, nullptr);
+  }
+}
+
+Status LogCursor::MessagesOn(const PageLimits& limits, const InterruptCheck& interrupted,
+                             Batch* batch, std::vector<std::uint32_t>* indexes) {
+  while (true) {
+    TOPICDB_ASSIGN_OR_RETURN(const Turn turn, NextTurn(interrupted));
+    if (turn.reader == nullptr) {
+      Finish();
+      return Status::Ok();
+    }
+    place_ = turn.head;
+    if (batch->size() >= limits.rows_max || batch->bytes() >= limits.bytes_max) return Status::Ok();
+    turn.reader->Read(turn.until, {limits.rows_max, limits.bytes_max}, batch, indexes);
+  }
+}
+
+}  // namespace topicdb

@@ -1,0 +1,59 @@
+#include "store/cursor/scan_impl.h"
+
+namespace topicdb {
+
+ScanImpl::ScanImpl(std::shared_ptr<DatabaseImpl> database, std::vector<ShardMoment> moments,
+                   std::unique_ptr<MessageSource> source)
+    : database_(std::move(database)), moments_(std::move(moments)), source_(std::move(source)) {
+  database_->Register(this);
+}
+
+ScanImpl::~ScanImpl() { Close(); }
+
+void ScanImpl::Close() {
+  const ReaderLock in_use(database_->lifecycle());
+  Release();
+  database_->Unregister(this);
+}
+
+void ScanImpl::Release() {
+  const MutexLock lock(mutex_);
+  source_.reset();
+  moments_.clear();
+}
+
+Result<std::shared_ptr<const Batch>> ScanImpl::Next(const PageLimits& limits,
+                                                    const InterruptCheck& interrupted) {
+  TOPICDB_RETURN_IF_ERROR(database_->CheckUsable());
+  const ReaderLock in_use(database_->lifecycle());
+  TOPICDB_RETURN_IF_ERROR(database_->CheckUsable());
+  const MutexLock lock(mutex_);
+  if (source_ == nullptr) return Closed("this scan is closed");
+  auto batch = std::make_shared<Batch>(limits.with_serials);
+  while (true) {
+    TOPICDB_ASSIGN_OR_RETURN(
+        const ReadOutcome outcome,
+        source_->Read({limits.rows_max, limits.bytes_max, kExaminedMax}, batch.get()));
+    if (!batch->empty()) return std::shared_ptr<const Batch>(std::move(batch));
+    if (outcome == ReadOutcome::kExhausted) return std::shared_ptr<const Batch>();
+    if (interrupted && interrupted()) return Interrupted();
+  }
+}
+
+Scan::Scan(std::shared_ptr<ScanImpl> impl) : impl_(std::move(impl)) {}
+
+Scan::~Scan() {
+  // In a forked child the locks may be in any state, and RocksDB must not be touched: leave it.
+  if (impl_->Forked()) new std::shared_ptr<ScanImpl>(std::move(impl_));
+}
+
+Result<std::shared_ptr<const Batch>> Scan::Next(const PageLimits& limits,
+                                                const InterruptCheck& interrupted) {
+  return impl_->Next(limits, interrupted);
+}
+
+void Scan::Close() {
+  if (!impl_->Forked()) impl_->Close();
+}
+
+}  // namespace topicdb

@@ -1,0 +1,38 @@
+// A running read; see Scan in topicdb/database.h.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/thread/mutex.h"
+#include "store/database/database_impl.h"
+#include "store/read/stream_sources.h"
+
+namespace topicdb {
+
+// Rows that a read looks at before it asks whether to stop: some 50 ms.
+inline constexpr std::size_t kExaminedMax = 100'000;
+
+class ScanImpl : public ViewHolder {
+ public:
+  ScanImpl(std::shared_ptr<DatabaseImpl> database, std::vector<ShardMoment> moments,
+           std::unique_ptr<MessageSource> source);
+  ~ScanImpl() override;
+
+  Result<std::shared_ptr<const Batch>> Next(const PageLimits& limits,
+                                            const InterruptCheck& interrupted)
+      TOPICDB_EXCLUDES(mutex_);
+  void Close() TOPICDB_EXCLUDES(mutex_);
+  // REQUIRES: the database's lifecycle() is held, shared or alone.
+  void Release() override TOPICDB_EXCLUDES(mutex_);
+  bool Forked() const { return database_->fork_guard().Forked(); }
+
+ private:
+  const std::shared_ptr<DatabaseImpl> database_;
+  Mutex mutex_;  // one call at a time
+  // Source before moments when they go: readers, then views, then shards.
+  std::vector<ShardMoment> moments_ TOPICDB_GUARDED_BY(mutex_);
+  std::unique_ptr<MessageSource> source_ TOPICDB_GUARDED_BY(mutex_);
+};
+
+}  // namespace topicdb

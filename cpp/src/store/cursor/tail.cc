@@ -1,0 +1,111 @@
+#include <algorithm>
+
+#include "store/database/commit_wait.h"
+#include "store/cursor/tail_impl.h"
+
+namespace topicdb {
+
+TailImpl::TailImpl(std::shared_ptr<DatabaseImpl> database, std::vector<Filter> filters,
+                   const TailOptions& options)
+    : database_(std::move(database)),
+      filters_(std::move(filters)),
+      until_(options.until),
+      serials_(options.after) {
+  for (const auto& shard : database_->Shards()) serials_.try_emplace(shard->index(), 0);
+  database_->Register(this);
+}
+
+TailImpl::~TailImpl() { Close(); }
+
+void TailImpl::Close() {
+  const ReaderLock in_use(database_->lifecycle());
+  Release();
+  database_->Unregister(this);
+}
+
+void TailImpl::Release() {
+  const MutexLock lock(mutex_);
+  closed_ = true;
+  cursors_.clear();
+}
+
+std::map<std::uint32_t, std::uint64_t> TailImpl::serials() const {
+  const MutexLock lock(mutex_);
+  return serials_;
+}
+
+Result<std::shared_ptr<const Batch>> TailImpl::Next(
+    const PageLimits& limits, std::optional<std::chrono::microseconds> timeout,
+    const InterruptCheck& interrupted) {
+  std::shared_ptr<const Batch> batch;
+  const auto look = [&]() -> Result<bool> {
+    TOPICDB_ASSIGN_OR_RETURN(batch, Poll(limits, interrupted));
+    return batch != nullptr || IsDone();
+  };
+  TOPICDB_RETURN_IF_ERROR(LookUntil(database_, timeout, interrupted, look));
+  return batch;
+}
+
+Result<std::shared_ptr<const Batch>> TailImpl::Poll(const PageLimits& limits,
+                                                    const InterruptCheck& interrupted) {
+  TOPICDB_ENTER(database_);
+  const std::vector<std::shared_ptr<Shard>> shards = database_->Shards();
+  const MutexLock lock(mutex_);
+  if (closed_) return Closed("this tail is closed");
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const auto& shard = shards[(next_shard_ + i) % shards.size()];
+    const std::uint32_t index = shard->index();
+    LogCursor& cursor = CursorOf(index);
+    auto batch = std::make_shared<Batch>(limits.with_serials);
+    TOPICDB_RETURN_IF_ERROR(cursor.ReadCommits(shard, limits, interrupted, batch.get()));
+    std::uint64_t& serial = serials_[index];
+    serial = std::max(serial, cursor.place().serial - 1);
+    if (batch->empty()) continue;
+    next_shard_ = static_cast<std::uint32_t>((next_shard_ + i + 1) % shards.size());
+    return std::shared_ptr<const Batch>(std::move(batch));
+  }
+  return std::shared_ptr<const Batch>();
+}
+
+LogCursor& TailImpl::CursorOf(std::uint32_t shard) {
+  const auto found = cursors_.find(shard);
+  if (found != cursors_.end()) return found->second;
+  LogQuery query;
+  query.filters = filters_;
+  query.from = BehindCommit(serials_[shard]);
+  query.until = UntilOf(shard);
+  return cursors_.try_emplace(shard, std::move(query)).first->second;
+}
+
+std::uint64_t TailImpl::UntilOf(std::uint32_t shard) const {
+  const auto found = until_.find(shard);
+  return found == until_.end() ? ~std::uint64_t{0} : found->second;
+}
+
+bool TailImpl::IsDone() const {
+  const MutexLock lock(mutex_);
+  return std::all_of(serials_.begin(), serials_.end(), [&](const auto& item) {
+    return until_.contains(item.first) && item.second >= UntilOf(item.first);
+  });
+}
+
+Tail::Tail(std::shared_ptr<TailImpl> impl) : impl_(std::move(impl)) {}
+
+Tail::~Tail() {
+  // In a forked child the locks may be in any state, and RocksDB must not be touched: leave it.
+  if (impl_->Forked()) new std::shared_ptr<TailImpl>(std::move(impl_));
+}
+
+Result<std::shared_ptr<const Batch>> Tail::Next(const PageLimits& limits,
+                                                std::optional<std::chrono::microseconds> timeout,
+                                                const InterruptCheck& interrupted) {
+  return impl_->Next(limits, timeout, interrupted);
+}
+
+std::map<std::uint32_t, std::uint64_t> Tail::serials() const { return impl_->serials(); }
+
+void Tail::Close() {
+  if (!impl_->Forked()) impl_->Close();
+}
+
+}  // namespace topicdb

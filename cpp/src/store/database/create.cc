@@ -1,0 +1,94 @@
+#include "store/database/create.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/file/files.h"
+#include "store/catalog/retention_file.h"
+#include "store/shard/shard.h"
+#include "store/view/shard_environment.h"
+
+namespace topicdb {
+
+namespace {
+
+constexpr std::size_t kCreationBufferBytes = std::size_t{1} << 20;
+constexpr std::chrono::milliseconds kLockPause(10);
+constexpr std::chrono::seconds kLockPatience(10);
+
+// There while a database is being made: what lies beside it was never used.
+std::string MarkerPath(const std::string& path) { return path + "/CREATING"; }
+std::string CreationLockPath(const std::string& path) { return path + "/CREATING.lock"; }
+
+Result<std::unique_ptr<FileLock>> LockCreation(const std::string& path) {
+  const auto deadline = std::chrono::steady_clock::now() + kLockPatience;
+  while (true) {
+    auto lock = FileLock::Acquire(CreationLockPath(path));
+    const bool busy = !lock.ok() && lock.status().code() == Code::kLocked;
+    if (!busy || std::chrono::steady_clock::now() >= deadline) return lock;
+    std::this_thread::sleep_for(kLockPause);
+  }
+}
+
+Status CreateShards(const std::string& path, const FoundDatabase& made) {
+  TOPICDB_RETURN_IF_ERROR(RemoveTree(path + "/shards"));
+  TOPICDB_RETURN_IF_ERROR(MakeDirectory(path + "/shards"));
+  OpenOptions options;
+  options.cache_bytes = kCreationBufferBytes;
+  options.write_buffer_bytes = kCreationBufferBytes;
+  const auto environment = MakeShardEnvironment(path, made, options);
+  for (std::uint32_t index = 0; index < made.descriptor.schema.shards; ++index) {
+    TOPICDB_ASSIGN_OR_RETURN(const auto shard, Shard::Open(environment, index, /*create=*/true));
+    TOPICDB_RETURN_IF_ERROR(shard->Close());
+  }
+  return SyncDirectory(path + "/shards");
+}
+
+// What a descriptor has no place for.
+Status StoreLimits(const std::string& path, const RetentionRules& rules) {
+  const std::vector<RetentionClass> classes = rules.classes();
+  const bool have_more_than_ages =
+      std::any_of(classes.begin(), classes.end(), [](const RetentionClass& limits) {
+        return limits.bytes_max > 0 || limits.rotate_us > 0 || limits.keep_last > 0;
+      });
+  return have_more_than_ages ? StoreRetention(path, rules) : Status::Ok();
+}
+
+Result<FoundDatabase> Create(const std::string& path, const OpenOptions& options) {
+  TOPICDB_ASSIGN_OR_RETURN(Descriptor descriptor, MakeDescriptor(options.schema));
+  TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, RetentionRules::Make(descriptor.schema.retention));
+  FoundDatabase made{std::move(descriptor), std::move(rules)};
+  if (!Exists(path)) TOPICDB_RETURN_IF_ERROR(MakeDirectory(path));
+  TOPICDB_RETURN_IF_ERROR(CheckCreatable(path));
+  {
+    TOPICDB_ASSIGN_OR_RETURN(const auto lock, LockCreation(path));
+    if (Exists(DescriptorPath(path))) return FindDatabase(path);  // another was faster
+    TOPICDB_RETURN_IF_ERROR(CheckCreatable(path));
+    TOPICDB_RETURN_IF_ERROR(WriteFileAtomically(MarkerPath(path), ""));
+    TOPICDB_RETURN_IF_ERROR(CreateShards(path, made));
+    TOPICDB_RETURN_IF_ERROR(StoreLimits(path, made.rules));
+    TOPICDB_RETURN_IF_ERROR(
+        WriteFileAtomically(DescriptorPath(path), EncodeDescriptor(made.descriptor)));
+    TOPICDB_RETURN_IF_ERROR(RemoveFile(MarkerPath(path)));
+  }
+  return made;
+}
+
+}  // namespace
+
+Result<FoundDatabase> FindOrCreateDatabase(const std::string& path, const OpenOptions& options) {
+  auto found = FindDatabase(path);
+  if (!found.ok()) {
+    const bool is_missing = found.status().code() == Code::kNotFound && !Exists(DescriptorPath(path));
+    if (!is_missing || options.read_only) return found;
+    found = Create(path, options);
+    TOPICDB_RETURN_IF_ERROR(found.status());
+  }
+  TOPICDB_RETURN_IF_ERROR(CheckAgreement(options.schema, found->descriptor.schema, path));
+  return found;
+}
+
+}  // namespace topicdb

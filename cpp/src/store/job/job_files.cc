@@ -1,0 +1,265 @@
+#include "store/job/job_files.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <set>
+
+#include "base/bytes/checked_record.h"
+#include "base/clock.h"
+#include "base/bytes/coding.h"
+#include "base/file/files.h"
+
+namespace topicdb {
+
+namespace {
+
+constexpr std::size_t kTimeDigits = 20;  // of a file's name
+constexpr std::string_view kIntentMagic = "TDBINTN\n";
+constexpr std::string_view kOutcomeMagic = "TDBOUTC\n";
+constexpr std::uint8_t kVersion = 1;
+constexpr std::string_view kIntentSuffix = ".intent";
+constexpr std::string_view kOutcomeMark = ".shard-";
+constexpr std::size_t kNameBytesMax = 128;
+constexpr std::size_t kIntentBytesMax = std::size_t{256} << 20;
+constexpr std::size_t kOutcomeBytesMax = 4'096;
+constexpr std::int64_t kSecondUs = 1'000'000;
+constexpr std::int64_t kAppliedAgeUs = kSecondUs * 60;
+constexpr std::int64_t kOrphanAgeUs = kSecondUs * 6 * 3'600;
+
+std::string Begin(std::string_view magic) {
+  std::string bytes(magic);
+  bytes.push_back(static_cast<char>(kVersion));
+  return bytes;
+}
+
+std::string IntentPath(const std::string& path, const JobIntent& intent) {
+  return JobsDirectory(path) + "/" + intent.name + std::string(kIntentSuffix);
+}
+
+std::string OutcomePath(const std::string& path, const JobIntent& intent, std::uint32_t shard) {
+  char number[16];
+  std::snprintf(number, sizeof number, "%04u", shard);
+  return JobsDirectory(path) + "/" + intent.name + std::string(kOutcomeMark) + number;
+}
+
+// When the file, or anything in the directory, was last changed: µs since the epoch.
+std::int64_t LastChangeUs(const std::string& path) {
+  struct stat info{};
+  std::int64_t last = stat(path.c_str(), &info) == 0 ? info.st_mtim.tv_sec * kSecondUs : 0;
+  const auto names = ListDirectory(path);
+  if (!names.ok()) return last;
+  for (const std::string& name : *names) {
+    if (stat((path + "/" + name).c_str(), &info) != 0) continue;
+    last = std::max<std::int64_t>(last, info.st_mtim.tv_sec * kSecondUs);
+  }
+  return last;
+}
+
+}  // namespace
+
+std::string JobsDirectory(const std::string& path) { return path + "/jobs"; }
+
+std::string JobDirectory(const std::string& path, const std::string& job) {
+  return JobsDirectory(path) + "/" + job;
+}
+
+Status CheckJobName(const std::string& job) {
+  const bool is_name = !job.empty() && job.size() <= kNameBytesMax && job.front() != '.' &&
+                       std::all_of(job.begin(), job.end(), [](char c) {
+                         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                                (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+                       });
+  const bool is_free =
+      job.find(kIntentSuffix) == std::string::npos && job.find(kOutcomeMark) == std::string::npos;
+  if (is_name && is_free) return Status::Ok();
+  return InvalidArgument("job: expected 1 to 128 letters, digits, '-', '_' or '.', got '" + job +
+                         "'");
+}
+
+Result<std::string> MakeJobDirectory(const std::string& path, const std::string& job) {
+  TOPICDB_RETURN_IF_ERROR(MakeDirectory(JobsDirectory(path)));
+  std::string directory = JobDirectory(path, job);
+  TOPICDB_RETURN_IF_ERROR(MakeDirectory(directory));
+  return directory;
+}
+
+std::string EncodeIntent(const JobIntent& intent) {
+  std::string bytes = Begin(kIntentMagic);
+  bytes.append(intent.database.begin(), intent.database.end());
+  AppendPrefixed(&bytes, intent.job);
+  AppendPrefixed(&bytes, intent.sequence);
+  AppendVarint(&bytes, intent.number);
+  AppendVarint(&bytes, intent.messages);
+  AppendVarint(&bytes, intent.malformed);
+  AppendVarint(&bytes, intent.shards.size());
+  for (const std::uint32_t shard : intent.shards) AppendVarint(&bytes, shard);
+  AppendVarint(&bytes, intent.files.size());
+  for (const std::string& file : intent.files) AppendPrefixed(&bytes, file);
+  return CloseRecord(std::move(bytes));
+}
+
+Result<JobIntent> DecodeIntent(std::string_view bytes, const std::string& path) {
+  const Status damaged = Corruption(
+      path +
+      " is damaged: it says which messages of a job belong to the database. Restore it, or, "
+      "to give up that job, remove it");
+  const auto body = OpenRecord(bytes, Begin(kIntentMagic));
+  if (!body.has_value()) return damaged;
+  Decoder decoder(*body);
+  JobIntent intent;
+  const std::string_view id = decoder.Bytes(intent.database.size());
+  std::copy(id.begin(), id.end(), intent.database.begin());
+  intent.job = decoder.Prefixed();
+  intent.sequence = decoder.Prefixed();
+  intent.number = decoder.Varint();
+  intent.messages = decoder.Varint();
+  intent.malformed = decoder.Varint();
+  const std::uint64_t shards = decoder.Varint();
+  for (std::uint64_t i = 0; decoder.ok() && i < shards; ++i) {
+    intent.shards.push_back(static_cast<std::uint32_t>(decoder.Varint()));
+  }
+  const std::uint64_t files = decoder.Varint();
+  for (std::uint64_t i = 0; decoder.ok() && i < files; ++i) {
+    intent.files.emplace_back(decoder.Prefixed());
+  }
+  if (!decoder.Finished() || !CheckJobName(intent.job).ok()) return damaged;
+  return intent;
+}
+
+std::string EncodeOutcome(const ShardOutcome& outcome) {
+  std::string bytes = Begin(kOutcomeMagic);
+  AppendVarint(&bytes, outcome.serial);
+  bytes.push_back(static_cast<char>(outcome.repeated ? 2 : 1));
+  return CloseRecord(std::move(bytes));
+}
+
+bool DecodeOutcome(std::string_view bytes, ShardOutcome* outcome) {
+  const auto body = OpenRecord(bytes, Begin(kOutcomeMagic));
+  if (!body.has_value()) return false;
+  Decoder decoder(*body);
+  outcome->serial = decoder.Varint();
+  const auto kind = decoder.Little<std::uint8_t>();
+  outcome->repeated = kind == 2;
+  return decoder.Finished() && (kind == 1 || kind == 2);
+}
+
+std::int64_t CommittedAtUs(const JobIntent& intent) {
+  std::int64_t time = 0;
+  const char* const digits = intent.name.data();
+  std::from_chars(digits, digits + std::min(kTimeDigits, intent.name.size()), time);
+  return time;
+}
+
+Status WriteIntent(const std::string& path, JobIntent* intent) {
+  char time[kTimeDigits + 2];
+  std::snprintf(time, sizeof time, "%020lld-", static_cast<long long>(SystemClockUs()));
+  intent->name = time + intent->job;
+  return WriteFileAtomically(IntentPath(path, *intent), EncodeIntent(*intent));
+}
+
+Result<std::vector<JobIntent>> ListIntents(const std::string& path) {
+  std::vector<JobIntent> intents;
+  const std::string directory = JobsDirectory(path);
+  if (!IsDirectory(directory)) return intents;
+  TOPICDB_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(directory));
+  for (const std::string& name : names) {
+    if (!name.ends_with(kIntentSuffix)) continue;
+    const std::string file = directory + "/" + name;
+    const Result<std::string> bytes = ReadFile(file, kIntentBytesMax);
+    if (!bytes.ok() && bytes.status().code() == Code::kNotFound) continue;  // applied meanwhile
+    TOPICDB_RETURN_IF_ERROR(bytes.status());
+    TOPICDB_ASSIGN_OR_RETURN(JobIntent intent, DecodeIntent(*bytes, file));
+    intent.name = name.substr(0, name.size() - kIntentSuffix.size());
+    intents.push_back(std::move(intent));
+  }
+  return intents;
+}
+
+Result<std::optional<ShardOutcome>> FindOutcome(const std::string& path, const JobIntent& intent,
+                                                std::uint32_t shard) {
+  const Result<std::string> bytes = ReadFile(OutcomePath(path, intent, shard), kOutcomeBytesMax);
+  if (!bytes.ok() && bytes.status().code() == Code::kNotFound) {
+    return std::optional<ShardOutcome>();
+  }
+  TOPICDB_RETURN_IF_ERROR(bytes.status());
+  ShardOutcome outcome;
+  // Whoever applies it again finds that it is applied.
+  if (!DecodeOutcome(*bytes, &outcome)) return std::optional<ShardOutcome>();
+  return std::optional(outcome);
+}
+
+Status WriteOutcome(const std::string& path, const JobIntent& intent, std::uint32_t shard,
+                    const ShardOutcome& outcome) {
+  return WriteFileAtomically(OutcomePath(path, intent, shard), EncodeOutcome(outcome));
+}
+
+Result<bool> IsApplied(const std::string& path, const JobIntent& intent,
+                       std::map<std::uint32_t, ShardOutcome>* outcomes) {
+  for (const std::uint32_t shard : intent.shards) {
+    TOPICDB_ASSIGN_OR_RETURN(const auto outcome, FindOutcome(path, intent, shard));
+    if (outcome.has_value()) outcomes->emplace(shard, *outcome);
+  }
+  return outcomes->size() == intent.shards.size();
+}
+
+Status RemoveApplied(const std::string& path, const JobIntent& intent) {
+  TOPICDB_RETURN_IF_ERROR(RemoveTree(JobDirectory(path, intent.job)));
+  unlink(IntentPath(path, intent).c_str());
+  TOPICDB_RETURN_IF_ERROR(SyncDirectory(JobsDirectory(path)));
+  for (const std::uint32_t shard : intent.shards) {
+    unlink(OutcomePath(path, intent, shard).c_str());
+  }
+  return Status::Ok();
+}
+
+bool HasIntent(const std::string& path, const JobIntent& intent) {
+  return Exists(IntentPath(path, intent));
+}
+
+namespace {
+
+// Whoever committed the job may still want to read the outcomes.
+Status SweepApplied(const std::string& path, const JobIntent& intent, std::int64_t now_us) {
+  std::map<std::uint32_t, ShardOutcome> outcomes;
+  TOPICDB_ASSIGN_OR_RETURN(const bool applied, IsApplied(path, intent, &outcomes));
+  if (!applied) return Status::Ok();
+  std::int64_t last = 0;
+  for (const std::uint32_t shard : intent.shards) {
+    last = std::max(last, LastChangeUs(OutcomePath(path, intent, shard)));
+  }
+  return last + kAppliedAgeUs < now_us ? RemoveApplied(path, intent) : Status::Ok();
+}
+
+}  // namespace
+
+Status SweepJobs(const std::string& path, std::int64_t now_us) {
+  const std::string directory = JobsDirectory(path);
+  if (!IsDirectory(directory)) return Status::Ok();
+  TOPICDB_ASSIGN_OR_RETURN(const std::vector<JobIntent> intents, ListIntents(path));
+  std::set<std::string> jobs;
+  std::set<std::string> names;
+  for (const JobIntent& intent : intents) {
+    jobs.insert(intent.job);
+    names.insert(intent.name);
+    TOPICDB_RETURN_IF_ERROR(SweepApplied(path, intent, now_us));
+  }
+  TOPICDB_ASSIGN_OR_RETURN(const std::vector<std::string> entries, ListDirectory(directory));
+  for (const std::string& entry : entries) {
+    const std::string file = directory + "/" + entry;
+    if (IsDirectory(file)) {
+      if (jobs.contains(entry) || LastChangeUs(file) + kOrphanAgeUs > now_us) continue;
+      TOPICDB_RETURN_IF_ERROR(RemoveTree(file));
+      continue;
+    }
+    const std::size_t mark = entry.rfind(kOutcomeMark);
+    if (mark != std::string::npos && !names.contains(entry.substr(0, mark))) unlink(file.c_str());
+  }
+  return Status::Ok();
+}
+
+}  // namespace topicdb

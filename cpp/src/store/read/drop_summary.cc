@@ -1,0 +1,129 @@
+#include "store/read/drop_summary.h"
+
+#include <algorithm>
+
+#include "layout/blocks.h"
+#include "store/read/stream_plan.h"
+
+namespace topicdb {
+
+namespace {
+
+using Part = meta::DropRecord::Part;
+using Count = meta::DropRecord::Count;
+
+// Structures that are told apart; of more, all are one.
+constexpr std::size_t kPartsMax = 64;
+constexpr std::size_t kCountsMax = 64;  // of a part
+// Of no more blocks the messages are looked at. Of others their pages tell, and their last commits.
+constexpr std::size_t kBlocksRead = 64;
+
+class Summary {
+ public:
+  Summary(const ShardView& view, const Slab& slab)
+      : source_(view.Source(slab)), masks_(MasksOf(view.deletes(), slab.id())) {}
+
+  // Of one stream, or of all.
+  Result<std::vector<Count>> Counts(std::optional<std::vector<std::uint32_t>> streams) {
+    ReadRequest request;
+    request.streams = std::move(streams);
+    request.filter = Filter::Everything();
+    request.masks = masks_;
+    const std::vector<ReadRequest> requests{std::move(request)};
+    TOPICDB_ASSIGN_OR_RETURN(const std::vector<BlockInfo> blocks, ListBlocks(source_, requests));
+    std::map<std::uint64_t, std::uint64_t> counts;
+    for (const BlockInfo& block : blocks) {
+      const bool is_paged = block.sealed || block.staged;  // or it does not tell its streams apart
+      if (is_paged && blocks.size() > kBlocksRead) {
+        counts[block.last_serial] += block.size.messages;
+        continue;
+      }
+      TOPICDB_ASSIGN_OR_RETURN(const auto found, CountByCommit(source_, block, requests));
+      for (const auto& [serial, count] : found) counts[serial] += count.messages;
+    }
+    return Coarsened(counts);
+  }
+
+ private:
+  // Commits that follow each other count as the last of them.
+  static std::vector<Count> Coarsened(const std::map<std::uint64_t, std::uint64_t>& by_commit) {
+    const std::size_t together = (by_commit.size() + kCountsMax - 1) / kCountsMax;
+    std::vector<Count> counts;
+    std::size_t in_last = together;
+    for (const auto& [serial, messages] : by_commit) {
+      if (in_last == together) {
+        counts.emplace_back();
+        in_last = 0;
+      }
+      ++in_last;
+      counts.back().serial = serial;
+      counts.back().messages += messages;
+    }
+    return counts;
+  }
+
+  const RocksSource source_;
+  const std::vector<RowMask> masks_;
+};
+
+// Filters that begin with a wildcard match no topic that begins with '$', but such topics may have
+// a structure that does.
+bool MayMeet(const Filter& filter, const Filter& part) {
+  if (filter.Intersects(part) || part.is_everything()) return true;
+  return part.begins_with_wildcard() && filter.text().starts_with('$');
+}
+
+}  // namespace
+
+Result<std::vector<Part>> SummarizeLog(const ShardView& view, const Slab& slab) {
+  Summary summary(view, slab);
+  const auto streams = slab.Match(Filter::Everything());
+  std::vector<Part> parts;
+  if (streams.size() > kPartsMax) {
+    TOPICDB_ASSIGN_OR_RETURN(std::vector<Count> counts, summary.Counts(std::nullopt));
+    parts.push_back({"#", std::move(counts)});
+    return parts;
+  }
+  for (const auto& [structure, stream] : streams) {
+    TOPICDB_ASSIGN_OR_RETURN(std::vector<Count> counts, summary.Counts(std::vector{stream}));
+    if (!counts.empty()) parts.push_back({structure.Text(), std::move(counts)});
+  }
+  return parts;
+}
+
+meta::DropRecord Coarse(const meta::DropRecord& older, const meta::DropRecord& newer) {
+  meta::DropRecord both = newer;
+  Count all;
+  for (const meta::DropRecord* record : {&older, &newer}) {
+    both.last_timestamp = std::max(both.last_timestamp, record->last_timestamp);
+    for (const Part& part : record->parts) {
+      for (const Count& count : part.counts) {
+        all.serial = std::max(all.serial, count.serial);
+        all.messages += count.messages;
+      }
+    }
+  }
+  both.parts.clear();
+  if (all.messages > 0) both.parts.push_back({"#", {all}});
+  return both;
+}
+
+std::uint64_t CountLost(const meta::DropRecord& drop, const std::vector<Filter>& filters,
+                        std::int64_t start_us, std::uint64_t from_serial) {
+  if (drop.last_timestamp < start_us) return 0;
+  std::uint64_t messages = 0;
+  for (const Part& part : drop.parts) {
+    if (part.counts.back().serial < from_serial) continue;
+    const Result<Filter> topics = Filter::Parse(part.filter);
+    const auto meets = [&](const Filter& filter) {
+      return !topics.ok() || MayMeet(filter, *topics);
+    };
+    if (std::none_of(filters.begin(), filters.end(), meets)) continue;
+    for (const Count& count : part.counts) {
+      if (count.serial >= from_serial) messages += count.messages;
+    }
+  }
+  return messages;
+}
+
+}  // namespace topicdb

@@ -1,0 +1,128 @@
+#include "store/read/log_measure.h"
+
+#include <algorithm>
+
+#include "store/read/slice_plan.h"
+
+namespace topicdb {
+
+namespace {
+
+void AddTo(MessageCount* sum, const MessageCount& more) {
+  sum->messages += more.messages;
+  sum->bytes += more.bytes;
+}
+
+MessageCount Sum(MessageCount sum, const MessageCount& more) {
+  AddTo(&sum, more);
+  return sum;
+}
+
+}  // namespace
+
+LogMeasure::LogMeasure(const ShardView& view, const std::vector<Filter>& filters,
+                       const CommitRange& range, const PageLimits& limits,
+                       const InterruptCheck& interrupted)
+    : view_(view),
+      filters_(filters),
+      after_(range.after),
+      until_(std::min(range.until.value_or(view.serial()), view.serial())),
+      times_(range.times),
+      counts_all_(filters.size() == 1 && filters.front().is_everything() &&
+                  range.times == TimeRange()),
+      whole_blocks_(range.whole_blocks),
+      limits_(limits),
+      interrupted_(interrupted) {}
+
+Status LogMeasure::List() {
+  Slice all;
+  all.after = after_;
+  all.until = until_;
+  all.range = times_;
+  for (const SlabView& slab_view : view_.slabs()) {
+    const Slab& slab = *slab_view.slab;
+    if (!slab.layout().has_log()) continue;
+    std::vector<ReadRequest> requests = RequestsOf(view_, slab, filters_, all);
+    if (requests.empty()) continue;
+    auto blocks = ListBlocks(view_.Source(slab), requests);
+    if (!blocks.ok()) return blocks.status().WithContext(view_.Describe(slab.id()));
+    for (const BlockInfo& info : *blocks) blocks_.push_back({&slab, info});
+    requests_.emplace(&slab, std::move(requests));
+  }
+  std::sort(blocks_.begin(), blocks_.end(), [](const Block& a, const Block& b) {
+    return a.info.first_serial < b.info.first_serial;
+  });
+  return Status::Ok();
+}
+
+Status LogMeasure::Expand(const Block& block) {
+  if (interrupted_ && interrupted_()) return Interrupted();
+  if (counts_all_ && block.info.first_serial == block.info.last_serial) {
+    AddTo(&counts_[block.info.first_serial], block.info.size);
+    return Status::Ok();
+  }
+  auto counts =
+      CountByCommit(view_.Source(*block.slab), block.info, requests_.find(block.slab)->second);
+  if (!counts.ok()) return counts.status().WithContext(view_.Describe(block.slab->id()));
+  for (const auto& [serial, count] : *counts) AddTo(&counts_[serial], count);
+  return Status::Ok();
+}
+
+Status LogMeasure::CountWhole() {
+  MessageCount sum;
+  for (const auto& [serial, count] : counts_) AddTo(&sum, count);
+  const std::size_t begin = next_;
+  while (next_ < blocks_.size() && blocks_[next_].info.last_serial <= until_ &&
+         Fits(Sum(sum, blocks_[next_].info.size))) {
+    AddTo(&sum, blocks_[next_++].info.size);
+  }
+  // All commits before those of the next block fit together, whatever block they are in.
+  const std::uint64_t pivot =
+      next_ < blocks_.size() ? blocks_[next_].info.first_serial : ~std::uint64_t{0};
+  for (std::size_t i = begin; i < next_; ++i) {
+    if (blocks_[i].info.last_serial < pivot) {
+      AddTo(&total_, blocks_[i].info.size);
+    } else {
+      TOPICDB_RETURN_IF_ERROR(Expand(blocks_[i]));
+    }
+  }
+  return Status::Ok();
+}
+
+Result<CommitSpan> LogMeasure::CountCommits() {
+  while (next_ < blocks_.size() || !counts_.empty()) {
+    const std::uint64_t head = counts_.empty() ? ~std::uint64_t{0} : counts_.begin()->first;
+    if (next_ < blocks_.size() && blocks_[next_].info.first_serial <= head) {
+      TOPICDB_RETURN_IF_ERROR(Expand(blocks_[next_++]));
+      continue;
+    }
+    const MessageCount sum = Sum(total_, counts_.begin()->second);
+    if (!Fits(sum) && total_.messages > 0) {
+      return CommitSpan{head - 1, total_.messages, total_.bytes};
+    }
+    total_ = sum;
+    counts_.erase(counts_.begin());
+    if (!Fits(sum)) return CommitSpan{head, sum.messages, sum.bytes};
+  }
+  return CommitSpan{std::max(until_, after_), total_.messages, total_.bytes};
+}
+
+bool LogMeasure::EndsWithBlock() const {
+  return whole_blocks_ && counts_.empty() && next_ < blocks_.size() && total_.messages > 0 &&
+         total_.bytes >= limits_.bytes_max / 2;
+}
+
+Result<CommitSpan> LogMeasure::Run() {
+  if (until_ <= after_) return CommitSpan{after_, 0, 0};
+  TOPICDB_RETURN_IF_ERROR(List());
+  while (next_ < blocks_.size() && blocks_[next_].info.first_serial <= after_) {
+    TOPICDB_RETURN_IF_ERROR(Expand(blocks_[next_++]));
+  }
+  if (counts_all_) TOPICDB_RETURN_IF_ERROR(CountWhole());
+  if (EndsWithBlock()) {
+    return CommitSpan{blocks_[next_].info.first_serial - 1, total_.messages, total_.bytes};
+  }
+  return CountCommits();
+}
+
+}  // namespace topicdb

@@ -1,0 +1,30 @@
+// Reads slices one after the other, in no order.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "store/read/slice_plan.h"
+#include "store/read/stream_sources.h"
+
+namespace topicdb {
+
+// What of one slab is read by one reader.
+struct SlicePart {
+  std::shared_ptr<const ShardView> view;
+  std::shared_ptr<Slab> slab;
+  std::vector<ReadRequest> requests;
+};
+
+class SliceSource : public MessageSource {
+ public:
+  explicit SliceSource(std::vector<SlicePart> parts) : parts_(std::move(parts)) {}
+  Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) override;
+
+ private:
+  const std::vector<SlicePart> parts_;
+  std::size_t next_part_ = 0;
+  std::unique_ptr<StreamReader> reader_;  // of that part
+};
+
+}  // namespace topicdb

@@ -1,0 +1,84 @@
+// Ways to read many streams: one after the other, in their order or in none, or merged by time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <queue>
+#include <vector>
+
+#include "store/read/stream_plan.h"
+
+namespace topicdb {
+
+// Not thread-safe. Must be gone before the shards close.
+class MessageSource {
+ public:
+  MessageSource() = default;
+  virtual ~MessageSource() = default;
+  MessageSource(const MessageSource&) = delete;
+  MessageSource& operator=(const MessageSource&) = delete;
+  // As StreamReader::Read.
+  virtual Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) = 0;
+};
+
+// How a target is read.
+using OpenTarget = std::unique_ptr<StreamReader> (*)(const StreamTarget&, const TimeRange&);
+std::unique_ptr<StreamReader> OpenInOrder(const StreamTarget& target, const TimeRange& range);
+
+// Target after target, in the order of the plan.
+class SequentialSource : public MessageSource {
+ public:
+  SequentialSource(std::vector<StreamTarget> targets, const TimeRange& range, OpenTarget open);
+  Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) override;
+
+ private:
+  const std::vector<StreamTarget> targets_;
+  const TimeRange range_;
+  const OpenTarget open_;
+  std::size_t next_target_ = 0;
+  std::unique_ptr<StreamReader> reader_;
+};
+
+// All streams at once by timestamp; equal ones in the order of the plan. Holds one small page of
+// each target, from the first message on that its slab can have; and no open RocksDB iterator of
+// targets of one stream between pages, so that thousands of them are cheap.
+class MergedSource : public MessageSource {
+ public:
+  MergedSource(std::vector<StreamTarget> targets, const TimeRange& range);
+  Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) override;
+
+ private:
+  struct Cursor {
+    const StreamTarget* target;
+    Position position;
+    Batch page;
+    std::size_t row = 0;
+    bool exhausted = false;                // nothing behind the page
+    std::unique_ptr<StreamReader> reader;  // kept while it looks for the page's first message, and
+                                           // to the end if it reads many streams
+    bool opened = false;
+  };
+  struct HeapItem {
+    std::int64_t timestamp;
+    std::size_t cursor;
+    // The smallest on top of a std::priority_queue.
+    bool operator<(const HeapItem& other) const {
+      return std::pair(other.timestamp, other.cursor) < std::pair(timestamp, cursor);
+    }
+  };
+
+  // Reads the cursor's next page and puts it on the heap if there is a message. kMore if
+  // `examined_max` rows were looked at without one.
+  Result<ReadOutcome> Refill(std::size_t index, const ReadLimits& limits, bool with_serials);
+
+  const std::vector<StreamTarget> targets_;
+  const TimeRange range_;
+  const std::size_t page_rows_;
+  const std::size_t page_bytes_;
+  const std::size_t memory_bytes_;
+  std::vector<Cursor> cursors_;
+  std::vector<std::size_t> to_refill_;
+  std::priority_queue<HeapItem> heap_;
+};
+
+}  // namespace topicdb

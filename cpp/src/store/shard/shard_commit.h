@@ -1,0 +1,64 @@
+// What callers hand to a shard: messages to append, and what a transaction does beside.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "commit/append_ids.h"
+#include "commit/commit_queue.h"
+#include "store/job/staged_file.h"
+#include "topicdb/message.h"
+#include "topicdb/transaction.h"
+
+namespace topicdb {
+
+// A message that must be stored, or absent, for a transaction to be applied.
+struct Requirement {
+  std::string topic;
+  std::int64_t timestamp = 0;
+  std::optional<std::string> value;  // absent: there must be no such message
+};
+
+// The part of a commit that looks at what is stored. Deletes come before the messages.
+struct TransactionOps {
+  // Of the view that it has read; absent: nothing can conflict with it.
+  std::optional<std::uint64_t> start_serial;
+  std::chrono::steady_clock::time_point begun;
+  std::optional<std::uint32_t> generation;  // what it reads, deletes and writes; absent: any
+  std::vector<KeyRange> reads;
+  std::vector<KeyRange> deletes;
+  std::vector<Requirement> requirements;
+  std::vector<bool> is_serial;  // by message: its value is the serial; empty: none is
+};
+
+// What a job has staged for a shard. It is a commit of its own, of a serial for each block.
+struct StagedMessages {
+  std::string directory;  // of the files
+  std::string sequence;
+  std::uint64_t number = 0;
+  std::uint64_t malformed = 0;
+  std::int64_t committed_at_us = 0;
+  std::int64_t pending_since_us = 0;  // of the oldest job that some shard has yet to apply
+  std::vector<std::uint32_t> shards;  // that have messages of the job
+  std::vector<StagedPart> parts;
+};
+
+struct ShardCommit : QueuedCommit {
+  std::span<const MessageView> messages;   // valid, and of topics that live in this shard
+  TransactionOps* transaction = nullptr;   // optional, borrowed
+  const StagedMessages* staged = nullptr;  // instead of both, borrowed
+  const AppendId* id = nullptr;            // optional, borrowed
+  // Outcome
+  std::uint64_t serial = 0;
+  std::uint64_t deleted = 0;  // messages that were removed
+  bool hides = false;         // deletes remain to be finished: Shard::FinishDeletes
+  bool repeated = false;      // the job, or the append of this id, was stored before; `serial` is
+                              // the last of it
+  CommitFault fault;
+};
+
+}  // namespace topicdb

@@ -1,0 +1,199 @@
+// Merging slabs into one with the last messages of each topic; see keep_last in topicdb/options.h.
+//
+// The new slab is made beside the others and is unknown to everybody until it is complete and in
+// files. One write then takes them away and brings it in, so a crash leaves the ones or the other.
+
+#include <algorithm>
+#include <optional>
+
+#include "rocks/rocks_compat.h"
+#include "store/shard/delete_expander.h"
+#include "store/catalog/maintenance.h"
+#include "store/shard/shard.h"
+#include "store/slab/slab_write.h"
+#include "store/read/stream_plan.h"
+#include "store/slab/topic_ranks.h"
+
+namespace topicdb {
+
+namespace {
+
+// Between two looks at whether to go on.
+constexpr std::uint64_t kStepRows = 16'384;
+// Messages that may be deleted of a slab while it is made.
+constexpr std::size_t kDeletesMax = 10'000;
+
+using Slabs = std::vector<std::shared_ptr<Slab>>;
+
+// Reads slabs as they were at a moment. Not thread-safe.
+class LastFinder {
+ public:
+  LastFinder(const ShardView& view, const Slabs& slabs, std::uint32_t keep_last,
+             const InterruptCheck& interrupted)
+      : view_(view),
+        slabs_(slabs),
+        interrupted_(interrupted),
+        ranks_(keep_last, slabs.front()->layout().overwrites()) {}
+
+  // To be called first. kCorruption, kInterrupted.
+  Status Rank() {
+    return ForEachMessage([&](const SalvagedRow& row) {
+      ranks_.Add(row.topic, PlaceOf(row));
+      return Status::Ok();
+    });
+  }
+  bool found_any() const { return !ranks_.empty(); }
+
+  // Calls take(row) for the last ones of each topic, in the order of commits.
+  template <typename Take>
+  Status ForEachLast(Take take) {
+    return ForEachMessage([&](const SalvagedRow& row) {
+      return ranks_.IsLast(row.topic, PlaceOf(row)) ? take(row) : Status::Ok();
+    });
+  }
+
+ private:
+  static MessageRank PlaceOf(const SalvagedRow& row) {
+    return {row.timestamp, row.serial, row.index};
+  }
+
+  template <typename Visit>
+  Status ForEachMessage(Visit visit) {
+    for (const auto& slab : slabs_) {
+      Status status = ForEachMessageOf(*slab, visit);
+      TOPICDB_RETURN_IF_ERROR(status.WithContext(view_.Describe(slab->id())));
+    }
+    return Status::Ok();
+  }
+
+  // With what finds all messages of a damaged slab: of a whole one it finds all, in that order.
+  template <typename Visit>
+  Status ForEachMessageOf(const Slab& slab, Visit visit) {
+    // Not what is hidden: that may be seen later.
+    const std::vector<RowMask> deleted = MasksOf(view_.deletes(), slab.id());
+    std::uint64_t rows = 0;
+    std::optional<std::string> damage;
+    SlabSalvage call;
+    call.structure_of = [&](std::uint32_t stream) { return slab.StructureOf(stream); };
+    call.report = [&](const Finding& finding) { damage = damage.value_or(finding.what); };
+    call.take = [&](const SalvagedRow& row) {
+      if (damage.has_value()) return Corruption(*damage);
+      if (++rows % kStepRows == 0 && interrupted_ && interrupted_()) return Interrupted();
+      const bool is_deleted = std::any_of(deleted.begin(), deleted.end(), [&](const RowMask& mask) {
+        return mask.Hides(row.topic, row.timestamp, row.serial);
+      });
+      return is_deleted ? Status::Ok() : visit(row);
+    };
+    TOPICDB_RETURN_IF_ERROR(slab.layout().Salvage(view_.Source(slab), call));
+    return damage.has_value() ? Corruption(*damage) : Status::Ok();
+  }
+
+  const ShardView& view_;
+  const Slabs& slabs_;
+  const InterruptCheck& interrupted_;
+  TopicRanks ranks_;
+};
+
+}  // namespace
+
+Result<std::uint64_t> Shard::MergeLast(const KeepLastMerge& wanted,
+                                       const InterruptCheck& interrupted) {
+  TOPICDB_RETURN_IF_ERROR(FlushUnlogged());
+  TOPICDB_ASSIGN_OR_RETURN(Merge merge, BeginMerge(wanted));
+  Status status = FillMerge(wanted, interrupted, &merge);
+  const MutexLock lock(commit_mutex_);
+  if (status.ok()) status = InstallMerge(&merge);
+  merge_deletes_.reset();
+  const bool is_in = merge.made != nullptr && view()->Find(wanted.to) != nullptr;
+  // A write that has failed may have its record on disk all the same. Opening the database drops
+  // them if it has not, and also if dropping them fails here.
+  if (merge.made != nullptr && !is_in && poison_.ok()) {
+    db_->DropColumnFamilies(merge.made->all_families()).PermitUncheckedError();
+  }
+  TOPICDB_RETURN_IF_ERROR(status);
+  return is_in ? merge.made->CountersForCommit().messages : 0;
+}
+
+Result<Shard::Merge> Shard::BeginMerge(const KeepLastMerge& wanted) {
+  const MutexLock lock(commit_mutex_);
+  TOPICDB_RETURN_IF_ERROR(CheckWritable());
+  Merge merge;
+  merge.moment = view();
+  merge.record = environment_->NewSlabRecord(wanted.to, 0);
+  merge.record.state = meta::SlabState::kReadOnly;
+  merge.record.keep_last = wanted.keep_last;
+  for (const SlabId& id : wanted.from) {
+    const SlabView* found = merge.moment->Find(id);
+    if (found == nullptr) return NotFound(merge.moment->Describe(id) + " is gone");
+    if (merge.from.empty()) merge.record.created_at_us = found->slab->record().created_at_us;
+    // What it keeps of the newest of them is what counts as last.
+    merge.record.begun_at = std::max(merge.record.begun_at, found->slab->begun_at());
+    merge.record.sealed_at_us = std::max(merge.record.sealed_at_us, found->sealed_at_us);
+    merge.from.push_back(found->slab);
+  }
+  merge_deletes_.emplace();
+  return merge;
+}
+
+Status Shard::FillMerge(const KeepLastMerge& wanted, const InterruptCheck& interrupted,
+                        Merge* merge) {
+  LastFinder finder(*merge->moment, merge->from, wanted.keep_last, interrupted);
+  TOPICDB_RETURN_IF_ERROR(finder.Rank());
+  if (!finder.found_any()) return Status::Ok();
+  TOPICDB_RETURN_IF_ERROR(PrepareMerge(wanted, merge));
+  SlabWrite writer(db_.get(), &log_chain_, environment_->seal_limits, merge->made.get());
+  TOPICDB_RETURN_IF_ERROR(
+      finder.ForEachLast([&](const SalvagedRow& row) { return writer.Take(row); }));
+  TOPICDB_RETURN_IF_ERROR(writer.Finish(/*read_only=*/true));
+  rocksdb::Status status = db_->Flush(rocksdb::FlushOptions(), merge->made->all_families());
+  if (status.ok()) status = writer.PutRecords(&merge->batch);
+  return rocks::FromRocks(status, "merging generations of " + Name());
+}
+
+Status Shard::PrepareMerge(const KeepLastMerge& wanted, Merge* merge) {
+  const MutexLock lock(commit_mutex_);
+  TOPICDB_RETURN_IF_ERROR(CheckWritable());
+  TOPICDB_ASSIGN_OR_RETURN(FamiliesByName families, CreateFamilies({wanted.to}));
+  // One without messages knows no structures.
+  const auto newest =
+      std::find_if(merge->from.rbegin(), merge->from.rend() - 1,
+                   [](const auto& slab) { return slab->CountersForCommit().messages > 0; });
+  auto made = CreateSlab(wanted.to, merge->record, newest->get(), &families, &merge->batch);
+  // A second try could not make the families that this one has made.
+  if (!made.ok()) Poison(made.status());
+  TOPICDB_RETURN_IF_ERROR(made.status());
+  merge->made = std::move(*made);
+  return Status::Ok();
+}
+
+Status Shard::InstallMerge(Merge* merge) {
+  TOPICDB_RETURN_IF_ERROR(CheckWritable());
+  for (const auto& slab : merge->from) {
+    const bool is_here = std::any_of(slabs_->begin(), slabs_->end(),
+                                     [&](const SlabView& other) { return other.slab == slab; });
+    if (!is_here) return NotFound("a generation of " + Name() + " was dropped while it was merged");
+  }
+  DeleteExpander expander(*this, &merge->batch, kDeletesMax);
+  for (const meta::DeleteRecord& record : *merge_deletes_) {
+    const bool is_of_one = record.generation != 0 &&
+                           std::any_of(merge->from.begin(), merge->from.end(),
+                                       [&](const auto& slab) { return record.Covers(slab->id()); });
+    bool complete = !is_of_one;
+    if (complete && record.generation == 0 && merge->made != nullptr) {
+      TOPICDB_ASSIGN_OR_RETURN(complete, expander.RemoveFrom(*merge->made, record, {}));
+    }
+    if (!complete) return Conflict("messages were deleted while generations were merged");
+  }
+  TOPICDB_RETURN_IF_ERROR(expander.Finish());
+  return ReplaceSlabs(merge->from, merge->made, &merge->batch);
+}
+
+void Shard::NoteDeletes(const ShardCommit& commit) {
+  if (commit.transaction == nullptr || !commit.written) return;
+  for (const KeyRange& keys : commit.transaction->deletes) {
+    merge_deletes_->push_back(
+        {commit.serial - 1, 0, keys, commit.transaction->generation.value_or(0)});
+  }
+}
+
+}  // namespace topicdb

@@ -1,0 +1,63 @@
+// A running transaction; see Transaction in topicdb/transaction.h.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/thread/mutex.h"
+#include "store/database/database_impl.h"
+#include "store/shard/shard_commit.h"
+#include "store/transaction/transaction_writes.h"
+#include "topicdb/transaction.h"
+
+namespace topicdb {
+
+// Lock order: the database's lifecycle(), then mutex_.
+class TransactionImpl : public ViewHolder {
+ public:
+  TransactionImpl(std::shared_ptr<DatabaseImpl> database, std::shared_ptr<Shard> shard,
+                  const TransactionOptions& options);
+  ~TransactionImpl() override;
+
+  Status Write(const MessageView& message, bool is_serial, TopicUse use) TOPICDB_EXCLUDES(mutex_);
+  Status Delete(const Filter& filter, const TimeRange& range, TopicUse use)
+      TOPICDB_EXCLUDES(mutex_);
+  Result<std::optional<std::string>> Get(std::string_view topic, std::int64_t timestamp)
+      TOPICDB_EXCLUDES(mutex_);
+  Result<std::unique_ptr<Scan>> NewScan(const Filter& filter, const TimeRange& range)
+      TOPICDB_EXCLUDES(mutex_);
+  Status Require(std::string_view topic, std::int64_t timestamp,
+                 std::optional<std::string_view> value) TOPICDB_EXCLUDES(mutex_);
+  Result<Receipt> Commit() TOPICDB_EXCLUDES(mutex_);
+  void Rollback() TOPICDB_EXCLUDES(mutex_);
+  bool open() const TOPICDB_EXCLUDES(mutex_);
+  std::uint32_t shard() const { return options_.shard; }
+  CommitFault fault() const TOPICDB_EXCLUDES(mutex_);
+
+  bool Forked() const { return database_->fork_guard().Forked(); }
+  // REQUIRES: the database's lifecycle() is held, shared or alone.
+  void Release() override TOPICDB_EXCLUDES(mutex_);
+
+ private:
+  void AddRead(KeyRange keys) TOPICDB_REQUIRES(mutex_);
+  Status CheckOpen() const TOPICDB_REQUIRES(mutex_);
+  Status CheckKey(std::string_view topic, std::int64_t timestamp) const;
+  // What is committed holds these writes until it returns.
+  std::vector<MessageView> PrepareMessages(TransactionOps* ops) const TOPICDB_REQUIRES(mutex_);
+  void End() TOPICDB_REQUIRES(mutex_);
+
+  const std::shared_ptr<DatabaseImpl> database_;
+  const TransactionOptions options_;
+  mutable Mutex mutex_;
+  // Null once it is over. View before shard when they go.
+  std::shared_ptr<Shard> shard_ TOPICDB_GUARDED_BY(mutex_);
+  std::shared_ptr<const ShardView> view_ TOPICDB_GUARDED_BY(mutex_);
+  TransactionOps ops_ TOPICDB_GUARDED_BY(mutex_);
+  TransactionWrites own_ TOPICDB_GUARDED_BY(mutex_);
+  CommitFault fault_ TOPICDB_GUARDED_BY(mutex_);
+};
+
+}  // namespace topicdb

@@ -1,0 +1,51 @@
+#include "store/view/shard_environment.h"
+
+#include <algorithm>
+
+namespace topicdb {
+
+namespace {
+
+// Small ones are for tests: they then have several pages a block, and blocks that are merged.
+SealLimits MakeSealLimits(std::size_t seal_bytes) {
+  constexpr std::size_t kFreshBlocksMax = 1'024;
+  constexpr std::size_t kBlockBytesMin = std::size_t{64} << 10;
+  constexpr std::size_t kPageBytesMin = 64;
+  return {seal_bytes, kFreshBlocksMax,
+          std::clamp(seal_bytes, kBlockBytesMin, SealLimits::kBlockBytesMax),
+          std::clamp(seal_bytes / 256, kPageBytesMin, SealLimits::kPageBytesMax)};
+}
+
+}  // namespace
+
+LayoutKind ShardEnvironment::LayoutOf(const SlabId& id) const {
+  return IsReserved(id) ? LayoutKind::kSkipstream : schema.layout;
+}
+
+meta::SlabRecord ShardEnvironment::NewSlabRecord(const SlabId& id, std::int64_t now_us) const {
+  meta::SlabRecord record;
+  record.layout = LayoutOf(id);
+  record.timestamp_bytes = IsReserved(id) ? 0 : static_cast<std::uint8_t>(schema.timestamp_bytes);
+  record.created_at_us = now_us;
+  return record;
+}
+
+std::shared_ptr<ShardEnvironment> MakeShardEnvironment(const std::string& path,
+                                                       const FoundDatabase& found,
+                                                       const OpenOptions& options) {
+  const Schema& schema = found.descriptor.schema;
+  auto environment = std::make_shared<ShardEnvironment>();
+  environment->database_path = path;
+  environment->database = found.descriptor.id;
+  environment->schema = schema;
+  environment->retention = std::make_shared<RetentionState>(found.rules);
+  environment->resources =
+      rocks::MakeSharedResources(options.cache_bytes, options.write_buffer_bytes);
+  environment->commit = options.commit;
+  environment->read_only = options.read_only;
+  environment->seal_limits = MakeSealLimits(options.seal_bytes);
+  environment->learning = {schema.thresholds, options.adaptive_structures, options.streams_max};
+  return environment;
+}
+
+}  // namespace topicdb

@@ -1,0 +1,112 @@
+// What readers see of a shard.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <rocksdb/db.h>
+
+#include "layout/layout.h"
+#include "store/catalog/meta.h"
+#include "store/view/shard_environment.h"
+#include "store/slab/slab.h"
+
+namespace topicdb {
+
+using SlabViews = std::shared_ptr<const std::vector<SlabView>>;
+
+// All slabs of a shard by class and generation, and what of them is asked for often.
+struct SlabLists {
+  SlabViews all;
+  SlabViews current;
+  SlabViews in_reading_order;
+};
+SlabLists ListSlabs(SlabViews all);
+// Where a slab is, or would be, among those that are ordered by class and generation.
+std::vector<SlabView>::const_iterator PlaceOf(const SlabId& id, const std::vector<SlabView>& slabs);
+
+using DeleteRecords = std::shared_ptr<const std::vector<meta::DeleteRecord>>;
+using SharedJobs = std::shared_ptr<const meta::JobRecords>;
+
+// Commits of these serials.
+struct SerialRange {
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+  bool operator==(const SerialRange&) const = default;
+};
+
+// One that was never given before in this process.
+std::uint64_t NewRemovalsVersion();
+
+// A moment of a shard between two commits: the snapshot holds whole commits, and the tries of the
+// slabs hold at least the structures of those. Must be gone before the shard closes.
+class ShardView {
+ public:
+  ShardView(std::shared_ptr<const ShardEnvironment> environment, rocksdb::DB* db,
+            const rocksdb::Snapshot* snapshot, SlabLists slabs, DeleteRecords deletes,
+            SharedJobs jobs, std::uint64_t serial, std::uint64_t deletes_version,
+            std::uint64_t removals_version)
+      : environment_(std::move(environment)),
+        db_(db),
+        snapshot_(snapshot),
+        slabs_(std::move(slabs)),
+        deletes_(std::move(deletes)),
+        jobs_(std::move(jobs)),
+        serial_(serial),
+        deletes_version_(deletes_version),
+        removals_version_(removals_version) {}
+  // The same moment without some of the commits, in order.
+  ShardView(std::shared_ptr<const ShardView> whole, std::vector<SerialRange> hidden);
+  ~ShardView();
+  ShardView(const ShardView&) = delete;
+  ShardView& operator=(const ShardView&) = delete;
+
+  // Ordered by class and generation.
+  const std::vector<SlabView>& slabs() const { return *slabs_.all; }
+  const SlabViews& shared_slabs() const { return slabs_.all; }
+  // Those of them that take messages: few, however many generations there are.
+  const std::vector<SlabView>& current() const { return *slabs_.current; }
+  // Ordered by when they began, whatever their class: all messages of a topic that are in one of
+  // them were committed before those in a later one.
+  const std::vector<SlabView>& in_reading_order() const { return *slabs_.in_reading_order; }
+  // Deletes whose messages may still be stored.
+  const std::vector<meta::DeleteRecord>& deletes() const { return *deletes_; }
+  // What jobs have been applied.
+  const SharedJobs& jobs() const { return jobs_; }
+  // Commits that readers do not see.
+  const std::vector<SerialRange>& hidden() const { return hidden_; }
+  // Of the last commit that it holds.
+  std::uint64_t serial() const { return serial_; }
+  // Grows with each delete.
+  std::uint64_t deletes_version() const { return deletes_version_; }
+  // Of two views with the same number, the later one has every message of users that the earlier
+  // one has: nothing was deleted, or dropped with its slab. Views of two handles of a shard never
+  // have the same.
+  std::uint64_t removals_version() const { return removals_version_; }
+  rocksdb::DB* db() const { return db_; }
+  const rocksdb::Snapshot* snapshot() const { return snapshot_; }
+  RocksSource Source(const Slab& slab) const { return {db_, snapshot_, slab.families()}; }
+  // nullptr if there is none.
+  const SlabView* Find(const SlabId& id) const;
+
+  // "class '#', generation 3 of shard 0 of fleet.db", for messages.
+  std::string Describe(const SlabId& id) const;
+
+ private:
+  const std::shared_ptr<const ShardEnvironment> environment_;
+  rocksdb::DB* const db_;
+  const rocksdb::Snapshot* const snapshot_;  // null in a read-only shard: it never changes
+  const SlabLists slabs_;
+  const DeleteRecords deletes_;
+  const SharedJobs jobs_;
+  const std::uint64_t serial_;
+  const std::uint64_t deletes_version_;
+  const std::uint64_t removals_version_;
+  const std::vector<SerialRange> hidden_;
+  const std::shared_ptr<const ShardView> whole_;  // has the snapshot, if it is there
+};
+
+}  // namespace topicdb

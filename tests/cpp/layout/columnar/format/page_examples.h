@@ -1,0 +1,59 @@
+// Messages as pages have them, and pages of them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "layout/columnar/format/page.h"
+
+namespace topicdb::columnar {
+
+struct Row {
+  std::uint32_t stream = 1;
+  std::string topic;
+  std::int64_t time = 0;
+  std::uint64_t serial = 1;
+  std::uint32_t index = 0;
+  std::string value;
+
+  auto operator<=>(const Row&) const = default;  // the order of packed pages
+};
+using Rows = std::vector<Row>;
+
+inline std::string PlainPage(const Rows& rows) {
+  PlainPageBuilder builder;
+  for (const Row& row : rows) {
+    builder.AddRow(builder.AddTopic(row.stream, row.topic), row.time, row.serial, row.index,
+                   row.value);
+  }
+  std::string bytes;
+  for (const std::string_view part : builder.Encode()) bytes.append(part);
+  return bytes;
+}
+
+// REQUIRES: rows are sorted
+inline std::string PackedPage(const Rows& rows, PageCodec codec) {
+  std::vector<PackedRow> packed;
+  packed.reserve(rows.size());
+  for (const Row& row : rows) {
+    packed.push_back({row.stream, row.topic, row.time, row.serial, row.index, row.value});
+  }
+  PackedPageEncoder encoder(codec);
+  std::string bytes;
+  return encoder.Encode(packed, &bytes).ok() ? bytes : std::string();
+}
+
+inline Row RowOf(const Page& page, std::uint32_t row) {
+  const std::uint32_t topic = page.topic_of(row);
+  return {page.stream(topic), std::string(page.topic(topic)), page.time(row), page.serial(row),
+          page.index(row),    std::string(page.value(row))};
+}
+
+inline Rows RowsOf(const Page& page) {
+  Rows rows;
+  for (std::uint32_t row = 0; row < page.rows(); ++row) rows.push_back(RowOf(page, row));
+  return rows;
+}
+
+}  // namespace topicdb::columnar

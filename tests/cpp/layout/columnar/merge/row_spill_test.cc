@@ -1,0 +1,203 @@
+#include "layout/columnar/merge/row_spill.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "layout/columnar/format/overlapping_pages.h"
+#include "test_directory.h"
+
+namespace topicdb::columnar {
+namespace {
+
+void AddAll(const std::vector<Rows>& pages, RowSpill* spill) {
+  for (const Rows& rows : pages) {
+    const auto page = Page::Decode(PlainPage(rows)).value();
+    for (std::uint32_t row = 0; row < page->rows(); ++row) {
+      ASSERT_TRUE(spill->Add(KeyOf(MergeOrder::kTime, *page, row), *page, row).ok());
+    }
+  }
+}
+
+// The same in one call: side by side.
+void AddAllAtOnce(const std::vector<Rows>& pages, RowSpill* spill) {
+  std::vector<RowSpill::PageRows> added;
+  for (const Rows& rows : pages) {
+    if (rows.empty()) {
+      added.emplace_back();
+      continue;
+    }
+    RowSpill::PageRows of_page{Page::Decode(PlainPage(rows)).value(), {}};
+    for (std::uint32_t row = 0; row < of_page.page->rows(); ++row) {
+      of_page.rows.push_back({KeyOf(MergeOrder::kTime, *of_page.page, row), 0, row});
+    }
+    added.push_back(std::move(of_page));
+  }
+  ASSERT_TRUE(spill->Add(added).ok());
+}
+
+// All rows in the order in which partitions give them, each partition sorted; and the most that a
+// partition took.
+Rows TakeAll(RowSpill* spill, std::size_t* most_bytes) {
+  Rows all;
+  while (!spill->is_finished()) {
+    EXPECT_TRUE(spill->Prepare().ok());
+    const std::optional<RowKey> end = spill->End();
+    const auto pages = spill->Take().value();
+    const std::size_t begin = all.size();
+    std::size_t bytes = 0;
+    for (const auto& page : pages) {
+      bytes += page->memory_bytes();
+      for (const Row& row : RowsOf(*page)) {
+        const RowKey key{static_cast<std::uint64_t>(row.time), row.serial, row.index};
+        EXPECT_TRUE(!end.has_value() || key < *end);
+        all.push_back(row);
+      }
+    }
+    std::sort(all.begin() + static_cast<std::ptrdiff_t>(begin), all.end(), IsBefore);
+    *most_bytes = std::max(*most_bytes, bytes);
+  }
+  return all;
+}
+
+TEST(RowSpill, GivesBackWhatItGotInOrder) {
+  const TestDirectory directory;
+  const std::vector<Rows> pages = OverlappingPages(40, 100);
+  const std::vector<RowKey> bounds{{2'000, 0, 0}, {2'001, 0, 0}, {9'000, 0, 0}, {20'000, 0, 0}};
+  RowSpill spill(directory / "", MergeOrder::kTime, bounds, std::size_t{64} << 20);
+  AddAll(pages, &spill);
+  std::size_t most_bytes = 0;
+  EXPECT_EQ(TakeAll(&spill, &most_bytes), Sorted(pages));
+  EXPECT_GT(spill.rows_written(), 0U);
+  EXPECT_LE(spill.rows_written(), 40U * 300);
+  EXPECT_TRUE(std::filesystem::is_empty(directory / "")) << "its file has no name";
+}
+
+TEST(RowSpill, TakesManyPagesSideBySide) {
+  const TestDirectory directory;
+  const std::vector<Rows> pages = OverlappingPages(40, 100);
+  const std::vector<RowKey> bounds{{2'000, 0, 0}, {2'001, 0, 0}, {9'000, 0, 0}, {20'000, 0, 0}};
+  RowSpill spill(directory / "", MergeOrder::kTime, bounds, std::size_t{64} << 20);
+  AddAllAtOnce({pages.begin(), pages.begin() + 30}, &spill);
+  AddAllAtOnce({}, &spill);
+  AddAllAtOnce({Rows(), pages[30], Rows()}, &spill);
+  AddAllAtOnce({pages.begin() + 31, pages.end()}, &spill);
+  std::size_t most_bytes = 0;
+  EXPECT_EQ(TakeAll(&spill, &most_bytes), Sorted(pages));
+  EXPECT_GT(spill.rows_written(), 0U);
+}
+
+TEST(RowSpill, WhatIsReadMakesPlaceForWhatIsWritten) {
+  const TestDirectory directory;
+  SpillLane lane(directory / "", 100);
+  const std::string value(60, 'v');
+  const auto write = [&](std::uint64_t serial) {
+    SpillPart part;
+    for (std::uint32_t row = 0; row < 10; ++row) {
+      EXPECT_TRUE(lane.Add({serial, row, 0}, {1, "t", 0, serial, row, value}, &part).ok());
+    }
+    EXPECT_TRUE(lane.Write(&part).ok());
+    return part;
+  };
+  const SpillPart first = write(1);
+  const SpillPart second = write(2);
+  ASSERT_EQ(first.extents.size(), 1U);
+  lane.Reuse(first);
+  const SpillPart third = write(3);
+  ASSERT_EQ(third.extents.size(), 1U);
+  EXPECT_EQ(third.extents.front().offset, first.extents.front().offset);
+  EXPECT_NE(third.extents.front().offset, second.extents.front().offset);
+  EXPECT_EQ(lane.Read(third.chunks.front()).value()->serial(0), 3U);
+  EXPECT_EQ(lane.Read(second.chunks.front()).value()->serial(0), 2U);
+}
+
+TEST(RowSpill, WhatIsSmallNeedsNoFile) {
+  const TestDirectory directory;
+  const std::vector<Rows> pages = OverlappingPages(2, 10);
+  RowSpill spill(directory / "", MergeOrder::kTime, {{5'000, 0, 0}}, std::size_t{1} << 20);
+  AddAll(pages, &spill);
+  std::size_t most_bytes = 0;
+  EXPECT_EQ(TakeAll(&spill, &most_bytes), Sorted(pages));
+  EXPECT_EQ(spill.rows_written(), 0U);
+  EXPECT_EQ(spill.bytes_written(), 0U);
+}
+
+TEST(RowSpill, ALargePartitionIsDivided) {
+  const std::vector<Rows> pages = OverlappingPages(60, 200);
+  constexpr std::size_t kBytesMax = 200'000;
+  for (const auto add : {AddAll, AddAllAtOnce}) {
+    const TestDirectory directory;
+    RowSpill spill(directory / "", MergeOrder::kTime, {}, kBytesMax);
+    add(pages, &spill);
+    std::size_t most_bytes = 0;
+    EXPECT_EQ(TakeAll(&spill, &most_bytes), Sorted(pages));
+    EXPECT_GT(most_bytes, 0U);
+    EXPECT_LE(most_bytes, kBytesMax);
+  }
+}
+
+TEST(RowSpill, AlsoIfAllHaveOneTimeOrOneRowIsTooLarge) {
+  const TestDirectory directory;
+  std::vector<Rows> pages = OverlappingPages(20, 50);
+  for (Rows& rows : pages) {
+    for (Row& row : rows) row.time = 5;
+  }
+  pages[3][7].value = std::string(100'000, 'l');
+  RowSpill spill(directory / "", MergeOrder::kTime, {{5, 0, 0}}, 20'000);
+  AddAll(pages, &spill);
+  std::size_t most_bytes = 0;
+  EXPECT_EQ(TakeAll(&spill, &most_bytes), Sorted(pages));
+}
+
+TEST(RowSpill, MoreMayComeWhileWindowsAreTaken) {
+  const TestDirectory directory;
+  const std::vector<Rows> pages = OverlappingPages(2, 10);
+  RowSpill spill(directory / "", MergeOrder::kTime, {{5'000, 0, 0}}, std::size_t{1} << 20);
+  AddAll({pages[0]}, &spill);
+  ASSERT_TRUE(spill.Prepare().ok());
+  Rows got;
+  const auto taken = spill.Take().value();
+  for (const auto& page : taken) {
+    for (const Row& row : RowsOf(*page)) got.push_back(row);
+  }
+  Rows late = pages[1];
+  std::erase_if(late, [](const Row& row) { return row.time < 5'000; });
+  AddAll({late}, &spill);
+  std::sort(got.begin(), got.end(), IsBefore);
+  std::size_t most_bytes = 0;
+  for (const Row& row : TakeAll(&spill, &most_bytes)) got.push_back(row);
+  EXPECT_EQ(got, Sorted({pages[0], late}));
+}
+
+TEST(RowSpill, WithoutAPlaceOfItsOwnItUsesThatOfTheSystem) {
+  const TestDirectory directory;
+  const std::vector<Rows> pages = OverlappingPages(3, 100);
+  RowSpill spill(directory / "missing", MergeOrder::kTime, {}, std::size_t{1} << 20);
+  AddAll(pages, &spill);
+  std::size_t most_bytes = 0;
+  EXPECT_EQ(TakeAll(&spill, &most_bytes), Sorted(pages));
+}
+
+TEST(RowSpill, AndSaysSoIfThereIsNone) {
+  const TestDirectory directory;
+  const char* before = std::getenv("TMPDIR");
+  const std::string kept = before == nullptr ? "" : before;
+  ASSERT_EQ(setenv("TMPDIR", (directory / "missing").c_str(), 1), 0);
+  RowSpill spill(directory / "missing", MergeOrder::kTime, {}, std::size_t{1} << 20);
+  const auto page = Page::Decode(PlainPage(OverlappingPages(1, 100'000).front())).value();
+  Status status;
+  for (std::uint32_t row = 0; row < page->rows() && status.ok(); ++row) {
+    status = spill.Add(KeyOf(MergeOrder::kTime, *page, row), *page, row);
+  }
+  ASSERT_EQ(before == nullptr ? unsetenv("TMPDIR") : setenv("TMPDIR", kept.c_str(), 1), 0);
+  EXPECT_EQ(status.code(), Code::kStorage);
+  EXPECT_NE(status.message().find("temporary file"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find(directory / "missing"), std::string::npos) << status.message();
+}
+
+}  // namespace
+}  // namespace topicdb::columnar

@@ -1,0 +1,273 @@
+#include "store/catalog/maintenance.h"
+
+#include <gtest/gtest.h>
+
+namespace topicdb {
+namespace {
+
+constexpr std::int64_t kNow = 1'000'000;
+
+SlabUsage Current(std::int64_t created_at_us, std::uint64_t disk_bytes, std::uint64_t messages) {
+  SlabUsage usage;
+  usage.slab.created_at_us = created_at_us;
+  usage.slab.messages = messages;
+  usage.disk_bytes = disk_bytes;
+  return usage;
+}
+
+SlabUsage Sealed(std::uint32_t retention_class, std::uint32_t generation, std::int64_t sealed_at_us,
+                 std::uint64_t disk_bytes) {
+  SlabUsage usage;
+  usage.slab.id = {0, retention_class, generation};
+  usage.slab.read_only = true;
+  usage.slab.sealed_at_us = sealed_at_us;
+  usage.disk_bytes = disk_bytes;
+  return usage;
+}
+
+std::vector<std::pair<std::uint32_t, SlabDropReason>> Chosen(const RetentionRules& rules,
+                                                             std::vector<SlabUsage> slabs,
+                                                             const MaintenanceLimits& all = {}) {
+  std::uint64_t disk_bytes = 0;
+  for (const SlabUsage& usage : slabs) disk_bytes += usage.disk_bytes;
+  std::vector<std::pair<std::uint32_t, SlabDropReason>> chosen;
+  for (const DroppedSlab& slab : ChooseDropped(rules, std::move(slabs), all, disk_bytes, kNow)) {
+    chosen.emplace_back(slab.usage.slab.id.generation, slab.reason);
+  }
+  return chosen;
+}
+
+TEST(Maintenance, AGenerationHasAnEighthOfTheAgeOfItsClass) {
+  EXPECT_EQ(RotationPeriodUs({"#", 80}), 10);
+  EXPECT_EQ(RotationPeriodUs({"#", 3}), 1);
+  EXPECT_EQ(RotationPeriodUs({"#", 80, 0, 7}), 7);
+  EXPECT_EQ(RotationPeriodUs({"#", 0, 0, 7}), 7);
+  EXPECT_EQ(RotationPeriodUs({"#", 0, 1'000}), 0);
+}
+
+TEST(Maintenance, RotationIsDueByTimeOrByBytes) {
+  const RetentionClass aged{"#", 80};
+  EXPECT_FALSE(IsRotationDue(aged, Current(kNow - 9, 0, 1), {}, kNow));
+  EXPECT_TRUE(IsRotationDue(aged, Current(kNow - 10, 0, 1), {}, kNow));
+  EXPECT_FALSE(IsRotationDue(aged, Current(kNow - 10, 1'000, 0), {}, kNow));  // nothing in it
+  EXPECT_FALSE(IsRotationDue(aged, Current(kNow + 50, 0, 1), {}, kNow));      // the clock went back
+  const RetentionClass sized{"#", 0, 1'600};
+  MaintenanceLimits two_shards;
+  two_shards.shards = 2;
+  EXPECT_FALSE(IsRotationDue(sized, Current(0, 99, 1), two_shards, kNow));
+  EXPECT_TRUE(IsRotationDue(sized, Current(0, 100, 1), two_shards, kNow));
+  const RetentionClass kept{"#"};
+  EXPECT_FALSE(IsRotationDue(kept, Current(0, 1'000'000, 1), {}, kNow));
+  EXPECT_TRUE(IsRotationDue(kept, Current(0, 90, 1), {800, 0.9}, kNow));
+  EXPECT_FALSE(IsRotationDue(kept, Current(0, 89, 1), {800, 0.9}, kNow));
+  EXPECT_FALSE(IsRotationDue(kept, Current(0, 800, 1), {800, 0}, kNow));
+}
+
+TEST(Maintenance, WhatIsOlderThanItsClassKeepsGoes) {
+  const RetentionRules rules = RetentionRules::Make({{"a", 100}, {"b", 0}}).value();
+  EXPECT_EQ(Chosen(rules, {Sealed(0, 1, kNow - 100, 1), Sealed(0, 2, kNow - 99, 1),
+                           Sealed(1, 3, 0, 1), Sealed(2, 4, 0, 1), Sealed(3, 5, 0, 1)}),
+            (std::vector{std::pair(1U, SlabDropReason::kAge)}));
+}
+
+TEST(Maintenance, TheOldestOfAClassWithTooManyBytesGo) {
+  const RetentionRules rules = RetentionRules::Make({{"a", 0, 100}}).value();
+  const std::vector<SlabUsage> slabs{Sealed(0, 3, 30, 50), Sealed(0, 1, 10, 50),
+                                     Sealed(0, 2, 20, 50), Sealed(1, 9, 1, 500)};
+  EXPECT_EQ(Chosen(rules, slabs), (std::vector{std::pair(1U, SlabDropReason::kBytes)}));
+  MaintenanceLimits half;
+  half.shards = 2;  // and one of them is open here
+  EXPECT_EQ(Chosen(rules, slabs, half), (std::vector{std::pair(1U, SlabDropReason::kBytes),
+                                                     std::pair(2U, SlabDropReason::kBytes)}));
+}
+
+TEST(Maintenance, WhatARunWouldDoIsForeseen) {
+  const RetentionRules rules = RetentionRules::Make({{"a", 0, 100}, {"b", 0, 0, 0, 3}}).value();
+  SlabUsage current = Current(0, 1'000, 5);
+  current.slab.id.generation = 7;
+  SlabUsage other = Current(0, 1'000, 5);
+  other.slab.id = {0, 2, 1};  // kept
+  MaintenanceLimits all;
+  all.quota_bytes = 1;  // is not asked
+  all.quota_trim = 0.9;
+  const Maintenance foreseen =
+      Foresee(rules, {current, other, Sealed(0, 1, 10, 50), Sealed(1, 2, 10, 50)}, all, kNow);
+  EXPECT_EQ(foreseen.rotated, 1U);
+  std::vector<std::pair<std::uint32_t, SlabDropReason>> dropped;
+  for (const DroppedSlab& slab : foreseen.dropped) {
+    dropped.emplace_back(slab.usage.slab.id.generation, slab.reason);
+  }
+  EXPECT_EQ(dropped, (std::vector{std::pair(2U, SlabDropReason::kKeepLast),
+                                  std::pair(1U, SlabDropReason::kBytes),
+                                  std::pair(7U, SlabDropReason::kBytes)}));
+  EXPECT_TRUE(Foresee(rules, {other}, all, kNow).dropped.empty());
+}
+
+TEST(Maintenance, WhatIsWrittenToCountsAndStays) {
+  const RetentionRules rules = RetentionRules::Make({{"a", 0, 100}}).value();
+  SlabUsage current = Current(0, 1'000, 1);
+  current.slab.id.generation = 7;
+  EXPECT_EQ(Chosen(rules, {current, Sealed(0, 1, 10, 50)}),
+            (std::vector{std::pair(1U, SlabDropReason::kBytes)}));
+}
+
+TEST(Maintenance, BeyondTheQuotaTheOldestOfAllGo) {
+  const RetentionRules rules = RetentionRules::Make({{"a", 0}, {"b", 0}}).value();
+  const std::vector<SlabUsage> slabs{Sealed(0, 1, 30, 50), Sealed(1, 2, 10, 50),
+                                     Sealed(2, 3, 20, 50), Sealed(3, 4, 1, 50)};  // 4: of maps
+  EXPECT_EQ(Chosen(rules, slabs, {200, 0.9}), (std::vector{std::pair(2U, SlabDropReason::kQuota)}));
+  EXPECT_EQ(Chosen(rules, slabs, {100, 1}), (std::vector{std::pair(2U, SlabDropReason::kQuota),
+                                                         std::pair(3U, SlabDropReason::kQuota)}));
+  EXPECT_TRUE(Chosen(rules, slabs, {100, 0}).empty());
+  EXPECT_TRUE(Chosen(rules, slabs, {300, 0.9}).empty());
+}
+
+TEST(Maintenance, NothingIsDroppedForWhatGoesByItself) {
+  const RetentionRules rules = RetentionRules::Make({{"#", 0, 1'000}}).value();
+  SlabUsage sealed = Sealed(0, 1, 10, 900);
+  SlabUsage current = Current(20, 1'900, 1);
+  current.slab.id = {0, 0, 2};
+  current.garbage_bytes = 1'800;
+  EXPECT_TRUE(Chosen(rules, {sealed, current}).empty());
+  MaintenanceLimits all;
+  all.quota_bytes = 1'100;
+  all.quota_trim = 1;
+  EXPECT_TRUE(Chosen(rules, {sealed, current}, all).empty());
+  current.garbage_bytes = 1'700;
+  EXPECT_EQ(Chosen(rules, {sealed, current}).size(), 1U);
+}
+
+SlabUsage Kept(std::uint32_t generation, std::int64_t sealed_at_us, std::uint64_t disk_bytes) {
+  SlabUsage usage = Sealed(0, generation, sealed_at_us, disk_bytes);
+  usage.slab.keep_last = 1;
+  return usage;
+}
+
+TEST(Maintenance, WhatKeepLastHasKeptDoesNotGoByAgeOrBytes) {
+  const RetentionRules aged = RetentionRules::Make({{"a", 100, 0, 0, 1}}).value();
+  EXPECT_EQ(Chosen(aged, {Kept(1, 1, 1), Sealed(0, 2, kNow - 100, 1), Sealed(0, 4, kNow, 1)}),
+            (std::vector{std::pair(2U, SlabDropReason::kAge)}));
+  const RetentionRules sized = RetentionRules::Make({{"a", 0, 100, 0, 1}}).value();
+  EXPECT_EQ(
+      Chosen(sized, {Kept(1, 1, 90), Sealed(0, 2, 2, 20), Sealed(0, 4, 3, 20)}),
+      (std::vector{std::pair(2U, SlabDropReason::kBytes), std::pair(4U, SlabDropReason::kBytes)}));
+  const RetentionRules no_more = RetentionRules::Make({{"a", 100}}).value();
+  EXPECT_EQ(Chosen(no_more, {Kept(1, 1, 1)}), (std::vector{std::pair(1U, SlabDropReason::kAge)}));
+}
+
+TEST(Maintenance, WithoutAnotherLimitAllElseGoesOnceItIsNotWrittenTo) {
+  const RetentionRules rules = RetentionRules::Make({{"a", 0, 0, 0, 1}}).value();
+  SlabUsage current = Current(kNow, 1, 1);
+  current.slab.id.generation = 4;
+  EXPECT_EQ(Chosen(rules, {Kept(1, 1, 1), Sealed(0, 2, kNow, 1), current}),
+            (std::vector{std::pair(2U, SlabDropReason::kKeepLast)}));
+  EXPECT_EQ(RotationPeriodUs(rules.live().front().limits), kKeepLastRotateUs);
+}
+
+TEST(Maintenance, TheQuotaTakesWhatIsKeptAtLast) {
+  const RetentionRules rules = RetentionRules::Make({{"a", 0, 0, 0, 1}, {"b"}}).value();
+  EXPECT_EQ(Chosen(rules, {Kept(1, 1, 50), Sealed(1, 2, 9, 50)}, {60, 0.9}),
+            (std::vector{std::pair(2U, SlabDropReason::kQuota)}));
+  EXPECT_EQ(
+      Chosen(rules, {Kept(1, 1, 50), Sealed(1, 2, 9, 50)}, {40, 0.9}),
+      (std::vector{std::pair(2U, SlabDropReason::kQuota), std::pair(1U, SlabDropReason::kQuota)}));
+}
+
+// Of generations, all of which are to go unless they are kept, as (from, to).
+std::vector<std::pair<std::vector<std::uint32_t>, std::uint32_t>> Merges(
+    const RetentionRules& rules, std::vector<SlabUsage> slabs, const SlabUsage& current,
+    std::vector<std::uint32_t>* gone) {
+  std::vector<DroppedSlab> dropped;
+  for (const SlabUsage& usage : slabs) {
+    if (usage.slab.keep_last == 0) dropped.push_back({usage, SlabDropReason::kAge});
+  }
+  slabs.push_back(current);
+  std::vector<std::pair<std::vector<std::uint32_t>, std::uint32_t>> merges;
+  for (const KeepLastMerge& merge : PlanMerges(rules, slabs, &dropped)) {
+    EXPECT_EQ(merge.keep_last, 3U);
+    auto& [from, to] = merges.emplace_back();
+    for (const SlabId& id : merge.from) from.push_back(id.generation);
+    to = merge.to.generation;
+  }
+  gone->clear();
+  for (const DroppedSlab& item : dropped) gone->push_back(item.usage.slab.id.generation);
+  return merges;
+}
+
+TEST(Maintenance, MergedSlabsGoToANumberBehindThem) {
+  const RetentionRules rules = RetentionRules::Make({{"a", 1, 0, 0, 3}}).value();
+  SlabUsage current = Current(0, 0, 1);
+  current.slab.id.generation = 6;
+  using Numbers = std::vector<std::uint32_t>;
+  using Expected = std::vector<std::pair<Numbers, std::uint32_t>>;
+  Numbers gone;
+  EXPECT_EQ(Merges(rules, {Sealed(0, 2, 1, 1), Sealed(0, 4, 2, 1)}, current, &gone),
+            (Expected{{{2, 4}, 5}}));
+  EXPECT_EQ(gone, (Numbers{2, 4}));
+  EXPECT_EQ(Merges(rules, {Kept(3, 1, 1), Sealed(0, 4, 2, 1)}, current, &gone),
+            (Expected{{{3, 4}, 5}}));
+  EXPECT_EQ(gone, (Numbers{4}));
+  EXPECT_TRUE(Merges(rules, {Kept(3, 1, 1)}, current, &gone).empty());
+  // There is no number between 5 and 6: that one waits.
+  EXPECT_EQ(
+      Merges(rules, {Sealed(0, 1, 1, 1), Sealed(0, 3, 2, 1), Sealed(0, 5, 3, 1)}, current, &gone),
+      (Expected{{{1, 3}, 4}}));
+  EXPECT_EQ(gone, (Numbers{1, 3}));
+  EXPECT_TRUE(Merges(rules, {Sealed(0, 5, 3, 1)}, current, &gone).empty());
+  EXPECT_TRUE(gone.empty());
+  // Of a class that keeps none, all go.
+  EXPECT_TRUE(Merges(rules, {Sealed(1, 2, 1, 1)}, current, &gone).empty());
+  EXPECT_EQ(gone, (Numbers{2}));
+}
+
+TEST(Maintenance, WhatIsMergedIsNotDroppedForTheQuotaToo) {
+  const RetentionRules rules = RetentionRules::Make({{"a", 1, 0, 0, 3}}).value();
+  const std::vector<SlabUsage> slabs{Kept(1, 1, 1), Sealed(0, 2, 2, 1)};
+  std::vector<DroppedSlab> dropped{{slabs[1], SlabDropReason::kAge},
+                                   {slabs[0], SlabDropReason::kQuota}};
+  EXPECT_EQ(PlanMerges(rules, slabs, &dropped).size(), 1U);
+  ASSERT_EQ(dropped.size(), 1U);
+  EXPECT_EQ(dropped.front().reason, SlabDropReason::kAge);
+  dropped = {{slabs[0], SlabDropReason::kQuota}};
+  EXPECT_TRUE(PlanMerges(rules, slabs, &dropped).empty());
+  EXPECT_EQ(dropped.size(), 1U);
+}
+
+TEST(Maintenance, WhereClocksContradictTheOrderOfGenerationsTells) {
+  const RetentionRules rules = RetentionRules::Make({{"a", 80}, {"#", 80}}).value();
+  constexpr std::int64_t kWrong = kNow + 1'000'000'000;
+  SlabUsage current = Current(kNow - 10, 0, 1);
+  current.slab.id = {0, 0, 4};
+  using Outcome = std::vector<std::pair<std::uint32_t, SlabDropReason>>;
+  // The second has ended in the future, so it is as old as the one after it was when that ended.
+  EXPECT_EQ(
+      Chosen(rules, {Sealed(0, 1, kNow - 200, 1), Sealed(0, 2, kWrong, 1),
+                     Sealed(0, 3, kNow - 90, 1), current}),
+      (Outcome{{1, SlabDropReason::kAge}, {2, SlabDropReason::kAge}, {3, SlabDropReason::kAge}}));
+  EXPECT_EQ(Chosen(rules, {Sealed(0, 2, kWrong, 1), Sealed(0, 3, kNow - 70, 1), current}),
+            Outcome{});
+  // Other classes and shards tell nothing.
+  EXPECT_EQ(Chosen(rules, {Sealed(0, 2, kWrong, 1), Sealed(1, 3, kNow - 90, 1)}),
+            (Outcome{{3, SlabDropReason::kAge}}));
+}
+
+TEST(Maintenance, AGenerationThatBeganInTheFutureEnds) {
+  constexpr std::int64_t kHour = std::int64_t{3'600} * 1'000'000;
+  EXPECT_FALSE(HasImpossibleBegin(Current(kNow, 0, 1), kNow));
+  EXPECT_FALSE(HasImpossibleBegin(Current(kNow + 50, 0, 1), kNow));  // clocks are adjusted
+  EXPECT_TRUE(HasImpossibleBegin(Current(kNow + kHour, 0, 1), kNow));
+  EXPECT_TRUE(HasImpossibleBegin(Current(kNow + kHour, 0, 0), kNow));
+}
+
+TEST(Maintenance, NothingGoesByAgeWhileItIsTooEarlyToTell) {
+  const RetentionRules rules = RetentionRules::Make({{"#", 80, 1}}).value();
+  MaintenanceLimits early;
+  early.may_age = false;
+  using Outcome = std::vector<std::pair<std::uint32_t, SlabDropReason>>;
+  EXPECT_EQ(Chosen(rules, {Sealed(0, 1, kNow - 200, 1)}, early), Outcome{});
+  EXPECT_EQ(Chosen(rules, {Sealed(0, 1, kNow - 200, 9)}, early),
+            (Outcome{{1, SlabDropReason::kBytes}}));
+}
+
+}  // namespace
+}  // namespace topicdb

@@ -1,0 +1,195 @@
+#include "store/catalog/retention_class.h"
+
+#include <gtest/gtest.h>
+
+#include "base/bytes/checked_record.h"
+#include "store/catalog/retention_file.h"
+
+namespace topicdb {
+namespace {
+
+std::string ToHex(std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string hex;
+  for (const char byte : bytes) {
+    hex += kDigits[static_cast<unsigned char>(byte) >> 4];
+    hex += kDigits[static_cast<unsigned char>(byte) & 15];
+  }
+  return hex;
+}
+
+TEST(RetentionRules, ChangedAreThoseThatTopicsMayHaveComeIntoOrLeft) {
+  using Ids = std::vector<std::uint32_t>;
+  const RetentionRules first = RetentionRules::Make({{"a/#", 1}, {"b/#", 2}, {"#", 3}}).value();
+  EXPECT_EQ(first.ChangedSince(first), Ids());
+  // Other ages, another order of what has no topic in common.
+  EXPECT_EQ(first.With({{"a/#", 5}, {"b/#", 6}}).value().ChangedSince(first), Ids());
+  EXPECT_EQ(first.With({{"b/#", 2}, {"a/#", 1}}).value().ChangedSince(first), Ids());
+  // a/x leaves a/#; the last class may take whatever is not taken.
+  const RetentionRules more = first.With({{"a/x", 1}, {"a/#", 1}, {"b/#", 2}}).value();
+  const std::uint32_t added = more.IndexOf("a/x").value();
+  EXPECT_EQ(more.ChangedSince(first), (Ids{added, 0, 2}));
+  // It comes back, and its class is retired.
+  const RetentionRules back = more.With({{"a/#", 1}, {"b/#", 2}}).value();
+  EXPECT_EQ(back.ChangedSince(more), (Ids{0, 2, added}));
+  // + and a/# have a topic in common, so their order counts.
+  const RetentionRules either = RetentionRules::Make({{"+/1", 1}, {"a/#", 2}}).value();
+  const RetentionRules other = either.With({{"a/#", 2}, {"+/1", 1}}).value();
+  EXPECT_EQ(other.ChangedSince(either), (Ids{1, 0}));
+}
+
+TEST(RetentionRules, TheFirstMatchDecides) {
+  const RetentionRules rules =
+      RetentionRules::Make({{"alarm/#", 1}, {"+/debug", 2}, {"$SYS/#", 3}}).value();
+  ASSERT_EQ(rules.live().size(), 4U);  // an implicit last class takes the rest
+  EXPECT_EQ(rules.ClassOf("alarm"), 0U);
+  EXPECT_EQ(rules.ClassOf("alarm/debug"), 0U);
+  EXPECT_EQ(rules.ClassOf("a/debug"), 1U);
+  EXPECT_EQ(rules.ClassOf("$SYS/debug"), 2U);
+  EXPECT_EQ(rules.ClassOf("$other/debug"), 3U);  // '+' takes no '$…' level
+  EXPECT_EQ(rules.ClassOf("a"), 3U);
+  EXPECT_EQ(rules.FilterOf(3), "#");
+}
+
+TEST(RetentionRules, AnExplicitRestIsTheLastClass) {
+  const RetentionRules rules = RetentionRules::Make({{"a/#", 1}, {"#", 2}}).value();
+  EXPECT_EQ(rules.live().size(), 2U);
+  EXPECT_EQ(rules.ClassOf("$SYS/x"), 1U);  // every topic has a class
+  EXPECT_EQ(RetentionRules::Make({}).value().live().size(), 1U);
+}
+
+TEST(RetentionRules, ClassesAreFoundByTheirFilter) {
+  const RetentionRules rules = RetentionRules::Make({{"a/#", 1}}).value();
+  EXPECT_EQ(rules.IndexOf("a/#").value(), 0U);
+  EXPECT_EQ(rules.IndexOf("#").value(), 1U);
+  const Status status = rules.IndexOf("b").status();
+  EXPECT_EQ(status.code(), Code::kNotFound);
+  EXPECT_NE(status.message().find("'a/#', '#'"), std::string::npos) << status.message();
+}
+
+TEST(RetentionRules, ImpossibleOnesAreRefused) {
+  using Classes = std::vector<RetentionClass>;
+  for (const Classes& classes :
+       {Classes{{"#", 1}, {"a", 1}}, Classes{{"a", 1}, {"a", 2}}, Classes{{"a#", 1}},
+        Classes{{"", 1}}, Classes{{"a", -1}}, Classes{{"a", 1, 0, -1}}}) {
+    EXPECT_EQ(RetentionRules::Make(classes).status().code(), Code::kSchema);
+  }
+}
+
+TEST(RetentionRules, AFilterThatAnEarlierOneTakesEverythingFrom) {
+  EXPECT_TRUE(CheckReachable({{"a/+", 1}, {"a/#", 1}, {"+/#", 1}, {"$a/#", 1}, {"#", 1}}).ok());
+  const Status status = CheckReachable({{"a/#", 1}, {"b", 1}, {"a/+/c", 1}});
+  EXPECT_EQ(status.code(), Code::kSchema);
+  EXPECT_NE(status.message().find("'a/#' takes every topic of 'a/+/c'"), std::string::npos);
+}
+
+TEST(RetentionRules, NumbersStayWhenClassesChange) {
+  const RetentionRules first = RetentionRules::Make({{"a/#", 1}, {"b/#", 2}}).value();
+  EXPECT_EQ(first.reserved(), 3U);
+  const RetentionRules second = first.With({{"c/#", 3}, {"b/#", 4}}).value();
+  EXPECT_EQ(second.version(), 1U);
+  EXPECT_EQ(second.reserved(), 3U);
+  EXPECT_EQ(second.ClassOf("c/1"), 4U);  // the first number that was free
+  EXPECT_EQ(second.ClassOf("b/1"), 1U);
+  EXPECT_EQ(second.ClassOf("a/1"), 2U);  // now of "#"
+  EXPECT_EQ(second.FilterOf(0), "a/#");
+  EXPECT_EQ(second.IndexOf("a/#").value(), 0U);
+  EXPECT_EQ(second.ClassesWith("a/1"), (std::vector<std::uint32_t>{2, 0}));
+  EXPECT_EQ(second.ClassesWith("c/1"), (std::vector<std::uint32_t>{4, 2}));
+  EXPECT_EQ(first.ClassesWith("a/1"), (std::vector<std::uint32_t>{0}));
+  const RetentionRules third = second.With({{"a/#", 9}}).value();
+  EXPECT_EQ(third.ClassOf("a/1"), 0U);
+  EXPECT_EQ(third.Find(0)->limits.age_us, 9);
+  EXPECT_EQ(third.ids_end(), 5U);
+  EXPECT_EQ(third.ids(), (std::vector<std::uint32_t>{0, 2, 4, 1}));
+}
+
+TEST(RetentionRules, ARetiredClassIsKeptAsLongAsAnyThatHasItsTopicsNow) {
+  const RetentionRules first = RetentionRules::Make({{"a/#", 5, 100, 1}}).value();
+  const auto retired = [&](const std::vector<RetentionClass>& classes) {
+    return first.With(classes).value().Find(0)->limits;
+  };
+  EXPECT_EQ(retired({{"a/x", 7}, {"b", 50}, {"#", 3}}), (RetentionClass{"a/#", 7, 0, 1}));
+  EXPECT_EQ(retired({{"a/x", 7}, {"#", 30}}), (RetentionClass{"a/#", 30, 0, 1}));
+  EXPECT_EQ(retired({{"+/#", 7}, {"#", 30}}), (RetentionClass{"a/#", 7, 0, 1}));
+  EXPECT_EQ(retired({{"a/x", 7}}), (RetentionClass{"a/#", 0, 0, 0}));  // "#" keeps
+  EXPECT_EQ(retired({}), (RetentionClass{"a/#", 0, 0, 0}));
+  // Its messages may be of any of these: each is kept as long as any of them says.
+  EXPECT_EQ(retired({{"a/x", 7, 0, 0, 2}, {"#", 0, 0, 0, 5}}), (RetentionClass{"a/#", 7, 0, 1, 5}));
+  EXPECT_EQ(retired({{"#", 0, 0, 0, 5}}), (RetentionClass{"a/#", 0, 0, 1, 5}));
+  EXPECT_EQ(retired({{"a/x", 0, 0, 0, 2}}), (RetentionClass{"a/#", 0, 0, 0, 0}));
+  EXPECT_EQ(retired({{"#", 0, 90, 0, 5}}), (RetentionClass{"a/#", 0, 0, 0, 0}));
+}
+
+TEST(RetentionFile, WhatIsStoredComesBack) {
+  const RetentionRules rules = RetentionRules::Make({{"a/#", 1, 2, 3}, {"b/#", 4}})
+                                   .value()
+                                   .With({{"b/#", 5, 6, 7}, {"é", 8}})
+                                   .value();
+  const std::string bytes = EncodeRetention(rules);
+  const RetentionRules again = DecodeRetention(bytes, "retention").value();
+  EXPECT_EQ(EncodeRetention(again), bytes);
+  EXPECT_EQ(again.version(), 1U);
+  EXPECT_EQ(again.classes(), rules.classes());
+  EXPECT_EQ(again.reserved(), 3U);
+  EXPECT_EQ(again.ClassOf("é"), rules.ClassOf("é"));
+  EXPECT_EQ(again.Find(0)->limits, rules.Find(0)->limits);
+}
+
+// The bytes of a file as they were when the format was released: they have to be read for ever.
+TEST(RetentionFile, GoldenBytes) {
+  const RetentionRules rules = RetentionRules::Make({{"a/#", 1, 2, 3}, {"b/#", 4}})
+                                   .value()
+                                   .With({{"b/#", 5, 6, 7}, {"é", 8}})
+                                   .value();
+  EXPECT_EQ(ToHex(EncodeRetention(rules)),
+            "5444425245544e0a010103030105060703622f230408000002c3a90200000001230100000000"
+            "03612f23f2a57e3a");
+}
+
+// The second version, which only rules with keep_last need.
+TEST(RetentionFile, GoldenBytesWithKeepLast) {
+  const RetentionRules rules =
+      RetentionRules::Make({{"a/#", 1, 2, 3, 300}}).value().With({{"b/#", 5, 6, 7, 1}}).value();
+  const std::string bytes = EncodeRetention(rules);
+  EXPECT_EQ(ToHex(bytes),
+            "5444425245544e0a02010202030506070103622f230100000000012301000000000003612f2352976968");
+  const RetentionRules again = DecodeRetention(bytes, "retention").value();
+  EXPECT_EQ(again.classes(), rules.classes());
+  EXPECT_EQ(EncodeRetention(again), bytes);
+}
+
+TEST(RetentionFile, DamageIsNoticed) {
+  const std::string bytes =
+      EncodeRetention(RetentionRules::Make({{"a/#", 1}}).value().With({{"b/#", 2}}).value());
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    std::string flipped = bytes;
+    flipped[i] = static_cast<char>(flipped[i] ^ 1);
+    EXPECT_EQ(DecodeRetention(flipped, "r").status().code(), Code::kCorruption) << i;
+    EXPECT_EQ(DecodeRetention(bytes.substr(0, i), "r").status().code(), Code::kCorruption) << i;
+  }
+  EXPECT_EQ(DecodeRetention(bytes + "x", "r").status().code(), Code::kCorruption);
+}
+
+TEST(RetentionFile, ANewerFormatIsNamed) {
+  std::string bytes = EncodeRetention(RetentionRules::Make({}).value());
+  bytes.resize(bytes.size() - 4);
+  bytes[8] = 3;
+  EXPECT_EQ(DecodeRetention(CloseRecord(bytes), "r").status().code(), Code::kSchema);
+}
+
+TEST(RetentionFile, NumbersThatCannotBe) {
+  const auto restore = [](std::uint32_t reserved, std::uint32_t id) {
+    RetentionRule rest;
+    rest.limits.filter = "#";
+    rest.id = id;
+    return RetentionRules::Restore(1, reserved, {rest}, {}).status().code();
+  };
+  EXPECT_EQ(restore(1, 0), Code::kOk);
+  EXPECT_EQ(restore(0, 0), Code::kCorruption);  // given twice
+  EXPECT_EQ(restore(7, 0), Code::kCorruption);  // a gap
+  EXPECT_EQ(RetentionRules::Restore(1, 0, {}, {}).status().code(), Code::kCorruption);
+}
+
+}  // namespace
+}  // namespace topicdb
