@@ -53,10 +53,10 @@ void DefineSchema(Type& type) {
   Define<std::int64_t>(type, "timestamp_bytes", [](OpenOptions& options, std::int64_t bytes) {
     options.schema.timestamp_bytes = Unsigned(bytes, "timestamp_bytes", &SchemaFault);
   });
-  Define<std::vector<std::string>>(
-      type, "structures", [](OpenOptions& options, std::vector<std::string> structures) {
-        options.schema.structures = std::move(structures);
-      });
+  Define<std::vector<std::string>>(type, "structures",
+                                   [](OpenOptions& options, std::vector<std::string> structures) {
+                                     options.schema.structures = std::move(structures);
+                                   });
   Define<const Numbers&>(type, "thresholds", [](OpenOptions& options, const Numbers& thresholds) {
     options.schema.thresholds = AllUnsigned(thresholds, "thresholds", &SchemaFault);
   });

@@ -24,8 +24,8 @@
 #include <vector>
 
 #include "base/bytes/crc32.h"
-#include "base/file/file.h"
 #include "base/bytes/hash.h"
+#include "base/file/file.h"
 #include "commit_measure.h"
 #include "topicdb/queue.h"
 

@@ -1,4 +1,4 @@
-// Messages as Arrow data, by the C data interface alone: no Arrow library is needed.
+// Messages as Arrow data. Uses the C data interface alone, so no Arrow library is needed.
 #pragma once
 
 #include <cstddef>
@@ -10,41 +10,43 @@
 #include "topicdb/arrow_abi.h"
 #include "topicdb/envelope.h"
 #include "topicdb/message.h"
-#include "topicdb/types/read.h"
 #include "topicdb/scan.h"
 #include "topicdb/status.h"
+#include "topicdb/types/read.h"
 
 namespace topicdb {
 
-// struct<topic: string, timestamp: timestamp[us, UTC], value: binary>, none of them nullable; with
-// ValueForm::kProperties also the columns of docs/properties.md, which are null where a message has
-// no such property. `out` must be released by who gets it.
+// Writes the schema struct<topic: string, timestamp: timestamp[us, UTC], value: binary> to `out`.
+// None of these columns is nullable. With ValueForm::kProperties the schema also has the columns of
+// docs/properties.md, which are null where a message has no such property. The caller must release
+// `out`.
 void ExportSchema(ArrowSchema* out, ValueForm form = ValueForm::kStored);
-// Arrays that point into the batch and keep it alive until they are released (from any thread).
+// Writes arrays to `out` that point into the batch. They keep the batch alive until they are
+// released, which any thread may do.
 void ExportBatch(std::shared_ptr<const Batch> batch, ArrowArray* out);
-// The same; unless `stored` is null also the columns of the properties that its values have. Its
-// messages are those of `batch`, as they are stored.
+// As above. Unless `stored` is null, `out` also has the columns of the properties that its values
+// have. REQUIRES: `stored` has the messages of `batch`, as they are stored
 void ExportBatch(const std::shared_ptr<const Batch>& batch,
                  const std::shared_ptr<const Batch>& stored, ArrowArray* out);
-// A stream over the rest of a scan. Its calls may come from any thread, one at a time.
+// Writes a stream to `out` that gives the rest of the scan. Any thread may call the stream, but
+// only one at a time.
 void ExportStream(std::shared_ptr<Scan> scan, const PageLimits& limits, ValueForm form,
                   ArrowArrayStream* out);
 
 struct ArrowBytesType;
 
-// Messages of Arrow data, for Database::Append. Columns are found by name: topic (strings),
-// timestamp (timestamp of any unit with a zone, int64 µs; null: assigned at commit) and value
+// Turns Arrow data into messages for Database::Append. Finds columns by name: topic (strings),
+// timestamp (a timestamp of any unit with a zone, or int64 µs; null: assigned at commit) and value
 // (binary or strings). Strings and binary may be in any of Arrow's encodings: plain, large, views,
-// fixed size, dictionaries, run ends. Other columns are refused, and so are nulls in topic and
-// value.
+// fixed size, dictionaries, run ends. Refuses other columns, and nulls in topic and value.
 class ArrowMessages {
  public:
-  // Takes the schema's facts; does not keep or release it. kInvalidArgument names the column, what
-  // it should be and what it is.
+  // Copies what it needs of the schema, and neither keeps nor releases the schema. Returns
+  // kInvalidArgument with the name of the column, the type it should have and the type it has.
   static Result<ArrowMessages> Make(const ArrowSchema& schema);
 
-  // Adds views of the array's messages to `out`; they live as long as the array.
-  // kInvalidArgument names the row (counted from `first_row`).
+  // Adds views of the array's messages to `out`. The views live as long as the array. Returns
+  // kInvalidArgument with the number of the row, counted from `first_row`.
   Status Append(const ArrowArray& array, std::size_t first_row,
                 std::vector<MessageView>* out) const;
 
@@ -61,7 +63,7 @@ class ArrowMessages {
 
   Column topic_;
   Column value_;
-  std::optional<TimeColumn> timestamp_;  // absent: every timestamp is assigned
+  std::optional<TimeColumn> timestamp_;  // absent: every timestamp is assigned at commit
   std::size_t columns_ = 0;
 };
 

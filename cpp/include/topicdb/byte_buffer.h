@@ -1,4 +1,4 @@
-// Bytes that are appended to, as a column of a batch.
+// A growing run of bytes, such as a column of a batch.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,9 @@
 
 namespace topicdb {
 
-// As std::string, but new room is not zeroed, and large buffers ask the system for huge pages: to
-// touch a column of 20 MB for the first time otherwise takes as long as to fill it. What large
-// buffers had, up to 32 MiB together, waits for those that follow.
+// Like std::string, except that new room is not zeroed and that large buffers ask the system for
+// huge pages. Otherwise touching a column of 20 MB for the first time takes as long as filling it.
+// The memory of large buffers that were destroyed, up to 32 MiB in all, is kept for later buffers.
 class ByteBuffer {
  public:
   ByteBuffer() = default;

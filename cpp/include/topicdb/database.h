@@ -12,18 +12,18 @@
 #include <string_view>
 #include <vector>
 
-#include "topicdb/types/copies.h"
 #include "topicdb/interrupt.h"
-#include "topicdb/types/iterator.h"
-#include "topicdb/types/maintenance.h"
 #include "topicdb/message.h"
 #include "topicdb/options.h"
-#include "topicdb/types/ranges.h"
-#include "topicdb/types/read.h"
 #include "topicdb/scan.h"
-#include "topicdb/types/stats.h"
 #include "topicdb/status.h"
 #include "topicdb/topic.h"
+#include "topicdb/types/copies.h"
+#include "topicdb/types/iterator.h"
+#include "topicdb/types/maintenance.h"
+#include "topicdb/types/ranges.h"
+#include "topicdb/types/read.h"
+#include "topicdb/types/stats.h"
 
 namespace topicdb {
 
@@ -39,188 +39,221 @@ struct TailOptions;
 class Transaction;
 struct TransactionOptions;
 
-// Version of the RocksDB that is linked, such as "9.10.0".
+// Returns the version of the RocksDB that is linked, such as "9.10.0".
 std::string RocksDbVersion();
 
-// Thread-safe. Every method but path() and schema() returns kClosed after Close and kForked in a
-// forked child. Destroying it closes it; in a forked child it is left alone instead.
+// A handle of an open database, and the entry to everything that is stored in it. The caller of
+// Open owns the handle. Thread-safe.
+//
+// Destroying the handle closes the database. In a forked child, destroying it leaves the database
+// alone. Every method except path() and schema() returns kClosed after Close, and kForked in a
+// forked child.
 class Database {
  public:
-  // Opens the database in directory `path`; creates it unless options.read_only.
-  // kNotFound, kCorruption, kSchema, kLocked, kInvalidArgument, kStorage.
+  // Opens the database in directory `path`. Creates it if there is none, unless options.read_only.
+  // Returns kNotFound, kCorruption, kSchema, kLocked, kInvalidArgument or kStorage.
   static Result<std::unique_ptr<Database>> Open(const std::string& path,
                                                 const OpenOptions& options);
-  // The schema of the database in directory `path`, without opening a shard. kNotFound,
-  // kCorruption, kSchema, kInvalidArgument, kStorage.
+  // Returns the schema of the database in directory `path` without opening a shard. Returns
+  // kNotFound, kCorruption, kSchema, kInvalidArgument or kStorage.
   static Result<Schema> ReadSchema(const std::string& path);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // By so much the last timestamp that was assigned in any shard was ahead of the clock then, since
-  // that has stepped back; 0 in a closed database. Takes no time.
+  // Returns by how much the last assigned timestamp was ahead of the clock when it was assigned,
+  // since the clock has stepped back. Of all open shards, returns the greatest. Returns 0 if the
+  // database is closed. Takes no time.
   std::int64_t clock_ahead_us() const;
   const std::string& path() const;
   const Schema& schema() const;
   bool closed() const;
 
-  // Stores messages, in each shard all or none, in the order given. Every message is checked before
-  // anything is written: kTopic and kInvalidArgument name the row and change nothing. When a shard
-  // fails after another succeeded, the message says which ones hold the messages.
+  // Stores messages in the order given. Each shard stores all of its messages or none. Checks every
+  // message before it writes anything: kTopic and kInvalidArgument name the row, and nothing was
+  // changed. When a shard fails after another one succeeded, the error says which shards have
+  // stored their messages. Returns kReadOnly if a shard is not open for writing here, and kQuota
+  // once the quota is reached (OpenOptions::quota_bytes).
   //
-  // With an `id` (not empty) each shard remembers the append, until kAppendIdsMax others with ids
-  // came after it, together with the messages: the same append again, with the same id, stores
-  // nothing where it is stored already, and gets the serials of the first. kInvalidArgument, which
-  // names the id, if it was used for other messages.
+  // If `id` is not empty, each shard remembers the append together with its messages, until
+  // kAppendIdsMax later appends with ids have followed. Whoever repeats the append with the same id
+  // stores nothing where it is stored already, and gets the serials of the first append. Returns
+  // kInvalidArgument, which names the id, if the id was used for other messages.
   Result<Receipt> Append(std::span<const MessageView> messages,
                          std::optional<Durability> durability = std::nullopt,
                          std::string_view id = {});
 
-  // As Append, but returns once the messages are queued; they gather with others (CommitOptions).
-  // `done` is called from another thread, or from this one if `messages` is empty, and must not
-  // block or throw. What `owner` keeps alive, the messages are part of. An error returned here
-  // means that nothing was queued and `done` is not called. Waits while a queue is full.
+  // Like Append, but returns once the messages are queued. They gather with other commits
+  // (CommitOptions). Waits while a queue is full.
+  //
+  // Calls `done` with the outcome from another thread, or from this one if `messages` is empty.
+  // `done` must not block or throw. `owner` must keep the bytes of the messages alive. If this
+  // returns an error, nothing was queued and `done` is not called.
   Status AppendAsync(std::span<const MessageView> messages, std::shared_ptr<const void> owner,
                      std::optional<Durability> durability,
                      std::function<void(Result<Receipt>)> done, std::string_view id = {});
-  // What is known of the append with this id, in the open shards that have it: its serials there,
-  // and how many messages all of it has. Absent: nothing. kReadOnly: only who writes knows.
+  // Returns what the open shards know of the append with this id: its serials in them, and the
+  // number of messages in the whole append. Absent if no open shard knows it. Returns kReadOnly
+  // from a read-only handle, because only a writer knows.
   Result<std::optional<Receipt>> FindAppend(std::string_view id) const;
-  // Removes what matches in the open shards, in each of them as one commit; however much it is, in
-  // steps of bounded memory that readers do not see. The receipt counts the messages removed.
-  // kInvalidArgument for a range that ends before it starts.
+  // Deletes the messages that match in the open shards, with one commit in each. However many there
+  // are, it works in steps of bounded memory, and readers see none of the steps. The receipt counts
+  // the messages that were deleted. Returns kInvalidArgument for a range that ends before it
+  // starts.
   Result<Receipt> Delete(const Filter& filter, const TimeRange& range,
                          std::optional<Durability> durability = std::nullopt);
-  // kInvalidArgument for a shard that is not there, kNotFound for such a generation, kReadOnly.
+  // Begins a transaction. Returns kInvalidArgument if there is no such shard, kNotFound if there is
+  // no such generation, and kReadOnly if the shard is not open for writing here.
   Result<std::unique_ptr<Transaction>> Begin(const TransactionOptions& options);
 
-  // Streams that may hold messages that match, ordered by slab and structure.
+  // Returns the streams that may hold messages that match, ordered by slab and structure.
   Result<std::vector<Stream>> Streams(const Filter& filter, const TimeRange& range) const;
 
-  // A position in `stream`. kNotFound if its slab is gone.
+  // Returns an iterator at the start of `range` in `stream`. Returns kNotFound if the slab of the
+  // stream is gone.
   Result<Iterator> NewIterator(const Stream& stream, const Filter& filter,
                                const TimeRange& range) const;
-  // Reads on from `iterator`. An empty batch without end_of_stream means "nothing yet".
+  // Reads on from `iterator`. An empty batch without end_of_stream means "nothing yet". Returns
+  // kNotFound if the slab of the stream is gone.
   Result<Page> Next(const Iterator& iterator, const PageLimits& limits,
                     const InterruptCheck& interrupted = nullptr) const;
-  // Messages that match any of the filters, each once.
+  // Reads the messages that match any of the filters, each once.
   Result<std::unique_ptr<Scan>> NewScan(const std::vector<Filter>& filters,
                                         const ScanOptions& options) const;
   Result<std::unique_ptr<Scan>> NewScan(const Filter& filter, const ScanOptions& options) const {
     return NewScan(std::vector<Filter>{filter}, options);
   }
-  // Of each topic that matches any of the filters and has messages in the range the newest one:
-  // with the greatest timestamp, of equal ones what was committed last. Bytewise by topic. All of
-  // them are found, and kept in memory, by the first Next of the scan.
+  // Reads the newest message of each topic that matches any of the filters and has messages in the
+  // range. The newest is the one with the greatest timestamp, and of equal ones the one committed
+  // last. The scan gives them in bytewise order of topics. Its first Next finds all of them and
+  // keeps them in memory.
   Result<std::unique_ptr<Scan>> Last(const std::vector<Filter>& filters,
                                      const TimeRange& range) const;
-  // Slices that together hold each message once that matches a filter, and few others: large slabs
-  // are cut by commits and times, evenly by what is stored.
+  // Returns slices that together hold each message that matches a filter once, and few others. Cuts
+  // large slabs by commits and times, evenly by what is stored.
   Result<std::vector<Slice>> Slices(const std::vector<Filter>& filters,
                                     const SliceOptions& options) const;
-  // Reads slices, each message that matches a filter once, in no order. kNotFound names a slab that
-  // is gone; kInvalidArgument: this handle does not see all commits yet (Refresh).
+  // Reads slices: each message that matches a filter once, in no order. Returns kNotFound, which
+  // names the slab, if a slab is gone. Returns kInvalidArgument if this handle does not see all
+  // commits of the slices yet (Refresh).
   Result<std::unique_ptr<Scan>> NewScan(const std::vector<Filter>& filters,
                                         const std::vector<Slice>& slices) const;
-  // How far the commits of a shard go until messages that match a filter are more than the limits;
-  // at least one commit with such messages. Deleted ones may count. kInvalidArgument: no commit
-  // log.
+  // Returns the span of commits of a shard whose messages that match a filter stay within the
+  // limits. The span has at least one commit with such messages, if there is one. Deleted messages
+  // may count. Returns kInvalidArgument if the layout has no commit log.
   Result<CommitSpan> MeasureLog(std::uint32_t shard, const std::vector<Filter>& filters,
                                 const CommitRange& range, const PageLimits& limits,
                                 const InterruptCheck& interrupted = nullptr) const;
-  // What reading these messages takes; reads them.
+  // Reads these messages, and returns what that took.
   Result<Explanation> Explain(const std::vector<Filter>& filters, const TimeRange& range,
                               const InterruptCheck& interrupted = nullptr) const;
-  // Of messages that match any of the filters. kInvalidArgument for a layout without a commit log
-  // (skipstream), or a shard that is not there.
+  // Returns a tail of the messages that match any of the filters. Returns kInvalidArgument if the
+  // layout has no commit log (skipstream), or if an option names a shard that does not exist.
   Result<std::unique_ptr<Tail>> NewTail(const std::vector<Filter>& filters,
                                         const TailOptions& options) const;
 
-  // Of streams that may hold topics of the filter. existing: also of those that are there.
+  // Returns a watch for new streams that may hold topics of the filter. With `existing`, it also
+  // gives the streams that are there already.
   Result<std::unique_ptr<StreamWatch>> WatchStreams(const Filter& filter, bool existing) const;
 
-  // Messages that match any of the filters, as they come. kInvalidArgument: as NewTail, or a window
-  // of 0.
+  // Returns a subscription to the messages that match any of the filters. Returns kInvalidArgument
+  // as NewTail does, and for a window of 0.
   Result<std::unique_ptr<Subscription>> Subscribe(const std::vector<Filter>& filters,
                                                   const SubscribeFrom& from,
                                                   const SubscribeWindow& window) const;
-  // Of each open shard: the place of the first commit that has a message of these filters with this
-  // timestamp or a later one; behind all that there is if there is none, and with kBehindAll.
+  // The `start_us` of PlacesAt that stands for the end of what is stored.
   static constexpr std::int64_t kBehindAll = std::numeric_limits<std::int64_t>::max();
+  // Returns for each open shard the place of the first commit that has a message of these filters
+  // with a timestamp of at least `start_us`. If a shard has none, or for kBehindAll, returns the
+  // place after everything that is stored.
   Result<std::map<std::uint32_t, CommitPlace>> PlacesAt(const std::vector<Filter>& filters,
                                                         std::int64_t start_us,
                                                         const InterruptCheck& interrupted) const;
-  // Messages of a shard that were dropped with their generation by commits behind `counted`, and
-  // that a reader which was given everything before a place lacks: so many at most.
+  // Returns how many messages of a shard a reader has missed, at most, because commits after
+  // `counted` dropped their generation. The reader wants messages of these filters from `start_us`
+  // on, and was given everything before `from`.
   Result<std::uint64_t> CountDropped(std::uint32_t shard, const std::vector<Filter>& filters,
                                      std::int64_t start_us, const CommitPlace& from,
                                      std::uint64_t counted) const;
+  // Returns what all subscriptions of this database have read.
   Result<SubscriptionStats> GetSubscriptionStats() const;
 
-  // The jobs that were applied, by shard and sequence. Those without a sequence are kept for a
-  // week.
+  // Returns the jobs that were applied, by shard and sequence. Jobs without a sequence are kept for
+  // a week.
   Result<std::vector<JobInfo>> Jobs() const;
-  // The classes as they are now.
+  // Returns the retention classes as they are now.
   Result<std::vector<RetentionClass>> Retention() const;
-  // Replaces the classes. Messages stay in the class that they were stored in; if that is not among
-  // the new ones, they are kept as long as any class that their topics may belong to now. Durable
-  // when it returns. kSchema for classes that no database can have, kReadOnly unless every shard is
-  // open for writing here. Returns what the next maintenance rotates and drops by them, as the
-  // files are now, but for the quota; `kept` is 0. With `dry_run` nothing else happens.
+  // Replaces the retention classes, durably. Messages stay in the class that they were stored in.
+  // If that class is not among the new ones, it keeps its messages as long as any class that their
+  // topics may belong to now.
+  //
+  // Returns what the next maintenance rotates and drops by the new classes, as the files are now.
+  // The result leaves out the quota, and its `kept` is 0. With `dry_run`, this does nothing else.
+  // Returns kSchema for classes that no database can have, and kReadOnly unless every shard is open
+  // for writing in this handle.
   Result<Maintenance> SetRetention(const std::vector<RetentionClass>& classes,
                                    bool dry_run = false);
-  // Starts a new generation in every open shard, of one class (its filter) or of all. With
-  // `resets_clock`, which is for all, timestamps that are assigned go on from what the clock shows,
-  // even if later ones were assigned before. kInvalidArgument
+  // Starts a new generation in every open shard, of the class with this filter or of all classes.
+  // With `resets_clock`, assigned timestamps continue from what the clock shows, even if later ones
+  // were assigned before. Returns kInvalidArgument for `resets_clock` with a class.
   Status Rotate(const std::optional<std::string>& retention_class, bool resets_clock = false);
+  // Returns the slabs of the open shards.
   Result<std::vector<SlabInfo>> Slabs() const;
+  // Returns the slabs of the open shards, and what they take on disk.
   Result<std::vector<SlabUsage>> Usage() const;
-  // By class and structure. Reads the directories of blocks and a few of their pages, but no more
-  // messages. kCorruption, kInterrupted.
+  // Returns what each structure takes in each class. Reads the directories of blocks and a few of
+  // their pages, and no other messages. Returns kCorruption or kInterrupted.
   Result<std::vector<StructureUsage>> UsageByStructure(
       const InterruptCheck& interrupted = nullptr) const;
-  // kInvalidArgument for a current generation, kNotFound if there is no such slab.
+  // Drops a slab. Returns kInvalidArgument for a current generation, and kNotFound if there is no
+  // such slab.
   Status DropSlab(std::uint32_t shard, const std::string& retention_class,
                   std::uint32_t generation);
-  // Drops the slabs that were sealed longer ago than their class keeps messages; which ones.
-  // as_if_us: as in Maintain.
+  // Drops the slabs that were sealed longer ago than their class keeps messages, and returns them.
+  // `as_if_us`: as in Maintain.
   Result<std::vector<SlabInfo>> Expire(std::optional<std::int64_t> as_if_us,
                                        const InterruptCheck& interrupted = {});
-  // What the background thread of a handle does from time to time, as if it were `as_if_us`;
-  // absent: as it is now, and nothing goes by age while it is too early to tell (LeapClock). It
-  // starts new generations where they are due, and drops those whose time is over or that are
-  // beyond the bytes of their class or the quota; the oldest first.
+  // Does what the background thread of a handle does from time to time. Starts new generations
+  // where they are due. Drops the generations that are too old, or exceed the bytes of their class
+  // or the quota, the oldest first.
+  //
+  // Acts as if the time were `as_if_us`. If that is absent, the time is the present, and nothing is
+  // dropped by age while it is too early to tell what is old (LeapClock).
   Result<Maintenance> Maintain(std::optional<std::int64_t> as_if_us,
                                const InterruptCheck& interrupted = {});
-  // Removes messages of a filter that are older than `before_us`, whole generations at once where
-  // that is all they have; without one those of "#". Counts them only if `dry_run`.
+  // Removes the messages of a filter that are older than `before_us`, or those of "#" if there is
+  // no filter. Without a filter, drops whole generations that have only such messages. With
+  // `dry_run`, only counts them.
   Result<TrimCount> Trim(std::int64_t before_us, const std::optional<Filter>& filter, bool dry_run,
                          const InterruptCheck& interrupted = nullptr);
   Result<Stats> GetStats() const;
 
-  // Makes a copy of the database at `path`, as it is at one moment: what was committed before is in
-  // it, what is committed later is not, appends to several shards are there whole. Commits go on
-  // but for that moment. kExists if there is anything at `path`; kReadOnly unless every shard is
-  // open for writing here; kInterrupted, kStorage: there is nothing at `path` then.
+  // Copies the database to `path` as it is at one moment. The copy has everything that was
+  // committed before that moment and nothing that was committed later. It has every append to
+  // several shards as a whole. Commits pause only for that moment.
+  //
+  // Returns kExists if there is anything at `path`, and kReadOnly unless every shard is open for
+  // writing in this handle. After kInterrupted or kStorage there is nothing at `path`.
   Result<SnapshotInfo> MakeSnapshot(const std::string& path, const CopyOptions& options,
                                     const InterruptCheck& interrupted = nullptr);
-  // The same of the database at `from`, which nobody may have open for writing (kLocked), as it is:
-  // also from a snapshot. With `replace`, a database that is at `to` gives way to it when it is
-  // whole; kLocked if somebody has that open for writing. kNotFound, kCorruption, kExists.
+  // Copies the database at `from`, which may be a snapshot, to `to`. With `replace`, the copy takes
+  // the place of a database at `to` once the copy is whole. Returns kLocked if anybody has the
+  // database at `from`, or one that would be replaced, open for writing. Also returns kNotFound,
+  // kCorruption and kExists.
   static Result<CopyCounts> Restore(const std::string& from, const std::string& to, bool replace,
                                     const CopyOptions& options,
                                     const InterruptCheck& interrupted = nullptr);
 
-  // Read-only handles see what was written since; others are up to date anyway.
+  // Lets a read-only handle see what was written since. Other handles are always up to date.
   Status Refresh();
-  // Seals what is fresh, moves everything to files and fsyncs it.
+  // Seals all fresh blocks, moves everything to files and fsyncs them.
   Status Flush();
-  // Waits for calls in flight, ends scans, flushes, releases the locks. May be repeated.
+  // Waits for calls in flight, ends scans, flushes and releases the locks. May be repeated.
   Status Close();
 
  private:
   explicit Database(std::shared_ptr<DatabaseImpl> impl);
-  // Messages in other slabs than these.
+  // Counts the messages in `keys`, leaving out the slabs `without`.
   Result<std::uint64_t> Count(const KeyRange& keys, const std::vector<SlabInfo>& without,
                               const InterruptCheck& interrupted) const;
   std::shared_ptr<DatabaseImpl> impl_;

@@ -4,7 +4,8 @@
 
 namespace topicdb {
 
-// Asked now and then by what may take long: true ends it with kInterrupted. May be empty.
+// Calls that may take long call this now and then. When it returns true, the call ends with
+// kInterrupted. May be empty.
 using InterruptCheck = std::function<bool()>;
 
 }  // namespace topicdb

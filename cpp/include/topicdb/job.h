@@ -1,10 +1,10 @@
-// Jobs: many processes prepare messages at once, and one commit makes all of them part of the
-// database, or none. For Spark and the like; docs/jobs.md has the protocol.
+// Jobs: many processes stage messages at the same time, and one commit makes all of them part of
+// the database, or none. Made for systems such as Spark; docs/jobs.md has the protocol.
 //
-// A job has a name. Its tasks stage messages (StagedWriter), in files beside the shards, without
-// opening or locking one. CommitJob then writes an *intent*: when that file has its name, the job
-// is committed, whatever happens; each shard applies it, in this process or, where another one has
-// the shard open for writing, in that.
+// A job has a name. Its tasks stage messages (StagedWriter) in files beside the shards, without
+// opening or locking a shard. CommitJob then writes an *intent*. Once that file has its name, the
+// job is committed, whatever happens. Each shard then applies the intent: in this process, or in
+// the process that has the shard open for writing.
 #pragma once
 
 #include <chrono>
@@ -30,28 +30,29 @@ struct StagedTask {
 };
 
 struct StageOptions {
-  // What it holds of messages before it writes them; their largest may be larger.
+  // The writer holds this many bytes of messages before it writes the largest part of them.
   std::size_t memory_bytes_max = std::size_t{64} << 20;
-  // Messages that no append would take are left out and counted, instead of failing.
+  // Leaves out and counts messages that no append would take, instead of failing.
   bool drop_malformed = false;
 };
 
-// Stages the messages of one attempt of one task. Thread-safe.
+// Stages the messages of one attempt of one task. The caller of Open owns it. Thread-safe.
 class StagedWriter {
  public:
-  // job: letters, digits, '-', '_', '.', at most 128; the same in all tasks of a job, and in no
-  // other job. Any number of attempts may run at the same time. kNotFound, kInvalidArgument.
+  // Opens a writer for a job of the database at `path`. `job` has at most 128 letters, digits, '-',
+  // '_' and '.'. All tasks of a job give the same name, and no other job has it. Any number of
+  // attempts may run at the same time. Returns kNotFound or kInvalidArgument.
   static Result<std::unique_ptr<StagedWriter>> Open(const std::string& path, const std::string& job,
                                                     const StageOptions& options);
-  // Without Finish, removes what it has written.
+  // Removes the files that the writer has written, unless Finish succeeded.
   ~StagedWriter();
   StagedWriter(const StagedWriter&) = delete;
   StagedWriter& operator=(const StagedWriter&) = delete;
 
-  // Copies the messages. Errors as of Database::Append, and nothing of `messages` is staged then.
-  // kStorage makes it useless.
+  // Copies the messages. Returns the errors of Database::Append, and has staged none of `messages`
+  // then. After kStorage the writer is of no use any more.
   Status Append(std::span<const MessageView> messages);
-  // Makes all of it durable.
+  // Makes everything that was appended durable, and returns what the task has staged.
   Result<StagedTask> Finish();
 
  private:
@@ -63,33 +64,35 @@ class StagedWriter {
 struct JobCommit {
   std::string job;
   std::vector<std::string> files;  // StagedTask::file of the tasks whose messages count
-  // If a job of the same sequence was committed with this number (from 1) or a larger one, nothing
-  // is done: so a batch that is repeated is stored once. A name as of a job. Empty: none.
+  // If a job of this sequence was committed with this number or a larger one, the commit does
+  // nothing. So a batch that is repeated is stored once. The name follows the rules of job names;
+  // empty: no sequence. Numbers count from 1.
   std::string sequence;
   std::uint64_t number = 0;
-  std::uint64_t malformed = 0;  // messages that its tasks left out, to be kept in the log
-  // What it waits for processes that have shards open.
+  std::uint64_t malformed = 0;  // messages that the tasks left out, to be noted with the job
+  // How long the commit waits for processes that have shards open.
   std::chrono::microseconds timeout{60'000'000};
 };
 
 struct JobReceipt {
-  std::vector<std::pair<std::uint32_t, std::uint64_t>> serials;  // the last one, by shard
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> serials;  // the last serial, by shard
   std::uint64_t messages = 0;
-  // Shards that another process has open and has not applied it to yet. It will, or who opens them
-  // next: the job is committed.
+  // Shards that another process has open and that have not applied the job yet. That process will
+  // apply it, or whoever opens the shards next: the job is committed.
   std::vector<std::uint32_t> pending;
-  bool repeated = false;  // it was committed before
+  bool repeated = false;  // the job was committed before
 };
 
-// Commits a job. Fails without an effect (kCorruption for files that are damaged or missing), or
-// says that the job is committed and what is wrong; may be repeated in any case.
+// Commits a job. If this fails, either it has had no effect (kCorruption: files are damaged or
+// missing), or the error says that the job is committed and what is wrong. May be repeated in any
+// case.
 Result<JobReceipt> CommitJob(const std::string& path, const JobCommit& commit);
 
-// Of jobs of one sequence, the last one that a shard has applied.
+// The last job of a sequence that a shard has applied.
 struct JobInfo {
   std::uint32_t shard = 0;
   std::string sequence;
-  std::uint64_t number = 0;  // 0: a job without a sequence, which is named instead
+  std::uint64_t number = 0;  // 0: `sequence` is the name of a job that has no sequence
   std::uint64_t first_serial = 0;
   std::uint64_t last_serial = 0;
   std::uint64_t messages = 0;   // in this shard
@@ -97,7 +100,7 @@ struct JobInfo {
   std::int64_t applied_at_us = 0;
 };
 
-// Removes what a job has staged, committed or not, so far as no commit needs it.
+// Removes what a job has staged, whether it was committed or not, except what a commit still needs.
 Status AbortJob(const std::string& path, const std::string& job);
 
 }  // namespace topicdb

@@ -1,4 +1,4 @@
-// Messages going in (views) and coming out (batches of columns).
+// Messages on their way in (views) and out (batches of columns).
 #pragma once
 
 #include <compare>
@@ -17,58 +17,61 @@
 
 namespace topicdb {
 
-// A timestamp to be assigned at commit: unique and increasing within the shard.
+// Stands for a timestamp that is assigned at commit. Such timestamps are unique and increasing
+// within a shard.
 inline constexpr std::int64_t kAssignTimestamp = -1;
 
-// MQTT's own limit of a payload (268,435,455 bytes, MQTT 5 section 1.5.5).
+// MQTT's own limit for a payload (268,435,455 bytes, MQTT 5 section 1.5.5).
 inline constexpr std::size_t kValueBytesMax = 268'435'455;
 
-// One message handed to Database::Append. Borrows its bytes for the call.
+// One message for Database::Append. The caller must keep its bytes alive during the call.
 struct MessageView {
   std::string_view topic;
   std::int64_t timestamp;  // µs since the epoch, 0 <= t < 2^63, or kAssignTimestamp
   std::string_view value;
 };
 
-// Place of a message among those that were committed to a shard: the commit, and its place in that.
+// The place of a message among those that were committed to a shard: the commit, and the number of
+// the message in it.
 struct CommitPlace {
   std::uint64_t serial = 0;
   std::uint32_t index = 0;
   auto operator<=>(const CommitPlace&) const = default;
 };
-// Where the messages begin that were committed after `serial`.
+// Returns the place where the messages begin that were committed after `serial`.
 inline CommitPlace BehindCommit(std::uint64_t serial) {
   return {serial + (serial < std::numeric_limits<std::uint64_t>::max() ? 1 : 0), 0};
 }
 
-// What an append reached.
+// What an append has stored.
 struct Receipt {
   std::vector<std::pair<std::uint32_t, std::uint64_t>> serials;  // (shard, serial), by shard
   std::uint64_t count = 0;                                       // messages
   Durability durability = Durability::kOs;
-  bool repeated = false;  // all of it was stored before, by an append with the same id
+  bool repeated = false;  // an append with the same id had stored all of it before
 };
 
-// Messages as columns, laid out so that Arrow arrays can point into them: n + 1 offsets of 32 bits
-// and one run of bytes for each variable-length column. Values may lie in memory that the batch
-// only keeps alive; their offsets then need not begin at 0.
+// Messages as columns, laid out so that Arrow arrays can point into them. Each variable-length
+// column has n + 1 offsets of 32 bits and one run of bytes. The values may lie in memory that the
+// batch does not own but keeps alive. Their offsets need not begin at 0 then.
 //
-// Filled by one thread, then only read (from any thread). Bytes of a column never exceed 2^31 - 1:
-// who fills it asks Fits() first.
+// One thread fills a batch. After that, any thread may read it, and nobody changes it. A column
+// never has more than 2^31 - 1 bytes: whoever fills the batch must ask Fits() first.
 class Batch {
  public:
   static constexpr std::size_t kColumnBytesMax = 0x7fffffff;
 
-  // With serials it also has, of each message, that of the commit that brought it.
+  // With `keeps_serials`, the batch also has the serial of each message: that of the commit that
+  // brought the message.
   explicit Batch(bool keeps_serials = false) : keeps_serials_(keeps_serials) {}
 
   std::size_t size() const { return timestamps_.size(); }
   bool empty() const { return timestamps_.empty(); }
-  // What a message takes beside topic and value.
+  // What a message takes besides its topic and value.
   static constexpr std::size_t kRowBytes = 16;
   std::size_t bytes() const { return topic_bytes_.size() + values_size() + kRowBytes * size(); }
 
-  // REQUIRES: row < size()
+  // REQUIRES for topic, timestamp, value, serial and message: row < size()
   std::string_view topic(std::size_t row) const {
     return Slice(topic_bytes_.view(), topic_offsets_, row);
   }
@@ -77,7 +80,7 @@ class Batch {
     return Slice(value_bytes(), value_offsets(), row);
   }
   bool keeps_serials() const { return keeps_serials_; }
-  // 0 if the batch does not keep them, or a transaction has yet to commit the message.
+  // Returns 0 if the batch keeps no serials, or if a transaction has yet to commit the message.
   std::uint64_t serial(std::size_t row) const { return keeps_serials_ ? serials_[row] : 0; }
   MessageView message(std::size_t row) const { return {topic(row), timestamp(row), value(row)}; }
 
@@ -87,26 +90,26 @@ class Batch {
   std::span<const std::int32_t> value_offsets() const {
     return owner_ == nullptr ? std::span<const std::int32_t>(value_offsets_) : borrowed_offsets_;
   }
-  // Empty if they are not kept.
+  // Empty if the batch keeps no serials.
   std::span<const std::uint64_t> serials() const { return serials_; }
-  // What value_offsets() count in.
+  // The bytes that value_offsets() point into.
   std::string_view value_bytes() const {
     return owner_ == nullptr ? value_bytes_.view() : borrowed_bytes_;
   }
 
-  // Whether one more message of these sizes keeps every column within kColumnBytesMax.
+  // Returns whether one more message of these sizes keeps every column within kColumnBytesMax.
   bool Fits(std::size_t topic_bytes, std::size_t value_bytes) const {
     return topic_bytes_.size() + topic_bytes <= kColumnBytesMax &&
            values_size() + value_bytes <= kColumnBytesMax;
   }
 
-  // Makes room for more messages, of so many bytes together.
+  // Makes room for `rows` more messages with this many bytes in all.
   void Reserve(std::size_t rows, std::size_t topic_bytes, std::size_t value_bytes);
-  // REQUIRES: Fits(message.topic.size(), message.value.size())
+  // Copies a message into the batch. REQUIRES: Fits(message.topic.size(), message.value.size())
   void Append(const MessageView& message, std::uint64_t serial);
 
-  // Fills an empty batch without a copy of the values: AppendKey for each message, then this once
-  // with the n + 1 offsets of their values in `bytes`. `owner` keeps both alive.
+  // These two fill an empty batch without copying the values. Call AppendKey for each message, then
+  // BorrowValues once with the n + 1 offsets of the values in `bytes`. `owner` keeps both alive.
   void AppendKey(std::string_view topic, std::int64_t timestamp, std::uint64_t serial);
   void BorrowValues(std::shared_ptr<const void> owner, std::span<const std::int32_t> offsets,
                     std::string_view bytes);
@@ -124,14 +127,14 @@ class Batch {
   void CopyBorrowed();
 
   bool keeps_serials_;
-  std::vector<std::uint64_t> serials_;  // empty if they are not kept
+  std::vector<std::uint64_t> serials_;  // empty if the batch keeps none
   std::vector<std::int32_t> topic_offsets_{0};
   ByteBuffer topic_bytes_;
   std::vector<std::int64_t> timestamps_;
   std::vector<std::int32_t> value_offsets_{0};
   ByteBuffer value_bytes_;
 
-  std::shared_ptr<const void> owner_;  // null: the values are the batch's own
+  std::shared_ptr<const void> owner_;  // null: the batch owns the values
   std::span<const std::int32_t> borrowed_offsets_;
   std::string_view borrowed_bytes_;
 };

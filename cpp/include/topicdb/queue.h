@@ -1,5 +1,5 @@
-// A buffer queue: what producers append is popped, and when it is acknowledged it is gone. In
-// memory, on disk, or on disk when there is much of it.
+// A buffer queue: producers append items, consumers pop them, and an item that is acknowledged is
+// gone. The items are in memory, on disk, or on disk only when there are many of them.
 #pragma once
 
 #include <atomic>
@@ -24,8 +24,8 @@ namespace topicdb {
 enum class QueueMode : std::uint8_t {
   kMemory = 1,    // never on disk
   kDisk = 2,      // always on disk
-  kOffload = 3,   // on disk once they are more than segment_bytes, and when the queue is closed
-  kVolatile = 4,  // as kOffload, but nothing is kept: opening deletes what is there
+  kOffload = 3,   // on disk beyond segment_bytes, and when the queue is closed
+  kVolatile = 4,  // as kOffload, but keeps nothing: opening deletes what is there
 };
 
 // How the files are encoded. DO NOT CHANGE THESE VALUES: bindings use them.
@@ -36,21 +36,21 @@ enum class QueueFormat : std::uint8_t {
 
 // What happens to an append that would exceed a limit. DO NOT CHANGE THESE VALUES.
 enum class OverflowPolicy : std::uint8_t {
-  kDropOldest = 1,  // the oldest items go that wait; never what is in flight
-  kReject = 2,      // kQuota
-  kBlock = 3,       // waits for room; kQuota after block_timeout
+  kDropOldest = 1,  // drops the oldest waiting items, but never those in flight
+  kReject = 2,      // returns kQuota
+  kBlock = 3,       // waits for room; returns kQuota after block_timeout
 };
 
 // Why items were dropped. DO NOT CHANGE THESE VALUES.
 enum class DropReason : std::uint8_t {
   kOverflow = 1,  // there was no room
   kMemory = 2,    // the system was short of memory
-  kPurge = 3,     // Purge
+  kPurge = 3,     // Purge was called
   kDamage = 4,    // they could not be read from disk
 };
 inline constexpr std::size_t kDropReasons = 4;
 
-// "overflow", "memory", "purge", "damage".
+// Returns "overflow", "memory", "purge" or "damage".
 const char* NameOf(DropReason reason);
 
 // Items with consecutive numbers.
@@ -67,15 +67,15 @@ struct Drop {
   DropReason reason = DropReason::kOverflow;
   std::string cursor;
   SequenceRange items;
-  std::uint64_t bytes = 0;  // stored, with their headers
+  std::uint64_t bytes = 0;  // as stored, with headers
 };
 
-// A limit that several queues share. Thread-safe.
+// A limit that several queues share. The queues that use it keep it alive. Thread-safe.
 class QueueBudget {
  public:
   explicit QueueBudget(std::uint64_t bytes_max) : bytes_max_(bytes_max) {}
   std::uint64_t bytes_max() const { return bytes_max_; }
-  // Of all queues that use it.
+  // Returns the bytes of all queues that use the budget.
   std::uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
@@ -86,57 +86,59 @@ class QueueBudget {
 
 struct QueueOptions {
   QueueMode mode = QueueMode::kDisk;
-  // Absent: as the directory is, or TopicDB's own. kReplayq is for QueueMode::kDisk only.
+  // Absent: the format of the directory, or TopicDB's own for a new one. kReplayq is for
+  // QueueMode::kDisk only.
   std::optional<QueueFormat> format;
-  // A segment file of so many bytes is closed and another begun; kOffload: what is kept in memory.
-  // The default is that of EMQX's Kafka producers.
+  // A segment file is closed at this many bytes, and another begun. kOffload: the bytes that are
+  // kept in memory. The default is that of EMQX's Kafka producers.
   std::uint64_t segment_bytes = std::uint64_t{10} << 20;
-  // Bytes, with headers, of what one cursor has not acknowledged. The default is replayq's.
+  // The most bytes, with headers, that one cursor has not acknowledged. The default is replayq's.
   std::uint64_t bytes_max = 2'000'000'000;
-  // A longer item is kInvalidArgument. The default is MQTT's longest payload.
+  // A longer item is refused with kInvalidArgument. The default is MQTT's longest payload.
   std::uint64_t item_bytes_max = 268'435'455;
   OverflowPolicy overflow = OverflowPolicy::kDropOldest;
-  std::optional<std::chrono::microseconds> block_timeout;  // absent: for ever
-  // Of appends that do not say. kMemory, kOffload and kVolatile have kNone unless asked for more.
+  std::optional<std::chrono::microseconds> block_timeout;  // absent: forever
+  // The durability of appends that name none. Only kDisk uses it: the default of the other modes is
+  // kNone.
   Durability durability = Durability::kOs;
-  // What was appended with kNone is the operating system's after so long, and acknowledgements
-  // are; so a kill -9 costs no more than that, and delivers no more again.
+  // Items appended with kNone, and acknowledgements, are handed to the operating system after this
+  // time. So a kill -9 loses at most that much, and delivers at most that much again.
   std::chrono::microseconds flush_interval{100'000};
-  // What was appended is fsynced after so long; absent: only for who asks for kDisk.
+  // Items are fsynced after this time. Absent: only for appends that ask for kDisk.
   std::optional<std::chrono::microseconds> sync_interval;
   std::shared_ptr<QueueBudget> budget;
-  // While this says true, an append drops as many bytes of the oldest items as it adds. Called by
-  // appends, without a lock held.
+  // While this returns true, an append drops as many bytes of the oldest items as it adds. Appends
+  // call it without holding a lock.
   std::function<bool()> memory_is_high;
-  // Called when items were dropped, without a lock held, by whom it happened to. Must not throw.
+  // The thread that dropped items calls this, without holding a lock. Must not throw.
   std::function<void(const Drop&)> on_drop;
 };
 
-// Whether less than a fifth of the system's memory (or of the control group's) is available. Looks
-// once in a second. Thread-safe.
+// Returns whether less than a fifth of the system's memory is available, or of the control group's.
+// Looks at most once a second. Thread-safe.
 bool SystemMemoryIsHigh();
 
 struct QueueReceipt {
   SequenceRange items;
-  Durability durability = Durability::kNone;  // that was reached
+  Durability durability = Durability::kNone;  // that the append reached
 };
 
 struct PopLimits {
   std::size_t count = 1'000;        // at least 1
   std::uint64_t bytes = 2'000'000;  // of items without headers; at least 1
-  // Takes items until they have `bytes`; else ends before the item that would exceed them, but
-  // takes one in any case.
+  // True: takes items until they have at least `bytes`. False: ends before the item that would
+  // exceed `bytes`, but takes at least one item.
   bool at_least = false;
-  // Asked about each item in order, without a lock held: true leaves it and those behind it in the
-  // queue. Must not throw. May be empty.
+  // Called for each item in order, without holding a lock. If it returns true, that item and the
+  // items after it stay in the queue. Must not throw. May be empty.
   std::function<bool(std::string_view)> stop_before = nullptr;
 };
 
-// Items that were handed out and are to be acknowledged. Immutable.
+// Items that Pop handed out, to be acknowledged. It keeps their bytes alive. Immutable.
 struct Delivery {
   std::vector<std::string_view> items;
-  std::vector<SequenceRange> ranges;                // their numbers, ascending
-  std::vector<std::shared_ptr<const void>> owners;  // of the items' bytes
+  std::vector<SequenceRange> ranges;                // the numbers of the items, ascending
+  std::vector<std::shared_ptr<const void>> owners;  // keep the bytes of the items alive
 
   bool empty() const { return items.empty(); }
   void clear() {
@@ -150,14 +152,14 @@ struct CursorStats {
   std::string name;
   std::uint64_t waiting = 0;        // items that can be popped
   std::uint64_t in_flight = 0;      // items that were popped and not acknowledged
-  std::uint64_t bytes = 0;          // stored, with headers, of both
-  std::uint64_t next_sequence = 0;  // of the first item that was never popped
-  std::uint64_t low_water = 0;      // every smaller number is acknowledged
+  std::uint64_t bytes = 0;          // of both, as stored, with headers
+  std::uint64_t next_sequence = 0;  // number of the first item that was never popped
+  std::uint64_t low_water = 0;      // every item with a smaller number is acknowledged
   std::uint64_t dropped_items[kDropReasons + 1] = {};  // by DropReason, since the queue was opened
   std::uint64_t dropped_bytes[kDropReasons + 1] = {};
 };
 
-// Something found damaged; what it cost is also counted as dropped.
+// Damage that was found. The items that it cost also count as dropped.
 struct QueueDamage {
   std::string path;
   std::string what;
@@ -168,18 +170,21 @@ struct QueueStats {
   std::uint64_t next_sequence = 0;
   std::uint64_t segments = 0;        // files
   std::uint64_t disk_bytes = 0;      // of segment files
-  std::uint64_t bytes = 0;           // what counts against bytes_max
+  std::uint64_t bytes = 0;           // the bytes that count against bytes_max
   bool on_disk = false;              // whether the next append goes to a file
   std::vector<CursorStats> cursors;  // by name
   std::vector<QueueDamage> damage;   // since the queue was opened
 };
 
-// The cursor that Queue's own methods use.
+// The cursor that every queue has.
 inline constexpr std::string_view kDefaultCursor = "default";
 
-// A consumer, or a group of them: each item is handed out once, and again if it is not
-// acknowledged. Thread-safe. Methods return kClosed after the queue is closed, kNotFound after the
-// cursor is removed, and kForked in a forked child.
+// A named reader of a queue, for one consumer or a group of them. It hands out each item once, and
+// again if the item is not acknowledged. Its holders share it with the queue, and it may outlive
+// the Queue. Thread-safe.
+//
+// Methods return kClosed after the queue is closed, kNotFound after the cursor is removed, and
+// kForked in a forked child.
 class QueueCursor {
  public:
   QueueCursor() = default;
@@ -188,56 +193,61 @@ class QueueCursor {
   QueueCursor& operator=(const QueueCursor&) = delete;
 
   virtual const std::string& name() const = 0;
-  // The same for every handle of this cursor, and for none of another one or after reopening.
+  // Returns a number that all handles of this cursor share. No other cursor has it, nor this one
+  // after the queue is reopened.
   virtual std::uint64_t id() const = 0;
-  // Items in order; those first that came back by Nack. Nothing if there is none after `timeout`;
-  // absent: waits for ever.
+  // Pops items in order, first those that came back by Nack. Waits for at most `timeout`, or
+  // forever if that is absent. Returns an empty delivery if no item came.
   Result<Delivery> Pop(const PopLimits& limits, std::optional<std::chrono::microseconds> timeout,
                        const InterruptCheck& interrupted = nullptr);
-  // The same into `delivery`, whose former content is given up; its memory is used again.
+  // Like Pop, but replaces the content of `delivery` and uses its memory again.
   virtual Status PopInto(Delivery* delivery, const PopLimits& limits,
                          std::optional<std::chrono::microseconds> timeout,
                          const InterruptCheck& interrupted = nullptr) = 0;
-  // They are done, whether they are in flight or came back meanwhile. In any order; may be
-  // repeated.
+  // Acknowledges items, whether they are in flight or came back meanwhile. The order does not
+  // matter. May be repeated.
   virtual Status Ack(std::span<const SequenceRange> ranges) = 0;
-  // They are to be popped again, before newer ones. What is not in flight is left as it is.
+  // Gives items back, to be popped again before newer ones. Leaves items alone that are not in
+  // flight.
   virtual Status Nack(std::span<const SequenceRange> ranges) = 0;
-  // A copy of what Pop would give first.
+  // Returns a copy of the item that Pop would give first; absent if there is none.
   virtual Result<std::optional<std::string>> Peek() = 0;
   virtual Result<CursorStats> GetStats() = 0;
 };
 
-// Thread-safe. Methods return kClosed after Close and kForked in a forked child. Destroying it
-// closes it; in a forked child it is left alone instead.
+// A buffer queue that is open. The caller of Open owns it. Destroying it closes it, except in a
+// forked child, where the queue is left alone. Thread-safe. Methods return kClosed after Close and
+// kForked in a forked child.
 class Queue {
  public:
-  // Opens the queue in directory `path`, or makes it; `path` is empty for kMemory.
-  // kInvalidArgument, kCorruption (a directory that is no queue), kLocked, kStorage.
+  // Opens the queue in directory `path`, or makes it. `path` is empty for kMemory. Returns
+  // kInvalidArgument, kCorruption (the directory is no queue), kLocked or kStorage.
   static Result<std::unique_ptr<Queue>> Open(const std::string& path, const QueueOptions& options);
   Queue() = default;
   virtual ~Queue() = default;
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
-  // All items or none. kInvalidArgument for an item that is too long, kQuota if there is no room,
-  // kStorage: nothing was appended.
+  // Appends all items or none. Returns kInvalidArgument if an item is too long, kQuota if there is
+  // no room, or kStorage. After an error, nothing was appended.
   virtual Result<QueueReceipt> Append(std::span<const std::string_view> items,
                                       std::optional<Durability> durability = std::nullopt,
                                       const InterruptCheck& interrupted = nullptr) = 0;
-  // The cursor of that name; a new one begins with the oldest item that is stored, or behind the
-  // newest. A name has 1 to 64 letters, digits, "_", "-" and ".", and does not begin with ".".
+  // Returns the cursor with this name, and makes it if there is none. A new cursor begins with the
+  // oldest stored item, or after the newest with `from_newest`. A name has 1 to 64 letters, digits,
+  // "_", "-" and ".", and does not begin with ".".
   virtual Result<std::shared_ptr<QueueCursor>> Cursor(const std::string& name,
                                                       bool from_newest = false) = 0;
-  // kNotFound if there is none, kInvalidArgument for the default one.
+  // Removes a cursor. Returns kNotFound if there is none, and kInvalidArgument for the default
+  // cursor.
   virtual Status RemoveCursor(const std::string& name) = 0;
-  // Everything appended and acknowledged is safe from loss of power afterwards (in memory: no-op),
-  // and what is acknowledged takes no space any more, as far as segments are.
+  // Makes everything that was appended and acknowledged safe from loss of power. A queue in memory
+  // does nothing here. Frees the space of acknowledged items where whole segments are acknowledged.
   virtual Status Flush() = 0;
-  // Drops everything, also what is in flight. Numbers go on.
+  // Drops all items, including those in flight. Their numbers are not used again.
   virtual Status Purge() = 0;
   virtual Result<QueueStats> GetStats() = 0;
-  // Waits for calls in flight; those that wait for items or room return kClosed.
+  // Waits for calls in flight. Calls that wait for items or room return kClosed.
   virtual Status Close() = 0;
   virtual bool closed() const = 0;
   virtual const std::string& path() const = 0;

@@ -1,4 +1,4 @@
-// Looks at the files of a queue without opening it: what is there, what is damaged.
+// Looks at the files of a queue without opening it: what is there, and what is damaged.
 #pragma once
 
 #include <cstdint>
@@ -23,39 +23,43 @@ struct SegmentInfo {
 
 struct CursorInfo {
   std::string name;
-  std::uint64_t low_water = 0;       // every smaller number is acknowledged
-  std::uint64_t next_sequence = 0;   // of the first item that was never popped
+  std::uint64_t low_water = 0;       // every item with a smaller number is acknowledged
+  std::uint64_t next_sequence = 0;   // number of the first item that was never popped
   std::uint64_t unacknowledged = 0;  // items that were popped and not acknowledged
 };
 
 struct QueueInfo {
   QueueFormat format = QueueFormat::kTopicdb;
-  bool closed = false;                // whether it was closed, as far as is known: not for kReplayq
+  bool closed = false;                // whether it was closed; not known for kReplayq
   std::vector<SegmentInfo> segments;  // by number
   std::vector<CursorInfo> cursors;    // by name
   std::vector<QueueDamage> damage;    // found so far
 };
 
-// Not thread-safe. Changes nothing, takes no lock: beside a process that writes, what it says may
-// be of different moments, and the end of the last segment looks torn.
+// Reads the files of one queue. The caller of Open owns it. Not thread-safe.
+//
+// It changes nothing and takes no lock. Beside a process that writes, its answers may be of
+// different moments, and the end of the last segment looks torn.
 class QueueInspector {
  public:
-  // kNotFound, kCorruption if it is no queue, kStorage.
+  // Opens the files of the queue at `path`. Returns kNotFound, kCorruption if it is no queue, or
+  // kStorage.
   static Result<std::unique_ptr<QueueInspector>> Open(const std::string& path);
   QueueInspector() = default;
   virtual ~QueueInspector() = default;
   QueueInspector(const QueueInspector&) = delete;
   QueueInspector& operator=(const QueueInspector&) = delete;
 
-  // Damage to items is in it once they were read.
+  // Returns what is known so far. Damage to items is in it once Next has read them.
   virtual const QueueInfo& info() const = 0;
-  // Some further stored items, acknowledged ones too, in their order; nothing at the end. They are
-  // valid until the next call.
+  // Returns some more of the stored items with their numbers, in order, including acknowledged
+  // ones. Returns none at the end. The items are valid until the next call.
   virtual Result<std::vector<std::pair<std::uint64_t, std::string_view>>> Next() = 0;
 };
 
-// Makes a queue whose file QUEUE is damaged or missing usable again, from its segments, and has
-// every other damage dealt with as opening does. What was found. kLocked if it is open.
+// Makes a queue usable again, from its segments, if its file QUEUE is damaged or missing. Treats
+// all other damage as opening does. Returns the damage that was found. Returns kLocked if the queue
+// is open.
 Result<std::vector<QueueDamage>> RepairQueue(const std::string& path);
 
 }  // namespace topicdb

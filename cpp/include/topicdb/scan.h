@@ -5,16 +5,17 @@
 
 #include "topicdb/interrupt.h"
 #include "topicdb/message.h"
-#include "topicdb/types/read.h"
 #include "topicdb/status.h"
+#include "topicdb/types/read.h"
 
 namespace topicdb {
 
 class ScanImpl;
 
-// A running read over many streams; made by Database::NewScan. It sees each shard as it was when
-// the scan was made: whole commits only. Thread-safe; keeps no lock between calls. Closing the
-// database ends it: Next then returns kClosed.
+// Gives the messages of one read, over many streams. Database::NewScan makes it, and the caller
+// owns it. It sees each shard as it was when the scan was made, with whole commits only.
+// Thread-safe; it holds no lock between calls. Closing the database ends it: Next then returns
+// kClosed.
 class Scan {
  public:
   explicit Scan(std::shared_ptr<ScanImpl> impl);
@@ -22,10 +23,10 @@ class Scan {
   Scan(const Scan&) = delete;
   Scan& operator=(const Scan&) = delete;
 
-  // The next messages, at least one; nullptr at the end.
+  // Returns the next messages, at least one, or null at the end.
   Result<std::shared_ptr<const Batch>> Next(const PageLimits& limits,
                                             const InterruptCheck& interrupted = nullptr);
-  // Frees what it holds. May be repeated.
+  // Frees what the scan holds. May be repeated.
   void Close();
 
  private:

@@ -1,7 +1,7 @@
-// Outcomes of everything that can fail in the world: Status and Result<T>.
+// Outcomes of everything that can fail: Status and Result<T>.
 //
-// The core throws no exceptions. Programmer errors are asserts; "nothing more to read" is a value,
-// not an error. Both types are [[nodiscard]]: a failure that nobody looks at does not compile.
+// The core throws no exceptions. Programming errors are asserts. "Nothing more to read" is a value,
+// not an error. Both types are [[nodiscard]]: code that ignores a failure does not compile.
 #pragma once
 
 #include <cassert>
@@ -11,28 +11,28 @@
 
 namespace topicdb {
 
-// Stable: bindings map each to one exception class. Zero is success and never an error.
+// These are stable: bindings map each to one exception class. Zero is success and never an error.
 enum class Code {
   kOk = 0,
   kInvalidArgument = 1,  // an argument or option is wrong; nothing was changed
   kTopic = 2,            // malformed topic or filter
-  kSchema = 3,           // schema malformed, in disagreement with the stored one, or too new
-  kNotFound = 4,         // no such database, slab or stream
+  kSchema = 3,           // the schema is malformed, too new, or not the stored one
+  kNotFound = 4,         // there is no such database, slab or stream
   kLocked = 5,           // another process or handle writes this shard
-  kReadOnly = 6,         // writing is not possible through this handle
+  kReadOnly = 6,         // this handle cannot write
   kCorruption = 7,       // what is on disk is damaged or foreign
   kStorage = 8,          // the file system failed: full, I/O error, permissions
   kClosed = 9,           // the handle is closed
   kForked = 10,          // the handle was inherited by a forked child
   kInterrupted = 11,     // the caller asked to stop
-  kConflict = 12,        // a transaction lost against another commit; nothing was applied, and
-                         // running it again may succeed
-  kPrecondition = 13,    // what a transaction requires is not so; running it again cannot help
-  kQuota = 14,           // the database is as large as its quota allows; deletes still pass
-  kExists = 15,          // there is something at a path where something new is to be
+  kConflict = 12,        // a transaction lost to another commit: no effect, a retry may succeed
+  kPrecondition = 13,    // what a transaction requires is not so; a retry cannot help
+  kQuota = 14,           // the database has reached its quota; deletes still pass
+  kExists = 15,          // there is something at a path where something new is to be made
 };
 
-// Cheap to move; the message says which path, topic or option and what to do.
+// Success, or an error. Cheap to move. The message of an error says which path, topic or option it
+// is about, and what to do.
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -45,10 +45,10 @@ class [[nodiscard]] Status {
   Code code() const { return code_; }
   const std::string& message() const { return message_; }
 
-  // "<context>: <message>" with the same code; success stays success.
+  // Returns "<context>: <message>" with the same code. Success stays success.
   Status WithContext(const std::string& context) const;
 
-  // Says at the call that losing this status is intended, and can be searched for.
+  // Says at the call that it is intended to ignore this status, in a way that can be searched for.
   void IgnoreError() const {}
 
  private:
@@ -83,7 +83,7 @@ class [[nodiscard]] Result {
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }
 
-  // REQUIRES: ok()
+  // REQUIRES for value, operator-> and operator*: ok()
   T& value() & { return *value_; }
   const T& value() const& { return *value_; }
   T&& value() && { return std::move(*value_); }
@@ -102,13 +102,13 @@ class [[nodiscard]] Result {
 #define TOPICDB_CONCAT_INNER(a, b) a##b
 #define TOPICDB_CONCAT(a, b) TOPICDB_CONCAT_INNER(a, b)
 
-// Leaves the function with the Status of `expression` if that is an error.
+// Returns the Status of `expression` from the function if it is an error.
 #define TOPICDB_RETURN_IF_ERROR(expression)                                              \
   do {                                                                                   \
     if (auto topicdb_status = (expression); !topicdb_status.ok()) return topicdb_status; \
   } while (false)
 
-// `TOPICDB_ASSIGN_OR_RETURN(auto x, F());` declares x, or leaves the function with F's error.
+// `TOPICDB_ASSIGN_OR_RETURN(auto x, F());` declares x, or returns F's error from the function.
 #define TOPICDB_ASSIGN_OR_RETURN(declaration, expression) \
   TOPICDB_ASSIGN_OR_RETURN_INNER(TOPICDB_CONCAT(topicdb_result_, __LINE__), declaration, expression)
 #define TOPICDB_ASSIGN_OR_RETURN_INNER(result, declaration, expression) \

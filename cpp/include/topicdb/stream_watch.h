@@ -1,4 +1,4 @@
-// Notice of streams as they come to be.
+// Notice of new streams.
 #pragma once
 
 #include <chrono>
@@ -7,16 +7,16 @@
 #include <vector>
 
 #include "topicdb/interrupt.h"
-#include "topicdb/types/iterator.h"
 #include "topicdb/status.h"
+#include "topicdb/types/iterator.h"
 
 namespace topicdb {
 
 class StreamWatchImpl;
 
-// Tells of every stream that may hold topics of a filter, once each: when its first message was
-// committed. A new generation has streams of its own. Made by Database::WatchStreams. Thread-safe;
-// keeps no lock while it waits. Closing the database ends it.
+// Tells of every stream that may hold topics of a filter, once each, when its first message was
+// committed. A new generation has streams of its own. Database::WatchStreams makes it, and the
+// caller owns it. Thread-safe; it holds no lock while it waits. Closing the database ends it.
 class StreamWatch {
  public:
   explicit StreamWatch(std::shared_ptr<StreamWatchImpl> impl);
@@ -24,12 +24,12 @@ class StreamWatch {
   StreamWatch(const StreamWatch&) = delete;
   StreamWatch& operator=(const StreamWatch&) = delete;
 
-  // Streams that it has not told of, by slab and number; what was committed to them by then can be
-  // read. None if none comes before `timeout` has passed; absent: waits for ever. kClosed,
-  // kInterrupted.
+  // Returns the streams that it has not told of yet, by slab and number. What was committed to them
+  // by then can be read. Waits for at most `timeout`, or forever if that is absent, and returns
+  // none if none came. Returns kClosed or kInterrupted.
   Result<std::vector<Stream>> Next(std::optional<std::chrono::microseconds> timeout,
                                    const InterruptCheck& interrupted = nullptr);
-  // May be repeated. Ends a call of Next that waits.
+  // Ends a call of Next that waits. May be repeated.
   void Close();
 
  private:

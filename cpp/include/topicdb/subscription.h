@@ -1,4 +1,5 @@
-// Messages as they are committed, and those that were before, handed to who wants them.
+// Messages that are pushed to a subscriber: first those that are stored, then those that are
+// committed.
 #pragma once
 
 #include <chrono>
@@ -21,73 +22,74 @@ class SubscriptionImpl;
 
 // Where a subscription begins.
 struct SubscribeFrom {
-  // Of each shard: messages before these places are not wanted. A shard that is not named is read
-  // from its oldest message on.
+  // For each shard: the place where the subscription begins. It reads shards that are not named
+  // from their oldest message on.
   using Places = std::map<std::uint32_t, CommitPlace>;
-  // Absent: with what is committed from now on.
+  // Absent: the subscription begins with what is committed from now on.
   std::optional<Places> places = Places{};
-  std::int64_t start_us = 0;  // only messages with such a timestamp or a later one
-  // Only topics of this part of all, by a hash of the topic: XXH3 (64 bits) modulo `parts`.
+  std::int64_t start_us = 0;  // only messages with this timestamp or a later one
+  // Only the topics of this part out of `parts`, by a hash of the topic: XXH3 (64 bits) modulo
+  // `parts`.
   std::uint32_t part = 0;
   std::uint32_t parts = 1;
-  // Of each shard: what was dropped up to this commit is no loss (or was counted already). A shard
-  // that is not named: if it has a place, nothing; else what was dropped until now.
+  // For each shard: drops up to this commit are no loss, or were counted already. For a shard that
+  // is not named, all drops count if it has a place. If it has none, those until now do not count.
   std::map<std::uint32_t, std::uint64_t> counted;
 };
 
-// What may be under way to a subscriber: delivered, and not acknowledged.
+// The most that may be on its way to a subscriber: delivered, and not acknowledged.
 struct SubscribeWindow {
   std::uint64_t messages = 1'000;
   std::uint64_t bytes = std::uint64_t{8} << 20;  // of topics and values; one message may be larger
 };
 
-// Messages of one shard, and where they stand in its log.
+// Messages of one shard, with their numbers in their commits.
 struct PlacedMessages {
   std::shared_ptr<const Batch> batch;  // with serials
-  std::vector<std::uint32_t> rows;     // of each message: its place in its commit
+  std::vector<std::uint32_t> rows;     // the number of each message in its commit
 };
 
-// A generation that was dropped before its messages were given.
+// A generation that was dropped before the subscription had delivered its messages.
 struct Loss {
   std::uint32_t shard = 0;
   std::string retention_class;
   std::uint32_t generation = 0;
   std::uint64_t serial = 0;    // of the commit that dropped it
-  std::uint64_t messages = 0;  // that were not given: so many at most
+  std::uint64_t messages = 0;  // that were not delivered, at most
 };
 
 struct Delivered {
-  // If it is there, there are no messages: those behind `next` are not given.
+  // If this is there, nothing else was delivered: the messages after `next` are lost.
   std::optional<Loss> loss;
-  std::shared_ptr<const Batch> batch;  // at least one message; with serials
-  std::vector<std::uint32_t> rows;     // of each message: its place in its commit
-  std::uint64_t seqno = 0;             // of its last message; the first of a subscription has 1
-  std::uint32_t shard = 0;             // of all of them
-  // Every message of the shard before this place was delivered.
+  std::shared_ptr<const Batch> batch;  // at least one message unless there is a loss; with serials
+  std::vector<std::uint32_t> rows;     // the number of each message in its commit
+  std::uint64_t seqno = 0;             // of the last message; the first of a subscription has 1
+  std::uint32_t shard = 0;             // of all these messages
+  // The subscription has delivered every message of the shard before this place.
   CommitPlace next;
-  bool is_live = false;  // or it was read from history
+  bool is_live = false;  // false: read from history
 };
 
 enum class SubscriptionState : std::uint8_t {
-  kCatchingUp,  // reads what is stored, of some shard at least
-  kLive,        // has everything that is committed
-  kFull,        // the window is: nothing comes before something is acknowledged
+  kCatchingUp,  // reads what is stored, in at least one shard
+  kLive,        // has read everything that is committed
+  kFull,        // the window is full: nothing comes before an Acknowledge
   kPaused,
-  kFailed,  // by the error that Next gives
+  kFailed,  // Next returns the error
   kClosed,
 };
 
 struct SubscriptionInfo {
   SubscriptionState state = SubscriptionState::kCatchingUp;
-  std::uint64_t delivered = 0;                  // messages that Next has given: seqno of the last
+  std::uint64_t delivered = 0;                  // seqno of the last message that Next gave
   std::uint64_t acknowledged = 0;               // seqno
   std::uint64_t waiting = 0;                    // messages that Next would give
-  std::uint64_t waiting_bytes = 0;              // of these
-  std::map<std::uint32_t, CommitPlace> places;  // of each shard: up to there Next has given them
-  std::uint64_t lost = 0;                       // messages: the sum of all losses
+  std::uint64_t waiting_bytes = 0;              // of these messages
+  std::map<std::uint32_t, CommitPlace> places;  // for each shard: Next gave all before it
+  std::uint64_t lost = 0;                       // messages, summed over all losses
 };
 
-// How much was read and shared among all subscriptions of a database.
+// What all subscriptions of a database have read and shared.
 struct SubscriptionStats {
   std::uint64_t subscriptions = 0;
   std::uint64_t live_reads = 0;      // of what was just committed
@@ -96,12 +98,12 @@ struct SubscriptionStats {
   std::uint64_t page_bytes = 0;      // of what was read lately and is kept
 };
 
-// Gives the messages of a filter: first those that are stored, then those that are committed, each
-// once and in each shard in the order of commits, whatever their timestamps. Made by
-// Database::Subscribe. Thread-safe. Closing the database ends it.
+// Delivers the messages of its filters: first those that are stored, then those that are committed.
+// Each comes once, and in each shard in the order of commits, whatever their timestamps.
+// Database::Subscribe makes it, and the caller owns it. Thread-safe. Closing the database ends it.
 //
-// Messages that are deleted before it comes to them are left out. So are those that are dropped
-// with their generation; Next tells of that in the place of what is missing.
+// It leaves out messages that are deleted before it comes to them. It also leaves out messages that
+// are dropped with their generation, but Next tells of the loss in their place.
 class Subscription {
  public:
   explicit Subscription(std::unique_ptr<SubscriptionImpl> impl);
@@ -109,27 +111,28 @@ class Subscription {
   Subscription(const Subscription&) = delete;
   Subscription& operator=(const Subscription&) = delete;
 
-  // The next messages, all of one shard and at most `rows_max`, or a loss; absent if none come
-  // before `timeout` has passed (absent: waits for ever), or it is closed. kInterrupted; kClosed:
-  // the database is closed; kCorruption.
+  // Returns the next messages, all of one shard and at most `rows_max`, or a loss. Waits for at
+  // most `timeout`, or forever if that is absent. Returns nothing if none came or if this is
+  // closed. Returns kInterrupted, kCorruption, or kClosed if the database is closed.
   Result<std::optional<Delivered>> Next(
       std::optional<std::chrono::microseconds> timeout, const InterruptCheck& interrupted = nullptr,
       std::size_t rows_max = std::numeric_limits<std::size_t>::max());
-  // Everything up to the message `seqno` is done with, and makes room in the window. While that is
-  // full nothing is delivered; then, once an eighth of it is free. kInvalidArgument: it was not
-  // delivered, or is acknowledged already.
+  // Says that everything up to the message `seqno` is done, which makes room in the window. While
+  // the window is full, nothing is delivered. Delivery continues once an eighth of it is free.
+  // Returns kInvalidArgument if the message was not delivered or is acknowledged already.
   Status Acknowledge(std::uint64_t seqno);
-  // Next gives nothing until Resume. May be repeated.
+  // Makes Next give nothing until Resume. May be repeated.
   void Pause();
   void Resume();
+  // Returns the state and the counters of this subscription.
   SubscriptionInfo Info() const;
-  // Messages of its filters that stand at these places of a shard, whatever was delivered; those
-  // that are gone are left out. REQUIRES: the places are in order
+  // Returns the messages of its filters at these places of a shard, whatever was delivered. Leaves
+  // out messages that are gone. REQUIRES: the places are in order
   Result<PlacedMessages> Find(std::uint32_t shard, const std::vector<CommitPlace>& places,
                               const InterruptCheck& interrupted = nullptr) const;
-  // `ready` is called from other threads whenever Next has something to give, or an error, or is
-  // closed, after it had nothing; it must not block, throw or call this. Replaces an earlier one;
-  // if something is there already, it is called at once.
+  // Sets a function that other threads call when Next had nothing and now has messages, a loss or
+  // an error, or when this was closed. `ready` must not block, throw or call this. Replaces an
+  // earlier function. If Next has something already, calls `ready` at once.
   void OnReady(std::function<void()> ready);
   // Ends calls of Next. May be repeated.
   void Close();

@@ -17,20 +17,21 @@ namespace topicdb {
 class TailImpl;
 
 struct TailOptions {
-  // Of each shard: commits up to this one are not wanted. Shards that are not named are read from
+  // For each shard: the tail skips commits up to this one. It reads shards that are not named from
   // their oldest message on.
   std::map<std::uint32_t, std::uint64_t> after;
-  // Of each shard: later commits are not wanted. Once all shards have one and are read so far, Next
-  // gives nullptr without waiting.
+  // For each shard: the tail stops after this commit. Once every shard has such a commit and is
+  // read up to it, Next returns null without waiting.
   std::map<std::uint32_t, std::uint64_t> until;
 };
 
-// Gives every message that matches and is stored, and then those that are committed, each once: in
-// each shard in commit order, whatever their timestamps, across classes and generations. Made by
-// Database::NewTail. Thread-safe; keeps no lock while it waits. Closing the database ends it.
+// Gives every stored message that matches, and then those that are committed, each once. In each
+// shard they come in the order of commits, whatever their timestamps, across classes and
+// generations. Database::NewTail makes it, and the caller owns it. Thread-safe; it holds no lock
+// while it waits. Closing the database ends it.
 //
-// Messages that are deleted, or dropped with their generation, before the tail comes to them are
-// left out.
+// It leaves out messages that are deleted, or dropped with their generation, before it comes to
+// them.
 class Tail {
  public:
   explicit Tail(std::shared_ptr<TailImpl> impl);
@@ -38,14 +39,16 @@ class Tail {
   Tail(const Tail&) = delete;
   Tail& operator=(const Tail&) = delete;
 
-  // The next messages, all of one shard: whole commits, as many as are there until a limit is
-  // reached. nullptr if none comes before `timeout` has passed; absent: waits for ever.
+  // Returns the next messages, all of one shard. They are whole commits, as many as there are until
+  // a limit is reached. Waits for at most `timeout`, or forever if that is absent, and returns null
+  // if no message came.
   Result<std::shared_ptr<const Batch>> Next(const PageLimits& limits,
                                             std::optional<std::chrono::microseconds> timeout,
                                             const InterruptCheck& interrupted = nullptr);
-  // By shard: every message up to this commit was given by Next. For TailOptions::after.
+  // Returns for each shard the last commit up to which Next has given every message. For
+  // TailOptions::after.
   std::map<std::uint32_t, std::uint64_t> serials() const;
-  // Frees what it holds. May be repeated.
+  // Frees what the tail holds. May be repeated.
   void Close();
 
  private:

@@ -1,4 +1,4 @@
-// A transaction on one shard: optimistic, serializable.
+// A transaction on one shard: optimistic and serializable.
 #pragma once
 
 #include <cstdint>
@@ -8,24 +8,25 @@
 #include <string_view>
 #include <vector>
 
-#include "topicdb/types/ranges.h"
 #include "topicdb/scan.h"
 #include "topicdb/status.h"
+#include "topicdb/types/ranges.h"
 
 namespace topicdb {
 
-// What another commit changed that the transaction has read, deletes or requires.
+// Something that the transaction has read, deletes or requires, and that another commit has
+// changed.
 struct ConflictItem {
-  std::string filter;  // or topic
+  std::string filter;  // a topic filter, or a topic
   TimeRange range;
   std::uint64_t serial = 0;  // of the commit that changed it; 0: too long ago to know
 };
 
-// A requirement that is not fulfilled.
+// A requirement that is not met.
 struct PreconditionItem {
   std::string topic;
   std::int64_t timestamp = 0;
-  std::optional<std::string> expected;  // absent: no message
+  std::optional<std::string> expected;  // absent: there should be no message
   std::optional<std::string> found;
 };
 
@@ -37,7 +38,8 @@ struct CommitFault {
 
 struct TransactionOptions {
   std::uint32_t shard = 0;
-  // Reads, deletes and writes only there; absent: reads and deletes in all, writes to the current.
+  // Reads, deletes and writes only in this generation. Absent: reads and deletes in all
+  // generations, and writes to the current one.
   std::optional<std::uint32_t> generation;
   std::optional<Durability> durability;
 };
@@ -47,12 +49,15 @@ enum class TopicUse : std::uint8_t { kPublic, kReserved };
 
 class TransactionImpl;
 
-// Reads see the shard as it was when the transaction began, and above that its own writes and
-// deletes; a delete takes its own earlier writes too. What is assigned at commit (a timestamp, the
-// serial as a value) is not seen before. Nothing is stored until Commit, which applies all of it
-// or, if anything that was read, deleted or required has changed meanwhile, nothing.
+// Reads and changes one shard. Reads see the shard as it was when the transaction began, with the
+// transaction's own writes and deletes on top. A delete also deletes the transaction's own earlier
+// writes. Values that are assigned at commit, a timestamp or a serial, cannot be read before.
 //
-// Thread-safe; must not outlive use of the database: closing the database ends it (kClosed).
+// Nothing is stored until Commit. Commit applies everything, or nothing if anything that the
+// transaction has read, deleted or required has changed meanwhile.
+//
+// Database::Begin makes it, and the caller owns it. Thread-safe. It must not be used after the
+// database: closing the database ends it (kClosed).
 class Transaction {
  public:
   explicit Transaction(std::shared_ptr<TransactionImpl> impl);
@@ -60,26 +65,33 @@ class Transaction {
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
 
-  // kTopic, kInvalidArgument. The message goes to this shard, whatever its topic's hash says.
+  // Writes a message to this shard, whatever shard its topic belongs to by its hash. Returns kTopic
+  // or kInvalidArgument.
   Status Write(const MessageView& message, TopicUse use = TopicUse::kPublic);
-  // The value will be the serial of the commit, 8 bytes, big-endian.
+  // Writes a message whose value will be the serial of the commit, 8 bytes, big-endian.
   Status WriteSerial(std::string_view topic, std::int64_t timestamp,
                      TopicUse use = TopicUse::kPublic);
+  // Deletes the messages that match. Returns kInvalidArgument for a range that ends before it
+  // starts.
   Status Delete(const Filter& filter, const TimeRange& range, TopicUse use = TopicUse::kPublic);
-  // The value of a message; of the newest generation if several have it.
+  // Returns the value of a message; absent if there is none. If several generations have the
+  // message, returns the value of the newest.
   Result<std::optional<std::string>> Get(std::string_view topic, std::int64_t timestamp);
-  // By timestamp. Writes and deletes that follow are not seen by it.
+  // Reads messages in order of timestamps. The scan does not see later writes and deletes.
   Result<std::unique_ptr<Scan>> NewScan(const Filter& filter, const TimeRange& range);
-  // Checked at commit, against what is stored before it: the payload, if that is an envelope.
+  // Require that a message has this value, or that there is none. Commit checks this against what
+  // is stored before it. The value of an envelope is its payload.
   Status Require(std::string_view topic, std::int64_t timestamp, std::string_view value);
   Status RequireAbsent(std::string_view topic, std::int64_t timestamp);
 
-  // kConflict and kPrecondition: nothing was applied, fault() says why. kStorage: the message says
-  // whether it may have been applied. The transaction is over in any case.
+  // Applies the transaction, which is over in any case. After kConflict or kPrecondition nothing
+  // was applied, and fault() says why. After kStorage, the message says whether the transaction may
+  // have been applied.
   Result<Receipt> Commit();
   void Rollback();
   bool open() const;
   std::uint32_t shard() const;
+  // Returns why Commit failed; empty after any other outcome.
   CommitFault fault() const;
 
  private:

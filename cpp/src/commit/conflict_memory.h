@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "topicdb/types/ranges.h"
 #include "topicdb/topic.h"
+#include "topicdb/types/ranges.h"
 
 namespace topicdb {
 

@@ -163,7 +163,8 @@ void GroupCommit::Serve(QueuedCommit* commit, Wakes* wakes) {
 
 void GroupCommit::WakeNext(const QueuedCommit* awake, Wakes* wakes) {
   if (!written_.empty() || submitted_ > 0) flusher_wake_.NotifyOne();
-  const bool syncs_itself = awake != nullptr && awake->entry.committed && !awake->entry.over && !syncing_;
+  const bool syncs_itself =
+      awake != nullptr && awake->entry.committed && !awake->entry.over && !syncing_;
   if (!syncing_ && !syncs_itself) {
     if (!sync_waiters_.empty()) {
       wakes->push_back(sync_waiters_.front()->entry.waiter);

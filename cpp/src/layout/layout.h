@@ -22,8 +22,8 @@
 #include "layout/staged_block.h"
 #include "structure/structure.h"
 #include "topicdb/interrupt.h"
-#include "topicdb/types/iterator.h"
 #include "topicdb/message.h"
+#include "topicdb/types/iterator.h"
 #include "topicdb/types/ranges.h"
 #include "topicdb/types/read.h"
 

@@ -14,46 +14,48 @@ namespace topicdb {
 struct Span {
   enum class State : std::uint8_t {
     kInFlight = 1,
-    kWaiting = 2,  // came back: to be popped again
+    kWaiting = 2,  // came back, and will be popped again
     kDone = 3,
   };
   SequenceRange items;
-  std::uint64_t bytes = 0;  // stored
-  LogPosition position;     // of their frame
+  std::uint64_t bytes = 0;  // as stored
+  LogPosition position;     // of the items in their frame
   State state = State::kInFlight;
 };
 
-// Not thread-safe.
+// Keeps the spans of a cursor that are outstanding, and counts them. A Consumer owns it. Not
+// thread-safe: the consumer's mutex guards it.
 class DeliveryState {
  public:
-  // REQUIRES: greater numbers than all before
+  // REQUIRES: the numbers are greater than all that were added before
   void Add(const Span& span);
-  // What is outstanding in the ranges is done, in flight, or waiting. Ranges that were handed out
-  // end where spans do, since spans are split and never joined. Whether anything changed.
+  // Ack marks the spans inside the range as done. Nack marks those of them that are in flight as
+  // waiting. Both return whether anything changed. Ranges that were handed out end where spans do,
+  // since spans are split and never joined.
   bool Ack(const SequenceRange& range);
   bool Nack(const SequenceRange& range);
-  // The span with the smallest numbers that waits; null if none does. Stays valid until the next
-  // call that changes something.
+  // Returns the waiting span with the smallest numbers, or null if none waits. The span stays valid
+  // until the next call that changes something.
   Span* FirstWaiting();
-  // Makes two spans of the one that is in flight and holds `sequence`, which begins the second;
-  // that has so many bytes.
+  // Splits the span in flight that holds `sequence`. The second part begins with `sequence` and has
+  // `tail_bytes` bytes.
   void Split(std::uint64_t sequence, std::uint64_t tail_bytes);
-  // After the last item of the span that holds `sequence`.
+  // Returns the number after the last item of the span that holds `sequence`.
   std::uint64_t EndOfSpan(std::uint64_t sequence) const;
-  // Sets the state of the first `count` items of a waiting span, which have so many bytes.
+  // Sets the state of the first `count` items of a waiting span, which have `bytes` bytes.
   void Take(Span* span, std::uint64_t count, std::uint64_t bytes, Span::State state);
-  // Of these items nothing is outstanding any more.
+  // Gives up these items: none of them is outstanding any more.
   void Forget(const SequenceRange& range);
-  // Positions are known no more: the log is another.
+  // Forgets the positions of all spans, because the items are in another log.
   void ForgetPositions();
 
-  // The smallest number that is outstanding; `next` if none is.
+  // Returns the smallest number that is outstanding, or `next` if none is.
   std::uint64_t low_water(std::uint64_t next) const;
   std::uint64_t waiting_items() const { return waiting_items_; }
   std::uint64_t in_flight_items() const { return in_flight_items_; }
   std::uint64_t in_flight_bytes() const { return in_flight_bytes_; }
   std::uint64_t bytes() const { return bytes_; }  // of what is outstanding
-  // In the order of their numbers; those that are done have no meaning.
+  // Returns the spans in the order of their numbers. Those that are done have no meaning.
   const std::deque<Span>& spans() const { return spans_; }
 
  private:
@@ -63,8 +65,8 @@ class DeliveryState {
   void CountIn(const Span& span);
   void CountOut(const Span& span);
   void DropDone();
-  // Adds a span for all but the first `count` items of one, and makes that shorter. The shorter
-  // one.
+  // Shortens `span` to its first `count` items, which have `bytes` bytes, and adds a span for the
+  // others. Returns the shortened one.
   Span* Cut(Span* span, std::uint64_t count, std::uint64_t bytes);
 
   std::deque<Span> spans_;

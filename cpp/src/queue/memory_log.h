@@ -1,4 +1,4 @@
-// Items in memory, in batches as they were appended.
+// A log in memory. It keeps the items of each append together, as a batch.
 #pragma once
 
 #include <atomic>
@@ -10,13 +10,14 @@
 
 namespace topicdb {
 
-// What was appended at once. Immutable.
+// The items of one append. Immutable.
 struct MemoryBatch {
   Block block;  // offset and end_offset count from the beginning of the log
   std::uint64_t items_before = 0;
   std::unique_ptr<char[]> bytes;
 };
 
+// A QueueLog in memory. Thread-safe.
 class MemoryLog : public QueueLog {
  public:
   explicit MemoryLog(std::uint64_t next_sequence) : next_sequence_(next_sequence) {}
@@ -31,7 +32,7 @@ class MemoryLog : public QueueLog {
   Status FreeBefore(std::uint64_t sequence) override TOPICDB_EXCLUDES(mutex_);
   std::uint64_t ItemBytes(std::string_view item) const override;
 
-  // The first batch with an item of this number or a greater one; null if there is none.
+  // Returns the first batch with an item of this number or a greater one, or null if there is none.
   std::shared_ptr<const MemoryBatch> Find(std::uint64_t sequence) const TOPICDB_EXCLUDES(mutex_);
 
  private:

@@ -7,8 +7,8 @@
 #include <map>
 #include <random>
 
-#include "base/clock.h"
 #include "base/bytes/coding.h"
+#include "base/clock.h"
 #include "base/file/files.h"
 #include "queue/queue_files.h"
 #include "segment/slot_file.h"

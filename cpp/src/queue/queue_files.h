@@ -1,4 +1,4 @@
-// What a queue keeps on disk beside its segments. Drawn in docs/format.md.
+// The files that a queue keeps beside its segments. docs/format.md draws them.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,30 @@
 
 namespace topicdb {
 
-// What must be known before the segments are read.
+// What a queue must know before it reads its segments.
 struct QueueRecord {
   QueueId id{};
   std::int64_t created_at_us = 0;
-  // Numbers below this may have been given to items, whether those are stored or not.
+  // Numbers below this may have been given to items, whether or not those are stored.
   std::uint64_t sequence_ceiling = 1;
-  // Where the log ended when the queue was closed; absent while it is open, and after a crash.
+  // Where the log ended when the queue was closed. Absent while it is open, and after a crash.
   std::optional<LogEnd> closed_end;
 };
 
-// The name of the cursor in a file of that name; none if it is no cursor's.
+// Returns the name of the cursor that is stored in a file of that name. Returns nothing if the file
+// is not a cursor's.
 std::optional<std::string> CursorOfFile(const std::string& file_name);
-// kInvalidArgument if a cursor may not have that name.
+// Returns kInvalidArgument if a cursor may not have that name.
 Status CheckCursorName(const std::string& name);
 
-// Not thread-safe.
+// Reads and writes the record and the cursors of one queue. The queue owns it, and it holds the
+// directory's lock as long as it lives. Not thread-safe: the queue's files_mutex_ guards it.
 class QueueFiles {
  public:
-  // Locks the directory and reads what it has; makes it if there is nothing. A directory of
-  // replayq's is taken as such. kCorruption for a directory with other things in it, or whose
-  // record is damaged; kInvalidArgument if it is not of the `format` that is asked for.
+  // Locks the directory and reads its files, or makes it if there is nothing. Recognizes a
+  // directory of replayq's format. Returns kCorruption if there are other things in the directory,
+  // or if its record is damaged. Returns kInvalidArgument if it is not of the `format` that is
+  // asked for, or if `mode` is not kDisk for replayq's format.
   static Result<std::unique_ptr<QueueFiles>> Open(const std::string& directory,
                                                   std::optional<QueueFormat> format,
                                                   QueueMode mode);
@@ -45,38 +48,39 @@ class QueueFiles {
   virtual QueueFormat format() const = 0;
   virtual const SegmentFormat& segment_format() const = 0;
   virtual const QueueRecord& record() const = 0;
-  // Whether one copy of the record is damaged, so that it may be an old one.
+  // Returns whether one copy of the record is damaged. record() may then be an old one.
   virtual bool record_damaged() const = 0;
   virtual Status WriteRecord(const QueueRecord& record) = 0;
 
-  // The cursors that are stored. What is damaged is renamed and told in `damage`; such a cursor
-  // comes with the number 0.
+  // Returns the stored cursors. Renames a damaged file and adds it to `damage`; its cursor has the
+  // number 0.
   virtual Result<std::vector<std::unique_ptr<Consumer>>> LoadConsumers(
       std::vector<LogDamage>* damage) = 0;
   virtual Status WriteConsumer(const Consumer& consumer, bool sync) = 0;
   virtual Status RemoveConsumer(const std::string& name) = 0;
 };
 
-// What the files of a directory say, without a lock and without changing anything.
+// What the files of a directory say.
 struct QueueFilesInfo {
   QueueFormat format = QueueFormat::kTopicdb;
   std::optional<QueueRecord> record;  // absent if it is damaged, and for kReplayq
   std::vector<std::unique_ptr<Consumer>> consumers;
   std::vector<LogDamage> damage;
 };
-// kNotFound; kCorruption for a directory that is no queue.
+// Reads the files without a lock and without changing anything. Returns kNotFound if there is no
+// such directory, and kCorruption if it is not a queue.
 Result<QueueFilesInfo> ReadQueueFiles(const std::string& directory);
-// Writes QUEUE anew. REQUIRES: nobody has the queue open
+// Rewrites the file QUEUE. REQUIRES: nobody has the queue open
 Status WriteNativeRecord(const std::string& directory, const QueueRecord& record);
 
-// TopicDB's own: QUEUE, and a file for each cursor.
+// Opens the files of TopicDB's own format: QUEUE, and a file for each cursor.
 Result<std::unique_ptr<QueueFiles>> OpenNativeFiles(const std::string& directory);
 Status ReadNativeFiles(const std::string& directory, QueueFilesInfo* info);
 Status ReadReplayqFiles(const std::string& directory, QueueFilesInfo* info);
-// Whether a directory with these names in it, none of them a segment, is a queue of replayq's
-// format all the same: it has a COMMIT, or was opened as such here before.
+// Returns whether a directory with these names in it is a queue of replayq's format, although none
+// of them is a segment: it has a COMMIT, or TopicDB has opened it as such before.
 bool IsReplayqWithoutSegments(const std::string& directory, const std::vector<std::string>& names);
-// replayq's: COMMIT, for the default cursor.
+// Opens the files of replayq's format: COMMIT, for the default cursor.
 Result<std::unique_ptr<QueueFiles>> OpenReplayqFiles(const std::string& directory);
 
 }  // namespace topicdb

@@ -1,7 +1,8 @@
-// A buffer queue; see Queue in topicdb/queue.h.
+// The implementation of a buffer queue; see Queue in topicdb/queue.h.
 //
 // Lock order: append_mutex_, consumers_mutex_, signal_mutex_, a consumer's mutex, the log's mutex.
-// The others are taken last. Callbacks of the user are called with none of them held.
+// The other mutexes are taken last. The queue holds none of them while it calls the user's
+// callbacks.
 #pragma once
 
 #include <atomic>
@@ -26,6 +27,8 @@
 
 namespace topicdb {
 
+// A buffer queue. It owns the log, the files and the keeper's thread, which writes, syncs and frees
+// on the side. The handles of the queue and of its cursors share it. Thread-safe once it is open.
 class QueueImpl {
  public:
   using Clock = std::chrono::steady_clock;
@@ -36,9 +39,9 @@ class QueueImpl {
   QueueImpl(const QueueImpl&) = delete;
   QueueImpl& operator=(const QueueImpl&) = delete;
 
-  // To be called once, before anything else.
+  // Must be called once, before anything else.
   Status Open();
-  // After Open failed: closes what it had opened, and changes nothing on disk.
+  // Closes what a failed Open has opened, and changes nothing on disk.
   void Abandon();
   Status Close();
   bool closed() const { return gate_.closed(); }
@@ -63,7 +66,7 @@ class QueueImpl {
   Result<CursorStats> GetCursorStats(Consumer& consumer);
 
  private:
-  // Puts back what the caller does not want, and what is behind it.
+  // Puts back the first item for which limits.stop_before returns true, and the items behind it.
   void StopBefore(Consumer& consumer, const PopLimits& limits, Delivery* delivery);
 
   std::string Name() const { return path_.empty() ? "the queue in memory" : "queue " + path_; }
@@ -82,29 +85,31 @@ class QueueImpl {
   Result<std::uint64_t> AppendLocked(std::span<const std::string_view> items, bool memory_is_high,
                                      const InterruptCheck& interrupted, Durability* durability,
                                      ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
-  // Room for `bytes` more, by the policy for overflows. kQuota if there is none.
+  // Makes room for `bytes` more, by the overflow policy. Returns kQuota if there is none. A wait
+  // for room may also end with kClosed or kInterrupted.
   Status MakeRoom(std::uint64_t bytes, const InterruptCheck& interrupted, ReadReport* report)
       TOPICDB_REQUIRES(append_mutex_);
-  // How much one cursor may have not acknowledged.
+  // Returns how many bytes one cursor may leave unacknowledged.
   std::uint64_t BytesAllowed() const TOPICDB_REQUIRES(append_mutex_);
-  // Whether `bytes` more are within the limit; with `droppable`, once everything that waits is
-  // gone.
+  // Returns whether `bytes` more are within the limit. With `droppable`, returns whether they would
+  // be once all waiting items are dropped.
   bool HasRoom(std::uint64_t bytes, bool droppable) const TOPICDB_REQUIRES(append_mutex_);
-  // Which limit leaves no room for `bytes` more, and who takes it up.
+  // Returns a text that says which limit leaves no room for `bytes` more, and what takes the room.
   std::string DescribeFull(std::uint64_t bytes) const TOPICDB_REQUIRES(append_mutex_);
   Status DropOldest(std::uint64_t bytes, ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
   Status WaitForRoom(std::uint64_t bytes, const InterruptCheck& interrupted)
       TOPICDB_REQUIRES(append_mutex_);
-  // kOffload: to disk with what is in memory, or back if nothing is left.
+  // kOffload, kVolatile: moves the items in memory to disk if `bytes` more do not fit there or must
+  // be durable. Goes back to memory once no item is left.
   Status ChooseLog(std::uint64_t bytes, Durability durability, ReadReport* report)
       TOPICDB_REQUIRES(append_mutex_);
   Status MoveToDisk(ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
   Status MoveToMemory(ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
   Status AttachAll(QueueLog* log, ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
-  // Has numbers noted on disk as given away, before they are.
+  // Notes on disk that the next `count` numbers are given away, before they are.
   Status ReserveSequences(std::uint64_t count) TOPICDB_REQUIRES(append_mutex_);
   QueueLog& log() const TOPICDB_REQUIRES(append_mutex_);
-  // Of what the slowest cursor has not acknowledged.
+  // Returns the bytes that the slowest cursor has not acknowledged.
   std::uint64_t BytesInUse() const TOPICDB_REQUIRES(append_mutex_);
   std::uint64_t LowWater() const TOPICDB_EXCLUDES(consumers_mutex_);
   template <typename Visit>
@@ -114,44 +119,46 @@ class QueueImpl {
   }
 
   // queue_sync.cc
-  // Fsyncs what was appended before, together with other callers. A failure poisons the queue.
+  // Fsyncs what was appended before the call, together with other callers. A failure poisons the
+  // queue: it takes nothing more until it is opened again.
   Status SyncAppended() TOPICDB_EXCLUDES(sync_mutex_);
-  // Fsyncs for all callers that wait. REQUIRES: !syncing_
+  // Fsyncs for all callers that wait. Unlocks sync_mutex_ meanwhile. REQUIRES: !syncing_
   void LeadSync(DiskLog& log) TOPICDB_REQUIRES(sync_mutex_);
   Status CheckPoison() const TOPICDB_EXCLUDES(sync_mutex_);
   Status SaveCursors(bool sync) TOPICDB_EXCLUDES(files_mutex_);
-  // Waits for something to pop, no longer than `until`.
+  // Waits until there is something to pop, or until `until`.
   void WaitForItems(const Consumer& consumer, Clock::time_point until);
-  // Frees what every cursor has acknowledged, if that is worth while.
+  // Frees the items that every cursor has acknowledged, unless that frees nothing (see free_at_).
   Status FreeAcknowledged() TOPICDB_EXCLUDES(append_mutex_);
   std::shared_ptr<DiskLog> disk() TOPICDB_EXCLUDES(append_mutex_);
   void StartKeeper();
   void StopKeeper();
-  void Keep();  // the keeper's thread
+  void Keep();  // runs in the keeper's thread
   void WakeKeeper();
 
-  // Something can be popped, or there is more room.
+  // Wake the calls that wait for items, and the calls that wait for room.
   void NotifyItems() TOPICDB_EXCLUDES(signal_mutex_);
   void NotifyRoom() TOPICDB_EXCLUDES(append_mutex_);
   void UpdateBudget() TOPICDB_REQUIRES(append_mutex_);
-  // Keeps what was found damaged, and tells the user what was dropped.
+  // Keeps the damage that was found, and tells the user what was dropped.
   void Tell(const ReadReport& report) TOPICDB_EXCLUDES(damage_mutex_);
 
   const std::string path_;
   const QueueOptions options_;
   const ForkGuard fork_guard_;
-  CallGate gate_;  // each public call is in it
+  CallGate gate_;  // every public call enters it
 
-  Mutex append_mutex_;  // of everything that makes the log longer or another one
+  Mutex append_mutex_;  // held to make the log longer or to replace it
   CondVar room_;
   std::atomic<std::uint32_t> room_waiters_{0};
   std::unique_ptr<MemoryLog> memory_ TOPICDB_GUARDED_BY(append_mutex_);  // null: on disk
   std::shared_ptr<DiskLog> disk_ TOPICDB_GUARDED_BY(append_mutex_);      // null: QueueMode::kMemory
-  std::uint64_t sequence_ceiling_ TOPICDB_GUARDED_BY(append_mutex_) = 0;  // noted on disk
+  // Smaller numbers are noted on disk as given away.
+  std::uint64_t sequence_ceiling_ TOPICDB_GUARDED_BY(append_mutex_) = 0;
   bool reserves_sequences_ TOPICDB_GUARDED_BY(append_mutex_) = false;
   bool has_cursors_ TOPICDB_GUARDED_BY(append_mutex_) = true;
   std::atomic<bool> spilled_{false};  // the log is on disk
-  // Nothing can be freed before every cursor has come so far.
+  // Nothing can be freed until every cursor has acknowledged all smaller numbers.
   std::atomic<std::uint64_t> free_at_{0};
 
   mutable Mutex consumers_mutex_;
@@ -160,7 +167,7 @@ class QueueImpl {
   Mutex files_mutex_;
   std::unique_ptr<QueueFiles> files_ TOPICDB_GUARDED_BY(files_mutex_);  // null: in memory
 
-  // What wakes the calls that wait for items.
+  // For the calls that wait for items.
   Mutex signal_mutex_;
   CondVar signal_;
   std::atomic<std::uint32_t> item_waiters_{0};
@@ -169,9 +176,9 @@ class QueueImpl {
   std::vector<std::shared_ptr<Waiter>> sync_waiters_ TOPICDB_GUARDED_BY(sync_mutex_);
   CondVar gathered_;
   std::size_t sync_callers_ TOPICDB_GUARDED_BY(sync_mutex_) = 0;
-  std::size_t sync_width_ TOPICDB_GUARDED_BY(sync_mutex_) = 0;  // callers that the last one served
+  std::size_t sync_width_ TOPICDB_GUARDED_BY(sync_mutex_) = 0;  // callers of the last fsync
   std::size_t gather_target_ TOPICDB_GUARDED_BY(sync_mutex_) = SIZE_MAX;
-  Clock::duration sync_time_ TOPICDB_GUARDED_BY(sync_mutex_){};  // of the last one
+  Clock::duration sync_time_ TOPICDB_GUARDED_BY(sync_mutex_){};  // that the last fsync took
   bool syncing_ TOPICDB_GUARDED_BY(sync_mutex_) = false;
   std::uint64_t sync_begun_ TOPICDB_GUARDED_BY(sync_mutex_) = 0;
   std::uint64_t sync_ended_ TOPICDB_GUARDED_BY(sync_mutex_) = 0;

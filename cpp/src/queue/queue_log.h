@@ -1,4 +1,4 @@
-// The items of a queue in the order of their numbers, wherever they are kept.
+// The log of a queue: its items in the order of their numbers, in memory or on disk.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace topicdb {
 
-// Where the next item of a reader is. What is 0 is not known, and found out by reading.
+// Where the next item of a reader is. A field that is 0 is not known; the reader finds it out.
 struct LogPosition {
   std::uint64_t sequence = 0;  // of the item; always known
   std::uint64_t segment = 0;
@@ -20,14 +20,14 @@ struct LogPosition {
   std::uint64_t frame_sequence = 0;  // of the first item of that frame
 };
 
-// How much there is before a place in a log, in bytes of frames and in items; what was freed
-// counts.
+// How much there is before a place in a log: bytes of frames, and items. Freed ones count.
 struct LogCount {
   std::uint64_t bytes = 0;
   std::uint64_t items = 0;
 };
 
-// Reads frames. Not thread-safe, but may be used while the log is appended to and freed.
+// Reads the frames of a log, which must outlive it. The caller of NewReader owns it. Not
+// thread-safe, but other threads may append to the log and free parts of it meanwhile.
 class QueueLogReader {
  public:
   QueueLogReader() = default;
@@ -35,20 +35,21 @@ class QueueLogReader {
   QueueLogReader(const QueueLogReader&) = delete;
   QueueLogReader& operator=(const QueueLogReader&) = delete;
 
-  // Makes the first frame with an item at `position` or behind it current. kBlock: block() is that.
-  // kLost: lost() says which items from there on cannot be read; to be called again behind them.
-  // kEnd: there is nothing yet.
+  // Loads the first frame that has an item at `position` or behind it. Returns kBlock if there is
+  // one, which block() returns. Returns kLost if items from there on cannot be read: lost() says
+  // which, and the caller must call Load again with a position behind them. Returns kEnd if there
+  // is nothing yet.
   virtual Result<ReadEvent> Load(const LogPosition& position) = 0;
 
   virtual const Block& block() const = 0;
-  virtual const std::shared_ptr<const void>& owner()
-      const = 0;                              // of the bytes of the block's items
-  virtual std::uint64_t segment() const = 0;  // of the block
-  virtual LogCount count_before() const = 0;  // of the block
+  // Keeps the bytes of the block's items alive.
+  virtual const std::shared_ptr<const void>& owner() const = 0;
+  virtual std::uint64_t segment() const = 0;  // that has the block
+  virtual LogCount count_before() const = 0;  // of what is before the block
   virtual const LogDamage& lost() const = 0;
 };
 
-// Thread-safe.
+// Keeps the items of a queue, and gives them numbers. The queue owns it. Thread-safe.
 class QueueLog {
  public:
   QueueLog() = default;
@@ -56,21 +57,22 @@ class QueueLog {
   QueueLog(const QueueLog&) = delete;
   QueueLog& operator=(const QueueLog&) = delete;
 
-  // Adds items; the number of the first. After an error nothing was added.
+  // Appends items and returns the number of the first. With `through`, a log on disk hands them to
+  // the operating system before it returns. After an error, nothing was appended.
   virtual Result<std::uint64_t> Append(std::span<const std::string_view> items, bool through) = 0;
   virtual std::uint64_t begin_sequence() const = 0;  // of the oldest item, or end_sequence()
-  virtual std::uint64_t end_sequence() const = 0;
-  // FreeBefore does nothing for smaller numbers.
+  virtual std::uint64_t end_sequence() const = 0;    // of the next item
+  // FreeBefore does nothing for numbers that are smaller than this.
   virtual std::uint64_t free_at() const = 0;
   virtual LogCount end_count() const = 0;
   virtual std::unique_ptr<QueueLogReader> NewReader() = 0;
-  // Forgets items that have smaller numbers, as far as it can.
+  // Frees the items that have smaller numbers, as far as the log can.
   virtual Status FreeBefore(std::uint64_t sequence) = 0;
-  // What one item takes, without the header of its frame.
+  // Returns the stored bytes of one item, without the header of its frame.
   virtual std::uint64_t ItemBytes(std::string_view item) const = 0;
 };
 
-// On disk.
+// A log in segment files.
 class DiskLog : public QueueLog {
  public:
   explicit DiskLog(std::unique_ptr<SegmentLog> segments) : segments_(std::move(segments)) {}

@@ -1,4 +1,5 @@
-// What was removed from a column family and still takes space, in files or in memory.
+// Finds and removes garbage: what was removed from a column family and still takes space, in files
+// or in memory.
 #pragma once
 
 #include <atomic>
@@ -11,11 +12,11 @@
 namespace topicdb::rocks {
 
 struct FamilyGarbage {
-  std::uint64_t removed = 0;     // keys that were removed, as far as merging has not forgotten them
-  std::uint64_t written = 0;     // keys with values in files, those that were removed since, too
-  std::uint64_t file_bytes = 0;  // of all
+  std::uint64_t removed = 0;     // removed keys that merging has not forgotten yet
+  std::uint64_t written = 0;     // keys with values in files, including those removed since
+  std::uint64_t file_bytes = 0;  // of all files
 
-  // What the removed ones take in files, if all keys take about as much.
+  // Returns the bytes that the removed keys take in files, if all keys take about as much.
   std::uint64_t bytes() const {
     if (removed == 0 || written == 0) return 0;
     const double part =
@@ -25,13 +26,13 @@ struct FamilyGarbage {
 };
 FamilyGarbage MeasureGarbage(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family);
 
-// No reader has a snapshot from before this sequence number. A database without snapshots has none
-// that is older than its last write.
+// Returns a sequence number before which no reader has a snapshot. If there are no snapshots, that
+// is the number of the last write.
 std::uint64_t OldestSnapshot(rocksdb::DB* db);
 
-// Writes the files of the family anew, without what no snapshot sees any more. Other families go on
-// being merged meanwhile. `canceled` ends it early, which is no error; nor is that the family was
-// dropped. What is in memory should be flushed before. kStorage, kCorruption.
+// Rewrites the files of the family without what no snapshot sees any more. RocksDB merges other
+// families meanwhile. Ends early, without an error, if `canceled` is set or the family is dropped.
+// The caller should flush what is in memory before. Returns kStorage or kCorruption.
 Status RemoveGarbage(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family,
                      std::atomic<bool>* canceled);
 

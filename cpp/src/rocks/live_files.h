@@ -1,4 +1,4 @@
-// The files of an open RocksDB, for a copy of it.
+// Lists the files of a RocksDB, for a copy of it.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,13 @@ namespace topicdb::rocks {
 struct LiveFile {
   std::string path;
   std::string name;         // in the directory
-  std::uint64_t bytes = 0;  // it may have grown since: only these belong to the moment
+  std::uint64_t bytes = 0;  // at that moment; the file may have grown since
   bool immutable = false;   // it never changes: a link is as good as a copy
-  std::string content;      // if not empty, this instead of what the file has
+  std::string content;      // if not empty, to be copied instead of the file's content
 };
 
-// While it lives, no file of the database is deleted.
+// Keeps RocksDB from deleting files of the database while it lives. The caller of Take owns it, and
+// the database must outlive it.
 class FilesHold {
  public:
   static Result<std::unique_ptr<FilesHold>> Take(rocksdb::DB* db);
@@ -34,11 +35,12 @@ class FilesHold {
   rocksdb::DB* const db_;
 };
 
-// All that there is to a copy, with the log as it is. REQUIRES: a FilesHold, until it is made
+// Returns all files that a copy needs. Does not flush: the log is one of them. REQUIRES: the caller
+// keeps a FilesHold until the copy is made
 Result<std::vector<LiveFile>> ListLiveFiles(rocksdb::DB* db);
 
-// The same of a database that nobody has open for writing: whatever is in its directory but
-// RocksDB's own log and lock.
+// Returns the files that a copy needs of a database that nobody has open for writing: everything in
+// its directory except RocksDB's lock and its log of what it does.
 Result<std::vector<LiveFile>> ListClosedFiles(const std::string& directory);
 
 }  // namespace topicdb::rocks

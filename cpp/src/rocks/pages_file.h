@@ -1,4 +1,4 @@
-// A table file of pages that is written outside of any database, and its way into one.
+// Writes a table file of pages outside of any database, and brings it into one.
 #pragma once
 
 #include <functional>
@@ -12,19 +12,19 @@
 
 namespace topicdb::rocks {
 
-// Not thread-safe.
+// Writes the file. The caller of Create owns it. Not thread-safe.
 class PagesFile {
  public:
-  // Writes `path`, which must not be there.
+  // Makes the file `path`. REQUIRES: there is no such file
   static Result<std::unique_ptr<PagesFile>> Create(const std::string& path);
   ~PagesFile();
   PagesFile(const PagesFile&) = delete;
   PagesFile& operator=(const PagesFile&) = delete;
 
-  // Keys must rise.
+  // Adds a page. REQUIRES: `key` is greater than the one before
   Status Put(std::string_view key, std::string_view page);
   std::uint64_t bytes() const;
-  // Fsyncs it. Nothing may be put any more.
+  // Ends the file and fsyncs it. No Put may follow.
   Status Finish();
 
  private:
@@ -35,12 +35,13 @@ class PagesFile {
   const std::unique_ptr<Writer> writer_;
 };
 
-// Calls visit(key, page) for all that is in the file, in order, until that fails. kCorruption.
+// Calls visit(key, page) for every page of the file in order, until a call fails. Returns the error
+// of that call, or kCorruption.
 Status ForEachPage(const std::string& path,
                    const std::function<Status(std::string_view, std::string_view)>& visit);
 
-// Makes what is in the file part of the family, durably; the file stays as it is. Shares its blocks
-// on disk where the file system can. kStorage.
+// Adds the pages of the file to the family, durably. The file stays as it is, and the database
+// shares its blocks on disk where the file system can. Returns kStorage.
 Status Ingest(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, const std::string& path);
 
 }  // namespace topicdb::rocks

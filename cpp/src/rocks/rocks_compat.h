@@ -1,5 +1,6 @@
-// The only files that may know which RocksDB this is: 9.x to 11.x differ in how a database opens.
-// Also the one mapping of RocksDB's statuses to ours.
+// Hides how the versions of RocksDB differ: 9.x to 11.x open a database in different ways. Only
+// rocks_compat.h and rocks_compat.cc may know the version. They also map RocksDB's statuses to
+// ours.
 #pragma once
 
 #include <memory>
@@ -17,7 +18,8 @@
 
 namespace topicdb::rocks {
 
-// "<context>: <what RocksDB says>", with the code that its class of error has here.
+// Returns a status with the text "<context>: <what RocksDB says>", and with our code for its class
+// of error.
 Status FromRocks(const rocksdb::Status& status, const std::string& context);
 
 using Families = std::vector<rocksdb::ColumnFamilyDescriptor>;
@@ -31,7 +33,7 @@ rocksdb::Status OpenForReadOnly(const rocksdb::DBOptions& options, const std::st
                                 const Families& families, FamilyHandles* handles,
                                 std::unique_ptr<rocksdb::DB>* db);
 
-// "9.10.0"
+// Returns the version of RocksDB, such as "9.10.0".
 std::string Version();
 
 }  // namespace topicdb::rocks

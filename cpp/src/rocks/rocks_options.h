@@ -1,5 +1,6 @@
-// Every RocksDB option that matters to what is on disk or to how it behaves is set here, with the
-// reason, whatever the defaults of the version in use are. A test reads them back.
+// Sets every RocksDB option that matters for what is on disk or for how RocksDB behaves, whatever
+// the defaults of the version in use are. rocks_options.cc gives the reasons, and a test reads the
+// options back.
 #pragma once
 
 #include <array>
@@ -16,12 +17,13 @@ namespace topicdb::rocks {
 enum class FamilyUse {
   kKeys,    // many small keys
   kBlocks,  // fresh blocks, soon removed, and small records about blocks
-  kPages,   // compressed already, in the order of their keys
+  kPages,   // pages that are compressed already, in the order of their keys
 };
 inline constexpr std::size_t kFamilyUses = 3;
 
-// Memory that all shards of one database share, and the options of their column families: RocksDB
-// makes a cache for each new set of them, only to give it up, and a database has thousands.
+// The memory that all shards of one database share, and the options of their column families. The
+// options are shared because RocksDB makes a cache for each new set of them, only to give it up,
+// and a database has thousands of families.
 struct SharedResources {
   std::shared_ptr<rocksdb::Cache> block_cache;
   std::shared_ptr<rocksdb::WriteBufferManager> write_buffers;
@@ -32,7 +34,7 @@ struct SharedResources {
 SharedResources MakeSharedResources(std::size_t cache_bytes, std::size_t write_buffer_bytes);
 std::size_t CacheBytesInUse(const SharedResources& resources);
 rocksdb::DBOptions MakeDbOptions(const SharedResources& resources, bool read_only);
-// They live as long as `resources`.
+// Returns options that live as long as `resources`.
 const rocksdb::ColumnFamilyOptions& FamilyOptions(const SharedResources& resources, FamilyUse use);
 
 }  // namespace topicdb::rocks

@@ -1,4 +1,4 @@
-// Opens a damaged RocksDB so that all of it can be read that is readable, where RocksDB itself
+// Opens a damaged RocksDB such that everything in it that is readable can be read. RocksDB itself
 // would refuse it as a whole.
 #pragma once
 
@@ -15,24 +15,25 @@
 
 namespace topicdb::rocks {
 
-// A file of a RocksDB that is lost, or something of it.
+// A file of a RocksDB that is lost, in whole or in part.
 struct LostFile {
   std::string name;
-  std::string family;  // of a table file: the column family whose keys it had; else empty
-  std::string what;    // a sentence about it
+  std::string family;  // for a table file: the column family whose keys it had; else empty
+  std::string what;    // a sentence about the loss
 };
 
-// A copy of a directory, mended as far as it must be to be opened. Not thread-safe.
+// Opens a copy of a directory, which it mends as far as is needed to open it. The caller of Open
+// owns it. Destroying it closes the copy. Not thread-safe.
 //
-// What is mended: a CURRENT that names no manifest names the newest one. A table file that is
-// missing, or whose index cannot be read, is replaced by an empty one, since the unreadable file
-// would make all keys of its level unreadable. Damaged records of logs are mended or left out.
-// Without a manifest that can be read to its end RocksDB's own repair makes one from the table
-// files that are whole. Damaged blocks of table files stay (SkippingIterator).
+// It mends the following. A CURRENT that names no manifest gets the name of the newest one. A table
+// file that is missing, or whose index cannot be read, is replaced by an empty one, since it would
+// make all keys of its level unreadable. Damaged records of logs are mended or left out. If no
+// manifest can be read to its end, RocksDB's own repair makes one from the table files that are
+// whole. Damaged blocks of table files stay; see SkippingIterator.
 class Salvage {
  public:
-  // Makes the copy, at a path where there is nothing; table files are linked where that can be.
-  // kStorage, kCorruption if nothing helps.
+  // Makes the copy at a path where there is nothing, and opens it. Links table files where it can.
+  // Returns kStorage, or kCorruption if nothing helps.
   static Result<std::unique_ptr<Salvage>> Open(const std::string& directory,
                                                const std::string& copy,
                                                const SharedResources& resources);
@@ -41,16 +42,18 @@ class Salvage {
   Salvage& operator=(const Salvage&) = delete;
 
   rocksdb::DB* db() const { return db_.get(); }
-  // By name, the default one too.
+  // Returns the column families by name, including the default one.
   const std::map<std::string, rocksdb::ColumnFamilyHandle*>& families() const { return families_; }
   const std::vector<LostFile>& lost() const { return lost_; }
-  // Column families may be missing, and table files that were removed long ago be there again.
+  // Returns whether the manifest was made anew. Column families may then be missing, and table
+  // files that were removed long ago may be there again.
   bool has_new_manifest() const { return has_new_manifest_; }
-  // Those of a damaged log: of any column families, and the last of them leave no trace.
+  // Returns whether commits of a damaged log are lost. They may be of any column families, and the
+  // last of them leave no trace.
   bool has_lost_commits() const { return has_lost_commits_; }
-  // Makes empty column families. Handles that were given before are of no more use.
+  // Makes empty column families. The handles that were given before are not valid any more.
   Status AddFamilies(const std::vector<std::string>& names);
-  // Keys of the family may be lost as a whole, by a file that is.
+  // Returns whether keys of the family may be lost without a trace, with a file or a commit.
   bool MayLack(const std::string& family) const;
 
  private:
@@ -63,11 +66,12 @@ class Salvage {
   Result<Families> ListFamilies() const;
   void CloseDb();
   Status RepairManifest(const std::string& reason);
-  // A whole table file that was written after all that the manifest knows; empty if there is none.
+  // Returns the name of a whole table file that is newer than all that the manifest names; empty if
+  // there is none.
   Result<std::string> FindNewerTable() const;
-  // Whether files are gone that it names or needs.
+  // Returns whether files are gone that the manifest names or needs.
   Result<bool> HasOldManifest() const;
-  // Whether some were.
+  // Replaces unreadable table files by empty ones. Returns whether there were any.
   Result<bool> ReplaceUnreadable();
   rocksdb::DBOptions DbOptions() const;
   rocksdb::ColumnFamilyOptions FamilyOptions() const;

@@ -1,4 +1,4 @@
-// Reads all of a column family that can be read, around what is damaged.
+// Reads everything in a column family that can be read, around what is damaged.
 #pragma once
 
 #include <memory>
@@ -12,20 +12,21 @@
 
 namespace topicdb::rocks {
 
-// Keys that could not be read: from the first one on to the one before the second; that is empty if
-// nothing behind them could be read either.
+// The range of keys [begin, end) that could not be read. `end` is empty if nothing behind `begin`
+// could be read.
 struct KeyGap {
   std::string begin;
   std::string end;
   std::string why;  // names the file
 };
 
-// As RocksDB's iterators, forwards only. Where a block of a table file is damaged it goes on with
-// the first key behind it that can be read. Of two damaged blocks with fewer keys between them than
-// the first one has, it may take what is between for damaged, too. Not thread-safe.
+// Like RocksDB's iterators, but forwards only, and it skips damage. Where a block of a table file
+// is damaged, it continues with the first readable key behind the block. If there are fewer keys
+// between two damaged blocks than in the first of them, it may take those keys for damaged, too.
+// The database, the snapshot and the family must outlive it. Not thread-safe.
 class SkippingIterator {
  public:
-  // snapshot: null for now
+  // `snapshot` is null to read the present state.
   SkippingIterator(rocksdb::DB* db, const rocksdb::Snapshot* snapshot,
                    rocksdb::ColumnFamilyHandle* family);
 
@@ -36,13 +37,13 @@ class SkippingIterator {
   std::string_view key() const { return records_->key().ToStringView(); }
   std::string_view value() const { return records_->value().ToStringView(); }
 
-  // In the order in which they were met.
+  // Returns the gaps in the order in which they were met.
   const std::vector<KeyGap>& gaps() const { return gaps_; }
-  // What is no damage: the disk failed, say.
+  // Returns an error that is not damage, for example that the disk failed.
   const Status& status() const { return status_; }
 
  private:
-  // True if the iterator is where it should be: at a key, or at the end.
+  // Returns whether the iterator is where it should be: at a key, or at the end.
   bool IsSound();
   bool IsSoundAt(const std::string& key);
   void SkipFrom(const std::string& key);
@@ -51,9 +52,9 @@ class SkippingIterator {
   const rocksdb::Snapshot* const snapshot_;
   rocksdb::ColumnFamilyHandle* const family_;
   std::unique_ptr<rocksdb::Iterator> records_;
-  std::string last_;  // key that was read last
+  std::string last_;  // the key that was read last
   std::vector<KeyGap> gaps_;
-  std::string why_;  // of the damage that was met last
+  std::string why_;  // the message of the damage that was met last
   Status status_;
 };
 

@@ -1,6 +1,6 @@
-// How segment files are encoded. There are two ways: TopicDB's own, and that of EMQX's replayq.
+// The formats of segment files. There are two: TopicDB's own, and that of EMQX's replayq.
 //
-// A segment file holds items in the order of their sequence numbers, in frames. docs/format.md
+// A segment file holds items in frames, in the order of their sequence numbers. docs/format.md
 // draws the bytes.
 #pragma once
 
@@ -20,20 +20,20 @@ namespace topicdb {
 
 using QueueId = std::array<char, 16>;
 
-// What a segment file says of itself at its beginning. Checksums of its frames depend on it, so
-// that a frame is valid in this file and at its offset only.
+// What the header of a segment file says. The checksums of its frames depend on it, so that a frame
+// is valid only in this file and at its offset.
 struct SegmentIdentity {
-  std::uint64_t number = 0;          // from 1; those of one log are consecutive
+  std::uint64_t number = 0;          // from 1; consecutive within a log
   std::uint64_t first_sequence = 0;  // of its first item
-  // What follows the last item of the segment before. Less than first_sequence if the process
-  // ended without closing: the numbers between were never given to an item that is stored.
+  // The number that follows the last item of the segment before. It is less than first_sequence if
+  // the process ended without closing: no stored item has one of the numbers between.
   std::uint64_t previous_end = 0;
   QueueId queue_id{};
 
   bool operator==(const SegmentIdentity&) const = default;
 };
 
-// What a sealed segment says of itself at its end.
+// What the footer of a sealed segment says.
 struct SegmentFooter {
   std::uint64_t first_sequence = 0;
   std::uint64_t end_sequence = 0;  // after the last item
@@ -43,78 +43,83 @@ struct SegmentFooter {
   bool operator==(const SegmentFooter&) const = default;
 };
 
-// The items of a frame, or of several that follow each other.
+// The items of a frame, or of several consecutive frames.
 struct Block {
   std::uint64_t first_sequence = 0;
   std::uint64_t offset = 0;  // in the file
   std::uint64_t end_offset = 0;
-  // Whether the append that these items are part of goes on in the next frame.
+  // Whether the append that these items are part of continues in the next frame.
   bool continues = false;
-  std::vector<std::string_view> items;  // into the bytes that were parsed
+  std::vector<std::string_view> items;  // refer to the bytes that were parsed
 
   std::uint64_t end_sequence() const { return first_sequence + items.size(); }
 };
 
-// What is found at an offset.
+// What Parse found at an offset.
 enum class Found {
   kBlock,
-  kShort,    // what could be a frame of Parsed::bytes bytes, but there are fewer
-  kDamaged,  // a frame of Parsed::bytes bytes and Parsed::items items with another checksum
-  kNothing,  // nothing that could be trusted
+  kShort,    // may be a frame of Parsed::bytes bytes, but there are fewer bytes
+  kDamaged,  // a frame of Parsed::bytes bytes and Parsed::items items, with a wrong checksum
+  kNothing,  // nothing that can be trusted
 };
 
 struct Parsed {
   Found found = Found::kNothing;
   std::uint64_t bytes = 0;
-  std::uint64_t first_sequence = 0;  // of kDamaged
+  std::uint64_t first_sequence = 0;  // for kDamaged
   std::uint64_t items = 0;
 };
 
-// Immutable, so thread-safe.
+// Encodes and decodes segment files. There is one object for each format, which lives as long as
+// the process. Immutable, so thread-safe.
 class SegmentFormat {
  public:
   virtual ~SegmentFormat() = default;
   SegmentFormat(const SegmentFormat&) = delete;
   SegmentFormat& operator=(const SegmentFormat&) = delete;
 
-  // The number with leading zeros, and the extension.
+  // Returns the name of a segment file: the number with leading zeros, and the extension.
   std::string FileName(std::uint64_t number) const;
-  // The number of a segment file of that name; none if it is not one.
+  // Returns the number of the segment file with that name, or nothing if it is not one.
   std::optional<std::uint64_t> NumberOf(std::string_view file_name) const;
 
-  // Bytes at the beginning of each file.
+  // Returns the length of the header, with which each file begins.
   virtual std::size_t header_bytes() const = 0;
   virtual std::string EncodeHeader(const SegmentIdentity& identity) const = 0;
-  // kCorruption if the bytes are not those of a header, kSchema if they are of another version.
-  // `number` is that of the file's name.
+  // Decodes a header. `number` is the one in the file's name. Returns kCorruption if the bytes are
+  // not a header, and kSchema if they are one of another version.
   virtual Result<SegmentIdentity> DecodeHeader(std::string_view bytes,
                                                std::uint64_t number) const = 0;
-  // Bytes at the end of each sealed file; 0: there is no footer.
+  // Returns the length of the footer, with which each sealed file ends; 0: there is no footer.
   virtual std::size_t footer_bytes() const = 0;
   virtual std::string EncodeFooter(const SegmentIdentity& identity,
                                    const SegmentFooter& footer) const = 0;
-  // None if the bytes, which are at `offset`, are no footer of that segment. The number of its
-  // first item may be 0, if it is not known.
+  // Decodes a footer at `offset`. Returns nothing if the bytes are not the footer of that segment.
+  // identity.first_sequence may be 0 if it is not known.
   virtual std::optional<SegmentFooter> DecodeFooter(const SegmentIdentity& identity,
                                                     std::uint64_t offset,
                                                     std::string_view bytes) const = 0;
 
-  // Adds the frames of one append to `out`. REQUIRES: !items.empty(), each below 4 GiB - 1 MiB
+  // Adds the frames of one append to `out`. REQUIRES: !items.empty(), and each item is smaller than
+  // 4 GiB - 1 MiB
   virtual void EncodeFrames(const SegmentIdentity& identity, std::uint64_t offset,
                             std::uint64_t first_sequence, std::span<const std::string_view> items,
                             std::string* out) const = 0;
-  // The frame at the beginning of `bytes`, which are at `offset` of the file; its items, if they
-  // have no number, begin with `expected`. Reuses the block. `block->items` refer to `bytes`.
+  // Parses the frame at the beginning of `bytes`, which are at `offset` of the file. If the format
+  // does not number items, the first one gets the number `expected`. Reuses the memory of `block`;
+  // block->items refer to `bytes`.
   virtual Parsed Parse(const SegmentIdentity& identity, std::uint64_t offset,
                        std::uint64_t expected, std::string_view bytes, Block* block) const = 0;
-  // Where in `bytes`, which are at `offset`, a frame may begin, not at their start; their size if
-  // nowhere. To be tried by Parse.
+  // Returns where behind the start of `bytes`, which are at `offset`, a frame may begin, or their
+  // size if nowhere. The caller must try Parse there.
   virtual std::size_t NextCandidate(std::uint64_t offset, std::string_view bytes) const = 0;
-  // What an item adds to the size of its frame.
+  // Returns how many bytes an item adds to its frame.
   virtual std::uint64_t ItemBytes(std::string_view item) const = 0;
-  // The number of the first item of a new segment, if those before end at `next_sequence`.
+  // Returns the number of the first item of a new segment, if the items before it end at
+  // `next_sequence`.
   virtual std::uint64_t FirstSequence(std::uint64_t number, std::uint64_t next_sequence) const = 0;
-  // Whether frames say which numbers their items have. If not, damaged bytes count as one item.
+  // Returns whether frames say which numbers their items have. If not, damaged bytes count as one
+  // item.
   virtual bool numbers_items() const = 0;
 
  protected:
@@ -127,12 +132,12 @@ class SegmentFormat {
   const std::uint64_t number_max_;
 };
 
-// TopicDB's own.
+// Returns TopicDB's own format.
 const SegmentFormat& NativeSegmentFormat();
-// Puts the checksums into a frame of that format. REQUIRES: frame.size() >= 32
+// Puts the checksums into a frame of TopicDB's own format. REQUIRES: frame.size() >= 32
 void StampNativeFrame(const SegmentIdentity& identity, std::uint64_t offset, std::span<char> frame);
-// EMQX's replayq 0.5: writes its layout v1, reads v0 as well. The number of item i (from 1) of
-// segment s is s * 2^32 + i.
+// Returns the format of EMQX's replayq 0.5. It writes replayq's layout v1, and reads v0 as well.
+// Item i (from 1) of segment s has the number s * 2^32 + i.
 const SegmentFormat& ReplayqSegmentFormat();
 
 }  // namespace topicdb

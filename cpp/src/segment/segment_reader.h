@@ -1,4 +1,4 @@
-// Reads the frames of one segment file in order, in memory that does not grow with the file.
+// Reads the frames of one segment file in order. The memory it takes does not grow with the file.
 #pragma once
 
 #include <cstddef>
@@ -10,17 +10,17 @@
 
 namespace topicdb {
 
-// Bytes of a file that items refer to. Whoever keeps it keeps their bytes.
+// Bytes of a file that items refer to. Whoever keeps the window keeps the bytes of the items.
 struct SegmentWindow {
   explicit SegmentWindow(std::size_t capacity_)
       : bytes(std::make_unique_for_overwrite<char[]>(capacity_)), capacity(capacity_) {}
   std::unique_ptr<char[]> bytes;
   std::size_t capacity;
-  std::size_t size = 0;      // of what was read
-  std::uint64_t offset = 0;  // of the first byte in the file
+  std::size_t size = 0;      // bytes that were read
+  std::uint64_t offset = 0;  // in the file, of the first byte
 };
 
-// Items that are in the file no more.
+// Items that the file does not have any more.
 struct LostItems {
   std::uint64_t first_sequence = 0;
   std::uint64_t end_sequence = 0;
@@ -30,17 +30,18 @@ struct LostItems {
 
 enum class ReadEvent {
   kBlock,  // the next frame
-  kLost,   // bytes that are no valid frame; reading goes on behind them
+  kLost,   // bytes that are not a valid frame; reading continues behind them
   kEnd,
 };
 
-// Where the part of a file ends that may be read.
+// Where the readable part of a file ends.
 struct ReadLimit {
   std::uint64_t offset = 0;
-  std::uint64_t sequence = 0;  // after its last item; 0 if that is not known
+  std::uint64_t sequence = 0;  // after its last item; 0 if it is not known
 };
 
-// Not thread-safe. The file may grow meanwhile.
+// Reads the frames of one segment file. The `format` must outlive it. Not thread-safe, but the file
+// may grow meanwhile.
 class SegmentReader {
  public:
   static constexpr std::size_t kWindowBytes = std::size_t{256} << 10;
@@ -48,27 +49,27 @@ class SegmentReader {
   SegmentReader(std::shared_ptr<const File> file, const SegmentFormat& format,
                 const SegmentIdentity& identity);
 
-  // To a frame, or the end, whose first item has this number.
+  // Moves to a frame whose first item has the number `sequence`, or to the end.
   void Seek(std::uint64_t offset, std::uint64_t sequence);
-  // The next event before `limit`. After kBlock, block() is it; after kLost, lost() says what.
-  // kStorage if the file cannot be read.
+  // Returns the next event before `limit`. After kBlock, block() returns the frame. After kLost,
+  // lost() says what was lost. Returns kStorage if the file cannot be read.
   Result<ReadEvent> Next(const ReadLimit& limit);
 
   const Block& block() const { return block_; }
   const LostItems& lost() const { return lost_; }
-  // What the items of block() refer to.
+  // Returns the bytes that the items of block() refer to.
   const SegmentWindow& window() const { return *window_; }
   const std::shared_ptr<const void>& window_owner() const { return window_owner_; }
   std::uint64_t offset() const { return offset_; }
   std::uint64_t sequence() const { return sequence_; }
 
  private:
-  // Parses at offset(), reading as much as it takes.
+  // Parses the frame at offset(). Reads as many bytes as that takes.
   Result<Parsed> ParseHere(std::uint64_t limit_offset);
-  // Has at least `size` bytes from offset() in the window, or all before the limit.
+  // Makes the window hold at least `size` bytes from offset() on, or all before the limit.
   Status Fill(std::size_t size, std::uint64_t limit_offset);
   std::string_view Rest() const;
-  // Goes to the next valid frame, or to the limit.
+  // Moves to the next valid frame, or to the limit.
   Status Resynchronise(const ReadLimit& limit);
   ReadEvent Lose(std::uint64_t end_sequence, std::uint64_t offset);
 
@@ -78,7 +79,7 @@ class SegmentReader {
   std::uint64_t offset_;
   std::uint64_t sequence_;
   std::shared_ptr<SegmentWindow> window_;
-  std::shared_ptr<const void> window_owner_;  // the same
+  std::shared_ptr<const void> window_owner_;  // the same window
   Block block_;
   LostItems lost_;
 };

@@ -1,4 +1,4 @@
-// What the segment files of a directory hold, found out when the log is opened.
+// Finds out what the segment files of a directory hold when the log is opened.
 #pragma once
 
 #include <cstddef>
@@ -14,28 +14,28 @@
 
 namespace topicdb {
 
-// Something that was found to be wrong with the files, and what of the log it cost.
+// Damage of a file, and the items of the log that it cost.
 struct LogDamage {
   std::string path;
   std::string what;
-  std::uint64_t first_sequence = 0;  // of the items that are lost; none if both are equal
-  std::uint64_t end_sequence = 0;
+  std::uint64_t first_sequence = 0;  // of the lost items
+  std::uint64_t end_sequence = 0;    // after the last lost item; equal to first_sequence: none
 
   std::uint64_t items() const { return end_sequence - first_sequence; }
 };
 
-// A segment as of some moment.
+// A segment at some moment.
 struct SegmentState {
   SegmentIdentity identity;
   SegmentEnd end;
   bool sealed = false;
   std::string path;
-  // Bytes of frames, and items, in all segments before it, and what was freed of this log.
+  // Bytes of frames, and items, in all segments before it, including those that were freed.
   std::uint64_t bytes_before = 0;
   std::uint64_t items_before = 0;
 };
 
-// The end of the last segment, known from closing the log.
+// The end of the last segment, as it was noted when the log was closed.
 struct LogEnd {
   std::uint64_t segment = 0;  // 0: there is no segment
   SegmentEnd end;
@@ -45,20 +45,20 @@ struct SegmentLogOptions {
   std::string directory;
   const SegmentFormat* format = nullptr;
   QueueId queue_id{};
-  std::uint64_t segment_bytes = 0;  // a segment of so many bytes is sealed
+  std::uint64_t segment_bytes = 0;  // a segment with at least this many bytes is sealed
 };
 
 // The segments of a log as they were found.
 struct FoundSegments {
-  std::vector<SegmentState> segments;  // by number; all sealed but perhaps the last
+  std::vector<SegmentState> segments;  // by number; all are sealed, except perhaps the last
   std::uint64_t next_number = 1;
   std::uint64_t previous_end = 1;  // what follows the last item
   std::vector<LogDamage> damage;
 };
 
-// Lists and checks the segments of a directory. The last one is not sealed if it ends at
-// `known_end`; any other one is sealed if it was not, and cut behind its last whole append; files
-// that are no segments are renamed to "….damaged". With `look_only`, nothing on disk is changed.
+// Lists and checks the segments of a directory. Leaves the last one unsealed if it ends at
+// `known_end`. Cuts any other unsealed segment behind its last whole append, and seals it. Renames
+// a file that is not a segment to "….damaged". With `look_only`, changes nothing on disk.
 Result<FoundSegments> FindSegments(const SegmentLogOptions& options,
                                    const std::optional<LogEnd>& known_end, bool look_only);
 

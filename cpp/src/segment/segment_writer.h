@@ -1,4 +1,4 @@
-// Writes the frames of one segment file, its last.
+// Writes frames at the end of one segment file, the last of its log.
 #pragma once
 
 #include <cstddef>
@@ -20,36 +20,38 @@ struct SegmentEnd {
   std::uint64_t payload_bytes = 0;
 };
 
-// Not thread-safe. After an error nothing is different from before, and the call may be repeated.
+// Appends items to one segment file, with a buffer. The `format` must outlive it. Not thread-safe:
+// the SegmentLog that owns it calls it under its mutex. After an error nothing has changed, and the
+// call may be repeated.
 class SegmentWriter {
  public:
-  // What may wait in memory until WriteOut; more is written at once.
+  // Fewer bytes than this may wait in memory until WriteOut. More are written at once.
   static constexpr std::size_t kBufferBytes = std::size_t{64} << 10;
 
-  // Makes the file, with its header, and sets `reserve_bytes` of space aside. The caller syncs
-  // the directory.
+  // Makes the file with its header, and reserves `reserve_bytes` of space. The caller must sync the
+  // directory.
   static Result<std::unique_ptr<SegmentWriter>> Create(const std::string& path,
                                                        const SegmentFormat& format,
                                                        const SegmentIdentity& identity,
                                                        std::uint64_t reserve_bytes);
-  // Goes on behind `end` in a file that has no footer; what may be there is overwritten.
+  // Continues behind `end` in a file that has no footer. Cuts off whatever is there.
   static Result<std::unique_ptr<SegmentWriter>> Continue(const std::string& path,
                                                          const SegmentFormat& format,
                                                          const SegmentIdentity& identity,
                                                          const SegmentEnd& end,
                                                          std::uint64_t reserve_bytes);
 
-  // Adds items: with `through`, they are the operating system's afterwards, and all before them.
+  // Appends items. With `through`, hands them and all before them to the operating system.
   Status Append(std::span<const std::string_view> items, bool through);
   // Hands what is buffered to the operating system.
   Status WriteOut();
-  // WriteOut, then the footer. No Append may follow.
+  // Calls WriteOut, then writes the footer. No Append may follow.
   Status Seal();
-  // WriteOut, then gives back the space that is not used.
+  // Calls WriteOut, then gives back the unused space.
   Status Finish();
 
   const SegmentIdentity& identity() const { return identity_; }
-  // Of all items, buffered ones too.
+  // Returns the end of all items, including buffered ones.
   const SegmentEnd& end() const { return end_; }
   const std::shared_ptr<File>& file() const { return file_; }
 
@@ -67,7 +69,7 @@ class SegmentWriter {
   const SegmentIdentity identity_;
   SegmentEnd end_;
   std::uint64_t written_offset_;
-  std::string buffer_;  // from written_offset_ to end_.offset
+  std::string buffer_;  // the bytes from written_offset_ to end_.offset
 };
 
 }  // namespace topicdb

@@ -1,5 +1,5 @@
-// A small record on disk that is replaced often, in place: two slots, written in turn, so that one
-// of them is whole whatever happens. Drawn in docs/format.md.
+// A small record on disk that is often replaced in place. Its two slots are written in turn, so
+// that one of them is whole whatever happens. docs/format.md draws the file.
 #pragma once
 
 #include <array>
@@ -17,28 +17,29 @@ namespace topicdb {
 // Eight bytes that say what the file is.
 using SlotMagic = std::string_view;
 
-// Not thread-safe.
+// Reads and replaces the record. The caller of Create or Open owns it. Not thread-safe.
 class SlotFile {
  public:
-  // Makes the file, with `content` in both slots, fsynced; one of that name is replaced.
+  // Makes the file with `content` in both slots, and fsyncs it. Replaces a file of that name.
   static Result<std::unique_ptr<SlotFile>> Create(const std::string& path, SlotMagic magic,
                                                   std::string_view content);
-  // kNotFound; kCorruption if neither slot is whole.
+  // Opens the file. Returns kNotFound if there is none, and kCorruption if neither slot is whole.
   static Result<std::unique_ptr<SlotFile>> Open(const std::string& path, SlotMagic magic);
 
-  // What is in a file, which is not kept open. Otherwise as Open.
+  // Read returns what is in a file, like Open, but does not keep the file open.
   struct Stored {
     std::string content;
     bool damaged = false;
   };
   static Result<Stored> Read(const std::string& path, SlotMagic magic);
 
-  // What was written last, and is whole.
+  // Returns the content that was written last and is whole.
   const std::string& content() const { return content_; }
-  // Whether a slot was not whole when the file was opened: content() may be the one before the
-  // last.
+  // Returns whether a slot was not whole when the file was opened. content() may then be the one
+  // before the last.
   bool damaged() const { return damaged_; }
-  // With `sync`, it is safe from loss of power afterwards. After an error, content() is as before.
+  // Replaces the content. With `sync`, the new one is safe from loss of power when this returns.
+  // After an error, content() is as before.
   Status Write(std::string_view content, bool sync);
   const std::string& path() const { return path_; }
 
@@ -46,13 +47,13 @@ class SlotFile {
   SlotFile(std::shared_ptr<File> file, std::string path, SlotMagic magic)
       : file_(std::move(file)), path_(std::move(path)), magic_(magic) {}
   Status Load();
-  // A whole slot with these bytes; false if it is not.
+  // Decodes a slot. Returns false if the bytes are not a whole one.
   bool Decode(std::string_view bytes, std::uint64_t* serial, std::string* content) const;
   static std::string Encode(SlotMagic magic, std::uint64_t serial, std::size_t slot_bytes,
                             std::string_view content);
   static std::string EncodeFile(SlotMagic magic, std::uint64_t serial, std::string_view content);
 
-  std::shared_ptr<File> file_;  // null: not to be written
+  std::shared_ptr<File> file_;  // null: only read
   const std::string path_;
   const std::string magic_;
   std::size_t slot_bytes_ = 0;

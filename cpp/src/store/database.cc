@@ -4,12 +4,12 @@
 #include <set>
 
 #include "rocks/rocks_compat.h"
-#include "store/database/create.h"
-#include "store/database/database_impl.h"
-#include "store/read/last_source.h"
 #include "store/cursor/scan_impl.h"
 #include "store/cursor/stream_watch_impl.h"
 #include "store/cursor/tail_impl.h"
+#include "store/database/create.h"
+#include "store/database/database_impl.h"
+#include "store/read/last_source.h"
 
 namespace topicdb {
 

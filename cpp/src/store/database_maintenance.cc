@@ -3,8 +3,8 @@
 #include <set>
 
 #include "base/clock.h"
-#include "store/database/database_impl.h"
 #include "store/catalog/maintenance.h"
+#include "store/database/database_impl.h"
 #include "topicdb/database.h"
 
 namespace topicdb {

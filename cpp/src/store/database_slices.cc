@@ -1,8 +1,8 @@
 // Database: planning and reading of slices, for those who read a database with many processes.
 #include <algorithm>
 
-#include "store/read/log_measure.h"
 #include "store/cursor/scan_impl.h"
+#include "store/read/log_measure.h"
 #include "store/read/slice_source.h"
 #include "topicdb/database.h"
 

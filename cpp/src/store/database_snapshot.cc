@@ -4,8 +4,8 @@
 #include <map>
 
 #include "base/file/files.h"
-#include "store/database/create.h"
 #include "store/care/database_copy.h"
+#include "store/database/create.h"
 #include "store/database/database_impl.h"
 #include "topicdb/database.h"
 

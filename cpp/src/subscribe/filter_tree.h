@@ -1,4 +1,4 @@
-// Which of many topic filters match a topic, found in one walk over its levels.
+// Finds which of many topic filters match a topic, in one walk over the levels of the topic.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,11 @@
 
 namespace topicdb {
 
-// Thread-safe once nothing is added any more.
+// Keeps filters and their numbers. An InterestSet owns it. Thread-safe once nothing is added any
+// more.
 class FilterTree {
  public:
-  // `number` is what Match gives for it; several filters may have the same.
+  // Adds a filter, for which Match gives `number`. Several filters may have the same number.
   void Add(const Filter& filter, std::uint32_t number);
   // Appends the numbers of the filters that match a valid topic, in no order.
   void Match(std::string_view topic, std::vector<std::uint32_t>* numbers) const;
@@ -26,7 +27,7 @@ class FilterTree {
     std::map<std::string, std::unique_ptr<Node>, std::less<>> words;
     std::unique_ptr<Node> plus;
     std::vector<std::uint32_t> here;   // of filters that end with this level
-    std::vector<std::uint32_t> below;  // and with '#' behind it
+    std::vector<std::uint32_t> below;  // of filters that end with this level and '#'
   };
   Node root_;
   std::vector<std::uint32_t> everything_;

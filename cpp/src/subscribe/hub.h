@@ -1,14 +1,14 @@
-// Brings what is in the commit log to subscribers.
+// Brings the messages of the commit log to subscribers.
 //
-// - One thread waits for commits. What is new it reads once for all live lanes of a shard, and
-//   offers each what it wants.
-// - Others read for lanes that are behind: the part that begins where one of them is, for all that
-//   are near. What they read is kept for a while, so that those who come to the same place a little
-//   later need not read, unless something of the shard was removed since. A lane that has come to
-//   where the live ones are joins them.
+// - One thread waits for commits. It reads new messages once for all live lanes of a shard, and
+//   offers each lane what it wants.
+// - Other threads read for lanes that are behind. A page begins where one of these lanes is, and
+//   serves all lanes that are near. Pages are kept for a while, so that a lane that comes to the
+//   same place a little later needs no read. Once something of the shard is removed, its kept pages
+//   are not used any more. A lane that has come to where the live lanes are joins them.
 //
-// A subscriber that takes no more (its window is full, or it is paused) stays where it is, behind,
-// and no one waits for it: it goes on once it has room, from what is kept or from disk.
+// A subscriber that takes no more (its window is full, or it is paused) stays behind at its place.
+// Nobody waits for it. Once it has room, it continues from a kept page or from disk.
 #pragma once
 
 #include <atomic>
@@ -28,33 +28,35 @@
 
 namespace topicdb {
 
-// Where a lane begins, by shard.
+// Where a lane begins in its shard.
 struct LaneStart {
   CommitPlace place;
   std::uint64_t counted = 0;  // see SubscribeFrom
 };
 using LaneStarts = std::map<std::uint32_t, LaneStart>;
 
-// Thread-safe. Lock rule: the database's lifecycle(), then mutex_, then that of a PageReader or
-// Subscriber, or those that the database and a shard need to give a view. Nothing is read with
-// mutex_ held.
+// Reads the commit log for all subscribers of a database, with threads of its own. The
+// subscriptions share it, and the last one ends it. Thread-safe. Lock order: the database's
+// lifecycle(), then mutex_, then the mutex of a PageReader or Subscriber, or those that the
+// database and a shard need to give a view. Nothing is read while mutex_ is held.
 class SubscriptionHub : public ViewHolder {
  public:
   // REQUIRES: the database's lifecycle() is held shared
   explicit SubscriptionHub(std::shared_ptr<DatabaseImpl> database);
   ~SubscriptionHub() override;
 
-  // The number by which the others know it. `starts`: of every open shard.
+  // Adds a subscriber, and returns the number by which the other methods know it. `starts` has an
+  // entry for every open shard.
   std::uint64_t Add(std::shared_ptr<Subscriber> subscriber, const Wanted& wanted,
                     const LaneStarts& starts) TOPICDB_EXCLUDES(mutex_);
   void Remove(std::uint64_t client) TOPICDB_EXCLUDES(mutex_);
-  // It takes more again.
+  // Tells the hub that the subscriber takes messages again.
   void Reopen(std::uint64_t client) TOPICDB_EXCLUDES(mutex_);
   // See Subscription::Find.
   Result<PlacedMessages> Find(std::uint32_t shard, const std::vector<Filter>& filters,
                               const std::vector<CommitPlace>& places,
                               const InterruptCheck& interrupted) const;
-  // Fills in what Subscriber::Info does not know.
+  // Fills in `info`, including what Subscriber::Info does not know.
   void Complete(std::uint64_t client, SubscriptionInfo* info) const TOPICDB_EXCLUDES(mutex_);
   SubscriptionStats Stats() const TOPICDB_EXCLUDES(mutex_);
 
@@ -64,17 +66,17 @@ class SubscriptionHub : public ViewHolder {
   void Release() override TOPICDB_EXCLUDES(mutex_);
 
  private:
-  // What is to be read for lanes that are behind.
+  // A page that must be read for lanes that are behind.
   struct Errand {
     Track* track = nullptr;
     CommitPlace from;
-    SharedInterest first;                   // of the lane that is there
-    std::vector<SharedInterest> interests;  // of all that are near
-    std::uint64_t last_client = 0;          // of those that were here when it began
-    std::uint64_t drops_until = 0;          // that its track knows
+    SharedInterest first;                   // of the lane at `from`
+    std::vector<SharedInterest> interests;  // of all lanes that are near
+    std::uint64_t last_client = 0;          // the newest one when the errand began
+    std::uint64_t drops_until = 0;          // that the track knows
     std::uint64_t drops_version = 0;
   };
-  // A page, and what its track has to learn before it is offered.
+  // A page, and the drops that its track must learn before the page is offered.
   struct Read {
     std::shared_ptr<LogPage> page;
     Track::Drops drops;
@@ -82,25 +84,30 @@ class SubscriptionHub : public ViewHolder {
 
   void RunLive() TOPICDB_EXCLUDES(mutex_);
   void RunCatchUp() TOPICDB_EXCLUDES(mutex_);
-  // What is new in all shards. kClosed.
+  // Reads what is new in all shards, for the live lanes. Returns kClosed if the database is closed.
   Status LivePass() TOPICDB_EXCLUDES(mutex_);
-  // One page of it; whether there may be more.
+  // Reads one page of a shard for its live lanes. Returns whether there may be more.
   bool LiveStep(const std::shared_ptr<Shard>& shard) TOPICDB_EXCLUDES(mutex_);
-  // Serves lanes from a page that is kept, or does an errand; false if nobody can go on. kClosed.
+  // Serves lanes from a kept page, or does an errand. Returns false if no lane can be served, and
+  // kClosed if the database is closed.
   Result<bool> CatchUpStep() TOPICDB_EXCLUDES(mutex_);
-  // One with a lane that can be served, in turns; null: there is none.
+  // Returns a track that has a lane to serve, or null if there is none. The tracks take turns.
   Track* NextTrack() TOPICDB_REQUIRES(mutex_);
+  // Serves lanes from a kept page. Returns false if there is none for `lane`.
   bool ServeKept(Track* track, const Lane& lane) TOPICDB_REQUIRES(mutex_);
-  // Whether nothing of the shard was removed since it was read. What was is not kept any more.
+  // Returns whether nothing of the shard was removed since the page was read. Forgets the kept
+  // pages of the shard that are not current.
   bool IsCurrent(const LogPage& page) TOPICDB_REQUIRES(mutex_);
   // REQUIRES: the database's lifecycle() is held.
   std::uint64_t RemovalsVersionOf(std::uint32_t shard) const;
-  // For all who are near; if that fails, for the first alone.
+  // Reads for all lanes that are near. If that fails, reads for the first lane alone.
   Result<Read> ReadFor(const Errand& errand) TOPICDB_EXCLUDES(mutex_);
+  // Offers what was read to the lanes, or fails the subscribers whose lanes wait for it.
   void Finish(const Errand& errand, Result<Read> read) TOPICDB_EXCLUDES(mutex_);
-  // Waits until there is something to be done; after a while gives back what is kept.
+  // Waits until there is something to do. After a while, gives back pages and cursors that are
+  // kept.
   void RestReaders() TOPICDB_EXCLUDES(mutex_);
-  // Nobody gets anything any more.
+  // Fails all subscribers, and removes them.
   void FailAll(const Status& status) TOPICDB_EXCLUDES(mutex_);
 
   Track* FindTrack(std::uint32_t shard) const;
@@ -111,9 +118,9 @@ class SubscriptionHub : public ViewHolder {
 
   const std::shared_ptr<DatabaseImpl> database_;
   std::atomic<bool> stopping_{false};
-  const std::vector<std::unique_ptr<Track>> tracks_;  // what they have is guarded by mutex_
+  const std::vector<std::unique_ptr<Track>> tracks_;  // mutex_ guards their content
   mutable Mutex mutex_;
-  CondVar work_;  // for the threads that catch up
+  CondVar work_;  // for the threads that read for lanes that are behind
   std::map<std::uint64_t, std::unique_ptr<Client>> clients_ TOPICDB_GUARDED_BY(mutex_);
   std::map<std::string, std::weak_ptr<const Interest>> interests_  // by their keys
       TOPICDB_GUARDED_BY(mutex_);
@@ -122,7 +129,7 @@ class SubscriptionHub : public ViewHolder {
   std::size_t next_track_ TOPICDB_GUARDED_BY(mutex_) = 0;
   PageCache cache_ TOPICDB_GUARDED_BY(mutex_);
   SubscriptionStats stats_ TOPICDB_GUARDED_BY(mutex_);
-  std::vector<std::thread> threads_;  // last: they use the rest
+  std::vector<std::thread> threads_;  // the last member, since they use the others
 };
 
 }  // namespace topicdb

@@ -1,4 +1,4 @@
-// What subscribers want to have, and what of several of them is read at once.
+// What subscribers want, and what is read for several of them at once.
 #pragma once
 
 #include <algorithm>
@@ -21,11 +21,11 @@ struct Wanted {
   std::uint32_t part = 0;
   std::uint32_t parts = 1;
 
-  // Says the same of two if and only if they are the same.
+  // Returns a text that two have in common if and only if they want the same.
   std::string Key() const;
 };
 
-// Those who want the same share one.
+// Something wanted, with a number. Subscribers that want the same share one.
 struct Interest : Wanted {
   Interest(std::uint64_t number_of_it, const Wanted& wanted)
       : Wanted(wanted), number(number_of_it) {}
@@ -37,7 +37,7 @@ struct Interest : Wanted {
                                           [&](const Filter& one) { return one.Matches(topic); });
   }
   bool IsInPart(std::string_view topic) const;
-  // Whether it wants all topics that the filter matches.
+  // Returns whether the filters of this interest match all topics that `filter` matches.
   bool Covers(const Filter& filter) const {
     return std::any_of(filters.begin(), filters.end(),
                        [&](const Filter& one) { return one.Covers(filter); });
@@ -45,26 +45,28 @@ struct Interest : Wanted {
 };
 using SharedInterest = std::shared_ptr<const Interest>;
 
-// Interests that are read together. Immutable.
+// Interests that are read together. Those that read share it. Immutable, so thread-safe.
 class InterestSet {
  public:
-  // Each once; they are put in the order of their numbers.
+  // Sorts the interests by number. REQUIRES: each is there once
   explicit InterestSet(std::vector<SharedInterest> interests);
 
   const std::vector<SharedInterest>& interests() const { return interests_; }
   bool Has(const Interest& interest) const;
-  // What finds messages of all of them; and maybe of others, if there are many.
+  // Returns filters that match what any of the interests wants. If there are many of them, the
+  // result may match more than that.
   const std::vector<Filter>& filters() const { return filters_; }
   std::int64_t start_us() const { return start_us_; }
-  // Whether what it reads is all that there is of the interest.
+  // Returns whether a read for this set finds all that the interest wants.
   bool Covers(const Interest& interest) const;
-  // Whether every topic that it reads is wanted by the interest.
+  // Returns whether the interest wants every topic that a read for this set finds.
   bool WantsAllTopics(const Interest& interest) const;
-  // Whether it reads the same as the other.
+  // Returns whether a read for this set finds the same as one for `other`.
   bool ReadsLike(const InterestSet& other) const;
-  // Every topic that it reads is wanted by each of them.
+  // Returns whether each of the interests wants every topic that a read finds.
   bool is_uniform() const { return is_uniform_; }
-  // Their places in interests(), each once. REQUIRES: !is_uniform()
+  // Returns which interests want the topic, as indexes into interests(), each once. REQUIRES:
+  // !is_uniform()
   std::vector<std::uint32_t> WhoWants(std::string_view topic) const;
 
  private:

@@ -1,4 +1,4 @@
-// A part of the commit log that was read once for all who want something of it.
+// A part of the commit log that was read once for all subscribers that want something of it.
 #pragma once
 
 #include <cstdint>
@@ -11,58 +11,60 @@
 
 namespace topicdb {
 
-// Messages of one shard in the order of commits, and where each was committed.
+// Messages of one shard in the order of commits, with the place of each.
 struct LogRows {
   std::shared_ptr<const Batch> batch;  // with serials
-  std::vector<std::uint32_t> indexes;  // in their commits
+  std::vector<std::uint32_t> indexes;  // of the messages in their commits
 
   std::size_t size() const { return indexes.size(); }
   CommitPlace place(std::size_t row) const { return {batch->serial(row), indexes[row]}; }
-  // The first row that is not before a place; size() if all are.
+  // Returns the first row that is not before the place `at`, or size() if all are before it.
   std::size_t RowAt(const CommitPlace& at) const;
 };
 using SharedLogRows = std::shared_ptr<const LogRows>;
 
-// What was read of one shard's log from one place to another.
+// What was read of the log of one shard, from one place to another.
 struct LogSpan {
   std::uint32_t shard = 0;
   CommitPlace from;
   CommitPlace to;
   bool at_end = false;  // there was nothing behind it when it was read
-  // Of the view that it was read from.
+  // Both are of the view that the span was read from.
   std::uint64_t removals_version = 0;
   std::uint64_t view_serial = 0;
   SharedLogRows rows;
 };
 
-// Immutable but for a memo: see RowsOf.
+// Keeps the messages of a span, and finds those of each interest. The page cache and the threads of
+// the hub share it. Immutable, except that RowsOf keeps its results.
 class LogPage {
  public:
   LogPage(std::shared_ptr<const InterestSet> interests, LogSpan span);
 
   const LogSpan& span() const { return span_; }
   bool Holds(const CommitPlace& place) const { return span_.from <= place && place < span_.to; }
-  // Whether it has all that there is of the interest.
+  // Returns whether the page has all messages of its span that the interest wants.
   bool Covers(const Interest& interest) const { return interests_->Covers(interest); }
-  // Those who want the same get the same rows. Null: there are none.
-  // REQUIRES: Covers(interest); one thread at a time calls it
+  // Returns the rows that the interest wants, or null if there are none. Equal interests get the
+  // same object. REQUIRES: Covers(interest), and one thread at a time calls RowsOf
   SharedLogRows RowsOf(const Interest& interest);
-  // Of the interests that it was read for: those that find something here.
+  // Returns the rows of each interest that the page was read for and that finds something here, by
+  // the number of the interest.
   const std::map<std::uint64_t, SharedLogRows>& rows() const { return rows_; }
   std::size_t bytes() const { return bytes_; }
 
  private:
   using RowNumbers = std::vector<std::uint32_t>;
   RowNumbers Find(const Interest& interest) const;
-  // Of all interests it was read for, at once; by their places among them.
+  // Finds the rows of all interests that the page was read for, in the order of the interests.
   std::vector<RowNumbers> FindByTree() const;
   SharedLogRows Choose(const RowNumbers& rows) const;
 
   const std::shared_ptr<const InterestSet> interests_;
   const LogSpan span_;
   std::size_t bytes_;
-  std::map<std::uint64_t, SharedLogRows> rows_;   // by interest, of those it was read for
-  std::map<std::uint64_t, SharedLogRows> asked_;  // of others
+  std::map<std::uint64_t, SharedLogRows> rows_;   // by interest, for those it was read for
+  std::map<std::uint64_t, SharedLogRows> asked_;  // by interest, for others
 };
 
 }  // namespace topicdb

@@ -1,4 +1,4 @@
-// Pages of the log that were read lately.
+// Keeps pages of the log that were read recently.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,14 @@
 
 namespace topicdb {
 
-// Not thread-safe.
+// Keeps the latest pages of all shards, up to `bytes_max` bytes. The hub owns it. Not thread-safe:
+// the hub's mutex guards it.
 class PageCache {
  public:
   explicit PageCache(std::size_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // One that has what there is of the interest at this place; null: there is none.
+  // Returns a page that has all messages of the interest from this place on, as far as the page
+  // goes. Returns null if there is none.
   std::shared_ptr<LogPage> Find(std::uint32_t shard, const CommitPlace& place,
                                 const Interest& interest) const {
     for (const auto& page : pages_) {
@@ -25,7 +27,7 @@ class PageCache {
     }
     return nullptr;
   }
-  // Of this shard only pages that were read from a view with this number are of use any more.
+  // Removes the pages of this shard that were read from a view with another removals version.
   void KeepOnly(std::uint32_t shard, std::uint64_t removals_version) {
     std::uint64_t& known = removals_versions_[shard];
     if (std::exchange(known, removals_version) == removals_version) return;
@@ -51,12 +53,12 @@ class PageCache {
   std::size_t bytes() const { return bytes_; }
 
  private:
-  // All of them are looked at to find one.
+  // Find looks at all pages.
   static constexpr std::size_t kPagesMax = 1'024;
 
   const std::size_t bytes_max_;
-  std::deque<std::shared_ptr<LogPage>> pages_;                // the latest first
-  std::map<std::uint32_t, std::uint64_t> removals_versions_;  // by shard, of the last KeepOnly
+  std::deque<std::shared_ptr<LogPage>> pages_;                // the latest is first
+  std::map<std::uint32_t, std::uint64_t> removals_versions_;  // by shard, from the last KeepOnly
   std::size_t bytes_ = 0;
 };
 

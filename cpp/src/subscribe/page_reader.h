@@ -11,32 +11,33 @@
 
 namespace topicdb {
 
-// Keeps cursors where pages ended, so that reading goes on there. Thread-safe; a read holds the
-// lock. Must be cleared before the shard closes.
+// Reads pages, and keeps its cursors where they ended, so that the next read continues there. A
+// Track owns it. Thread-safe: a read holds mutex_. The owner must clear it before the shard closes.
 class PageReader {
  public:
-  // Keeps so many cursors.
+  // Keeps at most `cursors_max` cursors.
   explicit PageReader(std::size_t cursors_max) : cursors_max_(cursors_max) {}
 
-  // From a place on. kCorruption, kInterrupted.
+  // Reads a page that begins at `from`. Returns kCorruption or kInterrupted.
   Result<std::shared_ptr<LogPage>> Read(const std::shared_ptr<Shard>& shard,
                                         std::shared_ptr<const InterestSet> interests,
                                         const CommitPlace& from, const PageLimits& limits,
                                         const InterruptCheck& interrupted) TOPICDB_EXCLUDES(mutex_);
-  // Gives back what it holds of the shard.
+  // Gives back what the cursors hold of the shard.
   void Clear() TOPICDB_EXCLUDES(mutex_);
 
  private:
   struct Kept {
-    std::shared_ptr<const InterestSet> interests;  // that it reads
+    std::shared_ptr<const InterestSet> interests;  // for which the cursor reads
     LogCursor cursor;
   };
+  // Takes out the cursor that is at `from` and reads the same. Makes one if there is none.
   Kept Take(const std::shared_ptr<const InterestSet>& interests, const CommitPlace& from)
       TOPICDB_REQUIRES(mutex_);
 
   const std::size_t cursors_max_;
   Mutex mutex_;
-  std::list<Kept> kept_ TOPICDB_GUARDED_BY(mutex_);  // the one that was used last is first
+  std::list<Kept> kept_ TOPICDB_GUARDED_BY(mutex_);  // the most recently used one is first
 };
 
 }  // namespace topicdb

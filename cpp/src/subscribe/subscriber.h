@@ -1,4 +1,4 @@
-// What is on its way to one subscriber, and how much of it may be.
+// Keeps what is on its way to one subscriber, and limits how much that is.
 #pragma once
 
 #include <cstdint>
@@ -18,35 +18,38 @@ namespace topicdb {
 struct Offered {
   std::uint32_t shard = 0;
   SharedLogRows rows;
-  std::size_t begin = 0;  // these, from here on
-  CommitPlace to;         // behind the last one there is nothing else for it before this place
+  std::size_t begin = 0;  // the first of the rows that is offered
+  CommitPlace to;         // after the rows, nothing else is for the subscriber before this place
   bool is_live = false;
 };
 
-// Thread-safe. Lock rule: mutex_ is taken last, behind that of the hub; `ready` is called with it.
+// Keeps the messages that wait for one subscriber, within its window. The hub and the subscription
+// share it. Thread-safe. Lock rule: mutex_ is taken last, after the hub's mutex. `ready` is called
+// while mutex_ is held.
 class Subscriber {
  public:
   Subscriber(const SubscribeWindow& window, SubscribeFrom::Places places)
       : window_(window), places_(std::move(places)) {}
 
-  // For the hub. Takes as many of the first rows as there is room for; how many. If not all:
-  // nothing fits any more until the hub is told by one of the calls below.
+  // Offer, Lose and Fail are for the hub. Offer takes as many of the first rows as there is room
+  // for, and returns how many. If it did not take all, it takes nothing more until Acknowledge or
+  // Resume returns true.
   std::size_t Offer(const Offered& offered) TOPICDB_EXCLUDES(mutex_);
-  // Something is missing behind what was offered.
+  // Notes that messages are lost behind what was offered.
   void Lose(Loss loss) TOPICDB_EXCLUDES(mutex_);
-  // Nothing comes any more; once what waits is taken, Next gives the error.
+  // Ends the delivery. Next returns the error once what waits is taken.
   void Fail(const Status& status) TOPICDB_EXCLUDES(mutex_);
 
-  // For the consumer; see Subscription.
+  // The methods from here on are for the consumer; see Subscription.
   Result<std::optional<Delivered>> Next(std::optional<std::chrono::microseconds> timeout,
                                         const InterruptCheck& interrupted, std::size_t rows_max)
       TOPICDB_EXCLUDES(mutex_);
-  // These give whether the hub has to be told that there is room again.
+  // Acknowledge and Resume return whether the caller must tell the hub that there is room again.
   Result<bool> Acknowledge(std::uint64_t seqno) TOPICDB_EXCLUDES(mutex_);
   bool Resume() TOPICDB_EXCLUDES(mutex_);
   void Pause() TOPICDB_EXCLUDES(mutex_);
-  // As far as it is known here: kLive if nothing speaks against it. `waiting`, if it is not null:
-  // shards of which something waits for Next.
+  // Returns what is known here. The state is kLive unless something is known to be against it. Adds
+  // the shards of which something waits for Next to `waiting`, if that is not null.
   SubscriptionInfo Info(std::set<std::uint32_t>* waiting = nullptr) const TOPICDB_EXCLUDES(mutex_);
   void OnReady(std::function<void()> ready) TOPICDB_EXCLUDES(mutex_);
   void Close() TOPICDB_EXCLUDES(mutex_);
@@ -55,7 +58,7 @@ class Subscriber {
  private:
   struct Waiting {
     Offered offered;
-    std::size_t end = 0;  // of the rows
+    std::size_t end = 0;  // after the last of the rows that wait
     std::uint64_t bytes = 0;
     std::uint64_t seqno = 0;  // of the last message
 
@@ -71,21 +74,21 @@ class Subscriber {
     std::uint64_t seqno;  // of the last message
     std::uint64_t bytes;
   };
-  // What Next gives. REQUIRES: there is something
+  // Takes out the first loss, for Next. REQUIRES: there is one
   Delivered TakeLoss() TOPICDB_REQUIRES(mutex_);
   bool HasLoss() const TOPICDB_REQUIRES(mutex_) {
     return !losses_.empty() && losses_.front().after <= delivered_;
   }
-  // The first part of what waits. REQUIRES: there is something
+  // Takes out the first part of what waits, at most `rows_max` rows. REQUIRES: something waits
   Waiting Take(std::size_t rows_max) TOPICDB_REQUIRES(mutex_);
-  // How many of the rows there is room for, and their bytes.
+  // Returns the offered rows that there is room for, and their bytes.
   Waiting Fit(const Offered& offered) const TOPICDB_REQUIRES(mutex_);
   bool HasRoomAgain() const TOPICDB_REQUIRES(mutex_);
-  // Whether Next gives something, or an error, or that it is closed.
+  // Returns whether Next has messages, a loss or an error to give, or tells that this is closed.
   bool IsReady() const TOPICDB_REQUIRES(mutex_);
   void TellReady() TOPICDB_REQUIRES(mutex_);
   SubscriptionState State() const TOPICDB_REQUIRES(mutex_);
-  // If it is full and has room again, it is full no more.
+  // Ends the state of being full if there is room again. Returns whether it did.
   bool Reopen() TOPICDB_REQUIRES(mutex_);
 
   const SubscribeWindow window_;
@@ -94,13 +97,13 @@ class Subscriber {
   std::deque<Waiting> waiting_ TOPICDB_GUARDED_BY(mutex_);
   std::uint64_t waiting_bytes_ TOPICDB_GUARDED_BY(mutex_) = 0;
   std::deque<Lost> losses_ TOPICDB_GUARDED_BY(mutex_);                    // that Next has not given
-  std::uint64_t lost_ TOPICDB_GUARDED_BY(mutex_) = 0;                     // messages
-  std::deque<Unacknowledged> unacknowledged_ TOPICDB_GUARDED_BY(mutex_);  // what waits, too
+  std::uint64_t lost_ TOPICDB_GUARDED_BY(mutex_) = 0;                     // messages, in all losses
+  std::deque<Unacknowledged> unacknowledged_ TOPICDB_GUARDED_BY(mutex_);  // with what waits
   std::uint64_t unacknowledged_bytes_ TOPICDB_GUARDED_BY(mutex_) = 0;
   std::uint64_t offered_ TOPICDB_GUARDED_BY(mutex_) = 0;  // seqno of the last message in waiting_
   std::uint64_t delivered_ TOPICDB_GUARDED_BY(mutex_) = 0;
   std::uint64_t acknowledged_ TOPICDB_GUARDED_BY(mutex_) = 0;
-  SubscribeFrom::Places places_ TOPICDB_GUARDED_BY(mutex_);  // up to which Next has given all
+  SubscribeFrom::Places places_ TOPICDB_GUARDED_BY(mutex_);  // Next has given all before them
   bool is_full_ TOPICDB_GUARDED_BY(mutex_) = false;          // Offer did not take all
   bool is_paused_ TOPICDB_GUARDED_BY(mutex_) = false;
   bool is_closed_ TOPICDB_GUARDED_BY(mutex_) = false;

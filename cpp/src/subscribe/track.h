@@ -1,4 +1,4 @@
-// Who is where in the log of one shard.
+// Keeps track of where the subscribers are in the log of one shard.
 #pragma once
 
 #include <cstdint>
@@ -18,70 +18,77 @@ namespace topicdb {
 class Track;
 struct Client;
 
-// The place of one subscriber in the log of one shard: it was given everything before. A lane is
-// live, or behind.
+// The place of one subscriber in the log of one shard. The subscriber was given everything before
+// it. A lane is either live or behind.
 struct Lane {
   Client* client = nullptr;
   Track* track = nullptr;
-  CommitPlace place;  // of a live lane: or that of its track, if that is later
+  CommitPlace place;  // a live lane may be further: see Track::PlaceOf
   bool is_live = false;
-  std::uint64_t counted = 0;  // what was dropped by later commits is not counted as lost yet
+  std::uint64_t counted = 0;  // drops up to this serial were counted as losses
 };
 
+// A subscriber, as the hub knows it, with a lane for each shard. The hub owns it, and its mutex
+// guards it.
 struct Client {
   std::uint64_t number = 0;
   std::shared_ptr<Subscriber> subscriber;
   SharedInterest interest;
-  bool is_open = true;  // takes more; its lanes that are behind can be served
+  bool is_open = true;  // takes messages: its lanes that are behind can be served
   std::vector<Lane> lanes;
 
-  // Of all its lanes.
+  // Sets is_open, and tells the tracks of all lanes.
   void SetOpen(bool open);
 };
 
-// The lanes of a shard. Not thread-safe: the hub's mutex guards it, but for the readers.
+// Keeps the lanes of a shard, and serves them from pages. The hub owns it. Not thread-safe: the
+// hub's mutex guards it, except for the readers.
 class Track {
  public:
   explicit Track(std::uint32_t shard) : shard_(shard) {}
 
   std::uint32_t shard() const { return shard_; }
-  // A new one is behind.
+  // Adds a lane, which is behind at first.
   void Add(Lane* lane);
   void Remove(Lane* lane);
   void SetOpen(Lane* lane, bool open);
   CommitPlace PlaceOf(const Lane& lane) const;
 
-  // Whether a lane has become live since the last call: there may be something new for it.
+  // Returns whether a lane has become live since the last call. There may be new messages for it.
   bool TakeJoined() { return std::exchange(has_joined_, false); }
 
-  // Of the lanes that are behind and can be served: whose turn it is; null: there are none.
+  // Returns the lane whose turn it is among those that are behind and can be served, or null if
+  // there is none.
   Lane* NextReady() const;
   bool has_behind() const { return !behind_.empty(); }
-  // What those want who are where it is, or so near that one page may serve them.
+  // Returns the interests of the lanes that are where `lane` is, or so near that one page may serve
+  // them.
   std::vector<SharedInterest> InterestsNear(const Lane& lane) const;
-  // Those that can be served, stand there, and want this.
+  // Returns the lanes at this place that can be served and have this interest.
   std::vector<Lane*> ReadyAt(const CommitPlace& place, const Interest& interest) const;
-  // Offers a page to those who are in it and whose numbers are not greater; how many took
-  // something.
+  // Offers a page to the lanes in it whose clients have at most the number `client_max`. Returns
+  // how many of them took something.
   std::size_t ServeReady(LogPage* page, std::uint64_t client_max);
-  // What has to be read for the live lanes, from live_place() on. Null: there are none.
+  // Returns the interests of the live lanes, for which the caller must read from live_place() on.
+  // Returns null if there are no live lanes.
   std::shared_ptr<const InterestSet> BeginLiveRead();
   CommitPlace live_place() const { return live_place_; }
-  // Offers them what was read.
+  // Offers the live lanes the page that was read. Returns how many of them took something.
   std::size_t ServeLive(LogPage* page);
-  // It could not be read: they find out by themselves, each for what it wants.
+  // Puts the live lanes behind, because their page could not be read. Each of them is then read for
+  // again, and meets the error only if it wants what is damaged.
   void AbandonLive();
 
-  // What was dropped, as far as the pages that it is offered know.
+  // The drops that the pages know of which this track is offered.
   struct Drops {
-    std::vector<meta::DropRecord> more;  // behind drops_until()
-    std::uint64_t removals_version = 0;  // of a view: all that were dropped by then are known
+    std::vector<meta::DropRecord> more;  // after drops_until()
+    std::uint64_t removals_version = 0;  // of a view: all drops up to it are known
   };
   std::uint64_t drops_until() const { return drops_.empty() ? 0 : drops_.back().serial; }
   std::uint64_t drops_version() const { return drops_version_; }
   void Learn(Drops drops);
 
-  bool is_being_read = false;  // for lanes that are behind
+  bool is_being_read = false;  // a thread reads for lanes that are behind
   PageReader live_reader{1};   // thread-safe
   PageReader reader{4};        // thread-safe
 
@@ -96,32 +103,34 @@ class Track {
   void LinkBehind(Lane* lane);
   void LinkLive(Lane* lane);
   void Unlink(Lane* lane);
-  // Has the lane go on over a page. Whether it took something.
+  // Offers a page to the lane, and moves it over the page. Returns whether it took something.
   bool Advance(Lane* lane, LogPage* page);
-  // It has come to the end of what there was.
+  // Makes a lane live that has come to the end of what there was. Leaves it behind if the live
+  // lanes are further.
   void Join(Lane* lane);
-  // Tells the subscriber what it lacks of what was dropped by commits up to this one. A lane goes
-  // on over a page only then: what it was not given by now it is not given at all.
+  // Tells the subscriber which messages it lost by drops up to the commit `view_serial`. A lane
+  // moves over a page only after that: what it was not given by then, it is never given.
   void CountLosses(Lane* lane, std::uint64_t view_serial);
   void CountLiveLosses(std::uint64_t view_serial);
+  // Puts a lane behind, at this place.
   void FallBehind(Lane* lane, const CommitPlace& place);
   static LaneSet::const_iterator FirstFrom(const LaneSet& lanes, const CommitPlace& place);
 
   const std::uint32_t shard_;
   LaneSet behind_;
-  LaneSet ready_;                                  // of these, whose clients are open
+  LaneSet ready_;                                  // those of them whose clients are open
   std::map<std::uint64_t, std::set<Lane*>> live_;  // by interest
   std::size_t live_lanes_ = 0;
-  CommitPlace live_place_;  // before it live lanes were given everything; if there are any
+  CommitPlace live_place_;  // the live lanes, if any, were given everything before it
   bool is_live_read_ = false;
   bool has_joined_ = false;
-  std::set<Lane*> joined_;                             // while the live lanes were being read for
+  std::set<Lane*> joined_;                             // that joined during a live read
   std::shared_ptr<const InterestSet> live_interests_;  // null: they have changed
   std::vector<meta::DropRecord> drops_;                // by serial
   std::uint64_t drops_version_ = 0;
-  std::uint64_t live_counted_ = 0;  // as Lane::counted, of all live lanes
-  CommitPlace sweep_;               // lanes are served in the order of their places, in turns
-  std::uint64_t near_ = 1;          // serials that the last page went over
+  std::uint64_t live_counted_ = 0;  // as Lane::counted, for all live lanes
+  CommitPlace sweep_;               // lanes from here on have their turn, in the order of places
+  std::uint64_t near_ = 1;          // how many serials the last page spanned
 };
 
 }  // namespace topicdb

@@ -1,4 +1,4 @@
-// Small immutable values that name a place in a database: slabs, streams and iterators.
+// Small immutable values that name something in a database: slabs, streams and iterators.
 #pragma once
 
 #include <array>
@@ -13,10 +13,10 @@
 
 namespace topicdb {
 
-// Random, made when the database is created: a saved iterator is refused by any other database.
+// Random, and made when the database is created. Any other database refuses a saved iterator.
 using DatabaseId = std::array<std::uint8_t, 16>;
 
-// The unit of retention.
+// A slab: one generation of one class in one shard. It is dropped as a whole.
 struct SlabId {
   std::uint32_t shard = 0;
   std::uint32_t retention_class = 0;  // index into the database's retention classes
@@ -33,17 +33,18 @@ struct SlabInfo {
   bool read_only = false;
   std::int64_t created_at_us = 0;
   std::optional<std::int64_t> sealed_at_us;
-  std::uint64_t messages = 0;  // written; one that was overwritten counts each time
-  std::uint64_t bytes = 0;     // of their topics and values
+  std::uint64_t messages = 0;  // written; a message that was overwritten counts each time
+  std::uint64_t bytes = 0;     // of the topics and values of these messages
   std::uint64_t streams = 0;
-  std::optional<std::int64_t> first_timestamp;  // smallest and largest of all written
+  std::optional<std::int64_t> first_timestamp;  // smallest and largest of all that were written
   std::optional<std::int64_t> last_timestamp;
-  std::uint32_t keep_last = 0;  // has so many messages of each topic that earlier generations had
+  // If not 0, the slab keeps this many messages of each topic from earlier generations.
+  std::uint32_t keep_last = 0;
 
   bool operator==(const SlabInfo&) const = default;
 };
 
-// A set of topics of one structure in one slab; the unit of ordered reading.
+// The topics of one structure in one slab. The unit of ordered reading.
 struct Stream {
   DatabaseId database{};
   SlabId slab;
@@ -53,12 +54,13 @@ struct Stream {
 
   auto operator<=>(const Stream&) const = default;
 
-  // A stable, checksummed form; docs/format.md draws it.
+  // Returns a stable form with a checksum; docs/format.md draws it.
   std::string Encode() const;
+  // Returns kCorruption if the bytes are no saved stream.
   static Result<Stream> Decode(std::string_view bytes);
 };
 
-// A place among the messages of one stream.
+// Where a reader of a stream continues.
 struct Position {
   // DO NOT CHANGE THESE VALUES: they are in saved iterators.
   enum class Kind : std::uint8_t {
@@ -69,14 +71,14 @@ struct Position {
   Kind kind = Kind::kAtTime;
   std::int64_t timestamp = 0;
   std::uint64_t serial = 0;  // of the commit
-  std::uint32_t index = 0;   // in the batch that was committed
+  std::uint32_t index = 0;   // of the message in its commit
   std::string words;
 
   auto operator<=>(const Position&) const = default;
 };
 
 // A position in a stream, with the filter and the end of what is wanted. Immutable by convention:
-// Database::Next returns a new one.
+// Database::Next returns a new iterator.
 struct Iterator {
   DatabaseId database{};
   SlabId slab;
@@ -87,8 +89,9 @@ struct Iterator {
 
   auto operator<=>(const Iterator&) const = default;
 
-  // A stable, checksummed form; docs/format.md draws it.
+  // Returns a stable form with a checksum; docs/format.md draws it.
   std::string Encode() const;
+  // Returns kCorruption if the bytes are no saved iterator.
   static Result<Iterator> Decode(std::string_view bytes);
 };
 

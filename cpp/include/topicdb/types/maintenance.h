@@ -1,4 +1,4 @@
-// What is kept for how long, and what has gone.
+// What is kept for how long, and what was dropped.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,13 @@ namespace topicdb {
 struct SlabUsage {
   SlabInfo slab;
   std::uint64_t disk_bytes = 0;  // of its files, and of what will go there
-  // Of these, what was removed and still is in files, about. Maintenance has it go.
+  // The part of disk_bytes that was removed but is still in files; an estimate. Maintenance frees
+  // it.
   std::uint64_t garbage_bytes = 0;
 };
 
 // What the messages of one structure take in a class, over the open shards. Deleted messages count
-// until they are gone. Bytes are estimated; with skipstream messages, too.
+// until they are gone. Bytes are estimates; with skipstream, so is the number of messages.
 struct StructureUsage {
   std::string retention_class;
   std::string structure;
@@ -34,28 +35,28 @@ struct DroppedSlab {
   SlabDropReason reason = SlabDropReason::kAge;
 };
 
-// What one run of it has done.
+// What one run of maintenance has done.
 struct Maintenance {
   std::uint64_t rotated = 0;  // generations that were started
   std::vector<DroppedSlab> dropped;
-  std::uint64_t kept = 0;  // messages of dropped slabs that are in new ones, by keep_last
+  std::uint64_t kept = 0;  // messages of dropped slabs that keep_last has put into new slabs
 };
 
 struct TrimCount {
-  std::vector<SlabInfo> slabs;  // that went as a whole
-  std::uint64_t messages = 0;   // that went one by one
+  std::vector<SlabInfo> slabs;  // that were dropped as a whole
+  std::uint64_t messages = 0;   // that were removed one by one
 };
 
 // What the background thread has done since the database was opened.
 struct MaintenanceStats {
   std::uint64_t runs = 0;
-  std::int64_t last_run_us = 0;  // its time
+  std::int64_t last_run_us = 0;  // when the last run was
   std::uint64_t rotated = 0;
   std::uint64_t dropped_slabs = 0;
   std::uint64_t dropped_messages = 0;
   std::uint64_t dropped_bytes = 0;  // of files
-  std::uint64_t kept_messages = 0;  // of those that were dropped
-  std::string error;                // of the last run; empty if it went well
+  std::uint64_t kept_messages = 0;  // messages of dropped slabs that were kept
+  std::string error;                // of the last run; empty if it succeeded
 };
 
 }  // namespace topicdb

@@ -1,4 +1,4 @@
-// Parts of a database that a call is about: times, topics, commits.
+// The parts of a database that a call is about: times, topics and commits.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace topicdb {
 
-// start <= timestamp < end; an absent bound is none.
+// start <= timestamp < end. An absent bound does not limit.
 struct TimeRange {
   std::optional<std::int64_t> start;
   std::optional<std::int64_t> end;
@@ -21,32 +21,33 @@ inline bool Contains(const TimeRange& range, std::int64_t timestamp) {
   return timestamp >= range.start.value_or(0) && (!range.end.has_value() || timestamp < *range.end);
 }
 
-// One moment.
+// Returns the range of a single timestamp.
 inline TimeRange Instant(std::int64_t timestamp) {
   const bool last = timestamp == std::numeric_limits<std::int64_t>::max();
   return {timestamp, last ? std::nullopt : std::optional(timestamp + 1)};
 }
 
-// Messages of a filter in a time range.
+// The messages of a filter in a time range.
 struct KeyRange {
   Filter filter;
   TimeRange range;
 };
 
-// Commits of one shard behind `after` up to `until`.
+// The commits of one shard after `after`, up to and including `until`.
 struct CommitRange {
   std::uint64_t after = 0;
-  std::optional<std::uint64_t> until;  // absent: the last one there is
-  TimeRange times;                     // other messages do not count
-  // May end where a block does, behind half of the bytes: who reads from there reads no block in
-  // vain.
+  std::optional<std::uint64_t> until;  // absent: the last commit there is
+  TimeRange times;                     // messages at other times do not count
+  // Lets the span end where a block ends, once it has half of PageLimits::bytes_max. Whoever reads
+  // on from there reads no block in vain.
   bool whole_blocks = false;
 };
 
+// What MeasureLog has counted: the commits of a CommitRange up to and including `until`.
 struct CommitSpan {
   std::uint64_t until = 0;
   std::uint64_t messages = 0;
-  std::uint64_t bytes = 0;  // of their topics and values
+  std::uint64_t bytes = 0;  // of the topics and values of these messages
 };
 
 }  // namespace topicdb

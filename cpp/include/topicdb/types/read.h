@@ -1,4 +1,4 @@
-// Reading: what a read may be asked for, and what it gives.
+// What a read may be asked for, and what it returns.
 #pragma once
 
 #include <cstddef>
@@ -9,75 +9,76 @@
 #include <string>
 #include <vector>
 
-#include "topicdb/types/iterator.h"
 #include "topicdb/message.h"
+#include "topicdb/types/iterator.h"
 #include "topicdb/types/ranges.h"
 
 namespace topicdb {
 
-// How much one read may return. At least one message comes back however large it is.
+// The most that one read may return. A read returns at least one message, however large it is.
 struct PageLimits {
   std::size_t rows_max = 1'000;
   std::size_t bytes_max = std::size_t{8} << 20;
-  bool with_serials = false;  // of batches: whether they keep them
+  bool with_serials = false;  // whether batches keep the serials of messages
 };
 
 enum class ScanOrder {
   kStream,  // stream after stream, each by time and commit, older generations first
   kTime,    // all streams merged by timestamp
-  kNone,    // as messages are stored: nothing is sorted
+  kNone,    // as messages are stored, without sorting
 };
 
 struct ScanOptions {
   TimeRange range;
   ScanOrder order = ScanOrder::kStream;
-  // Only these streams; absent: all that the filter may find.
+  // Only these streams. Absent: all that may hold messages of the filter.
   std::optional<std::vector<Stream>> streams;
 };
 
-// A part of a slab: messages of its commits behind `after` up to `until`, in a range of time. Can
-// be sent to another process and read there; what is committed meanwhile is not in it.
+// A part of a slab: the messages of its commits after `after`, up to and including `until`, in a
+// range of times. It can be sent to another process and read there. It leaves out what is committed
+// meanwhile.
 struct Slice {
   SlabId slab;
   std::string retention_class;  // its topic filter
   std::uint64_t after = 0;
   std::uint64_t until = 0;
   TimeRange range;
-  std::uint64_t messages = 0;  // about
-  std::uint64_t bytes = 0;     // of their topics and values, about
+  std::uint64_t messages = 0;  // an estimate
+  std::uint64_t bytes = 0;     // of the topics and values of these messages; an estimate
 
   bool operator==(const Slice&) const = default;
 };
 
 struct SliceOptions {
   TimeRange range;
-  // Of each shard: only commits behind the first and up to the second; absent: all that there are.
+  // For each shard: only commits after `after`, up to and including `until`. Absent: no such limit.
   std::map<std::uint32_t, std::uint64_t> after;
   std::map<std::uint32_t, std::uint64_t> until;
-  std::uint64_t bytes_max = std::uint64_t{128} << 20;  // of a slice, about; at least 1
+  std::uint64_t bytes_max = std::uint64_t{128} << 20;  // of a slice, roughly; at least 1
 };
 
-// What reads did. Blocks and pages are those of the layout columnar; rows are messages.
+// What reads have done. Blocks and pages are those of the layout columnar; rows are messages.
 struct ReadCounters {
   std::uint64_t blocks = 0;  // considered
   std::uint64_t blocks_skipped_by_time = 0;
   std::uint64_t blocks_skipped_by_stream = 0;
   std::uint64_t blocks_skipped_by_word = 0;
-  std::uint64_t pages = 0;  // of the blocks that are left
+  std::uint64_t pages = 0;  // of the blocks that were not skipped
   std::uint64_t pages_skipped_by_time = 0;
   std::uint64_t pages_skipped_by_topic = 0;
   std::uint64_t pages_read = 0;
   std::uint64_t bytes_read = 0;  // of pages, as they are stored
   std::uint64_t rows_examined = 0;
   std::uint64_t rows_matched = 0;
-  // What overlapped so much in time that it waited in a temporary file.
+  // Rows that overlapped so much in time that they were spilled.
   std::uint64_t rows_spilled = 0;
   std::uint64_t bytes_spilled = 0;
 
   void Add(const ReadCounters& other);
 };
 
-// How a read would go, found by doing it.
+// What a read takes, found out by doing it.
 struct Explanation {
   std::uint64_t slabs = 0;    // that may hold messages in the time range
   std::uint64_t streams = 0;  // that may hold matching topics, in those slabs
@@ -85,9 +86,9 @@ struct Explanation {
 };
 
 struct Page {
-  Iterator iterator;  // where to go on
+  Iterator iterator;  // continues after this page
   std::shared_ptr<const Batch> batch;
-  bool end_of_stream = false;  // a read-only generation, read to its end
+  bool end_of_stream = false;  // the generation is read-only, and read to its end
 };
 
 }  // namespace topicdb

@@ -1,4 +1,4 @@
-// What a database tells of itself.
+// What a database tells about itself.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,25 @@ namespace topicdb {
 struct ShardStats {
   std::uint32_t shard = 0;
   std::uint64_t serial = 0;         // of the last commit
-  std::int64_t clock_us = 0;        // last timestamp that was assigned
-  std::int64_t clock_ahead_us = 0;  // that is so far ahead of the clock
-  std::int64_t clock_held_us = 0;   // the clock is so far ahead of what is believed
-  std::uint64_t messages = 0;       // as SlabInfo
-  std::uint64_t bytes = 0;          // as SlabInfo
+  std::int64_t clock_us = 0;        // the last timestamp that was assigned
+  std::int64_t clock_ahead_us = 0;  // how far clock_us is ahead of the clock
+  std::int64_t clock_held_us = 0;   // how far the clock is ahead of the time that is believed
+  std::uint64_t messages = 0;       // as in SlabInfo
+  std::uint64_t bytes = 0;          // as in SlabInfo
   std::uint64_t streams = 0;
   std::uint64_t slabs = 0;
-  std::uint64_t disk_bytes = 0;       // files of live data
-  std::uint64_t memory_bytes = 0;     // write buffers and table readers
+  std::uint64_t disk_bytes = 0;       // of the files of live data
+  std::uint64_t memory_bytes = 0;     // of write buffers and table readers
   std::uint64_t structure_bytes = 0;  // memory of the learned structures
-  std::uint64_t fresh_blocks = 0;     // not sealed yet
-  std::uint64_t fresh_bytes = 0;      // of topics and values in them
-  std::string sealing_error;          // of the last step of sealing; empty if it went well
-  bool is_sealing = false;            // there may be more to be sealed, or it is being done
-  // Topics and values that sealing has written since the shard was opened: for the first time, and
-  // again.
+  std::uint64_t fresh_blocks = 0;     // blocks that are not sealed yet
+  std::uint64_t fresh_bytes = 0;      // of the topics and values in these blocks
+  std::string sealing_error;          // of the last step of sealing; empty if it succeeded
+  bool is_sealing = false;            // blocks are being sealed, or there may be more to seal
+  // Bytes of topics and values that sealing has written since the shard was opened: for the first
+  // time, and again.
   std::uint64_t sealed_bytes = 0;
   std::uint64_t resealed_bytes = 0;
-  ReadCounters reads;  // that were finished since the shard was opened
+  ReadCounters reads;  // that have finished since the shard was opened
 };
 
 struct Stats {

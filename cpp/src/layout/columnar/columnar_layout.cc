@@ -2,14 +2,14 @@
 
 #include "layout/columnar/care/block_check.h"
 #include "layout/columnar/care/block_salvage.h"
-#include "layout/columnar/seal/block_sealing.h"
-#include "layout/columnar/select/block_sizes.h"
-#include "layout/columnar/seal/block_staging.h"
-#include "layout/columnar/read/columnar_log_reader.h"
-#include "layout/columnar/read/columnar_reader.h"
 #include "layout/columnar/columnar_remover.h"
 #include "layout/columnar/columnar_writer.h"
+#include "layout/columnar/read/columnar_log_reader.h"
+#include "layout/columnar/read/columnar_reader.h"
 #include "layout/columnar/read/last_finder.h"
+#include "layout/columnar/seal/block_sealing.h"
+#include "layout/columnar/seal/block_staging.h"
+#include "layout/columnar/select/block_sizes.h"
 #include "rocks/rocks_compat.h"
 
 namespace topicdb::columnar {

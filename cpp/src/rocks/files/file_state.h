@@ -1,4 +1,4 @@
-// What can be seen from outside of the changes that a writer makes to a RocksDB.
+// Shows from outside whether a writer has changed a RocksDB.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ enum class StateFiles {
   kLogsToo,   // changes with each write
 };
 
-// Names, sizes and times of those files, to be compared with what they were at another time; empty
-// if they cannot be read. RocksDB's logs are preallocated without changing their size.
+// Returns the names, sizes and times of these files, for the caller to compare with an earlier
+// result; empty if they cannot be read. RocksDB preallocates its logs without changing their size.
 std::string StateOf(const std::string& directory, StateFiles files);
 
 }  // namespace topicdb::rocks

@@ -1,10 +1,10 @@
-// The file system as RocksDB sees it: the machine's, with few table files open at once
-// (open_files.h), each directory open once, and without RocksDB's files of options. Its threads:
-// process_threads.h.
+// The file system that RocksDB gets. It is that of the machine, but few table files are open at
+// once (open_files.h), each directory is open once, and there are no files of RocksDB's options.
+// process_threads.h has the threads.
 //
-// RocksDB writes down the options of all column families, and reads them back, each time that one
-// is made or dropped: with thousands of them that took a hundred times as long as all else. Nobody
-// reads these files: what the options are is in rocks_options.cc.
+// RocksDB writes the options of all column families to a file, and reads them back, each time one
+// is made or dropped. With thousands of families, that took a hundred times as long as all else.
+// Nobody reads these files: rocks_options.cc sets the options.
 #pragma once
 
 #include <rocksdb/env.h>
@@ -13,7 +13,7 @@
 
 namespace topicdb::rocks {
 
-// Lives as long as the process.
+// Returns the environment for these files. It lives as long as the process.
 rocksdb::Env* EnvOf(FilesOwner owner);
 
 }  // namespace topicdb::rocks

@@ -1,7 +1,8 @@
-// A bound on how many table files are open at once, whatever their number.
+// Limits how many table files are open at once, however many there are.
 //
-// RocksDB may have thousands of them, all of which it keeps ready for reading; a process may have
-// some 1,024 open. Here a file that was not read lately is closed, and opened again when it is.
+// RocksDB may have thousands of table files, and keeps all of them ready for reading. A process may
+// have some 1,024 files open. OpenFiles closes a file that was not read recently, and opens it
+// again when it is read.
 #pragma once
 
 #include <sys/types.h>
@@ -21,25 +22,26 @@ namespace topicdb::rocks {
 
 class TableFile;
 
-// Whose files they are: it says what it means that one is gone.
+// Whose files they are, which decides what a missing file means.
 enum class FilesOwner {
-  kWriter,  // nobody else removes any: it is damage
-  kReader,  // the writer may have: what the reader sees is older than the files are now
+  kWriter,  // nobody else removes files: it is damage
+  kReader,  // the writer may have removed it: the reader's view is older than the files
 };
 
-// Those of all databases of a process. Thread-safe; lives as long as its files do.
+// Opens and closes the table files of all databases of a process. It must outlive its files.
+// Thread-safe.
 class OpenFiles {
  public:
-  // open_max: at least 1. While more files than that are read at the same moment, more are open.
+  // `open_max` is at least 1. More files are open while more of them are read at the same moment.
   explicit OpenFiles(std::size_t open_max) : open_max_(open_max) {}
   OpenFiles(const OpenFiles&) = delete;
   OpenFiles& operator=(const OpenFiles&) = delete;
 
-  // Opens a file, which must be there, for reading.
+  // Opens a file for reading. REQUIRES: it exists
   rocksdb::IOStatus Open(const std::string& path, FilesOwner owner,
                          std::unique_ptr<rocksdb::FSRandomAccessFile>* file);
 
-  // Those that are open and not being read are closed. Returns how many.
+  // Closes the files that are open and not being read. Returns how many these are.
   std::size_t CloseIdle() TOPICDB_EXCLUDES(mutex_);
   std::size_t open() const TOPICDB_EXCLUDES(mutex_);
   std::size_t open_max() const { return open_max_; }
@@ -47,21 +49,23 @@ class OpenFiles {
  private:
   friend class TableFile;
 
-  // Closes one if as many as may be are open.
+  // Closes a file if `open_max` files are open.
   void MakeRoom() TOPICDB_EXCLUDES(mutex_);
   void Add(TableFile* file) TOPICDB_EXCLUDES(mutex_);
   void Remove(TableFile* file) TOPICDB_EXCLUDES(mutex_);
-  // One that was not read since it was looked at last; false if there is none.
+  // Closes a file that was not read since CloseOne last looked at it. Returns false if there is
+  // none.
   bool CloseOne() TOPICDB_REQUIRES(mutex_);
 
   const std::size_t open_max_;
-  mutable Mutex mutex_;  // before those of files
-  // In the order in which they are looked at.
+  mutable Mutex mutex_;  // taken before the mutex of a file
+  // The open files, in the order in which CloseOne looks at them.
   std::list<TableFile*> files_ TOPICDB_GUARDED_BY(mutex_);
 };
 
-// One for the process. At first it raises the soft limit of open files as far as it may; half of
-// what there is then are for table files, the others for logs, sockets and the program's own.
+// Returns the object of this process. The first call raises the soft limit of open files as far as
+// it may. Half of the limit is then for table files, the rest for logs, sockets and the program's
+// own files.
 OpenFiles& ProcessOpenFiles();
 
 }  // namespace topicdb::rocks

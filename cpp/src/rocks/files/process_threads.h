@@ -1,11 +1,11 @@
 // RocksDB's background threads, and what a forked child may do.
 //
-// They belong to the whole process, and the first handle that asks for them makes them. A child has
-// none of them, but believes that it has, and their locks are in the state that they were in at the
-// moment of the fork. So handles that read have an environment without them. Handles that write in
-// a child have it, too: each job gets a thread then. Where a writing handle was open at the moment
-// of the fork, RocksDB may have been at work, and what it had locked stays locked in the child:
-// nothing is written there.
+// The threads belong to the whole process, and the first handle that asks for them makes them. A
+// child has none of them, but RocksDB believes that it has, and their locks are as they were at the
+// moment of the fork. So handles that read have an environment without these threads. Handles that
+// write in a child have it, too: each job then gets a thread of its own. If a writing handle was
+// open at the moment of the fork, RocksDB may have been at work, and what it had locked stays
+// locked in the child. Such a child must not write.
 #pragma once
 
 #include <memory>
@@ -17,17 +17,17 @@
 
 namespace topicdb::rocks {
 
-// An environment that is another one without the threads. `base` must outlive it.
+// Returns an environment that is `base` without the threads. `base` must outlive it.
 std::unique_ptr<rocksdb::Env> WithoutPool(rocksdb::Env* base);
-// Whether the threads of this process are those that it has, not those that its parent had. To be
-// asked by whoever is about to write, and by nobody else.
+// Returns whether this process has the threads itself: they are not those that its parent had. Only
+// a caller that is about to write may call it.
 bool HasPool();
 
-// kForked if this process may not write.
+// Returns kForked if this process may not write.
 Status CheckProcessMayWrite();
 
-// To be given to a handle that is opened for writing: RocksDB keeps it until it has closed the
-// handle, which counts as open for so long.
+// Returns a listener for a handle that is opened for writing. RocksDB keeps it until it has closed
+// the handle. For that long, the handle counts as open.
 std::shared_ptr<rocksdb::EventListener> MarkWriting();
 
 }  // namespace topicdb::rocks

@@ -1,4 +1,4 @@
-// Which files of a directory of RocksDB are its logs, and which of them it reads.
+// Finds the logs of a RocksDB in its directory, and which of them RocksDB reads.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,22 @@
 
 namespace topicdb::rocks {
 
-// The manifest that CURRENT names. "" if that cannot be read: RocksDB will say what is wrong.
+// Returns the path of the manifest that CURRENT names, or "" if CURRENT cannot be read: RocksDB
+// will say what is wrong.
 std::string ManifestOf(const std::string& directory);
 
-// What one edit of a manifest says (db/version_edit.cc); 0 where it does not say.
+// What one edit of a manifest says (db/version_edit.cc). A number is 0 if the edit does not say it.
 struct EditNumbers {
-  // From which log on RocksDB needs them. Only of edits that name no files: what flushing has
-  // written last is one of these.
+  // RocksDB needs the logs from this number on. 0 for edits that name files; the last edit that a
+  // flush writes is not one of these.
   std::uint64_t logs_needed_from = 0;
-  // The number that the next file gets, whatever it is: it is higher than all that there were.
+  // The number of the next file of any kind. It is higher than all numbers so far.
   std::uint64_t next_file = 0;
 };
 EditNumbers NumbersOf(std::string_view edit);
 
-// Paths of write-ahead logs, the oldest first: those that are needed, RocksDB does not read others.
+// Returns the paths of the write-ahead logs from number `needed_from` on, the oldest first. RocksDB
+// does not read the others.
 Result<std::vector<std::string>> WriteAheadLogs(const std::string& directory,
                                                 std::uint64_t needed_from);
 

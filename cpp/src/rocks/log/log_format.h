@@ -1,5 +1,6 @@
-// How RocksDB stores records in its logs (db/log_format.h): blocks of pieces, each of checksum,
-// length, type and payload. A record is one piece, or several where a block's end is between.
+// How RocksDB stores records in its logs (db/log_format.h). A log has blocks, and a block has
+// pieces, each of checksum, length, type and payload. A record is one piece, or several if it
+// crosses the end of a block.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +38,7 @@ inline PieceHeader ParsePieceHeader(std::string_view bytes) {
   return header;
 }
 
-// Over the type and the payload, not the length; masked as RocksDB does.
+// Returns the checksum over the type and the payload, not the length, masked as RocksDB does.
 inline std::uint32_t PieceChecksum(std::string_view type, std::string_view payload) {
   constexpr std::uint32_t kDelta = 0xa282ead8;
   const std::uint32_t crc = Crc32c(payload, Crc32c(type));

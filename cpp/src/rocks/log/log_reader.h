@@ -1,4 +1,4 @@
-// Reads the records of RocksDB's logs and says where one is broken, and how.
+// Reads the records of RocksDB's logs, and says where and how a record is broken.
 #pragma once
 
 #include <cstdint>
@@ -16,27 +16,28 @@ enum class LogStep {
   kRecord,   // a whole record
   kEnd,      // the end of the file, or nothing but zeros to it; the last record may be cut off
   kLost,     // a record with a sector of zeros in it: it was never written
-  kDamaged,  // a record that is broken otherwise
+  kDamaged,  // a record that is broken in another way
 };
 
-// The records of one log, whatever pieces they are stored in. The file may grow meanwhile.
+// Reads the records of one log, whatever pieces they are stored in. Not thread-safe, but the file
+// may grow meanwhile.
 class LogReader {
  public:
-  // Of a header that would be whole with one bit flipped.
+  // What to do with a header that would be whole with one bit flipped.
   enum class BrokenHeaders { kReport, kMend };
 
   explicit LogReader(const std::string& path, BrokenHeaders broken = BrokenHeaders::kReport);
   bool is_open() const { return file_.is_open(); }
 
   LogStep Next();
-  // After a broken record: goes to what is whole behind it.
+  // After a broken record, moves to what is whole behind it.
   void SkipBroken();
 
-  // Where the record of the last step begins in the file, and where the broken piece of it does.
+  // Return where in the file the record of the last step begins, and where its broken piece begins.
   std::uint64_t record_begin() const { return record_begin_; }
   std::uint64_t piece_begin() const { return block_begin_ + piece_; }
   std::string_view record() const { return record_; }
-  // Where the first header is that was mended.
+  // Returns where the first mended header is, if one was mended.
   std::optional<std::uint64_t> mended_at() const { return mended_at_; }
 
  private:
@@ -44,16 +45,16 @@ class LogReader {
 
   Piece NextPiece();
   bool LoadBlock();
-  // Of a piece at `begin` of the block, if it had this header.
+  // Returns whether the piece at `begin` of the block would be whole if it had this header.
   bool IsWhole(std::size_t begin, std::string_view header) const;
-  // The header of the piece, but for one bit, with which it is whole.
+  // Returns a header that makes the piece whole and differs from its own in one bit, if any does.
   std::optional<std::string> WholeButForABit() const;
   Piece TakeWhole(const PieceHeader& header);
-  // Of one that is not whole.
+  // Returns in which way a piece is broken. REQUIRES: it is not whole
   Piece WhatIsBroken(const PieceHeader& header) const;
   bool OnlyZerosFollow();
   bool HasLostSector(std::size_t begin, std::size_t end) const;
-  // Whether the piece is whole with other bytes in [begin, end).
+  // Returns whether the piece would be whole with other bytes in [begin, end).
   bool IsWholeWithOthersIn(std::size_t begin, std::size_t end) const;
 
   const BrokenHeaders broken_;
@@ -61,7 +62,7 @@ class LogReader {
   std::string block_;
   std::uint64_t block_begin_ = 0;
   std::size_t piece_ = 0;  // where the piece begins in the block
-  std::size_t next_ = 0;   // and the next one
+  std::size_t next_ = 0;   // where the next piece begins
   std::uint64_t record_begin_ = 0;
   std::string record_;
   std::optional<std::uint64_t> mended_at_;

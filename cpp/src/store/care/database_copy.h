@@ -1,4 +1,4 @@
-// Making a copy of a database's directory.
+// Makes a copy of a database's directory.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,17 @@
 #include <vector>
 
 #include "rocks/live_files.h"
-#include "topicdb/types/copies.h"
 #include "topicdb/interrupt.h"
 #include "topicdb/status.h"
+#include "topicdb/types/copies.h"
 
 namespace topicdb {
 
-// Fills a directory beside the one that it is to be, `<path>.partial`, which is removed again
-// unless Finish succeeds. Not thread-safe.
+// Fills the directory `<path>.partial`, which Finish renames to `<path>`. Removes that directory
+// again unless Finish succeeds. Not thread-safe.
 class DatabaseCopy {
  public:
-  // kExists if there is anything at `path`, unless `replaces`.
+  // Begins a copy at `path`. kExists if there is anything at `path`, unless `replaces`.
   static Result<std::unique_ptr<DatabaseCopy>> Begin(const std::string& path,
                                                      const CopyOptions& options, bool replaces,
                                                      InterruptCheck interrupted);
@@ -26,15 +26,15 @@ class DatabaseCopy {
   DatabaseCopy(const DatabaseCopy&) = delete;
   DatabaseCopy& operator=(const DatabaseCopy&) = delete;
 
-  // Files of a shard; table files are linked where they can be, and not copied if the copy that
-  // they are based on has them. kInterrupted.
+  // Adds the files of a shard. Links table files where that is possible. Does not copy table files
+  // that the base of this copy has. kInterrupted.
   Status AddShard(std::uint32_t shard, const std::vector<rocks::LiveFile>& files);
-  // A file of the database's directory; nothing if it has none of that name.
+  // Adds a file of the database's directory. Does nothing if there is no file of that name.
   Status AddFile(const std::string& database_path, const std::string& name);
-  // What jobs have left there: nothing of it is ever changed in place.
+  // Adds the files of jobs. No process ever changes these in place.
   Status AddJobs(const std::string& database_path);
 
-  // Makes it durable and gives it its name: the copy is there when this returns, and was not
+  // Makes the copy durable and gives it its name. The copy exists once this returns, and did not
   // before.
   Result<CopyCounts> Finish(const std::string& database_path);
 

@@ -1,4 +1,4 @@
-// Calls something again and again from a thread of its own.
+// Calls a function again and again from a thread of its own.
 #pragma once
 
 #include <chrono>
@@ -9,12 +9,12 @@
 
 namespace topicdb {
 
-// Thread-safe.
+// Owns the thread that calls `work`, and holds no lock during a call. Thread-safe.
 class Janitor {
  public:
-  // The first call comes at once.
+  // Starts the thread. The first call comes at once, each further one `interval` after the last.
   Janitor(std::chrono::microseconds interval, std::function<void()> work);
-  // Returns when `work` does not run any more.
+  // Ends the thread. Returns when `work` does not run any more.
   ~Janitor();
   Janitor(const Janitor&) = delete;
   Janitor& operator=(const Janitor&) = delete;
@@ -27,7 +27,7 @@ class Janitor {
   Mutex mutex_;
   CondVar changed_;
   bool stopping_ TOPICDB_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // last: it uses the rest
+  std::thread thread_;  // the last member: it uses the others
 };
 
 }  // namespace topicdb

@@ -11,11 +11,11 @@
 #include "base/clock.h"
 #include "base/file/file_copy.h"
 #include "base/file/files.h"
-#include "rocks/log/log_check.h"
 #include "rocks/files/process_threads.h"
+#include "rocks/log/log_check.h"
+#include "store/care/shard_rebuild.h"
 #include "store/job/job_files.h"
 #include "store/view/shard_environment.h"
-#include "store/care/shard_rebuild.h"
 
 namespace topicdb {
 

@@ -1,4 +1,4 @@
-// Making a whole shard of what can be read of a damaged one.
+// Makes a whole shard of what can be read of a damaged one.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,14 @@
 namespace topicdb {
 
 struct RebuiltShard {
-  std::uint64_t messages = 0;     // that it has
+  std::uint64_t messages = 0;     // in the rebuilt shard
   std::vector<Problem> problems;  // what was damaged, and what is lost by it
 };
 
-// Reads the shard at `damaged`, which stays as it is, and writes all that can be read of it to
-// `rebuilt`, where nothing is yet: messages with their serials, in the generations and under the
-// structures that they had, all indexes anew. `scratch`: where nothing is yet; it is removed again.
-// jobs: that it has applied, by what other shards know. Calls advance(messages) now and then.
-// kStorage, kInterrupted.
+// Reads the shard at `damaged`, which stays as it is, and writes all that can be read to `rebuilt`.
+// Messages keep their serials, generations and structures. All indexes are made anew. There must be
+// nothing at `rebuilt` and `scratch`; `scratch` is removed again. jobs: those that the shard has
+// applied, by what other shards know. Calls advance(messages) now and then. kStorage, kInterrupted.
 Result<RebuiltShard> RebuildShard(const ShardEnvironment& environment, std::uint32_t shard,
                                   const std::string& damaged, const std::string& scratch,
                                   const std::string& rebuilt, const meta::JobRecords& jobs,

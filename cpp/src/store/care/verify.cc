@@ -13,9 +13,9 @@
 #include "rocks/files/file_state.h"
 #include "rocks/rocks_compat.h"
 #include "store/job/job_files.h"
+#include "store/job/staged_file.h"
 #include "store/shard/shard.h"
 #include "store/view/shard_environment.h"
-#include "store/job/staged_file.h"
 
 namespace topicdb {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <random>
 
-#include "base/clock.h"
 #include "base/bytes/coding.h"
 #include "base/bytes/crc32.h"
+#include "base/clock.h"
 #include "store/catalog/retention_class.h"
 #include "topicdb/topic.h"
 

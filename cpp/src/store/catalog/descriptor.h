@@ -1,12 +1,13 @@
-// The file TOPICDB in a database's directory: what it is, which format, its schema.
+// The file TOPICDB in a database's directory. It says what the directory is, which format it has,
+// and the database's schema.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-#include "topicdb/types/iterator.h"
 #include "topicdb/options.h"
 #include "topicdb/status.h"
+#include "topicdb/types/iterator.h"
 
 namespace topicdb {
 
@@ -17,13 +18,13 @@ struct Descriptor {
 };
 
 std::string EncodeDescriptor(const Descriptor& descriptor);
-// `path` is for messages. kCorruption for foreign or damaged bytes, kSchema for a newer format.
+// `path` is named in errors. kCorruption for foreign or damaged bytes, kSchema for a newer format.
 Result<Descriptor> DecodeDescriptor(std::string_view bytes, const std::string& path);
 
-// A new descriptor with a random id; defaults where the request is silent. kSchema for values that
-// no database can have.
+// Makes a descriptor with a random id. Takes defaults for what the request leaves open. kSchema for
+// values that no database can have.
 Result<Descriptor> MakeDescriptor(const SchemaRequest& request);
-// kSchema, naming the option and both values, if the request disagrees with what is stored.
+// kSchema, naming the option and both values, if the request disagrees with the stored schema.
 Status CheckAgreement(const SchemaRequest& request, const Schema& stored, const std::string& path);
 
 }  // namespace topicdb

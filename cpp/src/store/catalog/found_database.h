@@ -1,4 +1,4 @@
-// Finding the database in a directory.
+// Finds the database in a directory.
 #pragma once
 
 #include <string>
@@ -9,19 +9,19 @@
 
 namespace topicdb {
 
-// What its directory says of a database. The schema's retention is that of the rules.
+// What a database's directory says about it. The schema's retention is that of `rules`.
 struct FoundDatabase {
   Descriptor descriptor;
   RetentionRules rules;
 };
 
-// The file that makes a directory a database.
+// Returns the path of the file that makes a directory a database.
 std::string DescriptorPath(const std::string& path);
-// The database at `path`; opens no shard. kNotFound; kCorruption for a directory that holds
-// anything else; kInvalidArgument for a path that is none.
+// Returns the database at `path`, without opening a shard. kNotFound if there is none; kCorruption
+// for a directory that holds anything else; kInvalidArgument for an invalid path.
 Result<FoundDatabase> FindDatabase(const std::string& path);
-// Whether a database may be made in the directory: it is empty, or an earlier try was cut short.
-// kCorruption
+// Checks that a database may be made in the directory: it is empty, or an earlier try was cut
+// short. kCorruption if not.
 Status CheckCreatable(const std::string& path);
 
 }  // namespace topicdb

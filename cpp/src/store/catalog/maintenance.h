@@ -1,5 +1,6 @@
-// What of a database is due by its retention and its quota. Decided from numbers alone, so that it
-// can be asked for any time and any sizes; DatabaseImpl::Maintain does it.
+// Decides what maintenance must rotate, merge and drop in a database, by its retention and its
+// quota. These functions use numbers alone, so that callers can ask about any time and any sizes.
+// DatabaseImpl::Maintain does what they decide.
 #pragma once
 
 #include <cstdint>
@@ -10,63 +11,65 @@
 
 namespace topicdb {
 
-// A class of which only the last messages are kept starts a generation so often.
+// A class that keeps only the last messages begins a generation this often.
 inline constexpr std::int64_t kKeepLastRotateUs = std::int64_t{86'400} * 1'000'000;
 
-// A class whose messages go takes so many generations for its age, or its bytes.
+// A class that drops messages by age or by bytes divides these into this many generations.
 inline constexpr int kGenerationsOfAClass = 8;
 
 struct MaintenanceLimits {
-  std::uint64_t quota_bytes = 0;  // 0: none
-  double quota_trim = 0;          // 0: never
+  std::uint64_t quota_bytes = 0;  // 0: there is no quota
+  double quota_trim = 0;          // part of the quota; 0: nothing is dropped for the quota
   std::uint32_t shards = 1;       // of the database
-  std::uint32_t open_shards = 1;  // that this handle looks after
+  std::uint32_t open_shards = 1;  // that this handle maintains
   bool may_age = true;            // false: it is too early to tell what is old
 };
 
-// How long a generation of a class takes messages; 0: until it is rotated by hand.
+// Returns how long a generation of a class takes messages. 0: until somebody rotates it.
 std::int64_t RotationPeriodUs(const RetentionClass& limits);
 
-// Whether so many bytes are more than the quota leaves, before something goes.
+// Whether `disk_bytes` are more than the quota allows before something must be dropped.
 bool IsOverQuota(const MaintenanceLimits& all, std::uint64_t disk_bytes);
 
-// Whether the generation that is written to has had its time or its share of the bytes. One without
+// Whether the current generation has had its time or its share of the bytes. A generation without
 // messages has not.
 bool IsRotationDue(const RetentionClass& limits, const SlabUsage& current,
                    const MaintenanceLimits& all, std::int64_t now_us);
 
-// Whether the generation that is written to was begun at a time that has yet to come. Its own
-// clock, or that of whoever tried out another time, was wrong: it ends, so that what follows tells
-// better.
+// Whether the current generation began at a time that has yet to come. The clock that began it was
+// wrong, or somebody tried out another time. Maintenance ends it, so that the next generation
+// begins at a better time.
 bool HasImpossibleBegin(const SlabUsage& current, std::int64_t now_us);
 
-// Slabs of one class in one shard of which the last messages are kept, and the slab that they go
-// to.
+// Slabs of one class in one shard whose last messages are kept, and the slab that takes these
+// messages.
 struct KeepLastMerge {
-  std::vector<SlabId> from;  // in order; the first may be one that was made so
+  std::vector<SlabId> from;  // in order; the first may be the result of an earlier merge
   SlabId to;
   std::uint32_t keep_last = 0;
 
   bool operator==(const KeepLastMerge&) const = default;
 };
 
-// What becomes of those that are to go and are of a class with keep_last: they are merged, with
-// what was kept before. `slabs`: all of them. A slab needs a number between those that it is made
-// of and those that follow; where there is none, the last ones wait for the next and are taken out
-// of `dropped`.
+// Plans the merges for those slabs in `dropped` whose class has keep_last. A merge also takes what
+// earlier merges have kept. `slabs` must be all slabs. The new slab needs a generation number
+// between those that it is made of and those that follow. Where there is none, the last slabs wait
+// for the next run, and this function removes them from `dropped`.
 std::vector<KeepLastMerge> PlanMerges(const RetentionRules& rules,
                                       const std::vector<SlabUsage>& slabs,
                                       std::vector<DroppedSlab>* dropped);
 
-// The slabs that are to go, in that order. A generation ended before those that follow it did,
-// whatever its own clock said. disk_bytes: of all, with what no slab has. Garbage does
-// not count: it goes by itself, and dropping something for it would be dropping too much.
+// Returns the slabs to drop, in that order. A generation counts as ended before those that follow
+// it, whatever its own clock said. disk_bytes: of all slabs, and of what belongs to no slab.
+// Garbage does not count: maintenance frees it anyway, so dropping slabs for it would drop too
+// much.
 std::vector<DroppedSlab> ChooseDropped(const RetentionRules& rules, std::vector<SlabUsage> slabs,
                                        const MaintenanceLimits& all, std::uint64_t disk_bytes,
                                        std::int64_t now_us);
 
-// What a run of maintenance would rotate and drop by these rules, as the files are now; the quota
-// is not asked. Nobody knows before how many messages a keep_last would save.
+// Returns what a run of maintenance would rotate and drop by these rules, as the files are now. It
+// ignores the quota. It does not tell how many messages keep_last would save: nobody can know
+// before.
 Maintenance Foresee(const RetentionRules& rules, std::vector<SlabUsage> slabs,
                     MaintenanceLimits all, std::int64_t now_us);
 

@@ -5,16 +5,17 @@
 //   3 | class u32 BE | generation u32 BE     a slab
 //   4 | class u32 BE | generation u32 BE     its counters
 //   5 | class | generation | node u32 BE     a node of its structure trie
-//   6 | serial u64 BE | index u32 BE         a delete that is not finished
+//   6 | serial u64 BE | index u32 BE         an unfinished delete
 //   7 | class | generation                   how large a part of its topics the sample is
-//   7 | class | generation | serial u64 BE   topics that a commit added to it
-//   8 | sequence of jobs                     the last job of it that was applied
+//   7 | class | generation | serial u64 BE   topics that a commit added to the sample
+//   8 | sequence of jobs                     the last job of the sequence that was applied
 //   9                                        which retention rules the shard follows
 //   10                                       the clocks, and how far they have leapt
-//   11 | serial u64 BE                       the id of the append that was this commit
-//   12 | serial u64 BE                       a slab that this commit has dropped
+//   11 | serial u64 BE                       the id of the append that this commit stored
+//   12 | serial u64 BE                       a slab that this commit dropped
 //
-// Records begin with a version byte; numbers are little-endian. RocksDB checksums all of it.
+// Every record begins with a version byte. Numbers in records are little-endian. RocksDB protects
+// all of it with checksums.
 #pragma once
 
 #include <cstdint>
@@ -27,13 +28,13 @@
 #include "base/leap_clock.h"
 #include "commit/append_ids.h"
 #include "structure/structure_trie.h"
-#include "topicdb/types/iterator.h"
 #include "topicdb/options.h"
+#include "topicdb/types/iterator.h"
 #include "topicdb/types/ranges.h"
 
 namespace topicdb::meta {
 
-// DO NOT CHANGE THESE VALUES: they are on disk. Zero is no key.
+// DO NOT CHANGE THESE VALUES: they are on disk. No key begins with zero.
 enum class KeyKind : std::uint8_t {
   kIdentity = 1,
   kCommitState = 2,
@@ -55,20 +56,20 @@ std::string RulesKey();
 std::string ClockKey();
 std::string SlabKey(const SlabId& slab);
 std::string CountersKey(const SlabId& slab);
-// All nodes of a slab begin with this.
+// The prefix of the keys of all nodes of a slab.
 std::string NodePrefix(const SlabId& slab);
 std::string NodeKey(const SlabId& slab, NodeId node);
-// Every slab key begins with this.
+// The prefix of all slab keys.
 std::string SlabPrefix();
-// Class and generation of a key made by SlabKey; false if it is none.
+// Sets class and generation of `slab` from a key made by SlabKey. Returns false for other keys.
 bool DecodeSlabKey(std::string_view key, SlabId* slab);
 
-// The sample of a slab's topics: its level, and the topics by the commits that added them.
+// The sample of a slab's topics: the key of its level, and of the topics that a commit added.
 std::string SampleLevelKey(const SlabId& slab);
 std::string SampleKey(const SlabId& slab, std::uint64_t serial);
-// Behind every key of the sample.
+// A key behind every key of the sample.
 std::string SampleEnd(const SlabId& slab);
-// Topics one after the other, each as AppendSampleTopic does.
+// Encodes topics that AppendSampleTopic has put one after the other.
 std::string EncodeSample(std::string_view topics);
 void AppendSampleTopic(std::string* topics, std::string_view topic);
 bool DecodeSample(std::string_view bytes, std::vector<std::string_view>* topics);
@@ -76,35 +77,37 @@ std::string EncodeSampleLevel(unsigned level);
 bool DecodeSampleLevel(std::string_view bytes, unsigned* level);
 
 std::string JobKey(std::string_view sequence);
-// Every job key begins with this.
+// The prefix of all job keys.
 std::string JobPrefix();
 
-// By the serial of the commit that was the append in this shard.
+// The key of an append id. `serial` is the commit that stored the append in this shard.
 std::string AppendIdKey(std::uint64_t serial);
-// Every such key begins with this.
+// The prefix of all such keys.
 std::string AppendIdPrefix();
 std::string Encode(const std::string& id, const KnownAppend& known);
 // `key` is the whole key, made by AppendIdKey.
 bool Decode(std::string_view key, std::string_view bytes, std::string* id, KnownAppend* known);
-// Of the commit that dropped it.
+// The key of a dropped slab. `serial` is the commit that dropped it.
 std::string DropKey(std::uint64_t serial);
-// Every such key begins with this.
+// The prefix of all such keys.
 std::string DropPrefix();
 
-// Deletes of one commit are counted from 0.
+// The key of a delete. `index` counts the deletes of the commit `serial` from 0.
 std::string DeleteKey(std::uint64_t serial, std::uint32_t index);
-// Every delete key begins with this.
+// The prefix of all delete keys.
 std::string DeletePrefix();
 
-// The column families that hold a slab's messages: the one of skipstream, and the two of columnar.
+// The names of the column families that hold a slab's messages. A slab with the layout skipstream
+// has the first; one with the layout columnar has the other two.
 std::string FamilyName(const SlabId& slab);
 std::string BlocksFamilyName(const SlabId& slab);
 std::string PagesFamilyName(const SlabId& slab);
-// Those that a slab of this layout has, the main one first.
+// Returns the names of the families that a slab of this layout has, the main one first.
 std::vector<std::string> FamilyNames(LayoutKind layout, const SlabId& slab);
-// Class and generation of a name made by one of these; false if it is none.
+// Sets class and generation of `slab` from a name made by one of these. Returns false for other
+// names.
 bool DecodeFamilyName(std::string_view name, SlabId* slab);
-// What a name made by one of these is.
+// Whether a name made by one of these is that of columnar's blocks, or of its pages.
 bool IsBlocksFamily(std::string_view name);
 bool IsPagesFamily(std::string_view name);
 
@@ -118,9 +121,9 @@ bool Decode(std::string_view bytes, Identity* identity);
 
 struct CommitState {
   std::uint64_t serial = 0;    // of the last commit
-  std::int64_t clock_us = -1;  // last timestamp assigned
-  // Serials up to this one may have been used by commits that the log does not have
-  // (Durability::kNone); after a crash numbering goes on behind it.
+  std::int64_t clock_us = -1;  // the last timestamp that was assigned
+  // Commits that the log does not have (Durability::kNone) may have used serials up to this one.
+  // After a crash, the shard continues numbering behind it.
   std::uint64_t serial_limit = 0;
 };
 std::string Encode(const CommitState& state);
@@ -133,17 +136,17 @@ bool Decode(std::string_view bytes, LeapRecord* record);
 enum class SlabState : std::uint8_t {
   kCurrent = 1,
   kReadOnly = 2,
-  kDropping = 3,  // its column family goes at the next open, if it is still there
+  kDropping = 3,  // the next open drops its column family if that is still there
 };
 struct SlabRecord {
   SlabState state = SlabState::kCurrent;
   LayoutKind layout = LayoutKind::kSkipstream;
   std::uint8_t timestamp_bytes = 8;
-  std::int64_t created_at_us = 0;  // as LeapClock notes times
-  std::int64_t sealed_at_us = 0;   // the same; 0 while current
+  std::int64_t created_at_us = 0;  // a time as LeapClock notes it
+  std::int64_t sealed_at_us = 0;   // the same; 0 while the slab is current
   std::uint32_t keep_last = 0;     // as in SlabInfo
-  // The shard's last commit when it began; 0 also for those that were made before this was noted.
-  // Slabs of all classes are read in this order.
+  // The shard's last commit when the slab began. Also 0 for slabs that were made before this was
+  // noted. Readers read the slabs of all classes in this order.
   std::uint64_t begun_at = 0;
 };
 std::string Encode(const SlabRecord& record);
@@ -154,18 +157,19 @@ std::string EncodeRules(std::uint64_t version);
 bool DecodeRules(std::string_view bytes, std::uint64_t* version);
 
 struct SlabCounters {
-  // More messages, from `first` to `last`, with so many bytes of topics and values.
+  // Adds `more` messages with timestamps from `first` to `last`. `more_bytes` are the bytes of
+  // their topics and values.
   void Count(std::uint64_t more, std::int64_t first, std::int64_t last, std::uint64_t more_bytes);
 
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;
-  std::int64_t first_timestamp = 0;  // of no meaning while messages is 0
+  std::int64_t first_timestamp = 0;  // meaningless while messages is 0
   std::int64_t last_timestamp = 0;
 };
 std::string Encode(const SlabCounters& counters);
 bool Decode(std::string_view bytes, SlabCounters* counters);
 
-// What a job that was applied has in a shard, and which shards have messages of it.
+// The commits of an applied job in one shard, and the shards that have messages of the job.
 struct JobSpan {
   std::uint64_t number = 0;
   std::uint64_t first_serial = 0;
@@ -175,41 +179,42 @@ struct JobSpan {
   bool operator==(const JobSpan&) const = default;
 };
 
-// How long a job without a sequence is known.
+// A shard remembers a job without a sequence for this long.
 inline constexpr std::int64_t kJobMemoryUs = std::int64_t{7} * 24 * 3'600 * 1'000'000;
-// How long it may be hidden. Less, so that no shard has forgotten it by then.
+// A job is hidden from readers for at most this long. This is less than kJobMemoryUs, so that no
+// shard has forgotten the job by then.
 inline constexpr std::int64_t kJobHiddenMaxUs = std::int64_t{6} * 24 * 3'600 * 1'000'000;
 
-// Of jobs that follow each other, the last one that was applied.
+// The last applied job of a sequence of jobs.
 struct JobRecord {
   JobSpan last;
   std::int64_t applied_at_us = 0;
   std::uint64_t messages = 0;   // in this shard
-  std::uint64_t malformed = 0;  // that the whole job has left out
-  // Those before, the oldest first, since another shard may be behind: the last kJobSpansMin, and
-  // up to kJobSpansMax while some shard has yet to apply them.
+  std::uint64_t malformed = 0;  // messages that the whole job has left out
+  // Earlier jobs of the sequence, the oldest first, because another shard may be behind. These are
+  // the last kJobSpansMin, and up to kJobSpansMax while some shard has yet to apply them.
   std::vector<JobSpan> earlier;
   bool operator==(const JobRecord&) const = default;
 };
 inline constexpr std::size_t kJobSpansMin = 16;
 inline constexpr std::size_t kJobSpansMax = 1'024;
-// By sequence, or job without one.
+// Keyed by the sequence, or by the job if it has no sequence.
 using JobRecords = std::map<std::string, JobRecord, std::less<>>;
 std::string Encode(const JobRecord& record);
 bool Decode(std::string_view bytes, JobRecord* record);
 
-// A slab that was dropped, and what it had: who had not read it is told. Of each shard the last
-// kDropsMax are kept; the oldest stands for all before it, too.
+// A dropped slab and what it had, so that readers who had not read it can be told. A shard keeps
+// the last kDropsMax records. The oldest also stands for all drops before it.
 struct DropRecord {
   struct Count {
-    std::uint64_t serial = 0;    // of the last commit of these
+    std::uint64_t serial = 0;    // of the last commit that has any of them
     std::uint64_t messages = 0;  // at least one
     bool operator==(const Count&) const = default;
   };
-  // Messages of the topics that this filter matches.
+  // The messages whose topics match `filter`.
   struct Part {
     std::string filter;
-    std::vector<Count> counts;  // at least one; ascending
+    std::vector<Count> counts;  // at least one, in ascending order
     bool operator==(const Part&) const = default;
   };
 
@@ -230,15 +235,15 @@ std::string Encode(const NodeRecord& node);
 // `key` is the whole key, made by NodeKey.
 bool Decode(std::string_view key, std::string_view bytes, NodeRecord* node);
 
-// A delete that was committed, though not all of its messages are gone: those that match and were
-// written by the commit `serial` or an earlier one are hidden from readers.
+// A committed delete that has not removed all of its messages yet. Readers do not see messages that
+// match and that the commit `serial` or an earlier one wrote.
 struct DeleteRecord {
   std::uint64_t serial = 0;
   std::uint32_t index = 0;
   KeyRange keys;
-  std::uint32_t generation = 0;  // only this one; 0: any
+  std::uint32_t generation = 0;  // the only one that it affects; 0: all
 
-  // Whether it is about messages of this slab.
+  // Whether the delete affects messages of this slab.
   bool Covers(const SlabId& slab) const { return generation == 0 || generation == slab.generation; }
 };
 std::string Encode(const DeleteRecord& record);

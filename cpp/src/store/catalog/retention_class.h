@@ -1,4 +1,4 @@
-// Which retention class a topic belongs to, and what becomes of its messages.
+// The retention rules: which class a topic belongs to, and how long the class keeps its messages.
 #pragma once
 
 #include <cstdint>
@@ -14,75 +14,80 @@
 
 namespace topicdb {
 
-// A class as it is kept. Its number is in the names of its slabs, and never changes.
+// A class as it is stored. Its number is in the names of its slabs and never changes.
 struct RetentionRule {
   std::uint32_t id = 0;
   RetentionClass limits;
   Filter filter;
 };
 
-// Whether nothing but keep_last says what goes: all else is kept no longer than it is written to.
+// Whether keep_last is the only limit. Other messages are then kept only while their generation is
+// written to.
 bool HasOnlyKeepLast(const RetentionClass& limits);
 
-// Whether they mean the same, with the implicit last one or without.
+// Whether both lists mean the same. Either may have the implicit last class or not.
 bool AreSameClasses(std::vector<RetentionClass> a, std::vector<RetentionClass> b);
 
-// kSchema if a filter can match nothing since an earlier one takes all of its topics.
+// kSchema if a filter can match nothing because an earlier one takes all of its topics.
 Status CheckReachable(const std::vector<RetentionClass>& classes);
 
-// Immutable; may be used from many threads.
+// Decides which class a topic belongs to, and knows the limits of all classes of a database.
+// Immutable; many threads may use it.
 //
-// A class that is not wanted any more stays as a retired one: no topic belongs to it, what it has
-// is kept for as long as any class that its topics may belong to now, and if its filter comes back
-// it is that class again.
+// A class that is no longer wanted stays as a retired class: no topic belongs to it any more. Its
+// messages are kept for as long as any class keeps them that its topics may belong to now. If its
+// filter comes back, it is the same class again.
 class RetentionRules {
  public:
-  // Those of a new database. kSchema for a malformed filter, one given twice, or one that an
-  // earlier one leaves nothing to; for limits that are negative.
+  // Returns the rules of a new database. kSchema for negative limits, and for a filter that is
+  // malformed, given twice, or left nothing by an earlier one.
   static Result<RetentionRules> Make(const std::vector<RetentionClass>& classes);
-  // Those that follow when the classes are to be others.
+  // Returns the rules that follow these when the classes change to `classes`. kSchema as for Make
+  // and CheckReachable.
   Result<RetentionRules> With(const std::vector<RetentionClass>& classes) const;
-  // As stored (retention_file.h). kSchema as above, kCorruption if the numbers cannot be.
+  // Returns rules as they were stored (retention_file.h). kSchema as for Make; kCorruption if the
+  // numbers of the classes are impossible.
   static Result<RetentionRules> Restore(std::uint64_t version, std::uint32_t reserved,
                                         const std::vector<RetentionRule>& live,
                                         const std::vector<RetentionRule>& retired);
 
-  // Grows with each change, from 0.
+  // Starts at 0 and grows with each change.
   std::uint64_t version() const { return version_; }
-  // The classes that were asked for.
+  // Returns the classes that the user asked for.
   std::vector<RetentionClass> classes() const;
-  // In the order they are tried; the last one is "#".
+  // In the order in which they are tried. The last one is "#".
   const std::vector<RetentionRule>& live() const { return live_; }
   const std::vector<RetentionRule>& retired() const { return retired_; }
-  // Both; nullptr if there is none of this number.
+  // Returns the live or retired class with this number, or nullptr if there is none.
   const RetentionRule* Find(std::uint32_t id) const;
 
-  // Number of the first class whose filter matches; the last class takes every topic, "$…" too.
-  // That of topics that are TopicDB's own (IsReservedTopic) is reserved().
+  // Returns the number of the first class whose filter matches. The last class takes every topic,
+  // including "$…". For topics that are TopicDB's own (IsReservedTopic), returns reserved().
   std::uint32_t ClassOf(std::string_view topic) const;
-  // That, and classes that had the topic before the rules were changed.
+  // Returns ClassOf(topic), and the classes that had the topic before the rules were changed.
   std::vector<std::uint32_t> ClassesWith(std::string_view topic) const;
-  // Classes that topics may have come into or left since those rules: those that take messages now
-  // and did not before, or the other way round, or that are tried behind other filters.
+  // Returns the classes that topics may have moved into or out of since the rules `before`. These
+  // take messages now and did not before, or the reverse, or are tried behind other filters.
   std::vector<std::uint32_t> ChangedSince(const RetentionRules& before) const;
-  // Of all classes that users see.
+  // Returns the numbers of all classes that users see.
   std::vector<std::uint32_t> ids() const;
-  // The class of maps. It has no slab before the first of them is written.
+  // Returns the number of the class of maps. It has no slab before the first map is written.
   std::uint32_t reserved() const { return reserved_; }
-  // Every number is less.
+  // Returns a number that is greater than that of every class.
   std::uint32_t ids_end() const;
-  // REQUIRES: Find(id) or id == reserved()
+  // Returns the filter of a class. REQUIRES: Find(id) or id == reserved()
   const std::string& FilterOf(std::uint32_t id) const {
     return id == reserved() ? reserved_filter_ : Find(id)->filter.text();
   }
-  // kNotFound, naming the classes there are.
+  // Returns the number of the class with this filter. kNotFound, naming the classes that exist.
   Result<std::uint32_t> IndexOf(const std::string& filter) const;
 
  private:
   RetentionRules() = default;
-  // Filters of the live classes that may take topics from this one; absent: it is not live.
+  // Returns the filters of live classes that may take topics from this one. Absent if this class is
+  // not live.
   std::optional<std::set<std::string>> TakersFrom(std::uint32_t id) const;
-  // Sets what retired classes keep.
+  // Sets the limits of the retired classes.
   void LimitRetired();
 
   std::uint64_t version_ = 0;

@@ -1,5 +1,5 @@
-// The file `retention` in a database's directory: its classes since they were changed for the first
-// time, or if they have more than an age. Before, those of the descriptor hold.
+// The file `retention` in a database's directory. It exists once the retention classes have been
+// changed, or if they have more than an age. Until then, the classes in the descriptor hold.
 #pragma once
 
 #include <memory>
@@ -13,16 +13,17 @@
 namespace topicdb {
 
 std::string EncodeRetention(const RetentionRules& rules);
-// `path` is for messages. kCorruption for foreign or damaged bytes, kSchema for a newer format.
+// `path` is named in errors. kCorruption for foreign or damaged bytes, kSchema for a newer format.
 Result<RetentionRules> DecodeRetention(std::string_view bytes, const std::string& path);
 
-// Those of the file in this directory, or of these classes if there is none.
+// Reads the rules from the file in the database's directory. Makes them from `created_with` if
+// there is no file. Fails as DecodeRetention and RetentionRules::Make do.
 Result<RetentionRules> LoadRetention(const std::string& database_path,
                                      const std::vector<RetentionClass>& created_with);
-// Replaces the file; durable when it returns.
+// Replaces the file. The new file is durable when this returns.
 Status StoreRetention(const std::string& database_path, const RetentionRules& rules);
 
-// The rules of an open database. Thread-safe.
+// Holds the current rules of an open database. Owned by its ShardEnvironment. Thread-safe.
 class RetentionState {
  public:
   explicit RetentionState(RetentionRules rules)
@@ -31,7 +32,7 @@ class RetentionState {
     const MutexLock lock(mutex_);
     return rules_;
   }
-  // Older ones than the current are passed over.
+  // Makes these rules the current ones, unless the current ones are as new or newer.
   void Set(RetentionRules rules) TOPICDB_EXCLUDES(mutex_);
 
  private:

@@ -1,4 +1,4 @@
-// What can be read of the records of a damaged shard.
+// Reads what is left of the records of a damaged shard.
 #pragma once
 
 #include <map>
@@ -13,27 +13,28 @@
 
 namespace topicdb {
 
+// What is left of the records of one slab.
 struct SalvagedSlab {
-  // Absent: only its messages' families, or other records, tell that it was there.
+  // Absent if only the slab's column families, or other records, tell that the slab was there.
   std::optional<meta::SlabRecord> record;
   std::optional<meta::SlabCounters> counters;
   std::map<NodeId, NodeRecord> nodes;
 
-  // Of a stream that has all of its nodes.
+  // Returns the structure of a stream, or nothing if a node of the stream is missing.
   std::optional<Structure> StructureOf(NodeId stream) const;
 };
 
 struct ShardRecords {
   std::optional<meta::CommitState> state;
   std::map<SlabId, SalvagedSlab> slabs;
-  // Records that go over as they are: unfinished deletes, samples, jobs.
+  // Records that the rebuilt shard takes over unchanged: unfinished deletes, samples, jobs.
   std::vector<std::pair<std::string, std::string>> kept;
-  // Some may be missing without a trace.
+  // True if records may be missing without a trace.
   bool is_incomplete = false;
   std::vector<std::string> problems;
 };
 
-// kStorage
+// Reads the records of the shard with this number. kStorage if reading fails.
 Result<ShardRecords> ReadShardRecords(const rocks::Salvage& salvage, std::uint32_t shard);
 
 }  // namespace topicdb

@@ -1,4 +1,4 @@
-// Reading the commit log of one shard.
+// Reads the commit log of one shard.
 #pragma once
 
 #include <cstdint>
@@ -6,53 +6,54 @@
 #include <memory>
 #include <vector>
 
-#include "store/shard/shard.h"
 #include "store/read/stream_plan.h"
+#include "store/shard/shard.h"
 #include "topicdb/types/ranges.h"
 #include "topicdb/types/read.h"
 
 namespace topicdb {
 
-// What of the log of a shard is wanted.
+// What a reader wants of the log of a shard.
 struct LogQuery {
-  std::vector<Filter> filters;  // messages that match any of them
+  std::vector<Filter> filters;  // a message must match any of them
   TimeRange range = {};
   CommitPlace from;  // messages before it are not wanted
-  std::uint64_t until = std::numeric_limits<std::uint64_t>::max();  // the last commit
+  std::uint64_t until = std::numeric_limits<std::uint64_t>::max();  // last wanted commit
   std::size_t memory_bytes_max = kReadMemoryBytes;  // of decoded messages; see ReadRequest
 };
 
-// A place in the log of a shard, and the readers that are open there. Not thread-safe. Must be gone
-// before the shard closes, or be released.
+// A place in the log of a shard, and the readers that are open there. Not thread-safe. Its owner
+// must destroy or release it before the shard closes.
 class LogCursor {
  public:
   explicit LogCursor(LogQuery query) : query_(std::move(query)), place_(query_.from) {}
 
-  // Each of these appends as many messages as there are until a limit is reached; at least one if
-  // there is one. What was deleted, or dropped with its slab, before the call is left out. `shard`
-  // may be another handle of the same each time. After an error it is where it was, and what was
-  // appended does not count. kCorruption, kInterrupted.
+  // ReadCommits and ReadMessages append messages until a limit is reached or there are no more; at
+  // least one if there is one. They leave out what was deleted, or dropped with its slab, before
+  // the call. `shard` may be another handle of the same shard each time. After an error, the cursor
+  // is where it was, and the caller must ignore what was appended. kCorruption, kInterrupted.
 
-  // Whole commits.
+  // Reads whole commits.
   Status ReadCommits(const std::shared_ptr<Shard>& shard, const PageLimits& limits,
                      const InterruptCheck& interrupted, Batch* batch);
-  // May stop within a commit. `indexes`: the place of each message in its commit.
+  // May stop within a commit. Appends the number of each message in its commit to `indexes`.
   Status ReadMessages(const std::shared_ptr<Shard>& shard, const PageLimits& limits,
                       const InterruptCheck& interrupted, Batch* batch,
                       std::vector<std::uint32_t>* indexes);
 
-  // Every message before it was given.
+  // The cursor has returned every message before this place.
   const CommitPlace& place() const { return place_; }
-  // The last read has come to the end of what there was.
+  // Whether the last read came to the end of what there was.
   bool at_end() const { return readers_.empty(); }
-  // Of the view which the last read has read from.
+  // The numbers of the view that the last read used.
   std::uint64_t removals_version() const { return removals_version_; }
   std::uint64_t view_serial() const { return view_serial_; }
-  // Frees what it holds; it goes on from where it is.
+  // Releases the readers, the view and the shard. The next read continues from place().
   void Release();
 
  private:
-  // A reader's next message, if it is the first of all; and that of the one behind it.
+  // The reader with the first message of all, the place of that message, and the place at which it
+  // is another reader's turn.
   struct Turn {
     LogReader* reader = nullptr;  // null: all of the view was read
     CommitPlace head;
@@ -65,14 +66,15 @@ class LogCursor {
   Status CommitsOn(const PageLimits& limits, const InterruptCheck& interrupted, Batch* batch);
   Status MessagesOn(const PageLimits& limits, const InterruptCheck& interrupted, Batch* batch,
                     std::vector<std::uint32_t>* indexes);
-  // There is no more in the view.
+  // Moves the cursor behind the view, which has no more messages, and releases it.
   void Finish();
-  // After a fault it is where it was before; the readers have left behind what nobody gets.
+  // If `status` is an error, moves the cursor back to `before` and releases the readers, which have
+  // gone past messages that nobody gets. Returns `status`.
   Status Settle(const CommitPlace& before, Status status);
 
   const LogQuery query_;
   CommitPlace place_;
-  // Readers go before the view, the view before the shard.
+  // Readers must be destroyed before the view, and the view before the shard.
   std::shared_ptr<Shard> shard_;
   std::shared_ptr<const ShardView> view_;
   std::uint64_t removals_version_ = 0;

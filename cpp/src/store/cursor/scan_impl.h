@@ -1,4 +1,4 @@
-// A running read; see Scan in topicdb/database.h.
+// A running scan; see Scan in topicdb/database.h.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,11 @@
 
 namespace topicdb {
 
-// Rows that a read looks at before it asks whether to stop: some 50 ms.
+// How many rows a read examines before it asks whether to stop. This takes about 50 ms.
 inline constexpr std::size_t kExaminedMax = 100'000;
 
+// The state of a Scan, which owns it. It registers with its database, so that Close of the database
+// can release its views. Thread-safe. Lock order: the database's lifecycle(), then mutex_.
 class ScanImpl : public ViewHolder {
  public:
   ScanImpl(std::shared_ptr<DatabaseImpl> database, std::vector<ShardMoment> moments,
@@ -30,7 +32,7 @@ class ScanImpl : public ViewHolder {
  private:
   const std::shared_ptr<DatabaseImpl> database_;
   Mutex mutex_;  // one call at a time
-  // Source before moments when they go: readers, then views, then shards.
+  // The source must be destroyed before the moments: first readers, then views, then shards.
   std::vector<ShardMoment> moments_ TOPICDB_GUARDED_BY(mutex_);
   std::unique_ptr<MessageSource> source_ TOPICDB_GUARDED_BY(mutex_);
 };

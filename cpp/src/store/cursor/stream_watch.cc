@@ -1,8 +1,8 @@
 #include <utility>
 
+#include "store/cursor/stream_watch_impl.h"
 #include "store/database/commit_wait.h"
 #include "store/read/stream_plan.h"
-#include "store/cursor/stream_watch_impl.h"
 
 namespace topicdb {
 

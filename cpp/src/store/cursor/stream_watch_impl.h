@@ -1,4 +1,4 @@
-// Which streams there were when it was last looked; see StreamWatch in topicdb/stream_watch.h.
+// Finds streams that are new since the last look; see StreamWatch in topicdb/stream_watch.h.
 #pragma once
 
 #include <map>
@@ -11,9 +11,11 @@
 
 namespace topicdb {
 
+// The state of a StreamWatch, which owns it. It holds no views between calls. Thread-safe. Lock
+// order: the database's lifecycle(), then mutex_.
 class StreamWatchImpl {
  public:
-  // existing: tells of the streams that are there, too.
+  // existing: also tells of the streams that exist already.
   StreamWatchImpl(std::shared_ptr<DatabaseImpl> database, const Filter& filter, bool existing);
 
   Result<std::vector<Stream>> Next(std::optional<std::chrono::microseconds> timeout,
@@ -22,13 +24,13 @@ class StreamWatchImpl {
   bool Forked() const { return database_->fork_guard().Forked(); }
 
  private:
-  // Adds what is new.
+  // Adds the new streams to `found`.
   Status Look(std::vector<Stream>* found) TOPICDB_EXCLUDES(mutex_);
 
   const std::shared_ptr<DatabaseImpl> database_;
   const Filter filter_;
   mutable Mutex mutex_;  // one look at a time
-  // Of each slab that is there: the last node of its structures when it was looked at.
+  // For each slab: the last node of its structures at the last look.
   std::map<SlabId, NodeId> seen_ TOPICDB_GUARDED_BY(mutex_);
   bool closed_ TOPICDB_GUARDED_BY(mutex_) = false;
 };

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "store/database/commit_wait.h"
 #include "store/cursor/tail_impl.h"
+#include "store/database/commit_wait.h"
 
 namespace topicdb {
 

@@ -1,4 +1,4 @@
-// The commit log, read shard by shard; see Tail in topicdb/tail.h.
+// Reads the commit log shard by shard; see Tail in topicdb/tail.h.
 #pragma once
 
 #include <map>
@@ -6,12 +6,14 @@
 #include <vector>
 
 #include "base/thread/mutex.h"
-#include "store/database/database_impl.h"
 #include "store/cursor/log_cursor.h"
+#include "store/database/database_impl.h"
 #include "topicdb/tail.h"
 
 namespace topicdb {
 
+// The state of a Tail, which owns it. It registers with its database, so that Close of the database
+// can release its views. Thread-safe. Lock order: the database's lifecycle(), then mutex_.
 class TailImpl : public ViewHolder {
  public:
   TailImpl(std::shared_ptr<DatabaseImpl> database, std::vector<Filter> filters,
@@ -29,21 +31,21 @@ class TailImpl : public ViewHolder {
   bool Forked() const { return database_->fork_guard().Forked(); }
 
  private:
-  // What there is now; nullptr if that is nothing.
+  // Returns the messages that there are now, or nullptr if there are none.
   Result<std::shared_ptr<const Batch>> Poll(const PageLimits& limits,
                                             const InterruptCheck& interrupted)
       TOPICDB_EXCLUDES(mutex_);
-  // The last commit of a shard that is wanted.
+  // Returns the last commit of a shard that the tail wants.
   std::uint64_t UntilOf(std::uint32_t shard) const;
   LogCursor& CursorOf(std::uint32_t shard) TOPICDB_REQUIRES(mutex_);
-  // Whether no more can come.
+  // Whether no more messages can come.
   bool IsDone() const TOPICDB_EXCLUDES(mutex_);
 
   const std::shared_ptr<DatabaseImpl> database_;
   const std::vector<Filter> filters_;
   const std::map<std::uint32_t, std::uint64_t> until_;
   mutable Mutex mutex_;  // one call at a time
-  // By shard: every message up to this commit was given.
+  // By shard: the tail has returned every message up to this commit.
   std::map<std::uint32_t, std::uint64_t> serials_ TOPICDB_GUARDED_BY(mutex_);
   std::map<std::uint32_t, LogCursor> cursors_ TOPICDB_GUARDED_BY(mutex_);  // by shard
   std::uint32_t next_shard_ TOPICDB_GUARDED_BY(mutex_) = 0;

@@ -1,4 +1,4 @@
-// Waiting for commits that bring what is looked for.
+// Waits for commits that bring what a caller looks for.
 #pragma once
 
 #include <chrono>
@@ -10,9 +10,9 @@
 
 namespace topicdb {
 
-// Calls look() until it says that it has found something, or fails, or `timeout` has passed
-// (absent: for ever): at first, and then after commits. A read-only handle is refreshed. No lock is
-// held meanwhile. kClosed, kInterrupted.
+// Calls look() at once, and then after commits, until it returns true or an error, or `timeout` has
+// passed (absent: for ever). Refreshes a read-only handle before each further call. Holds no lock
+// while it waits. Returns OK if nothing was found in time. kClosed, kInterrupted.
 Status LookUntil(const std::shared_ptr<DatabaseImpl>& database,
                  std::optional<std::chrono::microseconds> timeout,
                  const InterruptCheck& interrupted, const std::function<Result<bool>()>& look);

@@ -82,7 +82,8 @@ Result<FoundDatabase> Create(const std::string& path, const OpenOptions& options
 Result<FoundDatabase> FindOrCreateDatabase(const std::string& path, const OpenOptions& options) {
   auto found = FindDatabase(path);
   if (!found.ok()) {
-    const bool is_missing = found.status().code() == Code::kNotFound && !Exists(DescriptorPath(path));
+    const bool is_missing =
+        found.status().code() == Code::kNotFound && !Exists(DescriptorPath(path));
     if (!is_missing || options.read_only) return found;
     found = Create(path, options);
     TOPICDB_RETURN_IF_ERROR(found.status());

@@ -1,4 +1,4 @@
-// Making a database in a directory.
+// Makes a database in a directory.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace topicdb {
 
-// The database at `path`, which must agree with options.schema. Makes it if there is none, unless
-// options.read_only. Fails as FindDatabase does, and leaves a directory that holds anything else as
-// it is.
+// Returns the database at `path`, which must agree with options.schema. Makes it if there is none,
+// unless options.read_only. Fails as FindDatabase does. Leaves a directory that holds anything else
+// as it is.
 Result<FoundDatabase> FindOrCreateDatabase(const std::string& path, const OpenOptions& options);
 
 }  // namespace topicdb

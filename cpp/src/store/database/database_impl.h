@@ -15,39 +15,42 @@
 #include "base/thread/mutex.h"
 #include "base/thread/pause_gate.h"
 #include "store/care/janitor.h"
-#include "store/job/job_files.h"
+#include "store/catalog/maintenance.h"
 #include "store/database/job_views.h"
 #include "store/database/job_watcher.h"
-#include "store/catalog/maintenance.h"
-#include "store/shard/shard.h"
+#include "store/job/job_files.h"
 #include "store/read/stream_plan.h"
+#include "store/shard/shard.h"
 #include "topicdb/types/copies.h"
 #include "topicdb/types/maintenance.h"
 #include "topicdb/types/ranges.h"
 
 namespace topicdb {
 
-// What holds views of shards and must give them back before the shards close.
+// An object that holds views of shards, and must release them before the shards close.
 class ViewHolder {
  public:
   ViewHolder() = default;
   virtual ~ViewHolder() = default;
   ViewHolder(const ViewHolder&) = delete;
   ViewHolder& operator=(const ViewHolder&) = delete;
-  // REQUIRES: the database's lifecycle() is held, shared or alone.
+  // Releases the views. REQUIRES: the database's lifecycle() is held, shared or alone.
   virtual void Release() = 0;
 };
 
-// kTopic, kInvalidArgument: what no message, or no delete, can be.
+// kTopic or kInvalidArgument if no message, or no delete, can be like this.
 Status CheckMessage(const MessageView& message, std::uint32_t timestamp_bytes, TopicUse use);
 Status CheckDelete(const Filter& filter, const TimeRange& range, TopicUse use);
 
 class SubscriptionHub;
 
-// Lock rule: every call holds `lifecycle_` shared while it runs, Close holds it alone: so closing
-// waits for calls in flight, and what Close releases is in nobody's hands. Lock order: lifecycle_,
-// the mutex of a scan or transaction, holders_mutex_, shards_mutex_, then the shard's; where those
-// of several shards are held, in the order of their numbers.
+// An open database: its shards, and the threads that look after them. The Database handle shares it
+// with the scans, tails and transactions made from the handle. Any thread may call it.
+//
+// Lock rule: every call holds `lifecycle_` shared while it runs, and Close holds it alone. So Close
+// waits for running calls, and nobody uses what it releases. Lock order: lifecycle_, the mutex of a
+// scan or transaction, holders_mutex_, shards_mutex_, then the locks of shards. Whoever holds the
+// locks of several shards takes them in the order of the shards' numbers.
 class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
  public:
   static Result<std::shared_ptr<DatabaseImpl>> Open(const std::string& path,
@@ -60,33 +63,37 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   const ForkGuard& fork_guard() const { return fork_guard_; }
   SharedMutex& lifecycle() const { return lifecycle_; }
 
-  // To be asked before any lock is taken, and again with lifecycle() held.
+  // kForked in a forked child; kClosed if the database is closed. The caller must ask before it
+  // takes any lock, and again with lifecycle() held.
   Status CheckUsable() const;
 
-  // All of these: REQUIRES lifecycle() held shared and CheckUsable() passed since.
+  // REQUIRES (Shards, FindShard, Moments, WholeMoments, Refresh): lifecycle() is held shared, and
+  // CheckUsable() has passed since.
   std::vector<std::shared_ptr<Shard>> Shards() const TOPICDB_EXCLUDES(shards_mutex_);
-  // kReadOnly if the shard is not open here.
+  // Returns the shard with this number. kReadOnly if the shard is not open here.
   Result<std::shared_ptr<Shard>> FindShard(std::uint32_t index) const;
-  // For readers: a job that some shards have applied and others have not is hidden. With the layout
-  // skipstream it is not, since what it has replaced is gone.
+  // Returns views for readers. They hide a job that some shards have applied and others have not.
+  // With the layout skipstream they do not hide it, because what the job has replaced is gone.
   std::vector<ShardMoment> Moments() const;
-  // For those that follow the log, or read what was chosen before: with everything.
+  // Returns views with everything, for callers that read the log, or what was chosen before.
   std::vector<ShardMoment> WholeMoments() const;
+  // Brings a read-only handle up to date.
   Status Refresh() TOPICDB_EXCLUDES(shards_mutex_);
 
-  // kReadOnly
+  // kReadOnly if the database was opened read-only.
   Status CheckMayWrite() const;
-  // kInvalidArgument: the layout has no commit log.
+  // kInvalidArgument if the layout has no commit log.
   Status CheckKeepsLog() const;
-  // kQuota if the open shards have reached it.
+  // kQuota if the open shards have reached the quota.
   Status CheckQuota() const;
 
-  // Scans and transactions are known here, so that Close can take from them what belongs to the
+  // Scans and transactions register here, so that Close can have them release what belongs to the
   // shards.
   void Register(ViewHolder* holder) TOPICDB_EXCLUDES(holders_mutex_);
   void Unregister(ViewHolder* holder) TOPICDB_EXCLUDES(holders_mutex_);
 
-  // The one that there is; else what `make` gives, for as long as somebody has it.
+  // Returns the hub that there is. If there is none, returns what `make` returns, and remembers it
+  // for as long as somebody holds it.
   std::shared_ptr<SubscriptionHub> Hub(
       const std::function<std::shared_ptr<SubscriptionHub>()>& make) const
       TOPICDB_EXCLUDES(hub_mutex_);
@@ -94,7 +101,7 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   Result<Maintenance> SetRetention(const std::vector<RetentionClass>& classes, bool dry_run)
       TOPICDB_EXCLUDES(maintenance_mutex_);
   Result<std::vector<SlabUsage>> Usage(const ClockReading& now = ReadClocks()) const;
-  // By the clocks of all open shards: whether it can be told what is old.
+  // Whether the clocks of all open shards can tell what is old.
   bool MayAge(const ClockReading& now) const;
   Result<std::vector<StructureUsage>> UsageByStructure(const InterruptCheck& interrupted) const;
   Result<std::vector<SlabInfo>> Expire(std::optional<std::int64_t> as_if_us,
@@ -103,14 +110,14 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   Result<Maintenance> Maintain(std::optional<std::int64_t> as_if_us,
                                const InterruptCheck& interrupted)
       TOPICDB_EXCLUDES(maintenance_mutex_);
-  // As Shard::RemoveGarbage; ends early when the database is closed.
+  // Works as Shard::RemoveGarbage does, but ends early when the database is closed.
   Status RemoveGarbage(Shard& shard, GarbageScope scope) {
     return shard.RemoveGarbage(scope, &closing_);
   }
   Result<SnapshotInfo> MakeSnapshot(const std::string& path, const CopyOptions& options,
                                     const InterruptCheck& interrupted)
       TOPICDB_EXCLUDES(jobs_mutex_, maintenance_mutex_);
-  // Entered by what commits to several shards, until it has in all of them.
+  // Whoever commits to several shards enters this gate until all of them have committed.
   PauseGate& commits_gate() const { return commits_gate_; }
   MaintenanceStats maintenance_stats() const TOPICDB_EXCLUDES(maintenance_stats_mutex_);
 
@@ -118,26 +125,28 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
 
  private:
   Status OpenShards() TOPICDB_EXCLUDES(shards_mutex_);
-  // Opens the shards; of those that it has, only the ones with other files than then.
+  // Opens the shards. Of those that are open already, it opens only the ones whose files have
+  // changed since.
   Status OpenChanged() TOPICDB_EXCLUDES(shards_mutex_);
   bool IsUnchanged(std::uint32_t shard, const std::string& files) const
       TOPICDB_EXCLUDES(shards_mutex_);
-  // Applies what jobs have committed, and looks for more from then on. REQUIRES: not read-only
+  // Applies committed jobs, and watches for more from then on. REQUIRES: the database is not
+  // read-only.
   Status OpenJobs() TOPICDB_EXCLUDES(jobs_mutex_);
   // Applies committed jobs to the shards that are open here.
   Status ApplyJobs() TOPICDB_EXCLUDES(jobs_mutex_);
   Status ApplyJob(const JobIntent& intent, std::int64_t pending_since_us, Shard* shard)
       TOPICDB_REQUIRES(jobs_mutex_);
 
-  // kReadOnly, naming the call, unless all shards are open for writing here.
+  // kReadOnly, naming `call`, unless all shards are open for writing here.
   Status CheckWritesAll(const char* call) const;
   MaintenanceLimits LimitsNow() const;
   std::uint64_t MeasureDiskBytes() const;
-  // Drops what `done` says, and keeps of it what keep_last says. slabs: all there are. What cannot
-  // go now is taken out of `done`.
+  // Drops the slabs in `done`, and keeps those of their messages that keep_last keeps. `slabs` must
+  // be all slabs. Removes from `done` what cannot be dropped now.
   Status Drop(const std::vector<SlabUsage>& slabs, const InterruptCheck& interrupted,
               Maintenance* done) TOPICDB_REQUIRES(maintenance_mutex_);
-  // Rotates, and drops what is too old or too much.
+  // Rotates generations, and drops what is too old or too large.
   Result<Maintenance> MaintainSlabs(std::optional<std::int64_t> as_if_us,
                                     const InterruptCheck& interrupted)
       TOPICDB_EXCLUDES(maintenance_mutex_);
@@ -156,29 +165,31 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
 
   mutable Mutex shards_mutex_;
   std::vector<std::shared_ptr<Shard>> shards_ TOPICDB_GUARDED_BY(shards_mutex_);  // by index
-  // What their logs and manifests were just before they were opened; of a read-only handle.
+  // The state of each shard's logs and manifest just before it was opened. Only a read-only handle
+  // has it.
   std::map<std::uint32_t, std::string> files_ TOPICDB_GUARDED_BY(shards_mutex_);
 
-  mutable PauseGate commits_gate_;  // before the commit mutexes of shards
+  mutable PauseGate commits_gate_;  // entered before the commit mutexes of shards are taken
 
   mutable JobCurtain curtain_;
 
-  Mutex jobs_mutex_;                     // before all others but lifecycle_
-  std::unique_ptr<JobWatcher> watcher_;  // of Open and Close
+  Mutex jobs_mutex_;                     // taken before all others except lifecycle_
+  std::unique_ptr<JobWatcher> watcher_;  // only Open and Close use it
 
-  Mutex maintenance_mutex_;           // one at a time; before those of shards
-  std::unique_ptr<Janitor> janitor_;  // of Open and Close
+  Mutex maintenance_mutex_;           // one run at a time; taken before the locks of shards
+  std::unique_ptr<Janitor> janitor_;  // only Open and Close use it
   mutable Mutex maintenance_stats_mutex_;
   MaintenanceStats maintenance_stats_ TOPICDB_GUARDED_BY(maintenance_stats_mutex_);
 
-  mutable Mutex hub_mutex_;  // before holders_mutex_
+  mutable Mutex hub_mutex_;  // taken before holders_mutex_
   mutable std::weak_ptr<SubscriptionHub> hub_ TOPICDB_GUARDED_BY(hub_mutex_);
 
   Mutex holders_mutex_;
   std::set<ViewHolder*> holders_ TOPICDB_GUARDED_BY(holders_mutex_);
 };
 
-// Leaves the enclosing function unless the handle is usable; keeps it so until the function ends.
+// Returns from the enclosing function with an error unless the handle is usable. Keeps the handle
+// usable until the function ends.
 #define TOPICDB_ENTER(impl)                       \
   TOPICDB_RETURN_IF_ERROR((impl)->CheckUsable()); \
   const ReaderLock in_use((impl)->lifecycle());   \

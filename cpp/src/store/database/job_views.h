@@ -1,33 +1,36 @@
-// What readers see of jobs that some shards have applied and others have not.
+// Hides from readers the jobs that some shards have applied and others have not.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "base/thread/mutex.h"
-#include "store/shard/shard.h"
 #include "store/read/stream_plan.h"
+#include "store/shard/shard.h"
 
 namespace topicdb {
 
-// Commits of jobs that have messages in another of these shards which is not there yet, in order;
-// by moment.
+// Returns, for each moment, the commits of unfinished jobs in ascending order. An unfinished job
+// has messages for another of these shards, which has not applied the job yet.
 std::vector<std::vector<SerialRange>> UnfinishedJobs(const std::vector<ShardMoment>& moments,
                                                      std::int64_t now_us);
 
-// Whether a shard may lack jobs that another one no longer tells of, or there were none for it.
+// Whether a shard may lack jobs that another shard no longer tells of. True also if these jobs had
+// nothing for the shard.
 bool AreFarApart(const std::vector<ShardMoment>& moments);
 
-// Hides them, so that a job is seen in all of the shards or in none. Thread-safe.
+// Hides unfinished jobs, so that readers see a job in all of the shards or in none. A DatabaseImpl
+// owns it. Thread-safe.
 class JobCurtain {
  public:
+  // Replaces the views of moments that have unfinished jobs by views without them.
   void Hide(std::vector<ShardMoment>* moments) TOPICDB_EXCLUDES(mutex_);
 
  private:
   bool IsKnownFinished(const std::vector<ShardMoment>& moments) TOPICDB_EXCLUDES(mutex_);
 
-  Mutex mutex_;  // the innermost
-  // Jobs by moment, of which all were finished: so it need not be found out by every reader.
+  Mutex mutex_;  // the innermost lock
+  // The jobs of moments at which all jobs were finished. So not every reader has to find that out.
   std::vector<SharedJobs> finished_ TOPICDB_GUARDED_BY(mutex_);
 };
 

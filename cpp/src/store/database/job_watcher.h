@@ -1,4 +1,4 @@
-// Notices that jobs were committed by other processes while a database is open for writing.
+// Notices that other processes have committed jobs while a database is open for writing.
 #pragma once
 
 #include <functional>
@@ -10,14 +10,14 @@
 
 namespace topicdb {
 
-// A thread that sleeps until something in a directory gets a new name. Thread-safe.
+// Owns a thread that sleeps until something in a directory gets a new name. Thread-safe.
 class JobWatcher {
  public:
-  // Calls `changed` from the thread; from time to time without a reason, too, as some file systems
-  // tell nothing. The directory must be there. kStorage.
+  // Starts the thread, which calls `changed`. The thread also calls it from time to time without a
+  // reason, because some file systems tell nothing. The directory must exist. kStorage.
   static Result<std::unique_ptr<JobWatcher>> Start(const std::string& directory,
                                                    std::function<void()> changed);
-  // Returns when `changed` does not run any more.
+  // Ends the thread. Returns when `changed` does not run any more.
   ~JobWatcher();
   JobWatcher(const JobWatcher&) = delete;
   JobWatcher& operator=(const JobWatcher&) = delete;

@@ -10,8 +10,8 @@
 #include <set>
 
 #include "base/bytes/checked_record.h"
-#include "base/clock.h"
 #include "base/bytes/coding.h"
+#include "base/clock.h"
 #include "base/file/files.h"
 
 namespace topicdb {

@@ -1,11 +1,11 @@
 // The files of jobs, in the directory `jobs` of a database; docs/format.md draws them.
 //
-//   jobs/<job>/                    what its tasks have staged
-//   jobs/<time>-<job>.intent       the job is committed; its shards apply intents in this order
-//   jobs/<time>-<job>.shard-0003   what shard 3 has made of it, durably
+//   jobs/<job>/                    what the job's tasks have staged
+//   jobs/<time>-<job>.intent       the job is committed; shards apply intents in this order
+//   jobs/<time>-<job>.shard-0003   the durable outcome of the intent in shard 3
 //
-// When every shard has applied an intent, its files go: the job's directory, then the intent, then
-// the rest. All of it may be interrupted and done again.
+// When every shard has applied an intent, its files are removed: the job's directory, then the
+// intent, then the outcomes. Every one of these steps may be interrupted and done again.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "topicdb/types/iterator.h"
 #include "topicdb/status.h"
+#include "topicdb/types/iterator.h"
 
 namespace topicdb {
 
@@ -24,54 +24,58 @@ std::string JobsDirectory(const std::string& path);
 std::string JobDirectory(const std::string& path, const std::string& job);
 // kInvalidArgument unless a job may have this name.
 Status CheckJobName(const std::string& job);
-// Makes the directory of a job and gives its path.
+// Makes the directory of a job and returns its path.
 Result<std::string> MakeJobDirectory(const std::string& path, const std::string& job);
 
+// What an intent file says about a committed job.
 struct JobIntent {
   DatabaseId database{};
   std::string job;
   std::string sequence;
   std::uint64_t number = 0;
-  std::vector<std::uint32_t> shards;  // that have messages of it, sorted
-  std::vector<std::string> files;     // staged, in the job's directory
+  std::vector<std::uint32_t> shards;  // that have messages of the job, sorted
+  std::vector<std::string> files;     // staged files in the job's directory
   std::uint64_t messages = 0;
   std::uint64_t malformed = 0;
 
-  std::string name;  // of its file, without ".intent"; not stored
+  std::string name;  // of the intent file, without ".intent"; not stored in it
 };
 std::string EncodeIntent(const JobIntent& intent);
-// `path` is for messages. kCorruption.
+// `path` is named in errors. kCorruption for damaged bytes.
 Result<JobIntent> DecodeIntent(std::string_view bytes, const std::string& path);
 
-// What a shard has made of an intent.
+// The outcome of an intent in one shard.
 struct ShardOutcome {
-  std::uint64_t serial = 0;  // the last of the job; of an earlier one if it was repeated
-  bool repeated = false;
+  // The last commit of the job in the shard. If `repeated`, the last commit of an earlier try, or
+  // of a later job of the sequence.
+  std::uint64_t serial = 0;
+  bool repeated = false;  // the shard had applied the job before
 };
 std::string EncodeOutcome(const ShardOutcome& outcome);
 bool DecodeOutcome(std::string_view bytes, ShardOutcome* outcome);
 
-// As the name of its file says.
+// Returns when the job was committed, as the name of its file says.
 std::int64_t CommittedAtUs(const JobIntent& intent);
 
-// The commit point of a job. Fills intent->name.
+// Writes the intent file: this is the commit point of a job. Sets intent->name.
 Status WriteIntent(const std::string& path, JobIntent* intent);
-// In the order in which they are to be applied. kCorruption.
+// Returns the intents in the order in which shards must apply them. kCorruption if one is damaged.
 Result<std::vector<JobIntent>> ListIntents(const std::string& path);
-// Absent: the shard has not applied it.
+// Returns the outcome of an intent in a shard. Absent if the shard has not applied the intent.
 Result<std::optional<ShardOutcome>> FindOutcome(const std::string& path, const JobIntent& intent,
                                                 std::uint32_t shard);
 Status WriteOutcome(const std::string& path, const JobIntent& intent, std::uint32_t shard,
                     const ShardOutcome& outcome);
-// Whether every shard has applied it; fills `outcomes` with those that have.
+// Returns whether every shard has applied the intent. Adds the outcomes of those that have to
+// `outcomes`.
 Result<bool> IsApplied(const std::string& path, const JobIntent& intent,
                        std::map<std::uint32_t, ShardOutcome>* outcomes);
 // Removes the files of an intent that every shard has applied.
 Status RemoveApplied(const std::string& path, const JobIntent& intent);
 bool HasIntent(const std::string& path, const JobIntent& intent);
-// Removes what a process has left behind that ended: files of intents that every shard has applied
-// a minute ago or earlier; what jobs have staged that have no intent, if it was not touched for six
-// hours; outcomes of intents that are gone.
+// Removes what processes have left behind that ended. These are the files of intents that every
+// shard has applied a minute ago or earlier, and outcomes of intents that are gone. What a job
+// without an intent has staged is removed if nobody has touched it for six hours.
 Status SweepJobs(const std::string& path, std::int64_t now_us);
 
 }  // namespace topicdb

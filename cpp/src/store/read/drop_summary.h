@@ -1,4 +1,4 @@
-// What is noted of a slab that is dropped, for readers that have not come to it.
+// What a shard notes about a slab that it drops, for readers that have not come to the slab.
 #pragma once
 
 #include <vector>
@@ -7,15 +7,16 @@
 
 namespace topicdb {
 
-// How many messages it has, by topics and commits. Reads what blocks say of themselves, and of some
-// the commits of their messages. kCorruption.
+// Returns how many messages the slab has, by topics and commits. Reads what blocks say about
+// themselves, and for some blocks the commits of their messages. kCorruption.
 Result<std::vector<meta::DropRecord::Part>> SummarizeLog(const ShardView& view, const Slab& slab);
 
-// The oldest of all, when there are too many: with less to be told of what was dropped.
+// Makes one record of the two oldest when there are too many. It tells less of what was dropped.
 meta::DropRecord Coarse(const meta::DropRecord& older, const meta::DropRecord& newer);
 
-// Messages of the slab that a reader of these topics lacks which was given everything before a
-// commit: so many at most.
+// Returns at most how many messages of the dropped slab a reader lacks. The reader wants topics
+// that match `filters`, from `start_us` on. It has received everything before the commit
+// `from_serial`.
 std::uint64_t CountLost(const meta::DropRecord& drop, const std::vector<Filter>& filters,
                         std::int64_t start_us, std::uint64_t from_serial);
 

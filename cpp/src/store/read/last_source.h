@@ -1,4 +1,4 @@
-// The newest message of each topic, in the order of topics; see Database::Last.
+// Reads the newest message of each topic, in the order of topics; see Database::Last.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace topicdb {
 
-// Looks through all slabs before it gives the first message: it keeps one message a topic.
+// Looks through all slabs before it returns the first message. It keeps one message of each topic.
 class LastSource : public MessageSource {
  public:
   LastSource(std::vector<StreamTarget> targets, const TimeRange& range);
@@ -17,7 +17,7 @@ class LastSource : public MessageSource {
   Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) override;
 
  private:
-  // False if `examined_max` stopped it.
+  // Looks through the targets. Returns false if `examined_max` stopped it.
   Result<bool> Gather(std::size_t examined_max);
   void CloseReader();
 
@@ -26,7 +26,7 @@ class LastSource : public MessageSource {
   std::size_t next_target_ = 0;
   LastMessages found_;
   std::unique_ptr<LastReader> reader_;                      // of the target at next_target_
-  std::optional<std::vector<LastMessages::Number>> order_;  // once all are found
+  std::optional<std::vector<LastMessages::Number>> order_;  // set once all are found
   std::size_t next_row_ = 0;
 };
 

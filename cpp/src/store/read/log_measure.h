@@ -1,4 +1,4 @@
-// How far the commits of a shard go until their messages are more than some limits.
+// Measures how far the commits of a shard go until their messages exceed some limits.
 #pragma once
 
 #include <map>
@@ -9,8 +9,9 @@
 
 namespace topicdb {
 
-// One measurement. Blocks that surely fit are counted by their entries; only those at the ends,
-// and all of which not every topic is wanted, are read.
+// Makes one measurement. It counts blocks that surely fit by their entries. It reads only the
+// blocks at the ends, and all blocks of which not every topic is wanted. The view, the filters and
+// the check must outlive it.
 class LogMeasure {
  public:
   LogMeasure(const ShardView& view, const std::vector<Filter>& filters, const CommitRange& range,
@@ -24,12 +25,12 @@ class LogMeasure {
   };
 
   Status List();
-  // Adds what is wanted of a block to counts_.
+  // Adds the wanted messages of a block to counts_.
   Status Expand(const Block& block);
-  // Counts whole blocks from next_ on, as many as fit beside what is in counts_.
+  // Counts whole blocks from next_ on, as many as fit together with what is in counts_.
   Status CountWhole();
   Result<CommitSpan> CountCommits();
-  // The range may end before the next block.
+  // Whether the range may end before the next block.
   bool EndsWithBlock() const;
   bool Fits(const MessageCount& sum) const {
     return sum.messages <= limits_.rows_max && sum.bytes <= limits_.bytes_max;
@@ -40,7 +41,7 @@ class LogMeasure {
   const std::uint64_t after_;
   const std::uint64_t until_;
   const TimeRange times_;
-  const bool counts_all_;  // messages of every topic and time
+  const bool counts_all_;  // messages of every topic and time are wanted
   const bool whole_blocks_;
   const PageLimits limits_;
   const InterruptCheck& interrupted_;

@@ -1,4 +1,4 @@
-// One message by topic and timestamp.
+// Finds one message by topic and timestamp.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,17 @@
 
 namespace topicdb {
 
+// A lookup in one shard. It refers to the lists that it was made with, which must outlive it.
 struct PointLookup {
   const std::vector<SlabView>& slabs;
   const std::vector<meta::DeleteRecord>& deletes;
   rocksdb::DB* db;
   const rocksdb::Snapshot* snapshot;   // null: now
-  std::vector<std::uint32_t> classes;  // of the topic, and those that it had before
+  std::vector<std::uint32_t> classes;  // of the topic, now and before
   std::optional<std::uint32_t> generation;
 
-  // That of the newest generation, if several have it, and there the newest.
+  // Returns the message, or nothing if there is none. If several generations have it, returns that
+  // of the newest generation, and there the newest message.
   Result<std::optional<StoredMessage>> Find(std::string_view topic, std::int64_t timestamp) const;
 
  private:

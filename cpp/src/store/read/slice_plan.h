@@ -1,4 +1,4 @@
-// Cutting slabs into slices of like size.
+// Cuts slabs into slices of similar size.
 #pragma once
 
 #include <vector>
@@ -8,18 +8,19 @@
 
 namespace topicdb {
 
-// One request for each set of streams that any of the filters may find in the slab; what a filter
-// before it finds, too, is masked where the layout reads streams one by one.
+// Returns one request for each set of streams that any of the filters may find in the slab. Where
+// the layout reads streams one by one, a request masks what an earlier filter also finds.
 std::vector<ReadRequest> RequestsOf(const ShardView& view, const Slab& slab,
                                     const std::vector<Filter>& filters, const Slice& slice);
 
-// Slices of what the filters find in the part `whole` of a slab; none if that is surely nothing.
+// Cuts what the filters find in the part `whole` of a slab into slices. Returns none if they surely
+// find nothing. kCorruption.
 Result<std::vector<Slice>> CutSlab(const ShardView& view, const Slab& slab,
                                    const std::vector<Filter>& filters, const Slice& whole,
                                    std::uint64_t bytes_max);
 
-// Cuts between commits where blocks allow it, else by time. Each commit and moment of `whole` is in
-// one slice.
+// Cuts `whole` between commits where blocks allow it, otherwise by time. Each commit and each time
+// of `whole` is in exactly one slice.
 std::vector<Slice> CutBlocks(const Slice& whole, std::vector<BlockInfo> blocks,
                              std::uint64_t bytes_max);
 

@@ -1,4 +1,4 @@
-// Reads slices one after the other, in no order.
+// Reads slices one after the other. Their messages come in no order.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace topicdb {
 
-// What of one slab is read by one reader.
+// What one reader reads of one slab.
 struct SlicePart {
   std::shared_ptr<const ShardView> view;
   std::shared_ptr<Slab> slab;
@@ -24,7 +24,7 @@ class SliceSource : public MessageSource {
  private:
   const std::vector<SlicePart> parts_;
   std::size_t next_part_ = 0;
-  std::unique_ptr<StreamReader> reader_;  // of that part
+  std::unique_ptr<StreamReader> reader_;  // of the part at next_part_
 };
 
 }  // namespace topicdb

@@ -1,4 +1,4 @@
-// Which streams a read visits, in which order.
+// Plans which streams a read visits, and in which order.
 #pragma once
 
 #include <limits>
@@ -21,67 +21,70 @@ struct StreamSet {
   Structure structure;
 };
 
-// Streams to read, held together with the moment at which they are read.
+// Streams to read, together with the view from which they are read.
 struct StreamTarget {
   std::shared_ptr<const ShardView> view;
   std::shared_ptr<Slab> slab;
   StreamSet set;
-  std::vector<Filter> filters;  // at least one; messages match any of them
+  std::vector<Filter> filters;  // at least one; a message must match any of them
 };
 
-// What one shard contributes to a read. The shard is first, so that it outlives the view.
+// What one shard contributes to a read. The shard is the first member, so that it outlives the
+// view.
 struct ShardMoment {
   std::shared_ptr<Shard> shard;
   std::shared_ptr<const ShardView> view;
 };
 
-// The streams of a slab that may hold topics that match any of the filters: one a set, by
-// structure, or all in one, as its layout reads them. `wanted`: only these.
+// Returns the streams of a slab that may hold topics that match any of the filters. As the layout
+// reads them, each is a set of its own, ordered by structure, or all are in one set. `wanted`:
+// returns only these streams; absent: all.
 std::vector<StreamSet> SelectStreams(const Slab& slab, const std::vector<Filter>& filters,
                                      const std::optional<std::set<std::uint32_t>>& wanted);
 
-// Streams of a slab that may hold topics of the filter, by structure: of those with numbers above
-// `first` and up to `last`.
+// The numbers of streams above `first` and up to `last`.
 struct StreamNumbers {
   std::uint32_t first = 0;
   std::uint32_t last = std::numeric_limits<std::uint32_t>::max();
 };
+// Adds the streams of a slab that may hold topics of the filter, ordered by structure. Adds only
+// streams with these numbers.
 void AddStreams(const ShardEnvironment& environment, const Slab& slab, const Filter& filter,
                 const StreamNumbers& numbers, std::vector<Stream>* streams);
 
-// Streams that may hold messages, by shard, then by when their slabs began, then by structure: an
-// older generation thus comes before a newer one, also where a topic has changed its class.
-// `wanted`: only these (of the same database); absent: all.
+// Returns the streams that may hold messages, ordered by shard, by when their slabs began, and by
+// structure. So an older generation comes before a newer one, even if a topic has changed its
+// class. `wanted`: returns only these streams (of the same database); absent: all.
 std::vector<StreamTarget> PlanStreams(const std::vector<ShardMoment>& moments,
                                       const std::vector<Filter>& filters, const TimeRange& range,
                                       const std::optional<std::vector<Stream>>& wanted);
 
-// The deletes that concern messages of one slab.
+// Returns the deletes that affect messages of one slab.
 std::vector<RowMask> MasksOf(const std::vector<meta::DeleteRecord>& deletes, const SlabId& slab);
-// What of one slab readers of the view do not see.
+// Returns what readers of the view do not see of one slab.
 std::vector<RowMask> MasksOf(const ShardView& view, const SlabId& slab);
 
-// Hides what another read of the same call gives.
+// Returns a mask that hides what another read of the same call returns.
 RowMask Except(const Filter& filter);
-// kInvalidArgument for serials of a shard that is not there; `what` names the argument.
+// kInvalidArgument if `serials` has a shard that does not exist; `what` names the argument.
 Status CheckShards(const char* what, const std::map<std::uint32_t, std::uint64_t>& serials,
                    std::uint32_t shards);
 
-// The position from which a range is read.
+// Returns the position from which a range is read.
 Position StartOf(const TimeRange& range);
-// A reader of a target from a position on. Its errors name the slab.
+// Opens a reader of a target from a position on. Its errors name the slab.
 std::unique_ptr<StreamReader> OpenReader(const StreamTarget& target, const TimeRange& range,
                                          const Position& position,
                                          std::size_t memory_bytes_max = kReadMemoryBytes);
 
-// A reader of a whole target that gives messages as they are stored, if its layout can.
+// Opens a reader of a whole target that returns messages as they are stored, if the layout can.
 std::unique_ptr<StreamReader> OpenUnordered(const StreamTarget& target, const TimeRange& range);
 
-// Looks for the last messages of a target.
+// Opens a reader that looks for the last messages of a target and offers them to `found`.
 std::unique_ptr<LastReader> OpenLastReader(const StreamTarget& target, const TimeRange& range,
                                            LastMessages* found);
 
-// "class '#', generation 3 of shard 0", for messages.
+// Returns a name for errors: "class '#', generation 3 of shard 0".
 std::string DescribeSlab(const SlabId& slab, const std::string& retention_class);
 
 }  // namespace topicdb

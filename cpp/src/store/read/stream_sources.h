@@ -1,4 +1,4 @@
-// Ways to read many streams: one after the other, in their order or in none, or merged by time.
+// Ways to read many streams: one after the other, in order or in none, or merged by time.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +10,23 @@
 
 namespace topicdb {
 
-// Not thread-safe. Must be gone before the shards close.
+// Returns the messages of one read, batch by batch. Not thread-safe. Its owner must destroy it
+// before the shards close.
 class MessageSource {
  public:
   MessageSource() = default;
   virtual ~MessageSource() = default;
   MessageSource(const MessageSource&) = delete;
   MessageSource& operator=(const MessageSource&) = delete;
-  // As StreamReader::Read.
+  // Works as StreamReader::Read does.
   virtual Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) = 0;
 };
 
-// How a target is read.
+// Opens the reader of a target.
 using OpenTarget = std::unique_ptr<StreamReader> (*)(const StreamTarget&, const TimeRange&);
 std::unique_ptr<StreamReader> OpenInOrder(const StreamTarget& target, const TimeRange& range);
 
-// Target after target, in the order of the plan.
+// Reads target after target, in the order of the plan.
 class SequentialSource : public MessageSource {
  public:
   SequentialSource(std::vector<StreamTarget> targets, const TimeRange& range, OpenTarget open);
@@ -39,9 +40,10 @@ class SequentialSource : public MessageSource {
   std::unique_ptr<StreamReader> reader_;
 };
 
-// All streams at once by timestamp; equal ones in the order of the plan. Holds one small page of
-// each target, from the first message on that its slab can have; and no open RocksDB iterator of
-// targets of one stream between pages, so that thousands of them are cheap.
+// Merges all streams by timestamp; messages with equal timestamps come in the order of the plan. It
+// holds one small page of each target, once it comes to the first message that the target's slab
+// can have. Between pages it keeps no RocksDB iterator open for targets of one stream, so that
+// thousands of them are cheap.
 class MergedSource : public MessageSource {
  public:
   MergedSource(std::vector<StreamTarget> targets, const TimeRange& range);
@@ -53,22 +55,22 @@ class MergedSource : public MessageSource {
     Position position;
     Batch page;
     std::size_t row = 0;
-    bool exhausted = false;                // nothing behind the page
-    std::unique_ptr<StreamReader> reader;  // kept while it looks for the page's first message, and
-                                           // to the end if it reads many streams
+    bool exhausted = false;  // nothing comes after the page
+    // Kept while it looks for the page's first message, and to the end if it reads many streams.
+    std::unique_ptr<StreamReader> reader;
     bool opened = false;
   };
   struct HeapItem {
     std::int64_t timestamp;
     std::size_t cursor;
-    // The smallest on top of a std::priority_queue.
+    // Puts the smallest on top of a std::priority_queue.
     bool operator<(const HeapItem& other) const {
       return std::pair(other.timestamp, other.cursor) < std::pair(timestamp, cursor);
     }
   };
 
-  // Reads the cursor's next page and puts it on the heap if there is a message. kMore if
-  // `examined_max` rows were looked at without one.
+  // Reads the cursor's next page, and puts the cursor on the heap if there is a message. Returns
+  // kMore if it examined `examined_max` rows without finding one.
   Result<ReadOutcome> Refill(std::size_t index, const ReadLimits& limits, bool with_serials);
 
   const std::vector<StreamTarget> targets_;

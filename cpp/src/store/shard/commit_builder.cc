@@ -5,8 +5,8 @@
 #include "base/bytes/coding.h"
 #include "rocks/pages_file.h"
 #include "rocks/rocks_compat.h"
-#include "store/shard/delete_expander.h"
 #include "store/read/stream_plan.h"
+#include "store/shard/delete_expander.h"
 
 namespace topicdb {
 

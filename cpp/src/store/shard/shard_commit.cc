@@ -4,9 +4,9 @@
 
 #include "commit/key_range.h"
 #include "rocks/rocks_compat.h"
+#include "store/read/point_lookup.h"
 #include "store/shard/commit_builder.h"
 #include "store/shard/delete_expander.h"
-#include "store/read/point_lookup.h"
 #include "store/shard/shard.h"
 #include "topicdb/envelope.h"
 #include "topicdb/topic.h"

@@ -7,11 +7,11 @@
 #include <optional>
 
 #include "rocks/rocks_compat.h"
-#include "store/shard/delete_expander.h"
 #include "store/catalog/maintenance.h"
+#include "store/read/stream_plan.h"
+#include "store/shard/delete_expander.h"
 #include "store/shard/shard.h"
 #include "store/slab/slab_write.h"
-#include "store/read/stream_plan.h"
 #include "store/slab/topic_ranks.h"
 
 namespace topicdb {

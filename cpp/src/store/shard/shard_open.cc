@@ -10,8 +10,8 @@
 
 #include "base/thread/fork_guard.h"
 #include "rocks/files/file_state.h"
-#include "rocks/log/log_check.h"
 #include "rocks/files/process_threads.h"
+#include "rocks/log/log_check.h"
 #include "rocks/rocks_compat.h"
 #include "store/shard/shard.h"
 

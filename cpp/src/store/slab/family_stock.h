@@ -1,4 +1,4 @@
-// The column families that slabs are given.
+// Makes the column families of slabs.
 #pragma once
 
 #include <cstddef>
@@ -15,27 +15,27 @@
 
 namespace topicdb {
 
-// What is in a column family of this name.
+// Returns what a column family of this name is used for.
 rocks::FamilyUse FamilyUseOf(std::string_view name);
 
-// Makes column families, and keeps those that were made ahead. RocksDB goes through all families in
-// each call that makes or drops some, so where there are many, a call makes those of several slabs.
-// No record speaks of what is kept here: after a crash, opening finds it and drops it.
+// Makes column families, and keeps those that were made ahead. Each call that makes or drops some
+// has RocksDB go through all families. So where there are many, one call makes those of several
+// slabs. No record names the families in the stock: after a crash, opening finds and drops them.
 //
-// Owned by a shard, which guards it. What it keeps must be gone before the database closes.
+// A shard owns the stock and guards it. The stock must be empty before the database closes.
 class FamilyStock {
  public:
   explicit FamilyStock(const rocks::SharedResources& resources) : resources_(resources) {}
 
   // Adds the families of these names to `families`. If it has to make any, it makes those of
-  // `ahead` in the same call. After an error some may have been made without a handle.
+  // `ahead` in the same call. After an error, some families may exist without a handle.
   rocksdb::Status Take(rocksdb::DB* db, const std::vector<std::string>& names,
                        const std::vector<std::string>& ahead, FamiliesByName* families);
-  // Takes families that nobody has use for.
+  // Takes families that nobody uses into the stock.
   void Put(FamiliesByName families) { spare_.merge(families); }
-  // Drops all that it keeps.
+  // Drops all families in the stock.
   rocksdb::Status Drop(rocksdb::DB* db);
-  // Lets go of it, and leaves it in the database.
+  // Empties the stock, and leaves its families in the database.
   void Clear() { spare_.clear(); }
 
  private:

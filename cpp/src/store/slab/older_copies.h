@@ -1,5 +1,5 @@
-// Where messages may be that a new one replaces: in layouts of which the same topic and timestamp
-// overwrite, there is one message of each, whatever generation or class of its shard it is in.
+// Finds the slabs that may hold a message that a new one replaces. In a layout that overwrites, a
+// shard has one message of each topic and timestamp, whatever generation or class it is in.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,24 @@
 
 namespace topicdb {
 
-// Slabs that a class had before the one that is written to, with what is known of them as long as
-// they are the same. Not thread-safe.
+// Knows the slabs of each class and the times of their messages, as long as the slabs stay the
+// same. A shard owns it, and only the holder of the shard's commit mutex may use it. Not
+// thread-safe.
 class OlderCopies {
  public:
-  // To be called when the slabs, or the rules, are others. Current ones may grow meanwhile.
+  // The caller must call this when the slabs or the rules have changed. It need not when current
+  // slabs have grown.
   void Reset(const std::vector<SlabView>& slabs, std::shared_ptr<const RetentionRules> rules);
 
-  // Slabs, but `current`, that may hold a message of this key. Those that a message without older
-  // times cannot be in cost nothing.
+  // Sets `found` to the slabs that may hold a message of this key, except `current`. If a message
+  // is newer than all ended slabs of a class, these cost nothing.
   void Find(const Slab& current, std::string_view topic, std::int64_t timestamp,
             std::vector<const Slab*>* found) const;
 
  private:
   struct Chain {
     void Take(const SlabView& view);
-    // Whether ended generations may hold messages of that time.
+    // Whether the ended generations may hold messages with this timestamp.
     bool MayHold(std::int64_t timestamp) const { return first <= timestamp && timestamp <= last; }
 
     std::int64_t first = std::numeric_limits<std::int64_t>::max();

@@ -1,5 +1,5 @@
-// A slab: one generation of one retention class in one shard. Its messages are in a column family
-// of its own; its structures are in memory and in the shard's default column family.
+// A slab: one generation of one retention class in one shard. Its messages are in column families
+// of its own. Its structures are in memory and in the shard's default column family.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,8 @@
 
 namespace topicdb {
 
-// A column family handle that gives itself back. Must be gone before its database.
+// Owns a column family handle and gives it back to RocksDB. It must be destroyed before its
+// database.
 class FamilyHandle {
  public:
   FamilyHandle(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle) : db_(db), handle_(handle) {}
@@ -37,30 +38,33 @@ class FamilyHandle {
   rocksdb::ColumnFamilyHandle* const handle_;
 };
 
-// What may still be to be done for a slab, so that nobody need look at thousands of slabs that are
-// as they will stay. Thread-safe.
+// Says what may still have to be done for a slab. So nobody need look at thousands of slabs that do
+// not change any more. Thread-safe.
 struct SlabUpkeep {
-  // What the sealer has seen of it when it last looked.
+  // What the sealer found when it last looked at the slab.
   enum class Seen : std::uint8_t {
-    kNothing,     // it did not look since it was changed, or there was something to do
-    kLooking,     // it looks
-    kOpenDone,    // nothing was left to do while it is open
-    kClosedDone,  // the same, and it is read-only
+    kNothing,     // it has not looked since the slab changed, or there was something to do
+    kLooking,     // the sealer is looking
+    kOpenDone,    // nothing is left to do while the slab is not read-only
+    kClosedDone,  // nothing is left to do, and the slab is read-only
   };
   std::atomic<Seen> seen{Seen::kNothing};
-  std::atomic<bool> may_hold_garbage{true};  // what was removed, in files
-  // RocksDB's sequence number when some was removed last: to snapshots from then on all of it is
-  // gone.
+  std::atomic<bool> may_hold_garbage{true};  // files may hold what was removed
+  // RocksDB's sequence number at the last removal. Snapshots from then on see nothing of what was
+  // removed.
   std::atomic<std::uint64_t> removed_at{0};
 };
 
 using FamiliesByName = std::map<std::string, std::unique_ptr<FamilyHandle>>;
 
+// Keeps the structures, the counters and the column families of one slab. The shard, its views and
+// their readers share a slab, and any thread may read it.
+//
 // Lock rule: `mutex_` guards what changes. Only the thread that holds the shard's commit mutex
-// changes it, so that thread may read without `mutex_`; every other reads with it.
+// changes it, so that thread may read without `mutex_`. Every other thread reads with `mutex_`.
 class Slab {
  public:
-  // Takes the families that it has. kCorruption if one is missing.
+  // Makes a slab and moves its families out of `families`. kCorruption if one is missing.
   static Result<std::shared_ptr<Slab>> Make(const SlabId& id, const meta::SlabRecord& record,
                                             FamiliesByName* families, StructureTrie trie,
                                             const meta::SlabCounters& counters);
@@ -74,18 +78,19 @@ class Slab {
   SlabFamilies families() const {
     return {family_->get(), pages_ == nullptr ? nullptr : pages_->get()};
   }
-  // The same, without those that it does not have.
+  // The same families, without null for one that the slab does not have.
   std::vector<rocksdb::ColumnFamilyHandle*> all_families() const {
     if (pages_ == nullptr) return {family_->get()};
     return {family_->get(), pages_->get()};
   }
   LayoutState* layout_state() const { return &layout_state_; }
   SlabUpkeep& upkeep() const { return upkeep_; }
-  // Totals of reads that are done.
+  // Adds the counters of a finished read to reads(), the totals of finished reads.
   void AddReads(const ReadCounters& counters) const TOPICDB_EXCLUDES(reads_mutex_);
   ReadCounters reads() const TOPICDB_EXCLUDES(reads_mutex_);
 
-  // REQUIRES: the shard's commit mutex is held.
+  // REQUIRES (TrieForCommit, CountersForCommit, SampleForCommit, MutableSample): the caller holds
+  // the shard's commit mutex.
   const StructureTrie& TrieForCommit() const TOPICDB_NO_THREAD_SAFETY_ANALYSIS { return trie_; }
   const meta::SlabCounters& CountersForCommit() const TOPICDB_NO_THREAD_SAFETY_ANALYSIS {
     return counters_;
@@ -97,37 +102,40 @@ class Slab {
     record.begun_at = begun_at_;
     return record;
   }
-  // The shard's last commit when it began.
+  // The shard's last commit when the slab began.
   std::uint64_t begun_at() const { return begun_at_; }
-  // It begins only now. REQUIRES: it has no messages, and the shard's commit mutex is held
+  // Makes the slab begin only now, after the commit `serial`. REQUIRES: the slab has no messages,
+  // and the caller holds the shard's commit mutex.
   void BeginAgain(std::uint64_t serial) { begun_at_ = serial; }
   void ApplyCommit(const StructureEdit& edit, const meta::SlabCounters& counters)
       TOPICDB_EXCLUDES(mutex_);
 
-  // Whether messages in `range` may be here.
+  // Whether the slab may hold messages in `range`.
   bool MayHold(const TimeRange& range) const TOPICDB_EXCLUDES(mutex_);
-  // No message is older.
+  // Returns a lower bound of the timestamps: no message is older.
   std::int64_t FirstTimestamp() const TOPICDB_EXCLUDES(mutex_);
-  // None is newer.
+  // Returns an upper bound of the timestamps: no message is newer.
   std::int64_t LastTimestamp() const TOPICDB_EXCLUDES(mutex_);
-  // Streams that may hold matching topics, with their structures, ordered by structure.
+  // Returns the streams that may hold matching topics with their structures, ordered by structure.
   std::vector<std::pair<Structure, NodeId>> Match(const Filter& filter) const
       TOPICDB_EXCLUDES(mutex_);
-  // The same, without structures, sorted by number.
+  // Returns the numbers of the same streams, sorted.
   std::vector<NodeId> MatchIds(const Filter& filter) const TOPICDB_EXCLUDES(mutex_);
-  // The stream of a topic and its words at the levels that vary; kNoNode if there is none.
+  // Returns the stream of a topic, or kNoNode if there is none. Sets `varying` to the topic's words
+  // at the levels that vary.
   NodeId FindStream(std::string_view topic, std::vector<std::string_view>* varying) const
       TOPICDB_EXCLUDES(mutex_);
-  // Streams have numbers of nodes, which count up: those that are learned later have larger ones.
+  // Returns the number of the last node. The number of a stream is that of a node, and nodes count
+  // up, so streams that are learned later have larger numbers.
   NodeId LastNode() const TOPICDB_EXCLUDES(mutex_);
-  // Absent if the id is no stream of this slab.
+  // Returns the structure of a stream. Absent if the slab has no such stream.
   std::optional<Structure> StructureOf(NodeId stream) const TOPICDB_EXCLUDES(mutex_);
   SlabInfo Info(const std::string& retention_class) const TOPICDB_EXCLUDES(mutex_);
   std::size_t structure_bytes() const TOPICDB_EXCLUDES(mutex_);
 
  private:
   const SlabId id_;
-  const meta::SlabRecord record_;  // but for when it began
+  const meta::SlabRecord record_;  // begun_at_ replaces its begun_at
   std::atomic<std::uint64_t> begun_at_;
   const std::unique_ptr<FamilyHandle> family_;
   const std::unique_ptr<FamilyHandle> pages_;
@@ -139,12 +147,12 @@ class Slab {
   mutable ReadCounters reads_ TOPICDB_GUARDED_BY(reads_mutex_);
 
   mutable SharedMutex mutex_;
-  TopicSample sample_;  // of who holds the commit mutex, alone
+  TopicSample sample_;  // only the holder of the commit mutex may use it
   StructureTrie trie_ TOPICDB_GUARDED_BY(mutex_);
   meta::SlabCounters counters_ TOPICDB_GUARDED_BY(mutex_);
 };
 
-// A slab at the moment of a view: whether it was read-only then is part of what a reader sees.
+// A slab at the moment of a view. Readers also see whether the slab was read-only at that moment.
 struct SlabView {
   std::shared_ptr<Slab> slab;
   bool read_only = false;

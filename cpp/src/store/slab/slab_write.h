@@ -1,4 +1,4 @@
-// Writing all messages of a slab that nobody reads yet: one that is made of what others had.
+// Writes all messages of a slab that nobody reads yet, because it is made of what other slabs had.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,19 @@
 
 namespace topicdb {
 
-// Messages keep their serials. What is written is not in the log, but for sealing: flush the slab's
-// families before anybody hears of it. Not thread-safe.
+// Writes one slab, whose messages keep their serials. The log gets only the results of sealing, so
+// the caller must flush the slab's families before anybody can see the slab. Not thread-safe.
 class SlabWrite {
  public:
   SlabWrite(rocksdb::DB* db, rocks::LogChain* log, const SealLimits& limits, Slab* slab);
 
-  // Learns the topic's structure if need be. kStorage.
+  // Adds a message. Learns the structure of its topic if the slab does not have it. kStorage.
   Status Take(const SalvagedRow& row);
-  // Writes what is left and seals it; read_only: as tightly as can be. kStorage.
+  // Writes the remaining messages and seals them. read_only: compresses as much as possible.
+  // kStorage.
   Status Finish(bool read_only);
 
-  // What belongs to the slab's record: the structures that were learned, and counters.
+  // Adds what belongs to the slab's record to `batch`: the learned structures, and the counters.
   rocksdb::Status PutRecords(rocksdb::WriteBatch* batch) const;
   std::uint64_t serial_max() const { return serial_max_; }
 

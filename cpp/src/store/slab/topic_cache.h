@@ -1,8 +1,8 @@
-// Topics that were written before, with what was found out about them: their class and stream need
-// not be looked for again. For slabs whose layout does not need the words of a topic.
+// Remembers topics that were written before, with their class and stream, so that a commit need not
+// look for these again. It serves slabs whose layout does not need the words of a topic.
 //
-// Not thread-safe: belongs to the holder of a shard's commit mutex. To be cleared when the shard's
-// slabs change, and when a stream that it names was not committed.
+// Not thread-safe: it belongs to the holder of a shard's commit mutex. The holder must clear it
+// when the shard's slabs change, and when a stream that it names was not committed.
 #pragma once
 
 #include <cstdint>
@@ -24,28 +24,29 @@ class TopicCache {
     TopicMark mark;
   };
 
-  // bytes_max: what it may take; when it is full it forgets all.
+  // bytes_max: how much memory the cache may take. When it is full, it forgets everything.
   explicit TopicCache(std::size_t bytes_max);
 
   static std::uint64_t HashOf(std::string_view topic);
-  // Fetch what Find will read, a step each, some messages ahead of it: it waits for memory most of
-  // all, and each step reads what the one before has fetched.
+  // These fetch into the processor's cache what Find will read, one step each. Callers run them
+  // some messages ahead of Find, which spends most of its time waiting for memory. Each step reads
+  // what the step before it has fetched.
   void FetchSlot(std::uint64_t hash) const;
   void FetchTopic(std::uint64_t hash) const;
   void FetchText(std::uint64_t hash) const;
-  // Null if it is not known. Valid until the next call of Add or Clear.
+  // Returns the topic, or null if it is not known. Valid until the next call of Add or Clear.
   Topic* Find(std::string_view topic, std::uint64_t hash);
-  // REQUIRES: Find has just given null
+  // Adds a topic and returns it. REQUIRES: Find has just returned null for the topic.
   Topic* Add(std::string_view topic, std::uint64_t hash, std::uint32_t retention_class,
              std::uint32_t stream);
   void Clear();
-  // Number of a topic that Find or Add has just given, among those that are known, from 0.
+  // Returns the number, from 0, of a topic that Find or Add has just returned, among known topics.
   std::size_t IndexOf(const Topic& topic) const {
     return static_cast<std::size_t>(&topic - topics_.data());
   }
 
  private:
-  // The first candidate, or null.
+  // Returns the first candidate for a hash, or null.
   const Topic* Guess(std::uint64_t hash) const;
   void Insert(std::uint32_t index);
   std::string_view Keep(std::string_view text);
@@ -53,8 +54,8 @@ class TopicCache {
   const std::size_t bytes_max_;
   std::size_t bytes_ = 0;
   std::vector<Topic> topics_;
-  std::vector<std::uint32_t> table_;  // open addressing: index + 1; a power of two
-  std::vector<std::string> texts_;    // never grow beyond what they have reserved
+  std::vector<std::uint32_t> table_;  // open addressing, of index + 1; its size is a power of two
+  std::vector<std::string> texts_;    // none grows beyond what it has reserved
 };
 
 }  // namespace topicdb

@@ -1,4 +1,4 @@
-// The last messages of each topic.
+// Tells which messages are among the last ones of their topics.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,17 @@
 
 namespace topicdb {
 
-// Takes 24 bytes for each message that counts, and about 150 and the topic for each topic. Not
-// thread-safe.
+// Collects the ranks of messages and keeps the last ones of each topic. It takes 24 bytes for each
+// message that it keeps, and about 150 bytes and the topic for each topic. Not thread-safe.
 class TopicRanks {
  public:
-  // keep_last: messages of each topic; at least 1. overwrites: a message replaces one of the same
-  // topic and timestamp, so they count as one.
+  // keep_last: how many messages of each topic are kept; at least 1. overwrites: a message replaces
+  // one with the same topic and timestamp, so both count as one.
   TopicRanks(std::uint32_t keep_last, bool overwrites)
       : keep_last_(keep_last), overwrites_(overwrites) {}
 
   void Add(std::string_view topic, const MessageRank& place);
-  // Of one that was added: whether it is among the last.
+  // Whether a message that was added is among the last ones of its topic.
   bool IsLast(std::string_view topic, const MessageRank& place) const;
   bool empty() const { return topics_.empty(); }
 
@@ -36,7 +36,7 @@ class TopicRanks {
   const std::size_t keep_last_;
   const bool overwrites_;
   std::unordered_map<std::string, std::vector<MessageRank>, Hash, std::equal_to<>>
-      topics_;  // sorted
+      topics_;  // the ranks of a topic are sorted
 };
 
 }  // namespace topicdb

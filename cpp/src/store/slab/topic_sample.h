@@ -1,9 +1,10 @@
-// Topics of a slab, a bounded sample of them, from which structures are learned when its generation
-// is closed. It holds those whose hash begins with `level` zero bits; when they are too many, the
-// level rises (P. B. Gibbons, Distinct Sampling, VLDB 2001). So each topic has the same chance,
-// however often it comes, and the sample does not depend on their order.
+// A bounded sample of a slab's topics. Structures are learned from it when the slab's generation
+// ends. The sample holds the topics whose hash begins with `level` zero bits. When there are too
+// many of them, the level rises (P. B. Gibbons, Distinct Sampling, VLDB 2001). So each topic has
+// the same chance, however often it comes, and the sample does not depend on the order of topics.
 //
-// Lock rule: as a slab's trie for commits, it belongs to who holds the shard's commit mutex.
+// Lock rule: like a slab's trie for commits, the sample belongs to the holder of the shard's commit
+// mutex.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,8 @@
 
 #include <rocksdb/db.h>
 
-#include "topicdb/types/iterator.h"
 #include "topicdb/status.h"
+#include "topicdb/types/iterator.h"
 
 namespace topicdb {
 
@@ -25,12 +26,13 @@ class TopicSample {
   static constexpr std::size_t kTopicsMax = 8'192;
   static constexpr std::size_t kTopicBytesMax = 1'024;  // longer ones are left out
 
-  // What one group of commits adds.
+  // The topics that one group of commits adds to a sample, which must outlive the edit.
   class Edit {
    public:
     explicit Edit(const TopicSample& base) : base_(base), level_(base.level_) {}
     void Add(std::string_view topic, std::uint64_t hash);
-    // To be called once, before the batch is written. serial: of a commit that no call had before.
+    // Adds the edit's records to `batch`. The caller must call this once, before it writes the
+    // batch. serial: of a commit that no earlier call had.
     rocksdb::Status Write(const SlabId& slab, std::uint64_t serial, rocksdb::WriteBatch* batch);
 
    private:
@@ -42,12 +44,13 @@ class TopicSample {
   };
 
   void Apply(const Edit& edit);
-  // What is stored of a slab's sample: into this one, which is empty; or the topics.
+  // Loads a slab's stored sample. kCorruption. REQUIRES: this sample is empty.
   Status Load(rocksdb::DB* db, const SlabId& slab);
+  // Returns the topics of a slab's stored sample. kCorruption.
   static Result<std::vector<std::string>> ReadTopics(rocksdb::DB* db, const SlabId& slab);
 
  private:
-  // Calls visit(topic, hash) for each topic of it.
+  // Calls visit(topic, hash) for each topic of a slab's stored sample, and sets `level`.
   template <typename Visit>
   static Status ForEachTopic(rocksdb::DB* db, const SlabId& slab, unsigned* level, Visit visit);
   static bool IsBelow(std::uint64_t hash, unsigned level) {

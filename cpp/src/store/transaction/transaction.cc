@@ -1,8 +1,8 @@
 #include "topicdb/transaction.h"
 
 #include "commit/key_range.h"
-#include "store/read/point_lookup.h"
 #include "store/cursor/scan_impl.h"
+#include "store/read/point_lookup.h"
 #include "store/transaction/transaction_impl.h"
 
 namespace topicdb {

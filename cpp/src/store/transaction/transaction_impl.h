@@ -15,7 +15,8 @@
 
 namespace topicdb {
 
-// Lock order: the database's lifecycle(), then mutex_.
+// The state of a Transaction, which owns it. It registers with its database, so that Close of the
+// database can end it. Thread-safe. Lock order: the database's lifecycle(), then mutex_.
 class TransactionImpl : public ViewHolder {
  public:
   TransactionImpl(std::shared_ptr<DatabaseImpl> database, std::shared_ptr<Shard> shard,
@@ -45,14 +46,15 @@ class TransactionImpl : public ViewHolder {
   void AddRead(KeyRange keys) TOPICDB_REQUIRES(mutex_);
   Status CheckOpen() const TOPICDB_REQUIRES(mutex_);
   Status CheckKey(std::string_view topic, std::int64_t timestamp) const;
-  // What is committed holds these writes until it returns.
+  // Returns the messages to commit, and notes in `ops` which of them are serials. The messages
+  // refer to own_, which must stay as it is until the commit returns.
   std::vector<MessageView> PrepareMessages(TransactionOps* ops) const TOPICDB_REQUIRES(mutex_);
   void End() TOPICDB_REQUIRES(mutex_);
 
   const std::shared_ptr<DatabaseImpl> database_;
   const TransactionOptions options_;
   mutable Mutex mutex_;
-  // Null once it is over. View before shard when they go.
+  // Null once the transaction is over. The view must be destroyed before the shard.
   std::shared_ptr<Shard> shard_ TOPICDB_GUARDED_BY(mutex_);
   std::shared_ptr<const ShardView> view_ TOPICDB_GUARDED_BY(mutex_);
   TransactionOps ops_ TOPICDB_GUARDED_BY(mutex_);

@@ -1,5 +1,5 @@
-// What a transaction has written and deleted so far, in the order of the program: what it shows of
-// that to its own reads, and what is left of it at commit.
+// What a transaction has written and deleted so far, in the order of the program. It decides what
+// the transaction's own reads see, and what there is to commit.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace topicdb {
 
-// Not thread-safe.
+// Collects the writes and deletes of one transaction. Not thread-safe.
 class TransactionWrites {
  public:
   struct Write {
@@ -25,44 +25,46 @@ class TransactionWrites {
     std::int64_t timestamp;  // or kAssignTimestamp
     std::string value;
     bool is_serial = false;  // the value is assigned at commit
-    bool gone = false;       // replaced or deleted by what came after
+    bool gone = false;       // a later write or delete has replaced or deleted it
   };
 
   void Add(Write write);
-  // Takes earlier writes that match, too.
+  // Adds a delete. It also deletes earlier writes that match.
   void Delete(KeyRange keys);
 
-  // The write that a read of this key finds; nullptr if there is none.
+  // Returns the write that a read of this key finds, or nullptr if there is none.
   const Write* Find(std::string_view topic, std::int64_t timestamp) const;
   bool IsDeleted(std::string_view topic, std::int64_t timestamp) const;
-  // Writes that a read finds, by timestamp.
+  // Returns the writes that a read of these keys finds, ordered by timestamp.
   std::vector<const Write*> FindAll(const KeyRange& keys) const;
 
   const std::vector<KeyRange>& deletes() const { return deletes_; }
-  // In the order of the program, those that are gone too.
+  // In the order of the program, including those that are gone.
   const std::vector<Write>& writes() const { return writes_; }
   std::size_t bytes() const { return bytes_; }
 
  private:
   std::vector<Write> writes_;
-  std::map<std::pair<std::int64_t, std::string>, std::size_t> latest_;  // of those with a time
+  // Where writes_ has the latest write of each key. Writes without a timestamp have no key.
+  std::map<std::pair<std::int64_t, std::string>, std::size_t> latest_;
   std::vector<KeyRange> deletes_;
-  std::vector<std::size_t> wide_deletes_;                         // of deletes_, those of ranges
-  std::set<std::pair<std::int64_t, std::string>> point_deletes_;  // and the others
+  std::vector<std::size_t> wide_deletes_;  // where deletes_ has deletes of ranges
+  std::set<std::pair<std::int64_t, std::string>> point_deletes_;  // all other deletes
   std::size_t bytes_ = 0;
 };
 
-// A transaction's scan: what was committed when it began, by timestamp, with its own writes and
-// deletes laid over it.
+// The scan of a transaction. It reads what was committed when the transaction began, by timestamp,
+// with the transaction's own writes and deletes laid over it. It keeps a copy of these.
 class OverlaySource : public MessageSource {
  public:
-  // `overwrites`: the layout does, so an own write hides what is committed at its topic and time.
+  // `overwrites`: the layout overwrites, so an own write hides a committed message with the same
+  // topic and timestamp.
   OverlaySource(std::unique_ptr<MessageSource> base, TransactionWrites own, const KeyRange& keys,
                 bool overwrites);
   Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) override;
 
  private:
-  // Moves to the next committed message that is neither deleted nor replaced; kMore if
+  // Moves to the next committed message that is neither deleted nor replaced. Returns kMore if
   // `examined_max` stopped it.
   Result<ReadOutcome> FindBase(const ReadLimits& limits, bool with_serials);
   bool IsDeletedOrReplaced(const MessageView& committed) const;

@@ -1,5 +1,5 @@
-// Readers of iterators that were just used: the next page of a stream goes on where the last one
-// ended, without reading and sorting its block again.
+// Keeps the readers of iterators that were just used. The next page of a stream then continues
+// where the last one ended, without reading and sorting its block again.
 #pragma once
 
 #include <chrono>
@@ -16,28 +16,31 @@ namespace topicdb {
 class Shard;
 class ShardView;
 
-// Thread-safe. Lock rule: mutex_ is the innermost lock but RocksDB's own.
+// Owned by the ShardEnvironment of an open database. Thread-safe. Lock rule: mutex_ is the
+// innermost lock except RocksDB's own.
 class ReaderCache {
  public:
   struct Entry {
-    std::string iterator;  // as it is stored
-    // In this order: the reader goes before the view, and that before the shard.
+    std::string iterator;  // encoded, as it is stored
+    // In this order, so that the reader is destroyed before the view, and the view before the
+    // shard.
     std::shared_ptr<Shard> shard;
     std::shared_ptr<const ShardView> view;
     std::unique_ptr<StreamReader> reader;
     std::chrono::steady_clock::time_point used_at{};
   };
 
-  // Takes the entry of an iterator out; its reader is null if there is none.
+  // Removes the entry of an iterator and returns it. Its reader is null if there is no entry.
   Entry Take(const std::string& iterator) TOPICDB_EXCLUDES(mutex_);
   void Put(Entry entry) TOPICDB_EXCLUDES(mutex_);
-  // Forgets what was not used for some seconds: a view keeps what was removed since on the disk.
+  // Forgets entries that were not used for some seconds, because a view keeps on disk what was
+  // removed since.
   void Expire() TOPICDB_EXCLUDES(mutex_);
   void Clear() TOPICDB_EXCLUDES(mutex_);
 
  private:
   Mutex mutex_;
-  std::list<Entry> entries_ TOPICDB_GUARDED_BY(mutex_);  // the latest first
+  std::list<Entry> entries_ TOPICDB_GUARDED_BY(mutex_);  // the latest one first
 };
 
 }  // namespace topicdb

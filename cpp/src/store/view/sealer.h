@@ -1,5 +1,5 @@
-// The thread that seals, one for all shards of a database: so at most one block is being sealed at
-// a time, whatever the number of shards.
+// The thread that seals. There is one for all shards of a database, so at most one block is being
+// sealed at a time, whatever the number of shards.
 #pragma once
 
 #include <deque>
@@ -10,20 +10,23 @@
 
 namespace topicdb {
 
-// What has something to seal.
+// An object that may have something to seal.
 class Sealable {
  public:
   Sealable() = default;
   virtual ~Sealable() = default;
   Sealable(const Sealable&) = delete;
   Sealable& operator=(const Sealable&) = delete;
-  // Seals what commits may wait for, and takes one step of what nobody waits for. True: there may
-  // be more to do.
+  // Seals what commits may wait for, and takes one step of what nobody waits for. Returns true if
+  // there may be more to do.
   virtual Result<bool> SealDue() = 0;
 };
 
-// Thread-safe. Lock rule: no other lock is taken under mutex_, and it is never held while something
-// is sealed. run_mutex_ always is then, in any thread; no other lock is held when that is taken.
+// Runs the thread that seals and lets the objects that wait for it take turns. The ShardEnvironment
+// of an open database owns it. Thread-safe.
+//
+// Lock rule: nobody takes another lock under mutex_, or holds mutex_ while something is sealed.
+// Whoever seals, in any thread, holds run_mutex_. Nobody holds another lock when taking run_mutex_.
 class Sealer {
  public:
   Sealer() = default;
@@ -31,33 +34,34 @@ class Sealer {
   Sealer(const Sealer&) = delete;
   Sealer& operator=(const Sealer&) = delete;
 
-  // Lets `sealable` seal soon. It must be forgotten before it goes. Starts the thread if need be.
+  // Lets `sealable` seal soon, and starts the thread if need be. The caller must call Forget before
+  // `sealable` is destroyed.
   void Wake(Sealable* sealable) TOPICDB_EXCLUDES(mutex_);
-  // Returns when the thread is done with it. Nothing may wake it any more.
+  // Returns when the thread is done with `sealable`. Nobody may wake `sealable` any more.
   void Forget(Sealable* sealable) TOPICDB_EXCLUDES(mutex_, run_mutex_);
-  // Ends the thread, after the step that it is in. Nothing is woken from then on.
+  // Ends the thread after its current step. From then on, Wake does nothing.
   void Stop() TOPICDB_EXCLUDES(mutex_);
   bool stopped() const TOPICDB_EXCLUDES(mutex_);
-  // The thread is about to let it seal, or does.
+  // Whether the thread lets `sealable` seal now, or is about to.
   bool IsBusyWith(const Sealable* sealable) const TOPICDB_EXCLUDES(mutex_);
 
-  // To be held by whoever seals.
+  // Whoever seals must hold it.
   Mutex& run_mutex() TOPICDB_RETURN_CAPABILITY(run_mutex_) { return run_mutex_; }
-  // Waits until something was sealed, or has failed, or some time has passed.
+  // Waits until something was sealed, sealing has failed, or some time has passed.
   void WaitForStep() TOPICDB_EXCLUDES(mutex_);
   void NotifyStep() TOPICDB_EXCLUDES(mutex_);
 
  private:
   void Run() TOPICDB_EXCLUDES(mutex_, run_mutex_);
 
-  // Adds it behind the others, if it is not there.
+  // Adds `sealable` behind the others that are due, unless it is there already.
   void Enqueue(Sealable* sealable) TOPICDB_REQUIRES(mutex_);
   bool IsDue(const Sealable* sealable) const TOPICDB_REQUIRES(mutex_);
 
   Mutex run_mutex_;
   mutable Mutex mutex_;
   CondVar changed_;
-  std::deque<Sealable*> due_ TOPICDB_GUARDED_BY(mutex_);  // each once: they take turns
+  std::deque<Sealable*> due_ TOPICDB_GUARDED_BY(mutex_);  // each once; they take turns
   const Sealable* running_ TOPICDB_GUARDED_BY(mutex_) = nullptr;
   bool stopping_ TOPICDB_GUARDED_BY(mutex_) = false;
   std::thread thread_ TOPICDB_GUARDED_BY(mutex_);

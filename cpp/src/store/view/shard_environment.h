@@ -1,4 +1,4 @@
-// What the shards of one open database have in common.
+// What all shards of one open database share.
 #pragma once
 
 #include <cstdint>
@@ -6,24 +6,25 @@
 #include <string>
 #include <vector>
 
-#include "rocks/rocks_options.h"
 #include "commit/commit_signal.h"
+#include "layout/layout.h"
+#include "rocks/rocks_options.h"
 #include "store/catalog/found_database.h"
 #include "store/catalog/meta.h"
-#include "store/view/reader_cache.h"
 #include "store/catalog/retention_file.h"
+#include "store/view/reader_cache.h"
 #include "store/view/sealer.h"
-#include "layout/layout.h"
 #include "structure/structure_learner.h"
 #include "topicdb/options.h"
 
 namespace topicdb {
 
-// Immutable but for what is marked.
+// The options, the resources and the helpers that all shards of an open database use. The database,
+// its shards and their views share it. Immutable, except for the members marked as thread-safe.
 struct ShardEnvironment {
   std::string database_path;
   DatabaseId database{};
-  Schema schema;  // its retention: as it was when the database was opened
+  Schema schema;  // its retention is that of when the database was opened
   std::shared_ptr<RetentionState> retention;  // thread-safe
   rocks::SharedResources resources;
   CommitOptions commit;
@@ -36,7 +37,8 @@ struct ShardEnvironment {
 
   std::shared_ptr<const RetentionRules> rules() const { return retention->current(); }
 
-  // How slabs are made; the class of reserved topics is the same in all versions of the rules.
+  // These say how slabs are made. The class of reserved topics is the same in all versions of the
+  // rules.
   bool IsReserved(const SlabId& id) const { return id.retention_class == rules()->reserved(); }
   LayoutKind LayoutOf(const SlabId& id) const;
   std::vector<std::string> FamilyNamesOf(const SlabId& id) const {
@@ -45,7 +47,7 @@ struct ShardEnvironment {
   meta::SlabRecord NewSlabRecord(const SlabId& id, std::int64_t now_us) const;
 };
 
-// Of the database at `path`, opened with these options.
+// Makes the environment of the database at `path`, opened with these options.
 std::shared_ptr<ShardEnvironment> MakeShardEnvironment(const std::string& path,
                                                        const FoundDatabase& found,
                                                        const OpenOptions& options);

@@ -11,38 +11,39 @@
 
 #include "layout/layout.h"
 #include "store/catalog/meta.h"
-#include "store/view/shard_environment.h"
 #include "store/slab/slab.h"
+#include "store/view/shard_environment.h"
 
 namespace topicdb {
 
 using SlabViews = std::shared_ptr<const std::vector<SlabView>>;
 
-// All slabs of a shard by class and generation, and what of them is asked for often.
+// All slabs of a shard by class and generation, and two lists that are often needed.
 struct SlabLists {
   SlabViews all;
   SlabViews current;
   SlabViews in_reading_order;
 };
 SlabLists ListSlabs(SlabViews all);
-// Where a slab is, or would be, among those that are ordered by class and generation.
+// Returns where a slab is, or would be, in `slabs`, which are ordered by class and generation.
 std::vector<SlabView>::const_iterator PlaceOf(const SlabId& id, const std::vector<SlabView>& slabs);
 
 using DeleteRecords = std::shared_ptr<const std::vector<meta::DeleteRecord>>;
 using SharedJobs = std::shared_ptr<const meta::JobRecords>;
 
-// Commits of these serials.
+// The commits from `first` to `last`, including both.
 struct SerialRange {
   std::uint64_t first = 0;
   std::uint64_t last = 0;
   bool operator==(const SerialRange&) const = default;
 };
 
-// One that was never given before in this process.
+// Returns a number that it has never returned before in this process.
 std::uint64_t NewRemovalsVersion();
 
-// A moment of a shard between two commits: the snapshot holds whole commits, and the tries of the
-// slabs hold at least the structures of those. Must be gone before the shard closes.
+// A moment of a shard between two commits, as its readers see it. Its snapshot holds whole commits,
+// and the tries of its slabs hold at least the structures of these commits. Readers share a view;
+// it is immutable, so any thread may use it. It must be destroyed before the shard closes.
 class ShardView {
  public:
   ShardView(std::shared_ptr<const ShardEnvironment> environment, rocksdb::DB* db,
@@ -58,7 +59,7 @@ class ShardView {
         serial_(serial),
         deletes_version_(deletes_version),
         removals_version_(removals_version) {}
-  // The same moment without some of the commits, in order.
+  // The same moment without the commits in `hidden`, which are in order.
   ShardView(std::shared_ptr<const ShardView> whole, std::vector<SerialRange> hidden);
   ~ShardView();
   ShardView(const ShardView&) = delete;
@@ -67,38 +68,38 @@ class ShardView {
   // Ordered by class and generation.
   const std::vector<SlabView>& slabs() const { return *slabs_.all; }
   const SlabViews& shared_slabs() const { return slabs_.all; }
-  // Those of them that take messages: few, however many generations there are.
+  // The slabs that take messages: few, however many generations there are.
   const std::vector<SlabView>& current() const { return *slabs_.current; }
-  // Ordered by when they began, whatever their class: all messages of a topic that are in one of
-  // them were committed before those in a later one.
+  // All slabs, ordered by when they began, whatever their class. All messages of a topic in one
+  // slab were committed before those in a later slab.
   const std::vector<SlabView>& in_reading_order() const { return *slabs_.in_reading_order; }
   // Deletes whose messages may still be stored.
   const std::vector<meta::DeleteRecord>& deletes() const { return *deletes_; }
-  // What jobs have been applied.
+  // The jobs that were applied.
   const SharedJobs& jobs() const { return jobs_; }
-  // Commits that readers do not see.
+  // The commits that readers do not see.
   const std::vector<SerialRange>& hidden() const { return hidden_; }
-  // Of the last commit that it holds.
+  // The serial of the last commit in the view.
   std::uint64_t serial() const { return serial_; }
   // Grows with each delete.
   std::uint64_t deletes_version() const { return deletes_version_; }
   // Of two views with the same number, the later one has every message of users that the earlier
   // one has: nothing was deleted, or dropped with its slab. Views of two handles of a shard never
-  // have the same.
+  // have the same number.
   std::uint64_t removals_version() const { return removals_version_; }
   rocksdb::DB* db() const { return db_; }
   const rocksdb::Snapshot* snapshot() const { return snapshot_; }
   RocksSource Source(const Slab& slab) const { return {db_, snapshot_, slab.families()}; }
-  // nullptr if there is none.
+  // Returns a slab, or nullptr if the view does not have it.
   const SlabView* Find(const SlabId& id) const;
 
-  // "class '#', generation 3 of shard 0 of fleet.db", for messages.
+  // Returns a name for errors: "class '#', generation 3 of shard 0 of fleet.db".
   std::string Describe(const SlabId& id) const;
 
  private:
   const std::shared_ptr<const ShardEnvironment> environment_;
   rocksdb::DB* const db_;
-  const rocksdb::Snapshot* const snapshot_;  // null in a read-only shard: it never changes
+  const rocksdb::Snapshot* const snapshot_;  // null in a read-only shard, which never changes
   const SlabLists slabs_;
   const DeleteRecords deletes_;
   const SharedJobs jobs_;
@@ -106,7 +107,7 @@ class ShardView {
   const std::uint64_t deletes_version_;
   const std::uint64_t removals_version_;
   const std::vector<SerialRange> hidden_;
-  const std::shared_ptr<const ShardView> whole_;  // has the snapshot, if it is there
+  const std::shared_ptr<const ShardView> whole_;  // owns the snapshot, if not null
 };
 
 }  // namespace topicdb

@@ -21,10 +21,10 @@
 #include <vector>
 
 #include "layout/columnar/block/block_reader.h"
-#include "layout/columnar/select/row_selector.h"
 #include "layout/columnar/merge/row_sort.h"
 #include "layout/columnar/merge/row_spill.h"
 #include "layout/columnar/merge/spill_windows.h"
+#include "layout/columnar/select/row_selector.h"
 #include "layout/columnar/select/topic_selector.h"
 #include "layout/layout.h"
 
@@ -158,10 +158,10 @@ class PageMerge {
   std::size_t memory_ = 0;   // of the pages in slots_, and of their rows
   std::size_t waiting_ = 0;  // rows in runs
 
-  const std::optional<RowKey> after_;  // rows up to here are not wanted
+  const std::optional<RowKey> after_;    // rows up to here are not wanted
   std::unique_ptr<SpillWindows> spill_;  // null: no windows
-  bool is_window_whole_ = false;       // its rows are in runs
-  std::optional<RowKey> window_end_;   // absent: it is the last one, or there are none
+  bool is_window_whole_ = false;         // its rows are in runs
+  std::optional<RowKey> window_end_;     // absent: it is the last one, or there are none
 };
 
 }  // namespace topicdb::columnar

@@ -21,9 +21,7 @@ void SpillWindows::ReadAhead(std::size_t bytes_max) {
   }
 }
 
-Result<SpillWindows::Window> SpillWindows::Take() {
-  return ahead_.valid() ? ahead_.get() : Read();
-}
+Result<SpillWindows::Window> SpillWindows::Take() { return ahead_.valid() ? ahead_.get() : Read(); }
 
 Result<SpillWindows::Window> SpillWindows::Read() {
   TOPICDB_RETURN_IF_ERROR(spill_.Prepare());

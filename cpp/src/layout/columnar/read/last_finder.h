@@ -18,9 +18,9 @@
 #include <utility>
 #include <vector>
 
-#include "layout/columnar/select/block_query.h"
 #include "layout/columnar/block/block_reader.h"
 #include "layout/columnar/format/topic_list.h"
+#include "layout/columnar/select/block_query.h"
 #include "layout/columnar/select/topic_selector.h"
 #include "layout/layout.h"
 

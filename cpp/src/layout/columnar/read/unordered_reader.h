@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "layout/columnar/select/block_query.h"
 #include "layout/columnar/block/block_reader.h"
+#include "layout/columnar/select/block_query.h"
 
 namespace topicdb::columnar {
 

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "layout/columnar/block/topic_sort.h"
 #include "layout/columnar/seal/block_output.h"
 #include "layout/columnar/seal/block_sealing.h"
-#include "layout/columnar/block/topic_sort.h"
 
 namespace topicdb::columnar {
 

@@ -9,10 +9,10 @@
 #include <memory>
 #include <vector>
 
+#include "layout/columnar/block/topic_sort.h"
+#include "layout/columnar/merge/row_spill.h"
 #include "layout/columnar/seal/block_output.h"
 #include "layout/columnar/seal/block_sealing.h"
-#include "layout/columnar/merge/row_spill.h"
-#include "layout/columnar/block/topic_sort.h"
 
 namespace topicdb::columnar {
 

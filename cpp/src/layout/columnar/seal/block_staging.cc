@@ -8,8 +8,8 @@
 
 #include "base/bytes/coding.h"
 #include "layout/columnar/block/block_builder.h"
-#include "layout/columnar/format/block_filter.h"
 #include "layout/columnar/block/block_reader.h"
+#include "layout/columnar/format/block_filter.h"
 #include "layout/columnar/format/topic_list.h"
 #include "rocks/rocks_compat.h"
 

@@ -4,8 +4,8 @@
 
 #include <random>
 
-#include "layout/columnar/format/block_filter.h"
 #include "layout/columnar/columnar_slab.h"
+#include "layout/columnar/format/block_filter.h"
 #include "layout/columnar/format/topic_list.h"
 
 namespace topicdb::columnar {
