@@ -1,4 +1,5 @@
-"""Checks how the tree is divided: which way includes point, and how large files and folders are.
+"""Checks how the tree is divided: which way includes point, how large files and folders are, which
+files documents name, and whether a formatter broke comments.
 
 ``check_structure.py`` prints what breaks a rule, and exits with 1 if anything does. An exception
 that is not needed any more breaks a rule as well.
@@ -6,6 +7,7 @@ that is not needed any more breaks a rule as well.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -65,6 +67,8 @@ FILE_EXCEPTIONS = {
     "python/topicdb/_core.pyi": 596,
     "python/topicdb/database.py": 512,
 }
+LONG_COLUMNS = 88
+SHORT_COLUMNS = 12
 FOLDER_FILES_MAX = 20
 FOLDER_EXCEPTIONS = {
     "python/topicdb": 42,
@@ -145,6 +149,32 @@ def uncompiled_sources() -> Iterator[str]:
                 yield f"{name_of(file)}: no CMakeLists.txt names it"
 
 
+PATH_IN_DOCS = re.compile(r"`((?:bench|bindings|cpp|examples|python|scripts|tests)/[\w/.]+\.\w+)`")
+
+
+def stale_paths() -> Iterator[str]:
+    """Files that a document names and that are not there."""
+    for document in [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]:
+        for path in PATH_IN_DOCS.findall(text_of(document)):
+            if not (ROOT / path).exists():
+                yield f"{name_of(document)} names {path}, which is not there"
+
+
+COMMENT = re.compile(r"^\s*(?:// ?|# )(.*)$")
+
+
+def broken_comments(file: Path) -> Iterator[str]:
+    """Comments that a formatter has broken: a word or two alone between full lines."""
+    lines = text_of(file).splitlines()
+    for number, (before, line, after) in enumerate(zip(lines, lines[1:], lines[2:], strict=False)):
+        found = [COMMENT.match(text) for text in (before, line, after)]
+        if not all(found) or len(before) < LONG_COLUMNS:
+            continue
+        _, words, rest = (match.group(1).strip() for match in found if match is not None)
+        if 0 < len(words) <= SHORT_COLUMNS and words[-1] not in ".:;)" and rest[:1].islower():
+            yield f"{name_of(file)}:{number + 2}: a comment that the formatter broke: {words!r}"
+
+
 def size_faults(
     sizes: dict[str, int], size_max: int, exceptions: dict[str, int], unit: str
 ) -> Iterator[str]:
@@ -161,7 +191,10 @@ def faults() -> Iterator[str]:
     yield from include_faults()
     yield from unused_headers()
     yield from uncompiled_sources()
+    yield from stale_paths()
     files = [file for tree in SOURCE_TREES for file in sources(tree)]
+    for file in files:
+        yield from broken_comments(file)
     lines = {name_of(file): len(text_of(file).splitlines()) for file in files}
     yield from size_faults(lines, FILE_LINES_MAX, FILE_EXCEPTIONS, "lines")
     folders = Counter(name_of(file.parent) for file in files)

@@ -1,9 +1,8 @@
 // A page: messages as columns, the unit that is written, checksummed and read. docs/format.md draws
 // the bytes. There are two forms of it:
 //
-//   plain   a fresh block: messages in the order of their commits, columns as they are in memory,
-//   so
-//           that writing is a copy and reading a view
+//   plain   a fresh block: messages in the order of their commits; columns are as they are in
+//           memory, so that writing is a copy and reading a view
 //   packed  a part of a sealed block: sorted by stream, topic, timestamp, serial and index;
 //           differences as varints, then compressed
 #pragma once

@@ -3,9 +3,9 @@
 //   sizes of the five columns that follow, u32 LE each
 //   topics    for each: stream (difference to the one before), bytes shared with the topic before,
 //             further bytes: their number and they, rows. Numbers are varints, here and below
-//   times     for each row, zigzag: the difference to the row before, in its topic; for the first
-//             row of a topic, to the first of the topic before; for the first of all, to the page's
-//             first time
+//   times     for each row, zigzag: the difference to the row before, in its topic. The first row
+//             of a topic: to the first row of the topic before. The first row of all: to the first
+//             time of the page
 //   serials   difference to the row before (the first: to the page's first serial), zigzag
 //   indexes   the same, from 0
 //   lengths   of the values
