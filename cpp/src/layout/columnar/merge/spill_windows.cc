@@ -14,10 +14,14 @@ void SpillWindows::ReadAhead(std::size_t bytes_max) {
   ahead_end_ = spill_.End();
   ahead_rows_written_ = spill_.rows_written();
   ahead_bytes_written_ = spill_.bytes_written();
+  ahead_ = StartRead();
+}
+
+std::future<Result<SpillWindows::Window>> SpillWindows::StartRead() {
   try {
-    ahead_ = std::async(std::launch::async, [this] { return Read(); });
+    return std::async(std::launch::async, [this] { return Read(); });
   } catch (const std::system_error&) {
-    // There are no more threads: Take reads it.
+    return {};  // there are no more threads: Take reads it
   }
 }
 

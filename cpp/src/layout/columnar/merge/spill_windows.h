@@ -48,6 +48,8 @@ class SpillWindows {
   std::uint64_t bytes_written() const;
 
  private:
+  // Reads the next window in a new thread. Returns no future if there can be no more threads.
+  std::future<Result<Window>> StartRead();
   Result<Window> Read();
 
   const MergeOrder order_;
