@@ -7,6 +7,7 @@ that is not needed any more breaks a rule as well.
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections import Counter
@@ -67,8 +68,9 @@ FILE_EXCEPTIONS = {
     "python/topicdb/_core.pyi": 596,
     "python/topicdb/database.py": 512,
 }
-LONG_COLUMNS = 88
-SHORT_COLUMNS = 12
+FUNCTION_LINES_MAX = 60  # the body of a function of Python
+LONG_COLUMNS = 88  # of a comment, that is about full
+SHORT_COLUMNS = 12  # of a word or two
 FOLDER_FILES_MAX = 20
 FOLDER_EXCEPTIONS = {
     "python/topicdb": 42,
@@ -149,6 +151,19 @@ def uncompiled_sources() -> Iterator[str]:
                 yield f"{name_of(file)}: no CMakeLists.txt names it"
 
 
+def long_functions(file: Path) -> Iterator[str]:
+    """Functions of Python whose body, without the docstring, is too long."""
+    for node in ast.walk(ast.parse(text_of(file))):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        has_docstring = ast.get_docstring(node) is not None and len(node.body) > 1
+        first = node.body[1 if has_docstring else 0]
+        size = (node.end_lineno or first.lineno) - first.lineno + 1
+        if size > FUNCTION_LINES_MAX:
+            place = f"{name_of(file)}:{node.lineno}"
+            yield f"{place}: {node.name} has {size} lines, at most {FUNCTION_LINES_MAX} are allowed"
+
+
 PATH_IN_DOCS = re.compile(r"`((?:bench|bindings|cpp|examples|python|scripts|tests)/[\w/.]+\.\w+)`")
 
 
@@ -195,6 +210,8 @@ def faults() -> Iterator[str]:
     files = [file for tree in SOURCE_TREES for file in sources(tree)]
     for file in files:
         yield from broken_comments(file)
+        if file.suffix == ".py":
+            yield from long_functions(file)
     lines = {name_of(file): len(text_of(file).splitlines()) for file in files}
     yield from size_faults(lines, FILE_LINES_MAX, FILE_EXCEPTIONS, "lines")
     folders = Counter(name_of(file.parent) for file in files)
