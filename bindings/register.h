@@ -13,14 +13,15 @@
 
 namespace topicdb::python {
 
-// What `call` gives, which may take long and needs no Python. REQUIRES: the GIL
+// Calls `call` without the GIL, and returns its result. `call` may take long and must not use
+// Python. REQUIRES: the GIL
 template <typename Call>
 auto WithoutGil(Call call) {
   const pybind11::gil_scoped_release release;
   return call();
 }
 
-// ImportError on a processor without the instructions that RocksDB is built for.
+// Throws ImportError if the processor lacks the instructions that RocksDB is built for.
 void CheckProcessor();
 void RegisterTopic(pybind11::module_& module);
 void RegisterBatch(pybind11::module_& module);
@@ -33,48 +34,48 @@ void RegisterTail(pybind11::module_& module);
 void RegisterTransaction(pybind11::module_& module);
 void RegisterOptions(pybind11::module_& module);
 void RegisterDatabase(pybind11::module_& module);
-// The part of Database that is for reading with many processes.
+// Registers the methods of Database for reading with many processes.
 void RegisterSlices(pybind11::class_<Database>& type);
-// That for those who follow what is written.
+// Register the methods of Database that wait for new messages: watches and subscriptions.
 void RegisterStreamWatch(pybind11::module_& module, pybind11::class_<Database>& type);
 void RegisterSubscribe(pybind11::module_& module, pybind11::class_<Database>& type);
-// That for the life of the data.
+// Registers the methods of Database for the life of the data: retention, trimming, copies.
 void RegisterMaintenance(pybind11::class_<Database>& type);
 void RegisterCopies(pybind11::module_& module);
 void RegisterVerify(pybind11::module_& module);
 
-// filter, age in µs, bytes, time in µs after which it rotates, keep_last; 0: none
+// (filter, age in µs, bytes, time in µs after which the class rotates, keep_last); 0: none
 using RetentionTuples =
     std::vector<std::tuple<std::string, std::int64_t, std::uint64_t, std::int64_t, std::uint32_t>>;
 std::vector<RetentionClass> ParseRetention(const RetentionTuples& tuples);
 
-// TopicError if it is none.
+// Throws TopicError if `text` is not a topic filter.
 Filter ParseFilter(const pybind11::str& text);
 using Filters = std::optional<std::vector<pybind11::str>>;
-// None: every topic.
+// Returns the filters; those of every topic if `filters` is None.
 std::vector<Filter> ParseFilters(const Filters& filters);
-// A topicdb.Batch.
+// Returns a topicdb.Batch.
 pybind11::object WrapBatch(std::shared_ptr<const Batch> batch);
 
-// A topicdb._core.Scan.
+// Returns a topicdb._core.Scan.
 pybind11::object WrapScan(std::unique_ptr<Scan> scan);
 
-// A topicdb._core.Tail.
+// Returns a topicdb._core.Tail.
 pybind11::object WrapTail(std::unique_ptr<Tail> tail);
 
-// ({shard: serial}, count, durability)
+// Returns ({shard: serial}, count, durability).
 pybind11::tuple ReceiptTuple(const Receipt& receipt);
 
-// A tuple for each.
+// Returns a list with a tuple for each job.
 pybind11::list JobTuples(const std::vector<JobInfo>& jobs);
 
-// Microseconds to wait; None: for ever.
+// Returns how long to wait. `timeout_us` is in microseconds; None: forever.
 inline std::optional<std::chrono::microseconds> Timeout(std::optional<std::int64_t> timeout_us) {
   if (!timeout_us.has_value()) return std::nullopt;
   return std::chrono::microseconds(*timeout_us);
 }
 
-// Whether Python wants a long read to stop (Ctrl-C). Takes the GIL.
+// Returns whether Python wants a long read to stop (Ctrl-C). Takes the GIL.
 bool PythonInterrupts();
 
 }  // namespace topicdb::python

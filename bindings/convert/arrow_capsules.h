@@ -1,4 +1,4 @@
-// Arrow structures in and out of PyCapsules (the Arrow PyCapsule interface).
+// Puts Arrow structures into PyCapsules, and takes them out (the Arrow PyCapsule interface).
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -12,20 +12,20 @@
 
 namespace topicdb::python {
 
-// All REQUIRE the GIL.
+// REQUIRES (SchemaCapsule, BatchCapsules, StreamCapsule): the GIL
 pybind11::object SchemaCapsule(ValueForm form = ValueForm::kStored);
-// (schema, array); with the columns of properties if there is `stored`.
+// Returns (schema, array), with the columns of properties if `stored` is not null.
 pybind11::tuple BatchCapsules(const std::shared_ptr<const Batch>& batch,
                               const std::shared_ptr<const Batch>& stored);
 pybind11::object StreamCapsule(std::shared_ptr<Scan> scan, const PageLimits& limits,
                                ValueForm form);
 
-// Copies of the messages of anything with __arrow_c_stream__ or __arrow_c_array__.
-// Arrow buffers may belong to NumPy or other mutable memory, so they are copied before use.
+// Keeps copies of the messages of anything with __arrow_c_stream__ or __arrow_c_array__. It copies
+// them because Arrow buffers may belong to NumPy or other mutable memory.
 class ArrowCopies {
  public:
-  // `escapes`: readers are to see the values that are given, whatever they look like.
-  // TypeError, ValueError with the row's number. REQUIRES: the GIL
+  // With `escapes`, readers will see the values as they are given, whatever they look like. Throws
+  // TypeError or ValueError with the number of the row. REQUIRES: the GIL
   ArrowCopies(const pybind11::object& source, bool escapes);
   const std::vector<MessageView>& messages() const { return messages_; }
 

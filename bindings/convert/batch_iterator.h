@@ -1,4 +1,4 @@
-// Iterating over the messages of a batch.
+// Iterates over the messages of a batch.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -9,8 +9,8 @@
 
 namespace topicdb::python {
 
-// An iterator that makes each message when it is asked for: a consumer that keeps none of them uses
-// the same memory again and again. REQUIRES: the GIL
+// Returns an iterator that makes each message when it is asked for. A caller that does not keep the
+// messages uses the same memory again and again. REQUIRES: the GIL
 pybind11::object IterateBatch(MessageRows rows);
 
 }  // namespace topicdb::python

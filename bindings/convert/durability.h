@@ -1,4 +1,4 @@
-// Levels of durability as Python spells them.
+// Converts levels of durability from and to the words that Python uses.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace topicdb::python {
 
-// ValueError for another word. REQUIRES: the GIL
+// Throws ValueError if `text` is not such a word. REQUIRES (both ParseDurability): the GIL
 Durability ParseDurability(const std::string& text);
 std::optional<Durability> ParseDurability(const std::optional<std::string>& text);
 const char* NameOf(Durability durability);

@@ -1,4 +1,4 @@
-// MQTT properties of messages as Python objects.
+// Converts MQTT properties of messages into Python objects.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -11,17 +11,18 @@
 
 namespace topicdb::python {
 
-// What the Python layer told the extension: topicdb.Properties.
+// Takes topicdb.Properties from the Python layer.
 void ConfigureProperties(pybind11::type properties_type);
 
-// A topicdb.Properties of a stored message: all None if it has none. A new reference; null with an
-// exception set. REQUIRES: the GIL, row < stored.size()
+// Returns a new reference to the topicdb.Properties of a stored message; all are None if it has
+// none. After an error, returns null with an exception set. REQUIRES: the GIL, row < stored.size()
 PyObject* NewProperties(const Batch& stored, std::size_t row);
 
-// ValueError for another text than "stored", "payload" and "properties".
+// Throws ValueError unless `text` is "stored", "payload" or "properties".
 ValueForm ParseForm(const std::string& text);
 
-// Values to be stored so that readers see what was given. Keeps what it puts in their place.
+// Replaces values that look like envelopes, so that readers see what was given. Keeps the bytes of
+// the replacements, so it must outlive the messages. Not thread-safe.
 class EscapedValues {
  public:
   void Apply(std::span<MessageView> messages) {

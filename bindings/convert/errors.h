@@ -1,4 +1,4 @@
-// The only translation of a core Status into a Python exception.
+// Translates a Status of the core into a Python exception. Nothing else does that.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -12,12 +12,13 @@ namespace topicdb::python {
 
 void RegisterErrors(pybind11::module_& module);
 
-// Throws what becomes the Python exception of the status' code. REQUIRES: the GIL, !status.ok()
+// Throws what becomes the Python exception for the code of `status`. REQUIRES: the GIL,
+// !status.ok()
 [[noreturn]] void Raise(const Status& status);
 
-// As Raise, with what is known of a failed transaction as attributes.
+// Like Raise, but also sets what is known of a failed transaction as attributes of the exception.
 [[noreturn]] void RaiseCommitFault(const Status& status, const CommitFault& fault);
-// What Raise would throw. REQUIRES: the GIL, !status.ok()
+// Returns the exception that Raise would throw. REQUIRES: the GIL, !status.ok()
 pybind11::object ExceptionOf(const Status& status);
 
 inline void Check(const Status& status) {

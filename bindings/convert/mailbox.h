@@ -1,5 +1,5 @@
-// What threads of the core have for Python: they put it here without the GIL, and one thread of
-// Python takes it out.
+// Passes items from threads of the core to Python. The threads put them in without the GIL, and one
+// thread of Python takes them out.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 
 namespace topicdb::python {
 
-// Thread-safe.
+// Keeps items until Python takes them. Thread-safe.
 template <typename Item>
 class Mailbox {
  public:
@@ -28,7 +28,8 @@ class Mailbox {
     closed_ = true;
     changed_.notify_all();
   }
-  // At least one; none when it is closed and all were taken, or there was none for `timeout`.
+  // Waits for items and returns all there are. Returns none if the mailbox is closed and empty, or
+  // if none came within `timeout`.
   std::vector<Item> Take(std::optional<std::chrono::microseconds> timeout = std::nullopt) {
     std::unique_lock lock(mutex_);
     const auto is_done = [&] { return closed_ || !items_.empty(); };
@@ -54,7 +55,7 @@ struct Completion {
 };
 using Completions = Mailbox<Completion>;
 
-// Tokens of subscriptions that have something to give.
+// The tokens of subscriptions that have something to give.
 using ReadyTokens = Mailbox<std::uint64_t>;
 
 }  // namespace topicdb::python

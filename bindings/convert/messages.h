@@ -1,4 +1,4 @@
-// Python rows into message views and back.
+// Converts Python rows into message views, and messages into Python objects.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -13,20 +13,21 @@
 
 namespace topicdb::python {
 
-// What the Python layer told the extension: topicdb.Message, topicdb.PropertyMessage, and
-// topicdb.times.time_us, which turns times that are no ints into ints.
+// Takes from the Python layer what the extension needs of it: topicdb.Message,
+// topicdb.PropertyMessage, and topicdb.times.time_us, which turns other times into ints.
 void Configure(pybind11::type message_type, pybind11::type property_message_type,
                pybind11::function time_us);
 
-// A topic or filter as UTF-8. TopicError for text with lone surrogates. `what` begins the error.
+// Returns a topic or filter as UTF-8. Throws TopicError if `text` has lone surrogates. The error
+// begins with `what`.
 std::string TopicText(const pybind11::str& text, const char* what);
 
-// Copies of rows given by Python: nothing here refers to a Python object, so the GIL may go, and no
-// other thread can change the bytes while they are checksummed and written.
+// Keeps copies of the rows that Python gives. They refer to no Python object, so the caller may
+// release the GIL. No other thread can change the bytes while they are checksummed and written.
 class RowCopies {
  public:
-  // `escapes`: readers are to see the values that are given, whatever they look like.
-  // TypeError, ValueError, TopicError with the row's number. REQUIRES: the GIL
+  // With `escapes`, readers will see the values as they are given, whatever they look like. Throws
+  // TypeError, ValueError or TopicError with the number of the row. REQUIRES: the GIL
   RowCopies(const pybind11::iterable& rows, bool escapes);
   const std::vector<MessageView>& messages() const { return messages_; }
 
@@ -39,16 +40,16 @@ class RowCopies {
   EscapedValues escaped_;
 };
 
-// Messages of a batch, as Python sees them.
+// The messages of a batch, as Python sees them.
 struct MessageRows {
   std::shared_ptr<const Batch> batch;
-  std::shared_ptr<const Batch> stored;  // the same as they are stored; null: without properties
+  std::shared_ptr<const Batch> stored;  // the same rows as stored; null: without properties
 };
 
-// A topicdb.Message, or a topicdb.PropertyMessage, as a new reference; null with an exception set.
-// REQUIRES: the GIL, row < rows.batch->size()
+// Returns a new reference to a topicdb.Message or topicdb.PropertyMessage. After an error, returns
+// null with an exception set. REQUIRES: the GIL, row < rows.batch->size()
 PyObject* NewMessage(const MessageRows& rows, std::size_t row);
-// The same, throwing.
+// Like NewMessage, but throws after an error.
 pybind11::object MessageAt(const MessageRows& rows, std::size_t row);
 
 }  // namespace topicdb::python

@@ -1,4 +1,4 @@
-// Python's numbers as the core's, which have no sign.
+// Converts Python's numbers into the core's unsigned ones.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace topicdb::python {
 
-// `fault` makes the error of the option that is out of range. REQUIRES: the GIL, as the next one
+// Returns `value`, or throws the error that `fault` makes if the value of `option` is out of range.
+// REQUIRES (Unsigned, AllUnsigned): the GIL
 inline std::uint32_t Unsigned(std::int64_t value, const char* option,
                               Status (*fault)(std::string)) {
   if (value >= 0 && value <= std::numeric_limits<std::uint32_t>::max()) {

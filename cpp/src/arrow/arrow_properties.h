@@ -1,4 +1,4 @@
-// MQTT properties of messages as Arrow columns.
+// Exports MQTT properties of messages as Arrow columns.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@ namespace topicdb {
 
 inline constexpr std::size_t kPropertyColumns = 11;
 
-// Fills so many structures; each must be released by who gets it.
+// Fills kPropertyColumns structures at `out`. Whoever gets them must release each of them.
 void FillPropertySchemas(ArrowSchema* out);
-// `stored`: messages as they are stored. Where one has no properties, all columns are null. The
-// arrays own what they point to.
+// Fills kPropertyColumns structures from `stored`, which has messages as they are stored. All
+// columns are null for a message without properties. The arrays own what they point to.
 void FillPropertyArrays(const Batch& stored, ArrowArray* out);
 
 }  // namespace topicdb

@@ -5,16 +5,16 @@
 
 namespace topicdb {
 
-// The system's clock, µs since 1970-01-01 UTC. May step back.
+// Returns the time of the system's clock in µs since 1970-01-01 UTC. It may step back.
 std::int64_t SystemClockUs();
 
-// Names the time since the machine was last started.
+// Identifies the period since the machine was last started.
 using BootId = std::array<std::uint8_t, 16>;
 
 // What the clocks show at one moment.
 struct ClockReading {
   BootId boot{};             // zeros: the system does not tell
-  std::int64_t boot_us = 0;  // since the machine was started, with the time that it slept
+  std::int64_t boot_us = 0;  // since the machine was started, including the time that it slept
   std::int64_t wall_us = 0;  // as SystemClockUs
   bool operator==(const ClockReading&) const = default;
 };

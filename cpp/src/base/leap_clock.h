@@ -1,8 +1,9 @@
-// Time as a database needs it, although the system's clock leaps.
+// The time as a database needs it, although the system's clock leaps.
 //
-// The clock of the day is set: by hand, by NTP after a start in 1970, by a host that had its guest
-// paused. How long ago something was is told by another clock, that of the time since the machine
-// was started, which also counts while it sleeps. What one shows more than the other is a leap.
+// The system's clock (the wall clock) is set: by hand, by NTP after a start in 1970, or by a host
+// that has paused its guest. A second clock tells how long ago something was: it shows the time
+// since the machine was started, including the time that it slept. A leap is what the wall clock
+// gains on the second clock.
 #pragma once
 
 #include <cstdint>
@@ -13,52 +14,55 @@
 
 namespace topicdb {
 
-// Where a LeapClock is, to go on from there in another process.
+// The state of a LeapClock, with which another process can continue.
 struct LeapRecord {
   ClockReading at;  // when the clocks were last looked at
-  // Sum of all leaps. A time that was noted as NotedUs() is, by the clock of today, so much later.
+  // The sum of all leaps. On today's clock, a time that was noted as NotedUs() is later by this.
   std::int64_t leaps_us = 0;
-  // By so much the clock was ahead of `at` when the machine was started anew, and nothing tells
-  // whether that time has passed; 0 once it counts as passed.
+  // How far the wall clock was ahead of `at` when the machine was started again. Nothing tells
+  // whether that time has really passed. 0 once it counts as passed.
   std::int64_t unproven_us = 0;
   std::int64_t unproven_since_us = 0;  // boot_us
-  // By so much the clock is ahead of what is believed.
+  // How far the wall clock is ahead of the time that is believed.
   std::int64_t held_us = 0;
   std::int64_t held_since_us = 0;  // boot_us
   bool operator==(const LeapRecord&) const = default;
 };
 
-// Thread-safe.
+// Finds leaps, and decides which time to believe. A Shard owns it. Thread-safe: each call holds
+// mutex_.
 class LeapClock {
  public:
-  // A clock that goes ahead by no more is believed at once: guests are paused, and laptops closed.
+  // A leap ahead of at most this much is believed at once: guests are paused, and laptops closed.
   static constexpr std::int64_t kBelievedLeapUs = std::int64_t{24} * 3'600 * 1'000'000;
-  // One that goes further ahead has to stay there so long, by the other clock.
+  // After a larger leap, the wall clock is believed when this time has passed on the other clock.
   static constexpr std::int64_t kSettleUs = std::int64_t{10} * 60 * 1'000'000;
-  // 2025-01-01: who shows less cannot be right, and is left at once.
+  // 2025-01-01. A clock that shows less cannot be right, so a leap from there is believed at once.
   static constexpr std::int64_t kEarliestUs = std::int64_t{1'735'689'600} * 1'000'000;
-  // Less is no leap: clocks are adjusted all the time. 0.1 % of the time between two looks more.
+  // Less than this is no leap, since clocks are adjusted all the time. In addition, 0.1 % of the
+  // time between two looks is no leap.
   static constexpr std::int64_t kToleranceUs = std::int64_t{60} * 1'000'000;
 
   struct Times {
-    std::int64_t wall_us = 0;       // what the clock of the day shows
+    std::int64_t wall_us = 0;       // what the wall clock shows
     std::int64_t timestamp_us = 0;  // what a message gets: without what is not believed yet
     std::int64_t leaps_us = 0;      // as in LeapRecord
     bool may_age = true;            // false: too early to say what is old
-    // What to write down of this moment, to add leaps_us to it when it is read.
+    // Returns what to store for this moment. Whoever reads it adds the leaps_us of then to it.
     std::int64_t NotedUs() const { return wall_us - leaps_us; }
   };
 
-  // As if looked at for the first time.
+  // Begins as if it looked at the clocks for the first time.
   explicit LeapClock(const ClockReading& now = ReadClocks());
-  // Goes on from a record. Absent: there is none yet.
+  // Continues from a record, which is absent if there is none yet.
   void Restore(const std::optional<LeapRecord>& record, const ClockReading& now)
       TOPICDB_EXCLUDES(mutex_);
 
+  // Takes note of what the clocks show, and returns the times to use.
   Times Look(const ClockReading& now = ReadClocks()) TOPICDB_EXCLUDES(mutex_);
 
   LeapRecord record() const TOPICDB_EXCLUDES(mutex_);
-  // Whether there is more to be known than what time has passed since it was last saved.
+  // Returns whether record() tells more than the last saved one, apart from the time that passed.
   bool IsChanged() const TOPICDB_EXCLUDES(mutex_);
   void NoteSaved(const LeapRecord& saved) TOPICDB_EXCLUDES(mutex_);
 

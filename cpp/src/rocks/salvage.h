@@ -53,7 +53,8 @@ class Salvage {
   bool has_lost_commits() const { return has_lost_commits_; }
   // Makes empty column families. The handles that were given before are not valid any more.
   Status AddFamilies(const std::vector<std::string>& names);
-  // Returns whether keys of the family may be lost without a trace, with a file or a commit.
+  // Returns whether the family may lack keys: because of a new manifest, a lost commit, or a lost
+  // table file of the family.
   bool MayLack(const std::string& family) const;
 
  private:

@@ -6,8 +6,8 @@
 
 namespace topicdb {
 
-// What MQTT asks of topics and filters alike (MQTT 5 sections 1.5.4 and 4.7.3). `what` begins the
-// error: "topic" or "filter".
+// Checks the rules that MQTT has for topics and filters alike (MQTT 5 sections 1.5.4 and 4.7.3).
+// The error begins with `what`: "topic" or "filter".
 Status CheckMqttString(std::string_view text, std::string_view what);
 
 }  // namespace topicdb

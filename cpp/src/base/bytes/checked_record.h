@@ -1,5 +1,5 @@
-// Records that end with the CRC-32 of all bytes before it, little-endian. What they begin with, a
-// magic or a version, is up to those who write them.
+// Records that end with the CRC-32 of all bytes before it, little-endian. The caller decides what
+// they begin with, such as a magic or a version.
 #pragma once
 
 #include <optional>
@@ -8,10 +8,10 @@
 
 namespace topicdb {
 
-// The record with its checksum appended.
+// Returns the record with its checksum appended.
 std::string CloseRecord(std::string record);
 
-// What is between `head` and the checksum; absent if either is wrong.
+// Returns what is between `head` and the checksum, or nothing if either is wrong.
 std::optional<std::string_view> OpenRecord(std::string_view record, std::string_view head);
 
 }  // namespace topicdb

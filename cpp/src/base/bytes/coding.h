@@ -1,5 +1,6 @@
-// Numbers and strings as bytes. Little-endian in records; big-endian in keys, so that the order of
-// the bytes is the order of the numbers. Varints are LEB128 as in protobuf.
+// Encodes numbers and strings as bytes. Numbers are little-endian in records. In keys they are
+// big-endian, so that the order of the bytes is the order of the numbers. Varints are LEB128 as in
+// protobuf.
 #pragma once
 
 #include <cstddef>
@@ -35,11 +36,12 @@ Unsigned ReadBig(std::string_view bytes) {
 }
 
 void AppendVarint(std::string* out, std::uint64_t value);
-// The length as a varint, then the bytes.
+// Appends the length as a varint, then the bytes.
 void AppendPrefixed(std::string* out, std::string_view bytes);
 
-// Reads fields from the front of a byte string. A read past the end or of a malformed varint makes
-// it fail for good: later reads give zeros, so that a decoder may check ok() once at its end.
+// Reads fields from the front of a byte string, which must outlive it. A read past the end or of a
+// malformed varint makes it fail for good: later reads return zeros, so that the caller may check
+// ok() once at the end. Not thread-safe.
 class Decoder {
  public:
   explicit Decoder(std::string_view bytes) : rest_(bytes) {}
@@ -64,7 +66,7 @@ class Decoder {
 
   bool ok() const { return ok_; }
   std::string_view rest() const { return rest_; }
-  // Everything was read, and all of it was well-formed.
+  // Returns whether everything was read, and all of it was well-formed.
   bool Finished() const { return ok_ && rest_.empty(); }
 
  private:

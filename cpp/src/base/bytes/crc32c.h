@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli: polynomial 0x1EDC6F41 reflected), which RocksDB's logs have.
+// CRC-32C (Castagnoli: polynomial 0x1EDC6F41 reflected), which RocksDB's logs use.
 #pragma once
 
 #include <cstdint>

@@ -6,8 +6,8 @@
 
 namespace topicdb {
 
-// The number that a text begins with, which is taken from it; none if it does not begin with a
-// digit, or the number has more than 64 bits.
+// Removes the number with which `text` begins, and returns it. Returns nothing if the text does not
+// begin with a digit, or if the number has more than 64 bits.
 inline std::optional<std::uint64_t> TakeDecimal(std::string_view* text) {
   std::uint64_t value = 0;
   std::size_t digits = 0;

@@ -15,7 +15,8 @@ inline std::uint64_t Hash64(std::string_view bytes, std::uint64_t seed = 0) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
 
-// The 128-bit hash of bytes that come one after the other, in its canonical form.
+// Computes the 128-bit hash of bytes that are added piece by piece, in its canonical form. Not
+// thread-safe.
 class Hasher128 {
  public:
   Hasher128() { XXH3_128bits_reset(state_.get()); }

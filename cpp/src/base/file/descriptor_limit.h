@@ -6,17 +6,17 @@
 
 namespace topicdb {
 
-// The soft limit now.
+// Returns the present soft limit.
 std::uint64_t DescriptorLimit();
 
-// Raises the soft limit as far as the hard one allows, up to `wanted`, and never lowers it. Returns
-// what it is then.
+// Raises the soft limit to `wanted`, as far as the hard limit allows. Never lowers it. Returns the
+// limit that there is then.
 std::uint64_t RaiseDescriptorLimit(std::uint64_t wanted);
 
-// What to add to a message about an errno: the limit and what to do, if that is what was reached;
-// else nothing.
+// Returns what to add to a message about an errno. If the limit was reached, that is the limit and
+// what to do; otherwise nothing.
 std::string DescriptorHint(int error_number);
-// The same for the text of an error, whoever wrote it.
+// Returns the same, but finds the errno in the text of an error, whoever wrote it.
 std::string DescriptorHint(const std::string& message);
 
 }  // namespace topicdb

@@ -1,4 +1,4 @@
-// One open file, read and written at offsets. Each error names its path.
+// One open file, which is read and written at offsets. Each error names its path.
 #pragma once
 
 #include <cstddef>
@@ -11,33 +11,34 @@
 
 namespace topicdb {
 
-// Thread-safe: the calls share no offset. Closed by the destructor.
+// Reads and writes an open file. Its users share it, and the destructor closes the file.
+// Thread-safe: the calls share no offset.
 class File {
  public:
   static Result<std::shared_ptr<File>> OpenForReading(const std::string& path);
   static Result<std::shared_ptr<File>> OpenForWriting(const std::string& path);
-  // kStorage if there is one of that name.
+  // Makes a new file. Returns kStorage if there is one of that name.
   static Result<std::shared_ptr<File>> Create(const std::string& path);
-  // There is an empty one of that name afterwards.
+  // Makes a new file, or empties the one of that name.
   static Result<std::shared_ptr<File>> CreateOrEmpty(const std::string& path);
-  // One without a name, which goes with the last that has it open.
+  // Makes a file without a name. It is gone when nobody has it open any more.
   static Result<std::shared_ptr<File>> CreateTemporary(const std::string& directory);
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  // All of `bytes`, or an error; after one, a part may have been written.
+  // Writes all of `bytes`. After an error, a part of them may have been written.
   Status WriteAt(std::uint64_t offset, std::string_view bytes) const;
-  // Up to `size` bytes into `out`; fewer only at the end of the file.
+  // Reads `size` bytes into `out`, and returns how many it read: fewer only at the end of the file.
   Result<std::size_t> ReadAt(std::uint64_t offset, char* out, std::size_t size) const;
   Result<std::uint64_t> Size() const;
   Status Truncate(std::uint64_t size) const;
-  // Has the file system set space aside up to `size`, without making the file longer; where it
-  // cannot do that, does nothing. kStorage if there is no space.
+  // Reserves space up to `size` without making the file longer. Does nothing if the file system
+  // cannot do that. Returns kStorage if there is no space.
   Status Reserve(std::uint64_t size) const;
-  // Gives the space of a range back, where the file system can do that: what is there is lost.
+  // Gives back the space of a range, if the file system can do that. The content there is lost.
   void Discard(std::uint64_t offset, std::uint64_t size) const;
-  // fdatasync: the content is safe from loss of power. The name is so after SyncDirectory.
+  // Makes the content safe from loss of power (fdatasync). The name is safe after SyncDirectory.
   Status Sync() const;
 
   const std::string& path() const { return path_; }
@@ -50,7 +51,7 @@ class File {
   const std::string path_;
 };
 
-// Where the system has temporary files: $TMPDIR, or /tmp.
+// Returns the directory for temporary files: $TMPDIR, or /tmp.
 std::string TemporaryDirectory();
 
 }  // namespace topicdb

@@ -1,4 +1,4 @@
-// Copies of files and of directories, by hard links where that can be.
+// Copies files and directories, by hard links where possible.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,19 @@
 
 namespace topicdb {
 
-// A second name for a file. False if the file systems are two, or this one has no links.
+// Gives a file a second name. Returns false if the names are in two file systems, or if the file
+// system has no links.
 Result<bool> LinkFile(const std::string& from, const std::string& to);
-// The first `bytes` of a file in a new one, fsynced. kCorruption if it is shorter, kInterrupted.
+// Copies the first `bytes` of a file to a new one, and fsyncs it. Returns kCorruption if the file
+// is shorter, or kInterrupted.
 Status CopyFile(const std::string& from, const std::string& to, std::uint64_t bytes,
                 const InterruptCheck& interrupted);
-// Whether both are there, as long as each other, and end alike. Enough for files that say at their
-// end which file they are.
+// Returns whether both files exist, have the same length, and end alike. That is enough for files
+// whose end says which file they are.
 bool HaveSameEnd(const std::string& a, const std::string& b);
-// Fsyncs a directory and those in it.
+// Fsyncs a directory and all directories in it.
 Status SyncTree(const std::string& path);
-// The two names change places; at once where the file system can do that.
+// Exchanges two names, in one step where the file system can do that.
 Status Exchange(const std::string& a, const std::string& b);
 
 }  // namespace topicdb

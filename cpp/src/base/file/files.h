@@ -11,34 +11,38 @@
 
 namespace topicdb {
 
-// kStorage with errno's text: "<action> <path>: <text>".
+// Returns kStorage with errno's text: "<action> <path>: <text>".
 Status ErrnoFault(const std::string& action, const std::string& path, int error_number);
 
-// The whole file. kNotFound if there is none, kCorruption if it is larger than `bytes_max`.
+// Returns the whole file. Returns kNotFound if there is none, and kCorruption if it is larger than
+// `bytes_max`.
 Result<std::string> ReadFile(const std::string& path, std::size_t bytes_max);
-// Writes a temporary file beside `path`, fsyncs it, renames it and fsyncs the directory: after a
-// crash there is the old file or the new one, whole.
+// Writes a temporary file beside `path`, fsyncs it, renames it and fsyncs the directory. After a
+// crash there is either the old file or the new one, and it is whole.
 Status WriteFileAtomically(const std::string& path, std::string_view content);
 Status RemoveFile(const std::string& path);
-// Removes a file, or a directory with all that is in it; fine if there is none. Not made durable.
+// Removes a file, or a directory with everything in it. It is no error if there is none. The caller
+// must make the removal durable.
 Status RemoveTree(const std::string& path);
 Status SyncDirectory(const std::string& path);
-// Makes one directory (not its parents); one that is there is fine.
+// Makes one directory, but not its parents. It is no error if it is there already.
 Status MakeDirectory(const std::string& path);
-// Whether there is something of this name; a link counts as what it leads to.
+// Returns whether there is something of this name. A link counts as what it leads to.
 bool Exists(const std::string& path);
 bool IsDirectory(const std::string& path);
-// At once; nobody sees neither or both. Not made durable.
+// Renames in one step: nobody sees both names or neither. The caller must make it durable.
 Status Rename(const std::string& from, const std::string& to);
-// Names in a directory without "." and "..", sorted.
+// Returns the names in a directory, sorted, without "." and "..".
 Result<std::vector<std::string>> ListDirectory(const std::string& path);
 
-// An exclusive advisory lock on a file, held until destruction or the process's end. Excludes other
-// processes and other FileLocks of this one. A POSIX record lock: a forked child does not inherit
-// it, and the kernel knows the holder's pid.
+// An exclusive advisory lock on a file. The caller of Acquire owns it, and holds the lock until it
+// is destroyed or the process ends. It excludes other processes and other FileLocks of this one. It
+// is a POSIX record lock: a forked child does not inherit it, and the kernel knows the pid of its
+// holder.
 class FileLock {
  public:
-  // Creates the file if need be. kLocked, with the holder's pid, if somebody has it.
+  // Makes the file if there is none, and locks it. Returns kLocked, with the holder's pid, if
+  // somebody has the lock.
   static Result<std::unique_ptr<FileLock>> Acquire(const std::string& path);
   ~FileLock();
   FileLock(const FileLock&) = delete;

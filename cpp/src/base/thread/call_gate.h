@@ -1,4 +1,4 @@
-// Lets calls in until it is closed, and then waits for those that are in.
+// Lets calls enter until it is closed, and then waits for those that are inside.
 #pragma once
 
 #include <atomic>
@@ -6,10 +6,11 @@
 
 namespace topicdb {
 
-// Thread-safe. A third of the cost of a shared mutex: a call adds to one counter and takes it back.
+// Counts the calls that are inside. It costs a third of a shared mutex, since a call only adds to
+// one counter and takes that back. Thread-safe.
 class CallGate {
  public:
-  // For as long as it lives, a call is in, if it entered.
+  // A call. If it entered, it is inside as long as this object lives.
   class Call {
    public:
     explicit Call(CallGate& gate) : gate_(gate), entered_(gate.Enter()) {}
@@ -25,10 +26,10 @@ class CallGate {
     const bool entered_;
   };
 
-  // No call enters any more. False if it was closed before.
+  // Lets no more calls enter. Returns false if the gate was closed before.
   bool Close() { return (state_.fetch_or(kClosed) & kClosed) == 0; }
   bool closed() const { return (state_.load(std::memory_order_acquire) & kClosed) != 0; }
-  // Returns when no call is in. REQUIRES: closed()
+  // Returns when no call is inside. REQUIRES: closed()
   void WaitForCalls() {
     for (std::uint32_t state = state_.load(); state != kClosed; state = state_.load()) {
       state_.wait(state);

@@ -1,17 +1,20 @@
 // Tells whether this process was forked since an object was made.
 //
-// RocksDB does not survive a fork: its threads are gone in the child, and a write there goes into
-// the parent's log. So every call on a handle asks Forked() before it touches a lock or RocksDB.
+// RocksDB does not survive a fork. Its threads are gone in the child, and a write there goes into
+// the parent's log. So every call on a handle must ask Forked() before it touches a lock or
+// RocksDB.
 #pragma once
 
 #include <cstdint>
 
 namespace topicdb {
 
+// A member of the objects that a forked child must not use. Immutable, so thread-safe.
 class ForkGuard {
  public:
   ForkGuard();
-  // Whether the calling process is a forked child of the one that made this object. Costs one load.
+  // Returns whether the calling process was forked from the one that made this object. It costs one
+  // load.
   bool Forked() const;
 
  private:

@@ -61,7 +61,7 @@ class TOPICDB_SCOPED_CAPABILITY MutexLock {
   Mutex& mutex_;
 };
 
-// Waits may end without a notice, so they belong in a loop that asks for what is waited for.
+// A wait may end without a notice, so the caller must wait in a loop that checks its condition.
 class CondVar {
  public:
   void Wait(Mutex& mutex) TOPICDB_REQUIRES(mutex) {

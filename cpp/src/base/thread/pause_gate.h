@@ -1,4 +1,4 @@
-// Lets calls in and out, from any threads, and can hold the door shut while none is in.
+// Lets calls enter and leave, from any threads, and can keep all of them out for a while.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace topicdb {
 
-// Thread-safe.
+// Counts the calls that are inside. Thread-safe.
 class PauseGate {
  public:
-  // Nobody is in, and nobody comes in, for as long as it lives.
+  // Waits until no call is inside. While it lives, no call enters.
   class Pause {
    public:
     explicit Pause(PauseGate& gate) : gate_(gate) { gate_.Shut(); }
@@ -22,7 +22,7 @@ class PauseGate {
     PauseGate& gate_;
   };
 
-  // Waits while it is shut. Each call must be followed by one of Leave, from whatever thread.
+  // Waits while the gate is shut. The caller must call Leave later, from whatever thread.
   void Enter() TOPICDB_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     while (shut_) changed_.Wait(mutex_);

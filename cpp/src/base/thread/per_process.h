@@ -7,12 +7,14 @@
 
 namespace topicdb {
 
-// What a process has one of. A forked child gets one of its own: its parent's may have been in any
-// state at the moment of the fork, and is left as it is. Never destroyed.
+// An object of which a process has one. It is never destroyed. A forked child gets one of its own,
+// since its parent's may have been in any state at the moment of the fork; that one is left as it
+// is. Thread-safe.
 template <typename Value>
 class PerProcess {
  public:
-  // The one of this process; `make` gives a std::unique_ptr to a new one.
+  // Returns the object of this process. `make` must return a std::unique_ptr to a new one. Threads
+  // that call Get at the same time may each call `make`, but all get the same object.
   template <typename Make>
   Value& Get(Make make) {
     Held* now = held_.load();

@@ -6,19 +6,21 @@
 
 namespace topicdb {
 
-// Puts one thread to sleep, and wakes it. It belongs to its thread and is shared with who is about
-// to wake it, so that a wake-up that comes late finds it still there.
+// Puts one thread to sleep, and wakes it. Its thread shares it with the threads that are about to
+// wake it, so that a late call of Wake still finds it. Only its thread may call Arm and Wait; any
+// thread may call Wake.
 class Waiter {
  public:
-  // That of the calling thread.
+  // Returns the waiter of the calling thread.
   static const std::shared_ptr<Waiter>& OfThread() {
     thread_local const std::shared_ptr<Waiter> waiter = std::make_shared<Waiter>();
     return waiter;
   }
 
-  // To be called where the condition is checked, under its lock: a Wake from then on ends the Wait.
+  // The thread must call Arm where it checks its condition, under the lock of the condition. A Wake
+  // from then on ends the Wait.
   void Arm() { signal_.store(0, std::memory_order_relaxed); }
-  // May end without a cause.
+  // May return without a Wake.
   void Wait() { signal_.wait(0, std::memory_order_acquire); }
   void Wake() {
     signal_.store(1, std::memory_order_release);
