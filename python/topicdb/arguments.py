@@ -57,6 +57,8 @@ def _guard_class(kind: type) -> None:
             setattr(kind, name, staticmethod(_guarded(function)))
         elif type(found).__name__ == "instancemethod":
             setattr(kind, name, _guarded(function))
+        elif isinstance(found, property) and found.fset is not None:
+            setattr(kind, name, property(found.fget, _guarded_setter(name, found.fset)))
 
 
 def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -70,6 +72,21 @@ def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
         raise TypeError(explanation(function.__doc__ or "", args, named)) from None
 
     return call
+
+
+def _guarded_setter(name: str, setter: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+    def set_value(self: Any, value: Any) -> None:
+        try:
+            setter(self, value)
+            return
+        except TypeError as error:
+            text = str(error)
+            if not any(mark in text for mark in _MARKS):
+                raise
+        kind = text.partition("arg1: ")[2].partition(") -> None")[0]
+        raise TypeError(explanation(f"set({name}: {kind}) -> None", (value,), {})) from None
+
+    return set_value
 
 
 def wrong_type(what: str, accepted: str, value: object) -> TypeError:

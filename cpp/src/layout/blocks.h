@@ -1,6 +1,8 @@
-// Reading a slab block by block, in no order: for layouts that have blocks (Layout::seals()), of
-// which there is one. What all of these want is what any of some requests wants; those agree in all
-// but streams and filter, and there is at least one.
+// Reads a slab block by block, in no order. Only for layouts that have blocks (Layout::seals()):
+// today that is the layout columnar.
+//
+// The functions take several requests, and a message is wanted if any of the requests wants it.
+// REQUIRES for all functions: at least one request; the requests differ only in streams and filter
 #pragma once
 
 #include <cstdint>
@@ -12,31 +14,32 @@
 
 namespace topicdb {
 
-// What is known of a block without reading its messages.
+// What the records of a slab say about a block, without its messages.
 struct BlockInfo {
   std::uint64_t id = 0;
   bool sealed = false;
   bool staged = false;
-  std::uint32_t rows = 0;  // all of it
+  std::uint32_t rows = 0;  // all rows of the block
   std::uint32_t pages = 0;
   std::int64_t first_time = 0;
   std::int64_t last_time = 0;
   std::uint64_t first_serial = 0;
   std::uint64_t last_serial = 0;
-  MessageCount size;  // about what is wanted of it, without what was deleted
+  MessageCount size;  // an estimate of the wanted messages, without deleted ones
 };
 
-// Blocks that may hold wanted messages. kCorruption.
+// Returns the blocks that may hold wanted messages. Returns kCorruption if a record is damaged.
 Result<std::vector<BlockInfo>> ListBlocks(const RocksSource& source,
                                           const std::vector<ReadRequest>& any_of);
 
-// Wanted messages of a block by the serial of their commit. Reads the pages that may hold them.
-// kCorruption.
+// Counts the wanted messages of a block, by the serial of their commit. Reads the pages that may
+// hold them. Returns kCorruption if a record or a page is damaged.
 Result<std::map<std::uint64_t, MessageCount>> CountByCommit(const RocksSource& source,
                                                             const BlockInfo& block,
                                                             const std::vector<ReadRequest>& any_of);
 
-// Each wanted message once, as they are stored: no sorting, a page in memory at a time.
+// Returns a reader that reads each wanted message once, in the order in which blocks store them. It
+// does not sort, and holds few pages in memory at a time.
 std::unique_ptr<StreamReader> NewUnorderedReader(const RocksSource& source,
                                                  std::vector<ReadRequest> any_of);
 

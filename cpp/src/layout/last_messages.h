@@ -1,4 +1,4 @@
-// The newest message of each topic, while slab after slab is looked through.
+// Collects the newest message of each topic while readers go through slab after slab.
 #pragma once
 
 #include <compare>
@@ -10,8 +10,8 @@
 
 namespace topicdb {
 
-// Place of a message among those of its topic: the greatest is the newest. A later commit has a
-// greater serial in whatever slab of its shard it is.
+// Orders the messages of one topic: the newest has the greatest rank. A later commit has a greater
+// serial, in whichever slab of its shard it is.
 struct MessageRank {
   std::int64_t timestamp = 0;
   std::uint64_t serial = 0;
@@ -19,7 +19,7 @@ struct MessageRank {
   auto operator<=>(const MessageRank&) const = default;
 };
 
-// Keeps copies. Not thread-safe.
+// Keeps a copy of the newest message of each topic that was offered. Not thread-safe.
 class LastMessages {
  public:
   using Number = std::uint32_t;
@@ -29,31 +29,33 @@ class LastMessages {
     MessageRank rank;
   };
 
-  // Takes the message unless a newer one of its topic was offered. The number of the topic.
+  // Takes the message unless a newer one of its topic was offered before. Returns the number of the
+  // topic.
   Number Offer(std::string_view topic, const MessageRank& rank, std::string_view value);
-  // The same of a topic that has a number. REQUIRES: number < size()
+  // Offers a message of a topic that has a number already. REQUIRES: number < size()
   void Offer(Number number, const MessageRank& rank, std::string_view value);
-  // Of a topic of which a message was offered.
+  // Returns the number of the topic, or nothing if no message of it was offered.
   std::optional<Number> Find(std::string_view topic) const;
 
   std::size_t size() const { return entries_.size(); }
-  // Valid until the next offer. REQUIRES: number < size()
+  // Returns the newest message of a topic. It is valid until the next call of Offer.
+  // REQUIRES: number < size()
   const Entry& entry(Number number) const { return entries_[number]; }
-  // All of them, bytewise by topic.
+  // Returns the numbers of all topics, sorted by the bytes of the topics.
   std::vector<Number> ByTopic() const;
 
  private:
-  // Memory that goes with the object.
+  // Returns memory that lives as long as the object.
   char* Allocate(std::size_t size);
   std::string_view Copy(std::string_view bytes);
-  // The slot that has the topic, or that it would take.
+  // Returns the slot that has the topic, or the free slot that the topic would take.
   std::size_t SlotOf(std::string_view topic, std::uint64_t hash) const;
   void Grow();
 
   std::vector<Entry> entries_;
   std::vector<std::uint64_t> hashes_;    // of topics, by number
   std::vector<std::size_t> capacities_;  // of values, by number
-  std::vector<Number> slots_;            // number + 1 of a topic near its hash; 0: free
+  std::vector<Number> slots_;            // hash table of topics: number + 1; 0: free
   std::vector<std::unique_ptr<char[]>> chunks_;
   char* next_ = nullptr;  // free bytes of the last chunk
   std::size_t left_ = 0;

@@ -1,5 +1,5 @@
-// How a slab encodes its messages in RocksDB. A layout that was released never changes; a better
-// one is a new one beside it.
+// How a slab encodes its messages in RocksDB. A released layout never changes. A better encoding
+// becomes a new layout beside it.
 #pragma once
 
 #include <atomic>
@@ -33,27 +33,28 @@ class LogChain;
 
 namespace topicdb {
 
-// Where a writer noted a topic in the page that it builds, so that it need not look for it again.
+// Says where a writer noted a topic in the page that it builds. With the mark, the writer need not
+// look for the topic again.
 struct TopicMark {
-  std::uint64_t page = 0;  // unique in the process
+  std::uint64_t page = 0;  // a number that is unique in the process
   std::uint32_t topic = 0;
 };
 
-// A message whose place is decided.
+// A message whose stream and place are decided.
 struct PlacedMessage {
   std::uint32_t stream;
   std::string_view topic;
-  std::span<const std::string_view> varying;  // words at the varying levels of the structure;
+  std::span<const std::string_view> varying;  // the words at the varying levels of the structure;
                                               // empty if !Layout::needs_words()
   std::int64_t timestamp;
   std::uint64_t serial;  // of the commit
   std::uint32_t index;   // in the batch that is committed
   std::string_view value;
-  TopicMark* mark = nullptr;  // of the topic, if it is kept from message to message
+  TopicMark* mark = nullptr;  // the mark of the topic, if the caller keeps one between messages
 };
 
-// Messages that are not to be seen, though they may be stored: those that match and were written by
-// the commit `serial` or an earlier one (deleted since), from `serial_min` on.
+// Hides messages that may still be stored. They match `filter` and `range`, and a commit from
+// `serial_min` to `serial` wrote them. A delete since then hides them.
 struct RowMask {
   Filter filter;
   TimeRange range;
@@ -66,23 +67,27 @@ struct RowMask {
   }
 };
 
-// What reads of one call may take in memory together.
+// The memory that all reads of one call may take together.
 inline constexpr std::size_t kReadMemoryBytes = std::size_t{112} << 20;
 
-// What to read: streams of one slab, merged in the order of a stream.
+// Says what to read: streams of one slab, merged in the order of a stream.
 struct ReadRequest {
-  // Sorted; absent: all. Skipstream reads one.
+  // The streams to read, sorted. If absent, all streams. The layout skipstream reads exactly one.
   std::optional<std::vector<std::uint32_t>> streams;
   Structure structure;  // of the only stream; used if Layout::reads_one_stream()
   Filter filter;
   TimeRange range;
   Position position;
   std::vector<RowMask> masks = {};
-  std::uint64_t serial_max = std::numeric_limits<std::uint64_t>::max();  // of what is returned
-  // Decoded messages in memory; more is possible while messages are larger than this.
+  // The read returns no message of a later commit.
+  std::uint64_t serial_max = std::numeric_limits<std::uint64_t>::max();
+  // Bounds the decoded messages in memory. A single message that is larger may exceed it.
   std::size_t memory_bytes_max = kReadMemoryBytes;
-  std::uint64_t serial_min = 0;  // of what an unordered read returns; others take it by itself
-  // A message may match one of these instead of `filter`. Of readers in order and of the last ones.
+  // An unordered read returns no message of an earlier commit. A LogReader takes such a bound as an
+  // argument instead.
+  std::uint64_t serial_min = 0;
+  // A message may match one of these instead of `filter`. Only readers in order and LastReaders
+  // use them.
   std::vector<Filter> or_filters = {};
 };
 
@@ -90,26 +95,28 @@ struct MessageCount {
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;  // of topics and values
 };
-using StreamSizes = std::map<std::uint32_t, MessageCount>;
+using StreamSizes = std::map<std::uint32_t, MessageCount>;  // by stream
 
-// A message as it is found by its topic and timestamp.
+// A message that was found by its topic and timestamp.
 struct StoredMessage {
   std::uint64_t serial = 0;
   std::string value;
 };
 
 struct ReadLimits {
-  std::size_t rows_max;  // in `out` after the read
+  std::size_t rows_max;  // rows in `out` after the read
   std::size_t bytes_max;
-  std::size_t examined_max;  // rows looked at, matching or not, so that a caller can be interrupted
+  // Rows that the read examines, whether they match or not. The limit lets a caller be interrupted.
+  std::size_t examined_max;
 };
 
 enum class ReadOutcome {
-  kMore,       // a limit was reached
-  kExhausted,  // everything there is was read
+  kMore,       // the read reached a limit
+  kExhausted,  // the read came to the end
 };
 
-// One pass over a request. Not thread-safe. Must be gone before the shard closes.
+// Makes one pass over the messages of a request. The caller owns it, and must destroy it before the
+// shard closes. Not thread-safe.
 class StreamReader {
  public:
   StreamReader() = default;
@@ -117,15 +124,15 @@ class StreamReader {
   StreamReader(const StreamReader&) = delete;
   StreamReader& operator=(const StreamReader&) = delete;
 
-  // Appends messages in order. kCorruption for data that cannot be right.
+  // Appends the next messages to `out`, in order. Returns kCorruption if the data cannot be right.
   virtual Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) = 0;
-  // Behind the last message that was appended.
+  // Returns the position behind the last message that was appended.
   virtual const Position& position() const = 0;
   virtual ReadCounters counters() const = 0;
 };
 
-// One pass over a request for the newest message of each topic. Not thread-safe. Must be gone
-// before the shard closes.
+// Makes one pass over a request and finds the newest message of each topic. The caller owns it, and
+// must destroy it before the shard closes. Not thread-safe.
 class LastReader {
  public:
   LastReader() = default;
@@ -133,19 +140,21 @@ class LastReader {
   LastReader(const LastReader&) = delete;
   LastReader& operator=(const LastReader&) = delete;
 
-  // Goes on until some `examined_max` rows were looked at, or to the end. kCorruption.
+  // Continues until it has examined about `examined_max` rows, or to the end. Returns kCorruption
+  // if the data cannot be right.
   virtual Result<ReadOutcome> Read(std::size_t examined_max) = 0;
   virtual ReadCounters counters() const = 0;
 };
 
-// What one read of a log may append: it stops when the batch has so much. At least one message.
+// Limits one read of a log. The read stops when the batch has this much, but appends at least one
+// message.
 struct LogRoom {
   std::size_t rows_max = std::numeric_limits<std::size_t>::max();
   std::size_t bytes_max = std::numeric_limits<std::size_t>::max();
 };
 
-// One pass over the messages of a slab as they were committed. Not thread-safe. Must be gone before
-// the shard closes.
+// Makes one pass over the messages of a slab in the order of their commits. The caller owns it, and
+// must destroy it before the shard closes. Not thread-safe.
 class LogReader {
  public:
   LogReader() = default;
@@ -153,49 +162,50 @@ class LogReader {
   LogReader(const LogReader&) = delete;
   LogReader& operator=(const LogReader&) = delete;
 
-  // Of the next message; absent at the end. kCorruption, kInterrupted.
+  // Returns the place of the next message, or nothing at the end. Returns kCorruption if the data
+  // cannot be right, and kInterrupted.
   virtual Result<std::optional<CommitPlace>> Head(const InterruptCheck& interrupted) = 0;
-  // Both REQUIRE that Head has just given a place, and may not come to the end of what they say.
-  // Appends messages before `until`; to `indexes`, unless it is null, their places in their
-  // commits.
+  // Appends messages before `until` to `out`. Unless `indexes` is null, appends their numbers in
+  // their commits to it. Read and Skip may stop before `until`: Head tells where.
+  // REQUIRES for Read and Skip: Head has just returned a place
   virtual void Read(const CommitPlace& until, const LogRoom& room, Batch* out,
                     std::vector<std::uint32_t>* indexes) = 0;
-  // Leaves messages before `until` out.
+  // Skips messages before `until`.
   virtual void Skip(const CommitPlace& until) = 0;
 };
 
-// The column families of a slab. The second is for what a layout writes in the order of its keys;
-// null if it has none.
+// The column families of a slab.
 struct SlabFamilies {
   rocksdb::ColumnFamilyHandle* main;
-  rocksdb::ColumnFamilyHandle* sealed;
+  rocksdb::ColumnFamilyHandle* sealed;  // keys that a layout writes in ascending order; null if
+                                        // the layout has none
 };
 
-// Where to read: a database, a moment (null: now), column families.
+// Says where to read: in a database, at a moment, from the column families of a slab.
 struct RocksSource {
   rocksdb::DB* db;
-  const rocksdb::Snapshot* snapshot;
+  const rocksdb::Snapshot* snapshot;  // null: now
   SlabFamilies families;
-  rocks::LogChain* log = nullptr;  // for those who write
+  rocks::LogChain* log = nullptr;  // for writers only
 };
 
-// What a slab keeps in memory for its layout. Thread-safe.
+// What a slab keeps in memory for its layout. The slab owns it. Thread-safe.
 struct LayoutState {
   std::atomic<std::uint64_t> next_block{1};
   std::atomic<std::uint64_t> fresh_blocks{0};
   std::atomic<std::uint64_t> fresh_bytes{0};
-  // Topics and values that sealing has written, for the first time and again.
+  // Bytes of the topics and values that sealing has written for the first time, and written again.
   std::atomic<std::uint64_t> sealed_bytes{0};
   std::atomic<std::uint64_t> resealed_bytes{0};
 };
 
-// About what a writer will get.
+// About how much a writer will get.
 struct ExpectedWrites {
   std::size_t rows = 0;
   std::size_t bytes = 0;  // of topics and values
 };
 
-// Adds the messages of one RocksDB batch to it. Not thread-safe.
+// Adds messages of one slab to one RocksDB batch. The caller owns it. Not thread-safe.
 class SlabWriter {
  public:
   SlabWriter() = default;
@@ -203,15 +213,15 @@ class SlabWriter {
   SlabWriter(const SlabWriter&) = delete;
   SlabWriter& operator=(const SlabWriter&) = delete;
 
-  // In the order of commits. Copies what it needs.
+  // Adds a message and copies what it needs. The caller must add messages in the order of commits.
   virtual rocksdb::Status Add(const PlacedMessage& message) = 0;
   // Adds what is left to the batch.
   virtual rocksdb::Status Finish() = 0;
-  // To be called when the batch is written.
+  // Updates the LayoutState. The caller must call it once the batch is written.
   virtual void Apply() = 0;
 };
 
-// Adds removals of stored messages to one RocksDB batch. Not thread-safe.
+// Adds removals of stored messages to one RocksDB batch. The caller owns it. Not thread-safe.
 class SlabRemover {
  public:
   SlabRemover() = default;
@@ -219,42 +229,42 @@ class SlabRemover {
   SlabRemover(const SlabRemover&) = delete;
   SlabRemover& operator=(const SlabRemover&) = delete;
 
-  // Removes what the request finds, at most `rows_max` messages; adds how many to `removed`. False
-  // if some remain.
+  // Removes at most `rows_max` of the messages that the request finds, and adds their number to
+  // `removed`. Returns false if some of them remain.
   virtual Result<bool> Remove(const ReadRequest& request, std::size_t rows_max,
                               std::size_t* removed) = 0;
-  // Removes what is stored at this place, as far as it was written by commit `serial_max` or an
-  // earlier one and is not masked.
+  // Removes the messages of this stream, topic and timestamp, and adds their number to `removed`.
+  // Leaves masked messages, and messages of commits after `serial_max`.
   virtual Status RemovePoint(const PlacedMessage& place, const std::vector<RowMask>& masks,
                              std::uint64_t serial_max, std::size_t* removed) = 0;
   // Adds what is left to the batch.
   virtual Status Finish() = 0;
 };
 
-// How much is sealed at a time.
+// Says how much is sealed at a time.
 struct SealLimits {
-  // What no sealed block exceeds, but for a 16th, whatever the limits say: a reader would need too
-  // much memory.
+  // No sealed block exceeds these by more than a 16th, whatever the limits say. A reader would need
+  // too much memory for a larger one.
   static constexpr std::size_t kBlockRowsMax = 262'144;
   static constexpr std::size_t kBlockBytesMax = std::size_t{16} << 20;
   static constexpr std::size_t kPageBytesMax = std::size_t{64} << 10;
 
-  // Fresh blocks that may gather before they are sealed.
+  // How much may gather in fresh blocks before they are sealed.
   std::size_t fresh_bytes_max;
   std::size_t fresh_blocks_max;
   std::size_t block_bytes_max;  // of topics and values; one message may be larger
   std::size_t page_bytes_max;
 };
 
-// What of a slab is sealed.
+// Says which part of a slab to seal.
 enum class SealScope {
   kDue,     // fresh blocks, if there are as many as the limits say
   kFresh,   // all fresh blocks
-  kClosed,  // the same, and compressed as much as can be: nothing is added any more
+  kClosed,  // all fresh blocks, compressed as much as possible: no more messages will come
 };
 
-// One step of sealing a slab: Gather, WriteData, Install, Apply. Not thread-safe; one at a time for
-// a slab.
+// Makes one step of sealing a slab. The caller owns it, and calls Gather, WriteData, Install and
+// Apply in this order. Not thread-safe. At most one step may run at a time for a slab.
 class Sealing {
  public:
   Sealing() = default;
@@ -262,18 +272,20 @@ class Sealing {
   Sealing(const Sealing&) = delete;
   Sealing& operator=(const Sealing&) = delete;
 
-  // Chooses and reads what is to be sealed, or sealed again; false if there is nothing.
+  // Chooses and reads the blocks to seal, or to seal again. Returns false if there are none.
   virtual Result<bool> Gather(SealScope scope) = 0;
-  // Writes the greater part to RocksDB, where nobody sees it yet.
+  // Writes the greater part of the new blocks to RocksDB, where no reader sees it yet.
   virtual Status WriteData() = 0;
-  // Adds to the batch what makes it seen, and removals of what it replaces. `now`: no snapshot.
-  // REQUIRES: nobody else writes to the slab until the batch is written
+  // Adds to the batch the records that make the new blocks visible, and removals of the blocks that
+  // they replace.
+  // REQUIRES: `now` has no snapshot; nobody else writes to the slab until the batch is written
   virtual Status Install(const RocksSource& now, rocksdb::WriteBatch* batch) = 0;
-  // To be called when the batch is written.
+  // Updates the LayoutState. The caller must call it once the batch is written.
   virtual void Apply() = 0;
 };
 
-// Stateless; may be used from many threads.
+// Encodes the messages of slabs, and makes the objects that write, read, seal, check and salvage
+// them. Has no state and is thread-safe.
 class Layout {
  public:
   Layout() = default;
@@ -281,60 +293,70 @@ class Layout {
   Layout(const Layout&) = delete;
   Layout& operator=(const Layout&) = delete;
 
-  // A message replaces an earlier one with the same topic and timestamp; or both are kept.
+  // Returns true if a message replaces an earlier one with the same topic and timestamp. Otherwise
+  // both are kept.
   virtual bool overwrites() const = 0;
-  // PlacedMessage::varying is wanted.
+  // Returns true if the layout needs PlacedMessage::varying.
   virtual bool needs_words() const = 0;
-  // A read takes one stream; or any number at once.
+  // Returns true if a read takes exactly one stream. Otherwise a read takes any number of streams.
   virtual bool reads_one_stream() const = 0;
-  // Has blocks that are sealed in the background, and takes staged ones.
+  // Returns true if the layout has blocks that are sealed in the background, and takes staged
+  // blocks.
   virtual bool seals() const = 0;
 
-  // Fills the state of a slab that is opened, and removes what a crash has left unfinished, unless
-  // `read_only`. kCorruption.
+  // Fills the state of a slab that is being opened. Unless `read_only`, removes what a crash has
+  // left unfinished. Returns kCorruption if the records of the slab are damaged.
   virtual Status Restore(const RocksSource& source, bool read_only, LayoutState* state) const = 0;
   virtual std::unique_ptr<SlabWriter> NewWriter(const SlabFamilies& families, LayoutState* state,
                                                 const ExpectedWrites& expected,
                                                 rocksdb::WriteBatch* batch) const = 0;
   virtual std::unique_ptr<SlabRemover> NewRemover(const RocksSource& source,
                                                   rocksdb::WriteBatch* batch) const = 0;
-  // Adds to the batch what makes messages of a staged block seen, whose pages are in the second
-  // family. One more block is fresh once the batch is written. kCorruption.
-  // REQUIRES: seals(), for what follows, too
+  // Adds to the batch the records that make the messages of a staged block visible. The pages of
+  // the block are in the family `sealed` already. The caller must count one more fresh block once
+  // the batch is written. Returns kCorruption if the staged block is damaged.
+  // REQUIRES for InstallStaged, FindStaged and NewSealing: seals()
   virtual Status InstallStaged(const SlabFamilies& families, LayoutState* state,
                                const StagedBlock& block, const StagedPlace& place,
                                rocksdb::WriteBatch* batch) const = 0;
-  // What the slab has under a number of staged pages.
+  // Returns what the slab has under a number of staged pages.
   virtual Result<StagedState> FindStaged(const RocksSource& source, std::uint64_t pages) const = 0;
-  // Removes the pages of staged blocks that were not installed.
+  // Removes the pages of staged blocks that were not installed. Does nothing if !seals().
   virtual Status RemoveUnplaced(const RocksSource& source) const = 0;
   virtual std::unique_ptr<Sealing> NewSealing(const RocksSource& source, LayoutState* state,
                                               const SealLimits& limits) const = 0;
-  // The message of this stream, topic and time that is not masked; the newest if several are kept.
-  // kCorruption.
+  // Returns the message of this stream, topic and timestamp that is not masked. If the slab keeps
+  // several of them, returns the newest. Returns nothing if there is none, and kCorruption if the
+  // data cannot be right.
   virtual Result<std::optional<StoredMessage>> Get(const RocksSource& source,
                                                    const PlacedMessage& place,
                                                    const std::vector<RowMask>& masks) const = 0;
   virtual std::unique_ptr<StreamReader> NewReader(const RocksSource& source,
                                                   ReadRequest request) const = 0;
-  // Compares what is stored with itself and with the slab's structures. kInterrupted, kStorage.
+  // Compares the stored records with each other and with the slab's structures, and reports what
+  // cannot be right. Returns kInterrupted or kStorage.
   virtual Result<CheckCounts> Check(const RocksSource& source, const SlabCheck& check) const = 0;
-  // What is stored of each of the slab's streams, deleted messages too; those that have nothing may
-  // be left out. Reads few of the messages or none: their bytes are estimated, and skipstream's
-  // numbers are parts of `written`, by what they take in files. kCorruption, kInterrupted.
+  // Returns how much is stored of each of the slab's streams, including deleted messages. May leave
+  // out streams that have no messages. Reads few messages or none, and estimates their bytes. The
+  // layout skipstream divides `written` among the streams by the bytes that they take in files.
+  // Returns kCorruption or kInterrupted.
   virtual Result<StreamSizes> SizesByStream(const RocksSource& source,
                                             const std::vector<std::uint32_t>& streams,
                                             const MessageCount& written,
                                             const InterruptCheck& interrupted) const = 0;
-  // Finds what can be read of what is damaged. What cannot is reported; kStorage, kInterrupted.
+  // Hands out the messages of a damaged slab that can be read, and reports those that cannot.
+  // Returns kStorage or kInterrupted.
   virtual Status Salvage(const RocksSource& source, const SlabSalvage& call) const = 0;
-  // Offers `found` messages that the request wants: of each topic at least the newest one, if that
-  // is newer than what is found already. The position does not count. `found` must outlive it.
+  // Returns a reader that offers messages of the request to `found`. It offers at least the newest
+  // message of each topic, unless `found` has a newer one of that topic. It ignores the position of
+  // the request. `found` must outlive the reader.
   virtual std::unique_ptr<LastReader> NewLastReader(const RocksSource& source, ReadRequest request,
                                                     LastMessages* found) const = 0;
-  // Knows the order of commits.
+  // Returns true if the layout keeps the order of commits.
   virtual bool has_log() const = 0;
-  // Of the request: streams, filter, range, masks. From commit `serial_min` on. REQUIRES: has_log()
+  // Returns a reader of the messages that the request wants, from commit `serial_min` on. Of the
+  // request, it uses streams, filter, range, masks, serial_max and memory_bytes_max.
+  // REQUIRES: has_log()
   virtual std::unique_ptr<LogReader> NewLogReader(const RocksSource& source,
                                                   const ReadRequest& request,
                                                   std::uint64_t serial_min) const = 0;

@@ -1,4 +1,4 @@
-// Checking what a layout has stored of a slab.
+// What Layout::Check takes and returns: it checks the stored records of a slab.
 #pragma once
 
 #include <cstdint>
@@ -13,30 +13,33 @@
 
 namespace topicdb {
 
-// Something that cannot be right.
+// A fault: something in the database that cannot be right.
 struct Finding {
   std::string what;
-  std::uint64_t messages = 0;  // that are lost by it, as far as that is known
-  // Of those messages: from first to last timestamp, and the streams that they may be of.
+  std::uint64_t messages = 0;  // how many messages the fault has lost, as far as that is known
+  // The first and last timestamp of the lost messages, and the streams that they may belong to.
   std::optional<std::pair<std::int64_t, std::int64_t>> times = {};
   std::vector<std::uint32_t> streams = {};
-  bool is_counted = true;  // or more may be lost than `messages` says
+  bool is_counted = true;  // if false, more messages may be lost than `messages` says
 };
 
-// What is to be checked, and what the slab's other records say. Called from one thread.
+// Says what to check, and what the slab's other records say. The check calls the functions from one
+// thread.
 struct SlabCheck {
-  bool deep = false;             // every message, not only what tells of them
-  std::uint64_t serial_max = 0;  // of the last commit
-  std::function<std::uint32_t(std::string_view topic)> stream_of;  // 0: the slab has none for it
+  bool deep = false;             // if true, reads every message, not only the records about them
+  std::uint64_t serial_max = 0;  // the serial of the last commit
+  // Returns the stream of a topic, or 0 if the slab has none for it.
+  std::function<std::uint32_t(std::string_view topic)> stream_of;
   std::function<std::optional<Structure>(std::uint32_t stream)> structure_of;
   std::function<void(Finding)> report;
-  std::function<bool(std::uint64_t messages)> checked;  // so many more were; true: stop
+  // Takes the number of messages that were checked since the last call. Returns true to stop.
+  std::function<bool(std::uint64_t messages)> checked;
 };
 
 struct CheckCounts {
   std::uint64_t blocks = 0;
-  std::uint64_t pages = 0;     // that were read
-  std::uint64_t messages = 0;  // stored ones, deleted ones among them
+  std::uint64_t pages = 0;     // pages that were read
+  std::uint64_t messages = 0;  // stored messages, including deleted ones
 };
 
 }  // namespace topicdb

@@ -1,4 +1,4 @@
-// Reading what can be read of a damaged slab.
+// What Layout::Salvage takes: it reads the messages of a damaged slab that can still be read.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace topicdb {
 
-// A message that was found; valid during the call that gives it.
+// A message that was found. Valid during the call that hands it out.
 struct SalvagedRow {
   std::string_view topic;
   std::int64_t timestamp;
@@ -21,15 +21,15 @@ struct SalvagedRow {
   std::string_view value;
 };
 
-// Called from one thread.
+// Says how to salvage a slab. The salvage calls the functions from one thread.
 struct SlabSalvage {
-  // Records that tell of messages may be missing without a trace.
+  // If true, records about messages may be missing without a trace.
   bool is_incomplete = false;
   std::function<std::optional<Structure>(std::uint32_t stream)> structure_of;
-  // Each message once; of layouts that have a log, in the order of commits. What it returns ends
-  // the reading.
+  // Takes each message once. If the layout has a log, takes messages in the order of commits. An
+  // error that it returns ends the salvage.
   std::function<Status(const SalvagedRow&)> take;
-  std::function<void(Finding)> report;  // of what is lost
+  std::function<void(Finding)> report;  // reports what is lost
 };
 
 }  // namespace topicdb

@@ -1,5 +1,6 @@
-// Messages that a job has prepared for a slab before a commit places them: sorted, compressed and
-// indexed as in a sealed block, but without serials, and with groups of topics instead of streams.
+// Staged blocks: messages that a job has prepared for a slab before a commit places them. They are
+// sorted, compressed and indexed as in a sealed block. They have no serials yet, and have groups of
+// topics instead of streams.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +14,25 @@
 
 namespace topicdb {
 
-// Pages of staged blocks are stored before a commit numbers their block: under numbers from here
-// on.
+// The pages of a staged block are stored before a commit gives the block its number. Their own
+// numbers begin here.
 inline constexpr std::uint64_t kStagedPagesMin = std::uint64_t{1} << 63;
 
-// A topic and the stream that the job would give it.
+// A topic, and the stream that the job would give it, as a group.
 struct StagedTopic {
-  std::uint32_t group = 0;  // from 1
+  std::uint32_t group = 0;  // counted from 1
   std::string text;
 };
 
 // Messages on their way into a staged block, in the order in which they came.
 struct StagedRows {
   struct Row {
-    std::uint32_t topic;        // in topics
-    std::uint32_t value_begin;  // in values
+    std::uint32_t topic;        // index in `topics`
+    std::uint32_t value_begin;  // offset in `values`
     std::uint32_t value_size;
-    std::int64_t time;  // from 0 on if the commit is to assign it
+    std::int64_t time;  // counts from 0 if the commit is to assign the timestamps
   };
-  std::vector<StagedTopic> topics;  // each once
+  std::vector<StagedTopic> topics;  // each topic once
   std::vector<Row> rows;
   std::string values;
   std::size_t topic_bytes = 0;  // of all rows
@@ -48,7 +49,7 @@ struct StagedBlock {
   std::int64_t first_time = 0;
   std::int64_t last_time = 0;
   std::vector<StagedTopic> topics;  // sorted by group and text
-  // Records, as the layout encodes them.
+  // Records of the block, as the layout encodes them.
   std::string entry;
   std::string directory;
   std::string word_filter;
@@ -57,34 +58,37 @@ struct StagedBlock {
 // What a commit has decided about a staged block.
 struct StagedPlace {
   std::uint64_t serial = 0;
-  std::int64_t time_shift = 0;
-  std::span<const std::uint32_t> streams;  // by topic
+  std::int64_t time_shift = 0;             // added to the times in the pages
+  std::span<const std::uint32_t> streams;  // the stream of each topic of the block
 };
 
 enum class StagedState {
-  kAbsent,  // no pages
-  kStored,  // pages, but no block that has them
+  kAbsent,  // the slab has no such pages
+  kStored,  // the slab has the pages, but no block that they belong to
   kInstalled,
 };
 
-// Stores a page under a key, in the order of keys.
+// Stores a page under a key. Called in the order of keys.
 using KeySink = std::function<Status(std::string_view key, std::string_view page)>;
 
-// Sorts rows, at least one, and compresses them into pages, which are given to `sink`; `pages` is a
-// number from kStagedPagesMin on that no other block of the slab's pages will have.
+// Sorts rows, compresses them into pages, passes the pages to `sink`, and fills `block`. `pages` is
+// the number under which the pages are stored.
+// REQUIRES: at least one row; pages >= kStagedPagesMin, and no other pages of the slab have or will
+// have this number
 Status StageBlock(const StagedRows& rows, std::uint64_t pages, std::size_t page_bytes_max,
                   const KeySink& sink, StagedBlock* block);
-// The number that StageBlock was given for this page.
+// Returns the number `pages` that StageBlock had when it made the page with this key.
 std::uint64_t StagedPagesOf(std::string_view key);
 struct StagedMessage {
   std::string_view topic;
   std::int64_t time;
   std::string_view value;
-  std::uint32_t index;  // of its row in the order in which they came
+  std::uint32_t index;  // number of its row, in the order in which rows came
 };
 
-// Calls visit for the messages of a page that StageBlock has made; those of a topic in the order of
-// their times, and where these are equal of their arrival. kCorruption.
+// Calls visit for each message of a page that StageBlock has made. Visits messages of one topic in
+// the order of their times, and messages of equal time in the order in which they came. Returns
+// kCorruption if the page is damaged.
 Status ForEachStagedMessage(std::string_view page,
                             const std::function<Status(const StagedMessage&)>& visit);
 }  // namespace topicdb

@@ -1,5 +1,5 @@
-// The columnar layout: messages in blocks of columns. Append-only: messages with equal topic and
-// timestamp are all kept. See block_format.h and page.h for the bytes.
+// The layout columnar: messages in blocks of columns. It only appends: it keeps all messages with
+// the same topic and timestamp. block_format.h and page.h describe the bytes.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Deletes single messages of blocks: which rows of which pages are deleted is kept beside the
-// block, until sealing leaves them out.
+// Deletes single messages of blocks. Records beside a block say which rows of its pages are
+// deleted, until sealing leaves those rows out.
 #pragma once
 
 #include <map>
@@ -26,14 +26,15 @@ class ColumnarRemover : public SlabRemover {
  private:
   using PlaceOfPage = std::pair<BlockId, std::uint32_t>;
 
-  // False if the page has more than `rows_max` left.
+  // Adds to `deleted` at most `rows_max` wanted rows of the page. Returns false if the page has
+  // more of them.
   Result<bool> RemoveFromPage(const TopicSelector& selector, const RowSelector& wanted,
                               const Page& page, DeletedRows* deleted, std::size_t rows_max,
                               std::size_t* removed) const;
 
   const RocksSource source_;
   rocksdb::WriteBatch* const batch_;
-  std::map<PlaceOfPage, DeletedRows> changed_;  // all deleted rows of those pages
+  std::map<PlaceOfPage, DeletedRows> changed_;  // all deleted rows of the changed pages
 };
 
 }  // namespace topicdb::columnar

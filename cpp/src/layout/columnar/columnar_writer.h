@@ -1,5 +1,5 @@
-// Writes fresh blocks: what a group of commits brings to one slab becomes one block, or several if
-// it is large.
+// Writes fresh blocks. The messages that a group of commits brings to one slab become one block, or
+// several blocks if they are many.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Checks the messages of a slab against their index entries and the slab's structures.
+// Compares the messages of a slab with their index entries and with the slab's structures.
 #pragma once
 
 #include "layout/layout.h"
@@ -6,7 +6,8 @@
 
 namespace topicdb::skipstream {
 
-// Reports what it finds; without `deep` it only reads keys. kInterrupted, kStorage.
+// Reports what it finds. Without SlabCheck::deep, checks only each message by itself. Returns
+// kInterrupted or kStorage.
 Result<CheckCounts> CheckSlab(const RocksSource& source, std::uint32_t timestamp_bytes,
                               const SlabCheck& check);
 

@@ -1,8 +1,9 @@
-// Rows of one stream in the order of their keys, limited to those that a filter lets through.
+// Reads the rows of one stream that match a filter, in the order of their keys.
 //
-// With words required at some varying levels, the index runs of those words are joined leap-frog:
-// every run is moved to the largest suffix that any of them stands at, until all agree; the data
-// key with that suffix is then the row. Hashes may collide, so the words are compared at last.
+// If the filter requires words at some varying levels, the cursor joins the index runs of those
+// words by leap-frog. It moves every run to the largest suffix that any run stands at, until all
+// runs agree. The data key with that suffix is the row. Hashes may collide, so the cursor compares
+// the words at the end.
 #pragma once
 
 #include <cstddef>
@@ -19,41 +20,45 @@
 
 namespace topicdb::skipstream {
 
-// Whether the range has no time at all that a message can have; that is 0 without timestamps.
+// Returns true if the range contains no time that a message can have. In a database without
+// timestamps, messages have the time 0.
 bool IsEmptyRange(const TimeRange& range, std::uint32_t timestamp_bytes);
 
+// A cursor over the rows of one stream, in the order of their keys. Not thread-safe.
 class RowCursor {
  public:
-  // Uses of the request: the stream, structure, filter, range, masks, serial_max.
+  // Of the request, uses the stream, structure, filter, or_filters, range, masks and serial_max.
   RowCursor(const RocksSource& source, const ReadRequest& request, std::uint32_t timestamp_bytes);
 
-  // Moves to the first row whose suffix is >= `suffix` (or the range's start, if that is later).
+  // Moves to the first matching row whose suffix is >= `suffix`. Never moves to a row before the
+  // start of the range.
   void Seek(std::string_view suffix);
   void Next();
 
-  // False at the end and after an error; see status().
+  // Returns false at the end and after an error. Then status() tells which.
   bool Valid() const { return valid_; }
   const Status& status() const { return status_; }
-  // Rows looked at since the cursor was made.
+  // Returns how many rows the cursor has examined since it was made.
   std::size_t examined() const { return examined_; }
 
-  // REQUIRES: Valid(). They point into memory of this cursor until it moves.
+  // The key and the value point into memory of this cursor, and are valid until it moves.
+  // REQUIRES for key and value: Valid()
   const DecodedSuffix& key() const { return key_; }
   const DecodedValue& value() const { return value_; }
 
  private:
-  // From where the runs stand to the next row that matches.
+  // Moves to the first matching row at or behind the place where the runs stand.
   void FindRow();
-  // Moves the index runs to a common suffix; false at the end of any of them.
+  // Moves the index runs to a common suffix. Returns false at the end of any run.
   bool AlignIndexes();
-  // Whether the data run stands at a row that matches; ends the cursor on errors.
+  // Returns true if the data run stands at a row that matches. Ends the cursor on an error.
   bool AcceptRow();
   bool IsDeleted() const;
   bool Fail(Status status);
-  // Whether the run stands at a key; sets status() if it stands at an error.
+  // Returns true if the run stands at a key. Sets status() if the run met an error.
   bool CheckRun(const KeyRun& run);
 
-  // As RowMask, for topics of this stream.
+  // A RowMask for topics of this stream.
   struct Mask {
     RowFilter filter;
     TimeRange range;
@@ -61,13 +66,13 @@ class RowCursor {
     std::uint64_t serial_min;
   };
 
-  std::vector<RowFilter> any_of_;  // a row matches one of them; none: no topic of the stream does
+  std::vector<RowFilter> any_of_;  // a row must match one of them; empty: no topic can match
   const std::uint32_t timestamp_bytes_;
   const std::size_t varying_count_;
   std::vector<Mask> masks_;
   const std::uint64_t serial_max_;
   std::unique_ptr<KeyRun> data_;
-  std::vector<std::unique_ptr<KeyRun>> indexes_;  // one for each constraint that has an index
+  std::vector<std::unique_ptr<KeyRun>> indexes_;  // one run for each constraint that has an index
   DecodedSuffix key_;
   DecodedValue value_;
   std::string scratch_;

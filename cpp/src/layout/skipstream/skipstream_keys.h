@@ -8,8 +8,8 @@
 //   words  the word at each varying level, each followed by a NUL (topics contain none)
 //   hash   XXH3 of the word at that varying level
 //
-// `time | words` is called the suffix: it is the same in the data key and in all index keys of a
-// message, so index entries can be joined with data by seeking.
+// `time | words` is called the suffix. The data key and all index keys of a message have the same
+// suffix, so a reader can join index entries with data by seeking.
 #pragma once
 
 #include <cstddef>
@@ -23,12 +23,13 @@ namespace topicdb::skipstream {
 
 inline constexpr std::uint8_t kValueVersion = 1;
 inline constexpr std::uint16_t kDataLevel = 0;
-// Varying levels behind this many have no index entry: their words are only compared. Each entry
-// repeats all words, so a topic of thousands of levels would otherwise grow with their square.
+// Only this many varying levels have index entries. A reader compares the words of the levels
+// behind them. Each entry repeats all words, so without this limit the index of a topic would grow
+// with the square of its levels.
 inline constexpr std::size_t kIndexedLevelsMax = 64;
 
 void AppendDataPrefix(std::string* out, std::uint32_t stream);
-// varying_index: from 0. REQUIRES: < kIndexedLevelsMax
+// `varying_index` counts from 0. REQUIRES: varying_index < kIndexedLevelsMax
 void AppendIndexPrefix(std::string* out, std::uint32_t stream, std::size_t varying_index,
                        std::string_view word);
 void AppendTime(std::string* out, std::int64_t timestamp, std::uint32_t timestamp_bytes);
@@ -39,7 +40,8 @@ struct DecodedSuffix {
   std::string_view words_bytes;         // the encoded words
   std::vector<std::string_view> words;  // one for each varying level
 };
-// Reads a suffix into `out` (whose vector is reused); false if it is malformed.
+// Decodes a suffix into `out`, and reuses the memory of its vector. The result points into
+// `suffix`. Returns false if the suffix is malformed.
 bool DecodeSuffix(std::string_view suffix, std::uint32_t timestamp_bytes, DecodedSuffix* out);
 
 struct DecodedValue {

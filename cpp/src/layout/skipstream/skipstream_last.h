@@ -1,9 +1,11 @@
-// Looks for the newest message of each topic of a stream.
+// Finds the newest message of each topic of a stream.
 //
-// If the filter leaves one topic of the stream, keys are taken from the newest on until one is its
-// own: a seek, mostly. Otherwise the messages of the time range are read, as nothing says which
-// words the stream has: hashes of words, which the keys of the index begin with, may collide, and
-// one of two topics would be overlooked. Without timestamps each topic has one message anyway.
+// If the filter matches one topic of the stream only, the reader goes back from the newest key to
+// the first key of that topic. Mostly that is a single seek.
+//
+// Otherwise the reader reads all messages of the time range, because nothing says which words the
+// stream has. The keys of the index have only hashes of words. Hashes may collide, and then the
+// reader would overlook one of two topics. Without timestamps, each topic has one message anyway.
 #pragma once
 
 #include <cstdint>
@@ -28,15 +30,16 @@ class SkipstreamLast : public LastReader {
   ReadCounters counters() const override { return counters_; }
 
  private:
-  // The words of the only topic that is wanted; absent if there may be more.
+  // Returns the words of the only topic that is wanted, or nothing if there may be more topics.
   std::optional<std::vector<std::string>> OnlyWords() const;
   Result<ReadOutcome> ReadAll(std::size_t examined_max);
   Result<ReadOutcome> StepBack(std::size_t examined_max);
-  // At its newest key.
+  // Opens a run of keys and moves it to its newest key.
   Result<std::unique_ptr<KeyRun>> OpenRun(std::string prefix) const;
-  // Opens the run of the topic that has the fewest keys of others, as far as its end tells.
+  // Among the index runs of the topic's words, opens the one that seems to have the fewest keys of
+  // other topics: its newest key is the oldest.
   Status OpenRarest(const std::vector<std::string>& words);
-  // Offers the message with this suffix if it is wanted.
+  // Offers the message with this suffix, and returns true, if the message is wanted.
   Result<bool> OfferAt(std::string_view suffix, const DecodedSuffix& key);
 
   const RocksSource source_;
@@ -46,9 +49,9 @@ class SkipstreamLast : public LastReader {
   LastMessages* const found_;
   ReadCounters counters_;
   bool started_ = false;
-  std::unique_ptr<RowCursor> cursor_;  // if all messages are read
-  std::unique_ptr<KeyRun> run_;        // of one topic; null: it has no message
-  std::string words_bytes_;            // of that topic, as in keys
+  std::unique_ptr<RowCursor> cursor_;  // used if all messages are read
+  std::unique_ptr<KeyRun> run_;        // used for one topic; null: the topic has no message
+  std::string words_bytes_;            // the words of that topic, encoded as in keys
 };
 
 }  // namespace topicdb::skipstream

@@ -1,5 +1,6 @@
-// The skipstream layout: one key a message, and one small index key for each varying level. For
-// state: the same topic and timestamp overwrites. See skipstream_keys.h for the bytes.
+// The layout skipstream: one key for each message, and one small index key for each varying level.
+// It is made for state: a message overwrites an earlier one with the same topic and timestamp.
+// skipstream_keys.h draws the bytes.
 #pragma once
 
 #include <cstdint>

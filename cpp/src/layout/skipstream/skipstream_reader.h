@@ -1,8 +1,9 @@
 // Reads a stream in its promised order: by (timestamp, serial, index in the batch).
 //
-// Keys are sorted by (timestamp, words), so the rows of one timestamp are gathered and sorted. A
-// group that is too large for memory is read in several passes, each of which keeps the rows that
-// come next. Without timestamps (a map of topics) the order is that of the keys.
+// Keys are sorted by (timestamp, words), so the reader gathers the rows of one timestamp, a group,
+// and sorts them. It reads a group that is too large for memory in several passes, and each pass
+// keeps the rows that come next. Without timestamps (a map of topics), it reads in the order of
+// keys.
 #pragma once
 
 #include <cstddef>
@@ -24,14 +25,14 @@ class SkipstreamReader : public StreamReader {
   const Position& position() const override { return position_; }
   ReadCounters counters() const override;
 
-  // Bounds of a group in memory, for tests.
+  // Bounds a group in memory. For tests.
   void SetGroupLimits(std::size_t rows_max, std::size_t bytes_max);
 
  private:
   using Rank = std::pair<std::uint64_t, std::uint32_t>;  // serial, index
   struct GroupRow {
     Rank rank;
-    std::size_t begin;  // in arena_: the topic, then the value
+    std::size_t begin;  // offset in arena_ of the topic, which the value follows
     std::size_t topic_size;
     std::size_t value_size;
   };
@@ -40,11 +41,12 @@ class SkipstreamReader : public StreamReader {
   Result<ReadOutcome> ReadByKey(const ReadLimits& limits, Batch* out);
   void Start();
   void SeekTime(std::int64_t timestamp);
-  // Takes rows of the next timestamp until it is complete; false if examined_max stopped it.
+  // Gathers the rows of the next timestamp. Returns false if it examined rows up to `examined_end`
+  // before the group was complete.
   bool GatherGroup(std::size_t examined_end);
   void GatherRow();
   void ShrinkGroup();
-  // Appends sorted rows; false if a limit stopped it.
+  // Appends the sorted rows of the group. Returns false if a limit stopped it.
   bool EmitGroup(const ReadLimits& limits, Batch* out);
   static bool HasRoom(const ReadLimits& limits, const Batch& out, std::size_t topic_size,
                       std::size_t value_size);
@@ -60,8 +62,8 @@ class SkipstreamReader : public StreamReader {
   std::size_t group_rows_max_;
   std::size_t group_bytes_max_;
   bool in_group_ = false;      // a group is being gathered or emitted
-  bool group_sorted_ = false;  // it is complete and being emitted
-  bool group_cut_ = false;     // rows above ceiling_ were left out: another pass follows
+  bool group_sorted_ = false;  // the group is complete and is being emitted
+  bool group_cut_ = false;     // rows above ceiling_ were left out, so another pass follows
   std::int64_t group_time_ = 0;
   Rank ceiling_{};
   std::size_t next_row_ = 0;

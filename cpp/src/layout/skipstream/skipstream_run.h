@@ -1,5 +1,5 @@
-// One sorted run of keys with a common prefix, within a range of time: the messages of a stream, or
-// the index entries of one word at one level. Not thread-safe.
+// A run: sorted keys with a common prefix, within a range of time. A run has the messages of a
+// stream, or the index entries of one word at one level. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,23 @@ class KeyRun {
  public:
   KeyRun(const RocksSource& source, std::string prefix, const TimeRange& range,
          std::uint32_t timestamp_bytes);
-  // RocksDB keeps the bounds by their address.
+  // A KeyRun cannot be copied: RocksDB refers to its bounds by their address.
   KeyRun(const KeyRun&) = delete;
   KeyRun& operator=(const KeyRun&) = delete;
 
   bool Valid() const { return iterator_->Valid(); }
   Status status() const;
-  // REQUIRES: Valid(). They point into memory of the run until it moves.
+  // The suffix and the value point into memory of the run, and are valid until it moves.
+  // REQUIRES for Suffix and value: Valid()
   std::string_view Suffix() const { return iterator_->key().ToStringView().substr(prefix_.size()); }
   std::string_view value() const { return iterator_->value().ToStringView(); }
 
   void SeekToLast() { iterator_->SeekToLast(); }
   void Next() { iterator_->Next(); }
   void Prev() { iterator_->Prev(); }
-  // To the first key with a suffix >= `suffix`. scratch: memory that may be used.
+  // Moves to the first key with a suffix >= `suffix`. Uses `scratch` as working memory.
   void Seek(std::string_view suffix, std::string* scratch);
-  // The same for one that is not behind. Tries one step first.
+  // As Seek, but never moves back. Tries a single step before it seeks.
   void AdvanceTo(std::string_view suffix, std::string* scratch);
 
  private:

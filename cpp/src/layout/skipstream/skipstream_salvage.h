@@ -1,12 +1,13 @@
-// Finds the messages of a slab some of whose keys cannot be read.
+// Finds the messages of a slab in which some keys cannot be read.
 #pragma once
 
 #include "layout/layout.h"
 
 namespace topicdb::skipstream {
 
-// What is lost is known one by one where the messages' index entries are there: those have time and
-// words of their topics.
+// Hands out the messages that can be read, and reports the lost ones. It knows each lost message
+// whose index entry is still there, because that has the message's time and the words of its topic.
+// Returns kStorage, or an error of SlabSalvage::take.
 Status SalvageSlab(const RocksSource& source, std::uint32_t timestamp_bytes,
                    const SlabSalvage& call);
 

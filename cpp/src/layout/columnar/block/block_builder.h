@@ -1,4 +1,4 @@
-// Makes the pages of a sealed block, and what is known of them.
+// Makes the pages of a sealed block, and the records about them.
 #pragma once
 
 #include <cstdint>
@@ -17,28 +17,31 @@ namespace topicdb::columnar {
 // Called with each page in turn, counted from 0.
 using PageSink = std::function<Status(std::uint32_t number, std::string_view page)>;
 
-// Not thread-safe; for one block.
+// Builds one block. Not thread-safe.
 class BlockBuilder {
  public:
   BlockBuilder(PageCodec codec, std::size_t page_bytes_max)
       : codec_(codec), page_bytes_max_(page_bytes_max) {}
 
-  // REQUIRES: rows are sorted by stream, topic, timestamp, serial and index; at least one
+  // Makes pages of the rows and passes them to `sink`. Returns an error of `sink`, or kStorage if a
+  // page cannot be compressed.
+  // REQUIRES: at least one row; rows are sorted by stream, topic, timestamp, serial and index
   Status Build(std::span<const PackedRow> rows, const PageSink& sink);
 
-  // Of what was built.
+  // What the slab's records say about the block.
+  // REQUIRES for entry, directory, word_filter, TopicRecord and page_begins: Build has succeeded
   const BlockEntry& entry() const { return entry_; }
   const Directory& directory() const { return directory_; }
   const std::string& word_filter() const { return word_filter_; }
-  // The record of its topics.
+  // Returns the record of the block's topics (topic_list.h), or kStorage.
   Result<std::string> TopicRecord() const {
     return topics_.Build(entry_.rows, entry_.pages, entry_.extent);
   }
-  // By page: its first row.
+  // Returns the number of the first row of each page.
   const std::vector<std::size_t>& page_begins() const { return page_begins_; }
 
  private:
-  // Rows up to which the page that begins at `begin` goes.
+  // Returns the row at which the page that begins with row `begin` ends.
   std::size_t PageEnd(std::span<const PackedRow> rows, std::size_t begin) const;
   void ListTopics(std::span<const PackedRow> rows);
 

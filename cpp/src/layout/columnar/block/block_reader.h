@@ -1,4 +1,4 @@
-// Finds and loads the blocks of one slab at one moment.
+// Finds and loads the blocks of one slab, as they are at one moment.
 #pragma once
 
 #include <algorithm>
@@ -16,27 +16,30 @@ namespace topicdb::columnar {
 
 struct Block {
   BlockId id = 0;
-  bool sealed = false;  // or among the fresh ones
+  bool sealed = false;  // if false, the block is a fresh one
   BlockEntry entry;
 
-  // Whether it has a directory, a word filter and pages of their own.
+  // Returns true if the block has a directory, a word filter and pages in the family `sealed`.
   bool is_paged() const { return sealed || entry.staged; }
-  // Topics and values of a page, about: pages of a block are alike.
+  // Returns about how many bytes of topics and values a page has. Pages of a block are alike.
   std::uint64_t BytesOfPage() const {
     return entry.bytes / std::max<std::uint32_t>(entry.pages, 1);
   }
 };
 
-// Not thread-safe.
+// Reads records and pages of blocks. The database must outlive it. Not thread-safe.
+//
+// All methods return kCorruption, with a message that names the block, if a record or page is
+// damaged or missing.
 class BlockReader {
  public:
-  // Topics and values of pages that a reader should have loaded side by side.
+  // How many bytes of topics and values a caller should have loaded at once, side by side.
   static constexpr std::uint64_t kBytesAtOnceMax = std::uint64_t{4} << 20;
 
   explicit BlockReader(const RocksSource& source) : source_(source) {}
 
-  // Call visit(block) for the sealed blocks by number, or for the fresh ones from the last to the
-  // first, until it gives false. kCorruption, as all that follow; they name the block.
+  // Calls visit(block) for each block until it returns false. ForEachSealed visits sealed blocks by
+  // number. ForEachFresh visits fresh blocks from the last to the first.
   template <typename Visit>
   Status ForEachSealed(Visit visit) const {
     const std::unique_ptr<rocksdb::Iterator> records = NewIterator();
@@ -62,46 +65,47 @@ class BlockReader {
     return Check(*records);
   }
 
-  // The largest number of a sealed block; 0 if there is none.
+  // Returns the largest number of a sealed block, or 0 if there is none.
   Result<BlockId> LastSealed() const;
   Result<Directory> LoadDirectory(BlockId block) const;
-  // The same, and it fits the block's entry.
+  // Also checks that the directory fits the block's entry.
   Result<Directory> LoadDirectory(const Block& block) const;
   Result<std::string> LoadWordFilter(BlockId block) const;
-  // The record of its topics; absent if it has none: it was written before there were any.
+  // Returns the record of the block's topics (topic_list.h), or nothing if the block has none.
+  // Older versions wrote none.
   Result<std::optional<std::string>> LoadTopics(BlockId block) const;
-  // Null if the block is not a staged one.
+  // Returns null if the block is not a staged one.
   Result<std::shared_ptr<const Placement>> LoadPlacement(const Block& block);
   Result<std::shared_ptr<const Page>> LoadPage(const Block& block, std::uint32_t page);
   struct PageRef {
     const Block* block;
     std::uint32_t page;
   };
-  // Loads pages, side by side on several processors if they are large, and gives them in this
-  // order.
+  // Loads pages and returns them in the order of `wanted`. Loads large pages side by side, on
+  // several processors.
   Result<std::vector<std::shared_ptr<const Page>>> LoadPages(std::span<const PageRef> wanted);
   Result<DeletedByPage> LoadDeleted(BlockId block);
-  // Of pages that were loaded, as they are stored.
+  // Returns the stored bytes of all pages that were loaded.
   std::uint64_t bytes_read() const { return bytes_read_; }
 
  private:
   std::unique_ptr<rocksdb::Iterator> NewIterator() const;
   static Status DecodeEntry(const rocksdb::Iterator& records, bool sealed, Block* block);
   static Status Check(const rocksdb::Iterator& records);
-  // Whether what is read replaces something in RocksDB's cache. What a large read passes once would
-  // displace all that others need again.
+  // Whether RocksDB keeps what is read in its cache. A large read passes pages once, and would
+  // displace what other reads need again.
   enum class Caching { kKeep, kPass };
   Result<std::string> Get(rocksdb::ColumnFamilyHandle* family, const std::string& key,
                           const char* what, BlockId block, Caching caching = Caching::kKeep) const;
-  // Any number of threads may be in it. bytes: that it has read.
+  // Loads a page, and sets `bytes` to its stored size. Any number of threads may call it at once.
   Result<std::shared_ptr<const Page>> LoadPlaced(const Block& block, std::uint32_t page,
                                                  const Placement* placement, Caching caching,
                                                  std::size_t* bytes) const;
 
   const RocksSource source_;
   std::uint64_t bytes_read_ = 0;
-  std::map<BlockId, std::shared_ptr<const Placement>> placements_;  // loaded lately
-  std::unique_ptr<rocksdb::Iterator> deleted_;  // kept: it is asked for block after block
+  std::map<BlockId, std::shared_ptr<const Placement>> placements_;  // that were loaded lately
+  std::unique_ptr<rocksdb::Iterator> deleted_;  // kept, as callers ask for block after block
   bool has_deleted_ = true;
 };
 

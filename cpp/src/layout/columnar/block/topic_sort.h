@@ -1,4 +1,4 @@
-// Brings rows of any pages into the order of a sealed block.
+// Sorts rows of any pages into the order of a sealed block.
 #pragma once
 
 #include <compare>
@@ -11,23 +11,24 @@
 
 namespace topicdb::columnar {
 
-// A page whose rows are wanted, but for those that are deleted.
+// A page and its deleted rows. All other rows are to be sorted.
 struct PageToSort {
   std::shared_ptr<const Page> page;
   DeletedRows deleted;
 };
 
-// Where a row was: in which of the pages, and at which place of it.
+// Says where a row came from: which of the pages, and which row of that page.
 struct RowOrigin {
   std::uint32_t page;
   std::uint32_t row;
   auto operator<=>(const RowOrigin&) const = default;
 };
 
-// Rows sorted by stream, topic, timestamp, serial and index. They point into the pages.
+// Rows sorted by stream, topic, timestamp, serial and index. They point into the pages, which must
+// outlive them.
 struct SortedRows {
   std::vector<PackedRow> rows;
-  std::vector<RowOrigin> origins;  // of each row
+  std::vector<RowOrigin> origins;  // the origin of each row
 };
 
 SortedRows SortByTopic(const std::vector<PageToSort>& pages);

@@ -1,4 +1,4 @@
-// Checks the blocks of a slab against each other, their pages, and the slab's structures.
+// Compares the blocks of a slab with each other, with their pages, and with the slab's structures.
 #pragma once
 
 #include <cstdint>
@@ -12,36 +12,37 @@
 
 namespace topicdb::columnar {
 
-// Not thread-safe; used once.
+// Checks one slab. Used once. `check` must outlive it. Not thread-safe.
 class BlockChecker {
  public:
   BlockChecker(const RocksSource& source, const SlabCheck& check)
       : source_(source), check_(check), reader_(source) {}
 
-  // Reports what it finds. kInterrupted, kStorage.
+  // Checks the slab and reports what it finds. Returns kInterrupted or kStorage.
   Result<CheckCounts> Run();
 
  private:
-  // Entries, and of which blocks there are what records.
+  // Lists the entries of blocks, and which records each block has.
   Status ListRecords();
-  // That each record has a block, and each block its records.
+  // Checks that each record belongs to a block that has an entry.
   void CheckRecords();
-  // That each page has a block.
+  // Checks that each page belongs to a block.
   Status CheckPageKeys();
-  // That serials of sealed blocks come before those of fresh ones.
+  // Checks that the serials of sealed blocks come before those of fresh blocks.
   void CheckOrder();
   Status CheckBlock(const Block& block);
   Status CheckPages(const Block& block, const Directory& directory);
-  // Reads a page and compares it with its entry in the directory (null for a fresh block).
+  // Reads a page and compares it with its entry in the directory. `directory` is null for a fresh
+  // block, whose page is compared with the block's entry.
   Status CheckPage(const Block& block, const Directory* directory, std::uint32_t number);
   void CheckRows(const Block& block, const Page& page, std::uint32_t number);
   void SeeTopic(const Page& page, std::uint32_t row, std::uint32_t number);
   void CheckTopics(const Block& block, const Page& page, std::uint32_t number);
   void CheckDeleted(const Block& block, const Directory& directory);
-  // That the list of its topics, if it has one, is that of its pages.
+  // Checks that the block's list of topics, if it has one, is that of its pages.
   Status CheckTopicList(const Block& block);
 
-  // Reports what of a record cannot be read; passes on what is no damage.
+  // If `status` is kCorruption, reports `finding` with its message. Returns any other error.
   Status Note(const Status& status, Finding finding);
   void Report(const Block& block, const std::string& what);
   Finding Lost(const Block& block) const;
@@ -54,8 +55,9 @@ class BlockChecker {
   std::map<BlockId, Block> sealed_;
   std::map<BlockId, Block> fresh_;
   std::map<RecordKind, std::set<BlockId>> records_;
-  std::map<std::uint64_t, std::uint32_t> pages_;  // expected by first part of their keys
-  // Of the block that is checked.
+  // How many pages are expected, by the first part of their keys.
+  std::map<std::uint64_t, std::uint32_t> pages_;
+  // What was seen of the block that is being checked.
   std::string words_;
   Extent extent_;
   std::uint64_t rows_ = 0;
@@ -63,7 +65,7 @@ class BlockChecker {
   struct SeenTopic {
     std::uint32_t stream = 0;
     std::string text;
-    std::uint32_t page = 0;  // that has its last row
+    std::uint32_t page = 0;  // the page that has the topic's last row
     std::int64_t last_time = 0;
   };
   std::vector<SeenTopic> topics_;

@@ -1,4 +1,4 @@
-// Finds the messages of a slab whose records and pages are damaged in places.
+// Finds the messages of a slab in which some records and pages are damaged.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,15 @@
 
 namespace topicdb::columnar {
 
-// A block is taken for one of the slab if any record speaks of it; where records are missing, also
-// if it only has pages. So a message may be found twice (pages that were being written when the
-// process ended, or are about to be removed): what has the same place among the commits is taken
-// once. Rows are handed out block by block, in the order of commits; those wait that may be in
-// another block, too.
+// Salvages one slab. `call` must outlive it. Not thread-safe.
+//
+// It takes a block for one of the slab if any record names it. Where records are missing, it also
+// takes blocks of which it finds pages only. Such pages may be those that were being written when
+// the process ended, or that were about to be removed. So it may find a message twice, and hands
+// out only one message for each place.
+//
+// It hands out rows block by block, in the order of commits. Rows that may be in another block,
+// too, wait for that block.
 class BlockSalvage {
  public:
   BlockSalvage(const RocksSource& source, const SlabSalvage& call);
@@ -31,22 +35,22 @@ class BlockSalvage {
   struct Unit {
     BlockId id = 0;                           // 0: only its pages are known
     std::optional<BlockEntry> entry;          // without its filter
-    bool is_paged = false;                    // some record says that it has pages of their own
-    std::optional<std::uint64_t> pages = {};  // first part of their keys
-    // What is to be added to what its pages have, if it is a staged one.
+    bool is_paged = false;                    // some record says that Block::is_paged()
+    std::optional<std::uint64_t> pages = {};  // the first part of the keys of its pages
+    // The serial of a staged block, and what to add to the times in its pages.
     std::uint64_t serial = 0;
     std::int64_t time_shift = 0;
-    std::uint64_t first_serial = 0;  // what it begins with
+    std::uint64_t first_serial = 0;  // the smallest serial of its messages
 
     bool is_staged() const { return pages.has_value() && *pages >= kStagedPagesMin; }
   };
-  // Messages that a block should have.
+  // Messages that a block should have, and that cannot be read.
   struct LostRows {
     BlockId block;  // 0: unknown
     Extent extent;
     Finding finding;
   };
-  // What pages without a block say of it.
+  // What the pages of a block say about it.
   struct PagesSummary {
     std::uint32_t pages = 0;
     std::uint64_t rows = 0;
@@ -57,7 +61,7 @@ class BlockSalvage {
   void TakeRecord(std::string_view key, std::string_view value);
   Status ListPages();
   Status ListUnits();
-  // A staged block whose placement is lost gets the pages that can only be its.
+  // Finds the pages of a staged block whose placement is lost, by their rows and times.
   Status MatchStaged(Unit* unit);
   Result<PagesSummary> Summarize(std::uint64_t pages);
   Result<std::uint64_t> FirstSerialOf(const Unit& unit);
@@ -69,15 +73,16 @@ class BlockSalvage {
                         const DeletedByPage& deleted);
   Status LoadAnyPages(const Unit& unit, const DeletedByPage& deleted);
   DeletedByPage LoadDeleted(const Unit& unit);
-  // kCorruption, kStorage
+  // Returns kCorruption, also if the record is missing, or kStorage.
   Result<std::string> Get(rocksdb::ColumnFamilyHandle* family, const std::string& key) const;
-  // Rows that it adds; kCorruption if the page cannot be right.
+  // Adds the rows of a page to rows_ and returns their number. Returns kCorruption if the page
+  // cannot be right.
   Result<std::uint32_t> TakePage(const Unit& unit, std::string bytes, const DeletedRows& deleted);
-  // Messages that are lost; what: where they were.
+  // Notes messages that are lost. `what` says where they were.
   void Report(BlockId block, const std::string& what, std::uint64_t messages, const Extent& extent,
               std::vector<std::uint32_t> streams = {});
-  // Tells of what is lost, but for what was found in pages of no block: a table file that is lost
-  // may have had the news that older pages are not needed any more.
+  // Reports lost messages, except those that were found in pages of no known block. A lost table
+  // file may have had the records that such older pages were replaced.
   void ReportLost();
   Status Take(const FoundRow& row);
 
@@ -86,11 +91,11 @@ class BlockSalvage {
   BlockReader reader_;
   bool is_incomplete_;
   std::map<BlockId, Unit> blocks_;
-  std::set<std::uint64_t> pages_;  // first parts of keys, of those that no block is known to have
+  std::set<std::uint64_t> pages_;  // first parts of the keys of pages of no known block
   std::vector<Unit> units_;        // by their first commit
   RowsByCommit rows_;
   std::vector<LostRows> lost_;
-  std::map<std::uint64_t, std::uint64_t> strays_;  // rows that only stray pages had, by serial
+  std::map<std::uint64_t, std::uint64_t> strays_;  // by serial, how many rows only stray pages had
 };
 
 }  // namespace topicdb::columnar

@@ -1,7 +1,8 @@
-// Filters that say "surely not in this block" of streams and of words: split-block Bloom filters
-// (Putze, Sanders, Singler: "Cache-, Hash- and Space-Efficient Bloom Filters", 2007; the constants
-// are those of the Parquet format), some 10 bits a key. Empty bytes are a filter that knows
-// nothing.
+// Filters that say "surely not in this block" of streams and of words.
+//
+// They are split-block Bloom filters (Putze, Sanders, Singler: "Cache-, Hash- and Space-Efficient
+// Bloom Filters", 2007) with about 10 bits for each key. The constants are those of the Parquet
+// format. Empty bytes are a filter that excludes nothing.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +15,23 @@
 namespace topicdb::columnar {
 
 std::uint64_t StreamHash(std::uint32_t stream);
-// depth: of the level, from 0.
+// `depth` is that of the word's level, counted from 0.
 std::uint64_t WordHash(std::size_t depth, std::string_view word);
 
-// Whether a key with this hash may have been added; true for bytes that are no filter.
+// Returns true if a key with this hash may have been added, or if the bytes are no filter.
 bool MayContain(std::string_view filter, std::uint64_t hash);
 
 class FilterBuilder {
  public:
   void Add(std::uint64_t hash) { hashes_.push_back(hash); }
-  // Every word of a topic. Cheapest if topics come sorted.
+  // Adds every word of a topic. Takes the least time if topics come sorted.
   void AddWords(std::string_view topic);
-  // Forgets what was added.
+  // Returns the filter, and forgets what was added.
   std::string Build();
 
  private:
   std::vector<std::uint64_t> hashes_;
-  std::vector<std::uint64_t> last_words_;  // of the topic before, by depth
+  std::vector<std::uint64_t> last_words_;  // hashes of the previous topic's words, by depth
 };
 
 }  // namespace topicdb::columnar

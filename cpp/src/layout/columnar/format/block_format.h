@@ -1,7 +1,7 @@
-// Keys and records of the columnar layout, byte by byte (docs/format.md draws them too). Numbers in
-// keys are big-endian; records end with the CRC of all bytes before it.
+// Keys and records of the layout columnar, byte by byte (docs/format.md draws them too). Numbers in
+// keys are big-endian. Each record ends with the CRC of all its bytes before the CRC.
 //
-// The slab's family:
+// The slab's family `main`:
 //   1 | block u64                  entry of a fresh block
 //   2 | block u64                  its page
 //   3 | block u64                  entry of a sealed block
@@ -10,9 +10,11 @@
 //   6 | block u64                  filter over the words of a sealed block's topics
 //   7 | block u64                  of a staged block: what its pages do not know (Placement)
 //   8 | block u64                  of a paged block: its topics (topic_list.h). May be absent
-// The slab's second family, where keys only ever grow, so that RocksDB need not merge its files:
-//   pages u64 | page u32           page of a sealed block; pages: its number, or of a staged block
-//                                  Placement::pages, which is from kStagedPagesMin on
+// The slab's family `sealed`. Its keys are written in ascending order, so RocksDB need not merge
+// its files:
+//   pages u64 | page u32           page of a sealed or staged block. `pages` is the number of the
+//                                  sealed block, or of a staged block Placement::pages, which is
+//                                  at least kStagedPagesMin
 #pragma once
 
 #include <cstdint>
@@ -28,7 +30,8 @@
 
 namespace topicdb::columnar {
 
-// Of one slab, counted up from 1. Those of fresh blocks grow in the order of commits.
+// The number of a block in its slab, counted from 1. The numbers of fresh blocks grow in the order
+// of commits.
 using BlockId = std::uint64_t;
 
 // DO NOT CHANGE THESE VALUES: they are on disk. Zero is no key.
@@ -43,30 +46,32 @@ enum class RecordKind : std::uint8_t {
   kTopics = 8,
 };
 
-// Every key of the kind begins with this.
+// Returns what every key of the kind begins with.
 std::string KindPrefix(RecordKind kind);
 std::string RecordKey(RecordKind kind, BlockId block);
 std::string DeletedRowsKey(BlockId block, std::uint32_t page);
 std::string SealedPageKey(std::uint64_t pages, std::uint32_t page);
-// The block of a key made by RecordKey or DeletedRowsKey; 0 if it is none.
+// Returns the block of a key that RecordKey or DeletedRowsKey made, or 0 if the key is none of
+// these.
 BlockId BlockOf(std::string_view key);
 
-// What is known of a block without reading it.
+// What the slab's records say about a block, without its pages.
 struct BlockEntry {
   PageCodec codec = PageCodec::kNone;
   std::uint32_t rows = 0;
   std::uint32_t pages = 0;
   Extent extent;
   std::uint64_t bytes = 0;  // of topics and values
-  bool staged = false;      // was prepared by a job: it has pages as a sealed one, and a Placement
-  // How often its messages were written again to be apart in time from others (overlap.h). 0 of
-  // staged ones.
+  // If true, a job prepared the block: it has pages as a sealed block has, and a Placement.
+  bool staged = false;
+  // How often the messages were written again to bring blocks apart that overlap in time
+  // (overlap.h). 0 for a staged block.
   std::uint32_t level = 0;
   std::string streams;  // filter over the streams (block_filter.h)
 };
 std::string Encode(const BlockEntry& entry);
 bool Decode(std::string_view bytes, BlockEntry* entry);
-// Rows of a block and their extent, as other records have them.
+// Encodes and decodes the number of rows of a block and their extent, for other records.
 void AppendRowsAndExtent(std::string* out, std::uint32_t rows, const Extent& extent);
 bool ReadRowsAndExtent(Decoder* decoder, std::uint32_t* rows, Extent* extent);
 
@@ -74,52 +79,53 @@ struct PageEntry {
   std::uint32_t rows = 0;
   Extent extent;
   std::uint32_t first_stream = 0;
-  std::string first_topic;  // a topic that goes on from the page before begins here, too
+  std::string first_topic;  // the previous page may end with rows of the same topic
 };
 using Directory = std::vector<PageEntry>;
 std::string Encode(const Directory& directory);
 bool Decode(std::string_view bytes, Directory* directory);
 
-// A filter over words (block_filter.h), with a checksum: a wrong bit would hide messages.
+// Encodes and decodes a filter over words (block_filter.h) with a checksum: a wrong bit would hide
+// messages.
 std::string EncodeFilter(std::string_view filter);
 bool DecodeFilter(std::string_view bytes, std::string* filter);
 
 // The serial of every message in the pages of staged blocks.
 inline constexpr std::uint64_t kStagedSerial = 1;
 
-// What a commit has decided about a staged block. Its pages were written before: their serials are
-// 1, their times may count from 0, and where a stream should be they have the number of a *group*
-// of topics, which mostly are of one stream.
+// What a commit has decided about a staged block. The pages of the block were written before the
+// commit: their serials are 1, and their times may count from 0. Instead of streams, they have
+// numbers of *groups* of topics. The topics of a group mostly belong to one stream.
 struct Placement {
   struct Group {
     std::uint32_t group = 0;
-    std::uint32_t stream = 0;  // of its topics but for these, which are sorted by topic
-    std::vector<std::pair<std::string, std::uint32_t>> others;
+    std::uint32_t stream = 0;  // the stream of all topics of the group that are not in `others`
+    std::vector<std::pair<std::string, std::uint32_t>> others;  // topic and stream, by topic
   };
-  std::uint64_t pages = 0;      // first part of their keys
+  std::uint64_t pages = 0;      // the first part of the pages' keys
   std::uint64_t serial = 0;     // of all messages
-  std::int64_t time_shift = 0;  // to be added to the times in pages
+  std::int64_t time_shift = 0;  // to be added to the times in the pages
   std::vector<Group> groups;    // sorted, each once
 
-  // Null: the block has no such group.
+  // Returns null if the block has no such group.
   const Group* Find(std::uint32_t group) const;
-  // 0: the block has no such group.
+  // Returns 0 if the block has no such group.
   std::uint32_t StreamOf(std::uint32_t group, std::string_view topic) const;
-  // Groups that have topics of these streams (sorted). REQUIRES: sorted
+  // Returns the groups that have topics of these streams, sorted. REQUIRES: streams are sorted
   std::vector<std::uint32_t> GroupsOf(const std::vector<std::uint32_t>& streams) const;
 };
 std::string Encode(const Placement& placement);
 bool Decode(std::string_view bytes, Placement* placement);
 
-// Sorted, each once.
+// The deleted rows of a page: sorted, each once.
 using DeletedRows = std::vector<std::uint32_t>;
-// By page; pages without deleted rows are left out.
+// The deleted rows of a block, by page. Has no pages without deleted rows.
 using DeletedByPage = std::map<std::uint32_t, DeletedRows>;
 std::string Encode(const DeletedRows& rows);
 bool Decode(std::string_view bytes, DeletedRows* rows);
 
-// Tells of the rows of a page, asked for in ascending order, which are deleted. It borrows the
-// list.
+// Tells which rows of a page are deleted. The caller must ask for rows in ascending order. The list
+// of deleted rows must outlive the cursor.
 class DeletedCursor {
  public:
   explicit DeletedCursor(const DeletedRows& rows) : next_(rows.begin()), end_(rows.end()) {}

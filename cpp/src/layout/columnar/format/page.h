@@ -1,5 +1,5 @@
 // A page: messages as columns, the unit that is written, checksummed and read. docs/format.md draws
-// the bytes. There are two forms of it:
+// the bytes. A page has one of two forms:
 //
 //   plain   a fresh block: messages in the order of their commits; columns are as they are in
 //           memory, so that writing is a copy and reading a view
@@ -26,7 +26,7 @@ static_assert(std::endian::native == std::endian::little, "columns are read wher
 enum class PageKind : std::uint8_t { kPlain = 1, kPacked = 2 };
 enum class PageCodec : std::uint8_t { kNone = 1, kZstd = 2, kLz4 = 3 };
 
-// Smallest and largest of the messages of a page or block.
+// The smallest and largest timestamp and serial of the messages of a page or block.
 struct Extent {
   std::int64_t first_time = 0;
   std::int64_t last_time = 0;
@@ -38,7 +38,7 @@ struct Extent {
   void Include(const Extent& other);
 };
 
-// Messages with successive serials and indexes in the batch of their commit.
+// Rows of one commit that follow each other in a page and have successive indexes.
 struct SerialRun {
   std::uint64_t serial;
   std::uint32_t rows;
@@ -48,11 +48,13 @@ static_assert(sizeof(SerialRun) == 16);
 
 struct Placement;  // block_format.h
 
-// A decoded page. Immutable; what it hands out lives as long as it.
+// A decoded page. Immutable, and therefore thread-safe. Whatever its methods return is valid as
+// long as the page lives.
 class Page {
  public:
-  // Checks and decodes; takes the bytes. placement: of the staged block that the page is of; else
-  // null. kCorruption: they are no page that was ever written.
+  // Checks and decodes a page, and takes over its bytes. `placement` is that of the page's block if
+  // it is a staged one, and null otherwise. Returns kCorruption if the bytes are no page that was
+  // ever written.
   static Result<std::shared_ptr<const Page>> Decode(std::string bytes,
                                                     const Placement* placement = nullptr);
 
@@ -61,15 +63,16 @@ class Page {
 
   std::uint32_t rows() const { return rows_; }
   const Extent& extent() const { return extent_; }
-  // Topics of a plain page may repeat; those of a packed one are sorted by stream and topic.
+  // Returns the number of topics. Topics of a plain page may repeat. Topics of a packed page are
+  // sorted by stream and topic.
   std::uint32_t topics() const { return static_cast<std::uint32_t>(topic_ends_.size()); }
-  // REQUIRES: topic < topics()
+  // REQUIRES for topic and stream: topic < topics()
   std::string_view topic(std::uint32_t topic) const {
     const std::uint32_t begin = topic == 0 ? 0 : topic_ends_[topic - 1];
     return topic_bytes_.substr(begin, topic_ends_[topic] - begin);
   }
   std::uint32_t stream(std::uint32_t topic) const { return streams_[topic]; }
-  // REQUIRES: row < rows(), for all that follow
+  // REQUIRES for topic_of, time, serial, index, value, PrefetchRow and PrefetchValue: row < rows()
   std::uint32_t topic_of(std::uint32_t row) const { return row_topics_[row]; }
   std::int64_t time(std::uint32_t row) const { return times_[row]; }
   std::uint64_t serial(std::uint32_t row) const { return serials_[row]; }
@@ -77,11 +80,12 @@ class Page {
   std::string_view value(std::uint32_t row) const {
     return values_.substr(value_offsets_[row], value_offsets_[row + 1] - value_offsets_[row]);
   }
-  // rows() + 1 offsets into values(): never more than 2^31 - 1.
+  // Returns rows() + 1 offsets into values(). No offset exceeds 2^31 - 1.
   std::span<const std::int32_t> value_offsets() const { return signed_offsets_; }
   std::string_view values() const { return values_; }
   std::size_t topic_bytes() const { return topic_bytes_.size(); }
-  // Has the processor fetch what tells where the parts of a row are, and then those parts.
+  // Let the processor fetch a row ahead of its use. PrefetchRow fetches what tells where the parts
+  // of the row are, and PrefetchValue fetches those parts.
   void PrefetchRow(std::uint32_t row) const {
     __builtin_prefetch(&value_offsets_[row]);
     __builtin_prefetch(&row_topics_[row]);
@@ -89,13 +93,13 @@ class Page {
   }
   void PrefetchValue(std::uint32_t row) const {
     constexpr std::size_t kLineBytes = 64;
-    constexpr std::size_t kPrefetchBytesMax = 512;  // the processor goes on by itself
+    constexpr std::size_t kPrefetchBytesMax = 512;  // the processor fetches more by itself
     const std::string_view bytes = value(row).substr(0, kPrefetchBytesMax);
     for (std::size_t i = 0; i < bytes.size(); i += kLineBytes) __builtin_prefetch(&bytes[i]);
     __builtin_prefetch(topic(row_topics_[row]).data());
   }
   std::span<const std::int64_t> times() const { return times_; }
-  // What it takes in memory.
+  // Returns the memory that the page takes.
   std::size_t memory_bytes() const;
 
  private:
@@ -103,7 +107,7 @@ class Page {
   friend class PackedDecoder;
   Page() = default;
 
-  std::string bytes_;  // all that is not in a vector below points into it
+  std::string bytes_;  // the columns point into it, or into the memory at the end of the class
   std::uint32_t rows_ = 0;
   Extent extent_;
   std::span<const std::uint32_t> topic_ends_;
@@ -114,10 +118,10 @@ class Page {
   std::span<const std::uint64_t> serials_;
   std::span<const std::uint32_t> indexes_;
   std::span<const std::uint32_t> value_offsets_;
-  std::span<const std::int32_t> signed_offsets_;  // the same memory, as Arrow wants it
+  std::span<const std::int32_t> signed_offsets_;  // the memory of value_offsets_, as Arrow wants it
   std::string_view values_;
 
-  // What is not stored as it is used.
+  // Columns that are not stored in the form in which they are used.
   std::unique_ptr<char[]> body_;  // decompressed
   std::size_t body_bytes_ = 0;
   std::unique_ptr<std::uint64_t[]> numbers_;  // all columns of numbers, one behind the other
@@ -125,29 +129,30 @@ class Page {
   std::string own_topics_;
 };
 
-// Rows of one page; the bytes that they take may not exceed this.
+// The rows of a page, and the bytes that they take, may not exceed these.
 inline constexpr std::uint32_t kPageRowsMax = 1 << 20;
 inline constexpr std::size_t kPageBytesMax = std::size_t{1} << 30;
 
-// The columns of a plain page while they grow.
+// Builds a plain page: holds its columns while they grow. Not thread-safe.
 class PlainPageBuilder {
  public:
-  // A topic of this page; they are counted from 0.
+  // Adds a topic and returns its number in this page, counted from 0.
   std::uint32_t AddTopic(std::uint32_t stream, std::string_view topic);
-  // Serials must not decrease. REQUIRES: topic was given by AddTopic
+  // REQUIRES: AddTopic returned `topic`; serials do not decrease from call to call
   void AddRow(std::uint32_t topic, std::int64_t time, std::uint64_t serial, std::uint32_t index,
               std::string_view value);
 
   std::uint32_t rows() const { return static_cast<std::uint32_t>(times_.size()); }
-  // Of topics and values.
+  // Returns the bytes of topics and values.
   std::size_t bytes() const { return topic_bytes_.size() + values_.size(); }
   const Extent& extent() const { return extent_; }
-  // Each once, sorted.
+  // Returns the streams of the page, each once, sorted.
   std::vector<std::uint32_t> Streams() const;
-  // Makes room for so many rows in an empty page, of so many bytes together.
+  // Makes room in an empty page for `rows` rows that have `bytes` bytes together.
   void Reserve(std::size_t rows, std::size_t bytes);
 
-  // The parts of the page, to be stored one behind the other. They point into the builder.
+  // Returns the parts of the page. The caller stores them one behind the other. They point into the
+  // builder.
   // REQUIRES: rows() > 0
   std::vector<std::string_view> Encode();
   void Clear();
@@ -166,7 +171,7 @@ class PlainPageBuilder {
   std::string crc_;
 };
 
-// A message on its way into a packed page.
+// A message that is to become a row of a packed page.
 struct PackedRow {
   std::uint32_t stream;
   std::string_view topic;
@@ -176,7 +181,7 @@ struct PackedRow {
   std::string_view value;
 };
 
-// Columns of a packed page. Not thread-safe; may be used again and again.
+// Encodes packed pages, one after the other. Not thread-safe.
 class PackedPageEncoder {
  public:
   // REQUIRES: codec is not kNone
@@ -185,8 +190,8 @@ class PackedPageEncoder {
   PackedPageEncoder(const PackedPageEncoder&) = delete;
   PackedPageEncoder& operator=(const PackedPageEncoder&) = delete;
 
-  // Appends the page to `out`. REQUIRES: rows sorted, at least one. kStorage if it cannot be
-  // compressed.
+  // Appends the page to `out`. Returns kStorage if it cannot be compressed.
+  // REQUIRES: at least one row; rows are sorted
   Status Encode(std::span<const PackedRow> rows, std::string* out);
 
  private:

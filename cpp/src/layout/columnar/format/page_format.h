@@ -1,4 +1,5 @@
-// What both forms of a page have in common: header, checksum, varint columns. For page*.cc only.
+// What both forms of a page have in common: header, checksum and varint columns. Only page*.cc and
+// topic_list use it.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace topicdb::columnar {
 inline constexpr std::uint8_t kPageVersion = 1;
 inline constexpr std::size_t kHeaderBytes = 64;
 inline constexpr std::size_t kCrcBytes = 4;
-inline constexpr std::size_t kPackedColumns = 5;  // beside the values
+inline constexpr std::size_t kPackedColumns = 5;  // besides the values
 
 struct PageHeader {
   PageKind kind = PageKind::kPlain;
@@ -30,8 +31,10 @@ struct PageHeader {
 };
 
 void AppendHeader(const PageHeader& header, std::string* out);
-// Checks size, checksum and what can be said of a header alone. kCorruption.
+// Checks the size and checksum of a page, and what can be checked of its header alone. Returns
+// kCorruption.
 Result<PageHeader> ReadHeader(std::string_view page);
+// Returns kCorruption with a message that says what is wrong with the page.
 Status PageFault(const char* what);
 
 inline std::uint64_t ZigZag(std::int64_t value) {
@@ -41,8 +44,8 @@ inline std::int64_t UnZigZag(std::uint64_t value) {
   return static_cast<std::int64_t>(value >> 1) ^ -static_cast<std::int64_t>(value & 1);
 }
 
-// Varints one behind the other. As Decoder, a read past the end makes it fail for good; made for
-// millions of them.
+// Reads varints that are stored one behind the other. Like Decoder, it fails for good at a read
+// past the end. It is made for millions of varints. The bytes must outlive it. Not thread-safe.
 class VarintReader {
  public:
   explicit VarintReader(std::string_view bytes)
@@ -83,7 +86,7 @@ class VarintReader {
   bool ok_ = true;
 };
 
-// Makes bodies smaller. Not thread-safe.
+// Compresses the bodies of pages. Not thread-safe.
 class PageCompressor {
  public:
   explicit PageCompressor(PageCodec codec);
@@ -92,7 +95,7 @@ class PageCompressor {
   PageCompressor& operator=(const PageCompressor&) = delete;
 
   PageCodec codec() const { return codec_; }
-  // Appends the compressed body.
+  // Appends the compressed body to `out`. Returns kStorage if it cannot be compressed.
   Status Compress(std::string_view body, std::string* out);
 
  private:
@@ -101,26 +104,28 @@ class PageCompressor {
   const std::unique_ptr<Contexts> contexts_;
 };
 
-// Fills `size` bytes at `out`. kCorruption if that is not what the stored bytes are of.
+// Decompresses `stored` to exactly `size` bytes at `out`. Returns kCorruption if the stored bytes
+// do not decompress to that size.
 Status Decompress(PageCodec codec, std::string_view stored, char* out, std::size_t size);
-// Whether a body can be so large.
+// Returns true if `stored` compressed bytes can be a body of `size` bytes.
 bool IsPossibleSize(PageCodec codec, std::size_t stored, std::size_t size);
 
-// Friends of Page.
+// Decode the columns of a page. They are friends of Page.
 class PlainDecoder {
  public:
   static Status Decode(const PageHeader& header, Page* page);
 };
 class PackedDecoder {
  public:
-  // placement: null, but for a staged page.
+  // `placement` is null unless the page is a staged one.
   static Status Decode(const PageHeader& header, const Placement* placement, Page* page);
 
  private:
   static Status DecodeColumns(const PageHeader& header,
                               std::span<const std::string_view, kPackedColumns> columns,
                               Page* page);
-  // Makes of what a staged page has what its messages have.
+  // Replaces the groups, serials and times of a staged page with the streams, serial and timestamps
+  // of its messages.
   static Status Place(const Placement& placement, Page* page);
 };
 

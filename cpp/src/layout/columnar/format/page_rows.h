@@ -1,4 +1,4 @@
-// The way of rows from pages into batches.
+// Brings rows from pages into batches.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,12 @@
 
 namespace topicdb::columnar {
 
-// Less is copied sooner than a batch of its own is handed out.
+// Values of fewer bytes are copied: a batch of their own would cost more.
 inline constexpr std::size_t kLentBytesMin = std::size_t{128} << 10;
 
-// Fills an empty batch with the rows of the page from `first` on for which wants(row) holds without
-// a gap, and does not copy their values. How many; 0 if that is not worth it, or `out` not empty.
+// Fills an empty batch with successive rows of the page, without copying their values. Begins with
+// row `first`, and ends before the first row for which wants(row) is false. Returns the number of
+// rows. Returns 0 if `out` is not empty, or if the values are too few bytes.
 template <typename Wants>
 std::uint32_t LendRows(const std::shared_ptr<const Page>& page, std::uint32_t first,
                        const ReadLimits& limits, Wants wants, Batch* out) {
@@ -42,7 +43,7 @@ std::uint32_t LendRows(const std::shared_ptr<const Page>& page, std::uint32_t fi
   return end - first;
 }
 
-// Makes room for rows that are like those of a page.
+// Makes room in a batch for rows that are like the rows of a page.
 inline void ReserveLike(const Page& sample, std::size_t rows, std::size_t bytes_max, Batch* out) {
   const auto share = [&](std::size_t bytes) {  // somewhat more than these rows' part of the bytes
     return std::min(bytes / sample.rows() * rows * 9 / 8, bytes_max);
@@ -50,21 +51,21 @@ inline void ReserveLike(const Page& sample, std::size_t rows, std::size_t bytes_
   out->Reserve(rows, share(sample.topic_bytes()), share(sample.values().size()));
 }
 
-// Copies rows to a batch while there is room.
+// Copies rows to a batch while the batch has room.
 class RowCopier {
  public:
   RowCopier(const ReadLimits& limits, Batch* out)
       : limits_(limits), out_(out), bytes_(out->bytes()) {}
 
-  // False, and nothing is copied, if the row is more than the limits allow. An empty batch takes
-  // any row.
+  // Appends a row. If the row exceeds the limits, copies nothing and returns false. An empty batch
+  // takes any row.
   bool Append(const Page& page, std::uint32_t row) {
     const MessageView message{page.topic(page.topic_of(row)), page.time(row), page.value(row)};
     bytes_ += message.topic.size() + message.value.size() + Batch::kRowBytes;
     const bool has_room =
         out_->empty() || (out_->size() < limits_.rows_max && bytes_ <= limits_.bytes_max &&
                           out_->Fits(message.topic.size(), message.value.size()));
-    // Serials that nobody asks for are not fetched.
+    // Reads the serial only if the batch keeps it.
     if (has_room) out_->Append(message, out_->keeps_serials() ? page.serial(row) : 0);
     return has_room;
   }

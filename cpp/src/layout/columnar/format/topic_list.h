@@ -1,6 +1,9 @@
-// The topics of a paged block, in the order of its rows: a record beside its directory, so that who
-// looks for the newest message of each topic reads no page of a block whose topics were all seen in
-// newer ones. Its bytes are drawn in docs/format.md and made in topic_list.cc alone.
+// The list of topics of a paged block, in the order of its rows. It is a record beside the block's
+// directory.
+//
+// A reader that looks for the newest message of each topic uses the list. It reads no page of a
+// block if newer blocks had all of the block's topics. docs/format.md draws the bytes; only
+// topic_list.cc makes them.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +16,31 @@
 
 namespace topicdb::columnar {
 
-// A record that was decoded; points into its bytes.
+// A decoded record. It points into the bytes of the record, which must outlive it.
 struct TopicList {
-  std::uint32_t rows = 0;  // of the block, and their extent: to tell it from another's
+  // The rows of the block, and their extent. They tell the list from that of another block.
+  std::uint32_t rows = 0;
   Extent extent;
   std::uint32_t topics = 0;
-  std::vector<std::uint32_t> page_topics;  // by page: topics whose last row is in it
-  // Compressed. Equal bytes are equal lists: of blocks with the same topics, too.
+  // For each page, the number of topics whose last row is in it.
+  std::vector<std::uint32_t> page_topics;
+  // The topics and their streams, compressed. Blocks with equal bytes have the same topics.
   std::string_view texts;
-  std::uint32_t texts_bytes = 0;  // decompressed
-  std::string_view ages;          // by topic; or none are known
+  std::uint32_t texts_bytes = 0;  // size after decompression
+  std::string_view ages;          // by topic; empty if they are not known
 
-  // No message of the topic is younger.
+  // Returns an upper bound of the timestamps of the topic's messages.
   std::int64_t LastTimeMax(std::uint32_t topic) const;
 };
-// Checks all but what is compressed.
+// Decodes a record, and checks everything but the compressed texts. Returns false if the record is
+// damaged.
 bool Decode(std::string_view bytes, TopicList* list);
-// The decompressed texts. kCorruption.
+// Returns the decompressed texts, or kCorruption.
 Result<std::string> Expand(const TopicList& list);
 
-// Calls visit(stream, topic, page of its last row) for each in turn; the text is the callee's until
-// it returns. Of a staged block the streams are its groups. kCorruption.
+// Calls visit(stream, topic, page of its last row) for each topic in turn. The text of the topic is
+// valid until visit returns. If the block is a staged one, the streams are its groups. Returns
+// kCorruption if the list is malformed, and an error of visit.
 template <typename Visit>
 Status ForEachTopic(const TopicList& list, std::string_view texts, Visit visit) {
   VarintReader reader(texts);
@@ -57,23 +64,24 @@ Status ForEachTopic(const TopicList& list, std::string_view texts, Visit visit) 
                            : PageFault("the list of its block's topics is malformed");
 }
 
-// Whether a block with so many bytes of topics and values should have the record: not if each of
-// its messages has nearly a topic of its own, and a short value. Then it is read as blocks without
-// one.
+// Returns true if a block with `block_bytes` of topics and values should have the record. A block
+// should not if nearly each of its messages has a topic of its own, and a short value. Readers then
+// read it as a block without a record.
 bool IsWorthStoring(std::string_view record, std::uint64_t block_bytes);
 
 // Gathers the topics of one block. Not thread-safe.
 class TopicListBuilder {
  public:
-  // In the order of rows, each once. last_time: absent for all of them, or for none.
+  // Adds a topic. The caller must add topics in the order of rows, and each topic once. `last_time`
+  // must be absent for all topics or for none.
   void Add(std::uint32_t stream, std::string_view topic, std::uint32_t page,
            std::optional<std::int64_t> last_time);
-  // The record. REQUIRES: something was added. kStorage if it cannot be compressed.
+  // Returns the record. Returns kStorage if it cannot be compressed. REQUIRES: a topic was added
   Result<std::string> Build(std::uint32_t rows, std::uint32_t pages, const Extent& extent) const;
 
  private:
   std::string texts_;
-  std::string topic_;  // the last one
+  std::string topic_;  // the last topic
   std::uint32_t stream_ = 0;
   std::vector<std::uint32_t> page_topics_;
   std::vector<std::int64_t> last_times_;

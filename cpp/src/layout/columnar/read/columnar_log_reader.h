@@ -17,13 +17,13 @@ class ColumnarLogReader : public LogReader {
   void Skip(const CommitPlace& until) override { next_ = EndOf(until); }
 
  private:
-  // In rows_, from next_ on: the first that is not before `until`.
+  // Returns the index in rows_, at or behind next_, of the first row that is not before `until`.
   std::size_t EndOf(const CommitPlace& until) const;
 
   PageMerge merge_;
-  bool is_ready_ = false;  // rows_ are those of the merge
+  bool is_ready_ = false;  // if true, rows_ are the ready rows of the merge
   std::span<const MergedRow> rows_;
-  std::size_t next_ = 0;  // in rows_
+  std::size_t next_ = 0;  // index in rows_
 };
 
 }  // namespace topicdb::columnar

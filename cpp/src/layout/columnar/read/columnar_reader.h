@@ -15,8 +15,8 @@ class ColumnarReader : public StreamReader {
   ReadCounters counters() const override { return merge_.counters(); }
 
  private:
-  // Appends the beginning of `rows` that lies in one piece in its page, without a copy of the
-  // values; how many, 0 if it is not worth it.
+  // Appends the first of `rows` that lie in one piece in their page, without copying their values.
+  // Returns their number, or 0 if that is not worth it.
   std::size_t EmitWhole(std::span<const MergedRow> rows, const ReadLimits& limits, Batch* out);
 
   Position position_;
@@ -24,7 +24,7 @@ class ColumnarReader : public StreamReader {
   PageMerge merge_;
 };
 
-// Appends the rows that fit; how many.
+// Appends the rows that fit into the limits, and returns their number.
 std::size_t AppendRows(const PageMerge& merge, std::span<const MergedRow> rows,
                        const ReadLimits& limits, Batch* out);
 

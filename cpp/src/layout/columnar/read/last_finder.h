@@ -1,13 +1,13 @@
-// Looks for the newest message of each topic, from the newest block to the oldest.
+// Finds the newest message of each topic, from the newest block to the oldest.
 //
-// Of a sealed block its list of topics is read (topic_list.h), and a page only for topics that are
-// not known yet, or whose message may be newer there than the known one. Mostly there are none, as
-// older blocks have older messages: then a block costs a look at its list, and even less if a newer
-// block had the same list, byte for byte. Blocks without a list, fresh ones, and all if one topic
-// is wanted are looked through by page.
+// The finder reads the list of topics of a sealed block (topic_list.h). It reads a page only for a
+// topic that it does not know yet, or that may have a newer message there. Mostly there are no such
+// topics, because older blocks have older messages: then a block costs a look at its list. It costs
+// even less if a newer block had the same list, byte for byte. The finder goes through the pages of
+// fresh blocks, of blocks without a list, and of all blocks if only one topic is wanted.
 //
-// What a list says is a bound, never the answer: rows that are deleted, masked or out of the range
-// are found to be so when the page is read, and then older rows of the topic are looked at.
+// A list gives bounds, never the answer. Only a page shows that rows are deleted, masked or out of
+// the range. Then the finder looks at older rows of the topic.
 #pragma once
 
 #include <cstdint>
@@ -35,53 +35,56 @@ class LastFinder : public LastReader {
 
  private:
   using Number = LastMessages::Number;
-  // Time and serial of a message, or bounds of them.
+  // Timestamp and serial of a message, or bounds of them.
   using Bound = std::pair<std::int64_t, std::uint64_t>;
-  // A topic of this slab of which a message is known.
+  // A topic of this slab with a known message.
   struct Known {
     std::uint32_t stream;
     Number number;
   };
-  // A list that was gone through, by its compressed texts, and the oldest that is known of its
-  // wanted topics.
+  // A list that the finder has gone through.
   struct SeenList {
-    std::string texts;
-    Bound oldest;
+    std::string texts;  // of the list, compressed
+    Bound oldest;       // the known messages of its wanted topics are not older
   };
-  // The topics of a list, one after the other.
+  // A walk through the topics of a list, one after the other.
   struct ListWalk;
 
   Status List();
-  // No wanted message of a block or page is newer.
+  // Returns a bound: no wanted message of a block or page with this extent is newer.
   Bound NewestOf(const Extent& extent) const;
   bool IsNewer(Number number, const Bound& bound) const;
-  // Whether the only topic that is wanted has a newer message than any of the block.
+  // Returns true if only one topic is wanted, and its known message is newer than all of the block.
   bool HasNewerTopic(const Block& block) const;
 
   Status ReadBlock(const Block& block);
   Status ReadPages();
-  // All that is wanted of a page.
+  // Offers the newest wanted message of each topic of a page.
   Status ReadPage(std::uint32_t number);
   Status ReadList(const TopicList& list);
   Status VisitTopic(ListWalk* walk, std::uint32_t stream, std::string_view topic,
                     std::uint32_t page);
-  // The topic's place among known_; REQUIRES that topics come in their order.
+  // Returns the number of the topic if it is in known_.
+  // REQUIRES: from call to call, topics come in the order of known_
   std::optional<Number> FindKnown(ListWalk* walk, std::uint32_t stream,
                                   std::string_view topic) const;
   void AddKnown(std::vector<Known> added);
 
-  // Offers the last wanted row of a topic in the block, whose last row is in page `number`. Gives
-  // the topic's number, which is that of `known` if it has one.
+  // Offers the last wanted row of a topic in the block. The last row of the topic is in page
+  // `number`. Returns the number of the topic, which is `known` if that has a value, or nothing if
+  // no message of the topic is known.
   Result<std::optional<Number>> OfferLast(std::uint32_t number, std::string_view topic,
                                           std::optional<Number> known);
-  // The last wanted row of a topic, by its number in the page; absent if there is none.
+  // Returns the last wanted row of a topic of the loaded page, or nothing if there is none. `topic`
+  // is the number of the topic in the page.
   std::optional<std::uint32_t> LastRowOf(std::uint32_t topic);
   bool IsWanted(std::uint32_t row) const;
-  // Of the page before the loaded one, if the topic goes back there: loads it.
+  // Loads the page before the loaded one, but skips pages that have only this topic and no wanted
+  // rows. Returns false if no such page ends with rows of the topic.
   Result<bool> LoadPageBefore(std::string_view topic);
   Status LoadPage(std::uint32_t number);
   Status NeedDirectory();
-  // The list has a topic that it cannot have.
+  // Returns kCorruption: the list has a topic that it cannot have.
   Status Misfit(std::string_view topic, const std::string& why) const;
 
   const TopicSelector selector_;
@@ -96,12 +99,12 @@ class LastFinder : public LastReader {
   std::uint64_t examined_ = 0;  // rows and topics
 
   bool listed_ = false;
-  std::vector<Block> blocks_;  // the newest first
+  std::vector<Block> blocks_;  // newest first
   std::size_t next_block_ = 0;
   std::vector<Known> known_;  // by stream and topic
   std::vector<SeenList> seen_;
 
-  // Of the block that is being read.
+  // The block that is being read, and what was loaded of it.
   const Block* block_ = nullptr;
   DeletedByPage deleted_;
   bool deleted_loaded_ = false;
@@ -109,7 +112,7 @@ class LastFinder : public LastReader {
   std::shared_ptr<const Page> page_;
   std::uint32_t page_number_ = 0;
   const DeletedRows* deleted_rows_ = nullptr;  // of the page; null: none
-  std::uint32_t next_topic_ = 0;               // of the page: those before were looked for
+  std::uint32_t next_topic_ = 0;               // of the page: earlier topics were visited
 };
 
 }  // namespace topicdb::columnar

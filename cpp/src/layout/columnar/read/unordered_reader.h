@@ -1,4 +1,4 @@
-// Reads blocks one after the other, page by page, as they are stored.
+// Reads blocks one after the other, page by page, in the order in which they store their rows.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,20 @@ class UnorderedReader : public StreamReader {
   UnorderedReader(const RocksSource& source, const std::vector<ReadRequest>& any_of);
 
   Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) override;
-  // Always the beginning: a read without an order cannot be resumed.
+  // Always returns the position of the request: a read without an order cannot be resumed.
   const Position& position() const override { return position_; }
   ReadCounters counters() const override;
 
  private:
   Status List();
-  // Loads the next page with rows that may be wanted; false at the end.
+  // Moves to the next page with rows that may be wanted. Returns false at the end.
   Result<bool> NextPage();
   Status OpenBlock(const Block& block);
-  // Loads the pages of the block that come next: one at first, then more and more at once, since
-  // who reads few messages should not wait for others.
+  // Loads the next pages of the block: at first one, then more and more at once. So a caller that
+  // reads few messages does not wait for others.
   Status LoadAhead();
   bool Wants(std::uint32_t row) const;
-  // Appends rows of the page from row_ on; false if a limit ended that.
+  // Appends rows of the page from row_ on. Returns false if a limit stopped it.
   bool AppendRows(const ReadLimits& limits, Batch* out);
 
   const BlockQuery query_;
@@ -42,16 +42,16 @@ class UnorderedReader : public StreamReader {
   bool listed_ = false;
   std::vector<Block> blocks_;
   std::size_t next_block_ = 0;
-  std::vector<std::uint32_t> pages_;  // of the block before that
-  std::size_t next_page_ = 0;         // in pages_: not loaded yet
+  std::vector<std::uint32_t> pages_;  // of the block before next_block_
+  std::size_t next_page_ = 0;         // index in pages_ of the next page to load
   std::deque<std::pair<std::uint32_t, std::shared_ptr<const Page>>> loaded_;  // with their numbers
-  std::uint64_t bytes_ahead_ = 0;                                             // at once
+  std::uint64_t bytes_ahead_ = 0;                                             // to load at once
   DeletedByPage deleted_;
 
   std::shared_ptr<const Page> page_;
   const DeletedRows* deleted_rows_ = nullptr;  // null: none
-  std::vector<bool> topics_;                   // wanted
-  bool covered_ = false;                       // times and serials of all rows are wanted
+  std::vector<bool> topics_;                   // for each topic of the page, whether it is wanted
+  bool covered_ = false;                       // if true, all rows of wanted topics are wanted
   std::uint32_t row_ = 0;
 };
 

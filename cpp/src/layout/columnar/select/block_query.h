@@ -1,4 +1,4 @@
-// Which blocks, pages and rows any of some requests wants (layout/blocks.h).
+// Decides which blocks, pages and rows are wanted by any of several requests (layout/blocks.h).
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,29 @@
 
 namespace topicdb::columnar {
 
-// Immutable. Keeps copies of what it needs.
+// Several requests as one question. Immutable. Keeps copies of what it needs.
 class BlockQuery {
  public:
   explicit BlockQuery(const std::vector<ReadRequest>& any_of);
 
-  // Every topic is wanted: only times and serials decide.
+  // Returns true if every topic is wanted, so that only times and serials decide.
   bool wants_every_topic() const { return every_topic_; }
-  // Which rows are wanted of those whose topic is.
+  // Selects the wanted rows among the rows of wanted topics.
   const RowSelector& rows() const { return rows_; }
-  // By entry and word filter. kCorruption.
+  // Returns true if the block may hold wanted topics, judged by its entry and word filter. Returns
+  // kCorruption if the word filter is damaged.
   Result<bool> MayHold(const BlockReader& reader, const Block& block) const;
-  // Pages of a block that may hold wanted rows, and how many rows those have. kCorruption.
   struct Pages {
     std::vector<std::uint32_t> numbers;
-    std::uint64_t rows = 0;
+    std::uint64_t rows = 0;  // of these pages together
   };
+  // Returns the pages of a block that may hold wanted rows. Returns kCorruption if a record of the
+  // block is damaged.
   Result<Pages> PagesOf(const Block& block, BlockReader* reader) const;
-  // By topic of the page.
+  // Returns for each topic of the page whether it is wanted.
   std::vector<bool> TopicsOf(const Page& page) const;
-  // Calls visit(block) for blocks that may hold wanted rows. kCorruption.
+  // Calls visit(block) for each block that may hold wanted rows, until it returns an error. Returns
+  // that error, or kCorruption if a record is damaged.
   template <typename Visit>
   Status ForEachBlock(const BlockReader& reader, Visit visit) const {
     Status fault;

@@ -1,5 +1,5 @@
-// Which rows a read wants by their times, commits and deletes, and what follows for blocks and
-// pages. By their topics: topic_selector.h.
+// Decides which rows a read wants by their times, commits and deletes, and therefore which blocks
+// and pages. topic_selector.h decides by topics.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,16 @@ namespace topicdb::columnar {
 // Immutable. Keeps copies of what it needs.
 class RowSelector {
  public:
-  // serial_min: only of this commit and later ones.
+  // Selects only rows of commit `serial_min` and later ones.
   RowSelector(const ReadRequest& request, std::uint64_t serial_min)
       : range_(request.range),
         serial_min_(serial_min),
         serial_max_(request.serial_max),
         masks_(request.masks) {}
 
-  // By times and serials: some rows with these bounds may be wanted; all are.
+  // Returns true if some rows with these bounds may be wanted by their times and serials.
   bool Concerns(const Extent& extent) const;
+  // Returns true if all rows with these bounds are wanted by their times and serials.
   bool Covers(const Extent& extent) const;
   bool Wants(const Page& page, std::uint32_t row) const {
     return page.serial(row) >= serial_min_ && page.serial(row) <= serial_max_ &&

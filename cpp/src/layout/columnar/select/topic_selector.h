@@ -1,5 +1,5 @@
-// Which topics a read wants, and what follows for blocks and pages: those that surely hold none are
-// not read.
+// Decides which topics a read wants, and therefore which blocks and pages: a read skips those that
+// surely hold none of its topics.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace topicdb::columnar {
 
-// Sorted; absent: all.
+// The wanted streams, sorted; null: all.
 using WantedStreams = std::shared_ptr<const std::vector<std::uint32_t>>;
 
 // Immutable. Keeps copies of what it needs.
@@ -23,33 +23,36 @@ class TopicSelector {
 
   bool Selects(std::uint32_t stream, std::string_view topic) const;
   bool MayHoldStreams(std::string_view stream_filter) const;
-  // Whether MayHoldWords can say anything.
+  // Returns false if MayHoldWords would always return true.
   bool has_words() const { return has_words_; }
   bool MayHoldWords(std::string_view word_filter) const;
   const WantedStreams& streams() const { return streams_; }
-  // What the directory of a block calls the streams that are wanted. kCorruption
+  // Returns the wanted streams by the numbers that the directory of the block uses: groups if the
+  // block is a staged one. Returns kCorruption if the placement of the block is damaged.
   Result<WantedStreams> StreamsIn(const Block& block, BlockReader* reader) const;
-  // `next`: the page that follows in the block; null if there is none.
+  // Returns true if the page may hold wanted topics. `streams` comes from StreamsIn. `next` is the
+  // page that follows in the block, or null if there is none.
   bool MayHoldPage(const WantedStreams& streams, const PageEntry& page,
                    const PageEntry* next) const;
 
  private:
-  // What one filter wants.
+  // The topics that one filter wants.
   struct Wanted {
     explicit Wanted(const Filter& wanted);
     bool Matches(std::string_view topic) const;
-    // Whether topics from `first` to `last` (null: without end) may be wanted.
+    // Returns true if topics from `first` to `last` may be wanted. Null means an open end.
     bool MayBeIn(const std::string* first, const std::string* last) const;
 
     Filter filter;
-    bool every_topic = false;                // but those that begin with '$'
-    bool exact = false;                      // one topic: the prefix
-    std::string prefix;                      // what wanted topics begin with
-    std::vector<std::uint64_t> word_hashes;  // words that they have
+    bool every_topic = false;                // every topic except those that begin with '$'
+    bool exact = false;                      // only one topic: `prefix`
+    std::string prefix;                      // wanted topics begin with it
+    std::vector<std::uint64_t> word_hashes;  // wanted topics have all of these words
   };
 
   bool SelectsStream(std::uint32_t stream) const;
-  // Whether topics of one stream from `first` to `last` (null: without end) may be wanted.
+  // Returns true if topics of one stream from `first` to `last` may be wanted. Null means an open
+  // end.
   bool MayHoldRange(const std::string* first, const std::string* last) const;
 
   const WantedStreams streams_;
@@ -57,7 +60,7 @@ class TopicSelector {
   bool has_words_ = false;
 };
 
-// What reads one topic at one moment. filter: that topic
+// Returns a request for the messages of one topic at one timestamp. `filter` is that topic.
 ReadRequest PointRequest(const PlacedMessage& place, Filter filter,
                          const std::vector<RowMask>& masks,
                          std::uint64_t serial_max = std::numeric_limits<std::uint64_t>::max());
