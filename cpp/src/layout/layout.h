@@ -53,8 +53,8 @@ struct PlacedMessage {
   TopicMark* mark = nullptr;  // the mark of the topic, if the caller keeps one between messages
 };
 
-// Hides messages that may still be stored. They match `filter` and `range`, and a commit from
-// `serial_min` to `serial` wrote them. A delete since then hides them.
+// Hides messages that may still be stored, such as deleted ones. It hides those that match `filter`
+// and `range`, and that a commit from `serial_min` to `serial` wrote.
 struct RowMask {
   Filter filter;
   TimeRange range;

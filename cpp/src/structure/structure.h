@@ -1,4 +1,4 @@
-// A learned topic pattern such as "metrics/+/cpu/+", and what follows from one for a filter.
+// Structures: learned topic patterns such as "metrics/+/cpu/+", and how a filter applies to one.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace topicdb {
 
-// Levels of a stream's topics: words that all of them share, and '+' where they vary. Or no levels
-// and `any`: topics of all sorts, "#".
+// The pattern of a stream's topics. Its levels are words that all topics share, and '+' where the
+// topics vary. With `any`, it has no levels and stands for topics of all sorts: "#".
 struct Structure {
   std::vector<Filter::Level> levels;
   bool any = false;
@@ -22,13 +22,13 @@ struct Structure {
   std::size_t VaryingCount() const;
 };
 
-// The words of a topic at the levels that vary; they point into `topic`. Of `any`, the whole topic
-// is the one word.
+// Fills `out` with the words of a topic at the varying levels. They point into `topic`. If the
+// structure is `any`, the only word is the whole topic.
 // REQUIRES: the topic has this structure
 void VaryingWords(const Structure& structure, std::string_view topic,
                   std::vector<std::string_view>* out);
 
-// Puts topics together again from the words at the varying levels of one structure.
+// Builds topics of one structure from the words at its varying levels.
 class TopicBuilder {
  public:
   explicit TopicBuilder(const Structure& structure);
@@ -48,8 +48,8 @@ class TopicBuilder {
   std::vector<std::string> pieces_;  // text before, between and after the varying words
 };
 
-// What is left to check of a filter for the topics of one stream: words that must stand at some of
-// the varying levels.
+// The part of a filter that remains to be checked for the topics of one stream: which words must
+// stand at some of the varying levels.
 class RowFilter {
  public:
   struct Constraint {
@@ -57,7 +57,7 @@ class RowFilter {
     std::string word;
   };
 
-  // Absent if no topic of the structure can match.
+  // Returns nothing if no topic of the structure can match.
   static std::optional<RowFilter> Make(const Structure& structure, const Filter& filter);
 
   const std::vector<Constraint>& constraints() const { return constraints_; }
@@ -65,8 +65,9 @@ class RowFilter {
 
  private:
   std::vector<Constraint> constraints_;
-  std::optional<Filter> whole_;  // of `any`: to be asked about the topic
-  // The first level varies and the filter begins with a wildcard: "$…" topics do not match.
+  std::optional<Filter> whole_;  // for `any`: the filter itself, which is asked about the topic
+  // If true, the first level varies and the filter begins with a wildcard: "$…" topics do not
+  // match.
   bool excludes_dollar_ = false;
 };
 

@@ -1,5 +1,5 @@
-// Structures for a new generation, from topics of the one that is closed. docs/structures.md says
-// how it decides, and why.
+// Learns structures for a new generation from topics of the generation that was closed.
+// docs/structures.md says how it decides, and why.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,10 @@
 
 namespace topicdb {
 
-// At most `streams_max` structures, sorted; together they cover the topics given. The same for the
-// same set of topics, in whatever order. Takes memory in proportion to the levels of the topics;
-// topics of more than 128 levels are left out. REQUIRES: streams_max > 0
+// Returns at most `streams_max` structures, sorted, that together cover the topics. Returns the
+// same structures for the same set of topics, in whatever order they come. Takes memory in
+// proportion to the levels of the topics. Leaves out topics of more than 128 levels.
+// REQUIRES: streams_max > 0
 std::vector<Structure> LearnStructures(std::span<const std::string_view> topics,
                                        std::size_t streams_max);
 

@@ -1,24 +1,30 @@
 // The trie of learned topic structures of one slab.
 //
-// Each node is a level; the path from the root to an end node is a structure, and the end node's
-// number is the id of its stream. Learning, base algorithm (as EMQX documents it for its Durable
-// Storage): a level follows the edge of its word if there is one, else the '+' edge if there is
-// one. Else the word gets an edge of its own, and once a node has as many of those as the threshold
-// says, it gets a '+' edge that all later words share. Edges are only ever added, so a topic never
-// changes its stream. The adaptive one adds to that (docs/structures.md):
+// Each node is a level. The path from the root to an end node is a structure, and the number of the
+// end node is the id of the structure's stream.
 //
-// - What was learned below one word helps below its siblings: where the node that stands for them,
-//   its *exemplar*, has a '+' edge, a new word makes one at once.
-// - A budget of streams, and of nodes and words in proportion to it. From half of it on, new words
-//   make '+' edges at once; when it is used up, topics that have no stream share the stream "#".
+// The trie learns by the base algorithm that EMQX documents for its Durable Storage. A level of a
+// topic follows the edge of its word, if there is one, and otherwise the '+' edge, if there is one.
+// If there is neither, the word gets an edge of its own. Once a node has as many word edges as the
+// threshold says, it gets a '+' edge that all later words share. Edges are never removed, so a
+// topic never changes its stream.
 //
-// '$…' levels are like any others here; the rule that keeps them from filters which begin with a
-// wildcard is the filter's (RowFilter and Match).
+// The adaptive algorithm adds (docs/structures.md):
 //
-// A trie grows by a StructureEdit: staged beside it, written with the commit that needs it, applied
-// when that has succeeded.
+// - The trie uses below a word what it has learned below its siblings. One sibling, the *exemplar*,
+//   stands for them. Where the exemplar has a '+' edge, a new word makes one at once.
+// - Streams have a budget, and nodes and words have budgets in proportion to it. Once half of it is
+//   used, new words make '+' edges at once. Once all of it is used, topics that have no stream yet
+//   share the stream "#".
 //
-// Thread safety: const methods may run together; Apply and Restore need exclusion (Slab has it).
+// The trie treats '$…' levels like any others. Filters that begin with a wildcard do not match
+// them: RowFilter and Match apply that rule.
+//
+// A trie grows by a StructureEdit. The edit is staged beside the trie, written with the commit that
+// needs it, and applied once the commit has succeeded.
+//
+// Thread safety: threads may call const methods at the same time. Apply and Restore need exclusion,
+// which Slab provides.
 #pragma once
 
 #include <cstddef>
@@ -42,16 +48,16 @@ inline constexpr NodeId kRootNode = 1;
 enum class NodeKind : std::uint8_t {
   kWord = 1,
   kPlus = 2,
-  kEnd = 3,  // the end of a topic; its id is the stream's
-  kAny = 4,  // below the root only: the stream of all topics that found no other. Where there is
-             // one, nothing more is learned
+  kEnd = 3,  // the end of a topic; its id is that of the stream
+  kAny = 4,  // only below the root: the stream of all topics that found no other; once there is
+             // such a node, the trie learns nothing more
 };
 
-// How structures are learned while messages come.
+// Says how a trie learns structures while messages come.
 struct Learning {
-  std::vector<std::uint32_t> thresholds;  // by depth, the last one repeats. REQUIRES: not empty
-  bool adaptive = false;                  // or the base algorithm, which knows no budget
-  std::uint32_t streams_max = 0;          // the budget. REQUIRES: at least 2
+  std::vector<std::uint32_t> thresholds;  // by depth; the last one repeats. REQUIRES: not empty
+  bool adaptive = false;                  // if false, the base algorithm, which has no budget
+  std::uint32_t streams_max = 0;          // the budget of streams. REQUIRES: at least 2
 };
 
 // A node as it is stored. Parents have smaller ids than their children.
@@ -59,7 +65,7 @@ struct NodeRecord {
   NodeId id = kNoNode;
   NodeId parent = kNoNode;
   NodeKind kind = NodeKind::kWord;
-  bool all_vary = false;  // from a hint "…/#": levels below are wildcards at once
+  bool all_vary = false;  // from a hint "…/#": all levels below are wildcards at once
   std::string label;      // the word, for kWord
 };
 
@@ -69,14 +75,15 @@ class StructureTrie {
  public:
   explicit StructureTrie(Learning learning);
 
-  // Adds a stored node. To be called in the order of ids, the root first; kCorruption if the record
-  // cannot follow those before.
+  // Adds a stored node. The caller must add nodes in the order of their ids, the root first.
+  // Returns kCorruption if the record cannot follow the records before.
   Status Restore(const NodeRecord& record);
+  // Adds the nodes of an edit. REQUIRES: the trie has not changed since the edit was made
   void Apply(const StructureEdit& edit);
 
-  // Calls visit(stream) for each stream that may hold topics matching the filter.
+  // Calls visit(stream) for each stream that may hold topics that match the filter.
   void Match(const Filter& filter, const std::function<void(NodeId)>& visit) const;
-  // The stream that holds the topic, kNoNode if there is none yet. Fills `varying` as
+  // Returns the stream that holds the topic, or kNoNode if there is none yet. Fills `varying` as
   // StructureEdit::Resolve does.
   NodeId Find(std::string_view topic, std::vector<std::string_view>* varying) const;
   // Calls visit(stream) for every stream, by id.
@@ -92,7 +99,7 @@ class StructureTrie {
 
   const Learning& learning() const { return learning_; }
   std::uint32_t Threshold(std::size_t depth) const;
-  // Ids up to this one are in use.
+  // Returns the largest id in use.
   NodeId last_node() const { return static_cast<NodeId>(nodes_.size() - 1); }
   std::size_t stream_count() const { return stream_count_; }
   std::size_t label_bytes() const { return labels_.size(); }
@@ -104,11 +111,11 @@ class StructureTrie {
 
   struct Node {
     NodeId parent = kNoNode;
-    NodeId first_child = kNoNode;  // of the words; they are linked by next_sibling
+    NodeId first_child = kNoNode;  // the first word below; next_sibling links the words
     NodeId next_sibling = kNoNode;
     NodeId plus_child = kNoNode;
     NodeId end_child = kNoNode;  // of the root: "#"
-    NodeId exemplar = kNoNode;   // the child below which, or which, varied first
+    NodeId exemplar = kNoNode;   // the first child that was a '+' edge or got one below it
     std::uint32_t word_children = 0;
     std::uint32_t label_begin = 0;  // in labels_
     std::uint16_t label_size = 0;
@@ -121,8 +128,8 @@ class StructureTrie {
   }
   NodeId FindWord(NodeId parent, std::string_view word) const;
   NodeId PlusOf(NodeId node) const { return nodes_[node].plus_child; }
-  // The node that a topic's words lead to in a trie, or in one with its edit; kNoNode if they lead
-  // nowhere. Fills `varying`.
+  // Returns the node that the topic's words lead to, or kNoNode if they lead nowhere. `graph` is a
+  // trie, or an edit together with its trie. Fills `varying`.
   template <typename Graph>
   static NodeId Walk(const Graph& graph, std::string_view topic,
                      std::vector<std::string_view>* varying);
@@ -133,38 +140,40 @@ class StructureTrie {
   void GrowTable();
 
   Learning learning_;
-  std::vector<Node> nodes_;  // by id; [0] is no node
+  std::vector<Node> nodes_;  // by id; nodes_[0] is no node
   std::string labels_;
-  std::vector<NodeId> table_;  // open addressing: word nodes by (parent, word); a power of two
+  // Word nodes by (parent, word): a hash table with open addressing. Its size is a power of two.
+  std::vector<NodeId> table_;
   std::size_t word_count_ = 0;
   std::size_t stream_count_ = 0;
 };
 
-// Additions to a trie that are not in it yet. Resolving topics through an edit sees both. Keeps a
-// reference to the trie, which must not change meanwhile. Not thread-safe.
+// Additions to a trie that are not in the trie yet. An edit resolves topics as if its additions
+// were in the trie. It keeps a reference to the trie, which must not change meanwhile. Not
+// thread-safe.
 class StructureEdit {
  public:
   explicit StructureEdit(const StructureTrie& base);
 
-  // The stream of a topic, learning what is new. Fills `varying` with the words at the levels that
-  // vary (they point into `topic`).
+  // Returns the stream of a topic, and learns the topic if it is new. Fills `varying` with the
+  // words at the varying levels, which point into `topic`.
   NodeId Resolve(std::string_view topic, std::vector<std::string_view>* varying);
 
-  // Adds the path of a hint: '+' are wildcards from the start, a final '#' makes every level below
-  // one.
+  // Adds the path of a hint. Each '+' is a wildcard from the start. A final '#' makes every level
+  // below it a wildcard.
   void SeedHint(const Filter& hint);
-  // Adds the path of a structure that another generation learned, without its stream. Where a hint
-  // says that a level varies, it does.
+  // Adds the path of a structure that another generation learned, without its stream. A level
+  // varies if a hint says so, even if the structure has a word there.
   void SeedStructure(const Structure& structure);
 
-  // In the order of ids, to be stored with the commit.
+  // Returns the added nodes in the order of their ids. They must be stored with the commit.
   const std::vector<NodeRecord>& nodes() const { return records_; }
   bool root_all_vary() const { return root_all_vary_; }
 
  private:
   friend class StructureTrie;  // Apply checks that the base is still the one it was made for
 
-  // What the edit adds to a node, old or new.
+  // What the edit adds to a node, of the trie or of the edit.
   struct Delta {
     NodeId plus_child = kNoNode;
     NodeId end_child = kNoNode;
@@ -181,7 +190,8 @@ class StructureEdit {
   };
 
   NodeId FindWord(NodeId node, std::string_view word) const;
-  // What the trie has as `in_base`, else what the edit adds as `in_edit`.
+  // Returns the node that the trie has as `in_base`. If it has none, returns the one that the edit
+  // adds as `in_edit`.
   NodeId LinkOf(NodeId node, NodeId StructureTrie::Node::* in_base, NodeId Delta::* in_edit) const;
   NodeId PlusOf(NodeId node) const;
   NodeId EndOf(NodeId node) const;
@@ -196,14 +206,15 @@ class StructureEdit {
   NodeId Add(NodeId parent, NodeKind kind, std::string_view label);
   NodeId AddWord(NodeId parent, std::string_view word);
   NodeId AddPlus(NodeId parent);
-  // The stream that holds the topic so far, kNoNode if there is none.
+  // Returns the stream that holds the topic so far, or kNoNode if there is none.
   NodeId Find(std::string_view topic, std::vector<std::string_view>* varying) const;
   NodeId Learn(std::string_view topic, std::vector<std::string_view>* varying);
-  // The node that `word` leads to; learns if there is none. Adds to `varying` if it is a wildcard.
-  // model: a node like this one, of which more may be known; or kNoNode.
+  // Returns the node that `word` leads to from `node`, and adds a node if there is none. If that is
+  // a wildcard, adds the word to `varying`. `model` is a node like `node`, of which the trie may
+  // know more, or kNoNode.
   NodeId Step(NodeId node, NodeId model, std::size_t depth, std::string_view word,
               std::vector<std::string_view>* varying);
-  // The model of `child`, to which `word` has led from `node`.
+  // Returns the model of `child`, to which `word` has led from `node`. `model` is that of `node`.
   NodeId ModelOf(NodeId node, NodeId model, NodeId child, std::string_view word) const;
   NodeId SeedLevel(NodeId node, const Filter::Level& level);
 
@@ -215,7 +226,7 @@ class StructureEdit {
   bool root_all_vary_;
   std::uint32_t new_streams_ = 0;
   std::size_t new_label_bytes_ = 0;
-  NodeId last_hint_ = kNoNode;  // nodes up to this one are of hints
+  NodeId last_hint_ = kNoNode;  // nodes up to this one come from hints
 };
 
 template <typename Graph>

@@ -92,8 +92,8 @@ class BlockReader {
   std::unique_ptr<rocksdb::Iterator> NewIterator() const;
   static Status DecodeEntry(const rocksdb::Iterator& records, bool sealed, Block* block);
   static Status Check(const rocksdb::Iterator& records);
-  // Whether RocksDB keeps what is read in its cache. A large read passes pages once, and would
-  // displace what other reads need again.
+  // Says whether RocksDB keeps in its cache what is read. A large read needs pages only once, and
+  // would displace what other reads need again.
   enum class Caching { kKeep, kPass };
   Result<std::string> Get(rocksdb::ColumnFamilyHandle* family, const std::string& key,
                           const char* what, BlockId block, Caching caching = Caching::kKeep) const;

@@ -14,8 +14,8 @@ namespace topicdb::columnar {
 inline constexpr std::size_t kLentBytesMin = std::size_t{128} << 10;
 
 // Fills an empty batch with successive rows of the page, without copying their values. Begins with
-// row `first`, and ends before the first row for which wants(row) is false. Returns the number of
-// rows. Returns 0 if `out` is not empty, or if the values are too few bytes.
+// row `first`, and ends at the limits or before the first row for which wants(row) is false.
+// Returns the number of rows. Returns 0 if `out` is not empty, or if the values are too few bytes.
 template <typename Wants>
 std::uint32_t LendRows(const std::shared_ptr<const Page>& page, std::uint32_t first,
                        const ReadLimits& limits, Wants wants, Batch* out) {

@@ -6,15 +6,16 @@
 
 namespace topicdb::columnar {
 
-// Messages that are spread over a range of keys, by the major part of these; both are in it.
+// Messages that are spread over a range of keys, given by the major part of the keys. The range
+// includes `first` and `last`.
 struct KeySpan {
   std::uint64_t first = 0;
   std::uint64_t last = 0;
   double bytes = 0;
 };
 
-// Keys at which a new window begins so that each has about window_bytes, as if the bytes of a span
-// were spread evenly over it. Ascending, each once.
+// Returns the keys at which new windows begin, ascending, each once. Each window has about
+// `window_bytes`, if the bytes of each span are spread evenly over it.
 std::vector<std::uint64_t> CutWindows(const std::vector<KeySpan>& spans, double window_bytes);
 
 }  // namespace topicdb::columnar

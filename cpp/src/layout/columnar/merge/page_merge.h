@@ -1,15 +1,16 @@
-// The rows that a request wants, from all pages of a slab, in one order.
+// Merges the rows that a request wants, from all pages of a slab, in one order.
 //
-// Blocks are taken in the order of their first key, and of those the pages that may hold wanted
-// rows. A page is loaded when the sweep comes to its first key, together with the pages that
-// overlap it, and the wanted rows of those are sorted: a run. Runs are merged by a heap. In data
-// that came in the order of time there is one run at a time; where late data overlap, there are as
-// many as overlap.
+// The merge takes blocks in the order of their first key, and of each block the pages that may hold
+// wanted rows. When it comes to the first key of a page, it loads the page together with the pages
+// that overlap it. It sorts the wanted rows of these pages: they are a run. A heap merges the runs.
+// Data that came in the order of time make one run at a time. Late data that overlap make as many
+// runs as overlap.
 //
-// Memory is bounded whatever overlaps: when the pages held exceed the bound, the rest of the merge
-// goes through windows of keys. The pages that begin in a window are loaded; of them, rows of later
-// windows, and what does not fit, wait in a RowSpill. When all are loaded, the rows of the window
-// are there, and are merged. So each page is loaded once.
+// Memory is bounded, however much overlaps. When the loaded pages exceed the bound, the rest of the
+// merge goes through windows of keys. The merge loads the pages that begin in a window. Rows of
+// later windows, and rows that do not fit into memory, wait in a RowSpill. When all pages of the
+// window are loaded, all of its rows are there, and the merge hands them out. So each page is
+// loaded once.
 #pragma once
 
 #include <cstdint>
@@ -30,27 +31,30 @@
 
 namespace topicdb::columnar {
 
-// Not thread-safe.
+// One merge over the pages of a slab. Not thread-safe.
 class PageMerge {
  public:
-  // after: only rows behind this key. serial_min: only of this commit and later ones.
+  // Merges only rows behind the key `after`, and only rows of commit `serial_min` and later ones.
   PageMerge(const RocksSource& source, const ReadRequest& request, MergeOrder order,
             std::optional<RowKey> after, std::uint64_t serial_min = 0);
 
   enum class State { kReady, kExhausted, kPaused };
-  // Sees to it that the next rows are there; kPaused after some `examined_max` rows. kCorruption.
+  // Makes the next rows ready, and returns kReady. Returns kExhausted if there are no more rows,
+  // and kPaused after it has examined about `examined_max` rows. Returns kCorruption if data are
+  // damaged.
   Result<State> Prepare(std::size_t examined_max);
 
-  // All that follow REQUIRE that Prepare has just given kReady.
+  // REQUIRES for Ready, page, shared_page, FetchAhead and Consume: Prepare has just returned kReady
 
-  // Rows in order, at least one; those behind them are found by the next Prepare.
+  // Returns the next rows in order, at least one. After Consume, Prepare finds the rows behind
+  // them.
   std::span<const MergedRow> Ready();
   const Page& page(const MergedRow& row) const { return *slots_[row.slot].page; }
   const std::shared_ptr<const Page>& shared_page(const MergedRow& row) const {
     return slots_[row.slot].page;
   }
-  // Has the processor fetch what lies some rows behind rows[index]: neighbours in the order lie far
-  // from each other in memory, and to wait for each of them would take the longest.
+  // Lets the processor fetch the rows that come shortly after rows[index]. Neighbours in the order
+  // lie far from each other in memory, and waiting for each of them would take most of the time.
   void FetchAhead(std::span<const MergedRow> rows, std::size_t index) const {
     if (index + 2 * kFetchRows < rows.size()) {
       const MergedRow& later = rows[index + 2 * kFetchRows];
@@ -61,7 +65,7 @@ class PageMerge {
       page(later).PrefetchValue(later.row);
     }
   }
-  // Leaves the first `count` of them behind.
+  // Moves past the first `count` ready rows.
   void Consume(std::size_t count);
 
   ReadCounters counters() const;
@@ -71,7 +75,7 @@ class PageMerge {
 
   struct Slot {
     std::shared_ptr<const Page> page;
-    std::size_t waiting = 0;  // rows of it in runs
+    std::size_t waiting = 0;  // how many of its rows are in runs
     std::size_t memory = 0;
   };
   struct Run {
@@ -81,14 +85,14 @@ class PageMerge {
   struct RunHead {
     RowKey key;
     std::size_t run;
-    // The smallest on top of a std::priority_queue.
+    // Puts the smallest key on top of a std::priority_queue.
     bool operator<(const RunHead& other) const { return other.key < key; }
   };
   // A page that is not loaded yet.
   struct Pending {
     std::uint64_t first;  // bounds of its rows, by the major part of their keys
     std::uint64_t last;
-    std::size_t block;  // in blocks_
+    std::size_t block;  // index in blocks_
     std::uint32_t page;
     bool operator<(const Pending& other) const { return other.first < first; }
   };
@@ -100,48 +104,49 @@ class PageMerge {
   RowKey KeyOf(const Page& page, std::uint32_t row) const {
     return columnar::KeyOf(order_, page, row);
   }
-  // Whether rows with these bounds can be wanted.
+  // Returns true if rows with these bounds may be wanted.
   bool Concerns(const Extent& extent) const;
 
-  // Makes the pages of blocks that begin at or before `major` pending.
+  // Makes the pages pending of all blocks that begin at or before `major`.
   Status ExpandBlocks(std::uint64_t major);
   Status ExpandBlock(std::size_t index);
-  // Loads the first pending page and those that overlap it as a run.
+  // Loads the first pending page and the pages that overlap it, and makes a run of their rows.
   Status LoadRun();
-  // Loads the pending pages that come next and begin at `last` or before, some MiB of them at once.
+  // Loads the next pending pages that begin at or before `last`, at most some MiB of them at once.
   Status LoadPages(std::uint64_t last, std::vector<MergedRow>* rows);
-  // later: what has to wait in the spill.
+  // Adds the wanted rows of a page to `rows`, or to `later` if they have to wait in the spill.
   Status TakePage(const Pending& pending, std::shared_ptr<const Page> page,
                   std::vector<MergedRow>* rows, std::vector<RowSpill::PageRows>* later);
-  // Puts a page where rows can be, until they are released.
+  // Puts a page into a slot, which rows refer to until Release has released them.
   std::uint32_t AddSlot(std::shared_ptr<const Page> page);
-  // As long as these rows of it wait.
+  // Holds the page of a slot as long as this many of its rows wait in runs.
   void Hold(std::uint32_t slot, std::size_t rows);
-  // Of a page the rows that are wanted.
+  // Adds the wanted rows of a page to `rows`.
   void SelectRows(const Page& page, const DeletedRows& deleted, std::uint32_t slot,
                   std::vector<MergedRow>* rows);
-  // Rows that are sorted.
+  // REQUIRES: rows are sorted
   void AddRun(std::vector<MergedRow> rows);
-  // Begins to go through windows: what waits goes to the spill.
+  // Begins to go through windows: all waiting rows go to the spill.
   Status StartSpill();
-  // Where windows should begin, by what blocks say of themselves.
+  // Returns where windows should begin, judged by the entries of blocks.
   std::vector<RowKey> ChooseBounds() const;
-  // With all pages of a window loaded: its rows from the spill become a run.
+  // Makes a run of the window's rows from the spill. REQUIRES: all pages of the window are loaded
   Status TakeWindow();
   // Begins to read the next window if all of its pages are loaded and there is memory for it.
   void ReadAhead();
-  // Whether a row with this key is in the window, or there are none.
+  // Returns true if a row with this key is in the window, or if there are no windows.
   bool IsInWindow(const RowKey& key) const { return !window_end_ || key < *window_end_; }
   void Release(std::uint32_t slot, std::size_t rows);
   bool NeedsPages() const;
-  // What no page that is not loaded begins before; absent: all are loaded.
+  // Returns a key that no page begins before, of those that are not loaded. Returns nothing if all
+  // pages are loaded.
   std::optional<std::uint64_t> NextFirst() const;
 
   const TopicSelector selector_;
   const RowSelector rows_;
   const std::size_t memory_max_;
   const MergeOrder order_;
-  const std::string directory_;  // where it may spill
+  const std::string directory_;  // for the temporary files of the spill
   BlockReader reader_;
   ReadCounters counters_;
 
@@ -156,12 +161,12 @@ class PageMerge {
   std::vector<std::size_t> free_runs_;
   std::priority_queue<RunHead> heads_;
   std::size_t memory_ = 0;   // of the pages in slots_, and of their rows
-  std::size_t waiting_ = 0;  // rows in runs
+  std::size_t waiting_ = 0;  // how many rows are in runs
 
-  const std::optional<RowKey> after_;    // rows up to here are not wanted
-  std::unique_ptr<SpillWindows> spill_;  // null: no windows
-  bool is_window_whole_ = false;         // its rows are in runs
-  std::optional<RowKey> window_end_;     // absent: it is the last one, or there are none
+  const std::optional<RowKey> after_;    // rows up to this key are not wanted
+  std::unique_ptr<SpillWindows> spill_;  // null: the merge does not go through windows
+  bool is_window_whole_ = false;         // if true, all rows of the window are in runs
+  std::optional<RowKey> window_end_;     // absent: the window is the last one, or there is none
 };
 
 }  // namespace topicdb::columnar

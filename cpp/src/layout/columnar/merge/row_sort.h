@@ -1,4 +1,4 @@
-// Sorting the rows of a merge.
+// Sorts the rows of a merge.
 #pragma once
 
 #include <compare>
@@ -7,7 +7,7 @@
 
 namespace topicdb::columnar {
 
-// Place of a row in the order of a merge.
+// Orders the rows of a merge. MergeOrder (row_spill.h) says what the parts are.
 struct RowKey {
   std::uint64_t major = 0;
   std::uint64_t middle = 0;
@@ -17,12 +17,12 @@ struct RowKey {
 
 struct MergedRow {
   RowKey key;
-  std::uint32_t slot;  // of its page
+  std::uint32_t slot;  // the slot of its page
   std::uint32_t row;
 };
 
-// By key. By radix where there are many: rows of a block come as short ascending runs of numbers in
-// a narrow range, which comparing takes five times as long to sort.
+// Sorts rows by key. Uses a radix sort if there are many rows. The rows of a block come as short
+// ascending runs of numbers in a narrow range; to sort those by comparing takes five times as long.
 void SortRows(std::vector<MergedRow>* rows);
 
 }  // namespace topicdb::columnar

@@ -1,9 +1,9 @@
-// Rows that wait in temporary files, in partitions by their keys.
+// Keeps rows in temporary files until a merge needs them, in partitions by their keys.
 //
-// A merge whose rows overlap so much that they exceed its memory puts here what comes later: a row
-// is written once to the partition that its key falls into, and partitions are read back one after
-// the other, each whole. So every page is decoded once, whatever overlaps. This is a distribution
-// sort: Knuth, The Art of Computer Programming, volume 3, section 5.2.5.
+// If the rows of a merge overlap so much that they exceed its memory, the merge puts later rows
+// here. The spill writes a row once, to the partition that its key falls into. It reads partitions
+// back one after the other, each as a whole. So every page is decoded once, however much overlaps.
+// This is a distribution sort: Knuth, The Art of Computer Programming, volume 3, section 5.2.5.
 #pragma once
 
 #include <algorithm>
@@ -22,51 +22,56 @@
 
 namespace topicdb::columnar {
 
-// How the rows of a page are ordered.
+// Says by what a merge orders rows.
 enum class MergeOrder {
   kTime,    // timestamp, serial, index
   kSerial,  // serial, index: as committed
 };
 RowKey KeyOf(MergeOrder order, const Page& page, std::uint32_t row);
 
-// Owned by one merge; not thread-safe. A part of a partition that is smaller than a chunk, at most
-// 64 KiB, stays in memory.
+// Spills the rows of one merge, which owns it. Not thread-safe. Of each partition and lane, less
+// than a chunk of rows stays in memory. A chunk has at most 64 KiB.
+//
+// Add, Prepare and Take return kStorage if a temporary file cannot be written or read.
 class RowSpill {
  public:
-  // Partitions have a chunk of memory for each lane.
+  // Bounds the memory: a partition has a chunk of memory for each lane.
   static constexpr std::size_t kPartitionsMax = 192;
 
-  // bounds: where partitions begin, ascending; the first one also takes what is before. Files are
-  // in `directory`, or, if nothing can be written there, where the system has temporary files. A
-  // partition that is larger than bytes_max in memory is divided when it is its turn.
+  // `bounds` says where partitions begin, ascending. One more partition takes the rows before the
+  // first bound. Files are in `directory`, or in the system's directory for temporary files if
+  // nothing can be written there. A partition that takes more than `bytes_max` in memory is divided
+  // when its turn comes.
   RowSpill(const std::string& directory, MergeOrder order, const std::vector<RowKey>& bounds,
            std::size_t bytes_max);
 
-  // What rows take in memory once they are read back; bytes: of topics and values.
+  // Returns the memory that rows take once they are read back. `bytes` counts topics and values.
   static std::size_t MemoryOf(std::size_t rows, std::size_t bytes);
 
-  // kStorage, as all that follow. REQUIRES: the key is not before those that were taken
+  // Adds a row. REQUIRES for Add: no key is before the end of a partition that was taken
   Status Add(const RowKey& key, const Page& page, std::uint32_t row);
   Status Add(const RowKey& key, const PackedRow& row);
-  // Rows of a page by their numbers in it; their slots mean nothing here.
+  // Rows of a page, by their numbers in the page. Their slots have no meaning here.
   struct PageRows {
     std::shared_ptr<const Page> page;
     std::vector<MergedRow> rows;
   };
-  // Adds all of them, side by side on several processors if they are many.
+  // Adds all rows. Works on several processors if the rows are many.
   Status Add(std::span<const PageRows> pages);
-  // Behind the last partition nothing follows.
+  // Returns true if all partitions were taken.
   bool is_finished() const { return partitions_.empty(); }
-  // Where the next partition begins: no key of it is before. REQUIRES: !is_finished(), as for all
-  // that follow
+  // Returns where the next partition begins. It has no key before that.
+  // REQUIRES for Begin, End, NextBytesMax, Prepare and Take: !is_finished()
   RowKey Begin() const { return partitions_.front().begin; }
-  // Where the next partition ends; absent if it is the last one.
+  // Returns where the next partition ends, or nothing if it is the last one.
   std::optional<RowKey> End() const;
-  // What the next partition takes in memory at most, once it was divided and read.
+  // Returns an upper bound of the memory that the next partition takes, once Prepare has divided it
+  // and Take has read it.
   std::size_t NextBytesMax() const { return std::min(partitions_.front().memory(), bytes_max_); }
-  // Divides the next partition if it is too large: End() is another one then.
+  // Divides the next partition if it is too large. Then End() changes.
   Status Prepare();
-  // The pages of the next partition, which is gone then; all of their rows were added.
+  // Removes the next partition, and returns pages that have all rows that were added to it, and no
+  // others.
   Result<std::vector<std::shared_ptr<const Page>>> Take();
 
   std::uint64_t rows_written() const;
@@ -75,7 +80,7 @@ class RowSpill {
  private:
   struct Partition {
     RowKey begin;
-    std::vector<SpillPart> parts;  // one of each lane
+    std::vector<SpillPart> parts;  // one part for each lane
 
     std::size_t memory() const;
     std::uint64_t rows() const;
@@ -86,15 +91,15 @@ class RowSpill {
     return {begin, std::vector<SpillPart>(lanes_.size())};
   }
   bool IsIn(std::size_t partition, const RowKey& key) const;
-  // The partition of a key; likely: where to look first.
+  // Returns the partition of a key. Looks at the partition `likely` first.
   std::size_t PartitionOf(const RowKey& key, std::size_t likely) const;
-  // Threads may be in it for one lane each.
+  // Adds all rows to one lane. Several threads may call it at once, each for a lane of its own.
   Status Add(std::span<const PageRows> pages, std::size_t lane);
 
   const MergeOrder order_;
   const std::size_t bytes_max_;
   std::deque<SpillLane> lanes_;
-  std::deque<Partition> partitions_;  // not taken yet, ascending
+  std::deque<Partition> partitions_;  // that were not taken yet, ascending
 };
 
 }  // namespace topicdb::columnar

@@ -1,5 +1,5 @@
-// Rows of pages that come in any order, handed out in that of their commits. Memory is bounded:
-// what exceeds it waits in a temporary file (RowSpill).
+// Takes rows of pages in any order, and hands them out in the order of their commits. Memory is
+// bounded: rows that exceed it wait in a temporary file (RowSpill).
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@
 
 namespace topicdb::columnar {
 
-// A message as it was found; valid during the call that gives it.
+// A message that was found. Valid during the call that hands it out.
 struct FoundRow {
   std::string_view topic;
   std::int64_t time;
   std::uint64_t serial;
   std::uint32_t index;
   std::string_view value;
-  bool is_stray;  // in a page of which no record speaks
+  bool is_stray;  // if true, it was in a page that no record names
 };
 
-// Owned by one reading; not thread-safe.
+// Sorts the rows of one salvage, which owns it. Not thread-safe.
 class RowsByCommit {
  public:
   using Take = std::function<Status(const FoundRow&)>;
@@ -31,15 +31,19 @@ class RowsByCommit {
   RowsByCommit(std::string directory, std::size_t memory_max)
       : directory_(std::move(directory)), memory_max_(memory_max) {}
 
-  // A row of the page that was added last. `serial` and `time` are what they are in truth.
+  // Adds a page. Its rows are added by AddRow.
   void AddPage(std::shared_ptr<const Page> page);
+  // Adds a row of the page that was added last. `serial` and `time` are those of the message, which
+  // may differ from those in the page.
   void AddRow(std::uint32_t row, std::uint64_t serial, std::int64_t time, bool is_stray);
 
-  // Calls take(row) for the rows of commits before serial_end, if these are not too many to be in
-  // memory; what has the same place among the commits is given once, and the one that is not stray.
-  // What `take` returns ends it. kStorage. REQUIRES: no row of these commits is added any more
+  // Calls take(row) for each row of a commit before `serial_end`. If the rows have exceeded the
+  // memory, calls it for none: TakeRest hands out all of them. Hands out one row for each place,
+  // and prefers one that is not stray. An error that `take` returns ends the call. Returns that
+  // error, or kStorage.
+  // REQUIRES: no more rows of these commits will be added
   Status TakeBefore(std::uint64_t serial_end, const Take& take);
-  // The same for all that are left.
+  // As TakeBefore, but for all rows that are left.
   Status TakeRest(const Take& take);
 
  private:
@@ -53,7 +57,7 @@ class RowsByCommit {
   };
 
   static void Sort(std::vector<Row>* rows);
-  // Gives the first `count` of sorted rows.
+  // Hands out the first `count` of sorted rows.
   static Status Give(const std::vector<Row>& rows, std::size_t count, const Take& take);
   void DropUnused();
   Status Spill();
@@ -62,7 +66,7 @@ class RowsByCommit {
   const std::size_t memory_max_;
   std::vector<Row> rows_;
   std::vector<std::shared_ptr<const Page>> pages_;  // of rows_
-  std::unique_ptr<RowSpill> spill_;                 // null: all are in rows_
+  std::unique_ptr<RowSpill> spill_;                 // null: all rows are in rows_
 };
 
 }  // namespace topicdb::columnar

@@ -1,5 +1,5 @@
-// What one thread of a spill has put aside: rows in parts, and the temporary file that they wait
-// in.
+// A lane of a spill: the rows that one thread spills, in parts, and the temporary file that they
+// wait in.
 #pragma once
 
 #include <cstdint>
@@ -35,41 +35,46 @@ struct SpillPart {
     std::size_t size;
   };
 
-  // What is not written yet.
+  // Rows that are not written yet.
   std::vector<StagedRow> rows;
   std::vector<StagedTopic> topics;
   std::string bytes;
-  std::vector<Piece> chunks;          // one page each
-  std::vector<Piece> extents;         // that chunks are in
-  std::size_t extent_bytes_left = 0;  // of the last one
+  std::vector<Piece> chunks;          // each is one page
+  std::vector<Piece> extents;         // the chunks are in them
+  std::size_t extent_bytes_left = 0;  // free bytes of the last extent
   std::uint64_t rows_added = 0;
   std::size_t memory = 0;      // that its pages will take
   std::vector<RowKey> sample;  // of its keys
 };
 
-// Owned by one RowSpill. One thread at a time adds, another may do so to another lane: each lane
-// has a file of its own, so that they do not wait for each other. The file has no name, so nothing
-// is left of it once it is gone, also by a crash; as long as no part has chunk_bytes there is none.
+// Spills rows to a file of its own. Owned by one RowSpill. At most one thread at a time may use a
+// lane, except for Read. Threads that use different lanes do not wait for each other.
+//
+// The file has no name, so nothing is left of it after the lane has ended, or after a crash. There
+// is no file before a part has chunk_bytes.
+//
+// Add, Write, TakeStaged and Read return kStorage if the file cannot be written or read.
 class SpillLane {
  public:
-  // What a row takes in memory beside its topic and value, once its page is read back.
+  // The memory that a row takes besides its topic and value, once its page is read back.
   static constexpr std::size_t kRowBytes = 44 + 12 + sizeof(MergedRow);
   static constexpr std::size_t kTopicBytes = 8;
 
-  // The file is in `directory`, or, if nothing can be written there, where the system has temporary
-  // files.
+  // The file is in `directory`, or in the system's directory for temporary files if nothing can be
+  // written there.
   SpillLane(std::string directory, std::size_t chunk_bytes)
       : directory_(std::move(directory)), chunk_bytes_(chunk_bytes) {}
 
-  // kStorage, as all that follow.
+  // Adds a row to a part. Writes the rows of the part once they have chunk_bytes.
   Status Add(const RowKey& key, const PackedRow& row, SpillPart* part);
-  // Writes what is staged.
+  // Writes the rows of a part that are not written yet.
   Status Write(SpillPart* part);
-  // The page of what is staged, which is forgotten; null if there is nothing.
+  // Removes the rows of a part that are not written yet, and returns them as a page. Returns null
+  // if there are none.
   Result<std::shared_ptr<const Page>> TakeStaged(SpillPart* part);
-  // Any number of threads may be in it.
+  // Reads a chunk. Any number of threads may call it at once.
   Result<std::shared_ptr<const Page>> Read(const SpillPart::Piece& chunk) const;
-  // Parts that are written later take the place of this one, which was read.
+  // Lets parts that are written later take the place of this one, which was read.
   void Reuse(const SpillPart& part);
 
   std::uint64_t rows_written() const { return rows_written_; }
@@ -80,7 +85,7 @@ class SpillLane {
   std::string Encode(SpillPart* part);
   Status OpenFile();
   SpillPart::Piece NewExtent(std::size_t bytes);
-  // Where the next chunk of a part goes.
+  // Reserves room for the next chunk of a part, and returns its offset in the file.
   std::uint64_t Reserve(SpillPart* part, std::size_t bytes);
 
   const std::string directory_;

@@ -1,4 +1,4 @@
-// The rows of a RowSpill as windows of keys, each sorted, one after the other.
+// Hands out the rows of a RowSpill as windows of keys, one after the other, each sorted.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@
 
 namespace topicdb::columnar {
 
-// Reads the next window in a thread of its own while its user gives out the one before, if it is
-// asked to. Owned by one merge, and used by one thread at a time; its end waits for that thread.
+// Can read the next window in a thread of its own while its user hands out the window before. Owned
+// by one merge. At most one thread at a time may use it. Its destructor waits for its own thread.
 class SpillWindows {
  public:
   struct Window {
@@ -27,21 +27,23 @@ class SpillWindows {
     std::optional<RowKey> end;    // where the next window begins; absent: this is the last one
   };
 
-  // As those of RowSpill.
+  // Takes the arguments of RowSpill.
   SpillWindows(const std::string& directory, MergeOrder order, const std::vector<RowKey>& bounds,
                std::size_t bytes_max);
 
-  // kStorage, as Take. REQUIRES: no window is read ahead, and no row is before those taken
+  // Adds rows to the spill. Returns kStorage.
+  // REQUIRES: no window is being read ahead; no row is before the end of a window that was taken
   Status Add(std::span<const RowSpill::PageRows> pages) { return spill_.Add(pages); }
-  // Behind the last window nothing follows.
+  // Returns true if all windows were taken.
   bool is_finished() const { return !ahead_.valid() && spill_.is_finished(); }
-  // No row of the next window is at or behind this key, but the window may end before it; absent:
-  // it may be the last one. REQUIRES: !is_finished(), as Take
+  // Returns an upper bound of the next window's end: all rows of the window are before it. Returns
+  // nothing if the window may be the last one.
+  // REQUIRES for EndMax and Take: !is_finished()
   std::optional<RowKey> EndMax() const { return ahead_.valid() ? ahead_end_ : spill_.End(); }
-  // Begins to read the next window, unless there is none or it would take more than bytes_max. From
-  // now on, until Take, nothing may be added.
+  // Begins to read the next window, unless there is none or it may take more than `bytes_max`. The
+  // caller must not add rows between ReadAhead and Take.
   void ReadAhead(std::size_t bytes_max);
-  // The next window. All of its rows were added.
+  // Returns the next window. The caller must have added all of its rows. Returns kStorage.
   Result<Window> Take();
 
   std::uint64_t rows_written() const;
@@ -54,11 +56,12 @@ class SpillWindows {
 
   const MergeOrder order_;
   RowSpill spill_;  // while ahead_ is valid, only its thread uses it
-  // What was true of spill_ when that thread began.
+  // The state of spill_ when that thread began.
   std::optional<RowKey> ahead_end_;
   std::uint64_t ahead_rows_written_ = 0;
   std::uint64_t ahead_bytes_written_ = 0;
-  std::future<Result<Window>> ahead_;  // last: it waits for its thread before the rest goes
+  // The last member, so that its destructor waits for the thread before the others are destroyed.
+  std::future<Result<Window>> ahead_;
 };
 
 }  // namespace topicdb::columnar

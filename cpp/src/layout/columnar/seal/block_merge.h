@@ -1,5 +1,6 @@
-// Makes one sealed block of several, or of one whose rows were deleted or that is to be compressed
-// better. Memory: the messages of one block (block_bytes_max), decoded.
+// Makes one sealed block of several blocks. Also makes a new block of a single one, to leave out
+// its deleted rows or to compress it better. Needs memory for the decoded messages of one block
+// (block_bytes_max).
 #pragma once
 
 #include <cstdint>
@@ -22,11 +23,12 @@ class BlockMerge : public BlockRewrite {
   Status Install(const RocksSource& now, rocksdb::WriteBatch* batch) override;
 
  private:
-  // What was deleted of the inputs since they were read, as rows of the new block.
+  // Returns the rows that were deleted since the blocks of the plan were read, as rows of the new
+  // block.
   Result<DeletedByPage> DeletedSince(const RocksSource& now) const;
 
-  std::vector<PageToSort> pages_;                                  // of all inputs
-  std::vector<std::pair<std::size_t, std::uint32_t>> page_names_;  // input and its page, of each
+  std::vector<PageToSort> pages_;                                  // of all blocks of the plan
+  std::vector<std::pair<std::size_t, std::uint32_t>> page_names_;  // for each, its block and number
   SortedRows sorted_;
   std::optional<BlockOutput> output_;  // absent: all rows are deleted
 };

@@ -1,5 +1,5 @@
-// A sealed block on its way into a slab: first its pages, which nobody sees, then its records. And
-// the way out, of blocks that it replaces.
+// Brings a sealed block into a slab: first its pages, which no reader sees yet, then its records.
+// Also removes the blocks that it replaces.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,20 @@
 
 namespace topicdb::columnar {
 
-// Owned by one step of sealing; not thread-safe.
+// Writes one sealed block. Owned by one step of sealing. Not thread-safe.
 class BlockOutput {
  public:
   BlockOutput(BlockId id, PageCodec codec, std::size_t page_bytes_max, std::uint32_t level)
       : id_(id), level_(level), builder_(codec, page_bytes_max) {}
 
-  // Writes the pages. kStorage. REQUIRES: as BlockBuilder::Build; called once
+  // Makes pages of the rows and writes them to RocksDB. Returns kStorage.
+  // REQUIRES: called once; what BlockBuilder::Build requires of the rows
   Status WritePages(const RocksSource& source, std::span<const PackedRow> rows);
-  // Adds what makes the block seen to the batch.
+  // Adds to the batch the records that make the block visible.
   Status PutRecords(const RocksSource& now, const DeletedByPage& deleted,
                     rocksdb::WriteBatch* batch) const;
 
-  // As it will be read.
+  // Returns the block as a BlockReader will find it.
   Block block() const { return {id_, true, entry_}; }
   const BlockBuilder& builder() const { return builder_; }
 
@@ -37,7 +38,7 @@ class BlockOutput {
   std::string topic_record_;
 };
 
-// Adds to the batch what removes all records and pages of a block.
+// Adds to the batch the removals of all records and pages of a block.
 Status RemoveBlock(const RocksSource& now, const Block& block, rocksdb::WriteBatch* batch);
 
 }  // namespace topicdb::columnar

@@ -1,13 +1,16 @@
-// Sealing: blocks that follow each other in commit order become one sealed block, sorted by stream,
-// topic, timestamp, serial and index, without the rows that were deleted. Fresh blocks first; small
-// sealed blocks are merged the same way, eight of like size at a time, so that a message is written
-// again a number of times that is the logarithm of the sizes.
+// Seals blocks. Blocks that follow each other in the order of commits become one sealed block. It
+// is sorted by stream, topic, timestamp, serial and index, and leaves out deleted rows.
 //
-// LZ4 while messages are added: it takes a quarter of the time of Zstandard to read and half to
-// write. Zstandard once the slab is closed, in half the space.
+// Sealing takes fresh blocks first. It merges small sealed blocks in the same way, eight blocks of
+// similar size at a time. So the number of times that a message is written again grows with the
+// logarithm of the sizes.
 //
-// What is written before the entry is put is seen by nobody, so a crash leaves the old blocks or
-// the new ones.
+// While messages are added, pages are compressed with LZ4. It takes a quarter of the time of
+// Zstandard to read, and half of the time to write. Once the slab is closed, pages are compressed
+// with Zstandard, and take half the space.
+//
+// No reader sees the new pages before the entry of their block is written. So a crash leaves either
+// the old blocks or the new ones.
 #pragma once
 
 #include <memory>
@@ -17,11 +20,11 @@
 
 namespace topicdb::columnar {
 
-// What becomes of the blocks of a plan. Owned by one step of sealing; not thread-safe. Its
-// functions are called in this order.
+// Writes the messages of a plan's blocks to new blocks. Owned by one step of sealing, which calls
+// Load, WriteData and Install in this order. Not thread-safe.
 class BlockRewrite {
  public:
-  // The plan outlives it.
+  // `plan` must outlive the object.
   BlockRewrite(const RocksSource& source, LayoutState* state, const SealLimits& limits,
                const SealingPlan& plan)
       : source_(source), state_(state), limits_(limits), plan_(plan) {}
@@ -29,11 +32,11 @@ class BlockRewrite {
   BlockRewrite(const BlockRewrite&) = delete;
   BlockRewrite& operator=(const BlockRewrite&) = delete;
 
-  // kCorruption.
+  // Reads what WriteData needs of the blocks. Returns kCorruption if a block is damaged.
   virtual Status Load() = 0;
-  // See Sealing.
+  // As Sealing::WriteData.
   virtual Status WriteData() = 0;
-  // Adds all but the removal of the blocks.
+  // As Sealing::Install, but adds no removals of the old blocks.
   virtual Status Install(const RocksSource& now, rocksdb::WriteBatch* batch) = 0;
 
  protected:
@@ -60,7 +63,7 @@ class BlockSealing : public Sealing {
   LayoutState* const state_;
   const SealLimits limits_;
   SealingPlan plan_;
-  std::unique_ptr<BlockRewrite> rewrite_;  // null: nothing is written anew
+  std::unique_ptr<BlockRewrite> rewrite_;  // null: no message is written again
 };
 
 }  // namespace topicdb::columnar

@@ -1,7 +1,8 @@
-// Makes of sealed blocks that overlap in time as many that follow each other: a distribution sort.
-// The rows of all pages go to windows of time (RowSpill, in a temporary file), and the rows of some
-// windows are a block. Memory: the messages of two blocks (block_bytes_max), decoded, however many
-// there are.
+// Makes of sealed blocks that overlap in time as many blocks that follow each other in time.
+//
+// This is a distribution sort: the rows of all pages go to windows of time, in a temporary file
+// (RowSpill), and the rows of some successive windows become a block. Needs memory for the decoded
+// messages of two blocks (block_bytes_max), however many blocks there are.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ class BlockSpread : public BlockRewrite {
   Status Install(const RocksSource& now, rocksdb::WriteBatch* batch) override;
 
  private:
-  // A message by its place in a sealed block, and in the order of that.
+  // Identifies a message. Sorts as the rows of a sealed block do.
   struct RowPlace {
     std::uint32_t stream;
     std::string topic;
@@ -34,13 +35,13 @@ class BlockSpread : public BlockRewrite {
     std::uint32_t index;
     auto operator<=>(const RowPlace&) const = default;
   };
-  // A new block: its rows have keys from `begin` up to that of the next.
+  // A new block. Its rows have keys from `begin` up to the `begin` of the next block.
   struct Output {
     RowKey begin;
     std::unique_ptr<BlockOutput> block;
     DeletedByPage deleted;
   };
-  // Rows that a block will be made of.
+  // The rows that will become one block.
   struct Group {
     RowKey begin;
     std::vector<PageToSort> pages;
@@ -49,18 +50,19 @@ class BlockSpread : public BlockRewrite {
   };
 
   std::vector<RowKey> ChooseBounds() const;
-  // What a block should have: all of equal size, and none larger than allowed.
+  // Returns the bytes that each block should have, so that all blocks have equal size and none is
+  // larger than allowed.
   std::uint64_t BlockBytes() const;
   Status Distribute(RowSpill* spill);
   Status WriteBlocks(RowSpill* spill);
   Status WriteBlock(Group group);
-  // Deletes in the new blocks what was deleted of the old ones since it was last looked at.
+  // Deletes in the new blocks the rows that were deleted in the old blocks since the last look.
   Status CarryDeletes(const RocksSource& now);
   Result<std::vector<RowPlace>> DeletedSince(BlockReader* reader);
   Status Delete(BlockReader* reader, const std::vector<RowPlace>& places, Output* output);
 
   std::vector<Directory> directories_;  // of each block of the plan
-  std::vector<DeletedByPage> deleted_;  // of each: what the new blocks do not have, or have deleted
+  std::vector<DeletedByPage> deleted_;  // of each: rows that the new blocks leave out or delete
   std::vector<Output> outputs_;         // by `begin`
 };
 

@@ -1,4 +1,4 @@
-// The way of staged blocks into a slab. How they are made: layout/staged_block.h.
+// Brings staged blocks into a slab. layout/staged_block.h makes them.
 #pragma once
 
 #include <rocksdb/write_batch.h>
@@ -8,14 +8,14 @@
 
 namespace topicdb::columnar {
 
-// Adds to the batch what makes the block one of the slab's fresh ones. kCorruption: it is none that
-// was ever staged.
+// Adds to the batch the records that make the block one of the slab's fresh blocks. Returns
+// kCorruption if the block is none that was ever staged.
 Status InstallStaged(const SlabFamilies& families, LayoutState* state, const StagedBlock& block,
                      const StagedPlace& place, rocksdb::WriteBatch* batch);
 
 Result<StagedState> FindStaged(const RocksSource& source, std::uint64_t pages);
 
-// Removes pages of staged blocks that no block of the slab has.
+// Removes the staged pages that belong to no block of the slab.
 Status RemoveUnplaced(const RocksSource& source);
 
 }  // namespace topicdb::columnar

@@ -1,10 +1,13 @@
-// Which blocks overlap in time so much that it pays to write them again, one behind the other.
+// Chooses blocks that overlap in time so much that it pays to write them again, one behind the
+// other in time.
 //
-// Blocks of a slab are written again by levels, as in a log-structured merge tree: a new block has
-// level 0, and what is made of blocks is one level above the highest of them. Four blocks that
-// cover the same time become four, each of a quarter of it; four times that many, of level 1,
-// become blocks of a sixteenth. So a message is written again a number of times that is the
-// logarithm of the blocks, base 4, and never more than the highest level.
+// Blocks have levels, as in a log-structured merge tree. A new block has level 0. Blocks that are
+// made of others have one level more than the highest level of those. Four blocks that cover the
+// same time become four blocks that each cover a quarter of it. Four times as many blocks, of level
+// 1, become blocks that each cover a sixteenth.
+//
+// So a message is written again as often as the logarithm of the number of blocks, base 4, and at
+// most as often as the highest level.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +17,7 @@
 
 namespace topicdb::columnar {
 
-// A block by its times; both are in it.
+// The time that a block covers, including `first` and `last`.
 struct TimeSpan {
   std::int64_t first = 0;
   std::int64_t last = 0;
@@ -22,14 +25,15 @@ struct TimeSpan {
 };
 
 struct OverlapRule {
-  std::size_t blocks_min = 4;   // that must cover one moment
-  std::size_t blocks_max = 16;  // that are chosen at once
+  std::size_t blocks_min = 4;   // how many blocks must cover one moment
+  std::size_t blocks_max = 16;  // how many blocks are chosen at most
   std::uint32_t level_max = 5;  // blocks of this level are not chosen any more
-  bool mixes_levels = false;    // or those that are chosen are all of one level
+  bool mixes_levels = false;    // if false, all chosen blocks have the same level
 };
 
-// Indexes of blocks to be written again together, ascending; none if they are apart as the rule
-// wants it. The edges of a block, a twentieth of its time at either end, may overlap.
+// Returns the indexes of blocks to write again together, ascending. Returns none if the blocks
+// overlap no more than the rule allows. The edges of a block, a twentieth of its time at either
+// end, may overlap.
 std::vector<std::size_t> ChooseOverlapping(std::span<const TimeSpan> blocks,
                                            const OverlapRule& rule);
 

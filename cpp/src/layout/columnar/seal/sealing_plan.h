@@ -1,4 +1,4 @@
-// Which blocks of a slab a step of sealing takes, and what becomes of them.
+// Plans a step of sealing: which blocks of a slab it takes, and what it makes of them.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,26 @@ namespace topicdb::columnar {
 struct SealingPlan {
   enum class Kind {
     kNothing,
-    kPromote,  // staged blocks with nothing before them among the fresh ones become sealed ones
-    kMerge,    // one block is made of them
-    kSpread,   // as many blocks as needed are made of them, one behind the other in time
+    kPromote,  // staged blocks become sealed ones; no other fresh blocks are before them
+    kMerge,    // the blocks become one block
+    kSpread,   // the blocks become as many blocks as needed, one behind the other in time
   };
   Kind kind = Kind::kNothing;
   std::vector<Block> blocks;
-  // Of what is made.
+  // The codec and level of the new blocks.
   PageCodec codec = PageCodec::kLz4;
   std::uint32_t level = 0;  // BlockEntry::level
 };
 
-// The most urgent step of these: fresh blocks, if that is due; small sealed blocks; one of which
-// half is deleted; those that overlap in time; and, in a closed slab, one that can be compressed
-// better. kCorruption.
+// Returns the most urgent step. In this order, it takes:
+//
+//   fresh blocks, if they are due
+//   small sealed blocks
+//   a block of which half is deleted
+//   blocks that overlap in time
+//   in a closed slab, a block that can be compressed better
+//
+// Returns kCorruption if a record is damaged.
 Result<SealingPlan> PlanSealing(BlockReader* reader, const LayoutState& state,
                                 const SealLimits& limits, SealScope scope);
 
