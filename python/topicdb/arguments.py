@@ -58,10 +58,15 @@ def _guard_class(kind: type) -> None:
         elif type(found).__name__ == "instancemethod":
             setattr(kind, name, _guarded(function))
         elif isinstance(found, property) and found.fset is not None:
-            setattr(kind, name, property(found.fget, _guarded_setter(name, found.fset)))
+            # The signature of a setter names no arguments.
+            doc = (found.fset.__doc__ or "").replace("arg0:", "self:").replace("arg1:", f"{name}:")
+            setattr(kind, name, property(found.fget, _guarded(found.fset, doc)))
 
 
-def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
+def _guarded(function: Callable[..., Any], doc: str | None = None) -> Callable[..., Any]:
+    """``doc`` begins with the function's signature; None: its own does."""
+    signature = (function.__doc__ or "") if doc is None else doc
+
     @functools.wraps(function)
     def call(*args: Any, **named: Any) -> Any:
         try:
@@ -69,24 +74,9 @@ def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
         except TypeError as error:
             if not any(mark in str(error) for mark in _MARKS):
                 raise
-        raise TypeError(explanation(function.__doc__ or "", args, named)) from None
+        raise TypeError(explanation(signature, args, named)) from None
 
     return call
-
-
-def _guarded_setter(name: str, setter: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-    def set_value(self: Any, value: Any) -> None:
-        try:
-            setter(self, value)
-            return
-        except TypeError as error:
-            text = str(error)
-            if not any(mark in text for mark in _MARKS):
-                raise
-        kind = text.partition("arg1: ")[2].partition(") -> None")[0]
-        raise TypeError(explanation(f"set({name}: {kind}) -> None", (value,), {})) from None
-
-    return set_value
 
 
 def wrong_type(what: str, accepted: str, value: object) -> TypeError:
