@@ -48,7 +48,11 @@ ROOMS = {
         "slab",  # what a shard is made of
         "view",  # what readers see of a shard
         "read",
-        "shard",  # the one who writes
+        "shard/state",  # what a shard has, and the one way to write
+        "shard/upkeep",  # sealing, and what sealing leaves behind
+        "shard/commit",  # appends, transactions, deletes, jobs
+        "shard/generation",  # slabs come, are merged, and go
+        "shard",  # the one who has all of these
         "care",  # verify, repair, copy
         "database",  # what is open
         "cursor",  # what is read step by step

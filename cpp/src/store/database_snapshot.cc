@@ -47,7 +47,7 @@ Result<Locks> LockShards(const std::string& path, std::uint32_t shards) {
   Locks locks;
   if (access((path + "/shards").c_str(), W_OK) != 0) return locks;
   for (std::uint32_t shard = 0; shard < shards; ++shard) {
-    auto lock = FileLock::Acquire(Shard::DirectoryOf(path, shard) + ".lock");
+    auto lock = FileLock::Acquire(ShardDirectory(path, shard) + ".lock");
     if (lock.ok()) {
       locks.push_back(std::move(*lock));
       continue;
@@ -120,7 +120,7 @@ Result<CopyCounts> Database::Restore(const std::string& from, const std::string&
   TOPICDB_RETURN_IF_ERROR(copy->AddJobs(from));
   for (std::uint32_t shard = 0; shard < shards; ++shard) {
     TOPICDB_ASSIGN_OR_RETURN(const auto files,
-                             rocks::ListClosedFiles(Shard::DirectoryOf(from, shard)));
+                             rocks::ListClosedFiles(ShardDirectory(from, shard)));
     TOPICDB_RETURN_IF_ERROR(copy->AddShard(shard, files));
   }
   return copy->Finish(from);

@@ -101,7 +101,7 @@ Status DatabaseCopy::Add(const std::string& relative, const rocks::LiveFile& fil
 }
 
 Status DatabaseCopy::AddShard(std::uint32_t shard, const std::vector<rocks::LiveFile>& files) {
-  const std::string directory = Shard::DirectoryOf(partial_, shard);
+  const std::string directory = ShardDirectory(partial_, shard);
   TOPICDB_RETURN_IF_ERROR(MakeDirectory(directory));
   const std::string relative = directory.substr(partial_.size() + 1) + "/";
   for (const rocks::LiveFile& file : files) {

@@ -77,7 +77,7 @@ class Repairer {
   // Nobody writes until this ends. Ends of logs that were never synced are no damage.
   Status Lock() {
     for (std::uint32_t shard = 0; shard < environment_->schema.shards; ++shard) {
-      const std::string directory = Shard::DirectoryOf(path_, shard);
+      const std::string directory = ShardDirectory(path_, shard);
       auto lock = FileLock::Acquire(directory + ".lock");
       if (!lock.ok() && lock.status().code() == Code::kLocked) {
         return lock.status().WithContext("close the database before it is repaired");
@@ -102,7 +102,7 @@ class Repairer {
   }
 
   Status RepairShard(std::uint32_t shard) {
-    const std::string place = Shard::DirectoryOf(path_, shard);
+    const std::string place = ShardDirectory(path_, shard);
     if (!IsDirectory(place)) return Status::Ok();  // nothing to mend: it remains
     if (interrupted_ && interrupted_()) return Interrupted();
     TOPICDB_RETURN_IF_ERROR(MakeQuarantine());

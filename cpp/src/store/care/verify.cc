@@ -122,7 +122,7 @@ class Verifier {
   Status CheckFiles(const Task& task) {
     if (stop_) return Interrupted();
     const std::uint32_t index = task.shard->index();
-    const std::string directory = Shard::DirectoryOf(path_, index);
+    const std::string directory = ShardDirectory(path_, index);
     std::shared_ptr<Shard> shard = task.shard;
     for (int attempt = 1;; ++attempt) {
       const std::string before = rocks::StateOf(directory, rocks::StateFiles::kManifest);

@@ -108,7 +108,7 @@ Status DatabaseImpl::OpenChanged() {
   std::vector<std::shared_ptr<Shard>> shards(indexes.size());
   TOPICDB_RETURN_IF_ERROR(RunInParallel(indexes.size(), [&](std::size_t i) -> Status {
     if (environment_->read_only) {  // for Refresh, which writing handles do not need
-      files[i] = rocks::StateOf(Shard::DirectoryOf(environment_->database_path, indexes[i]),
+      files[i] = rocks::StateOf(ShardDirectory(environment_->database_path, indexes[i]),
                                 rocks::StateFiles::kLogsToo);
     }
     const auto found = known.find(indexes[i]);

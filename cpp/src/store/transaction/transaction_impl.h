@@ -9,7 +9,7 @@
 
 #include "base/thread/mutex.h"
 #include "store/database/database_impl.h"
-#include "store/shard/shard_commit.h"
+#include "store/shard/commit/shard_commit.h"
 #include "store/transaction/transaction_writes.h"
 #include "topicdb/transaction.h"
 

@@ -1,49 +1,49 @@
-// Dropping a slab, and telling readers that had not come to it.
+#include "store/shard/generation/slab_dropper.h"
 
 #include <algorithm>
 
 #include "base/clock.h"
 #include "rocks/rocks_compat.h"
 #include "store/read/drop_summary.h"
-#include "store/shard/shard.h"
 
 namespace topicdb {
 
 // What it has can only become less, so it is looked at while others commit.
-Status Shard::DropSlab(std::uint32_t retention_class, std::uint32_t generation) {
-  const SlabId id{index_, retention_class, generation};
+Status SlabDropper::Drop(std::uint32_t retention_class, std::uint32_t generation) {
+  const SlabId id{shard_.index, retention_class, generation};
   std::optional<meta::DropRecord> drop;
   {
-    const std::shared_ptr<const ShardView> moment = view();
+    const std::shared_ptr<const ShardView> moment = shard_.view();
     const SlabView* const seen = moment->Find(id);
     const bool has_log = seen != nullptr && seen->read_only && seen->slab->layout().has_log();
     if (has_log) drop = DropOf(*moment, *seen->slab);
   }
-  const MutexLock lock(commit_mutex_);
-  TOPICDB_RETURN_IF_ERROR(CheckWritable());
-  const auto found = std::find_if(slabs_->begin(), slabs_->end(),
+  const MutexLock lock(shard_.mutex);
+  TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
+  const auto found = std::find_if(shard_.slabs->begin(), shard_.slabs->end(),
                                   [&](const SlabView& view) { return view.slab->id() == id; });
   const std::string what = "generation " + std::to_string(generation) + " of class '" +
-                           rules_->FilterOf(retention_class) + "' in " + Name();
-  if (found == slabs_->end()) return NotFound("there is no " + what);
+                           shard_.rules->FilterOf(retention_class) + "' in " + shard_.Name();
+  if (found == shard_.slabs->end()) return NotFound("there is no " + what);
   if (!found->read_only) {
     return InvalidArgument(what + " is the current one: rotate first, then drop it");
   }
   rocksdb::WriteBatch batch;
   if (drop.has_value() && !drop->parts.empty()) {
-    drop->serial = state_.serial + 1;
+    drop->serial = shard_.commit.serial + 1;
     TOPICDB_RETURN_IF_ERROR(PutDrop(*drop, &batch));
   }
-  return ReplaceSlabs({found->slab}, nullptr, &batch);
+  return Replace({found->slab}, nullptr, &batch);
 }
 
-Status Shard::ReplaceSlabs(const std::vector<std::shared_ptr<Slab>>& gone,
-                           std::shared_ptr<Slab> made, rocksdb::WriteBatch* batch) {
+Status SlabDropper::Replace(const std::vector<std::shared_ptr<Slab>>& gone,
+                            std::shared_ptr<Slab> made, rocksdb::WriteBatch* batch) {
   // A commit of its own: transactions that began before it may have read what is gone now.
-  if (state_.serial == state_.serial_limit) TOPICDB_RETURN_IF_ERROR(ReserveSerials());
-  meta::CommitState after = state_;
+  if (shard_.commit.serial == shard_.commit.serial_limit)
+    TOPICDB_RETURN_IF_ERROR(shard_.ReserveSerials());
+  meta::CommitState after = shard_.commit;
   ++after.serial;
-  auto slabs = *slabs_;
+  auto slabs = *shard_.slabs;
   rocksdb::Status status = batch->Put(meta::CommitStateKey(), meta::Encode(after));
   for (const std::shared_ptr<Slab>& slab : gone) {
     std::erase_if(slabs, [&](const SlabView& view) { return view.slab == slab; });
@@ -53,11 +53,11 @@ Status Shard::ReplaceSlabs(const std::vector<std::shared_ptr<Slab>>& gone,
     if (status.ok()) status = batch->Put(meta::SlabKey(slab->id()), meta::Encode(record));
     if (status.ok()) status = batch->Delete(meta::CountersKey(slab->id()));
     if (status.ok()) {
-      status = batch->DeleteRange(default_family_->get(), nodes + std::string(4, '\0'),
+      status = batch->DeleteRange(shard_.default_family->get(), nodes + std::string(4, '\0'),
                                   nodes + std::string(5, '\xff'));
     }
   }
-  const std::string what = "dropping generations of " + Name();
+  const std::string what = "dropping generations of " + shard_.Name();
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, what));
   if (made != nullptr) {
     const std::int64_t sealed_at_us = made->record().sealed_at_us;
@@ -66,42 +66,42 @@ Status Shard::ReplaceSlabs(const std::vector<std::shared_ptr<Slab>>& gone,
   }
   rocksdb::WriteOptions options;
   options.sync = true;
-  TOPICDB_RETURN_IF_ERROR(Write(options, batch));
-  state_ = after;
-  removals_version_ = NewRemovalsVersion();
-  Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)), deletes_);
-  memory_.Clear(state_.serial);
+  TOPICDB_RETURN_IF_ERROR(shard_.Write(options, batch));
+  shard_.commit = after;
+  shard_.removals_version = NewRemovalsVersion();
+  shard_.Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)), shard_.deletes);
+  transactions_.Clear();
 
   leaving_.insert(leaving_.end(), gone.begin(), gone.end());
-  disk_measured_at_us_ = 0;
-  return leaving_.size() > SlabsAtOnce() ? DropLeaving() : Status::Ok();
+  disk_.Expire();
+  return leaving_.size() > shard_.SlabsAtOnce() ? DropLeaving() : Status::Ok();
 }
 
-Status Shard::DropLeaving() {
+Status SlabDropper::DropLeaving() {
   if (leaving_.empty()) return Status::Ok();
-  const std::string what = "dropping generations of " + Name();
+  const std::string what = "dropping generations of " + shard_.Name();
   std::vector<rocksdb::ColumnFamilyHandle*> families;
   rocksdb::WriteBatch batch;
   for (const std::shared_ptr<Slab>& slab : leaving_) {
     for (rocksdb::ColumnFamilyHandle* family : slab->all_families()) families.push_back(family);
     TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(batch.Delete(meta::SlabKey(slab->id())), what));
   }
-  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(db_->DropColumnFamilies(families), what));
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(shard_.db->DropColumnFamilies(families), what));
   leaving_.clear();
-  return Write(rocksdb::WriteOptions(), &batch);
+  return shard_.Write(rocksdb::WriteOptions(), &batch);
 }
 
-Status Shard::FinishDrops() {
-  const MutexLock lock(commit_mutex_);
+Status SlabDropper::Finish() {
+  const MutexLock lock(shard_.mutex);
   if (leaving_.empty()) return Status::Ok();
-  TOPICDB_RETURN_IF_ERROR(CheckWritable());
+  TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
   return DropLeaving();
 }
 
-meta::DropRecord Shard::DropOf(const ShardView& view, const Slab& slab) const {
+meta::DropRecord SlabDropper::DropOf(const ShardView& view, const Slab& slab) const {
   const SlabInfo info = slab.Info({});
   meta::DropRecord drop;
-  drop.retention_class = environment_->rules()->FilterOf(slab.id().retention_class);
+  drop.retention_class = shard_.environment->rules()->FilterOf(slab.id().retention_class);
   drop.generation = slab.id().generation;
   drop.dropped_at_us = SystemClockUs();
   drop.last_timestamp = info.last_timestamp.value_or(0);
@@ -115,7 +115,7 @@ meta::DropRecord Shard::DropOf(const ShardView& view, const Slab& slab) const {
   return drop;
 }
 
-Status Shard::PutDrop(const meta::DropRecord& drop, rocksdb::WriteBatch* batch) const {
+Status SlabDropper::PutDrop(const meta::DropRecord& drop, rocksdb::WriteBatch* batch) const {
   rocksdb::Status status = batch->Put(meta::DropKey(drop.serial), meta::Encode(drop));
   if (CountDrops() >= meta::kDropsMax) {
     TOPICDB_ASSIGN_OR_RETURN(const std::vector<meta::DropRecord> drops, DropsBehind(0));
@@ -123,13 +123,13 @@ Status Shard::PutDrop(const meta::DropRecord& drop, rocksdb::WriteBatch* batch) 
     if (status.ok()) status = batch->Delete(meta::DropKey(drops[0].serial));
     if (status.ok()) status = batch->Put(meta::DropKey(oldest.serial), meta::Encode(oldest));
   }
-  return rocks::FromRocks(status, "noting a generation that is dropped in " + Name());
+  return rocks::FromRocks(status, "noting a generation that is dropped in " + shard_.Name());
 }
 
-std::size_t Shard::CountDrops() const {
+std::size_t SlabDropper::CountDrops() const {
   std::size_t count = 0;
   const std::string prefix = meta::DropPrefix();
-  const std::unique_ptr<rocksdb::Iterator> records(db_->NewIterator(rocksdb::ReadOptions()));
+  const std::unique_ptr<rocksdb::Iterator> records(shard_.db->NewIterator(rocksdb::ReadOptions()));
   for (records->Seek(prefix); records->Valid() && records->key().starts_with(prefix);
        records->Next()) {
     ++count;
@@ -137,19 +137,19 @@ std::size_t Shard::CountDrops() const {
   return count;
 }
 
-Result<std::vector<meta::DropRecord>> Shard::DropsBehind(std::uint64_t serial) const {
+Result<std::vector<meta::DropRecord>> SlabDropper::DropsBehind(std::uint64_t serial) const {
   std::vector<meta::DropRecord> drops;
   const std::string prefix = meta::DropPrefix();
-  const std::unique_ptr<rocksdb::Iterator> records(db_->NewIterator(rocksdb::ReadOptions()));
+  const std::unique_ptr<rocksdb::Iterator> records(shard_.db->NewIterator(rocksdb::ReadOptions()));
   for (records->Seek(meta::DropKey(serial + 1));
        records->Valid() && records->key().starts_with(prefix); records->Next()) {
     meta::DropRecord& drop = drops.emplace_back();
     if (!meta::Decode(records->key().ToStringView(), records->value().ToStringView(), &drop)) {
-      return Corruption("the record of a dropped generation in " + Name() + " is malformed");
+      return Corruption("the record of a dropped generation in " + shard_.Name() + " is malformed");
     }
   }
   TOPICDB_RETURN_IF_ERROR(
-      rocks::FromRocks(records->status(), "reading dropped generations of " + Name()));
+      rocks::FromRocks(records->status(), "reading dropped generations of " + shard_.Name()));
   return drops;
 }
 

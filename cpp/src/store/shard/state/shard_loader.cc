@@ -1,27 +1,17 @@
-// Opening a shard: from column families and records on disk to slabs in memory.
+#include "store/shard/state/shard_loader.h"
 
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <chrono>
-#include <map>
-#include <numeric>
-#include <thread>
+#include <optional>
 
 #include "base/thread/fork_guard.h"
-#include "rocks/files/file_state.h"
 #include "rocks/files/process_threads.h"
 #include "rocks/log/log_check.h"
 #include "rocks/rocks_compat.h"
-#include "store/shard/shard.h"
-
 namespace topicdb {
 
 namespace {
-// A writer may remove files, or make and drop column families, while a reader opens.
-constexpr std::chrono::seconds kReadOnlyPatience(10);
-constexpr int kReadOnlyAttemptsUnchanged = 5;
-constexpr std::chrono::milliseconds kReadOnlyPause(10);
 
 Result<std::unique_ptr<FileLock>> LockToWrite(const std::string& path) {
   Result<std::unique_ptr<FileLock>> lock = FileLock::Acquire(path);
@@ -31,20 +21,21 @@ Result<std::unique_ptr<FileLock>> LockToWrite(const std::string& path) {
                 "it with other processes, let it, or `topicdb serve`, offer the database to "
                 "topicdb.connect");
 }
-}  // namespace
 
-class ShardOpener {
+// Loads one shard, once. Not thread-safe.
+class ShardLoader {
  public:
-  ShardOpener(std::shared_ptr<const ShardEnvironment> environment, std::uint32_t index)
+  ShardLoader(std::shared_ptr<const ShardEnvironment> environment, std::uint32_t index)
       : environment_(std::move(environment)),
-        directory_(Shard::DirectoryOf(environment_->database_path, index)),
-        shard_(new Shard(environment_, index)) {}
+        directory_(ShardDirectory(environment_->database_path, index)) {
+    found_.state = std::make_unique<ShardState>(environment_, index);
+    shard_ = found_.state.get();
+  }
 
-  // As Shard::Open. The shard closes itself if this fails.
-  Result<std::shared_ptr<Shard>> Run(bool create) {
+  Result<LoadedShard> Run(bool create) {
     if (!environment_->read_only) {
       TOPICDB_RETURN_IF_ERROR(rocks::CheckProcessMayWrite());
-      TOPICDB_ASSIGN_OR_RETURN(shard_->lock_, LockToWrite(directory_ + ".lock"));
+      TOPICDB_ASSIGN_OR_RETURN(shard_->directory_lock, LockToWrite(directory_ + ".lock"));
     }
     if (create) {
       TOPICDB_RETURN_IF_ERROR(MakeDirectory(directory_));
@@ -53,20 +44,12 @@ class ShardOpener {
     }
     TOPICDB_RETURN_IF_ERROR(OpenRocks(create));
     TOPICDB_RETURN_IF_ERROR(Load(create));
-    if (environment_->read_only) return shard_;
-    TOPICDB_RETURN_IF_ERROR(shard_->FinishDeletes());
-    // What was read-only when the database was closed may not be compressed as it should be.
-    const auto moment = shard_->view();
-    const bool may_seal = std::any_of(
-        moment->slabs().begin(), moment->slabs().end(),
-        [](const SlabView& view) { return view.read_only && view.slab->layout().seals(); });
-    if (may_seal) environment_->sealer->Wake(shard_.get());
-    return shard_;
+    return std::move(found_);
   }
 
  private:
   Status Load(bool create) {
-    const MutexLock lock(shard_->commit_mutex_);
+    const MutexLock lock(shard_->mutex);
     TOPICDB_RETURN_IF_ERROR(create ? WriteIdentity() : CheckIdentity());
     TOPICDB_RETURN_IF_ERROR(LoadCommitState());
     TOPICDB_RETURN_IF_ERROR(LoadRules());
@@ -74,7 +57,7 @@ class ShardOpener {
     TOPICDB_RETURN_IF_ERROR(LoadDeletes());
     TOPICDB_RETURN_IF_ERROR(LoadJobs());
     if (!environment_->read_only) TOPICDB_RETURN_IF_ERROR(LoadAppendIds());
-    return create ? CreateSlabs() : LoadSlabs();
+    return create ? Status::Ok() : LoadSlabs();
   }
 
   Status CheckDirectory() const {
@@ -100,23 +83,23 @@ class ShardOpener {
     rocks::FamilyHandles handles;
     const rocksdb::Status status =
         environment_->read_only
-            ? rocks::OpenForReadOnly(options, directory_, families, &handles, &shard_->db_)
-            : rocks::Open(options, directory_, families, &handles, &shard_->db_);
+            ? rocks::OpenForReadOnly(options, directory_, families, &handles, &shard_->db)
+            : rocks::Open(options, directory_, families, &handles, &shard_->db);
     TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, context));
     for (rocksdb::ColumnFamilyHandle* handle : handles) {
-      auto owned = std::make_unique<FamilyHandle>(shard_->db_.get(), handle);
+      auto owned = std::make_unique<FamilyHandle>(shard_->db.get(), handle);
       if (handle->GetName() == rocksdb::kDefaultColumnFamilyName) {
-        shard_->default_family_ = std::move(owned);
+        shard_->default_family = std::move(owned);
       } else {
-        families_[handle->GetName()] = std::move(owned);
+        found_.unnamed[handle->GetName()] = std::move(owned);
       }
     }
     return Status::Ok();
   }
 
-  meta::Identity ExpectedIdentity() const { return {environment_->database, shard_->index_}; }
+  meta::Identity ExpectedIdentity() const { return {environment_->database, shard_->index}; }
 
-  Status WriteIdentity() TOPICDB_REQUIRES(shard_->commit_mutex_) {
+  Status WriteIdentity() TOPICDB_REQUIRES(shard_->mutex) {
     rocksdb::WriteBatch batch;
     rocksdb::Status status = batch.Put(meta::IdentityKey(), meta::Encode(ExpectedIdentity()));
     if (status.ok()) status = batch.Put(meta::CommitStateKey(), meta::Encode(meta::CommitState{}));
@@ -125,7 +108,7 @@ class ShardOpener {
   }
 
   Status Get(const std::string& key, const char* what, std::string* value) const {
-    const rocksdb::Status status = shard_->db_->Get(rocksdb::ReadOptions(), key, value);
+    const rocksdb::Status status = shard_->db->Get(rocksdb::ReadOptions(), key, value);
     if (status.IsNotFound()) return Damaged(std::string("it has no ") + what);
     return rocks::FromRocks(status, std::string("reading ") + what + " of " + shard_->Name());
   }
@@ -143,10 +126,10 @@ class ShardOpener {
     return Damaged(directory_ + " belongs to another database or shard");
   }
 
-  Status LoadCommitState() TOPICDB_REQUIRES(shard_->commit_mutex_) {
+  Status LoadCommitState() TOPICDB_REQUIRES(shard_->mutex) {
     std::string value;
     TOPICDB_RETURN_IF_ERROR(Get(meta::CommitStateKey(), "commit state", &value));
-    meta::CommitState& state = shard_->state_;
+    meta::CommitState& state = shard_->commit;
     if (!meta::Decode(value, &state)) return Damaged("its commit state is malformed");
     if (!environment_->read_only) state.serial = std::max(state.serial, state.serial_limit);
     return Status::Ok();
@@ -156,11 +139,11 @@ class ShardOpener {
   Status LoadRules() {
     std::string value;
     const rocksdb::Status status =
-        shard_->db_->Get(rocksdb::ReadOptions(), meta::RulesKey(), &value);
+        shard_->db->Get(rocksdb::ReadOptions(), meta::RulesKey(), &value);
     if (status.IsNotFound()) return Status::Ok();
     TOPICDB_RETURN_IF_ERROR(
         rocks::FromRocks(status, "reading the retention rules of " + shard_->Name()));
-    return meta::DecodeRules(value, &rules_version_)
+    return meta::DecodeRules(value, &found_.rules_version)
                ? Status::Ok()
                : Damaged("the record of its retention rules is malformed");
   }
@@ -169,21 +152,21 @@ class ShardOpener {
   Status LoadClock() {
     std::string value;
     const rocksdb::Status status =
-        shard_->db_->Get(rocksdb::ReadOptions(), meta::ClockKey(), &value);
+        shard_->db->Get(rocksdb::ReadOptions(), meta::ClockKey(), &value);
     std::optional<LeapRecord> record;
     if (!status.IsNotFound()) {
       TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "reading the clock of " + shard_->Name()));
       if (!meta::Decode(value, &record.emplace())) return Damaged("its clock is malformed");
     }
-    shard_->clock_.Restore(record, ReadClocks());
+    shard_->clock.Restore(record, ReadClocks());
     return Status::Ok();
   }
 
-  Status LoadDeletes() TOPICDB_REQUIRES(shard_->commit_mutex_) {
+  Status LoadDeletes() TOPICDB_REQUIRES(shard_->mutex) {
     std::vector<meta::DeleteRecord> deletes;
     const std::string prefix = meta::DeletePrefix();
     const std::unique_ptr<rocksdb::Iterator> records(
-        shard_->db_->NewIterator(rocksdb::ReadOptions()));
+        shard_->db->NewIterator(rocksdb::ReadOptions()));
     for (records->Seek(prefix); records->Valid() && records->key().starts_with(prefix);
          records->Next()) {
       meta::DeleteRecord record;
@@ -192,15 +175,15 @@ class ShardOpener {
       }
       deletes.push_back(std::move(record));
     }
-    shard_->deletes_ = std::make_shared<const std::vector<meta::DeleteRecord>>(std::move(deletes));
+    shard_->deletes = std::make_shared<const std::vector<meta::DeleteRecord>>(std::move(deletes));
     return rocks::FromRocks(records->status(), "reading deletes of " + shard_->Name());
   }
 
-  Status LoadJobs() TOPICDB_REQUIRES(shard_->commit_mutex_) {
+  Status LoadJobs() TOPICDB_REQUIRES(shard_->mutex) {
     meta::JobRecords jobs;
     const std::string prefix = meta::JobPrefix();
     const std::unique_ptr<rocksdb::Iterator> records(
-        shard_->db_->NewIterator(rocksdb::ReadOptions()));
+        shard_->db->NewIterator(rocksdb::ReadOptions()));
     for (records->Seek(prefix); records->Valid() && records->key().starts_with(prefix);
          records->Next()) {
       meta::JobRecord& job = jobs[records->key().ToString().substr(prefix.size())];
@@ -208,14 +191,14 @@ class ShardOpener {
         return Damaged("the record of a job is malformed");
       }
     }
-    shard_->jobs_ = std::make_shared<const meta::JobRecords>(std::move(jobs));
+    shard_->jobs = std::make_shared<const meta::JobRecords>(std::move(jobs));
     return rocks::FromRocks(records->status(), "reading jobs of " + shard_->Name());
   }
 
-  Status LoadAppendIds() TOPICDB_REQUIRES(shard_->commit_mutex_) {
+  Status LoadAppendIds() TOPICDB_REQUIRES(shard_->mutex) {
     const std::string prefix = meta::AppendIdPrefix();
     const std::unique_ptr<rocksdb::Iterator> records(
-        shard_->db_->NewIterator(rocksdb::ReadOptions()));
+        shard_->db->NewIterator(rocksdb::ReadOptions()));
     for (records->Seek(prefix); records->Valid() && records->key().starts_with(prefix);
          records->Next()) {
       std::string id;
@@ -224,48 +207,42 @@ class ShardOpener {
                         &known)) {
         return Damaged("the record of an append's id is malformed");
       }
-      shard_->append_ids_.Add(id, known);
+      found_.append_ids->Add(id, known);
     }
     return rocks::FromRocks(records->status(), "reading ids of appends of " + shard_->Name());
   }
 
-  Status LoadSlabs() TOPICDB_REQUIRES(shard_->commit_mutex_) {
-    std::vector<SlabView> slabs;
-    std::vector<SlabId> dropping;
+  Status LoadSlabs() TOPICDB_REQUIRES(shard_->mutex) {
     const std::string prefix = meta::SlabPrefix();
-    std::unique_ptr<rocksdb::Iterator> records(shard_->db_->NewIterator(rocksdb::ReadOptions()));
+    const std::unique_ptr<rocksdb::Iterator> records(
+        shard_->db->NewIterator(rocksdb::ReadOptions()));
     for (records->Seek(prefix); records->Valid() && records->key().starts_with(prefix);
          records->Next()) {
-      SlabId id{shard_->index_, 0, 0};
+      SlabId id{shard_->index, 0, 0};
       meta::SlabRecord record;
       if (!meta::DecodeSlabKey(records->key().ToStringView(), &id) ||
           !meta::Decode(records->value().ToStringView(), &record) || !IsKnownClass(id)) {
         return Damaged("the record of a generation is malformed");
       }
       if (record.state == meta::SlabState::kDropping) {
-        dropping.push_back(id);
+        found_.dropping.push_back(id);
         continue;
       }
       TOPICDB_ASSIGN_OR_RETURN(auto slab, LoadSlab(id, record));
-      slabs.push_back(
+      found_.slabs.push_back(
           {std::move(slab), record.state == meta::SlabState::kReadOnly, record.sealed_at_us});
     }
-    TOPICDB_RETURN_IF_ERROR(
-        rocks::FromRocks(records->status(), "reading generations of " + shard_->Name()));
-    records.reset();
-    if (!environment_->read_only) TOPICDB_RETURN_IF_ERROR(FinishDrops(dropping));
-    families_.clear();
-    return PublishSlabs(std::move(slabs));
+    return rocks::FromRocks(records->status(), "reading generations of " + shard_->Name());
   }
 
   // A reader may have read the classes before a writer changed them.
-  bool IsKnownClass(const SlabId& id) TOPICDB_REQUIRES(shard_->commit_mutex_) {
-    if (id.retention_class < shard_->rules_->ids_end()) return true;
+  bool IsKnownClass(const SlabId& id) TOPICDB_REQUIRES(shard_->mutex) {
+    if (id.retention_class < shard_->rules->ids_end()) return true;
     auto now = LoadRetention(environment_->database_path, environment_->schema.retention);
     if (!environment_->read_only || !now.ok()) return false;
     environment_->retention->Set(std::move(now).value());
-    shard_->rules_ = environment_->rules();
-    return id.retention_class < shard_->rules_->ids_end();
+    shard_->rules = environment_->rules();
+    return id.retention_class < shard_->rules->ids_end();
   }
 
   Result<std::shared_ptr<Slab>> LoadSlab(const SlabId& id, const meta::SlabRecord& record) {
@@ -275,15 +252,15 @@ class ShardOpener {
     if (!meta::Decode(value, &counters)) return Damaged("counters of a generation are malformed");
     StructureTrie trie(environment_->learning);
     TOPICDB_RETURN_IF_ERROR(LoadTrie(id, &trie));
-    auto made = Slab::Make(id, record, &families_, std::move(trie), counters);
+    auto made = Slab::Make(id, record, &found_.unnamed, std::move(trie), counters);
     TOPICDB_RETURN_IF_ERROR(made.status().WithContext(shard_->Name()));
     const std::shared_ptr<Slab> slab = std::move(*made);
     if (!environment_->read_only && record.state == meta::SlabState::kCurrent) {
       TOPICDB_RETURN_IF_ERROR(
-          slab->MutableSample()->Load(shard_->db_.get(), id).WithContext(shard_->Name()));
+          slab->MutableSample()->Load(shard_->db.get(), id).WithContext(shard_->Name()));
     }
     TOPICDB_RETURN_IF_ERROR(slab->layout()
-                                .Restore({shard_->db_.get(), nullptr, slab->families()},
+                                .Restore({shard_->db.get(), nullptr, slab->families()},
                                          environment_->read_only, slab->layout_state())
                                 .WithContext(shard_->Name()));
     return slab;
@@ -292,8 +269,7 @@ class ShardOpener {
   Status LoadTrie(const SlabId& id, StructureTrie* trie) const {
     const std::string prefix = meta::NodePrefix(id);
     bool has_root = false;
-    const std::unique_ptr<rocksdb::Iterator> nodes(
-        shard_->db_->NewIterator(rocksdb::ReadOptions()));
+    const std::unique_ptr<rocksdb::Iterator> nodes(shard_->db->NewIterator(rocksdb::ReadOptions()));
     for (nodes->Seek(prefix); nodes->Valid() && nodes->key().starts_with(prefix); nodes->Next()) {
       NodeRecord node;
       if (!meta::Decode(nodes->key().ToStringView(), nodes->value().ToStringView(), &node)) {
@@ -307,83 +283,23 @@ class ShardOpener {
     return has_root ? Status::Ok() : Damaged("a generation has no structures");
   }
 
-  // Drops what no record speaks of (made ahead, or a crash while making it) and what is marked as
-  // dropping.
-  Status FinishDrops(const std::vector<SlabId>& dropping) TOPICDB_REQUIRES(shard_->commit_mutex_) {
-    FamilyStock& stock = shard_->stock_;
-    stock.Put(std::move(families_));
-    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(stock.Drop(shard_->db_.get()),
-                                             "dropping a generation of " + shard_->Name()));
-    if (dropping.empty()) return Status::Ok();
-    rocksdb::WriteBatch batch;
-    for (const SlabId& id : dropping) {
-      TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(batch.Delete(meta::SlabKey(id)),
-                                               "dropping a generation of " + shard_->Name()));
-    }
-    return shard_->Write(rocksdb::WriteOptions(), &batch);
-  }
-
-  // The first generation of each class.
-  Status CreateSlabs() TOPICDB_REQUIRES(shard_->commit_mutex_) {
-    return shard_->RotateClasses(shard_->rules_->ids());
-  }
-
-  // Each class must have one current generation; one that was added later may have yet to get it.
-  Status PublishSlabs(std::vector<SlabView> slabs) TOPICDB_REQUIRES(shard_->commit_mutex_) {
-    const RetentionRules& rules = *shard_->rules_;
-    std::vector<int> current(rules.ids_end());
-    std::vector<int> all(rules.ids_end());
-    for (const SlabView& view : slabs) {
-      const std::uint32_t id = view.slab->id().retention_class;
-      ++all[id];
-      if (!view.read_only) ++current[id];
-    }
-    for (std::uint32_t id = 0; id < rules.ids_end(); ++id) {
-      const bool may_lack = all[id] == 0 && (id >= rules.reserved());
-      if (current[id] == 1 || may_lack) continue;
-      return Damaged("class '" + rules.FilterOf(id) + "' has " + std::to_string(current[id]) +
-                     " current generations");
-    }
-    shard_->Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)),
-                    shard_->deletes_);
-    if (environment_->read_only) return Status::Ok();
-    // What ended while classes were changed may not have got to this shard, and nobody knows any
-    // more what the classes were before.
-    std::vector<std::uint32_t> changed;
-    if (rules_version_ < rules.version()) changed = rules.ids();
-    if (changed.empty() && shard_->MissingClasses().empty()) return Status::Ok();
-    return shard_->BeginAnew(std::move(changed));
-  }
-
   const std::shared_ptr<const ShardEnvironment> environment_;
   const std::string directory_;
-  // Declared first of the two, so that handles are given back before the shard closes RocksDB.
-  const std::shared_ptr<Shard> shard_;
-  FamiliesByName families_;
-  std::uint64_t rules_version_ = 0;
+  LoadedShard found_;
+  ShardState* shard_;  // that of found_
 };
 
-Result<std::shared_ptr<Shard>> Shard::Open(std::shared_ptr<const ShardEnvironment> environment,
-                                           std::uint32_t index, bool create) {
-  if (!environment->read_only) return ShardOpener(environment, index).Run(create);
-  // RocksDB reads the manifest first and the log after it. What a writer moved from its log to a
-  // table file in between would be in neither, without an error; but the manifest has changed then.
-  const std::string directory = DirectoryOf(environment->database_path, index);
-  const auto deadline = std::chrono::steady_clock::now() + kReadOnlyPatience;
-  for (int attempt = 1;; ++attempt) {
-    const std::string before = rocks::StateOf(directory, rocks::StateFiles::kManifest);
-    Result<std::shared_ptr<Shard>> shard = ShardOpener(environment, index).Run(create);
-    const bool changed = rocks::StateOf(directory, rocks::StateFiles::kManifest) != before;
-    if (shard.ok() && !changed) return shard;
-    const bool futile = !changed && attempt >= kReadOnlyAttemptsUnchanged;
-    if (futile || std::chrono::steady_clock::now() > deadline) {
-      // What seems to be damaged may be a part that the writer was about to change.
-      if (!shard.ok() && !changed) return shard;
-      return StorageFault("shard " + std::to_string(index) + " of " + environment->database_path +
-                          " is being changed too fast to be opened for reading; try again");
-    }
-    std::this_thread::sleep_for(kReadOnlyPause);
-  }
+}  // namespace
+
+std::string ShardDirectory(const std::string& database_path, std::uint32_t index) {
+  std::string number = std::to_string(index);
+  number.insert(0, 4 - std::min<std::size_t>(4, number.size()), '0');
+  return database_path + "/shards/" + number;
+}
+
+Result<LoadedShard> LoadShard(const std::shared_ptr<const ShardEnvironment>& environment,
+                              std::uint32_t index, bool create) {
+  return ShardLoader(environment, index).Run(create);
 }
 
 }  // namespace topicdb

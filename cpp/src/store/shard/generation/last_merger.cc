@@ -1,16 +1,11 @@
-// Merging slabs into one with the last messages of each topic; see keep_last in topicdb/options.h.
-//
-// The new slab is made beside the others and is unknown to everybody until it is complete and in
-// files. One write then takes them away and brings it in, so a crash leaves the ones or the other.
+#include "store/shard/generation/last_merger.h"
 
 #include <algorithm>
 #include <optional>
 
 #include "rocks/rocks_compat.h"
-#include "store/catalog/maintenance.h"
 #include "store/read/stream_plan.h"
-#include "store/shard/delete_expander.h"
-#include "store/shard/shard.h"
+#include "store/shard/commit/delete_expander.h"
 #include "store/slab/slab_write.h"
 #include "store/slab/topic_ranks.h"
 
@@ -96,30 +91,30 @@ class LastFinder {
 
 }  // namespace
 
-Result<std::uint64_t> Shard::MergeLast(const KeepLastMerge& wanted,
-                                       const InterruptCheck& interrupted) {
-  TOPICDB_RETURN_IF_ERROR(FlushUnlogged());
-  TOPICDB_ASSIGN_OR_RETURN(Merge merge, BeginMerge(wanted));
-  Status status = FillMerge(wanted, interrupted, &merge);
-  const MutexLock lock(commit_mutex_);
-  if (status.ok()) status = InstallMerge(&merge);
-  merge_deletes_.reset();
-  const bool is_in = merge.made != nullptr && view()->Find(wanted.to) != nullptr;
+Result<std::uint64_t> LastMerger::Run(const KeepLastMerge& wanted,
+                                      const InterruptCheck& interrupted) {
+  TOPICDB_RETURN_IF_ERROR(shard_.FlushUnlogged());
+  TOPICDB_ASSIGN_OR_RETURN(Merge merge, Begin(wanted));
+  Status status = Fill(wanted, interrupted, &merge);
+  const MutexLock lock(shard_.mutex);
+  if (status.ok()) status = Install(&merge);
+  deletes_.End();
+  const bool is_in = merge.made != nullptr && shard_.view()->Find(wanted.to) != nullptr;
   // A write that has failed may have its record on disk all the same. Opening the database drops
   // them if it has not, and also if dropping them fails here.
-  if (merge.made != nullptr && !is_in && poison_.ok()) {
-    db_->DropColumnFamilies(merge.made->all_families()).PermitUncheckedError();
+  if (merge.made != nullptr && !is_in && shard_.poison.ok()) {
+    shard_.db->DropColumnFamilies(merge.made->all_families()).PermitUncheckedError();
   }
   TOPICDB_RETURN_IF_ERROR(status);
   return is_in ? merge.made->CountersForCommit().messages : 0;
 }
 
-Result<Shard::Merge> Shard::BeginMerge(const KeepLastMerge& wanted) {
-  const MutexLock lock(commit_mutex_);
-  TOPICDB_RETURN_IF_ERROR(CheckWritable());
+Result<LastMerger::Merge> LastMerger::Begin(const KeepLastMerge& wanted) {
+  const MutexLock lock(shard_.mutex);
+  TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
   Merge merge;
-  merge.moment = view();
-  merge.record = environment_->NewSlabRecord(wanted.to, 0);
+  merge.moment = shard_.view();
+  merge.record = shard_.environment->NewSlabRecord(wanted.to, 0);
   merge.record.state = meta::SlabState::kReadOnly;
   merge.record.keep_last = wanted.keep_last;
   for (const SlabId& id : wanted.from) {
@@ -131,50 +126,52 @@ Result<Shard::Merge> Shard::BeginMerge(const KeepLastMerge& wanted) {
     merge.record.sealed_at_us = std::max(merge.record.sealed_at_us, found->sealed_at_us);
     merge.from.push_back(found->slab);
   }
-  merge_deletes_.emplace();
+  deletes_.Begin();
   return merge;
 }
 
-Status Shard::FillMerge(const KeepLastMerge& wanted, const InterruptCheck& interrupted,
+Status LastMerger::Fill(const KeepLastMerge& wanted, const InterruptCheck& interrupted,
                         Merge* merge) {
   LastFinder finder(*merge->moment, merge->from, wanted.keep_last, interrupted);
   TOPICDB_RETURN_IF_ERROR(finder.Rank());
   if (!finder.found_any()) return Status::Ok();
-  TOPICDB_RETURN_IF_ERROR(PrepareMerge(wanted, merge));
-  SlabWrite writer(db_.get(), &log_chain_, environment_->seal_limits, merge->made.get());
+  TOPICDB_RETURN_IF_ERROR(Prepare(wanted, merge));
+  SlabWrite writer(shard_.db.get(), &shard_.log_chain, shard_.environment->seal_limits,
+                   merge->made.get());
   TOPICDB_RETURN_IF_ERROR(
       finder.ForEachLast([&](const SalvagedRow& row) { return writer.Take(row); }));
   TOPICDB_RETURN_IF_ERROR(writer.Finish(/*read_only=*/true));
-  rocksdb::Status status = db_->Flush(rocksdb::FlushOptions(), merge->made->all_families());
+  rocksdb::Status status = shard_.db->Flush(rocksdb::FlushOptions(), merge->made->all_families());
   if (status.ok()) status = writer.PutRecords(&merge->batch);
-  return rocks::FromRocks(status, "merging generations of " + Name());
+  return rocks::FromRocks(status, "merging generations of " + shard_.Name());
 }
 
-Status Shard::PrepareMerge(const KeepLastMerge& wanted, Merge* merge) {
-  const MutexLock lock(commit_mutex_);
-  TOPICDB_RETURN_IF_ERROR(CheckWritable());
-  TOPICDB_ASSIGN_OR_RETURN(FamiliesByName families, CreateFamilies({wanted.to}));
+Status LastMerger::Prepare(const KeepLastMerge& wanted, Merge* merge) {
+  const MutexLock lock(shard_.mutex);
+  TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
+  TOPICDB_ASSIGN_OR_RETURN(FamiliesByName families, maker_.MakeFamilies({wanted.to}));
   // One without messages knows no structures.
   const auto newest =
       std::find_if(merge->from.rbegin(), merge->from.rend() - 1,
                    [](const auto& slab) { return slab->CountersForCommit().messages > 0; });
-  auto made = CreateSlab(wanted.to, merge->record, newest->get(), &families, &merge->batch);
+  auto made = maker_.Make(wanted.to, merge->record, newest->get(), &families, &merge->batch);
   // A second try could not make the families that this one has made.
-  if (!made.ok()) Poison(made.status());
+  if (!made.ok()) shard_.Poison(made.status());
   TOPICDB_RETURN_IF_ERROR(made.status());
   merge->made = std::move(*made);
   return Status::Ok();
 }
 
-Status Shard::InstallMerge(Merge* merge) {
-  TOPICDB_RETURN_IF_ERROR(CheckWritable());
+Status LastMerger::Install(Merge* merge) {
+  TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
   for (const auto& slab : merge->from) {
-    const bool is_here = std::any_of(slabs_->begin(), slabs_->end(),
+    const bool is_here = std::any_of(shard_.slabs->begin(), shard_.slabs->end(),
                                      [&](const SlabView& other) { return other.slab == slab; });
-    if (!is_here) return NotFound("a generation of " + Name() + " was dropped while it was merged");
+    if (!is_here)
+      return NotFound("a generation of " + shard_.Name() + " was dropped while it was merged");
   }
-  DeleteExpander expander(*this, &merge->batch, kDeletesMax);
-  for (const meta::DeleteRecord& record : *merge_deletes_) {
+  DeleteExpander expander(shard_, &merge->batch, kDeletesMax);
+  for (const meta::DeleteRecord& record : deletes_.records()) {
     const bool is_of_one = record.generation != 0 &&
                            std::any_of(merge->from.begin(), merge->from.end(),
                                        [&](const auto& slab) { return record.Covers(slab->id()); });
@@ -185,15 +182,7 @@ Status Shard::InstallMerge(Merge* merge) {
     if (!complete) return Conflict("messages were deleted while generations were merged");
   }
   TOPICDB_RETURN_IF_ERROR(expander.Finish());
-  return ReplaceSlabs(merge->from, merge->made, &merge->batch);
-}
-
-void Shard::NoteDeletes(const ShardCommit& commit) {
-  if (commit.transaction == nullptr || !commit.written) return;
-  for (const KeyRange& keys : commit.transaction->deletes) {
-    merge_deletes_->push_back(
-        {commit.serial - 1, 0, keys, commit.transaction->generation.value_or(0)});
-  }
+  return dropper_.Replace(merge->from, merge->made, &merge->batch);
 }
 
 }  // namespace topicdb

@@ -1,10 +1,9 @@
-// What sealing has removed, and files still have: how much it is, and how it goes.
+#include "store/shard/upkeep/garbage_collector.h"
 
 #include <algorithm>
 
 #include "rocks/garbage.h"
 #include "rocks/rocks_compat.h"
-#include "store/shard/shard.h"
 
 namespace topicdb {
 
@@ -40,26 +39,26 @@ bool IsWorthRemoving(const rocks::FamilyGarbage& found, std::uint64_t bytes_min)
 
 }  // namespace
 
-void Shard::MeasureSlab(const Slab& slab, SlabUsage* usage) const {
+void GarbageCollector::Measure(const Slab& slab, SlabUsage* usage) const {
   const SlabFamilies families = slab.families();
-  const std::uint64_t main = DiskBytesOf(families.main);
-  const std::uint64_t pages = families.sealed == nullptr ? 0 : DiskBytesOf(families.sealed);
+  const std::uint64_t main = disk_.OfFamily(families.main);
+  const std::uint64_t pages = families.sealed == nullptr ? 0 : disk_.OfFamily(families.sealed);
   usage->disk_bytes = main + pages;
   if (!slab.layout().seals() || !slab.upkeep().may_hold_garbage) return;
   const std::uint64_t fresh = kFreshFactor * slab.layout_state()->fresh_bytes + kRecordBytes;
-  const auto found = rocks::MeasureGarbage(db_.get(), families.main);
+  const auto found = rocks::MeasureGarbage(shard_.db.get(), families.main);
   if (found.removed > 0) usage->garbage_bytes = Minus(main, fresh);
   if (families.sealed == nullptr) return;
   usage->garbage_bytes +=
-      std::min(pages, rocks::MeasureGarbage(db_.get(), families.sealed).bytes());
+      std::min(pages, rocks::MeasureGarbage(shard_.db.get(), families.sealed).bytes());
 }
 
-bool Shard::IsGarbageDue(const SlabView& view, GarbageScope scope) const {
+bool GarbageCollector::IsDue(const SlabView& view, GarbageScope scope) const {
   const Slab& slab = *view.slab;
   SlabUpkeep& upkeep = slab.upkeep();
   if (!slab.layout().seals() || !upkeep.may_hold_garbage.exchange(false)) return false;
-  const auto main = rocks::MeasureGarbage(db_.get(), slab.families().main);
-  const auto pages = rocks::MeasureGarbage(db_.get(), slab.families().sealed);
+  const auto main = rocks::MeasureGarbage(shard_.db.get(), slab.families().main);
+  const auto pages = rocks::MeasureGarbage(shard_.db.get(), slab.families().sealed);
   if (main.removed == 0 && pages.removed == 0) return false;
   upkeep.may_hold_garbage = true;
   if (scope == GarbageScope::kQuick && main.file_bytes + pages.file_bytes > kQuickBytesMax) {
@@ -75,39 +74,34 @@ bool Shard::IsGarbageDue(const SlabView& view, GarbageScope scope) const {
          GarbageOfMain(main, slab.layout_state()->fresh_bytes) >= kGarbageBytesMin;
 }
 
-Status Shard::RemoveGarbage(GarbageScope scope, std::atomic<bool>* canceled) {
-  if (environment_->read_only) return Status::Ok();
-  const SlabViews slabs = view()->shared_slabs();
+Status GarbageCollector::Collect(GarbageScope scope, std::atomic<bool>* canceled) {
+  if (shard_.environment->read_only) return Status::Ok();
+  const SlabViews slabs = shard_.view()->shared_slabs();
   for (const SlabView& slab_view : *slabs) {
     if (canceled != nullptr && *canceled) return Status::Ok();
-    if (!IsGarbageDue(slab_view, scope)) continue;
+    if (!IsDue(slab_view, scope)) continue;
     // Files that a reader still needs would only be written anew, with all that is in them.
-    if (rocks::OldestSnapshot(db_.get()) < slab_view.slab->upkeep().removed_at) continue;
-    TOPICDB_RETURN_IF_ERROR(RemoveGarbageOf(*slab_view.slab, canceled));
+    if (rocks::OldestSnapshot(shard_.db.get()) < slab_view.slab->upkeep().removed_at) continue;
+    TOPICDB_RETURN_IF_ERROR(CollectOf(*slab_view.slab, canceled));
   }
   return Status::Ok();
 }
 
-Status Shard::RemoveGarbageOf(const Slab& slab, std::atomic<bool>* canceled) {
-  TOPICDB_RETURN_IF_ERROR(FlushUnlogged());
+Status GarbageCollector::CollectOf(const Slab& slab, std::atomic<bool>* canceled) {
+  TOPICDB_RETURN_IF_ERROR(shard_.FlushUnlogged());
   rocksdb::FlushOptions flush;
   flush.allow_write_stall = true;
   const auto families = slab.all_families();
-  const rocksdb::Status flushed = db_->Flush(flush, families);
+  const rocksdb::Status flushed = shard_.db->Flush(flush, families);
   if (flushed.IsColumnFamilyDropped()) return Status::Ok();
-  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(flushed, "flushing " + Name()));
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(flushed, "flushing " + shard_.Name()));
   for (rocksdb::ColumnFamilyHandle* const family : families) {
-    if (rocks::MeasureGarbage(db_.get(), family).removed == 0) continue;
-    TOPICDB_RETURN_IF_ERROR(rocks::RemoveGarbage(db_.get(), family, canceled).WithContext(Name()));
+    if (rocks::MeasureGarbage(shard_.db.get(), family).removed == 0) continue;
+    TOPICDB_RETURN_IF_ERROR(
+        rocks::RemoveGarbage(shard_.db.get(), family, canceled).WithContext(shard_.Name()));
   }
-  disk_measured_at_us_ = 0;
+  disk_.Expire();
   return Status::Ok();
-}
-
-void Shard::NoteRemovals() {
-  for (const SlabView& slab_view : *slabs_) {
-    slab_view.slab->upkeep().seen = SlabUpkeep::Seen::kNothing;
-  }
 }
 
 }  // namespace topicdb

@@ -1,9 +1,8 @@
-// Sealing what is fresh in a shard; see layout/layout.h for the steps.
+#include "store/shard/upkeep/shard_sealing.h"
 
 #include <algorithm>
 
 #include "rocks/rocks_compat.h"
-#include "store/shard/shard.h"
 
 namespace topicdb {
 
@@ -16,8 +15,8 @@ constexpr std::uint64_t kFreshAtClose = 16;
 
 }  // namespace
 
-bool Shard::IsFreshDue(const Slab& slab) const {
-  const SealLimits& limits = environment_->seal_limits;
+bool ShardSealing::IsFreshDue(const Slab& slab) const {
+  const SealLimits& limits = shard_.environment->seal_limits;
   const LayoutState& state = *slab.layout_state();
   return slab.layout().seals() && state.fresh_blocks > 0 &&
          (state.fresh_blocks >= limits.fresh_blocks_max ||
@@ -25,25 +24,25 @@ bool Shard::IsFreshDue(const Slab& slab) const {
 }
 
 // Read-only slabs are sealed when they become that; only if that failed is it tried again.
-bool Shard::IsSealingDue() const {
-  return sealing_failed_ ||
-         std::any_of(lists_.current->begin(), lists_.current->end(),
-                     [&](const SlabView& view) { return IsFreshDue(*view.slab); });
+bool ShardSealing::IsDue() const {
+  return has_failed_ || std::any_of(shard_.lists.current->begin(), shard_.lists.current->end(),
+                                    [&](const SlabView& view) { return IsFreshDue(*view.slab); });
 }
 
-bool Shard::HasMuchFresh() const {
-  const auto moment = view();
+bool ShardSealing::HasMuchFresh() const {
+  const auto moment = shard_.view();
   return std::any_of(
       moment->slabs().begin(), moment->slabs().end(), [&](const SlabView& slab_view) {
         const std::uint64_t bytes = slab_view.slab->layout_state()->fresh_bytes;
-        return bytes > 0 && bytes >= environment_->seal_limits.fresh_bytes_max / kFreshAtClose;
+        return bytes > 0 &&
+               bytes >= shard_.environment->seal_limits.fresh_bytes_max / kFreshAtClose;
       });
 }
 
-void Shard::WaitForSealing() {
-  const SealLimits& limits = environment_->seal_limits;
-  while (!sealing_failed_ && !environment_->sealer->stopped()) {
-    const auto moment = view();
+void ShardSealing::WaitForRoom() {
+  const SealLimits& limits = shard_.environment->seal_limits;
+  while (!has_failed_ && !shard_.environment->sealer->stopped()) {
+    const auto moment = shard_.view();
     const bool too_much =
         std::any_of(moment->current().begin(), moment->current().end(), [&](const SlabView& view) {
           const LayoutState& state = *view.slab->layout_state();
@@ -51,29 +50,29 @@ void Shard::WaitForSealing() {
                  state.fresh_blocks > kFreshPatience * limits.fresh_blocks_max;
         });
     if (!too_much) return;
-    environment_->sealer->Wake(this);
-    environment_->sealer->WaitForStep();
+    Wake();
+    shard_.environment->sealer->WaitForStep();
   }
 }
 
-Result<bool> Shard::SealDue() {
+Result<bool> ShardSealing::SealDue() {
   // Not the view: as long as that is held, files keep what sealing has removed.
-  const SlabViews slabs = view()->shared_slabs();
+  const SlabViews slabs = shard_.view()->shared_slabs();
   for (const SlabView& slab_view : *slabs) {
     for (bool more = true; more && !slab_view.read_only && IsFreshDue(*slab_view.slab);) {
-      if (environment_->sealer->stopped()) return false;
+      if (shard_.environment->sealer->stopped()) return false;
       TOPICDB_ASSIGN_OR_RETURN(more, SealOnce(*slab_view.slab, SealScope::kDue));
     }
   }
   for (const SlabView& slab_view : *slabs) {
-    if (environment_->sealer->stopped()) return false;
+    if (shard_.environment->sealer->stopped()) return false;
     TOPICDB_ASSIGN_OR_RETURN(const bool did_something, SealRest(slab_view));
     if (did_something) return true;
   }
   return false;
 }
 
-Result<bool> Shard::SealRest(const SlabView& slab_view) {
+Result<bool> ShardSealing::SealRest(const SlabView& slab_view) {
   using Seen = SlabUpkeep::Seen;
   if (!slab_view.slab->layout().seals()) return false;
   std::atomic<Seen>& seen = slab_view.slab->upkeep().seen;
@@ -89,10 +88,10 @@ Result<bool> Shard::SealRest(const SlabView& slab_view) {
   return sealed;
 }
 
-Status Shard::SealAll() {
-  if (environment_->read_only) return Status::Ok();
-  const MutexLock run(environment_->sealer->run_mutex());
-  const SlabViews slabs = view()->shared_slabs();
+Status ShardSealing::SealAll() {
+  if (shard_.environment->read_only) return Status::Ok();
+  const MutexLock run(shard_.environment->sealer->run_mutex());
+  const SlabViews slabs = shard_.view()->shared_slabs();
   for (const SlabView& slab_view : *slabs) {
     for (bool more = slab_view.slab->layout().seals(); more;) {
       TOPICDB_ASSIGN_OR_RETURN(more, SealOnce(*slab_view.slab, SealScope::kFresh));
@@ -101,83 +100,62 @@ Status Shard::SealAll() {
   return Status::Ok();
 }
 
-Result<bool> Shard::SealOnce(const Slab& slab, SealScope scope) {
+Result<bool> ShardSealing::SealOnce(const Slab& slab, SealScope scope) {
   Result<bool> sealed = SealStep(slab, scope);
-  sealing_failed_ = !sealed.ok();
+  has_failed_ = !sealed.ok();
   {
-    const MutexLock lock(commit_mutex_);
-    sealing_status_ = sealed.status();
+    const MutexLock lock(shard_.mutex);
+    status_ = sealed.status();
   }
   if (sealed.ok() && *sealed) slab.upkeep().seen = SlabUpkeep::Seen::kNothing;
-  environment_->sealer->NotifyStep();
+  shard_.environment->sealer->NotifyStep();
   if (sealed.ok() && *sealed) FlushSealed();
   return sealed;
 }
 
-Result<bool> Shard::SealStep(const Slab& slab, SealScope scope) {
-  const auto moment = view();
+Result<bool> ShardSealing::SealStep(const Slab& slab, SealScope scope) {
+  const auto moment = shard_.view();
   if (moment->Find(slab.id()) == nullptr) return false;  // dropped meanwhile
   RocksSource source = moment->Source(slab);
-  source.log = &log_chain_;
+  source.log = &shard_.log_chain;
   const auto sealing =
-      slab.layout().NewSealing(source, slab.layout_state(), environment_->seal_limits);
+      slab.layout().NewSealing(source, slab.layout_state(), shard_.environment->seal_limits);
   const std::string name = moment->Describe(slab.id());
   Result<bool> gathered = sealing->Gather(scope);
   TOPICDB_RETURN_IF_ERROR(gathered.status().WithContext(name));
   if (!*gathered) return false;
-  TOPICDB_RETURN_IF_ERROR(FlushUnlogged());
+  TOPICDB_RETURN_IF_ERROR(shard_.FlushUnlogged());
   TOPICDB_RETURN_IF_ERROR(sealing->WriteData().WithContext(name));
 
-  const MutexLock lock(commit_mutex_);
-  TOPICDB_RETURN_IF_ERROR(CheckWritable());
-  const bool is_here = std::any_of(slabs_->begin(), slabs_->end(),
+  const MutexLock lock(shard_.mutex);
+  TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
+  const bool is_here = std::any_of(shard_.slabs->begin(), shard_.slabs->end(),
                                    [&](const SlabView& view) { return view.slab.get() == &slab; });
   if (!is_here) return false;
   rocksdb::WriteBatch batch;
   TOPICDB_RETURN_IF_ERROR(
-      sealing->Install({db_.get(), nullptr, slab.families()}, &batch).WithContext(name));
-  TOPICDB_RETURN_IF_ERROR(Write(rocksdb::WriteOptions(), &batch));
+      sealing->Install({shard_.db.get(), nullptr, slab.families()}, &batch).WithContext(name));
+  TOPICDB_RETURN_IF_ERROR(shard_.Write(rocksdb::WriteOptions(), &batch));
   sealing->Apply();
-  slab.upkeep().removed_at = db_->GetLatestSequenceNumber();
+  slab.upkeep().removed_at = shard_.db->GetLatestSequenceNumber();
   slab.upkeep().may_hold_garbage = true;
-  Publish(slabs_, deletes_);
+  shard_.Publish(shard_.slabs, shard_.deletes);
   return true;
 }
 
 // Now that fresh blocks have become sealed ones, few of them are left in memory, and those that
 // were removed there need never be written to a file.
-void Shard::FlushSealed() {
+void ShardSealing::FlushSealed() {
   // The memory of many slabs is more than that even if nothing is in it.
-  const std::uint64_t enough = environment_->resources.write_buffer_bytes / 2;
-  if (log_chain_.bytes() - flushed_bytes_ < enough) return;
-  const std::uint64_t memory = Property("rocksdb.cur-size-all-mem-tables");
-  const SlabViews slabs = view()->shared_slabs();
+  const std::uint64_t enough = shard_.environment->resources.write_buffer_bytes / 2;
+  if (shard_.UnflushedBytes() < enough) return;
+  const std::uint64_t memory = shard_.Property("rocksdb.cur-size-all-mem-tables");
+  const SlabViews slabs = shard_.view()->shared_slabs();
   std::uint64_t fresh = 0;
   for (const SlabView& slab_view : *slabs) fresh += slab_view.slab->layout_state()->fresh_bytes;
   if (memory < enough || memory < 4 * fresh) return;
   // Not waited for. What fails here fails again where it matters.
-  FlushFamilies(*slabs, /*wait=*/false).IgnoreError();
-}
-
-// Several threads may be here: each returns when all that was there before it came is in files.
-Status Shard::FlushUnlogged() {
-  while (true) {
-    SlabViews slabs;
-    std::uint64_t serial = 0;
-    {
-      const MutexLock lock(commit_mutex_);
-      if (unlogged_serial_ == 0) return Status::Ok();
-      serial = unlogged_serial_;
-      slabs = slabs_;
-    }
-    const Status status = FlushFamilies(*slabs, /*wait=*/true);
-    const MutexLock lock(commit_mutex_);
-    if (status.ok()) {
-      if (unlogged_serial_ == serial) unlogged_serial_ = 0;
-      return status;
-    }
-    if (slabs_ == slabs) return status;  // else one that was dropped meanwhile cannot be flushed
-  }
+  shard_.FlushFamilies(*slabs, /*wait=*/false).IgnoreError();
 }
 
 }  // namespace topicdb

@@ -1,4 +1,4 @@
-#include "store/shard/delete_expander.h"
+#include "store/shard/commit/delete_expander.h"
 
 #include "commit/key_range.h"
 #include "store/read/stream_plan.h"
@@ -8,17 +8,17 @@ namespace topicdb {
 SlabRemover& DeleteExpander::RemoverOf(const Slab& slab) {
   auto& remover = removers_[slab.id()];
   if (remover == nullptr) {
-    remover = slab.layout().NewRemover({shard_.db_.get(), nullptr, slab.families()}, batch_);
+    remover = slab.layout().NewRemover({shard_.db.get(), nullptr, slab.families()}, batch_);
   }
   return *remover;
 }
 
 Result<bool> DeleteExpander::Remove(const meta::DeleteRecord& record, bool masked) {
-  for (const SlabView& view : *shard_.slabs_) {
+  for (const SlabView& view : *shard_.slabs) {
     const Slab& slab = *view.slab;
     if (!record.Covers(slab.id())) continue;
     std::vector<RowMask> masks;
-    if (masked) masks = MasksOf(*shard_.deletes_, slab.id());
+    if (masked) masks = MasksOf(*shard_.deletes, slab.id());
     TOPICDB_ASSIGN_OR_RETURN(const bool complete, RemoveFrom(slab, record, masks));
     if (!complete) return false;
   }

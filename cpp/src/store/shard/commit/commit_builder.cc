@@ -1,4 +1,4 @@
-#include "store/shard/commit_builder.h"
+#include "store/shard/commit/commit_builder.h"
 
 #include <algorithm>
 
@@ -6,7 +6,8 @@
 #include "rocks/pages_file.h"
 #include "rocks/rocks_compat.h"
 #include "store/read/stream_plan.h"
-#include "store/shard/delete_expander.h"
+#include "store/shard/commit/delete_expander.h"
+#include "store/shard/commit/shard_jobs.h"
 
 namespace topicdb {
 
@@ -23,15 +24,17 @@ constexpr std::size_t kRowBytes = 32;
 
 }  // namespace
 
-CommitBuilder::CommitBuilder(const Shard& shard, const meta::CommitState& before,
-                             TopicCache* topics, const ExpectedWrites& expected)
+CommitBuilder::CommitBuilder(ShardState& shard, const AppendIds& append_ids, bool notes_replaced,
+                             const ExpectedWrites& expected)
     : shard_(shard),
-      first_serial_(before.serial),
-      state_(before),
-      now_us_(shard.clock().Look().timestamp_us),
-      topics_(topics),
+      append_ids_(append_ids),
+      notes_replaced_(notes_replaced),
+      first_serial_(shard.commit.serial),
+      state_(shard.commit),
+      now_us_(shard.clock.Look().timestamp_us),
+      topics_(&shard.topics),
       expected_(expected),
-      samples_(shard.environment_->learning.adaptive),
+      samples_(shard.environment->learning.adaptive),
       batch_(expected.bytes + expected.rows * kRowBytes) {}
 
 CommitBuilder::~CommitBuilder() {
@@ -74,7 +77,7 @@ Status CommitBuilder::AddId(const ShardCommit& commit) {
 
 rocksdb::Status CommitBuilder::ForgetIds() {
   rocksdb::Status status;
-  for (const std::uint64_t serial : shard_.append_ids_.ForgottenAfter(ids_.size())) {
+  for (const std::uint64_t serial : append_ids_.ForgottenAfter(ids_.size())) {
     if (status.ok()) status = batch_.Delete(meta::AppendIdKey(serial));
   }
   return status;
@@ -84,15 +87,15 @@ Status CommitBuilder::AddStaged(ShardCommit* commit) {
   const StagedMessages& staged = *commit->staged;
   durability_ = Durability::kDisk;
   const std::uint64_t first_serial = state_.serial + 1;
-  job_ = shard_.JobAfter(staged);
+  job_ = JobAfter(*shard_.jobs, staged);
   job_.applied_at_us = now_us_;
   for (const StagedPart& part : staged.parts) {
     const bool takes_blocks = TargetOf(part.retention_class).slab->layout().seals();
     TOPICDB_RETURN_IF_ERROR(
-        takes_blocks ? ForEachStagedBlock(
-                           part, [&](const StagedBlock& block) TOPICDB_REQUIRES(
-                                     shard_.commit_mutex_) { return AddStagedBlock(part, block); })
-                     : AddStagedMessages(part, staged.directory));
+        takes_blocks
+            ? ForEachStagedBlock(part, [&](const StagedBlock& block) TOPICDB_REQUIRES(
+                                           shard_.mutex) { return AddStagedBlock(part, block); })
+            : AddStagedMessages(part, staged.directory));
     job_.messages += part.messages;
   }
   job_.last = {staged.number, first_serial, state_.serial, staged.committed_at_us, staged.shards};
@@ -118,7 +121,7 @@ Status CommitBuilder::AddStagedMessages(const StagedPart& part, const std::strin
   }));
   Target& target = TargetOf(part.retention_class);
   StagedPlace place;
-  const auto add = [&](const StagedMessage& message) TOPICDB_REQUIRES(shard_.commit_mutex_) {
+  const auto add = [&](const StagedMessage& message) TOPICDB_REQUIRES(shard_.mutex) {
     PlacedMessage placed = PlaceIn(part.retention_class, message.topic);
     placed.value = message.value;
     placed.serial = place.serial;
@@ -128,7 +131,7 @@ Status CommitBuilder::AddStagedMessages(const StagedPart& part, const std::strin
   };
   return rocks::ForEachPage(directory + "/" + part.pages_file,
                             [&](std::string_view key, std::string_view page)
-                                TOPICDB_REQUIRES(shard_.commit_mutex_) {
+                                TOPICDB_REQUIRES(shard_.mutex) {
                                   const auto found = places.find(StagedPagesOf(key));
                                   if (found == places.end())
                                     return Corruption(part.pages_file + " has unknown pages");
@@ -209,7 +212,7 @@ Status CommitBuilder::Write(Target* target, const PlacedMessage& placed) {
 }
 
 Status CommitBuilder::RemoveOlder(const Slab& current, const PlacedMessage& placed) {
-  shard_.older_copies_.Find(current, placed.topic, placed.timestamp, &older_);
+  shard_.older_copies.Find(current, placed.topic, placed.timestamp, &older_);
   std::size_t removed = 0;
   for (const Slab* slab : older_) {
     std::vector<std::string_view> varying;
@@ -217,15 +220,15 @@ Status CommitBuilder::RemoveOlder(const Slab& current, const PlacedMessage& plac
     if (stream == kNoNode) continue;
     auto& remover = removers_[slab->id()];
     if (remover == nullptr) {
-      remover = slab->layout().NewRemover({shard_.db_.get(), nullptr, slab->families()}, &batch_);
+      remover = slab->layout().NewRemover({shard_.db.get(), nullptr, slab->families()}, &batch_);
     }
     TOPICDB_RETURN_IF_ERROR(
         remover->RemovePoint({stream, placed.topic, varying, placed.timestamp, 0, 0, {}},
-                             MasksOf(*shard_.deletes_, slab->id()), placed.serial, &removed));
+                             MasksOf(*shard_.deletes, slab->id()), placed.serial, &removed));
   }
   if (removed == 0) return Status::Ok();
   replaces_any_ = true;
-  if (!shard_.merge_deletes_.has_value()) return Status::Ok();
+  if (!notes_replaced_) return Status::Ok();
   TOPICDB_ASSIGN_OR_RETURN(Filter topic, Filter::Parse(placed.topic));
   replaced_.push_back({placed.serial - 1, 0, {std::move(topic), Instant(placed.timestamp)}, 0});
   return Status::Ok();
@@ -235,7 +238,7 @@ PlacedMessage CommitBuilder::Place(const MessageView& message, std::uint64_t has
                                    std::uint32_t* retention_class) {
   TopicCache::Topic* const topic = topics_->Find(message.topic, hash);
   if (topic == nullptr) {
-    *retention_class = shard_.rules_->ClassOf(message.topic);
+    *retention_class = shard_.rules->ClassOf(message.topic);
     return PlaceNew(message, hash, *retention_class);
   }
   *retention_class = topic->retention_class;
@@ -246,7 +249,7 @@ PlacedMessage CommitBuilder::PlaceNew(const MessageView& message, std::uint64_t 
                                       std::uint32_t retention_class) {
   Target& target = TargetOf(retention_class);
   const NodeId stream = target.edit.Resolve(message.topic, &varying_);
-  if (samples_ && retention_class != shard_.rules_->reserved()) {
+  if (samples_ && retention_class != shard_.rules->reserved()) {
     target.sample.Add(message.topic, hash);
   }
   PlacedMessage placed{stream, message.topic, {}, 0, state_.serial, 0, message.value};
@@ -262,7 +265,7 @@ PlacedMessage CommitBuilder::PlaceIn(std::uint32_t retention_class, std::string_
   const std::uint64_t hash = TopicCache::HashOf(topic);
   const TopicCache::Topic* const known = topics_->Find(topic, hash);
   std::uint32_t own_class =
-      known != nullptr ? known->retention_class : shard_.rules_->ClassOf(topic);
+      known != nullptr ? known->retention_class : shard_.rules->ClassOf(topic);
   if (own_class == retention_class) {
     return known != nullptr ? Place({topic, 0, {}}, hash, &own_class)
                             : PlaceNew({topic, 0, {}}, hash, own_class);

@@ -1,0 +1,203 @@
+#include "store/shard/commit/committer.h"
+
+#include <algorithm>
+#include <array>
+
+#include "topicdb/topic.h"
+
+namespace topicdb {
+
+namespace {
+
+// What a commit does depends on what is stored before it.
+bool LooksAtStorage(const ShardCommit& commit) {
+  const TransactionOps* ops = commit.transaction;
+  return ops != nullptr && (ops->start_serial.has_value() || ops->generation.has_value() ||
+                            !ops->deletes.empty() || !ops->requirements.empty());
+}
+
+// Messages that users read, not what is kept among TopicDB's own topics.
+bool DeletesOfUsers(const ShardCommit& commit) {
+  if (commit.transaction == nullptr) return true;
+  const auto& deletes = commit.transaction->deletes;
+  return std::any_of(deletes.begin(), deletes.end(), [](const KeyRange& keys) {
+    return !keys.filter.text().starts_with(kReservedPrefix);
+  });
+}
+
+ExpectedWrites Expect(std::span<ShardCommit* const> group) {
+  ExpectedWrites expected;
+  for (const ShardCommit* commit : group) {
+    expected.rows += commit->messages.size();
+    expected.bytes += commit->bytes;
+  }
+  return expected;
+}
+
+}  // namespace
+
+Committer::Committer(const Parts& parts, std::unique_ptr<AppendIds> append_ids)
+    : shard_(parts.shard),
+      disk_(parts.disk),
+      sealing_(parts.sealing),
+      transactions_(parts.transactions),
+      merge_deletes_(parts.merge_deletes),
+      jobs_(parts.jobs),
+      append_ids_(std::move(append_ids)),
+      queue_([this](std::span<ShardCommit* const> group) { CommitGroup(group); },
+             [this] { return shard_.SyncLog(); }, shard_.environment->commit) {}
+
+void Committer::Commit(ShardCommit* commit) {
+  // Transactions that begin meanwhile should see it, instead of conflicting with it later.
+  commit->is_urgent = LooksAtStorage(*commit);
+  queue_.Run(commit);
+}
+
+void Committer::CommitAsync(std::unique_ptr<ShardCommit> commit, std::function<void()> done) {
+  queue_.Submit(std::move(commit), std::move(done));
+}
+
+std::unique_ptr<CommitBuilder> Committer::NewBuilder(const ExpectedWrites& expected) {
+  return std::make_unique<CommitBuilder>(shard_, *append_ids_, merge_deletes_.is_on(), expected);
+}
+
+void Committer::CommitGroup(std::span<ShardCommit* const> group) {
+  sealing_.WaitForRoom();
+  const MutexLock lock(shard_.mutex);
+  std::vector<ShardCommit*> built;
+  auto builder = NewBuilder(Expect(group));
+  const auto write_built = [&]() TOPICDB_REQUIRES(shard_.mutex) {
+    WriteBuilt(builder.get(), built);
+    built.clear();
+    builder = NewBuilder({});
+  };
+  Status usable = shard_.CheckWritable();
+  if (usable.ok() && shard_.commit.serial + group.size() > shard_.commit.serial_limit) {
+    usable = shard_.ReserveSerials();
+    builder = NewBuilder({});
+  }
+  for (ShardCommit* commit : group) {
+    commit->status = usable;
+    if (commit->staged != nullptr) {
+      write_built();
+      usable = shard_.CheckWritable();
+      commit->status = usable.ok() ? CommitStaged(commit) : usable;
+      builder = NewBuilder({});
+      continue;
+    }
+    if (LooksAtStorage(*commit)) {
+      write_built();
+      usable = shard_.CheckWritable();
+      commit->status = usable.ok() ? transactions_.Check(commit) : usable;
+    }
+    if (commit->id != nullptr && builder->HasId(commit->id->id)) {
+      write_built();
+      usable = shard_.CheckWritable();
+      commit->status = usable;
+    }
+    if (!commit->status.ok() || IsRepeated(commit)) continue;
+    built.push_back(commit);
+    commit->status = builder->Add(commit);
+    if (commit->status.ok()) continue;
+    // Nothing of the batch can be trusted: none of it is written.
+    for (ShardCommit* other : built) {
+      other->status = commit->status;
+      other->written = false;
+    }
+    built.clear();
+    builder = NewBuilder({});
+  }
+  write_built();
+}
+
+Status Committer::CommitStaged(ShardCommit* commit) {
+  if (jobs_.IsRepeated(commit)) return Status::Ok();
+  TOPICDB_ASSIGN_OR_RETURN(const std::uint64_t blocks, jobs_.TakePages(*commit->staged));
+  if (shard_.commit.serial + blocks > shard_.commit.serial_limit) {
+    TOPICDB_RETURN_IF_ERROR(shard_.ReserveSerials(blocks));
+  }
+  const auto builder = NewBuilder({});
+  TOPICDB_RETURN_IF_ERROR(builder->AddStaged(commit).WithContext(shard_.Name()));
+  const std::array<ShardCommit*, 1> alone{commit};
+  WriteBuilt(builder.get(), alone);
+  return commit->status;
+}
+
+void Committer::WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> commits) {
+  if (builder->empty()) return;
+  bool logged = true;
+  const Status status = WriteBatch(builder, &logged);
+  if (!status.ok()) {
+    for (ShardCommit* commit : commits) {
+      commit->status = status;
+      commit->written = false;
+    }
+    return;
+  }
+  builder->Apply();
+  for (const auto& [id, known] : builder->ids()) append_ids_->Add(id, known);
+  NoteDeletes(*builder, commits);
+  if (shard_.commit.clock_us != builder->state().clock_us) {
+    clock_ahead_us_ = std::max<std::int64_t>(builder->state().clock_us - builder->now_us(), 0);
+  }
+  shard_.commit = builder->state();
+  if (!logged) shard_.unlogged_serial = shard_.commit.serial;
+  disk_.NoteWritten(builder->batch()->GetDataSize());
+  const bool is_staged = commits.front()->staged != nullptr;
+  if (is_staged) {
+    auto jobs = *shard_.jobs;
+    jobs.insert_or_assign(commits.front()->staged->sequence, builder->job());
+    shard_.jobs = std::make_shared<const meta::JobRecords>(std::move(jobs));
+  }
+  DeleteRecords deletes = shard_.deletes;
+  if (!builder->deletes().empty()) {
+    auto more = *shard_.deletes;
+    more.insert(more.end(), builder->deletes().begin(), builder->deletes().end());
+    deletes = std::make_shared<const std::vector<meta::DeleteRecord>>(std::move(more));
+  }
+  if (shard_.Publish(shard_.slabs, std::move(deletes)) && !is_staged) {
+    transactions_.Remember(*builder, commits);
+  } else {
+    transactions_.Clear();
+  }
+  if (sealing_.IsDue()) sealing_.Wake();
+}
+
+Status Committer::WriteBatch(CommitBuilder* builder, bool* logged) {
+  TOPICDB_RETURN_IF_ERROR(builder->Finish(logged));
+  rocksdb::WriteOptions options;
+  options.disableWAL = !*logged;
+  auto saved = shard_.PutClock(builder->batch());
+  const Status status = saved.ok() ? shard_.Write(options, builder->batch()) : saved.status();
+  if (!status.ok()) {
+    return Status(status.code(),
+                  status.message() + ": whether this commit is stored is seen after reopening");
+  }
+  if (saved->has_value()) shard_.clock.NoteSaved(**saved);
+  return Status::Ok();
+}
+
+void Committer::NoteDeletes(const CommitBuilder& builder, std::span<ShardCommit* const> commits) {
+  for (const ShardCommit* commit : commits) {
+    if (commit->deleted > 0 || commit->hides) {
+      shard_.NoteDeleted();
+      if (DeletesOfUsers(*commit)) shard_.removals_version = NewRemovalsVersion();
+    }
+    merge_deletes_.Add(*commit);
+  }
+  if (builder.replaces_any()) ++shard_.deletes_version;
+  merge_deletes_.Add(builder.replaced());
+}
+
+bool Committer::IsRepeated(ShardCommit* commit) const {
+  if (commit->id == nullptr) return false;
+  const std::optional<KnownAppend> known = append_ids_->Find(commit->id->id);
+  if (!known.has_value()) return false;
+  commit->status = CheckSameAppend(*commit->id, *known);
+  commit->serial = known->serial;
+  commit->repeated = true;
+  commit->written = true;  // so that it waits for an fsync if it asks for one
+  return true;
+}
+
+}  // namespace topicdb

@@ -1,0 +1,66 @@
+#include "store/shard/commit/delete_finisher.h"
+
+#include <algorithm>
+
+#include "rocks/rocks_compat.h"
+#include "store/shard/commit/delete_expander.h"
+
+namespace topicdb {
+
+namespace {
+
+// Messages that one step of a large delete removes, with other commits in between.
+constexpr std::size_t kDeleteStep = 10'000;
+
+}  // namespace
+
+Status DeleteFinisher::Finish() {
+  while (true) {
+    DeleteRecords deletes;
+    {
+      const MutexLock lock(shard_.mutex);
+      deletes = shard_.deletes;
+    }
+    if (deletes->empty()) return Status::Ok();
+    for (bool more = true; more;) {
+      TOPICDB_ASSIGN_OR_RETURN(more, RemoveHidden(deletes->front()));
+    }
+    sealing_.Wake();  // blocks may have become nearly empty
+  }
+}
+
+Result<bool> DeleteFinisher::RemoveHidden(const meta::DeleteRecord& record) {
+  const MutexLock lock(shard_.mutex);
+  TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
+  const auto is_it = [&](const meta::DeleteRecord& other) {
+    return other.serial == record.serial && other.index == record.index;
+  };
+  // Another thread may have finished it.
+  if (std::none_of(shard_.deletes->begin(), shard_.deletes->end(), is_it)) return false;
+  rocksdb::WriteBatch batch;
+  DeleteExpander expander(shard_, &batch, kDeleteStep);
+  TOPICDB_ASSIGN_OR_RETURN(const bool complete, expander.Remove(record, /*masked=*/false));
+  TOPICDB_RETURN_IF_ERROR(expander.Finish());
+  if (complete) {
+    TOPICDB_RETURN_IF_ERROR(
+        rocks::FromRocks(batch.Delete(meta::DeleteKey(record.serial, record.index)),
+                         "finishing a delete in " + shard_.Name()));
+  }
+  TOPICDB_RETURN_IF_ERROR(shard_.Write(rocksdb::WriteOptions(), &batch));
+  removed_[record.serial] += expander.removed();
+  shard_.NoteDeleted();
+  if (!complete) return true;
+  auto rest = *shard_.deletes;
+  std::erase_if(rest, is_it);
+  shard_.Publish(shard_.slabs,
+                 std::make_shared<const std::vector<meta::DeleteRecord>>(std::move(rest)));
+  return false;
+}
+
+std::uint64_t DeleteFinisher::TakeRemoved(std::uint64_t serial) {
+  const MutexLock lock(shard_.mutex);
+  const auto removed = removed_.extract(serial - 1);
+  return removed.empty() ? 0 : removed.mapped();
+}
+
+}  // namespace topicdb

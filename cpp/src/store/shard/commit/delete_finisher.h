@@ -1,0 +1,35 @@
+// Removes what large deletes have hidden.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "store/shard/state/shard_state.h"
+#include "store/shard/upkeep/shard_sealing.h"
+
+namespace topicdb {
+
+// A delete of many messages is committed as a record that hides them from readers. This object
+// removes the messages afterwards, in steps that let other commits through. A Shard owns it.
+// Thread-safe.
+class DeleteFinisher {
+ public:
+  DeleteFinisher(ShardState& shard, ShardSealing& sealing) : shard_(shard), sealing_(sealing) {}
+
+  // Removes everything that committed deletes have hidden.
+  Status Finish() TOPICDB_EXCLUDES(shard_.mutex);
+  // Returns how many messages the deletes of the commit `serial` have removed in steps, and forgets
+  // the number.
+  std::uint64_t TakeRemoved(std::uint64_t serial) TOPICDB_EXCLUDES(shard_.mutex);
+
+ private:
+  // Takes one step. Returns false when nothing was left to remove.
+  Result<bool> RemoveHidden(const meta::DeleteRecord& record) TOPICDB_EXCLUDES(shard_.mutex);
+
+  ShardState& shard_;
+  ShardSealing& sealing_;
+  // Messages that unfinished deletes have removed so far, by the serial of their record.
+  std::map<std::uint64_t, std::uint64_t> removed_ TOPICDB_GUARDED_BY(shard_.mutex);
+};
+
+}  // namespace topicdb

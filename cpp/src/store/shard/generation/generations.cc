@@ -1,0 +1,132 @@
+#include "store/shard/generation/generations.h"
+
+#include <algorithm>
+#include <array>
+
+#include "rocks/rocks_compat.h"
+
+namespace topicdb {
+
+Status Generations::Rotate(std::optional<std::uint32_t> retention_class,
+                           std::optional<std::int64_t> as_if_us, bool resets_clock) {
+  const MutexLock lock(shard_.mutex);
+  TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
+  std::vector<std::uint32_t> classes;
+  if (retention_class.has_value()) {
+    classes.push_back(*retention_class);
+  } else {
+    for (const RetentionRule& rule : shard_.rules->live()) classes.push_back(rule.id);
+  }
+  return RotateClasses(classes, as_if_us, resets_clock);
+}
+
+Status Generations::Adopt(std::shared_ptr<const RetentionRules> rules) {
+  const MutexLock lock(shard_.mutex);
+  TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
+  const auto before = std::exchange(shard_.rules, std::move(rules));
+  std::vector<std::uint32_t> classes = shard_.rules->ChangedSince(*before);
+  for (const std::uint32_t id : before->ids()) {
+    // Until now there was no number left free behind it.
+    if (maker_.KeepsLast(id) && before->Find(id)->limits.keep_last == 0) classes.push_back(id);
+  }
+  const Status status = BeginAnew(std::move(classes));
+  if (!status.ok()) shard_.rules = before;
+  return status;
+}
+
+Status Generations::BeginAnew(std::vector<std::uint32_t> classes) {
+  std::vector<std::uint32_t> begin_again;
+  std::sort(classes.begin(), classes.end());
+  classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
+  std::erase_if(classes, [&](std::uint32_t id) TOPICDB_REQUIRES(shard_.mutex) {
+    if (!shard_.HasCurrentSlab(id)) return true;  // one that is missing begins now, whatever it is
+    const Slab& slab = *shard_.CurrentSlab(id)->slab;
+    if (slab.CountersForCommit().messages > 0) return false;
+    if (slab.begun_at() != shard_.commit.serial) begin_again.push_back(id);
+    return true;
+  });
+  for (const std::uint32_t id : MissingClasses()) classes.push_back(id);
+  return RotateClasses(classes, std::nullopt, /*resets_clock=*/false, begin_again);
+}
+
+Status Generations::EnsureReserved() {
+  const MutexLock lock(shard_.mutex);
+  TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
+  const std::uint32_t reserved = shard_.rules->reserved();
+  if (shard_.CurrentSlab(reserved)->slab != nullptr) return Status::Ok();
+  return RotateClasses(std::array{reserved});
+}
+
+std::vector<std::uint32_t> Generations::MissingClasses() const {
+  std::vector<std::uint32_t> missing = shard_.rules->ids();
+  for (const SlabView& view : *shard_.slabs) std::erase(missing, view.slab->id().retention_class);
+  return missing;
+}
+
+// A column family that was made here without its record being written is dropped at the next open.
+Status Generations::RotateClasses(std::span<const std::uint32_t> classes,
+                                  std::optional<std::int64_t> as_if_us, bool resets_clock,
+                                  std::span<const std::uint32_t> begin_again) {
+  const LeapClock::Times times = shard_.clock.Look();
+  const std::int64_t now_us = as_if_us.has_value() ? *as_if_us - times.leaps_us : times.NotedUs();
+  rocksdb::WriteBatch batch;
+  auto slabs = shard_.slabs ? *shard_.slabs : std::vector<SlabView>();
+  std::vector<SlabId> ids;
+  std::vector<const Slab*> before;
+  std::vector<std::int64_t> began_us;
+  for (const std::uint32_t retention_class : classes) {
+    ids.push_back({shard_.index, retention_class, 1});
+    before.push_back(nullptr);
+    began_us.push_back(now_us);
+    for (SlabView& view : slabs) {
+      if (view.read_only || view.slab->id().retention_class != retention_class) continue;
+      before.back() = view.slab.get();
+      ids.back().generation = view.slab->id().generation + maker_.GenerationStep(retention_class);
+      meta::SlabRecord record = view.slab->record();
+      // Who tries out what would be done at another time does not make it older than it is.
+      if (as_if_us.has_value()) began_us.back() = std::max(now_us, record.created_at_us);
+      view.read_only = true;
+      view.sealed_at_us = began_us.back();
+      record.state = meta::SlabState::kReadOnly;
+      record.sealed_at_us = began_us.back();
+      TOPICDB_RETURN_IF_ERROR(
+          rocks::FromRocks(batch.Put(meta::SlabKey(view.slab->id()), meta::Encode(record)),
+                           "sealing " + shard_.Name()));
+    }
+  }
+  const std::size_t ahead = shard_.SlabsAtOnce() / std::max<std::size_t>(ids.size(), 1);
+  TOPICDB_ASSIGN_OR_RETURN(FamiliesByName families, maker_.MakeFamilies(ids, ahead));
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    meta::SlabRecord record = shard_.environment->NewSlabRecord(ids[i], began_us[i]);
+    record.begun_at = shard_.commit.serial;
+    TOPICDB_ASSIGN_OR_RETURN(auto slab, maker_.Make(ids[i], record, before[i], &families, &batch));
+    slabs.insert(PlaceOf(ids[i], slabs), {std::move(slab), false, 0});
+  }
+  meta::CommitState after = shard_.commit;
+  rocksdb::Status status = batch.Put(meta::RulesKey(), meta::EncodeRules(shard_.rules->version()));
+  if (resets_clock && status.ok()) {
+    after.clock_us = meta::CommitState().clock_us;
+    status = batch.Put(meta::CommitStateKey(), meta::Encode(after));
+  }
+  for (const std::uint32_t id : begin_again) {
+    const Slab& slab = *shard_.CurrentSlab(id)->slab;
+    meta::SlabRecord record = slab.record();
+    record.begun_at = shard_.commit.serial;
+    if (status.ok()) status = batch.Put(meta::SlabKey(slab.id()), meta::Encode(record));
+  }
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "rotating " + shard_.Name()));
+  TOPICDB_ASSIGN_OR_RETURN(const auto saved, shard_.PutClock(&batch));
+  rocksdb::WriteOptions options;
+  options.sync = true;
+  TOPICDB_RETURN_IF_ERROR(shard_.Write(options, &batch));
+  if (saved.has_value()) shard_.clock.NoteSaved(*saved);
+  shard_.commit = after;
+  for (const std::uint32_t id : begin_again)
+    shard_.CurrentSlab(id)->slab->BeginAgain(shard_.commit.serial);
+  shard_.topics.Clear();
+  shard_.Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)), shard_.deletes);
+  sealing_.Wake();
+  return Status::Ok();
+}
+
+}  // namespace topicdb

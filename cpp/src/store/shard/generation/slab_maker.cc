@@ -1,0 +1,105 @@
+#include "store/shard/generation/slab_maker.h"
+
+#include "rocks/rocks_compat.h"
+#include "structure/structure_learner.h"
+
+namespace topicdb {
+
+Result<FamiliesByName> SlabMaker::MakeFamilies(const std::vector<SlabId>& slabs,
+                                               std::size_t ahead) {
+  std::vector<std::string> names;
+  std::vector<std::string> names_ahead;
+  const auto add = [&](const SlabId& id, std::vector<std::string>* to) {
+    for (std::string& name : shard_.environment->FamilyNamesOf(id)) to->push_back(std::move(name));
+  };
+  for (SlabId id : slabs) {
+    add(id, &names);
+    for (std::size_t i = 0; i < ahead; ++i) {
+      id.generation += GenerationStep(id.retention_class);
+      add(id, &names_ahead);
+    }
+  }
+  FamiliesByName families;
+  const rocksdb::Status status = stock_.Take(shard_.db.get(), names, names_ahead, &families);
+  if (status.ok()) return families;
+  const Status fault = rocks::FromRocks(status, "creating a generation of " + shard_.Name());
+  shard_.Poison(fault);
+  return fault;
+}
+
+Result<std::shared_ptr<Slab>> SlabMaker::Make(const SlabId& id, const meta::SlabRecord& record,
+                                              const Slab* previous, FamiliesByName* families,
+                                              rocksdb::WriteBatch* batch) {
+  StructureTrie trie(shard_.environment->learning);
+  StructureEdit edit(trie);
+  TOPICDB_RETURN_IF_ERROR(
+      SeedStructures(shard_.environment->IsReserved(id), previous, &edit, batch));
+  const NodeRecord root{kRootNode, kNoNode, NodeKind::kWord, edit.root_all_vary(), {}};
+  rocksdb::Status status = batch->Put(meta::NodeKey(id, kRootNode), meta::Encode(root));
+  for (const NodeRecord& node : edit.nodes()) {
+    if (status.ok()) status = batch->Put(meta::NodeKey(id, node.id), meta::Encode(node));
+  }
+  if (status.ok()) status = batch->Put(meta::SlabKey(id), meta::Encode(record));
+  if (status.ok()) status = batch->Put(meta::CountersKey(id), meta::Encode(meta::SlabCounters{}));
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "preparing a generation of " + shard_.Name()));
+  trie.Apply(edit);
+
+  return Slab::Make(id, record, families, std::move(trie), {});
+}
+
+// Hints; and what the generation before tells: the structures of its topics, learned anew, or,
+// where that is not wanted or it had no topics, those that it had learned.
+Status SlabMaker::SeedStructures(bool reserved, const Slab* previous, StructureEdit* edit,
+                                 rocksdb::WriteBatch* batch) {
+  static const std::vector<std::string> kReservedHints{
+      "$topicdb/map/+/+",          "$topicdb/owner/+",         "$topicdb/consumer/+/state",
+      "$topicdb/consumer/+/fence", "$topicdb/consumer/+/at/+", "$topicdb/group/+/state",
+      "$topicdb/group/+/fence",    "$topicdb/group/+/at/+",    "$topicdb/session/+/state"};
+  for (const std::string& hint :
+       reserved ? kReservedHints : shard_.environment->schema.structures) {
+    TOPICDB_ASSIGN_OR_RETURN(const Filter filter, Filter::Parse(hint));
+    edit->SeedHint(filter);
+  }
+  if (previous == nullptr) return Status::Ok();
+  const Learning& learning = shard_.environment->learning;
+  std::vector<Structure> structures;
+  if (learning.adaptive && !reserved) {
+    TOPICDB_ASSIGN_OR_RETURN(const auto topics,
+                             TopicSample::ReadTopics(shard_.db.get(), previous->id()));
+    const std::vector<std::string_view> views(topics.begin(), topics.end());
+    // Half of the budget, so that there is room for what is new.
+    structures = LearnStructures(views, learning.streams_max / 2);
+  }
+  // Nobody learns from it again; there may be one even if the learner is now another.
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
+      batch->DeleteRange(meta::SampleLevelKey(previous->id()), meta::SampleEnd(previous->id())),
+      "preparing a generation of " + shard_.Name()));
+  if (structures.empty()) {
+    const StructureTrie& trie = previous->TrieForCommit();
+    trie.ForEachStream([&](NodeId stream) {
+      Structure structure = trie.StructureOf(stream);
+      if (!structure.levels.empty() && structure.VaryingCount() > 0) {
+        structures.push_back(std::move(structure));
+      }
+    });
+  }
+  for (const Structure& structure : structures) edit->SeedStructure(structure);
+  return Status::Ok();
+}
+
+bool SlabMaker::KeepsLast(std::uint32_t retention_class) const {
+  const RetentionRule* rule = shard_.rules->Find(retention_class);
+  return rule != nullptr && rule->limits.keep_last > 0;
+}
+
+std::uint32_t SlabMaker::GenerationStep(std::uint32_t retention_class) const {
+  return KeepsLast(retention_class) ? 2 : 1;
+}
+
+Status SlabMaker::DropUnused(FamiliesByName unnamed) {
+  stock_.Put(std::move(unnamed));
+  return rocks::FromRocks(stock_.Drop(shard_.db.get()),
+                          "dropping unused families of " + shard_.Name());
+}
+
+}  // namespace topicdb

@@ -1,0 +1,242 @@
+#include "store/shard/state/shard_state.h"
+
+#include <algorithm>
+
+#include <rocksdb/convenience.h>
+
+#include "rocks/rocks_compat.h"
+
+namespace topicdb {
+
+namespace {
+
+// Of all shards of a database.
+constexpr std::size_t kTopicCacheBytes = std::size_t{32} << 20;
+
+// One call to RocksDB that makes or drops families does it for so large a part of all slabs.
+constexpr std::size_t kFamilyCallPart = 128;  // 1 / 128
+
+// Serials that one fsync reserves.
+constexpr std::uint64_t kSerialReserve = 65'536;
+
+}  // namespace
+
+ShardState::ShardState(std::shared_ptr<const ShardEnvironment> of, std::uint32_t number)
+    : environment(std::move(of)),
+      index(number),
+      rules(environment->rules()),
+      topics(kTopicCacheBytes / std::max<std::size_t>(environment->schema.shards, 1)) {}
+
+ShardState::~ShardState() { CloseRocks().IgnoreError(); }
+
+std::string ShardState::Name() const {
+  return "shard " + std::to_string(index) + " of " + environment->database_path;
+}
+
+std::shared_ptr<const ShardView> ShardState::view() const {
+  const MutexLock lock(view_mutex_);
+  return view_;
+}
+
+std::shared_ptr<const ShardView> ShardState::BeginTransaction() {
+  const MutexLock lock(view_mutex_);
+  ++open_transactions_;
+  return view_;
+}
+
+void ShardState::EndTransaction() {
+  const MutexLock lock(view_mutex_);
+  --open_transactions_;
+}
+
+bool ShardState::Publish(SlabViews new_slabs, DeleteRecords new_deletes) {
+  if (new_slabs != slabs) TakeSlabs(std::move(new_slabs));  // else it is one of many commits
+  deletes = std::move(new_deletes);
+  const rocksdb::Snapshot* snapshot = environment->read_only ? nullptr : db->GetSnapshot();
+  auto published =
+      std::make_shared<const ShardView>(environment, db.get(), snapshot, lists, deletes, jobs,
+                                        commit.serial, deletes_version, removals_version);
+  bool has_transactions = false;
+  {
+    const MutexLock lock(view_mutex_);
+    view_.swap(published);
+    has_transactions = open_transactions_ > 0;
+  }
+  environment->commits->Notify();
+  environment->readers->Expire();
+  return has_transactions;
+}
+
+void ShardState::TakeSlabs(SlabViews new_slabs) {
+  slabs = std::move(new_slabs);
+  current_.assign(rules->ids_end(), {});
+  lists = ListSlabs(slabs);
+  for (const SlabView& found : *lists.current) current_[found.slab->id().retention_class] = found;
+  older_copies.Reset(*slabs, rules);
+}
+
+const SlabView* ShardState::CurrentSlab(std::uint32_t retention_class) const {
+  return &current_[retention_class];
+}
+
+void ShardState::NoteDeleted() {
+  ++deletes_version;
+  for (const SlabView& slab_view : *slabs) {
+    slab_view.slab->upkeep().seen = SlabUpkeep::Seen::kNothing;
+  }
+}
+
+Status ShardState::CheckWritable() const {
+  if (environment->read_only) {
+    return ReadOnly(environment->database_path + " was opened with mode='r'");
+  }
+  return poison;
+}
+
+Status ShardState::Write(const rocksdb::WriteOptions& options, rocksdb::WriteBatch* batch) {
+  const Status status =
+      rocks::FromRocks(log_chain.Write(db.get(), options, batch), "writing " + Name());
+  if (!status.ok()) Poison(status);
+  return status;
+}
+
+void ShardState::Poison(const Status& status) {
+  if (!poison.ok()) return;
+  poison = StorageFault(Name() + " takes no more writes since one failed; close and reopen it (" +
+                        status.message() + ")");
+}
+
+Status ShardState::ReserveSerials(std::uint64_t more) {
+  meta::CommitState reserved = commit;
+  reserved.serial_limit = commit.serial + more + kSerialReserve;
+  rocksdb::WriteBatch batch;
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
+      batch.Put(meta::CommitStateKey(), meta::Encode(reserved)), "reserving serials of " + Name()));
+  rocksdb::WriteOptions options;
+  options.sync = true;
+  TOPICDB_RETURN_IF_ERROR(Write(options, &batch));
+  commit = reserved;
+  return Status::Ok();
+}
+
+Status ShardState::SyncLog() {
+  Status status = rocks::FromRocks(db->SyncWAL(), "fsyncing the log of " + Name());
+  if (status.ok()) return status;
+  const MutexLock lock(mutex);
+  // After a write that failed, RocksDB says of others only that one did.
+  if (!poison.ok()) status = poison;
+  Poison(status);
+  return StorageFault(status.message() +
+                      ": the commit is visible, but may be gone after a loss of power");
+}
+
+Result<std::optional<LeapRecord>> ShardState::PutClock(rocksdb::WriteBatch* batch) const {
+  if (!clock.IsChanged()) return std::optional<LeapRecord>();
+  const LeapRecord record = clock.record();
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(batch->Put(meta::ClockKey(), meta::Encode(record)),
+                                           "noting the clock of " + Name()));
+  return std::optional(record);
+}
+
+Status ShardState::SaveClock() {
+  const MutexLock lock(mutex);
+  if (!CheckWritable().ok()) return Status::Ok();
+  clock.Look();
+  rocksdb::WriteBatch batch;
+  TOPICDB_ASSIGN_OR_RETURN(const auto saved, PutClock(&batch));
+  if (!saved.has_value()) return Status::Ok();
+  TOPICDB_RETURN_IF_ERROR(Write(rocksdb::WriteOptions(), &batch));
+  clock.NoteSaved(*saved);
+  return Status::Ok();
+}
+
+// Says that every serial in use is known, so that numbering goes on without a gap.
+Status ShardState::SaveCleanState() {
+  if (environment->read_only || !poison.ok()) return Status::Ok();
+  rocksdb::WriteBatch batch;
+  TOPICDB_RETURN_IF_ERROR(PutClock(&batch).status());
+  if (commit.serial_limit != commit.serial) {
+    commit.serial_limit = commit.serial;
+    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
+        batch.Put(meta::CommitStateKey(), meta::Encode(commit)), "closing " + Name()));
+  }
+  return batch.Count() == 0 ? Status::Ok() : Write(rocksdb::WriteOptions(), &batch);
+}
+
+Status ShardState::Flush() {
+  if (environment->read_only) return Status::Ok();
+  const MutexLock lock(mutex);
+  const Status status = FlushFamilies(*slabs, /*wait=*/true);
+  if (!poison.ok()) return poison;
+  TOPICDB_RETURN_IF_ERROR(status);
+  unlogged_serial = 0;
+  return Status::Ok();
+}
+
+Status ShardState::FlushFamilies(const std::vector<SlabView>& of_slabs, bool wait) {
+  flushed_bytes_ = log_chain.bytes();
+  std::vector<rocksdb::ColumnFamilyHandle*> families{default_family->get()};
+  for (const SlabView& slab_view : of_slabs) {
+    for (rocksdb::ColumnFamilyHandle* family : slab_view.slab->all_families())
+      families.push_back(family);
+  }
+  rocksdb::FlushOptions options;
+  options.wait = wait;
+  options.allow_write_stall = true;  // or it waits for a moment at which it stalls nobody
+  return rocks::FromRocks(db->Flush(options, families), "flushing " + Name());
+}
+
+// Several threads may be here: each returns when all that was there before it came is in files.
+Status ShardState::FlushUnlogged() {
+  while (true) {
+    SlabViews flushed;
+    std::uint64_t serial = 0;
+    {
+      const MutexLock lock(mutex);
+      if (unlogged_serial == 0) return Status::Ok();
+      serial = unlogged_serial;
+      flushed = slabs;
+    }
+    const Status status = FlushFamilies(*flushed, /*wait=*/true);
+    const MutexLock lock(mutex);
+    if (status.ok()) {
+      if (unlogged_serial == serial) unlogged_serial = 0;
+      return status;
+    }
+    if (slabs == flushed) return status;  // else one that was dropped meanwhile cannot be flushed
+  }
+}
+
+std::uint64_t ShardState::Property(const char* name) const {
+  std::uint64_t value = 0;
+  return db->GetAggregatedIntProperty(name, &value) ? value : 0;
+}
+
+std::size_t ShardState::SlabsAtOnce() const {
+  return slabs == nullptr ? 0 : slabs->size() / kFamilyCallPart;
+}
+
+void ShardState::StopBackgroundWork() { rocksdb::CancelAllBackgroundWork(db.get(), /*wait=*/true); }
+
+Status ShardState::CloseRocks() {
+  if (db == nullptr) return Status::Ok();
+  StopBackgroundWork();
+  {
+    const MutexLock lock_view(view_mutex_);
+    view_.reset();
+  }
+  {
+    const MutexLock lock_commits(mutex);
+    slabs.reset();
+    current_.clear();
+    lists = {};
+    older_copies = OlderCopies();
+  }
+  default_family.reset();
+  const Status closed = rocks::FromRocks(db->Close(), "closing " + Name());
+  db.reset();
+  directory_lock.reset();
+  return closed;
+}
+
+}  // namespace topicdb
