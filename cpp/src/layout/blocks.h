@@ -1,4 +1,4 @@
-// Reads a slab block by block, in no order. Only for layouts that have blocks (Layout::seals()):
+// Reads a slab block by block, in no order. Only for layouts that have blocks (Layout::log()):
 // today that is the layout columnar.
 //
 // The functions take several requests, and a message is wanted if any of the requests wants it.

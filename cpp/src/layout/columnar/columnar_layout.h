@@ -9,12 +9,12 @@
 
 namespace topicdb::columnar {
 
-class ColumnarLayout : public Layout {
+class ColumnarLayout : public Layout, public MessageLog {
  public:
   bool overwrites() const override { return false; }
   bool needs_words() const override { return false; }
   bool reads_one_stream() const override { return false; }
-  bool seals() const override { return true; }
+  const MessageLog* log() const override { return this; }
   Status Restore(const RocksSource& source, bool read_only, LayoutState* state) const override;
   std::unique_ptr<SlabWriter> NewWriter(const SlabFamilies& families, LayoutState* state,
                                         const ExpectedWrites& expected,
@@ -39,7 +39,6 @@ class ColumnarLayout : public Layout {
   Status Salvage(const RocksSource& source, const SlabSalvage& call) const override;
   std::unique_ptr<LastReader> NewLastReader(const RocksSource& source, ReadRequest request,
                                             LastMessages* found) const override;
-  bool has_log() const override { return true; }
   std::unique_ptr<LogReader> NewLogReader(const RocksSource& source, const ReadRequest& request,
                                           std::uint64_t serial_min) const override;
 };

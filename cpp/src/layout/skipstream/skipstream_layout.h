@@ -17,25 +17,13 @@ class SkipstreamLayout : public Layout {
   bool overwrites() const override { return true; }
   bool needs_words() const override { return true; }
   bool reads_one_stream() const override { return true; }
-  bool seals() const override { return false; }
+  const MessageLog* log() const override { return nullptr; }
   Status Restore(const RocksSource&, bool, LayoutState*) const override { return Status::Ok(); }
   std::unique_ptr<SlabWriter> NewWriter(const SlabFamilies& families, LayoutState* state,
                                         const ExpectedWrites& expected,
                                         rocksdb::WriteBatch* batch) const override;
   std::unique_ptr<SlabRemover> NewRemover(const RocksSource& source,
                                           rocksdb::WriteBatch* batch) const override;
-  Status InstallStaged(const SlabFamilies&, LayoutState*, const StagedBlock&, const StagedPlace&,
-                       rocksdb::WriteBatch*) const override {
-    return InvalidArgument("the layout 'skipstream' takes no staged blocks");
-  }
-  Result<StagedState> FindStaged(const RocksSource&, std::uint64_t) const override {
-    return StagedState::kAbsent;
-  }
-  Status RemoveUnplaced(const RocksSource&) const override { return Status::Ok(); }
-  std::unique_ptr<Sealing> NewSealing(const RocksSource&, LayoutState*,
-                                      const SealLimits&) const override {
-    return nullptr;
-  }
   Result<std::optional<StoredMessage>> Get(const RocksSource& source, const PlacedMessage& place,
                                            const std::vector<RowMask>& masks) const override;
   std::unique_ptr<StreamReader> NewReader(const RocksSource& source,
@@ -48,11 +36,6 @@ class SkipstreamLayout : public Layout {
   Status Salvage(const RocksSource& source, const SlabSalvage& call) const override;
   std::unique_ptr<LastReader> NewLastReader(const RocksSource& source, ReadRequest request,
                                             LastMessages* found) const override;
-  bool has_log() const override { return false; }
-  std::unique_ptr<LogReader> NewLogReader(const RocksSource&, const ReadRequest&,
-                                          std::uint64_t) const override {
-    return nullptr;
-  }
 
  private:
   const std::uint32_t timestamp_bytes_;

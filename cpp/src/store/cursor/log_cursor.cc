@@ -13,7 +13,7 @@ void LogCursor::Release() {
 void LogCursor::OpenReaders() {
   for (const SlabView& slab_view : view_->slabs()) {
     const Slab& slab = *slab_view.slab;
-    if (!slab.layout().has_log()) continue;
+    if (slab.log() == nullptr) continue;
     std::vector<RowMask> masks = MasksOf(*view_, slab.id());
     for (const Filter& filter : query_.filters) {
       for (StreamSet& set : SelectStreams(slab, {filter}, std::nullopt)) {
@@ -24,7 +24,7 @@ void LogCursor::OpenReaders() {
         request.masks = masks;
         request.serial_max = query_.until;
         request.memory_bytes_max = query_.memory_bytes_max;
-        readers_.push_back(slab.layout().NewLogReader(view_->Source(slab), request, place_.serial));
+        readers_.push_back(slab.log()->NewLogReader(view_->Source(slab), request, place_.serial));
       }
       masks.push_back(Except(filter));  // it gives them
     }

@@ -41,7 +41,7 @@ Status LogMeasure::List() {
   all.range = times_;
   for (const SlabView& slab_view : view_.slabs()) {
     const Slab& slab = *slab_view.slab;
-    if (!slab.layout().has_log()) continue;
+    if (slab.log() == nullptr) continue;
     std::vector<ReadRequest> requests = RequestsOf(view_, slab, filters_, all);
     if (requests.empty()) continue;
     auto blocks = ListBlocks(view_.Source(slab), requests);

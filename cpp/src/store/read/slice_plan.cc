@@ -225,7 +225,7 @@ Result<std::vector<Slice>> CutSlab(const ShardView& view, const Slab& slab,
   const MessageCount size = Guess(info, requests, whole.range);
   guess.messages = size.messages;
   guess.bytes = size.bytes;
-  if (!slab.layout().seals()) return CutEvenly(guess, info, bytes_max);
+  if (slab.log() == nullptr) return CutEvenly(guess, info, bytes_max);
   const bool is_all = whole.after == 0 && filters.size() == 1 && !requests.front().streams &&
                       ShareIn(whole.range, *info.first_timestamp, *info.last_timestamp) == 1;
   if (is_all && info.bytes <= bytes_max) return std::vector<Slice>{std::move(guess)};

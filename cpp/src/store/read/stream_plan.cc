@@ -167,7 +167,7 @@ std::unique_ptr<StreamReader> OpenReader(const StreamTarget& target, const TimeR
 
 std::unique_ptr<StreamReader> OpenUnordered(const StreamTarget& target, const TimeRange& range) {
   const Slab& slab = *target.slab;
-  if (!slab.layout().seals()) return OpenReader(target, range, StartOf(range));
+  if (slab.log() == nullptr) return OpenReader(target, range, StartOf(range));
   std::vector<ReadRequest> any_of;
   for (const Filter& filter : target.filters) {
     ReadRequest request = RequestOf(target, range, StartOf(range));

@@ -81,7 +81,7 @@ Status Shard::Begin(LoadedShard loaded, bool create) {
   const auto moment = view();
   const bool may_seal = std::any_of(
       moment->slabs().begin(), moment->slabs().end(),
-      [](const SlabView& view) { return view.read_only && view.slab->layout().seals(); });
+      [](const SlabView& view) { return view.read_only && view.slab->log() != nullptr; });
   if (may_seal) sealing_.Wake();
   return Status::Ok();
 }

@@ -74,6 +74,8 @@ class Slab {
 
   const SlabId& id() const { return id_; }
   const Layout& layout() const { return *layout_; }
+  // Returns the log of its layout; null if that keeps a state.
+  const MessageLog* log() const { return layout_->log(); }
   std::uint32_t timestamp_bytes() const { return record_.timestamp_bytes; }
   SlabFamilies families() const {
     return {family_->get(), pages_ == nullptr ? nullptr : pages_->get()};

@@ -44,7 +44,7 @@ Status SlabWrite::Take(const SalvagedRow& row) {
 
 Status SlabWrite::Finish(bool read_only) {
   TOPICDB_RETURN_IF_ERROR(Write());
-  if (!slab_->layout().seals()) return Status::Ok();
+  if (slab_->log() == nullptr) return Status::Ok();
   return Seal(read_only ? SealScope::kClosed : SealScope::kFresh);
 }
 
@@ -68,14 +68,14 @@ Status SlabWrite::Write() {
   nodes_.insert(nodes_.end(), batch_->edit.nodes().begin(), batch_->edit.nodes().end());
   batch_.reset();
   const bool is_due =
-      slab_->layout().seals() && slab_->layout_state()->fresh_bytes >= limits_.fresh_bytes_max;
+      slab_->log() != nullptr && slab_->layout_state()->fresh_bytes >= limits_.fresh_bytes_max;
   return is_due ? Seal(SealScope::kDue) : Status::Ok();
 }
 
 Status SlabWrite::Seal(SealScope scope) {
   const RocksSource source{db_, nullptr, slab_->families(), log_};
   while (true) {
-    const auto sealing = slab_->layout().NewSealing(source, slab_->layout_state(), limits_);
+    const auto sealing = slab_->log()->NewSealing(source, slab_->layout_state(), limits_);
     TOPICDB_ASSIGN_OR_RETURN(const bool gathered, sealing->Gather(scope));
     if (!gathered) return Status::Ok();
     TOPICDB_RETURN_IF_ERROR(sealing->WriteData());

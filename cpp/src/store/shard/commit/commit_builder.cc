@@ -90,7 +90,7 @@ Status CommitBuilder::AddStaged(ShardCommit* commit) {
   job_ = JobAfter(*shard_.jobs, staged);
   job_.applied_at_us = now_us_;
   for (const StagedPart& part : staged.parts) {
-    const bool takes_blocks = TargetOf(part.retention_class).slab->layout().seals();
+    const bool takes_blocks = TargetOf(part.retention_class).slab->log() != nullptr;
     TOPICDB_RETURN_IF_ERROR(
         takes_blocks
             ? ForEachStagedBlock(part, [&](const StagedBlock& block) TOPICDB_REQUIRES(
@@ -152,8 +152,8 @@ Status CommitBuilder::AddStagedBlock(const StagedPart& part, const StagedBlock& 
   target.counters.Count(block.rows, block.first_time + place.time_shift,
                         block.last_time + place.time_shift, block.bytes);
   ++target.staged_blocks;
-  return target.slab->layout().InstallStaged(target.slab->families(), target.slab->layout_state(),
-                                             block, place, &batch_);
+  return target.slab->log()->InstallStaged(target.slab->families(), target.slab->layout_state(),
+                                           block, place, &batch_);
 }
 
 void CommitBuilder::HashTopics(std::span<const MessageView> messages) {

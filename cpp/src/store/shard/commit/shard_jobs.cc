@@ -58,7 +58,7 @@ Status ShardJobs::TakePart(const StagedMessages& staged, const StagedPart& part)
                       shard_.Name() + " does not have");
   }
   const Slab& slab = *shard_.CurrentSlab(part.retention_class)->slab;
-  if (!slab.layout().seals()) return Status::Ok();  // it takes messages out of the files
+  if (slab.log() == nullptr) return Status::Ok();  // it takes messages out of the files
   std::optional<std::uint64_t> first;
   TOPICDB_RETURN_IF_ERROR(ForEachStagedBlock(part, [&](const StagedBlock& block) {
     if (!first.has_value()) first = block.pages;
@@ -66,7 +66,7 @@ Status ShardJobs::TakePart(const StagedMessages& staged, const StagedPart& part)
   }));
   TOPICDB_ASSIGN_OR_RETURN(
       const StagedState state,
-      slab.layout().FindStaged({shard_.db.get(), nullptr, slab.families()}, *first));
+      slab.log()->FindStaged({shard_.db.get(), nullptr, slab.families()}, *first));
   if (state == StagedState::kStored) return Status::Ok();  // an earlier try was cut short
   const std::string path = staged.directory + "/" + part.pages_file;
   if (state == StagedState::kInstalled) {
@@ -101,8 +101,9 @@ Status ShardJobs::RemoveUnplaced() {
   const MutexLock lock(shard_.mutex);
   for (const SlabView& view : *shard_.slabs) {
     const Slab& slab = *view.slab;
-    TOPICDB_RETURN_IF_ERROR(slab.layout()
-                                .RemoveUnplaced({shard_.db.get(), nullptr, slab.families()})
+    if (slab.log() == nullptr) continue;
+    TOPICDB_RETURN_IF_ERROR(slab.log()
+                                ->RemoveUnplaced({shard_.db.get(), nullptr, slab.families()})
                                 .WithContext(shard_.Name()));
   }
   return Status::Ok();

@@ -15,7 +15,7 @@ Status SlabDropper::Drop(std::uint32_t retention_class, std::uint32_t generation
   {
     const std::shared_ptr<const ShardView> moment = shard_.view();
     const SlabView* const seen = moment->Find(id);
-    const bool has_log = seen != nullptr && seen->read_only && seen->slab->layout().has_log();
+    const bool has_log = seen != nullptr && seen->read_only && seen->slab->log() != nullptr;
     if (has_log) drop = DropOf(*moment, *seen->slab);
   }
   const MutexLock lock(shard_.mutex);

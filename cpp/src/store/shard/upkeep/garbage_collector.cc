@@ -44,7 +44,7 @@ void GarbageCollector::Measure(const Slab& slab, SlabUsage* usage) const {
   const std::uint64_t main = disk_.OfFamily(families.main);
   const std::uint64_t pages = families.sealed == nullptr ? 0 : disk_.OfFamily(families.sealed);
   usage->disk_bytes = main + pages;
-  if (!slab.layout().seals() || !slab.upkeep().may_hold_garbage) return;
+  if (slab.log() == nullptr || !slab.upkeep().may_hold_garbage) return;
   const std::uint64_t fresh = kFreshFactor * slab.layout_state()->fresh_bytes + kRecordBytes;
   const auto found = rocks::MeasureGarbage(shard_.db.get(), families.main);
   if (found.removed > 0) usage->garbage_bytes = Minus(main, fresh);
@@ -56,7 +56,7 @@ void GarbageCollector::Measure(const Slab& slab, SlabUsage* usage) const {
 bool GarbageCollector::IsDue(const SlabView& view, GarbageScope scope) const {
   const Slab& slab = *view.slab;
   SlabUpkeep& upkeep = slab.upkeep();
-  if (!slab.layout().seals() || !upkeep.may_hold_garbage.exchange(false)) return false;
+  if (slab.log() == nullptr || !upkeep.may_hold_garbage.exchange(false)) return false;
   const auto main = rocks::MeasureGarbage(shard_.db.get(), slab.families().main);
   const auto pages = rocks::MeasureGarbage(shard_.db.get(), slab.families().sealed);
   if (main.removed == 0 && pages.removed == 0) return false;

@@ -18,7 +18,7 @@ constexpr std::uint64_t kFreshAtClose = 16;
 bool ShardSealing::IsFreshDue(const Slab& slab) const {
   const SealLimits& limits = shard_.environment->seal_limits;
   const LayoutState& state = *slab.layout_state();
-  return slab.layout().seals() && state.fresh_blocks > 0 &&
+  return slab.log() != nullptr && state.fresh_blocks > 0 &&
          (state.fresh_blocks >= limits.fresh_blocks_max ||
           state.fresh_bytes >= limits.fresh_bytes_max);
 }
@@ -74,7 +74,7 @@ Result<bool> ShardSealing::SealDue() {
 
 Result<bool> ShardSealing::SealRest(const SlabView& slab_view) {
   using Seen = SlabUpkeep::Seen;
-  if (!slab_view.slab->layout().seals()) return false;
+  if (slab_view.slab->log() == nullptr) return false;
   std::atomic<Seen>& seen = slab_view.slab->upkeep().seen;
   const Seen done = slab_view.read_only ? Seen::kClosedDone : Seen::kOpenDone;
   if (seen == done) return false;
@@ -93,7 +93,7 @@ Status ShardSealing::SealAll() {
   const MutexLock run(shard_.environment->sealer->run_mutex());
   const SlabViews slabs = shard_.view()->shared_slabs();
   for (const SlabView& slab_view : *slabs) {
-    for (bool more = slab_view.slab->layout().seals(); more;) {
+    for (bool more = slab_view.slab->log() != nullptr; more;) {
       TOPICDB_ASSIGN_OR_RETURN(more, SealOnce(*slab_view.slab, SealScope::kFresh));
     }
   }
@@ -119,7 +119,7 @@ Result<bool> ShardSealing::SealStep(const Slab& slab, SealScope scope) {
   RocksSource source = moment->Source(slab);
   source.log = &shard_.log_chain;
   const auto sealing =
-      slab.layout().NewSealing(source, slab.layout_state(), shard_.environment->seal_limits);
+      slab.log()->NewSealing(source, slab.layout_state(), shard_.environment->seal_limits);
   const std::string name = moment->Describe(slab.id());
   Result<bool> gathered = sealing->Gather(scope);
   TOPICDB_RETURN_IF_ERROR(gathered.status().WithContext(name));

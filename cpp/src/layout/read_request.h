@@ -1,0 +1,75 @@
+// What to read of a slab, and where.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <rocksdb/db.h>
+
+#include "structure/structure.h"
+#include "topicdb/types/iterator.h"
+#include "topicdb/types/ranges.h"
+
+namespace topicdb::rocks {
+class LogChain;
+}
+
+namespace topicdb {
+
+// The column families of a slab.
+struct SlabFamilies {
+  rocksdb::ColumnFamilyHandle* main;
+  rocksdb::ColumnFamilyHandle* sealed;  // keys that a layout writes in ascending order; null if
+                                        // the layout has none
+};
+
+// Says where to read: in a database, at a moment, from the column families of a slab.
+struct RocksSource {
+  rocksdb::DB* db;
+  const rocksdb::Snapshot* snapshot;  // null: now
+  SlabFamilies families;
+  rocks::LogChain* log = nullptr;  // for writers only
+};
+
+// Hides messages that may still be stored, such as deleted ones. It hides those that match `filter`
+// and `range`, and that a commit from `serial_min` to `serial` wrote.
+struct RowMask {
+  Filter filter;
+  TimeRange range;
+  std::uint64_t serial;
+  std::uint64_t serial_min = 0;
+
+  bool Hides(std::string_view topic, std::int64_t timestamp, std::uint64_t of_serial) const {
+    return of_serial <= serial && of_serial >= serial_min && Contains(range, timestamp) &&
+           filter.Matches(topic);
+  }
+};
+
+// The memory that all reads of one call may take together.
+inline constexpr std::size_t kReadMemoryBytes = std::size_t{112} << 20;
+
+// Says what to read: streams of one slab, merged in the order of a stream.
+struct ReadRequest {
+  // The streams to read, sorted. If absent, all streams. The layout skipstream reads exactly one.
+  std::optional<std::vector<std::uint32_t>> streams;
+  Structure structure;  // of the only stream; used if Layout::reads_one_stream()
+  Filter filter;
+  TimeRange range;
+  Position position;
+  std::vector<RowMask> masks = {};
+  // The read returns no message of a later commit.
+  std::uint64_t serial_max = std::numeric_limits<std::uint64_t>::max();
+  // Bounds the decoded messages in memory. A single message that is larger may exceed it.
+  std::size_t memory_bytes_max = kReadMemoryBytes;
+  // An unordered read returns no message of an earlier commit. A LogReader takes such a bound as an
+  // argument instead.
+  std::uint64_t serial_min = 0;
+  // A message may match one of these instead of `filter`. Only readers in order and LastReaders
+  // use them.
+  std::vector<Filter> or_filters = {};
+};
+
+}  // namespace topicdb

@@ -1,0 +1,90 @@
+// Adds messages of a slab to a RocksDB batch, and removals of them.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <rocksdb/write_batch.h>
+
+#include "layout/read_request.h"
+#include "topicdb/status.h"
+
+namespace topicdb {
+
+// Says where a writer noted a topic in the page that it builds. With the mark, the writer need not
+// look for the topic again.
+struct TopicMark {
+  std::uint64_t page = 0;  // a number that is unique in the process
+  std::uint32_t topic = 0;
+};
+
+// A message whose stream and place are decided.
+struct PlacedMessage {
+  std::uint32_t stream;
+  std::string_view topic;
+  std::span<const std::string_view> varying;  // the words at the varying levels of the structure;
+                                              // empty if !Layout::needs_words()
+  std::int64_t timestamp;
+  std::uint64_t serial;  // of the commit
+  std::uint32_t index;   // in the batch that is committed
+  std::string_view value;
+  TopicMark* mark = nullptr;  // the mark of the topic, if the caller keeps one between messages
+};
+
+// What a slab keeps in memory for its layout. The slab owns it. Thread-safe.
+struct LayoutState {
+  std::atomic<std::uint64_t> next_block{1};
+  std::atomic<std::uint64_t> fresh_blocks{0};
+  std::atomic<std::uint64_t> fresh_bytes{0};
+  // Bytes of the topics and values that sealing has written for the first time, and written again.
+  std::atomic<std::uint64_t> sealed_bytes{0};
+  std::atomic<std::uint64_t> resealed_bytes{0};
+};
+
+// About how much a writer will get.
+struct ExpectedWrites {
+  std::size_t rows = 0;
+  std::size_t bytes = 0;  // of topics and values
+};
+
+// Adds messages of one slab to one RocksDB batch. The caller owns it. Not thread-safe.
+class SlabWriter {
+ public:
+  SlabWriter() = default;
+  virtual ~SlabWriter() = default;
+  SlabWriter(const SlabWriter&) = delete;
+  SlabWriter& operator=(const SlabWriter&) = delete;
+
+  // Adds a message and copies what it needs. The caller must add messages in the order of commits.
+  virtual rocksdb::Status Add(const PlacedMessage& message) = 0;
+  // Adds what is left to the batch.
+  virtual rocksdb::Status Finish() = 0;
+  // Updates the LayoutState. The caller must call it once the batch is written.
+  virtual void Apply() = 0;
+};
+
+// Adds removals of stored messages to one RocksDB batch. The caller owns it. Not thread-safe.
+class SlabRemover {
+ public:
+  SlabRemover() = default;
+  virtual ~SlabRemover() = default;
+  SlabRemover(const SlabRemover&) = delete;
+  SlabRemover& operator=(const SlabRemover&) = delete;
+
+  // Removes at most `rows_max` of the messages that the request finds, and adds their number to
+  // `removed`. Returns false if some of them remain.
+  virtual Result<bool> Remove(const ReadRequest& request, std::size_t rows_max,
+                              std::size_t* removed) = 0;
+  // Removes the messages of this stream, topic and timestamp, and adds their number to `removed`.
+  // Leaves masked messages, and messages of commits after `serial_max`.
+  virtual Status RemovePoint(const PlacedMessage& place, const std::vector<RowMask>& masks,
+                             std::uint64_t serial_max, std::size_t* removed) = 0;
+  // Adds what is left to the batch.
+  virtual Status Finish() = 0;
+};
+
+}  // namespace topicdb
