@@ -73,6 +73,7 @@ FILE_EXCEPTIONS = {
     "python/topicdb/database.py": 512,
 }
 FUNCTION_LINES_MAX = 60  # the body of a function of Python
+PAST_THE_LOG = re.compile(r"\bdb_?(\.get\(\))?->(Write|Put|Delete|DeleteRange|Merge)\(")
 LONG_COLUMNS = 88  # of a comment, that is about full
 SHORT_COLUMNS = 12  # of a word or two
 FOLDER_FILES_MAX = 20
@@ -132,6 +133,16 @@ def include_faults() -> Iterator[str]:
                 continue
             if not may_include(folder, str(Path(included).parent)):
                 yield f"{name_of(file)} includes {included}, which stands above it"
+
+
+def writes_past_the_log() -> Iterator[str]:
+    """A shard, its slabs and their layouts write by ShardLog, behind which another log may stand."""
+    for file in sources("cpp/src"):
+        if file.name == "local_log.cc":
+            continue
+        for number, line in enumerate(file.read_text().splitlines(), start=1):
+            if PAST_THE_LOG.search(line):
+                yield f"{name_of(file)}:{number} writes to RocksDB past ShardLog"
 
 
 def unused_headers() -> Iterator[str]:
@@ -209,6 +220,7 @@ def size_faults(
 def faults() -> Iterator[str]:
     yield from include_faults()
     yield from unused_headers()
+    yield from writes_past_the_log()
     yield from uncompiled_sources()
     yield from stale_paths()
     files = [file for tree in SOURCE_TREES for file in sources(tree)]

@@ -56,7 +56,8 @@ class Layout {
   virtual const MessageLog* log() const = 0;
 
   // Fills the state of a slab that is being opened. Unless `read_only`, removes what a crash has
-  // left unfinished. Returns kCorruption if the records of the slab are damaged.
+  // left unfinished, with the log of the source. Returns kCorruption if the records of the slab are
+  // damaged.
   virtual Status Restore(const RocksSource& source, bool read_only, LayoutState* state) const = 0;
   virtual std::unique_ptr<SlabWriter> NewWriter(const SlabFamilies& families, LayoutState* state,
                                                 const ExpectedWrites& expected,

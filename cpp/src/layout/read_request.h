@@ -14,7 +14,7 @@
 #include "topicdb/types/ranges.h"
 
 namespace topicdb::rocks {
-class LogChain;
+class ShardLog;
 }
 
 namespace topicdb {
@@ -31,7 +31,7 @@ struct RocksSource {
   rocksdb::DB* db;
   const rocksdb::Snapshot* snapshot;  // null: now
   SlabFamilies families;
-  rocks::LogChain* log = nullptr;  // for writers only
+  rocks::ShardLog* log = nullptr;  // where to write; null for who only reads
 };
 
 // Hides messages that may still be stored, such as deleted ones. It hides those that match `filter`

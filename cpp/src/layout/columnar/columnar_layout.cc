@@ -10,6 +10,7 @@
 #include "layout/columnar/seal/block_sealing.h"
 #include "layout/columnar/seal/block_staging.h"
 #include "layout/columnar/select/block_sizes.h"
+#include "rocks/log/shard_log.h"
 #include "rocks/rocks_compat.h"
 
 namespace topicdb::columnar {
@@ -29,8 +30,7 @@ Status RemoveOrphans(const RocksSource& source, BlockId last_sealed) {
   }
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(pages->status(), "looking for unfinished blocks"));
   if (batch.Count() == 0) return Status::Ok();
-  return rocks::FromRocks(source.db->Write(rocksdb::WriteOptions(), &batch),
-                          "removing unfinished blocks");
+  return source.log->Write({rocks::EntryKind::kCleanup}, &batch);
 }
 
 }  // namespace

@@ -6,13 +6,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <optional>
-#include <random>
 #include <string_view>
 #include <vector>
 
-#include "base/bytes/coding.h"
 #include "base/file/file.h"
 #include "base/file/files.h"
+#include "rocks/log/commit_link.h"
 #include "rocks/log/log_files.h"
 #include "rocks/log/log_reader.h"
 
@@ -20,35 +19,14 @@ namespace topicdb::rocks {
 
 namespace {
 
-constexpr std::string_view kLinkMagic = "TDBL";
-constexpr std::size_t kLinkBytes = 16;
-// How RocksDB stores it at the end of a batch (db/write_batch.cc): the tag of a blob, its length.
-constexpr std::string_view kLinkHead = "\x03\x10";
-
-struct Link {
-  std::uint32_t session = 0;
-  std::uint64_t number = 0;
-};
-
-std::optional<Link> LinkOf(std::string_view record) {
-  if (record.size() < kLinkHead.size() + kLinkBytes || !record.ends_with(kLinkMagic)) return {};
-  record.remove_prefix(record.size() - kLinkHead.size() - kLinkBytes);
-  if (!record.starts_with(kLinkHead)) return {};
-  Decoder decoder(record.substr(kLinkHead.size()));
-  Link link;
-  link.number = decoder.Little<std::uint64_t>();
-  link.session = decoder.Little<std::uint32_t>();
-  return link;
-}
-
 // Of the record before: its link, if it had one; and whether there may be logs before it that
 // RocksDB has removed because it needs them no longer.
 struct Before {
-  std::optional<Link> link;
+  std::optional<CommitLink> link;
   bool may_be_removed = true;
 };
 
-bool Follows(const Before& before, const Link& link) {
+bool Follows(const Before& before, const CommitLink& link) {
   if (link.number == 0) return true;  // the first of an opening
   if (!before.link.has_value()) return before.may_be_removed;
   return link.session == before.link->session && link.number == before.link->number + 1;
@@ -77,7 +55,7 @@ Result<std::optional<Cut>> Walk(const std::string& path, Before* before) {
     }
     if (step == LogStep::kDamaged) return Damaged(path, log.piece_begin());
     if (step == LogStep::kLost) return std::optional(Cut{path, log.record_begin()});
-    const std::optional<Link> link = LinkOf(log.record());
+    const std::optional<CommitLink> link = LinkOf(log.record());
     if (!link.has_value()) continue;  // written by opening, or by a version that had none
     if (!Follows(*before, *link)) return std::optional(Cut{path, log.record_begin()});
     before->link = link;
@@ -91,7 +69,7 @@ bool BeginsAnew(const std::string& path) {
   bool is_empty = true;
   while (log.Next() == LogStep::kRecord) {
     is_empty = false;
-    const std::optional<Link> link = LinkOf(log.record());
+    const std::optional<CommitLink> link = LinkOf(log.record());
     if (link.has_value()) return link->number == 0;
   }
   return !is_empty;
@@ -160,24 +138,6 @@ Status CheckLogs(const std::string& directory, LogUse use) {
     return CheckLogs(directory, use);  // those of later openings
   }
   return Status::Ok();
-}
-
-LogChain::LogChain() : session_(std::random_device()()) {}
-
-rocksdb::Status LogChain::Write(rocksdb::DB* db, const rocksdb::WriteOptions& options,
-                                rocksdb::WriteBatch* batch) {
-  const MutexLock lock(mutex_);
-  if (!options.disableWAL) {
-    std::string link;
-    AppendLittle(&link, next_);
-    AppendLittle(&link, session_);
-    link += kLinkMagic;
-    const rocksdb::Status status = batch->PutLogData(link);
-    if (!status.ok()) return status;
-    ++next_;
-  }
-  bytes_ += batch->GetDataSize();
-  return db->Write(options, batch);
 }
 
 }  // namespace topicdb::rocks

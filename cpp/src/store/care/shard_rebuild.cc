@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/file/file_copy.h"
 #include "base/file/files.h"
-#include "rocks/log/log_check.h"
+#include "rocks/local_log.h"
 #include "rocks/rocks_compat.h"
 #include "rocks/salvage.h"
 #include "store/catalog/shard_records.h"
@@ -147,6 +147,7 @@ class ShardRebuild {
     rocks::FamilyHandles handles;
     TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
         rocks::Open(options, directory_, families, &handles, &db_), "creating " + directory_));
+    log_ = std::make_unique<rocks::LocalLog>(db_.get(), directory_);
     for (rocksdb::ColumnFamilyHandle* handle : handles) {
       families_[handle->GetName()] = std::make_unique<FamilyHandle>(db_.get(), handle);
     }
@@ -159,10 +160,8 @@ class ShardRebuild {
     TOPICDB_RETURN_IF_ERROR(RestoreTrie(id, &trie, &batch));
     rocksdb::Status status = batch.Put(meta::SlabKey(id), meta::Encode(record));
     if (status.ok()) status = batch.Put(meta::CountersKey(id), meta::Encode(meta::SlabCounters{}));
-    rocksdb::WriteOptions options;
-    options.disableWAL = true;
-    if (status.ok()) status = db_->Write(options, &batch);
     TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "making a generation"));
+    TOPICDB_RETURN_IF_ERROR(Write(&batch));
     return Slab::Make(id, record, &families_, std::move(trie), {});
   }
 
@@ -195,7 +194,7 @@ class ShardRebuild {
     const auto found = records_.slabs.find(id);
     if (found == records_.slabs.end()) return Status::Ok();  // a new one
     const SalvagedSlab& salvaged = found->second;
-    SlabWrite rebuild(db_.get(), &log_, environment_.seal_limits, slab.get());
+    SlabWrite rebuild(db_.get(), log_.get(), environment_.seal_limits, slab.get());
     SlabSalvage call;
     call.is_incomplete = incomplete_.contains(id);
     call.structure_of = [&](std::uint32_t stream) { return salvaged.StructureOf(stream); };
@@ -222,10 +221,8 @@ class ShardRebuild {
   Status WriteRecords(const SlabWrite& rebuild) {
     rocksdb::WriteBatch batch;
     rocksdb::Status status = rebuild.PutRecords(&batch);
-    rocksdb::WriteOptions options;
-    options.disableWAL = true;  // it is flushed before anybody hears of it
-    if (status.ok()) status = db_->Write(options, &batch);
-    return rocks::FromRocks(status, "writing the records of a generation");
+    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "writing the records of a generation"));
+    return Write(&batch);
   }
 
   void Report(const SlabId& id, const SalvagedSlab& salvaged, Finding finding) {
@@ -284,10 +281,13 @@ class ShardRebuild {
     for (const auto& [key, value] : records_.kept) {
       if (status.ok()) status = batch.Put(key, value);
     }
-    rocksdb::WriteOptions options;
-    options.disableWAL = true;
-    if (status.ok()) status = db_->Write(options, &batch);
-    return rocks::FromRocks(status, "writing the records of a shard");
+    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "writing the records of a shard"));
+    return Write(&batch);
+  }
+
+  // Without the log: all of it is flushed before anybody hears of it.
+  Status Write(rocksdb::WriteBatch* batch) {
+    return log_->Write({rocks::EntryKind::kGeneration, rocks::EntryDurability::kMemory}, batch);
   }
 
   Status FlushAll() {
@@ -324,7 +324,7 @@ class ShardRebuild {
   std::uint64_t serial_max_ = 0;
 
   std::unique_ptr<rocksdb::DB> db_;
-  rocks::LogChain log_;
+  std::unique_ptr<rocks::ShardLog> log_;
   FamiliesByName families_;  // that no slab has yet
   std::vector<std::shared_ptr<Slab>> slabs_;
 };

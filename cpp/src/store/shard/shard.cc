@@ -111,7 +111,7 @@ Status Shard::DropLeftovers(LoadedShard* loaded) {
     TOPICDB_RETURN_IF_ERROR(
         rocks::FromRocks(batch.Delete(meta::SlabKey(id)), "dropping a generation of " + Name()));
   }
-  return state_.Write(rocksdb::WriteOptions(), &batch);
+  return state_.Write({rocks::EntryKind::kGeneration}, &batch);
 }
 
 Status Shard::CheckCurrent(const std::vector<SlabView>& slabs) const {

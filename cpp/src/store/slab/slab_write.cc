@@ -14,7 +14,7 @@ constexpr std::size_t kBatchBytesMax = std::size_t{4} << 20;
 
 }  // namespace
 
-SlabWrite::SlabWrite(rocksdb::DB* db, rocks::LogChain* log, const SealLimits& limits, Slab* slab)
+SlabWrite::SlabWrite(rocksdb::DB* db, rocks::ShardLog* log, const SealLimits& limits, Slab* slab)
     : db_(db), log_(log), limits_(limits), slab_(slab), counters_(slab->CountersForCommit()) {}
 
 SlabWrite::Batch::Batch(const Slab& slab)
@@ -58,11 +58,9 @@ rocksdb::Status SlabWrite::PutRecords(rocksdb::WriteBatch* batch) const {
 
 Status SlabWrite::Write() {
   if (batch_ == nullptr) return Status::Ok();
-  rocksdb::Status status = batch_->writer->Finish();
-  rocksdb::WriteOptions options;
-  options.disableWAL = true;
-  if (status.ok()) status = log_->Write(db_, options, &batch_->messages);
-  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "writing messages"));
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(batch_->writer->Finish(), "writing messages"));
+  TOPICDB_RETURN_IF_ERROR(log_->Write(
+      {rocks::EntryKind::kGeneration, rocks::EntryDurability::kMemory}, &batch_->messages));
   batch_->writer->Apply();
   slab_->ApplyCommit(batch_->edit, counters_);
   nodes_.insert(nodes_.end(), batch_->edit.nodes().begin(), batch_->edit.nodes().end());
@@ -81,8 +79,7 @@ Status SlabWrite::Seal(SealScope scope) {
     TOPICDB_RETURN_IF_ERROR(sealing->WriteData());
     rocksdb::WriteBatch batch;
     TOPICDB_RETURN_IF_ERROR(sealing->Install(source, &batch));
-    TOPICDB_RETURN_IF_ERROR(
-        rocks::FromRocks(log_->Write(db_, rocksdb::WriteOptions(), &batch), "sealing messages"));
+    TOPICDB_RETURN_IF_ERROR(log_->Write({rocks::EntryKind::kSealing}, &batch));
     sealing->Apply();
   }
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "layout/slab_salvage.h"
-#include "rocks/log/log_check.h"
+#include "rocks/log/shard_log.h"
 #include "store/slab/slab.h"
 
 namespace topicdb {
@@ -16,7 +16,7 @@ namespace topicdb {
 // the caller must flush the slab's families before anybody can see the slab. Not thread-safe.
 class SlabWrite {
  public:
-  SlabWrite(rocksdb::DB* db, rocks::LogChain* log, const SealLimits& limits, Slab* slab);
+  SlabWrite(rocksdb::DB* db, rocks::ShardLog* log, const SealLimits& limits, Slab* slab);
 
   // Adds a message. Learns the structure of its topic if the slab does not have it. kStorage.
   Status Take(const SalvagedRow& row);
@@ -42,7 +42,7 @@ class SlabWrite {
   Status Seal(SealScope scope);
 
   rocksdb::DB* const db_;
-  rocks::LogChain* const log_;
+  rocks::ShardLog* const log_;
   const SealLimits limits_;
   Slab* const slab_;
   meta::SlabCounters counters_;

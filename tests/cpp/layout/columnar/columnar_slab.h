@@ -17,6 +17,7 @@
 #include "layout/columnar/block/block_reader.h"
 #include "layout/columnar/columnar_layout.h"
 #include "layout/columnar/format/page_examples.h"
+#include "rocks/local_log.h"
 #include "rocks/rocks_compat.h"
 #include "test_directory.h"
 
@@ -172,7 +173,7 @@ class ColumnarSlab {
 
   SlabFamilies families() const { return {handles_[1], handles_[2]}; }
   RocksSource Source(const rocksdb::Snapshot* snapshot = nullptr) const {
-    return {db_.get(), snapshot, families()};
+    return {db_.get(), snapshot, families(), log_.get()};
   }
   rocksdb::DB& db() { return *db_; }
   LayoutState& state() { return *state_; }
@@ -191,6 +192,7 @@ class ColumnarSlab {
     options.create_missing_column_families = true;
     const rocks::Families families{{"default", {}}, {"main", {}}, {"sealed", {}}};
     ASSERT_TRUE(rocks::Open(options, directory_ / "db", families, &handles_, &db_).ok());
+    log_ = std::make_unique<rocks::LocalLog>(db_.get(), "a slab");
     state_ = std::make_unique<LayoutState>();
     Check(layout_.Restore(Source(), false, state_.get()));
   }
@@ -199,12 +201,14 @@ class ColumnarSlab {
       EXPECT_TRUE(db_->DestroyColumnFamilyHandle(handle).ok());
     }
     handles_.clear();
+    log_.reset();
     db_.reset();
   }
 
   const TestDirectory directory_;
   const ColumnarLayout layout_;
   std::unique_ptr<rocksdb::DB> db_;
+  std::unique_ptr<rocks::LocalLog> log_;
   rocks::FamilyHandles handles_;
   std::unique_ptr<LayoutState> state_;
   std::uint64_t next_serial_ = 1;

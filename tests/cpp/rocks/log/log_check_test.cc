@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/bytes/coding.h"
+#include "rocks/local_log.h"
 #include "rocks/log/log_format.h"
 #include "rocks/log/log_reader.h"
 #include "rocks/rocks_compat.h"
@@ -100,7 +101,7 @@ class Chained {
       rocksdb::WriteBatch batch;
       EXPECT_TRUE(batch.Put(handles_[1], std::to_string(i), std::string(2'000, 'v')).ok());
       EXPECT_TRUE(batch.Put(handles_[0], std::to_string(i), "").ok());
-      EXPECT_TRUE(chain_.Write(db_.get(), {}, &batch).ok());
+      EXPECT_TRUE(log_->Write({}, &batch).ok());
     }
     CloseDatabase();
     for (const auto& entry : std::filesystem::directory_iterator(path())) {
@@ -136,6 +137,7 @@ class Chained {
     const Families families = {{rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions()},
                                {"other", rocksdb::ColumnFamilyOptions()}};
     ASSERT_TRUE(Open(options, path(), families, &handles_, &db_).ok());
+    log_ = std::make_unique<LocalLog>(db_.get(), "a shard");
   }
 
   void CloseDatabase() {
@@ -143,13 +145,14 @@ class Chained {
       EXPECT_TRUE(db_->DestroyColumnFamilyHandle(handle).ok());
     }
     handles_.clear();
+    log_.reset();
     db_.reset();
   }
 
   const TestDirectory directory_;
-  LogChain chain_;
   FamilyHandles handles_;
   std::unique_ptr<rocksdb::DB> db_;
+  std::unique_ptr<LocalLog> log_;
 };
 
 void ZeroSector(const std::filesystem::path& path, std::size_t sector) {
@@ -221,14 +224,14 @@ TEST(LogCheck, ALogThatIsNotNeededMayOutliveALaterOne) {
   FamilyHandles handles;
   std::unique_ptr<rocksdb::DB> db;
   ASSERT_TRUE(Open(options, directory / "db", families, &handles, &db).ok());
-  LogChain chain;
+  LocalLog log(db.get(), "a shard");
   std::filesystem::path oldest;
   for (int i = 0; i < 3; ++i) {
     rocksdb::WriteBatch batch;
     for (rocksdb::ColumnFamilyHandle* handle : handles) {
       ASSERT_TRUE(batch.Put(handle, std::to_string(i), "value").ok());
     }
-    ASSERT_TRUE(chain.Write(db.get(), {}, &batch).ok());
+    ASSERT_TRUE(log.Write({}, &batch).ok());
     if (i == 0) {
       oldest = logs().back();
       std::filesystem::copy_file(oldest, directory / "oldest");

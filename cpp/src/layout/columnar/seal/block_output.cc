@@ -1,6 +1,6 @@
 #include "layout/columnar/seal/block_output.h"
 
-#include "rocks/log/log_check.h"
+#include "rocks/log/shard_log.h"
 #include "rocks/rocks_compat.h"
 
 namespace topicdb::columnar {
@@ -13,15 +13,10 @@ constexpr std::size_t kWriteBytes = std::size_t{1} << 20;
 
 Status BlockOutput::WritePages(const RocksSource& source, std::span<const PackedRow> rows) {
   rocksdb::WriteBatch batch;
-  rocksdb::WriteOptions options;
-  // The slab may be dropped meanwhile; RocksDB would take no more writes after one that failed.
-  options.ignore_missing_column_families = true;
   const auto write = [&] {
-    const rocksdb::Status status = source.log == nullptr
-                                       ? source.db->Write(options, &batch)
-                                       : source.log->Write(source.db, options, &batch);
+    Status status = source.log->Write({rocks::EntryKind::kData}, &batch);
     batch.Clear();
-    return rocks::FromRocks(status, "sealing blocks");
+    return status;
   };
   const PageSink put = [&](std::uint32_t number, std::string_view page) {
     const rocksdb::Status status =

@@ -11,6 +11,7 @@
 #include "layout/columnar/block/block_reader.h"
 #include "layout/columnar/format/block_filter.h"
 #include "layout/columnar/format/topic_list.h"
+#include "rocks/log/shard_log.h"
 #include "rocks/rocks_compat.h"
 
 namespace topicdb::columnar {
@@ -197,10 +198,10 @@ Status RemoveUnplaced(const RocksSource& source) {
     pages->Next();
   }
   if (status.ok()) status = pages->status();
-  if (status.ok() && batch.Count() > 0) {
-    status = source.db->Write(rocksdb::WriteOptions(), &batch);
-  }
-  return rocks::FromRocks(status, "removing pages of jobs that were not committed");
+  TOPICDB_RETURN_IF_ERROR(
+      rocks::FromRocks(status, "looking for pages of jobs that were not committed"));
+  if (batch.Count() == 0) return Status::Ok();
+  return source.log->Write({rocks::EntryKind::kCleanup}, &batch);
 }
 
 }  // namespace topicdb::columnar

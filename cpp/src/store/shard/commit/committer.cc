@@ -165,10 +165,11 @@ void Committer::WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const>
 
 Status Committer::WriteBatch(CommitBuilder* builder, bool* logged) {
   TOPICDB_RETURN_IF_ERROR(builder->Finish(logged));
-  rocksdb::WriteOptions options;
-  options.disableWAL = !*logged;
+  const auto durability = *logged ? rocks::EntryDurability::kLog : rocks::EntryDurability::kMemory;
   auto saved = shard_.PutClock(builder->batch());
-  const Status status = saved.ok() ? shard_.Write(options, builder->batch()) : saved.status();
+  const Status status =
+      saved.ok() ? shard_.Write({rocks::EntryKind::kCommit, durability}, builder->batch())
+                 : saved.status();
   if (!status.ok()) {
     return Status(status.code(),
                   status.message() + ": whether this commit is stored is seen after reopening");

@@ -46,7 +46,7 @@ Result<bool> DeleteFinisher::RemoveHidden(const meta::DeleteRecord& record) {
         rocks::FromRocks(batch.Delete(meta::DeleteKey(record.serial, record.index)),
                          "finishing a delete in " + shard_.Name()));
   }
-  TOPICDB_RETURN_IF_ERROR(shard_.Write(rocksdb::WriteOptions(), &batch));
+  TOPICDB_RETURN_IF_ERROR(shard_.Write({rocks::EntryKind::kDelete}, &batch));
   removed_[record.serial] += expander.removed();
   shard_.NoteDeleted();
   if (!complete) return true;

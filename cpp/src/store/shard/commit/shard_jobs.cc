@@ -91,7 +91,7 @@ Status ShardJobs::ForgetOld() {
   });
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "forgetting jobs of " + shard_.Name()));
   if (batch.Count() == 0) return Status::Ok();
-  TOPICDB_RETURN_IF_ERROR(shard_.Write(rocksdb::WriteOptions(), &batch));
+  TOPICDB_RETURN_IF_ERROR(shard_.Write({rocks::EntryKind::kNumbers}, &batch));
   shard_.jobs = std::make_shared<const meta::JobRecords>(std::move(kept));
   shard_.Publish(shard_.slabs, shard_.deletes);
   return Status::Ok();
@@ -102,9 +102,10 @@ Status ShardJobs::RemoveUnplaced() {
   for (const SlabView& view : *shard_.slabs) {
     const Slab& slab = *view.slab;
     if (slab.log() == nullptr) continue;
-    TOPICDB_RETURN_IF_ERROR(slab.log()
-                                ->RemoveUnplaced({shard_.db.get(), nullptr, slab.families()})
-                                .WithContext(shard_.Name()));
+    TOPICDB_RETURN_IF_ERROR(
+        slab.log()
+            ->RemoveUnplaced({shard_.db.get(), nullptr, slab.families(), shard_.log.get()})
+            .WithContext(shard_.Name()));
   }
   return Status::Ok();
 }

@@ -116,9 +116,8 @@ Status Generations::RotateClasses(std::span<const std::uint32_t> classes,
   }
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "rotating " + shard_.Name()));
   TOPICDB_ASSIGN_OR_RETURN(const auto saved, shard_.PutClock(&batch));
-  rocksdb::WriteOptions options;
-  options.sync = true;
-  TOPICDB_RETURN_IF_ERROR(shard_.Write(options, &batch));
+  TOPICDB_RETURN_IF_ERROR(
+      shard_.Write({rocks::EntryKind::kGeneration, rocks::EntryDurability::kDisk}, &batch));
   if (saved.has_value()) shard_.clock.NoteSaved(*saved);
   shard_.commit = after;
   for (const std::uint32_t id : begin_again)

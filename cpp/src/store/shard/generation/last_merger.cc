@@ -136,7 +136,7 @@ Status LastMerger::Fill(const KeepLastMerge& wanted, const InterruptCheck& inter
   TOPICDB_RETURN_IF_ERROR(finder.Rank());
   if (!finder.found_any()) return Status::Ok();
   TOPICDB_RETURN_IF_ERROR(Prepare(wanted, merge));
-  SlabWrite writer(shard_.db.get(), &shard_.log_chain, shard_.environment->seal_limits,
+  SlabWrite writer(shard_.db.get(), shard_.log.get(), shard_.environment->seal_limits,
                    merge->made.get());
   TOPICDB_RETURN_IF_ERROR(
       finder.ForEachLast([&](const SalvagedRow& row) { return writer.Take(row); }));

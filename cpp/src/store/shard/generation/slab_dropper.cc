@@ -64,9 +64,8 @@ Status SlabDropper::Replace(const std::vector<std::shared_ptr<Slab>>& gone,
     const auto place = PlaceOf(made->id(), slabs);
     slabs.insert(place, {std::move(made), true, sealed_at_us});
   }
-  rocksdb::WriteOptions options;
-  options.sync = true;
-  TOPICDB_RETURN_IF_ERROR(shard_.Write(options, batch));
+  TOPICDB_RETURN_IF_ERROR(
+      shard_.Write({rocks::EntryKind::kGeneration, rocks::EntryDurability::kDisk}, batch));
   shard_.commit = after;
   shard_.removals_version = NewRemovalsVersion();
   shard_.Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)), shard_.deletes);
@@ -88,7 +87,7 @@ Status SlabDropper::DropLeaving() {
   }
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(shard_.db->DropColumnFamilies(families), what));
   leaving_.clear();
-  return shard_.Write(rocksdb::WriteOptions(), &batch);
+  return shard_.Write({rocks::EntryKind::kGeneration}, &batch);
 }
 
 Status SlabDropper::Finish() {

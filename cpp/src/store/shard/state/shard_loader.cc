@@ -7,6 +7,7 @@
 
 #include "base/thread/fork_guard.h"
 #include "rocks/files/process_threads.h"
+#include "rocks/local_log.h"
 #include "rocks/log/log_check.h"
 #include "rocks/rocks_compat.h"
 namespace topicdb {
@@ -86,6 +87,7 @@ class ShardLoader {
             ? rocks::OpenForReadOnly(options, directory_, families, &handles, &shard_->db)
             : rocks::Open(options, directory_, families, &handles, &shard_->db);
     TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, context));
+    shard_->log = std::make_unique<rocks::LocalLog>(shard_->db.get(), shard_->Name());
     for (rocksdb::ColumnFamilyHandle* handle : handles) {
       auto owned = std::make_unique<FamilyHandle>(shard_->db.get(), handle);
       if (handle->GetName() == rocksdb::kDefaultColumnFamilyName) {
@@ -104,7 +106,7 @@ class ShardLoader {
     rocksdb::Status status = batch.Put(meta::IdentityKey(), meta::Encode(ExpectedIdentity()));
     if (status.ok()) status = batch.Put(meta::CommitStateKey(), meta::Encode(meta::CommitState{}));
     TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "creating " + shard_->Name()));
-    return shard_->Write(rocksdb::WriteOptions(), &batch);
+    return shard_->Write({rocks::EntryKind::kNumbers}, &batch);
   }
 
   Status Get(const std::string& key, const char* what, std::string* value) const {
@@ -259,10 +261,11 @@ class ShardLoader {
       TOPICDB_RETURN_IF_ERROR(
           slab->MutableSample()->Load(shard_->db.get(), id).WithContext(shard_->Name()));
     }
-    TOPICDB_RETURN_IF_ERROR(slab->layout()
-                                .Restore({shard_->db.get(), nullptr, slab->families()},
-                                         environment_->read_only, slab->layout_state())
-                                .WithContext(shard_->Name()));
+    TOPICDB_RETURN_IF_ERROR(
+        slab->layout()
+            .Restore({shard_->db.get(), nullptr, slab->families(), shard_->log.get()},
+                     environment_->read_only, slab->layout_state())
+            .WithContext(shard_->Name()));
     return slab;
   }
 

@@ -90,12 +90,11 @@ Status ShardState::CheckWritable() const {
   if (environment->read_only) {
     return ReadOnly(environment->database_path + " was opened with mode='r'");
   }
-  return poison;
+  return poison.ok() ? log->MayWrite() : poison;
 }
 
-Status ShardState::Write(const rocksdb::WriteOptions& options, rocksdb::WriteBatch* batch) {
-  const Status status =
-      rocks::FromRocks(log_chain.Write(db.get(), options, batch), "writing " + Name());
+Status ShardState::Write(const rocks::ShardEntry& entry, rocksdb::WriteBatch* batch) {
+  Status status = log->Write(entry, batch);
   if (!status.ok()) Poison(status);
   return status;
 }
@@ -112,15 +111,14 @@ Status ShardState::ReserveSerials(std::uint64_t more) {
   rocksdb::WriteBatch batch;
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
       batch.Put(meta::CommitStateKey(), meta::Encode(reserved)), "reserving serials of " + Name()));
-  rocksdb::WriteOptions options;
-  options.sync = true;
-  TOPICDB_RETURN_IF_ERROR(Write(options, &batch));
+  TOPICDB_RETURN_IF_ERROR(
+      Write({rocks::EntryKind::kNumbers, rocks::EntryDurability::kDisk}, &batch));
   commit = reserved;
   return Status::Ok();
 }
 
 Status ShardState::SyncLog() {
-  Status status = rocks::FromRocks(db->SyncWAL(), "fsyncing the log of " + Name());
+  Status status = log->Sync();
   if (status.ok()) return status;
   const MutexLock lock(mutex);
   // After a write that failed, RocksDB says of others only that one did.
@@ -145,7 +143,7 @@ Status ShardState::SaveClock() {
   rocksdb::WriteBatch batch;
   TOPICDB_ASSIGN_OR_RETURN(const auto saved, PutClock(&batch));
   if (!saved.has_value()) return Status::Ok();
-  TOPICDB_RETURN_IF_ERROR(Write(rocksdb::WriteOptions(), &batch));
+  TOPICDB_RETURN_IF_ERROR(Write({rocks::EntryKind::kNumbers}, &batch));
   clock.NoteSaved(*saved);
   return Status::Ok();
 }
@@ -160,7 +158,7 @@ Status ShardState::SaveCleanState() {
     TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
         batch.Put(meta::CommitStateKey(), meta::Encode(commit)), "closing " + Name()));
   }
-  return batch.Count() == 0 ? Status::Ok() : Write(rocksdb::WriteOptions(), &batch);
+  return batch.Count() == 0 ? Status::Ok() : Write({rocks::EntryKind::kNumbers}, &batch);
 }
 
 Status ShardState::Flush() {
@@ -174,7 +172,7 @@ Status ShardState::Flush() {
 }
 
 Status ShardState::FlushFamilies(const std::vector<SlabView>& of_slabs, bool wait) {
-  flushed_bytes_ = log_chain.bytes();
+  flushed_bytes_ = log->bytes();
   std::vector<rocksdb::ColumnFamilyHandle*> families{default_family->get()};
   for (const SlabView& slab_view : of_slabs) {
     for (rocksdb::ColumnFamilyHandle* family : slab_view.slab->all_families())
@@ -233,6 +231,7 @@ Status ShardState::CloseRocks() {
     older_copies = OlderCopies();
   }
   default_family.reset();
+  log.reset();
   const Status closed = rocks::FromRocks(db->Close(), "closing " + Name());
   db.reset();
   directory_lock.reset();

@@ -13,7 +13,7 @@
 #include "base/file/files.h"
 #include "base/leap_clock.h"
 #include "base/thread/mutex.h"
-#include "rocks/log/log_check.h"
+#include "rocks/log/shard_log.h"
 #include "store/catalog/meta.h"
 #include "store/catalog/retention_file.h"
 #include "store/slab/family_stock.h"
@@ -51,13 +51,12 @@ class ShardState {
   bool Publish(SlabViews new_slabs, DeleteRecords new_deletes) TOPICDB_REQUIRES(mutex)
       TOPICDB_EXCLUDES(view_mutex_);
 
-  // kReadOnly, or why nothing is written any more.
+  // Returns kReadOnly, or why nothing is written any more, or what its log says.
   Status CheckWritable() const TOPICDB_REQUIRES(mutex);
   // Lets nothing be written until the shard is opened again.
   void Poison(const Status& status) TOPICDB_REQUIRES(mutex);
-  // Writes with the log. A failure poisons the shard.
-  Status Write(const rocksdb::WriteOptions& options, rocksdb::WriteBatch* batch)
-      TOPICDB_REQUIRES(mutex);
+  // Writes by the log. A failure poisons the shard.
+  Status Write(const rocks::ShardEntry& entry, rocksdb::WriteBatch* batch) TOPICDB_REQUIRES(mutex);
   // Fsyncs the log. A failure poisons the shard.
   Status SyncLog() TOPICDB_EXCLUDES(mutex);
   // Reserves serials beyond those in use and `more`, with an fsync, so that none is ever used
@@ -78,7 +77,7 @@ class ShardState {
   // Sees to it that sealing does not make parts of commits durable that are not in the log.
   Status FlushUnlogged() TOPICDB_EXCLUDES(mutex);
   // Returns how many bytes were written since all of memory was last asked to go to files.
-  std::uint64_t UnflushedBytes() const { return log_chain.bytes() - flushed_bytes_; }
+  std::uint64_t UnflushedBytes() const { return log->bytes() - flushed_bytes_; }
 
   // Returns whether a class, which may be newer than the slabs, has a current slab.
   bool HasCurrentSlab(std::uint32_t retention_class) const TOPICDB_REQUIRES(mutex) {
@@ -106,11 +105,11 @@ class ShardState {
   std::unique_ptr<FileLock> directory_lock;
   std::unique_ptr<rocksdb::DB> db;
   std::unique_ptr<FamilyHandle> default_family;
+  std::unique_ptr<rocks::ShardLog> log;  // thread-safe; everything is written by it
 
   mutable Mutex mutex;
   meta::CommitState commit TOPICDB_GUARDED_BY(mutex);
   Status poison TOPICDB_GUARDED_BY(mutex);  // why nothing is written any more
-  rocks::LogChain log_chain;                // thread-safe
   std::shared_ptr<const RetentionRules> rules TOPICDB_GUARDED_BY(mutex);
   SlabViews slabs TOPICDB_GUARDED_BY(mutex);  // set by Publish, as the next two
   SlabLists lists TOPICDB_GUARDED_BY(mutex);

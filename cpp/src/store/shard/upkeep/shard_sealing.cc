@@ -117,7 +117,7 @@ Result<bool> ShardSealing::SealStep(const Slab& slab, SealScope scope) {
   const auto moment = shard_.view();
   if (moment->Find(slab.id()) == nullptr) return false;  // dropped meanwhile
   RocksSource source = moment->Source(slab);
-  source.log = &shard_.log_chain;
+  source.log = shard_.log.get();
   const auto sealing =
       slab.log()->NewSealing(source, slab.layout_state(), shard_.environment->seal_limits);
   const std::string name = moment->Describe(slab.id());
@@ -135,7 +135,7 @@ Result<bool> ShardSealing::SealStep(const Slab& slab, SealScope scope) {
   rocksdb::WriteBatch batch;
   TOPICDB_RETURN_IF_ERROR(
       sealing->Install({shard_.db.get(), nullptr, slab.families()}, &batch).WithContext(name));
-  TOPICDB_RETURN_IF_ERROR(shard_.Write(rocksdb::WriteOptions(), &batch));
+  TOPICDB_RETURN_IF_ERROR(shard_.Write({rocks::EntryKind::kSealing}, &batch));
   sealing->Apply();
   slab.upkeep().removed_at = shard_.db->GetLatestSequenceNumber();
   slab.upkeep().may_hold_garbage = true;

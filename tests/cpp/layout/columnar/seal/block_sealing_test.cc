@@ -215,7 +215,7 @@ TEST(BlockSealing, PagesThatACrashLeftAreRemovedAndTheDataIsStillThere) {
   slab.Write(Messages(100, &random));
   const std::set<std::string> pages = slab.PageKeys();
   {
-    const auto sealing = slab.layout().NewSealing(slab.Source(), &slab.state(), slab.limits);
+    const auto sealing = slab.layout().log()->NewSealing(slab.Source(), &slab.state(), slab.limits);
     ASSERT_TRUE(sealing->Gather(SealScope::kFresh).value());
     ASSERT_TRUE(sealing->WriteData().ok());
   }
@@ -235,7 +235,7 @@ TEST(BlockSealing, ASlabThatIsOpenedToBeReadKeepsWhatACrashLeft) {
   ColumnarSlab slab;
   slab.Write(Messages(10, &random));
   {
-    const auto sealing = slab.layout().NewSealing(slab.Source(), &slab.state(), slab.limits);
+    const auto sealing = slab.layout().log()->NewSealing(slab.Source(), &slab.state(), slab.limits);
     ASSERT_TRUE(sealing->Gather(SealScope::kFresh).value());
     ASSERT_TRUE(sealing->WriteData().ok());
   }

@@ -152,7 +152,7 @@ TEST(BlockSpread, PagesThatACrashLeftAreRemovedAndTheDataIsStillThere) {
   WriteBlocks(8, &random, &slab);
   const std::set<std::string> pages = slab.PageKeys();
   {
-    const auto sealing = slab.layout().NewSealing(slab.Source(), &slab.state(), slab.limits);
+    const auto sealing = slab.layout().log()->NewSealing(slab.Source(), &slab.state(), slab.limits);
     ASSERT_TRUE(sealing->Gather(SealScope::kDue).value());
     ASSERT_TRUE(sealing->WriteData().ok());
   }
@@ -188,7 +188,7 @@ TEST(BlockSpread, TheLogIsInTheOrderOfCommits) {
   for (const std::size_t memory : {std::size_t{1} << 20, std::size_t{4'000}}) {
     ReadRequest request = Request("#");
     request.memory_bytes_max = memory;
-    const auto reader = slab.layout().NewLogReader(slab.Source(), request, 3);
+    const auto reader = slab.layout().log()->NewLogReader(slab.Source(), request, 3);
     Batch batch;
     std::vector<std::uint32_t> indexes;
     while (reader->Head({}).value().has_value()) {

@@ -1,0 +1,56 @@
+// Where the writes of a shard go.
+#pragma once
+
+#include <cstdint>
+
+#include <rocksdb/write_batch.h>
+
+#include "topicdb/status.h"
+
+namespace topicdb::rocks {
+
+// What a write of a shard does.
+enum class EntryKind : std::uint8_t {
+  kCommit,      // appends, transactions, what jobs have staged
+  kNumbers,     // identity, reserved serials, clock, jobs that are forgotten
+  kGeneration,  // slabs begin, end, are merged, and go
+  kDelete,      // one step of a large delete
+  kData,        // what nobody sees until an entry of another kind names it
+  kSealing,     // blocks take the place of others
+  kCleanup,     // removes what nobody sees
+};
+
+// How durable a write is when it returns.
+enum class EntryDurability : std::uint8_t {
+  kMemory,  // not in the log: gone with the process, unless it is flushed
+  kLog,     // in the log: gone with the machine
+  kDisk,    // in the log, fsynced
+};
+
+struct ShardEntry {
+  EntryKind kind = EntryKind::kCommit;
+  EntryDurability durability = EntryDurability::kLog;
+};
+
+// The one interface by which a shard, its slabs and their layouts write. A log of another kind, for
+// example one that other machines follow, takes the place of LocalLog behind it. The shard owns its
+// log. Thread-safe.
+class ShardLog {
+ public:
+  ShardLog() = default;
+  virtual ~ShardLog() = default;
+  ShardLog(const ShardLog&) = delete;
+  ShardLog& operator=(const ShardLog&) = delete;
+
+  // Writes a batch, which nobody else uses meanwhile, and may add to it. Leaves out what kData has
+  // for families that were dropped meanwhile. Returns kStorage, with the name of the shard.
+  virtual Status Write(const ShardEntry& entry, rocksdb::WriteBatch* batch) = 0;
+  // Fsyncs everything that was written to the log. kStorage.
+  virtual Status Sync() = 0;
+  // Returns Ok, or why this process may not write: another one leads.
+  virtual Status MayWrite() const = 0;
+  // Returns how many bytes were written since the opening, to the log or not.
+  virtual std::uint64_t bytes() const = 0;
+};
+
+}  // namespace topicdb::rocks
