@@ -70,7 +70,7 @@ FILE_LINES_MAX = 500
 # Larger than they should be, as they are today: they may not grow.
 FILE_EXCEPTIONS = {
     "python/topicdb/_core.pyi": 596,
-    "python/topicdb/database.py": 512,
+    "python/topicdb/database/database.py": 512,
 }
 FUNCTION_LINES_MAX = 60  # the body of a function of Python
 PAST_THE_LOG = re.compile(r"\bdb_?(\.get\(\))?->(Write|Put|Delete|DeleteRange|Merge)\(")
@@ -78,7 +78,6 @@ LONG_COLUMNS = 88  # of a comment, that is about full
 SHORT_COLUMNS = 12  # of a word or two
 FOLDER_FILES_MAX = 20
 FOLDER_EXCEPTIONS = {
-    "python/topicdb": 42,
     "python/topicdb/cli": 24,
     "python/topicdb/remote": 25,
     "python/topicdb/replay": 33,
@@ -136,7 +135,7 @@ def include_faults() -> Iterator[str]:
 
 
 def writes_past_the_log() -> Iterator[str]:
-    """A shard, its slabs and their layouts write by ShardLog, behind which another log may stand."""
+    """Writes of a shard, its slabs and their layouts that another log than RocksDB's would miss."""
     for file in sources("cpp/src"):
         if file.name == "local_log.cc":
             continue

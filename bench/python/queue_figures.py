@@ -18,7 +18,7 @@ from typing import TypeAlias
 import persistqueue
 
 import topicdb
-from topicdb._types import Durability
+from topicdb.types import Durability
 
 SEED = 20260101
 Turn: TypeAlias = Callable[[Path, list[bytes]], tuple[float, float, str]]  # append s, pop s, digest

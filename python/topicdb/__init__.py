@@ -32,30 +32,30 @@ from topicdb._core import (
     Stream,
     TopicError,
 )
-from topicdb._types import Message, Page, Properties, PropertyMessage, Receipt, Slice
 from topicdb.arguments import guard
-from topicdb.consumer import Consumer
-from topicdb.database import Database
+from topicdb.database.database import Database
+from topicdb.database.opening import open
+from topicdb.database.repairing import Repair, repair
+from topicdb.database.snapshots import Snapshot, restore
+from topicdb.database.verifying import Problem, Verification, verify
 from topicdb.errors import AccessError, UnavailableError
-from topicdb.following import Reader
-from topicdb.group import Group, Member
-from topicdb.lifecycle import Retention
-from topicdb.losses import Loss, LossError
+from topicdb.follow.consumer import Consumer
+from topicdb.follow.following import Reader
+from topicdb.follow.group import Group, Member
+from topicdb.follow.losses import Loss, LossError
+from topicdb.follow.positions import Place
+from topicdb.follow.session import Packet, Session
+from topicdb.follow.subscription import Delivery, Subscription
+from topicdb.lifecycle.retention import Retention
 from topicdb.map import Map
-from topicdb.opening import open
-from topicdb.positions import Place
-from topicdb.queue import Cursor, Drop, Queue, QueueReceipt
+from topicdb.queue.queue import Cursor, Drop, Queue, QueueReceipt
 from topicdb.remote.connecting import connect, serve
-from topicdb.repairing import Repair, repair
 from topicdb.scan import Scan
-from topicdb.session import Packet, Session
-from topicdb.snapshots import Snapshot, restore
 from topicdb.stream_watch import StreamWatch
-from topicdb.subscription import Delivery, Subscription
 from topicdb.tail import Tail
 from topicdb.times import time_us
 from topicdb.transaction import SERIAL, Transaction
-from topicdb.verifying import Problem, Verification, verify
+from topicdb.types import Message, Page, Properties, PropertyMessage, Receipt, Slice
 
 if TYPE_CHECKING:
     from topicdb.forward.forwarder import Forwarder

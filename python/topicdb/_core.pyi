@@ -11,8 +11,8 @@ from typing import Any, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
-from topicdb._types import Message, Properties, PropertyMessage, Slice
 from topicdb.forms import Form
+from topicdb.types import Message, Properties, PropertyMessage, Slice
 
 _bytes: TypeAlias = bytes  # where a property has that name
 

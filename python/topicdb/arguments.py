@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-    from topicdb._types import ArrowArray, ArrowStream
+    from topicdb.types import ArrowArray, ArrowStream
 
 _MARKS = ("incompatible function arguments", "incompatible constructor arguments")
 _KEPT = ("__init__", "__getitem__")  # of what begins with "__", what users call with arguments

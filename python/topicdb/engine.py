@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from topicdb import _types as types
+from topicdb import types
 from topicdb._core import Batch, Iterator, ReadyTokens, Slab, Stream
-from topicdb._types import ArrowArray, Slice
 from topicdb.forms import Form
+from topicdb.types import ArrowArray, Slice
 
 if TYPE_CHECKING:
     import numpy as np

@@ -27,7 +27,7 @@ from topicdb.arguments import has_arrow
 from topicdb.times import timeout_us
 
 if TYPE_CHECKING:
-    from topicdb.database import Database
+    from topicdb.database.database import Database
 
 MEMORY_BYTES = 64 << 20
 COMMIT_TIMEOUT_SECONDS = 60.0

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from topicdb import _core
-from topicdb._types import Receipt
 from topicdb.closing import first_error
 from topicdb.engine import Engine, TransactionEngine
 from topicdb.transaction import Transaction, begun
+from topicdb.types import Receipt
 
 if TYPE_CHECKING:
-    from topicdb._types import Durability
+    from topicdb.types import Durability
 
 Value = TypeVar("Value")
 

@@ -22,11 +22,12 @@ except ModuleNotFoundError as error:
         'metrics need prometheus_client; run: pip install "topicdb[serve]"', name=error.name
     ) from None
 
-from topicdb import _core, session_state
-from topicdb.positions import standings
+from topicdb import _core
+from topicdb.follow import session_state
+from topicdb.follow.positions import standings
 
 if TYPE_CHECKING:
-    from topicdb.database import Database
+    from topicdb.database.database import Database
     from topicdb.remote.server import Server
 
 _logger = logging.getLogger(__name__)

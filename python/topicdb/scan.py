@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 from topicdb import _core
-from topicdb._types import Message
 from topicdb.arguments import wrong_type
 from topicdb.engine import ScanCursor
 from topicdb.forms import Form
+from topicdb.types import Message
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator as _Iterator
 
 from topicdb import _core
-from topicdb._types import Message
 from topicdb.closing import Closing
 from topicdb.engine import TailCursor
 from topicdb.forms import Form
 from topicdb.scan import BATCH_BYTES_MAX, BATCH_ROWS, check_batch_limits
+from topicdb.types import Message
 
 
 class Tail(Closing):

@@ -13,15 +13,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, final
 
 from topicdb import _core
-from topicdb._types import Receipt
 from topicdb.engine import Engine, TransactionEngine
 from topicdb.filters import one_filter
 from topicdb.forms import form_of
 from topicdb.scan import Scan
 from topicdb.times import TimeLike, optional_time_us, time_range_us, time_us
+from topicdb.types import Receipt
 
 if TYPE_CHECKING:
-    from topicdb._types import BytesLike, Durability
+    from topicdb.types import BytesLike, Durability
 
 _logger = logging.getLogger(__name__)
 Result = TypeVar("Result")

@@ -16,7 +16,7 @@ import topicdb
 from crash.programs import Mark
 from sealing import wait_for_sealing
 from topicdb import Retention, jobs
-from topicdb._types import Durability
+from topicdb.types import Durability
 
 TAG_CLASS = "commit/#"
 CATCH_ALL = "#"

@@ -13,7 +13,7 @@ from crash.history import History
 from crash.programs import Checker, Mark
 from crash.session import Row, Session
 from topicdb import Retention
-from topicdb._types import Durability
+from topicdb.types import Durability
 
 DAY_S = 86_400
 DAY_US = DAY_S * 1_000_000

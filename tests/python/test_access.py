@@ -27,8 +27,8 @@ from support import PATIENCE_S, Child
 import topicdb
 from topicdb.engine import served_methods
 from topicdb.filters import covers
+from topicdb.follow.positions import standings
 from topicdb.metrics import Collector
-from topicdb.positions import standings
 from topicdb.remote import replacing, tokens
 from topicdb.remote.access import Access
 from topicdb.remote.wire import decode, encode

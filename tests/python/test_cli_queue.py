@@ -10,7 +10,7 @@ import pytest
 from cli_runs import error_of, output_of, run_here
 
 import topicdb
-from topicdb import queue_files
+from topicdb.queue import files as queue_files
 
 
 @pytest.fixture

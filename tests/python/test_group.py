@@ -14,7 +14,7 @@ from settling import batches_of_member
 from support import PATIENCE_S, wait_until
 
 import topicdb
-from topicdb.group import Group
+from topicdb.follow.group import Group
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from test_retention import DAY, HOUR, now, opened, reasons, values
 
 import topicdb
 from topicdb import Retention
-from topicdb.lifecycle import Maintained
+from topicdb.lifecycle.retention import Maintained
 
 Row = tuple[str, int, bytes]
 

@@ -214,7 +214,8 @@ class TestRoundTrip:
 
     def test_large_values(self, tmp_path: Path) -> None:
         """Row groups and batches stay small, also where a dictionary stands for much."""
-        from topicdb import parquet_read, parquet_write
+        from topicdb.parquet import reading as parquet_read
+        from topicdb.parquet import writing as parquet_write
 
         value = random.Random(1).randbytes(1 << 20)
         rows = [("big", i, value) for i in range(100)] + [("big", 100, value * 70)]
@@ -336,7 +337,7 @@ class TestExportFails:
     def test_ctrl_c(self, tmp_path: Path) -> None:
         code = """
             import pathlib, sys, topicdb
-            import pyarrow.parquet, topicdb.parquet_write
+            import pyarrow.parquet, topicdb.parquet.writing
             db = topicdb.open(sys.argv[1] + "/db")
             db.append([("a", i, b"x" * 50) for i in range(300_000)])
             number = 0
@@ -423,7 +424,7 @@ class TestRepeated:
         path = write(tmp_path / "in.parquet", rows)
         code = """
             import sys, topicdb
-            import pyarrow, topicdb.parquet_read
+            import pyarrow, topicdb.parquet.reading
             with topicdb.open(sys.argv[1], shards=2, layout=sys.argv[3]) as db:
                 print("open")
                 db.import_parquet(sys.argv[2])

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicdb import Retention, planning
+from topicdb import Retention
+from topicdb.lifecycle import planning
 
 DAY_US = 86_400 * 1_000_000
 MB = 1_000_000

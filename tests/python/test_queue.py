@@ -14,7 +14,7 @@ import pytest
 from support import PATIENCE_S, fork_and_run
 
 import topicdb
-from topicdb.queue import Drop
+from topicdb.queue.queue import Drop
 
 MODES = ("memory", "disk", "offload", "volatile")
 

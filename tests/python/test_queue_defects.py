@@ -14,7 +14,7 @@ import pytest
 from support import Child, run_child, run_mounted
 
 import topicdb
-from topicdb.queue import Damage
+from topicdb.queue.queue import Damage
 
 HEADER_BYTES = 64  # of a segment
 FRAME_BYTES = 32  # the header of a frame

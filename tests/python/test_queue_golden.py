@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import topicdb
-from topicdb import queue_files
+from topicdb.queue import files as queue_files
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "v1"
 EXPECTED = json.loads((DATA / "queue.json").read_text())

@@ -14,7 +14,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 import topicdb
 from model.queue import ModelCursor, ModelQueue
-from topicdb.queue import Consumer, Drop, Ref
+from topicdb.queue.queue import Consumer, Drop, Ref
 
 ITEM = st.one_of(
     st.binary(max_size=8),

@@ -21,7 +21,7 @@ from support import PATIENCE_S
 import topicdb
 from model.replay import EndpointModel, LogModel, RefusedError, Sub
 from topicdb import replay
-from topicdb.positions import Place
+from topicdb.follow.positions import Place
 
 BASE = 1_700_000_000_000_000
 TOPICS = ("a/1", "a/2", "b/1", "c")

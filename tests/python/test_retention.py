@@ -14,7 +14,7 @@ from support import Child, Layout, topic_in_shard, wait_until
 
 import topicdb
 from topicdb import Retention, jobs
-from topicdb.lifecycle import Dropped, RetentionLike
+from topicdb.lifecycle.retention import Dropped, RetentionLike
 
 HOUR = 3_600 * 1_000_000
 DAY = 24 * HOUR

@@ -20,7 +20,7 @@ from settling import packets_of
 from support import PATIENCE_S
 
 import topicdb
-from topicdb.session_state import Qos
+from topicdb.follow.session_state import Qos
 
 
 @pytest.fixture

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 import topicdb
-from topicdb import Database, arguments, jobs, planning, queue_files
+from topicdb import Database, arguments, jobs
+from topicdb.lifecycle import planning
+from topicdb.queue import files as queue_files
 
 LEAKS = ("incompatible function arguments", "incompatible constructor", "pybind11", "_core.")
 WRONG: list[Any] = [None, 5, -1, 2**70, 1.5, True, "text", b"bytes", [], [None], {}, {1: "x"}]

@@ -23,11 +23,11 @@ from topicdb.replay.marks import is_replayed
 from topicdb.times import now_us
 
 if TYPE_CHECKING:
-    from topicdb._types import Durability
     from topicdb.bridge.client import StoringClient
     from topicdb.bridge.history import History
     from topicdb.bridge.packet import Published
-    from topicdb.database import Database
+    from topicdb.database.database import Database
+    from topicdb.types import Durability
 
 REQUEST_TOPIC = "topicdb/history"
 CLIENT_ID_PROPERTY = "client-id"

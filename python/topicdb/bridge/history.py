@@ -13,15 +13,15 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from topicdb import _core
-from topicdb._types import Message
 from topicdb.filters import covers
 from topicdb.mqtt.envelope import Envelope
 from topicdb.mqtt.expiry import left_s
 from topicdb.times import duration_us, is_duration, now_us, time_of_text, time_us
+from topicdb.types import Message
 
 if TYPE_CHECKING:
     from topicdb.bridge.client import StoringClient
-    from topicdb.database import Database
+    from topicdb.database.database import Database
 
 _logger = logging.getLogger("topicdb.bridge")
 _UNSENT_MAX = 1_000  # read ahead of what is published

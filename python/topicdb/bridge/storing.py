@@ -18,8 +18,8 @@ from topicdb.mqtt.follows import LEVEL, Follows
 from topicdb.transaction import begun
 
 if TYPE_CHECKING:
-    from topicdb._types import Durability
     from topicdb.mqtt.envelope import Envelope
+    from topicdb.types import Durability
 
 VALUE_BYTES_MAX = (1 << 28) - 1  # of any message
 _SEEN = struct.Struct(">Q")  # in front of each name

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import BinaryIO, cast
 
 import topicdb
-from topicdb._types import Durability
 from topicdb.cli.batches import Batches
 from topicdb.cli.errors import UserError, message_of
 from topicdb.cli.lines import LineError, Lines
 from topicdb.cli.mapping import Mapping
 from topicdb.cli.progress import Meter
 from topicdb.cli.records import Format, Records, open_records
+from topicdb.types import Durability
 
 _NOTES_MAX = 10
 

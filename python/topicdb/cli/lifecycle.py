@@ -18,13 +18,14 @@ from rich.filesize import decimal
 from rich.table import Table
 
 import topicdb
-from topicdb import _core, planning
+from topicdb import _core
 from topicdb.cli.confirming import YesOption, can_ask, confirm
 from topicdb.cli.errors import UserError
 from topicdb.cli.options import TIME, JsonOption, PathArgument, TzOption, time_of
 from topicdb.cli.output import printable, time_text
 from topicdb.cli.report import age_text, console, facts_table, table, time_or_dash
-from topicdb.lifecycle import (
+from topicdb.lifecycle import planning
+from topicdb.lifecycle.retention import (
     Forecast,
     Maintained,
     Retention,

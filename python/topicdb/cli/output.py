@@ -147,7 +147,7 @@ def write_parquet(scan: topicdb.Scan, path: Path, limit: int | None) -> int:
         import pyarrow as pa
     except ModuleNotFoundError:
         raise UserError('--to needs pyarrow; run: pip install "topicdb[cli]"') from None
-    from topicdb import parquet_write
+    from topicdb.parquet import writing as parquet_write
 
     def tables(meter: Meter) -> Iterator[pa.Table]:
         written = 0

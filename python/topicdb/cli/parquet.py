@@ -19,7 +19,7 @@ from topicdb.cli.options import (
     range_of,
 )
 from topicdb.cli.progress import Meter
-from topicdb.parquet import Imported, import_into, schema_for
+from topicdb.parquet.files import Imported, import_into, schema_for
 
 
 def export(

@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from topicdb import queue_files
 from topicdb.cli import report
 from topicdb.cli.confirming import YesOption, confirm
 from topicdb.cli.errors import UserError
 from topicdb.cli.output import json_fields
-from topicdb.queue import DEFAULT_CURSOR, Damage
+from topicdb.queue import files as queue_files
+from topicdb.queue.queue import DEFAULT_CURSOR, Damage
 
 app = typer.Typer(
     no_args_is_help=True, help="Look into queues of TopicDB and of replayq, and repair them."

@@ -16,7 +16,7 @@ from rich.tree import Tree
 import topicdb
 from topicdb.cli.output import printable, time_text
 from topicdb.jobs import Applied
-from topicdb.queue_files import QueueInfo
+from topicdb.queue.files import QueueInfo
 
 _WIDTH_OF_FILES = 10_000  # nothing is cut when the output is no terminal
 _AGE_UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("s", 1_000_000), ("us", 1))

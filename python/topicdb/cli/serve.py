@@ -20,7 +20,7 @@ from topicdb.cli.options import (
     StructureOption,
 )
 from topicdb.cli.stopping import stopped_by_signals
-from topicdb.planning import size_bytes
+from topicdb.lifecycle.planning import size_bytes
 from topicdb.remote import addresses
 from topicdb.remote.connecting import DEFAULT_PORT
 from topicdb.times import duration_us

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from topicdb.forward.sink import PermanentError
 
 if TYPE_CHECKING:
-    from topicdb._types import Durability, Row
-    from topicdb.database import Database
+    from topicdb.database.database import Database
+    from topicdb.types import Durability, Row
 
 
 class DatabaseSink:

@@ -22,7 +22,7 @@ from topicdb.forward.options import (
 from topicdb.forward.pump import Pump
 from topicdb.forward.sink import AnySink, as_async
 from topicdb.forward.status import Health, Metrics, Status
-from topicdb.queue import Consumer, Queue
+from topicdb.queue.queue import Consumer, Queue
 
 # A stop that is late by so much was noticed and is on its way; later, the sink hangs.
 GRACE_SECONDS = 0.5

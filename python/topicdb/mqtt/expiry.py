@@ -8,8 +8,8 @@ from topicdb import _core
 from topicdb._core import Batch
 
 if TYPE_CHECKING:
-    from topicdb._types import Properties
     from topicdb.mqtt.envelope import Envelope
+    from topicdb.types import Properties
 
 
 _SECOND_US = 1_000_000

@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow as pa
 
 from topicdb import _core, engine
-from topicdb._types import Receipt
 from topicdb.errors import UnavailableError
+from topicdb.follow.waiting import wait_for
 from topicdb.remote.connection import Connection
 from topicdb.remote.errors import unpacked
 from topicdb.remote.incoming import BATCHES_MAX, COLUMNS, check_size
 from topicdb.remote.wire import has_envelopes
-from topicdb.waiting import wait_for
+from topicdb.types import Receipt
 
 CHUNK_ROWS = 65_536
 PENDING_BYTES_MAX = 64 << 20

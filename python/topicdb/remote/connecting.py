@@ -6,7 +6,7 @@ import ipaddress
 import os
 from typing import TYPE_CHECKING
 
-from topicdb.database import Database
+from topicdb.database.database import Database
 from topicdb.remote import addresses
 
 if TYPE_CHECKING:

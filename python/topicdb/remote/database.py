@@ -11,21 +11,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakValueDictionary
 
-from topicdb.database import Database
+from topicdb.database.database import Database
+from topicdb.database.snapshots import PathLike, Snapshot
+from topicdb.database.verifying import Progress, Verification, problem_of
 from topicdb.filters import Filters, filter_list
-from topicdb.following import group_timeout_us
-from topicdb.group import Group
-from topicdb.losses import OnLoss
+from topicdb.follow.following import group_timeout_us
+from topicdb.follow.group import Group
+from topicdb.follow.losses import OnLoss
+from topicdb.follow.subscription import WINDOW, WINDOW_BYTES, Start, start_of
 from topicdb.remote import appending
 from topicdb.remote.connection import Connection, Lease, RemoteHandle
 from topicdb.remote.engine import RemoteEngine
 from topicdb.remote.groups import RemoteGroup
-from topicdb.snapshots import PathLike, Snapshot
-from topicdb.subscription import WINDOW, WINDOW_BYTES, Start, start_of
-from topicdb.verifying import Progress, Verification, problem_of
 
 if TYPE_CHECKING:
-    from topicdb._types import Durability
+    from topicdb.types import Durability
 
 
 class RemoteDatabase(Database):

@@ -7,12 +7,12 @@ from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from topicdb._core import Batch, Iterator, Slab, Stream
-from topicdb._types import Slice
 from topicdb.engine import Engine, Filters, Maintained, Receipt, RetentionClass, RowPlace, Serials
 from topicdb.remote import appending
 from topicdb.remote.connection import Connection
 from topicdb.remote.reading import RemoteScan, RemoteTail, RemoteTransaction, RemoteWatch
 from topicdb.remote.subscribing import RemoteSubscription
+from topicdb.types import Slice
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

@@ -7,7 +7,7 @@ from typing import Any
 
 from topicdb import _core
 from topicdb.errors import AccessError, UnavailableError
-from topicdb.losses import Loss, LossError
+from topicdb.follow.losses import Loss, LossError
 
 _ATTRIBUTES = ("conflicts", "failures", "loss")
 _OURS: dict[str, type[_core.Error]] = {

@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from topicdb import _core
 from topicdb._core import Batch
+from topicdb.follow.group import Group, Member
 from topicdb.forms import Form, form_of
-from topicdb.group import Group, Member
 from topicdb.remote.connection import Lease, RemoteHandle, wait_slices
 from topicdb.remote.reading import WAIT_SLICE_US
 from topicdb.times import timeout_us

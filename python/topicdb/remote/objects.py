@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from topicdb import _core
 from topicdb.engine import StreamCursor, SubscriptionCursor, TailCursor, TransactionEngine
-from topicdb.group import Member as GroupMember
-from topicdb.positions import check_stored
+from topicdb.follow.group import Member as GroupMember
+from topicdb.follow.positions import check_stored
 from topicdb.remote.access import Access
 from topicdb.remote.memory import Charge
 from topicdb.remote.wire import ROW_SCHEMA, arrow_of

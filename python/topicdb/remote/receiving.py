@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from topicdb._types import Receipt
-from topicdb.clocks import tell_of_clock
+from topicdb.database.clocks import tell_of_clock
 from topicdb.remote.access import Access
 from topicdb.remote.errors import packed
 from topicdb.remote.gate import Call
 from topicdb.remote.incoming import table_of
 from topicdb.remote.meter import Meter
 from topicdb.remote.service import Service
+from topicdb.types import Receipt
 
 APPENDS_MAX = 10_000
 """In one call of ``append_async``."""

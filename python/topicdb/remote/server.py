@@ -16,7 +16,7 @@ import pyarrow.flight as flight
 
 from topicdb import _core
 from topicdb.closing import Closing
-from topicdb.database import Database
+from topicdb.database.database import Database
 from topicdb.remote.faults import Faults
 from topicdb.remote.gate import Call, Gate
 from topicdb.remote.handles import Limits

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from topicdb import _core
-from topicdb.database import Database
+from topicdb.database.database import Database
 from topicdb.engine import ADMIN, Engine, ScanCursor, served_methods
 from topicdb.errors import AccessError
+from topicdb.follow.subscription import WINDOW_BYTES
 from topicdb.remote.access import Access
 from topicdb.remote.handles import Client, Clients, Limits
 from topicdb.remote.memory import Charge
@@ -31,7 +32,6 @@ from topicdb.remote.objects import (
 )
 from topicdb.remote.wire import PROTOCOL, arrow_of
 from topicdb.scan import check_batch_limits
-from topicdb.subscription import WINDOW_BYTES
 
 WAIT_US_MAX = 500_000
 """No call waits longer: a server that shuts down, or a Ctrl-C of the client, is not kept up."""

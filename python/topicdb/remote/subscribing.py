@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 
 from topicdb import _core
 from topicdb.errors import UnavailableError
+from topicdb.follow.waiting import wait_for
 from topicdb.remote.connection import Lease, RemoteHandle
 from topicdb.remote.wire import batch_of, decode
-from topicdb.waiting import wait_for
 
 _TRANSIT_S = 5.0
 

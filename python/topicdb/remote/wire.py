@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from topicdb import _core
-from topicdb._types import Slice
 from topicdb.forms import Form
+from topicdb.types import Slice
 
 PROTOCOL = 2
 _SIZE = struct.Struct("<I")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from topicdb import _core
 from topicdb.closing import first_error
+from topicdb.follow.waiting import wait_for
 from topicdb.forward.options import Seconds, finite_seconds, seconds
 from topicdb.replay.broker_link import Naming, Publishing, Target
 from topicdb.replay.broker_work import Controls, Job, Work
@@ -23,10 +24,9 @@ from topicdb.replay.pacing import Pacer, parse_rate
 from topicdb.replay.progress import Progress, State, Tracker
 from topicdb.replay.remap import Remap
 from topicdb.times import TimeLike, time_range_us, time_us
-from topicdb.waiting import wait_for
 
 if TYPE_CHECKING:
-    from topicdb.database import Database
+    from topicdb.database.database import Database
 
 GIVE_UP_AFTER_S = 60.0
 

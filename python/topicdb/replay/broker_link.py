@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from topicdb._types import Message
 from topicdb.forward.mqtt import PACKET_IDS, MqttSink, _Connection, _error_of
 from topicdb.forward.sink import PermanentError
 from topicdb.mqtt.address import named
@@ -14,6 +13,7 @@ from topicdb.mqtt.expiry import expires_at_us, left_s
 from topicdb.mqtt.properties import PublishProperties
 from topicdb.replay.marks import marked
 from topicdb.times import now_us
+from topicdb.types import Message
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client

@@ -9,14 +9,14 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from topicdb import _core
-from topicdb._types import Message
 from topicdb.forward.sink import PermanentError
 from topicdb.replay.broker_link import Link, Outgoing, Publishing, Target
 from topicdb.replay.pacing import Pacer
 from topicdb.replay.progress import State, Tracker
+from topicdb.types import Message
 
 if TYPE_CHECKING:
-    from topicdb.database import Database
+    from topicdb.database.database import Database
 
 BATCH_ROWS = 1_000
 _POLL_S = 0.1  # so soon what other threads want is noticed

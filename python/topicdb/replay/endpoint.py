@@ -7,7 +7,7 @@ from typing import Any
 
 from topicdb import _core
 from topicdb.errors import AccessError
-from topicdb.positions import lag_of
+from topicdb.follow.positions import lag_of
 from topicdb.replay.controls import STALL_TIMEOUT, ReplayControls
 from topicdb.replay.errors import (
     BrowserError,

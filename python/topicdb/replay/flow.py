@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from topicdb import _core
 from topicdb._core import Batch
-from topicdb._types import Message
 from topicdb.closing import Closing
 from topicdb.mqtt.envelope import Envelope
 from topicdb.replay.errors import BrowserError, RejectedMessageError, ReplayError
@@ -17,6 +16,7 @@ from topicdb.replay.ids import MessageId
 from topicdb.replay.properties import MessageSelector
 from topicdb.replay.spool import Held, Lent
 from topicdb.times import timeout_us
+from topicdb.types import Message
 
 if TYPE_CHECKING:
     from topicdb.replay.endpoint import Endpoint

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from topicdb import _core
 from topicdb.engine import SubscriptionCursor
-from topicdb.positions import Place
+from topicdb.follow.positions import Place
 from topicdb.replay.errors import EndpointDroppedError, ReplayError
 from topicdb.replay.properties import selector_of
 from topicdb.replay.reading import CHUNK_ROWS, Reader

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from topicdb.engine import Engine, SubscriptionCursor
-from topicdb.positions import Place
+from topicdb.follow.positions import Place
 from topicdb.replay.records import Records
 from topicdb.replay.rules import Era
 from topicdb.replay.states import Event

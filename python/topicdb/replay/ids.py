@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from topicdb.positions import Place
+from topicdb.follow.positions import Place
 from topicdb.replay.errors import IdsNotComparableError
 
 _TEXT = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})-([0-9a-f]{8})")

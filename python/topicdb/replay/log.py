@@ -11,12 +11,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from topicdb import _core
-from topicdb._types import Receipt
 from topicdb.arguments import has_arrow
 from topicdb.closing import Closing
 from topicdb.engine import Engine, SubscriptionCursor
 from topicdb.filters import Filters, filter_list
-from topicdb.positions import Place
+from topicdb.follow.positions import Place
 from topicdb.replay.endpoint import Endpoint
 from topicdb.replay.errors import OutOfResourcesError
 from topicdb.replay.log_rules import LogRules
@@ -36,10 +35,11 @@ from topicdb.replay.states import Event
 from topicdb.replay.trimming import Trimmer, eras_from, oldest_generations
 from topicdb.replay.yielding import Yielding
 from topicdb.times import TIMESTAMP_MAX, TimeLike, time_us
+from topicdb.types import Receipt
 
 if TYPE_CHECKING:
-    from topicdb._types import ArrowArray, ArrowStream, Durability, Row
-    from topicdb.database import Database
+    from topicdb.database.database import Database
+    from topicdb.types import ArrowArray, ArrowStream, Durability, Row
 
 REPLAYS_MAX = 100
 EVENTS_KEPT = 1_000

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from topicdb.filters import Filters, filter_list
-from topicdb.positions import Place
+from topicdb.follow.positions import Place
 from topicdb.replay.errors import LogModifiedError, ReplayDisabledError, ReplayError
 from topicdb.replay.records import LogRecord, Records
 from topicdb.replay.rules import Era, Promoter, Promotion, checked_promotions, filters_of

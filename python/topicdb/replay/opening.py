@@ -9,14 +9,14 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from topicdb import _core
 from topicdb.filters import Filters, filter_list
-from topicdb.positions import Place
+from topicdb.follow.positions import Place
 from topicdb.replay.log import REPLAYS_MAX, ReplayLog, checked_quota
 from topicdb.replay.records import LogRecord, Records
 from topicdb.replay.rules import EVERYTHING, Era, Promotion, checked_promotions, filters_of
 
 if TYPE_CHECKING:
-    from topicdb._types import Durability
-    from topicdb.database import Database
+    from topicdb.database.database import Database
+    from topicdb.types import Durability
 
 STORE_INTERVAL_S = 1.0
 _lock = threading.Lock()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from topicdb._types import Message
 from topicdb.mqtt.envelope import Envelope
 from topicdb.replay.selector import Selector
+from topicdb.types import Message
 
 
 def properties_of(message: Message) -> Mapping[str, object]:

@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from topicdb._core import Batch
-from topicdb._types import Message
 from topicdb.engine import Engine, SubscriptionCursor
-from topicdb.losses import Loss
-from topicdb.positions import Place
+from topicdb.follow.losses import Loss
+from topicdb.follow.positions import Place
+from topicdb.follow.subscription import Subscription
 from topicdb.replay.pacing import Pacer
 from topicdb.replay.spool import WAITING, Held
 from topicdb.replay.wanting import Rows, States, Wanting, are_before
-from topicdb.subscription import Subscription
+from topicdb.types import Message
 
 CHUNK_ROWS = 1_000
 # Pages of the log are shared by all who read them, if they do not read them in small pieces.

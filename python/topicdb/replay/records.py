@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from topicdb import _core
 from topicdb.engine import Engine
+from topicdb.follow.positions import Place
 from topicdb.map import escape, unescape
-from topicdb.positions import Place
 from topicdb.replay.rules import EVERYTHING, Era, Promotion
 from topicdb.transaction import begun
 
 if TYPE_CHECKING:
-    from topicdb._types import Durability
+    from topicdb.types import Durability
 
 Kind: TypeAlias = Literal["queue", "topic"]
 Access: TypeAlias = Literal["none", "read", "consume"]

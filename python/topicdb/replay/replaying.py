@@ -7,7 +7,7 @@ import time
 import warnings
 from typing import TYPE_CHECKING
 
-from topicdb.positions import Place
+from topicdb.follow.positions import Place
 from topicdb.replay.errors import (
     MessageUnavailableError,
     ReplayCancelledError,

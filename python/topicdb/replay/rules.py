@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from topicdb import _core
 from topicdb.filters import Filters, filter_list
-from topicdb.positions import Place
+from topicdb.follow.positions import Place
 
 _TOPICS_KNOWN_MAX = 100_000
 EVERYTHING = ("#",)

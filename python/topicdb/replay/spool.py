@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from topicdb._core import Batch
-from topicdb.positions import Place
+from topicdb.follow.positions import Place
 
 # Of each message, who has it: nobody, nobody because it is done with or was never wanted, or the
 # client with this number.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from topicdb.positions import Place
+from topicdb.follow.positions import Place
 from topicdb.replay.errors import (
     IdsNotComparableError,
     StartMessageUnavailableError,

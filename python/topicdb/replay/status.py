@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from topicdb.positions import Place, lag_of
+from topicdb.follow.positions import Place, lag_of
 from topicdb.replay.records import EndpointRecord, LogRecord, stored
 from topicdb.times import now_us
 
 if TYPE_CHECKING:
-    from topicdb.database import Database
+    from topicdb.database.database import Database
 
 
 class LogStatus(NamedTuple):

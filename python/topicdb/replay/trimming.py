@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from topicdb.engine import Engine
 from topicdb.filters import covers, overlap
-from topicdb.positions import Place
+from topicdb.follow.positions import Place
 from topicdb.replay.records import SHARD, LogRecord
 from topicdb.replay.rules import Era
 

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from topicdb._core import Batch
-from topicdb._types import Message
-from topicdb.positions import Place
+from topicdb.follow.positions import Place
 from topicdb.replay.records import EndpointRecord, RunRecord, Subscribed
 from topicdb.replay.rules import Era, Matcher
 from topicdb.replay.spool import DONE, UNWANTED, WAITING
 from topicdb.times import TIMESTAMP_MAX
+from topicdb.types import Message
 
 Mask = npt.NDArray[np.bool_]
 States = npt.NDArray[np.uint32]

@@ -18,9 +18,9 @@ import pyarrow as pa
 
 import topicdb
 from topicdb import _core
-from topicdb._types import Durability
 from topicdb.closing import first_error
 from topicdb.spark.columns import check_columns, located
+from topicdb.types import Durability
 
 if TYPE_CHECKING:
     from pyspark import RDD

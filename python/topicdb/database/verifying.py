@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from topicdb import _core
+from topicdb.database.snapshots import PathLike
 from topicdb.engine import Engine
-from topicdb.snapshots import PathLike
 
 Progress: TypeAlias = "Callable[[int, int], object] | None"
 """Is told how much is done, of how much; what it raises ends the call."""

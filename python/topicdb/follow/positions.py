@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from topicdb import _core
 from topicdb.engine import Engine, TransactionEngine
-from topicdb.losses import LossCount, serials_now
+from topicdb.follow.losses import LossCount, serials_now
 from topicdb.map import escape, unescape
 from topicdb.transaction import begun
 
 if TYPE_CHECKING:
-    from topicdb._types import Durability
+    from topicdb.types import Durability
 
 _AT = struct.Struct(">QQI")
 _AT_LOST = struct.Struct(">QQIQQ")

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from datetime import timedelta
 
-from topicdb.lifecycle import Age, Retention
+from topicdb.lifecycle.retention import Age, Retention
 from topicdb.sizes import size_bytes as size_bytes
 from topicdb.times import duration_us
 

@@ -8,13 +8,13 @@ from datetime import timedelta
 from typing import Literal
 
 from topicdb import _core
-from topicdb._types import Durability
-from topicdb.completions import Completer
 from topicdb.creating import checked_path, directories_for
-from topicdb.database import Database
-from topicdb.lifecycle import RetentionLike, retention_classes
+from topicdb.database.completions import Completer
+from topicdb.database.database import Database
+from topicdb.lifecycle.retention import RetentionLike, retention_classes
 from topicdb.sizes import Size, size_bytes
 from topicdb.times import duration_us
+from topicdb.types import Durability
 
 NO_QUOTA = 0
 NO_TRIM = 0.0

@@ -13,19 +13,19 @@ from weakref import WeakValueDictionary
 
 from topicdb import _core
 from topicdb._core import Iterator, Stream
-from topicdb._types import ArrowArray, ArrowStream, Durability, Page, Receipt, Row, Slice
 from topicdb.arguments import check_id, has_arrow
-from topicdb.clocks import tell_of_clock
 from topicdb.closing import Closing
+from topicdb.database.clocks import tell_of_clock
+from topicdb.database.snapshots import Snapshots
+from topicdb.database.verifying import Verifying
 from topicdb.engine import AppendQueue, Engine
 from topicdb.filters import Filters, any_of, filter_list, one_filter
-from topicdb.following import Following
+from topicdb.follow.following import Following
 from topicdb.forms import Form, form_of
-from topicdb.lifecycle import Lifecycle
+from topicdb.lifecycle.retention import Lifecycle
 from topicdb.map import RAW, Codec, Map
-from topicdb.parquet import ParquetFiles
+from topicdb.parquet.files import ParquetFiles
 from topicdb.scan import BATCH_BYTES_MAX, Scan, check_batch_limits
-from topicdb.snapshots import Snapshots
 from topicdb.stream_watch import StreamWatch
 from topicdb.tail import Tail
 from topicdb.times import (
@@ -37,7 +37,7 @@ from topicdb.times import (
     timeout_us,
 )
 from topicdb.transaction import Transaction, transact
-from topicdb.verifying import Verifying
+from topicdb.types import ArrowArray, ArrowStream, Durability, Page, Receipt, Row, Slice
 
 Result = TypeVar("Result")
 Value = TypeVar("Value")

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from topicdb import _core
 from topicdb._core import Batch
-from topicdb._types import Properties, PropertyMessage
 from topicdb.closing import Named
 from topicdb.engine import Engine, SubscriptionCursor
-from topicdb.losses import Loss, Reporter, serials_now
-from topicdb.mqtt.expiry import left_s
-from topicdb.positions import Place
-from topicdb.session_state import (
+from topicdb.follow.losses import Loss, Reporter, serials_now
+from topicdb.follow.positions import Place
+from topicdb.follow.session_state import (
     InFlight,
     Qos,
     SessionFilter,
@@ -25,16 +23,18 @@ from topicdb.session_state import (
     end_of,
     topic_of,
 )
-from topicdb.subscription import Delivery, Start, Subscription, places_of
+from topicdb.follow.subscription import Delivery, Start, Subscription, places_of
+from topicdb.follow.waiting import SLICE_S
+from topicdb.mqtt.expiry import left_s
 from topicdb.times import now_us, timeout_us
 from topicdb.transaction import begun
-from topicdb.waiting import SLICE_S
+from topicdb.types import Properties, PropertyMessage
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from topicdb._types import Durability
+    from topicdb.types import Durability
 
 PACKET_ID_MAX = 65_535
 WINDOW_BYTES = 8 << 20

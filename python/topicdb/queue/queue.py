@@ -12,10 +12,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from topicdb import _core
 from topicdb._core import QueueBudget
-from topicdb._types import BytesLike, Durability
 from topicdb.closing import Closing
 from topicdb.creating import checked_path, directories_for
 from topicdb.times import timeout_us
+from topicdb.types import BytesLike, Durability
 
 Mode: TypeAlias = Literal["memory", "disk", "offload", "volatile"]
 Overflow: TypeAlias = Literal["drop_oldest", "reject", "block"]

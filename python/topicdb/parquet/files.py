@@ -19,16 +19,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from topicdb import _core, jobs
-from topicdb._types import Slice
 from topicdb.engine import Engine
 from topicdb.times import TimeLike, time_range_us
+from topicdb.types import Slice
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from topicdb.database import Database
-    from topicdb.parquet_read import Rows, Source
-    from topicdb.parquet_write import About
+    from topicdb.database.database import Database
+    from topicdb.parquet.reading import Rows, Source
+    from topicdb.parquet.writing import About
 
 ROWS_PER_FILE = 10_000_000
 # Of topics and values, while they are read; the scan's own memory is beside it.
@@ -167,7 +167,7 @@ def import_into(
     That process shows the messages, and has no say: its ``quota_bytes`` is not asked for.
     NotFoundError: no database is there.
     """
-    from topicdb.opening import open  # that module needs this one
+    from topicdb.database.opening import open  # that module needs this one
 
     with open(database_path, mode="r") as database:
         applied = {job.sequence for job in jobs.applied(database)}
@@ -182,7 +182,7 @@ def schema_for(path: PathLike | Iterable[PathLike]) -> dict[str, Any]:
     ``import_parquet`` raises before it looks at rows.
     """
     _require_pyarrow("import")
-    from topicdb import parquet_read as reading
+    from topicdb.parquet import reading
 
     origins = [source.about for source in reading.open_sources(_paths(path))]
     if any(about is None or about.layout != "skipstream" for about in origins):
@@ -216,7 +216,7 @@ def _export(
     rows_per_file: int | None,
     progress: Progress | None,
 ) -> Exported:
-    from topicdb import parquet_write as writing
+    from topicdb.parquet import writing
 
     single = path.suffix == writing.SUFFIX
     rows_max = ROWS_PER_FILE if rows_per_file is None else rows_per_file
@@ -247,7 +247,7 @@ def _about(
     properties: bool | None,
 ) -> About:
     _require_pyarrow("export_parquet")
-    from topicdb.parquet_write import About
+    from topicdb.parquet.writing import About
 
     filters = filter if filter is None or isinstance(filter, str) else list(filter)
     for text in [filters] if isinstance(filters, str) else filters or []:
@@ -361,7 +361,7 @@ class _Import:
         progress: Progress | None,
     ) -> None:
         _require_pyarrow("import_parquet")
-        from topicdb import parquet_read as reading
+        from topicdb.parquet import reading
 
         self._path = database_path
         self._is_state = schema["layout"] == "skipstream"
@@ -408,7 +408,7 @@ class _Import:
             self._staged.append((job, writer.staged))
 
     def _pieces(self) -> Iterator[Rows]:
-        from topicdb import parquet_read as reading
+        from topicdb.parquet import reading
 
         total = sum(source.rows for source in self._sources)
         done = 0
@@ -419,7 +419,7 @@ class _Import:
                 self._progress(done, total)
 
     def _imported(self, *, repeated: bool, pending: list[int]) -> Imported:
-        from topicdb import parquet_read as reading
+        from topicdb.parquet import reading
 
         return Imported(
             [str(source.path) for source in self._sources],
@@ -439,7 +439,7 @@ def _check_width(source: Source, timestamp_bytes: int) -> None:
 
 
 def _append(writer: jobs.StagedWriter, rows: Rows) -> None:
-    from topicdb import parquet_read as reading
+    from topicdb.parquet import reading
 
     try:
         writer.append(rows.batch, raw=rows.is_stored)

@@ -10,10 +10,10 @@ from typing import Literal, TypeAlias
 
 from topicdb import _core
 from topicdb.engine import Engine
-from topicdb.losses import LossCount
+from topicdb.follow.losses import LossCount
+from topicdb.follow.positions import Place
+from topicdb.follow.positions import stored as stored_in
 from topicdb.map import escape, unescape
-from topicdb.positions import Place
-from topicdb.positions import stored as stored_in
 from topicdb.times import TIMESTAMP_MAX
 from topicdb.transaction import begun
 

@@ -9,18 +9,18 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
-from topicdb import _core, session_state
+from topicdb import _core
 from topicdb._core import Batch
 from topicdb.closing import nothing
-from topicdb.consumer import Consumer
 from topicdb.engine import Engine
 from topicdb.filters import Filters, filter_list
-from topicdb.forms import form_of
-from topicdb.group import Group
-from topicdb.losses import OnLoss, Reporter
-from topicdb.positions import PARTS_MAX, Positions, names, standings
-from topicdb.session import PACKET_ID_MAX, Session
-from topicdb.subscription import (
+from topicdb.follow import session_state
+from topicdb.follow.consumer import Consumer
+from topicdb.follow.group import Group
+from topicdb.follow.losses import OnLoss, Reporter
+from topicdb.follow.positions import PARTS_MAX, Positions, names, standings
+from topicdb.follow.session import PACKET_ID_MAX, Session
+from topicdb.follow.subscription import (
     WINDOW,
     WINDOW_BYTES,
     Start,
@@ -28,10 +28,11 @@ from topicdb.subscription import (
     check_window,
     start_of,
 )
+from topicdb.forms import form_of
 from topicdb.times import TIMESTAMP_MAX, duration_us, now_us, timeout_us
 
 if TYPE_CHECKING:
-    from topicdb._types import Durability
+    from topicdb.types import Durability
 
 One = TypeVar("One", Consumer, Session)
 

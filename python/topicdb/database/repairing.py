@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from topicdb import _core
-from topicdb.snapshots import PathLike
-from topicdb.verifying import Problem, problem_of
+from topicdb.database.snapshots import PathLike
+from topicdb.database.verifying import Problem, problem_of
 
 RepairProgress: TypeAlias = "Callable[[str, int, int], object] | None"
 """Is told the phase (verify, rebuild, check) and how much of it is done, of how much."""

@@ -11,8 +11,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from topicdb import _core
-from topicdb._types import Receipt
 from topicdb.arguments import has_arrow
+from topicdb.types import Receipt
 
 
 class Completer:

@@ -14,10 +14,10 @@ from topicdb import _core
 from topicdb._core import Batch
 from topicdb.closing import Named
 from topicdb.engine import Engine
+from topicdb.follow.losses import Loss, Reporter, serials_now
+from topicdb.follow.positions import Place, Positions, lag_of
+from topicdb.follow.subscription import Given, Start, Subscription, places_of
 from topicdb.forms import Form
-from topicdb.losses import Loss, Reporter, serials_now
-from topicdb.positions import Place, Positions, lag_of
-from topicdb.subscription import Given, Start, Subscription, places_of
 from topicdb.times import timeout_us
 from topicdb.transaction import Transaction
 

@@ -14,11 +14,11 @@ from topicdb import _core
 from topicdb._core import Batch
 from topicdb.closing import Closing
 from topicdb.engine import Engine
+from topicdb.follow.losses import Loss, Reporter
+from topicdb.follow.positions import Place, Positions, lag_of
+from topicdb.follow.subscription import Subscription
 from topicdb.forms import Form, form_of
-from topicdb.losses import Loss, Reporter
 from topicdb.mqtt.expiry import without_expired
-from topicdb.positions import Place, Positions, lag_of
-from topicdb.subscription import Subscription
 from topicdb.times import now_us, timeout_us
 
 _ALL = (1 << 63) - 1

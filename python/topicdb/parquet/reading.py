@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from topicdb import _core
-from topicdb._types import Properties
-from topicdb.parquet_write import ABOUT_KEY, ABOUT_VERSION, SUFFIX, About, message_schema
+from topicdb.parquet.writing import ABOUT_KEY, ABOUT_VERSION, SUFFIX, About, message_schema
+from topicdb.types import Properties
 
 BATCH_ROWS = 1 << 16
 BATCH_BYTES = 16 << 20

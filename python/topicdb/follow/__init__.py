@@ -1,0 +1,1 @@
+"""Those who follow what is written, and their places in it."""

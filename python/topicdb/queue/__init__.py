@@ -1,0 +1,1 @@
+"""The buffer queue, and its files."""
