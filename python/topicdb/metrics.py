@@ -28,7 +28,7 @@ from topicdb.follow.positions import standings
 
 if TYPE_CHECKING:
     from topicdb.database.database import Database
-    from topicdb.remote.server import Server
+    from topicdb.remote.server.server import Server
 
 _logger = logging.getLogger(__name__)
 

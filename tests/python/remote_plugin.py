@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import topicdb
-from topicdb.remote.database import RemoteDatabase
+from topicdb.remote.client.database import RemoteDatabase
 
 _open = topicdb.open
 

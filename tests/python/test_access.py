@@ -29,8 +29,8 @@ from topicdb.engine import served_methods
 from topicdb.filters import covers
 from topicdb.follow.positions import standings
 from topicdb.metrics import Collector
-from topicdb.remote import replacing, tokens
-from topicdb.remote.access import Access
+from topicdb.remote.server import replacing, tokens
+from topicdb.remote.server.access import Access
 from topicdb.remote.wire import decode, encode
 
 LEVELS = ["a", "b", "", "$x"]
@@ -152,7 +152,8 @@ def test_changes_of_many_processes_are_all_there(tmp_path: Path) -> None:
     work = """
         import sys
         from pathlib import Path
-        from topicdb.remote import replacing, tokens
+        from topicdb.remote.server import replacing
+        from topicdb.remote.server import tokens
         path, me = Path(sys.argv[1]), sys.argv[2]
         sys.stdin.readline()
         for number in range(12):

@@ -400,7 +400,7 @@ class TestMapping:
         ],
     )
     def test_timestamp(self, value: object, unit: str, expected: int | None) -> None:
-        from topicdb.cli.mapping import TimeUnit, timestamp_us
+        from topicdb.cli.ingest.mapping import TimeUnit, timestamp_us
 
         assert timestamp_us(value, TimeUnit(unit), "at") == expected
 
@@ -417,14 +417,14 @@ class TestMapping:
         ],
     )
     def test_template(self, template: str, expected: str) -> None:
-        from topicdb.cli.mapping import TopicTemplate
+        from topicdb.cli.ingest.mapping import TopicTemplate
 
         fields = {"name": "n", "id": 7, "flag": True, "ratio": 1.0, "a/b": "slash"}
         assert TopicTemplate(template)(fields) == expected
 
     @pytest.mark.parametrize("template", ["", "{", "}", "a/{}", "a/{b", "a/b}", "{a{b}"])
     def test_bad_template(self, template: str) -> None:
-        from topicdb.cli.mapping import TopicTemplate
+        from topicdb.cli.ingest.mapping import TopicTemplate
 
         with pytest.raises(ValueError, match=r"template|belongs to no"):
             TopicTemplate(template)

@@ -19,7 +19,7 @@ from support import CHILD_TIMEOUT_S, wait_until
 from test_replay_broker import START_US, Subscriber, fill
 
 import topicdb
-from topicdb.replay.progress import Progress
+from topicdb.replay.broker.progress import Progress
 
 pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")
 

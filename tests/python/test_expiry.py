@@ -18,7 +18,7 @@ import topicdb
 from topicdb.bridge import Bridge
 from topicdb.mqtt.expiry import expires_at_us, remaining_s
 from topicdb.replay import Envelope
-from topicdb.replay.broker import BrokerReplay
+from topicdb.replay.broker.broker import BrokerReplay
 from topicdb.times import now_us
 
 needs_mosquitto = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")

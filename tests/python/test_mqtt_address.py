@@ -18,7 +18,7 @@ import topicdb
 from topicdb.bridge import Bridge
 from topicdb.forward import Forwarder, MqttSink
 from topicdb.mqtt.address import address_text, broker_of, split_address
-from topicdb.replay.broker import BrokerReplay
+from topicdb.replay.broker.broker import BrokerReplay
 
 needs_mosquitto = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")
 
@@ -194,7 +194,7 @@ def test_it_gives_up_after_a_minute_if_nothing_else_is_said(
     db: topicdb.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a clock of the test's own."""
-    from topicdb.replay import broker_work
+    from topicdb.replay.broker import work as broker_work
 
     now_s = [1_000.0]
 

@@ -19,7 +19,7 @@ CODE = """
     import topicdb
     from topicdb.bridge import Bridge
     from topicdb.forward import Forwarder, MqttSink
-    from topicdb.replay.broker import BrokerReplay
+    from topicdb.replay.broker.broker import BrokerReplay
 
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[3]), hard))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from topicdb.replay.broker.remap import Remap
 from topicdb.replay.pacing import WAIT_MAX_S, Pacer, Rate, parse_rate
-from topicdb.replay.remap import Remap
 
 START_US = 1_700_000_000_000_000
 

@@ -21,8 +21,8 @@ from served import Process, serving
 from support import PATIENCE_S, Child, wait_until
 
 import topicdb
-from topicdb.remote import connection
-from topicdb.remote.handles import Limits
+from topicdb.remote.client import connection
+from topicdb.remote.server.handles import Limits
 
 ROWS = [("a/b", 1, b"one"), ("a/c", 2, b""), ("x", 3, b"\x00\xff")]
 

@@ -24,9 +24,9 @@ from support import PATIENCE_S, run_child, wait_until
 import topicdb
 from topicdb.forward import PermanentError
 from topicdb.mqtt.envelope import Envelope
-from topicdb.replay.broker import BrokerReplay
+from topicdb.replay.broker.broker import BrokerReplay
+from topicdb.replay.broker.progress import Tracker
 from topicdb.replay.pacing import Pacer, parse_rate
-from topicdb.replay.progress import Tracker
 
 pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")
 
@@ -395,7 +395,7 @@ def test_what_is_wrong_with_the_database_is_not_tried_again(
         raise topicdb.CorruptionError("a page is damaged")
 
     fill(db, numbered(3))
-    monkeypatch.setattr("topicdb.replay.broker_work._Source.has_more", damaged)
+    monkeypatch.setattr("topicdb.replay.broker.work._Source.has_more", damaged)
     replay = replay_to(broker, db, give_up_after=None)
     with pytest.raises(topicdb.CorruptionError, match="damaged"):
         replay.run()
@@ -518,7 +518,7 @@ def test_a_program_that_ends_without_stop(broker: Broker, db: topicdb.Database) 
     fill(db, numbered(10), gap_us=3_600 * SECOND_US)
     code = """
         import sys, time, topicdb
-        from topicdb.replay.broker import BrokerReplay
+        from topicdb.replay.broker.broker import BrokerReplay
         db = topicdb.open(sys.argv[1], mode="r")
         replay = BrokerReplay(db, host="127.0.0.1", port=int(sys.argv[2]), rate="1x")
         replay.start()

@@ -17,7 +17,7 @@ from test_replay_broker import Subscriber
 import topicdb
 from topicdb.bridge import Bridge
 from topicdb.replay import Envelope
-from topicdb.replay.broker import REPLAY_PROPERTY, BrokerReplay
+from topicdb.replay.broker.broker import REPLAY_PROPERTY, BrokerReplay
 
 pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")
 

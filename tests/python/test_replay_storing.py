@@ -11,8 +11,8 @@ from support import PATIENCE_S, wait_until
 
 import topicdb
 from topicdb import replay
-from topicdb.replay.holding import Holding
-from topicdb.replay.pump import Pump
+from topicdb.replay.endpoint.contents import Holding
+from topicdb.replay.log.pump import Pump
 from topicdb.replay.records import EndpointRecord, Records
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topicdb.replay.selector import Selector
+from topicdb.replay.selector.selector import Selector
 
 PROPERTIES: dict[str, object] = {
     "plant": "north",
@@ -181,7 +181,7 @@ def test_without_sqlglot() -> None:
     code = """
 import sys
 sys.modules["sqlglot"] = None
-from topicdb.replay.selector import Selector
+from topicdb.replay.selector.selector import Selector
 try:
     Selector("a = 1")
 except ImportError as error:

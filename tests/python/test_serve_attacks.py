@@ -20,9 +20,9 @@ from served import Process, serving
 from support import PATIENCE_S, wait_until
 
 import topicdb
-from topicdb.remote import tokens
-from topicdb.remote.handles import Limits
-from topicdb.remote.memory import Account, Charge, Memory
+from topicdb.remote.server import tokens
+from topicdb.remote.server.handles import Limits
+from topicdb.remote.server.memory import Account, Charge, Memory
 from topicdb.remote.wire import decode, encode
 
 MIB = 1 << 20

@@ -160,7 +160,7 @@ def test_a_certificate_of_another_name(tmp_path: Path, database: topicdb.Databas
 
 
 def test_a_program_that_says_nothing(taken: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topicdb.remote.connection.CONNECT_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("topicdb.remote.client.connection.CONNECT_TIMEOUT_S", 1.0)
     assert "there was no answer in time" in refused(f"grpc://127.0.0.1:{taken}")
 
 

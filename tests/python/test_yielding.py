@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from topicdb.replay.yielding import (
+from topicdb.replay.backoff import (
     IDLE_S,
     MESSAGES_PER_S_MIN,
     READ_ROWS,

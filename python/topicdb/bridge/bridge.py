@@ -19,7 +19,7 @@ from topicdb.closing import Closing
 from topicdb.filters import Filters, covers, filter_list, unshared
 from topicdb.mqtt.address import broker_of, named
 from topicdb.mqtt.follows import Follows
-from topicdb.replay.marks import is_replayed
+from topicdb.replay.broker.marks import is_replayed
 from topicdb.times import now_us
 
 if TYPE_CHECKING:

@@ -24,9 +24,10 @@ from topicdb.cli import (
     serve,
 )
 from topicdb.cli.errors import EXIT_INTERRUPTED, ErrorGroup
-from topicdb.cli.ingest import Counts, Source, Target
-from topicdb.cli.ingest import ingest as run_ingest
-from topicdb.cli.mapping import WHOLE_ROW, Mapping, TimeUnit, TopicTemplate
+from topicdb.cli.ingest.ingest import Counts, Source, Target
+from topicdb.cli.ingest.ingest import ingest as run_ingest
+from topicdb.cli.ingest.mapping import WHOLE_ROW, Mapping, TimeUnit, TopicTemplate
+from topicdb.cli.ingest.records import Format, format_of
 from topicdb.cli.options import (
     TIME,
     DurabilityChoice,
@@ -45,7 +46,6 @@ from topicdb.cli.options import (
     range_of,
     zone_of,
 )
-from topicdb.cli.records import Format, format_of
 
 app = typer.Typer(
     cls=ErrorGroup,

@@ -26,7 +26,7 @@ from topicdb.cli.broker import (
     tls_of,
 )
 from topicdb.cli.errors import UserError
-from topicdb.cli.mapping import TimeUnit
+from topicdb.cli.ingest.mapping import TimeUnit
 from topicdb.cli.options import DurabilityChoice, PathArgument, ShardsOption, StructureOption
 from topicdb.cli.stopping import stopped_by_signals
 

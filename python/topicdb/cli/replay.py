@@ -35,11 +35,11 @@ from topicdb.cli.options import (
 )
 from topicdb.cli.output import time_text
 from topicdb.cli.stopping import Stopping, stopped_by_signals
-from topicdb.replay.broker import GIVE_UP_AFTER_S, BrokerReplay
+from topicdb.replay.broker.broker import GIVE_UP_AFTER_S, BrokerReplay
+from topicdb.replay.broker.progress import Progress
+from topicdb.replay.broker.remap import Remap
+from topicdb.replay.log.status import LogStatus, statuses, to_json
 from topicdb.replay.pacing import parse_rate
-from topicdb.replay.progress import Progress
-from topicdb.replay.remap import Remap
-from topicdb.replay.status import LogStatus, statuses, to_json
 
 app = typer.Typer(no_args_is_help=True, help="Replays what is stored.")
 

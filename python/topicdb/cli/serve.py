@@ -26,8 +26,8 @@ from topicdb.remote.connecting import DEFAULT_PORT
 from topicdb.times import duration_us
 
 if TYPE_CHECKING:
-    from topicdb.remote.handles import Limits
-    from topicdb.remote.server import Server
+    from topicdb.remote.server.handles import Limits
+    from topicdb.remote.server.server import Server
 
 token_app = typer.Typer(no_args_is_help=True, help="Who may do what at `topicdb serve`.")
 
@@ -115,7 +115,7 @@ def serve(
 
 
 def _limits(memory: str, token_memory: str, append_max: str) -> Limits:
-    from topicdb.remote.handles import Limits
+    from topicdb.remote.server.handles import Limits
 
     return Limits(
         memory_bytes_max=size_bytes(memory, what="--memory"),
@@ -164,7 +164,7 @@ def new(
     expires: Annotated[str | None, typer.Option(help="In 30d, 12h; else never.")] = None,
 ) -> None:
     """Make a token and print it. It is shown once: the file has only what it hashes to."""
-    from topicdb.remote.tokens import add
+    from topicdb.remote.server.tokens import add
 
     entry: dict[str, Any] = {"name": name}
     for field, values in (("read", read), ("write", write), ("admin", admin), ("names", own)):
@@ -185,7 +185,7 @@ def new(
 @token_app.command("list")
 def show(tokens: TokensOption) -> None:
     """List the tokens and what they may do."""
-    from topicdb.remote.tokens import load
+    from topicdb.remote.server.tokens import load
 
     for access in sorted(load(tokens).values(), key=lambda access: access.name):
         print(_line(access))
@@ -209,7 +209,7 @@ def revoke(
     name: Annotated[str, typer.Argument(help="As it was made.")], tokens: TokensOption
 ) -> None:
     """Take a token back; servers notice within a second."""
-    from topicdb.remote.tokens import remove
+    from topicdb.remote.server.tokens import remove
 
     remove(tokens, name)
     print(f"revoked {name}")

@@ -10,8 +10,8 @@ from topicdb.database.database import Database
 from topicdb.remote import addresses
 
 if TYPE_CHECKING:
-    from topicdb.remote.handles import Limits
-    from topicdb.remote.server import Server
+    from topicdb.remote.server.handles import Limits
+    from topicdb.remote.server.server import Server
 
 DEFAULT_PORT = 8815
 _SCHEMES = ("grpc", "grpc+tls")
@@ -51,7 +51,7 @@ def connect(
             "insecure=True"
         )
     _require()
-    from topicdb.remote import database
+    from topicdb.remote.client import database
 
     certs = None
     if tls_root_certs is not None:
@@ -86,7 +86,7 @@ def serve(
       clients; only those that show such a certificate are let in. ``tokens``: the file that
       ``topicdb token`` writes; without it everybody may do everything. Beyond this machine TLS and
       tokens are needed, unless ``insecure``.
-    - ``limits``: what one client may have at a time; see ``topicdb.remote.handles.Limits``.
+    - ``limits``: what one client may have at a time; see ``topicdb.remote.server.handles.Limits``.
     - ``snapshots``: the folder in which clients may have snapshots made; None: nowhere.
 
     The server is up when this returns; close it before the database. ValueError; StorageError: the
@@ -101,8 +101,8 @@ def serve(
             "tokens, or insecure=True"
         )
     _require()
-    from topicdb.remote.handles import Limits
-    from topicdb.remote.server import Server, Tls
+    from topicdb.remote.server.handles import Limits
+    from topicdb.remote.server.server import Server, Tls
 
     tls = None
     if pair is not None:

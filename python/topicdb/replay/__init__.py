@@ -1,8 +1,10 @@
 """Replay of stored messages to queues and topic endpoints; see docs/replay.md."""
 
 from topicdb.mqtt.envelope import Envelope
-from topicdb.replay.broker import BrokerReplay
-from topicdb.replay.endpoint import Endpoint
+from topicdb.replay.broker.broker import BrokerReplay
+from topicdb.replay.broker.remap import Remap
+from topicdb.replay.endpoint.endpoint import Endpoint
+from topicdb.replay.endpoint.flow import Browser, Flow, ReplayBatch, ReplayMessage
 from topicdb.replay.errors import (
     BrowserError,
     EndpointDroppedError,
@@ -23,13 +25,11 @@ from topicdb.replay.errors import (
     StartTimeUnavailableError,
     TemporaryEndpointError,
 )
-from topicdb.replay.flow import Browser, Flow, ReplayBatch, ReplayMessage
 from topicdb.replay.ids import MessageId
-from topicdb.replay.log import ReplayLog
-from topicdb.replay.opening import drop, open
-from topicdb.replay.remap import Remap
+from topicdb.replay.log.log import ReplayLog
+from topicdb.replay.log.opening import drop, open
 from topicdb.replay.rules import Promotion
-from topicdb.replay.selector import Selector
+from topicdb.replay.selector.selector import Selector
 from topicdb.replay.states import Event, Progress, State
 
 __all__ = [

@@ -7,10 +7,10 @@ from typing import Protocol
 
 from topicdb.engine import Engine, SubscriptionCursor
 from topicdb.follow.positions import Place
+from topicdb.replay.backoff import Yielding
 from topicdb.replay.records import Records
 from topicdb.replay.rules import Era
 from topicdb.replay.states import Event
-from topicdb.replay.yielding import Yielding
 
 
 class Host(Protocol):

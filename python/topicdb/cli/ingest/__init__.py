@@ -1,0 +1,1 @@
+"""``topicdb ingest``: records in, messages out."""

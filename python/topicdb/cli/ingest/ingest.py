@@ -1,0 +1,196 @@
+"""``topicdb ingest``: records in, batches of messages stored."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import BinaryIO, cast
+
+import topicdb
+from topicdb.cli.errors import UserError, message_of
+from topicdb.cli.ingest.batches import Batches
+from topicdb.cli.ingest.lines import LineError, Lines
+from topicdb.cli.ingest.mapping import Mapping
+from topicdb.cli.ingest.records import Format, Records, open_records
+from topicdb.cli.progress import Meter
+from topicdb.types import Durability
+
+_NOTES_MAX = 10
+
+
+@dataclass(frozen=True)
+class Source:
+    """What to read. ``name`` is a path, or ``-`` for stdin."""
+
+    name: str
+    format: Format
+    mapping: Mapping
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where to store it. ``shards`` and ``structures`` matter when the database is created.
+    ``raw``: as of ``Database.append``. ``repeat``: also what of a file is there already.
+    """
+
+    path: str
+    durability: Durability
+    shards: int | None = None
+    structures: list[str] | None = None
+    raw: bool = False
+    repeat: bool = False
+
+
+@dataclass
+class Counts:
+    """What has been done so far. ``last_line`` is the last one whose message is stored.
+
+    ``repeated``: messages that were there already.
+    """
+
+    stored: int = 0
+    repeated: int = 0
+    assigned: int = 0
+    skipped: int = 0
+    last_line: int = 0
+
+    def so_far(self) -> str:
+        """How much of the input is stored, for an error message."""
+        if self.repeated:
+            return (
+                f"{self.stored:,} messages stored before it, {self.repeated:,} were there already, "
+                f"up to line {self.last_line:,}"
+            )
+        if not self.stored:
+            return "nothing stored"
+        return f"{self.stored:,} messages stored before it, up to line {self.last_line:,}"
+
+    def after_failure(self, durability: Durability) -> str:
+        """The same, once the database has failed."""
+        if durability == "none" and self.stored:
+            return f"{self.so_far()}, of which the last ones may be gone (durability 'none')"
+        return self.so_far()
+
+
+def ingest(source: Source, target: Target, batch_rows: int, *, skip_bad: bool) -> Counts:
+    """Stores every record of ``source``; each batch whole or not at all.
+
+    A record that makes no message stops it with UserError (nothing of its batch is stored), or is
+    counted and passed over with ``skip_bad``.
+    """
+    with _input(source.name) as file:
+        lines = Lines(file)
+        records = open_records(lines, source.format)
+        if records.columns is not None:
+            source.mapping.check_columns(records.columns)
+        with topicdb.open(
+            target.path,
+            shards=target.shards,
+            structures=target.structures,
+            durability=target.durability,
+        ) as database:
+            # A pipe may well say the same once more; and where the same topic and timestamp are
+            # replaced, storing them again is what brings them back.
+            knows = _is_file(file) and database.schema["layout"] == "columnar"
+            repeat = target.repeat or not knows
+            batches = Batches(database, batch_rows, repeat=repeat, raw=target.raw)
+            with Meter(lines.total_bytes) as meter:
+                work = _Ingest(batches, lines, meter, target.durability)
+                work.run(records, source.mapping, skip_bad)
+            _close(database, work.counts, target.durability)
+    return work.counts
+
+
+def _close(database: topicdb.Database, counts: Counts, durability: Durability) -> None:
+    try:
+        database.close()
+    except topicdb.Error as error:
+        raise UserError(f"{message_of(error)}; {counts.after_failure(durability)}") from error
+
+
+@contextmanager
+def _input(name: str) -> Iterator[BinaryIO]:
+    if name == "-":
+        yield sys.stdin.buffer
+    else:
+        with open(name, "rb", buffering=0) as file:
+            yield cast(BinaryIO, file)
+
+
+def _is_file(file: BinaryIO) -> bool:
+    return stat.S_ISREG(os.fstat(file.fileno()).st_mode) and file is not sys.stdin.buffer
+
+
+class _Ingest:
+    """The batch being filled and what has been stored."""
+
+    def __init__(
+        self, batches: Batches, lines: Lines, meter: Meter, durability: Durability
+    ) -> None:
+        self._batches = batches
+        self._lines = lines
+        self._meter = meter
+        self._durability = durability
+        self._batch_last_line = 0
+        self.counts = Counts()
+
+    def run(self, records: Records, mapping: Mapping, skip_bad: bool) -> None:
+        self._lines.on_idle = self._store
+        try:
+            while self._take(records, mapping, skip_bad):
+                pass
+            self._store()
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"interrupted; {self.counts.so_far()}") from None
+        except LineError as error:
+            raise UserError(f"{error}; {self.counts.so_far()}") from error
+        except (topicdb.Error, OSError) as error:
+            so_far = self.counts.after_failure(self._durability)
+            raise UserError(f"{message_of(error)}; {so_far}") from error
+
+    def _take(self, records: Records, mapping: Mapping, skip_bad: bool) -> bool:
+        """Adds one record to the batch. False at the end of the input."""
+        try:
+            line, fields = next(records)
+            try:
+                row = mapping.row(fields)
+            except ValueError as error:
+                raise LineError(line, message_of(error)) from error
+        except StopIteration:
+            return False
+        except LineError as error:
+            if not skip_bad:
+                raise
+            self._skip(error)
+            return True
+        self._add(line, row)
+        return True
+
+    def _add(self, line: int, row: tuple[str, int | None, bytes]) -> None:
+        self._batch_last_line = line
+        if self._batches.add(row):
+            self._store()
+
+    def _store(self) -> None:
+        rows = len(self._batches)
+        if rows:
+            assigned = sum(row[1] is None for row in self._batches.rows)
+            before = self._batches.repeated
+            self._batches.store()
+            repeated = self._batches.repeated - before
+            self.counts.repeated += repeated
+            self.counts.stored += rows - repeated
+            self.counts.assigned += 0 if repeated else assigned
+            self.counts.last_line = self._batch_last_line
+        self._meter.update(self.counts.stored + self.counts.repeated, self._lines.bytes_read)
+
+    def _skip(self, error: LineError) -> None:
+        self.counts.skipped += 1
+        if self.counts.skipped <= _NOTES_MAX:
+            self._meter.note(f"topicdb: skipped {error}")
+        if self.counts.skipped == _NOTES_MAX + 1:
+            self._meter.note("topicdb: further bad lines are only counted")

@@ -1,0 +1,228 @@
+"""How a record becomes a message: which columns make its topic, its timestamp and its value."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+
+from topicdb import _core
+from topicdb.cli.errors import UserError
+from topicdb.cli.ingest.records import Fields
+from topicdb.cli.options import time_of
+from topicdb.times import TIMESTAMP_MAX, check_plausible, naive_of, time_us
+
+WHOLE_ROW = "*"
+TIMESTAMP_COLUMN = "timestamp"
+
+_encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+_TEMPLATE_PART = re.compile(r"\{\{|\}\}|\{([^{}]+)\}|([^{}]+)|(.)")
+_NUMBER = re.compile(r"[+-]?\d{1,40}(\.\d{1,40})?")
+
+
+class TimeUnit(str, Enum):
+    """Units of timestamps given as numbers."""
+
+    SECONDS = "s"
+    MILLISECONDS = "ms"
+    MICROSECONDS = "us"
+    NANOSECONDS = "ns"
+
+
+_MICROSECONDS = {
+    TimeUnit.SECONDS: Decimal(1_000_000),
+    TimeUnit.MILLISECONDS: Decimal(1_000),
+    TimeUnit.MICROSECONDS: Decimal(1),
+    TimeUnit.NANOSECONDS: Decimal("0.001"),
+}
+
+
+class TopicTemplate:
+    """``site`` (a column) or ``plant/{site}/pump/{id}`` (columns in braces, ``{{`` for a brace).
+
+    ValueError for a lone or empty brace.
+    """
+
+    def __init__(self, text: str) -> None:
+        if not text:
+            raise ValueError("the topic must be a column or a template such as 'site/{id}'")
+        self._column = None if set(text) & set("/{}") else text
+        self._parts: list[tuple[str, bool]] = []  # (text or column, whether it is a column)
+        if self._column is None:
+            self._parse(text)
+            self.columns = [part for part, is_column in self._parts if is_column]
+        else:
+            self.columns = [self._column]
+
+    def _parse(self, text: str) -> None:
+        for match in _TEMPLATE_PART.finditer(text):
+            column, literal, stray = match.groups()
+            if stray is not None:
+                raise ValueError(
+                    f"{text!r}: {stray!r} at position {match.start() + 1} belongs to no "
+                    "{column}; write {{ or }} for the character itself"
+                )
+            if column is not None:
+                self._parts.append((column, True))
+            else:
+                self._parts.append((literal or match[0][0], False))
+
+    def __call__(self, fields: Fields) -> str:
+        """The topic of a record. ValueError if a column is missing or holds no word."""
+        if self._column is not None:
+            return _word(fields, self._column)
+        return "".join(
+            _word(fields, part) if is_column else part for part, is_column in self._parts
+        )
+
+
+class Mapping:
+    """Turns records into (topic, timestamp or None, value) rows.
+
+    ``timestamp``: a column, or None for the column ``timestamp`` where there is one.
+    ``value``: a column, or ``*`` for the rest of the record as a JSON object.
+    ``encoding``: a column that says ``base64`` where the value is base64 text, or None.
+    ``time_unit``: of numbers; None is microseconds, where they can be meant to be.
+    ``zone``: of times without one, as --tz names it.
+    """
+
+    def __init__(
+        self,
+        topic: TopicTemplate,
+        timestamp: str | None = None,
+        time_unit: TimeUnit | None = None,
+        value: str = WHOLE_ROW,
+        encoding: str | None = None,
+        zone: str | None = None,
+    ) -> None:
+        self._topic = topic
+        self._timestamp_required = timestamp is not None
+        self._timestamp = TIMESTAMP_COLUMN if timestamp is None else timestamp
+        self._time_unit = time_unit
+        self._value = value
+        self._encoding = encoding
+        self._zone = zone
+        self._used = {*topic.columns, self._timestamp}
+
+    def check_columns(self, columns: Sequence[str]) -> None:
+        """UserError if a named column is not among ``columns``."""
+        named = [*self._topic.columns]
+        if self._timestamp_required:
+            named.append(self._timestamp)
+        if self._value != WHOLE_ROW:
+            named.append(self._value)
+        for column in named:
+            if column not in columns:
+                raise UserError(_missing(column, columns))
+
+    def row(self, fields: Fields) -> tuple[str, int | None, bytes]:
+        """The message of a record. ValueError (TopicError for the topic) says what is wrong."""
+        topic = self._topic(fields)
+        _core.check_topic(topic)
+        timestamp = timestamp_us(
+            fields.get(self._timestamp), self._time_unit, self._timestamp, self._zone
+        )
+        return topic, timestamp, self._value_of(fields)
+
+    def _value_of(self, fields: Fields) -> bytes:
+        if self._value == WHOLE_ROW:
+            used = self._used
+            return _json({name: value for name, value in fields.items() if name not in used})
+        if self._value not in fields:
+            raise ValueError(_missing(self._value, list(fields)))
+        value = fields[self._value]
+        if self._encoding is not None and fields.get(self._encoding) == "base64":
+            return _from_base64(value, self._value)
+        return value.encode() if isinstance(value, str) else _json(value)
+
+
+def timestamp_us(
+    value: Any, unit: TimeUnit | None, column: str, zone: str | None = None
+) -> int | None:
+    """``value`` of ``column`` as microseconds since the epoch; None if it is null or empty.
+
+    A number counts ``unit``s since the epoch, a fraction below a microsecond is cut off. Text is a
+    number or ISO 8601 with a zone, or without one if ``zone`` says which. Without a unit a number
+    is refused that is hardly meant to be microseconds. ValueError otherwise.
+    """
+    what = f"column {column!r}"
+    if value is None or value == "":
+        return None
+    if type(value) is int and unit in (TimeUnit.MICROSECONDS, None):
+        result = value  # the usual case, without the cost of a Decimal
+    else:
+        number = _number(value, what)
+        if number is None:
+            naive = naive_of(value)
+            return time_us(value if naive is None else time_of(value, what, zone), what=what)
+        result = int(number * _MICROSECONDS[unit or TimeUnit.MICROSECONDS])
+    if unit is None and result <= TIMESTAMP_MAX:
+        _check_unit(result, what)
+    try:
+        return time_us(result, what=what)
+    except ValueError:
+        raise ValueError(
+            f"{what}: {value} {(unit or TimeUnit.MICROSECONDS).value} is outside 1970-01-01 .. "
+            "2**63 microseconds; choose the unit with --time-unit"
+        ) from None
+
+
+def _check_unit(timestamp: int, what: str) -> None:
+    try:
+        check_plausible(timestamp, what=what)
+    except ValueError as error:
+        raise ValueError(f"{error}; or say with --time-unit what the numbers count") from None
+
+
+def _number(value: Any, what: str) -> Decimal | None:
+    """A time given as a number or the text of one; None for text that can be ISO 8601."""
+    if isinstance(value, str):
+        text = value.strip()
+        if _NUMBER.fullmatch(text):
+            return Decimal(text)
+        if text[:1].isdigit():
+            return None
+        # "now" and "-24h" mean something in a query; in data they would be guesses.
+        raise ValueError(
+            f"{what}: {value!r} is no time; expected a number or ISO 8601 with a zone, "
+            "such as '2026-01-31T14:02:00Z'"
+        )
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return Decimal(str(value))
+    raise ValueError(f"{what}: expected a number or text, got {_json(value).decode()[:80]}")
+
+
+def _word(fields: Fields, column: str) -> str:
+    value = fields.get(column)
+    if value is None:
+        raise ValueError(
+            _missing(column, list(fields))
+            if column not in fields
+            else f"column {column!r} is null, and the topic needs it"
+        )
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (dict, list)):
+        raise ValueError(f"column {column!r} is no word for a topic: {_json(value).decode()[:80]}")
+    return _json(value).decode()
+
+
+def _json(value: Any) -> bytes:
+    return _encode_json(value).encode()
+
+
+def _from_base64(value: Any, column: str) -> bytes:
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        raise ValueError(f"column {column!r}: not base64, though the record says so") from None
+
+
+def _missing(column: str, columns: Sequence[str]) -> str:
+    there = ", ".join(columns[:20]) or "none"
+    return f"no column {column!r}; there are: {there} (see --topic, --timestamp, --value)"

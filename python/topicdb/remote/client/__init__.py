@@ -1,0 +1,1 @@
+"""A database in another process, as its clients have it."""

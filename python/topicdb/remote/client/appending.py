@@ -1,0 +1,262 @@
+"""Appends to a database in another process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from topicdb import _core, engine
+from topicdb.errors import UnavailableError
+from topicdb.follow.waiting import wait_for
+from topicdb.remote.client.connection import Connection
+from topicdb.remote.errors import unpacked
+from topicdb.remote.server.incoming import BATCHES_MAX, COLUMNS, check_size
+from topicdb.remote.wire import has_envelopes
+from topicdb.types import Receipt
+
+CHUNK_ROWS = 65_536
+PENDING_BYTES_MAX = 64 << 20
+GATHER_S = 0.001
+TOGETHER_MAX = 1_000
+TOGETHER_BYTES_MAX = 4 << 20
+IDLE_S = 0.05
+REPEAT_S = 10.0
+REPEAT_PAUSE_S = 0.2
+_ENCODINGS = (
+    pa.types.is_dictionary,
+    pa.types.is_run_end_encoded,
+    pa.types.is_string_view,
+    pa.types.is_binary_view,
+    pa.types.is_fixed_size_binary,
+)
+
+
+def table_of(messages: Any, *, escapes: bool) -> pa.Table:
+    """Rows, or anything with Arrow data, as what travels and is stored. ``escapes``: readers are to
+    see these values, whatever they look like. TopicError, ValueError, TypeError."""
+    table = _given(messages)
+    if table is None:
+        return _table_of_batch(_core.batch_of_rows(messages, escapes))
+    if _is_encoded(table) or (escapes and _may_need_escapes(table)):
+        return _table_of_batch(_core.batch_of_arrow(table, None, escapes))
+    return table
+
+
+def _given(messages: Any) -> pa.Table | None:
+    """What comes as Arrow data, as it is."""
+    if hasattr(messages, "__arrow_c_stream__"):
+        try:
+            return _wanted(pa.RecordBatchReader.from_stream(messages).read_all())
+        except pa.ArrowException as error:
+            raise ValueError(f"the Arrow stream failed: {error}") from error
+    if hasattr(messages, "__arrow_c_array__"):
+        return _wanted(pa.Table.from_batches([pa.record_batch(messages)]))
+    return None
+
+
+def _may_need_escapes(table: pa.Table) -> bool:
+    if "value" not in table.schema.names:
+        return False  # the server says what is wrong with it
+    kind = table.schema.field("value").type
+    return (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)) and has_envelopes(table)
+
+
+def _table_of_batch(batch: _core.Batch) -> pa.Table:
+    arrow = pa.record_batch(batch)
+    to_assign = batch.timestamps < 0
+    if to_assign.any():
+        kind = arrow.schema.field("timestamp").type
+        times = pa.array(batch.timestamps, mask=to_assign).cast(kind)
+        columns = [arrow.column("topic"), times, arrow.column("value")]
+        arrow = pa.RecordBatch.from_arrays(columns, names=list(COLUMNS))
+    return pa.Table.from_batches([arrow])
+
+
+def _wanted(table: pa.Table) -> pa.Table:
+    """Without columns that nobody looks at."""
+    return table.select([name for name in table.schema.names if name in COLUMNS])
+
+
+def _is_encoded(table: pa.Table) -> bool:
+    """Whether a column has an encoding that the server does not read: the core makes plain ones."""
+    return any(check(kind) for kind in table.schema.types for check in _ENCODINGS)
+
+
+def append(
+    connection: Connection,
+    messages: Any,
+    durability: str | None,
+    escapes: bool = False,
+    id: str | None = None,
+) -> engine.Receipt:
+    """As ``Engine.append_rows``: the receipt as a tuple. With an id it is repeated while the
+    server cannot be reached, for ``REPEAT_S``: it is stored once."""
+    data = _packed(connection, table_of(messages, escapes=escapes))
+    receipt: engine.Receipt
+    if id is None:
+        receipt = connection.call("append", durability, data)
+        return receipt
+    give_up_at = time.monotonic() + REPEAT_S
+    while True:
+        try:
+            receipt = connection.call("append", durability, data, id)
+            return receipt
+        except UnavailableError:
+            if time.monotonic() > give_up_at:
+                raise
+        time.sleep(REPEAT_PAUSE_S)
+
+
+def _packed(connection: Connection, table: pa.Table) -> pa.Buffer:
+    """As Arrow's IPC stream, in plain columns: the server takes no others. QuotaError: it is more
+    than the server takes, which is better told before it is sent."""
+    check_size(table.nbytes, connection.hello["append_bytes_max"])
+    batches = table.to_batches(max_chunksize=CHUNK_ROWS)
+    if len(batches) > BATCHES_MAX:
+        batches = table.combine_chunks().to_batches()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema.remove_metadata()) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return sink.getvalue()
+
+
+@dataclass(eq=False)
+class _Queued:
+    batch: pa.RecordBatch
+    bytes: int
+    durability: str | None
+    future: Future[Receipt]
+    id: str | None
+    give_up_at: float  # with an id it is sent again until then if the connection breaks
+
+
+class Appender:
+    """Sends appends one after the other without waiting for what became of them. Thread-safe.
+
+    The thread begins with the first append, and ends when there was none for a while.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._changed = threading.Condition()
+        self._queue: deque[_Queued] = deque()
+        self._bytes = 0
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def start(
+        self,
+        messages: Any,
+        durability: str | None,
+        *,
+        escapes: bool,
+        id: str | None,
+    ) -> Future[Receipt]:
+        """As ``AppendQueue.start``."""
+        table = table_of(messages, escapes=escapes)
+        future: Future[Receipt] = Future()
+        future.set_running_or_notify_cancel()  # what is queued cannot be taken back
+        if table.num_rows == 0:
+            future.set_result(Receipt(*append(self._connection, table, durability)))
+            return future
+        (batch,) = table.combine_chunks().to_batches()
+        size = batch.nbytes
+        with self._changed:
+            self._connection.check_open()
+            wait_for(self._changed, lambda: self._bytes < PENDING_BYTES_MAX or self._closed)
+            if self._closed:
+                raise _core.ClosedError(f"the connection to {self._connection.url} is closed")
+            give_up_at = time.monotonic() + REPEAT_S
+            self._queue.append(_Queued(batch, size, durability, future, id, give_up_at))
+            self._bytes += size
+            self._changed.notify_all()
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="topicdb-appender", daemon=True
+                )
+                self._thread.start()
+        return future
+
+    def close(self) -> None:
+        """Finishes what is queued."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def close_engine(self) -> None:
+        """Finishes what is queued, and ends the connection."""
+        self.close()
+        self._connection.close()
+
+    def _run(self) -> None:
+        while some := self._next():
+            self._send(some)
+
+    def _next(self) -> list[_Queued]:
+        """As many as go together, in one call; none when the thread is to end."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._queue) or self._closed, IDLE_S)
+            if not self._queue:
+                self._thread = None
+                return []
+        time.sleep(GATHER_S)  # what comes meanwhile goes with it
+        some: list[_Queued] = []
+        size = 0
+        with self._changed:
+            while self._queue and len(some) < TOGETHER_MAX:
+                first, queued = some[0] if some else self._queue[0], self._queue[0]
+                size += queued.bytes
+                is_like = queued.durability == first.durability
+                if not is_like or not queued.batch.schema.equals(first.batch.schema):
+                    break
+                if some and size > TOGETHER_BYTES_MAX:
+                    break
+                some.append(self._taken_locked())
+        return some
+
+    def _send(self, some: list[_Queued]) -> None:
+        """Tells the futures what became of each."""
+        counts = [queued.batch.num_rows for queued in some]
+        table = pa.Table.from_batches([queued.batch for queued in some]).combine_chunks()
+        try:
+            data = _packed(self._connection, table)
+            ids = [queued.id for queued in some]
+            more = [ids] if any(ids) else []
+            told = self._connection.call("append_async", some[0].durability, counts, data, *more)
+            for number, is_error, outcome in told:
+                if is_error:
+                    some[number].future.set_exception(unpacked(outcome))
+                else:
+                    some[number].future.set_result(Receipt(*outcome))
+        except Exception as error:
+            for queued in self._put_back(some, error):
+                queued.future.set_exception(error)
+
+    def _put_back(self, sent: list[_Queued], error: Exception) -> list[_Queued]:
+        """Has those be sent again that may be; the others that nothing is known of."""
+        now = time.monotonic()
+        is_broken = isinstance(error, UnavailableError)
+        lost = [queued for queued in sent if not queued.future.done()]
+        again = [one for one in lost if is_broken and one.id is not None and now < one.give_up_at]
+        with self._changed:
+            self._queue.extendleft(reversed(again))
+            self._bytes += sum(queued.bytes for queued in again)
+        if again:
+            time.sleep(REPEAT_PAUSE_S)
+        return [queued for queued in lost if queued not in again]
+
+    def _taken_locked(self) -> _Queued:
+        queued = self._queue.popleft()
+        self._bytes -= queued.bytes
+        self._changed.notify_all()
+        return queued

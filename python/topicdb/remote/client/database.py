@@ -1,0 +1,165 @@
+"""``topicdb.connect``: the database of another process, with the API of one that is here."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
+from weakref import WeakValueDictionary
+
+from topicdb.database.database import Database
+from topicdb.database.snapshots import PathLike, Snapshot
+from topicdb.database.verifying import Progress, Verification, problem_of
+from topicdb.filters import Filters, filter_list
+from topicdb.follow.following import group_timeout_us
+from topicdb.follow.group import Group
+from topicdb.follow.losses import OnLoss
+from topicdb.follow.subscription import WINDOW, WINDOW_BYTES, Start, start_of
+from topicdb.remote.client import appending
+from topicdb.remote.client.connection import Connection, Lease, RemoteHandle
+from topicdb.remote.client.engine import RemoteEngine
+from topicdb.remote.client.groups import RemoteGroup
+
+if TYPE_CHECKING:
+    from topicdb.types import Durability
+
+
+class RemoteDatabase(Database):
+    """A database in another process; made by ``topicdb.connect``.
+
+    Its methods are those of ``Database``, with these differences: the path of a snapshot is a name
+    in the server's folder for them; ``import_parquet`` is for the machine of the database. What a
+    call raises when the connection breaks is UnavailableError; whether an append or a commit in
+    flight was stored is not known then. An append with an ``id`` is repeated by itself for ten
+    seconds, and may be repeated by the caller after that. AccessError: the token may not do that.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        appends = appending.Appender(connection)
+        super().__init__(RemoteEngine(connection), appends, connection.hello["quota_bytes"])
+        self._connection = connection
+        weakref.finalize(self, connection.abandon).atexit = False
+        _open.add(self)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The schema as stored."""
+        schema: dict[str, Any] = self._connection.call("hello")["schema"]
+        return schema
+
+    def snapshot(
+        self, path: PathLike, *, base: PathLike | None = None, copy: bool = False
+    ) -> Snapshot:
+        """As ``Database.snapshot``; ``path`` and ``base`` are names in the server's folder."""
+        names = os.fspath(path), None if base is None else os.fspath(base)
+        target, serials, counts = self._connection.call("snapshot", *names, copy)
+        return Snapshot(target, serials, *counts)
+
+    def verify(self, *, deep: bool = True, progress: Progress = None) -> Verification:
+        """As ``Database.verify``, at the server; ``progress`` is not called."""
+        problems, counts = self._connection.call("verify", deep)
+        return Verification([problem_of(*item) for item in problems], *counts)
+
+    def import_parquet(self, *args: Any, **options: Any) -> NoReturn:
+        """Only where the database is: NotImplementedError."""
+        raise NotImplementedError(
+            "files are imported where the database is: run `topicdb import` there, or append what "
+            "pyarrow reads of them"
+        )
+
+    def group(
+        self,
+        name: str,
+        filter: Filters = "#",
+        *,
+        start: Start = "earliest",
+        parts: int = 64,
+        member_timeout: float | timedelta = 30.0,
+        window: int = WINDOW,
+        window_bytes: int = WINDOW_BYTES,
+        durability: Durability | None = None,
+        on_loss: OnLoss = "report",
+    ) -> Group:
+        """As ``Database.group``: the group is at the server, its members in any process.
+
+        ``on_loss``: "report" writes to the log of the server; nothing to call.
+        """
+        if callable(on_loss):
+            raise ValueError("on_loss: a group at a server takes 'report' or 'raise'")
+        timeout = group_timeout_us(parts, member_timeout, window, window_bytes)
+        filters = filter_list(filter)
+        options = {
+            "start": _plain_start(start),
+            "parts": parts,
+            "member_timeout_us": timeout,
+            "window": window,
+            "window_bytes": window_bytes,
+            "durability": durability,
+            "on_loss": on_loss,
+        }
+        open_group = partial(self._connection.call, "group", name, filters, options)
+        with self._groups_lock:
+            group = self._groups.get(name)
+            if group is None or group.closed:
+                group = RemoteGroup(self._connection.lease, name, filters, open_group)
+                self._groups[name] = group
+            else:
+                open_group()  # says whether the filter is the same
+        return group
+
+    def drop_group(self, name: str) -> None:
+        """Forgets a group and its positions. NotFoundError; ConflictError if it has members."""
+        self._connection.call("drop_group", name)
+
+    def _make_way(
+        self, opened: WeakValueDictionary[str, Any], name: str, kind: str, *, takeover: bool
+    ) -> Callable[[], None]:
+        """Also of other processes."""
+        super()._make_way(opened, name, kind, takeover=takeover)
+        lease: Lease = self._connection.lease()
+        return RemoteHandle(lease, lease.call("hold", kind, name, takeover)).close
+
+    def __repr__(self) -> str:
+        return f"<topicdb.Database {self.path!r}{' closed' if self.closed else ''}>"
+
+
+def connect(
+    url: str,
+    *,
+    token: str | None = None,
+    tls_root_certs: bytes | None = None,
+    tls_certificate_name: str | None = None,
+    tls_pair: tuple[bytes, bytes] | None = None,
+) -> RemoteDatabase:
+    """See ``topicdb.connect``."""
+    options: dict[str, Any] = {}
+    if tls_pair is not None:
+        options["cert_chain"], options["private_key"] = tls_pair
+    if tls_root_certs is not None:
+        options["tls_root_certs"] = tls_root_certs
+    if tls_certificate_name is not None:
+        options["override_hostname"] = tls_certificate_name
+    return RemoteDatabase(Connection(url, token, options))
+
+
+def _plain_start(start: Start) -> Any:
+    """As it is, but for a time, which is relative to here."""
+    if start in ("earliest", "latest") or isinstance(start, Mapping):
+        return dict(start) if isinstance(start, Mapping) else start
+    return start_of(start)[1]
+
+
+_open: weakref.WeakSet[RemoteDatabase] = weakref.WeakSet()
+_process = os.getpid()
+
+
+@atexit.register
+def _close_all() -> None:
+    # What is queued is stored, and no thread is left when Python takes itself apart.
+    if os.getpid() == _process:
+        for database in list(_open):
+            database.close()

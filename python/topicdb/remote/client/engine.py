@@ -1,0 +1,246 @@
+"""A database in another process, as an engine: each method is a call of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from topicdb._core import Batch, Iterator, Slab, Stream
+from topicdb.engine import Engine, Filters, Maintained, Receipt, RetentionClass, RowPlace, Serials
+from topicdb.remote.client import appending
+from topicdb.remote.client.connection import Connection
+from topicdb.remote.client.reading import RemoteScan, RemoteTail, RemoteTransaction, RemoteWatch
+from topicdb.remote.client.subscribing import RemoteSubscription
+from topicdb.types import Slice
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class RemoteEngine:
+    """Keeps ``topicdb.engine.Engine`` over a connection, which it closes. Thread-safe."""
+
+    clock_ahead_us = 0
+    """The server tells its own log."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._schema: dict[str, Any] = connection.hello["schema"]
+
+    @property
+    def path(self) -> str:
+        """Address of the server."""
+        return self.connection.url
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """As it was when the connection was made."""
+        return self._schema
+
+    @property
+    def closed(self) -> bool:
+        """``close`` was called."""
+        return self.connection.closed
+
+    def append_rows(
+        self,
+        rows: Iterable[Any],
+        durability: str | None,
+        escapes: bool = False,
+        id: str | None = None,
+    ) -> Receipt:
+        """Also what has Arrow data."""
+        return appending.append(self.connection, rows, durability, escapes, id)
+
+    def append_arrow(
+        self,
+        data: object,
+        durability: str | None,
+        escapes: bool = False,
+        id: str | None = None,
+    ) -> Receipt:
+        return appending.append(self.connection, data, durability, escapes, id)
+
+    def find_append(self, id: str) -> Receipt | None:
+        return self._call(Engine.find_append, id)
+
+    def delete(
+        self, filter: str, start: int | None, end: int | None, durability: str | None
+    ) -> Receipt:
+        return self._call(Engine.delete, filter, start, end, durability)
+
+    def begin(
+        self, shard: int, generation: int | None, durability: str | None
+    ) -> RemoteTransaction:
+        lease = self.connection.lease()
+        number = lease.call("begin", shard, generation, durability)
+        return RemoteTransaction(lease, number, shard)
+
+    def scan(
+        self,
+        filter: Filters,
+        start: int | None,
+        end: int | None,
+        order: str,
+        streams: Sequence[Stream] | None,
+    ) -> RemoteScan:
+        wanted = None if streams is None else list(streams)
+        return self._read("scan", filter, start, end, order, wanted)
+
+    def last(self, filter: Filters, start: int | None, end: int | None) -> RemoteScan:
+        return self._read("last", filter, start, end)
+
+    def streams(self, filter: Filters, start: int | None, end: int | None) -> list[Stream]:
+        return self._call(Engine.streams, filter, start, end)
+
+    def iterator(self, stream: Stream, filter: str, start: int | None, end: int | None) -> Iterator:
+        return self._call(Engine.iterator, stream, filter, start, end)
+
+    def next(
+        self, iterator: Iterator, rows_max: int, bytes_max: int
+    ) -> tuple[Iterator, Batch, bool]:
+        return self._call(Engine.next, iterator, rows_max, bytes_max)
+
+    def slices(
+        self,
+        filters: Sequence[str] | None,
+        start: int | None,
+        end: int | None,
+        after: Serials,
+        until: Serials,
+        bytes_max: int,
+    ) -> list[tuple[int, str, int, int, int, int | None, int | None, int, int]]:
+        return self._call(Engine.slices, _list(filters), start, end, after, until, bytes_max)
+
+    def scan_slices(self, filters: Sequence[str] | None, slices: Sequence[Slice]) -> RemoteScan:
+        return self._read("scan_slices", _list(filters), [Slice(*one) for one in slices])
+
+    def explain(self, filter: Filters, start: int | None, end: int | None) -> dict[str, int]:
+        return self._call(Engine.explain, filter, start, end)
+
+    def tail(self, filters: Sequence[str] | None, after: Serials, until: Serials) -> RemoteTail:
+        lease = self.connection.lease()
+        number, serials = lease.call("tail", _list(filters), after, until)
+        return RemoteTail(lease, number, serials, until, self._schema["shards"])
+
+    def watch_streams(self, filter: str, existing: bool) -> RemoteWatch:
+        lease = self.connection.lease()
+        return RemoteWatch(lease, lease.call("watch", filter, existing))
+
+    def subscribe(
+        self,
+        filters: Sequence[str] | None,
+        places: dict[int, RowPlace] | None,
+        start_us: int,
+        window: int,
+        window_bytes: int,
+        part: tuple[int, int] = (0, 1),
+        counted: Mapping[int, int] = MappingProxyType({}),
+    ) -> RemoteSubscription:
+        lease = self.connection.lease()
+        plain = None if places is None else {shard: tuple(place) for shard, place in places.items()}
+        number = lease.call(
+            "subscribe", _list(filters), plain, start_us, window, window_bytes, part, dict(counted)
+        )
+        return RemoteSubscription(lease, number)
+
+    def places_at(self, filters: Sequence[str] | None, start_us: int) -> dict[int, RowPlace]:
+        return self._call(Engine.places_at, _list(filters), start_us)
+
+    def measure_log(
+        self,
+        shard: int,
+        filters: Sequence[str] | None,
+        after: int,
+        until: int | None,
+        start: int | None,
+        rows_max: int,
+        bytes_max: int,
+        whole_blocks: bool = False,
+    ) -> tuple[int, int, int]:
+        limits = rows_max, bytes_max, whole_blocks
+        return self._call(Engine.measure_log, shard, _list(filters), after, until, start, *limits)
+
+    def count_dropped(
+        self,
+        shard: int,
+        filters: Sequence[str] | None,
+        start_us: int,
+        place: RowPlace,
+        counted: int,
+    ) -> int:
+        return self._call(Engine.count_dropped, shard, _list(filters), start_us, place, counted)
+
+    def subscription_stats(self) -> dict[str, int]:
+        return self._call(Engine.subscription_stats)
+
+    def retention(self) -> list[RetentionClass]:
+        return self._call(Engine.retention)
+
+    def set_retention(self, classes: Sequence[RetentionClass], dry_run: bool = False) -> Maintained:
+        return self._call(Engine.set_retention, classes, dry_run)
+
+    def rotate(self, retention_class: str | None, resets_clock: bool = False) -> None:
+        self._call(Engine.rotate, retention_class, resets_clock)
+
+    def jobs(self) -> list[tuple[int, str, int, int, int, int, int, int]]:
+        return self._call(Engine.jobs)
+
+    def slabs(self) -> list[Slab]:
+        return self._call(Engine.slabs)
+
+    def drop_slab(self, shard: int, retention_class: str, generation: int) -> None:
+        self._call(Engine.drop_slab, shard, retention_class, generation)
+
+    def expire(self, as_if_us: int | None) -> list[Slab]:
+        return self._call(Engine.expire, as_if_us)
+
+    def maintain(self, as_if_us: int | None) -> Maintained:
+        return self._call(Engine.maintain, as_if_us)
+
+    def trim(self, before_us: int, filter: str | None, dry_run: bool) -> tuple[list[Slab], int]:
+        return self._call(Engine.trim, before_us, filter, dry_run)
+
+    def snapshot(
+        self, path: str, base: str | None, copy: bool
+    ) -> tuple[Serials, tuple[int, int, int]]:
+        """``path`` and ``base`` are names in the server's folder."""
+        _, serials, counts = self.connection.call("snapshot", path, base, copy)
+        return serials, counts
+
+    def usage(self) -> list[tuple[Slab, int, int]]:
+        return self._call(Engine.usage)
+
+    def usage_by_structure(self) -> list[tuple[str, str, int, int, int]]:
+        return self._call(Engine.usage_by_structure)
+
+    def stats(self) -> dict[str, Any]:
+        return self._call(Engine.stats)
+
+    def refresh(self) -> None:
+        self._call(Engine.refresh)
+
+    def flush(self) -> None:
+        self._call(Engine.flush)
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def _call(
+        self,
+        method: Callable[Concatenate[Engine, Arguments], Result],
+        *args: Arguments.args,
+        **none: Arguments.kwargs,
+    ) -> Result:
+        """What the server gives for this method, which is positional in all that it takes."""
+        result: Result = self.connection.call(method.__name__, *args)
+        return result
+
+    def _read(self, method: str, *args: Any) -> RemoteScan:
+        self.connection.check_open()
+        return RemoteScan(self.connection, method, args)
+
+
+def _list(filters: Sequence[str] | None) -> list[str] | None:
+    return None if filters is None else list(filters)

@@ -1,0 +1,253 @@
+"""Scans, tails, watches, transactions of a database in another process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from topicdb import _core
+from topicdb.engine import Receipt
+from topicdb.forms import Form
+from topicdb.remote.client.connection import Connection, Lease, RemoteHandle, wait_slices
+from topicdb.remote.wire import batch_of, in_form
+from topicdb.times import TIMESTAMP_MAX
+
+WAIT_SLICE_US = 500_000
+CHANGES_BYTES_MAX = 4 << 20
+CHANGES_JSON_BYTES_MAX = 1 << 20
+JSON_BYTES_OF_CHANGE = 150  # at most, without the topic
+_OWN = "$topicdb/"
+
+
+class RemoteScan:
+    """As ``_core.Scan``. The read begins with the first batch."""
+
+    def __init__(self, source: Connection | Lease, method: str, args: tuple[Any, ...]) -> None:
+        self._source = source
+        self._call = (method, *args)
+        self._reader: Any = None
+        self._closed = False
+
+    def next_batch(
+        self, rows_max: int, bytes_max: int, with_serials: bool = False
+    ) -> _core.Batch | None:
+        """The next messages, or None at the end."""
+        arrow = self._next(rows_max, bytes_max, with_serials)
+        return None if arrow is None else batch_of(arrow)
+
+    def next_arrow(
+        self, rows_max: int, bytes_max: int, form: Form = "stored"
+    ) -> pa.RecordBatch | None:
+        """As ``next_batch``, without a copy but of values that are envelopes."""
+        arrow = self._next(rows_max, bytes_max, False)
+        return None if arrow is None else in_form(arrow, form)
+
+    def _next(self, rows_max: int, bytes_max: int, with_serials: bool) -> pa.RecordBatch | None:
+        if self._closed:
+            return None
+        if self._reader is None:
+            self._reader = self._source.read(*self._call, rows_max, bytes_max, with_serials)
+        source = self._source
+        connection = source.connection if isinstance(source, Lease) else source
+        with connection.calling(), connection.told():
+            try:
+                return self._reader.read_chunk().data
+            except StopIteration:
+                self._closed = True
+                return None
+
+    def arrow_stream(self, rows_max: int, bytes_max: int, form: Form = "stored") -> object:
+        """The rest as an Arrow C stream."""
+
+        def batches() -> Any:
+            while (arrow := self.next_arrow(rows_max, bytes_max, form)) is not None:
+                yield arrow
+
+        schema = pa.schema(_core.arrow_schema(form))
+        reader = pa.RecordBatchReader.from_batches(schema, batches())
+        return reader.__arrow_c_stream__()
+
+    def close(self) -> None:
+        """Ends the read. May be repeated."""
+        if not self._closed and self._reader is not None:
+            self._reader.cancel()
+        self._closed = True
+
+
+class RemoteTail:
+    """As ``_core.Tail``. ``until``: of each of ``shards``, if it is to end."""
+
+    def __init__(
+        self, lease: Lease, number: int, serials: dict[int, int], until: dict[int, int], shards: int
+    ) -> None:
+        self._handle = RemoteHandle(lease, number)
+        self._serials = serials
+        self._until = until
+        self._shards = shards
+
+    def next_batch(
+        self, rows_max: int, bytes_max: int, timeout_us: int | None, with_serials: bool = False
+    ) -> _core.Batch | None:
+        """Whole commits of one shard, or None."""
+        for wait_us in wait_slices(timeout_us, WAIT_SLICE_US):
+            batch, serials = self._handle.call(
+                "tail.next", rows_max, bytes_max, wait_us, with_serials
+            )
+            self._serials = serials
+            if batch is not None:
+                assert isinstance(batch, _core.Batch)
+                return batch
+            if self._is_done():
+                break
+        return None
+
+    def _is_done(self) -> bool:
+        return all(
+            shard in self._until and self._serials.get(shard, 0) >= self._until[shard]
+            for shard in range(self._shards)
+        )
+
+    def serials(self) -> dict[int, int]:
+        """Up to where it has given everything."""
+        return dict(self._serials)
+
+    def close(self) -> None:
+        """Ends it."""
+        self._handle.close()
+
+
+class RemoteWatch:
+    """As ``_core.StreamWatch``."""
+
+    def __init__(self, lease: Lease, number: int) -> None:
+        self._handle = RemoteHandle(lease, number)
+
+    def next_streams(self, timeout_us: int | None) -> list[_core.Stream]:
+        """New streams; none after the time."""
+        for wait_us in wait_slices(timeout_us, WAIT_SLICE_US):
+            streams: list[_core.Stream] = self._handle.call("watch.next", wait_us)
+            if streams:
+                return streams
+        return []
+
+    def close(self) -> None:
+        """Ends it."""
+        self._handle.close()
+
+
+class RemoteTransaction:
+    """As ``_core.Transaction``. Changes wait here for a read or the commit, which takes them along;
+    so what the server has against them is raised there."""
+
+    def __init__(self, lease: Lease, number: int, shard: int) -> None:
+        self._handle = RemoteHandle(lease, number)
+        self._shard = shard
+        self._changes: list[Any] = []
+        self._bytes = 0
+        self._json_bytes = 0
+
+    def write(
+        self,
+        topic: str,
+        timestamp: int | None,
+        value: object | None,
+        reserved: bool = False,
+        escapes: bool = False,
+    ) -> None:
+        """value None: the serial of the commit."""
+        _core.check_topic(topic)
+        if topic.startswith(_OWN) and not reserved:
+            raise _core.TopicError(f"topic {topic!r}: topics under $topicdb/ are TopicDB's own")
+        if timestamp is not None and not 0 <= timestamp <= TIMESTAMP_MAX:
+            raise ValueError(f"timestamp {timestamp} is outside 0 <= t < 2**63 microseconds")
+        data = None if value is None else bytes(memoryview(value))  # type: ignore[arg-type]
+        if data is not None and escapes:
+            data = _core.escaped_value(data)
+        self._change(["write", topic, timestamp, data, reserved], topic, data)
+
+    def delete(
+        self, filter: str, start: int | None, end: int | None, reserved: bool = False
+    ) -> None:
+        """At commit."""
+        _core.check_filter(filter)
+        if filter.startswith(_OWN) and not reserved:
+            raise _core.TopicError(f"filter {filter!r}: topics under $topicdb/ are TopicDB's own")
+        if end is not None and (start or 0) > end:
+            raise ValueError(f"the range to delete ends at {end}, before it begins at {start}")
+        self._change(["delete", filter, start, end, reserved], filter, None)
+
+    def require(self, topic: str, timestamp: int, value: object | None) -> None:
+        """value None: there must be no message."""
+        _core.check_topic(topic)
+        data = None if value is None else bytes(memoryview(value))  # type: ignore[arg-type]
+        self._change(["require", topic, timestamp, data], topic, data)
+
+    def _change(self, change: list[Any], topic: str, data: bytes | None) -> None:
+        self._check_open()
+        self._changes.append(change)
+        self._bytes += len(data or b"")
+        self._json_bytes += JSON_BYTES_OF_CHANGE + len(topic) * (1 if topic.isascii() else 12)
+        if self._bytes > CHANGES_BYTES_MAX or self._json_bytes > CHANGES_JSON_BYTES_MAX:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._changes:
+            self._call("transaction.apply", self._taken())
+
+    def _taken(self) -> list[Any]:
+        changes, self._changes, self._bytes, self._json_bytes = self._changes, [], 0, 0
+        return changes
+
+    def _call(self, method: str, changes: list[Any], *args: Any) -> Any:
+        self._check_open()
+        try:
+            return self._handle.call(method, changes, *args)
+        except BaseException:
+            if changes:
+                self.rollback()  # the server has done so
+            raise
+
+    def get(self, topic: str, timestamp: int) -> bytes | None:
+        """The value of a message."""
+        value: bytes | None = self._call("transaction.get", self._taken(), topic, timestamp)
+        return value
+
+    def scan(self, filter: str, start: int | None, end: int | None) -> RemoteScan:
+        """What matches."""
+        self._check_open()
+        self._flush()
+        arguments = (self._handle.number, filter, start, end)
+        return RemoteScan(self._handle.lease, "transaction.scan", arguments)
+
+    def commit(self) -> Receipt:
+        """The receipt."""
+        self._check_open()
+        changes = self._taken()
+        try:
+            receipt: Receipt = self._handle.call("transaction.commit", changes)
+        finally:
+            self._handle.ended()
+        return receipt
+
+    def rollback(self) -> None:
+        """Forgets it."""
+        if self._handle.lease.connection.is_forked:
+            return
+        self._changes = []
+        self._handle.close()
+
+    def _check_open(self) -> None:
+        self._handle.lease.connection.check_open()
+        if self._handle.over:
+            raise _core.ClosedError("the transaction is over, or its connection broke")
+
+    @property
+    def open(self) -> bool:
+        """Neither committed nor rolled back."""
+        return not self._handle.over
+
+    @property
+    def shard(self) -> int:
+        """Where it reads and writes."""
+        return self._shard

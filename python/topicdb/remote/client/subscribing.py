@@ -1,0 +1,246 @@
+"""Subscriptions to a database in another process."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from topicdb import _core
+from topicdb.errors import UnavailableError
+from topicdb.follow.waiting import wait_for
+from topicdb.remote.client.connection import Lease, RemoteHandle
+from topicdb.remote.wire import batch_of, decode
+
+_TRANSIT_S = 5.0
+
+
+class _Arrived:
+    """What the server has given, and how much of it the reader has."""
+
+    def __init__(self, arrow: pa.RecordBatch, about: list[Any]) -> None:
+        self.arrow = arrow
+        self.seqno, self.shard, self.serial, self.row, self.is_live, self.loss = about
+        self.taken = 0
+
+    @property
+    def left(self) -> int:
+        return int(self.arrow.num_rows) - self.taken
+
+    @property
+    def bytes_left(self) -> int:
+        """Of topics and values."""
+        left = self.arrow.slice(self.taken)
+        sizes = (pc.sum(pc.binary_length(left.column(name))) for name in ("topic", "value"))
+        return sum(size.as_py() or 0 for size in sizes)
+
+    def place(self, row: int) -> tuple[int, int]:
+        """Of one of its messages."""
+        return self.arrow.column("serial")[row].as_py(), self.arrow.column("row")[row].as_py()
+
+    def take(self, rows_max: int) -> tuple[Any, ...]:
+        """What ``_core.Subscription.next`` gives."""
+        rows = min(rows_max, self.left)
+        part = self.arrow.slice(self.taken, rows)
+        self.taken += rows
+        next_place = self.serial, self.row
+        if self.left:
+            serial, row = self.place(self.taken - 1)
+            next_place = serial, row + 1
+        numbers = part.column("row").to_numpy().copy()
+        seqno = self.seqno - self.left
+        return batch_of(part), seqno, self.shard, *next_place, self.is_live, numbers, self.loss
+
+
+class RemoteSubscription:
+    """As ``_core.Subscription``. A thread takes what the server gives, as far as the window goes,
+    so that ``next`` finds it here. Thread-safe."""
+
+    def __init__(self, lease: Lease, number: int) -> None:
+        self._handle = RemoteHandle(lease, number)
+        self._lease = lease
+        self._changed = threading.Condition()
+        self._arrived: deque[_Arrived] = deque()
+        self._seqno_arrived = 0
+        self._delivered = 0
+        self._acknowledged = 0
+        self._lost = 0  # messages that ``next`` has told of
+        self._paused = False
+        self._closed = False
+        self._ended = False
+        self._error: BaseException | None = None
+        self._tokens: list[tuple[_core.ReadyTokens, int]] = []
+        self._reader = lease.read("subscription", number)
+        lease.end_with(self._reader)
+        self._thread = threading.Thread(
+            target=self._receive, name="topicdb-subscription-reader", daemon=True
+        )
+        self._thread.start()
+
+    def _receive(self) -> None:
+        try:
+            with self._lease.connection.told():
+                while (chunk := self._next_chunk()) is not None:
+                    self._add(_Arrived(chunk.data, decode(chunk.app_metadata.to_pybytes())))
+        except BaseException as error:
+            self._error = error
+        self._lease.forget(self._reader)
+        with self._changed:
+            self._ended = True
+            self._tell()
+
+    def _next_chunk(self) -> Any:
+        try:
+            return self._reader.read_chunk()
+        except StopIteration:
+            return None
+
+    def _add(self, arrived: _Arrived) -> None:
+        with self._changed:
+            self._arrived.append(arrived)
+            self._seqno_arrived = arrived.seqno
+            self._tell()
+
+    def _tell(self) -> None:
+        """REQUIRES: the lock."""
+        self._changed.notify_all()
+        for tokens, token in self._tokens:
+            tokens.give(token)
+
+    def next(self, timeout_us: int | None, rows_max: int) -> Any:
+        """As ``_core.Subscription.next``."""
+        self._lease.connection.check_process()
+        with self._changed:
+            timeout_s = None if timeout_us is None else timeout_us / 1e6
+            if not wait_for(
+                self._changed,
+                lambda: self._closed or self._has_any() or self._ended,
+                timeout_s,
+            ):
+                return None
+            if self._closed:
+                return None
+            if self._has_any():
+                return self._take(rows_max)
+        raise self._end()
+
+    def _has_any(self) -> bool:
+        return bool(self._arrived) and not self._paused
+
+    def _take(self, rows_max: int) -> Any:
+        first = self._arrived[0]
+        found = first.take(rows_max)
+        if not first.left:
+            self._arrived.popleft()
+        self._delivered = found[1]
+        if first.loss is not None:
+            self._lost += first.loss[-1]
+        return found
+
+    def _end(self) -> BaseException:
+        if self._lease.lost:
+            return self._lease.why()
+        return self._error or UnavailableError(
+            f"{self._lease.connection.url}: the server has ended the subscription"
+        )
+
+    def acknowledge(self, seqno: int) -> None:
+        """Told to the server without waiting."""
+        with self._changed:
+            if seqno > self._delivered:
+                raise ValueError(
+                    f"ack: message {seqno} was not delivered: the last one is {self._delivered}"
+                )
+            if seqno <= self._acknowledged:
+                raise ValueError(f"ack: message {seqno} is acknowledged already")
+            self._acknowledged = seqno
+        self._lease.acknowledge(self._handle.number, seqno)
+
+    def on_ready(self, tokens: _core.ReadyTokens, token: int) -> None:
+        """Gives the token whenever there is something for ``next``."""
+        with self._changed:
+            self._tokens.append((tokens, token))
+            if self._arrived or self._ended:
+                tokens.give(token)
+
+    def info(self) -> dict[str, Any]:
+        """How it stands: at the server, but for what has arrived and nobody has taken."""
+        if self._closed:
+            return self._closed_info()
+        self._lease.flush()
+        info: dict[str, Any] = self._handle.call("subscription.info")
+        with self._changed:
+            # What the server has given and is on its way counts as waiting, once it is here.
+            self._changed.wait_for(
+                lambda: self._ended or self._seqno_arrived >= info["delivered"], _TRANSIT_S
+            )
+            for arrived in reversed(self._arrived):
+                if arrived.left:
+                    info["places"][arrived.shard] = arrived.place(arrived.taken)
+            info["waiting"] += sum(arrived.left for arrived in self._arrived)
+            info["waiting_bytes"] += sum(arrived.bytes_left for arrived in self._arrived)
+            info["delivered"] = self._delivered
+            info["acknowledged"] = self._acknowledged
+        return info
+
+    def _closed_info(self) -> dict[str, Any]:
+        return {
+            "state": "closed",
+            "delivered": self._delivered,
+            "acknowledged": self._acknowledged,
+            "waiting": 0,
+            "waiting_bytes": 0,
+            "places": {},
+            "lost": self._lost,
+        }
+
+    def find(
+        self, shard: int, places: Sequence[tuple[int, int]]
+    ) -> tuple[_core.Batch, npt.NDArray[np.uint32]]:
+        """Messages at these places."""
+        pairs = [(serial, row) for serial, row in places]
+        found: tuple[_core.Batch, npt.NDArray[np.uint32]] = self._handle.call(
+            "subscription.find", shard, pairs
+        )
+        return found
+
+    def pause(self) -> None:
+        """Gives nothing, and the server reads nothing ahead."""
+        self._lease.connection.check_open()
+        with self._changed:
+            self._paused = True
+        if not self._closed:
+            self._handle.call("subscription.pause")
+
+    def resume(self) -> None:
+        """Goes on."""
+        if not self._closed:
+            self._handle.call("subscription.resume")
+        with self._changed:
+            self._paused = False
+            self._tell()
+
+    def close(self) -> None:
+        """Ends it. May be repeated."""
+        if self._lease.connection.is_forked:
+            self._closed = True
+            return
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            self._arrived.clear()
+            self._tell()
+        self._reader.cancel()
+        self._handle.close()
+
+    @property
+    def closed(self) -> bool:
+        """``close`` was called."""
+        return self._closed

@@ -1,0 +1,216 @@
+"""What a client has open in a server: each has a number, and ends with the connection."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+
+from topicdb import _core
+from topicdb.engine import StreamCursor, SubscriptionCursor, TailCursor, TransactionEngine
+from topicdb.follow.group import Member as GroupMember
+from topicdb.follow.positions import check_stored
+from topicdb.remote.server.access import Access
+from topicdb.remote.server.memory import Charge
+from topicdb.remote.wire import ROW_SCHEMA, arrow_of
+
+_ALL = (1 << 63) - 1
+_CHANGE_BYTES = 100  # that a change takes beside its topic and value, about
+
+
+class Transaction:
+    """A transaction; changes come in lists, so that a call is needed for reads and the commit."""
+
+    def __init__(self, core: TransactionEngine, bytes_max: int, charge: Charge) -> None:
+        self.core = core
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._charge = charge
+
+    def apply(self, access: Access, changes: list[Any]) -> None:
+        """Writes, deletes and requirements, in their order. An error ends the transaction."""
+        changing: dict[str, Callable[..., None]] = {
+            "write": self._write,
+            "delete": self._delete,
+            "require": self._require,
+        }
+        try:
+            self._charge.take(_CHANGE_BYTES * len(changes))
+            for change in changes:
+                if not isinstance(change, list) or not change or change[0] not in changing:
+                    raise ValueError("a transaction writes, deletes and requires")
+                changing[change[0]](access, *change[1:])
+        except BaseException:
+            self.close()
+            raise
+
+    def _write(
+        self, access: Access, topic: str, timestamp: int | None, value: bytes | None, reserved: bool
+    ) -> None:
+        access.check_write(topic)
+        self._count(len(topic) + len(value or b""))
+        check_stored(topic, value)
+        self.core.write(topic, timestamp, value, reserved)
+
+    def _count(self, size: int) -> None:
+        self._bytes += size
+        if self._bytes > self._bytes_max:
+            raise _core.QuotaError(
+                f"a transaction may write {self._bytes_max} bytes here: make it smaller, or raise "
+                "the server's limit"
+            )
+        self._charge.take(size)
+
+    def _delete(
+        self, access: Access, filter: str, start: int | None, end: int | None, reserved: bool
+    ) -> None:
+        access.check_delete(filter)
+        self._count(len(filter))
+        self.core.delete(filter, start, end, reserved)
+
+    def _require(self, access: Access, topic: str, timestamp: int, value: bytes | None) -> None:
+        _core.check_topic(topic)
+        access.check_read(topic)  # a failure tells what is there
+        self._count(len(topic) + len(value or b""))
+        self.core.require(topic, timestamp, value)
+
+    def close(self) -> None:
+        self.core.rollback()
+        self._charge.close()
+
+
+class Tail:
+    def __init__(self, core: TailCursor) -> None:
+        self.core = core
+
+    def close(self) -> None:
+        self.core.close()
+
+
+class Watch:
+    def __init__(self, core: StreamCursor) -> None:
+        self.core = core
+
+    def close(self) -> None:
+        self.core.close()
+
+
+class Subscription:
+    """One that is given away as it comes, by a call that lasts."""
+
+    def __init__(self, core: SubscriptionCursor, window_bytes: int) -> None:
+        self.core = core
+        self.window_bytes = window_bytes
+        self._acknowledged = 0
+        self._lock = threading.Lock()
+        self._ready = _core.ReadyTokens()
+        self._may_have_more = False
+        core.on_ready(self._ready, 0)
+
+    def wait_until_ready(self, timeout_us: int) -> bool:
+        """Whether there is something for ``next``, or may be."""
+        return self._may_have_more or bool(self._ready.take(timeout_us))
+
+    def next(self) -> tuple[pa.RecordBatch, list[Any]] | None:
+        """What is there, as far as the window goes, and what a client is told of it."""
+        found = self.core.next(0, _ALL)
+        self._may_have_more = found is not None
+        if found is None:
+            return None
+        batch, *about, rows, loss = found
+        columns = [*arrow_of(batch).columns, pa.array(rows)]
+        return pa.RecordBatch.from_arrays(columns, schema=ROW_SCHEMA), [*about, loss]
+
+    def acknowledge(self, seqno: int) -> None:
+        """Up to there; what is acknowledged already does not count."""
+        with self._lock:
+            if seqno > self._acknowledged:
+                self.core.acknowledge(seqno)
+                self._acknowledged = seqno
+
+    def pause(self) -> None:
+        self.core.pause()
+
+    def resume(self) -> None:
+        self.core.resume()
+
+    def close(self) -> None:
+        self.core.close()
+        self._ready.close()
+
+
+class Member:
+    """A member of a group; its batches have numbers until they are acknowledged."""
+
+    def __init__(self, member: GroupMember) -> None:
+        self.member = member
+        self._numbers = itertools.count(1)
+        self._given: dict[int, tuple[_core.Batch, Charge]] = {}
+
+    def poll(self, rows: int, wait_us: int) -> tuple[int, _core.Batch] | None:
+        batch = self.member.poll(rows, wait_us / 1e6)
+        if len(batch) == 0:
+            return None
+        return next(self._numbers), batch
+
+    def keep(self, number: int, batch: _core.Batch, charge: Charge) -> None:
+        """Until it is acknowledged; what ``charge`` has counts until then, too."""
+        self._given[number] = batch, charge.moved()
+
+    def ack(self, number: int) -> None:
+        found = self._given.get(number)
+        if found is None:
+            raise ValueError("ack: this batch is acknowledged already, or was never given")
+        batch, charge = found
+        self.member.ack(batch)
+        del self._given[number]
+        charge.close()
+
+    def close(self) -> None:
+        given, self._given = self._given, {}
+        for _, charge in given.values():
+            charge.close()
+        self.member.close()
+
+
+class Holds:
+    """Names of consumers and sessions that somebody has open. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_name: dict[tuple[str, str], Hold] = {}
+
+    def take(self, hold: Hold, *, takeover: bool) -> None:
+        with self._lock:
+            if not takeover and hold.key in self._by_name:
+                kind, name = hold.key
+                raise _core.ConflictError(
+                    f"{kind} {name!r} is open already: close it, or take it with takeover=True"
+                )
+            self._by_name[hold.key] = hold
+
+    def has(self, kind: str, name: str) -> bool:
+        """Whether somebody has it open."""
+        with self._lock:
+            return (kind, name) in self._by_name
+
+    def release(self, hold: Hold) -> None:
+        with self._lock, suppress(KeyError):
+            if self._by_name[hold.key] is hold:
+                del self._by_name[hold.key]
+
+
+class Hold:
+    """That a consumer or session is open. ConflictError: it is, elsewhere."""
+
+    def __init__(self, holds: Holds, kind: str, name: str, *, takeover: bool) -> None:
+        self.key = kind, name
+        self._holds = holds
+        holds.take(self, takeover=takeover)
+
+    def close(self) -> None:
+        self._holds.release(self)

@@ -1,0 +1,126 @@
+"""Messages that clients send."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from topicdb.database.clocks import tell_of_clock
+from topicdb.remote.errors import packed
+from topicdb.remote.server.access import Access
+from topicdb.remote.server.gate import Call
+from topicdb.remote.server.incoming import table_of
+from topicdb.remote.server.meter import Meter
+from topicdb.remote.server.service import Service
+from topicdb.types import Receipt
+
+APPENDS_MAX = 10_000
+"""In one call of ``append_async``."""
+
+
+class Receiver:
+    """Stores the messages of calls: together, or several appends that gather with others."""
+
+    def __init__(self, service: Service, meter: Meter) -> None:
+        self._core = service.database._core
+        self._appends = service.database._appends
+        self._size_max = service.limits.append_bytes_max
+        self._meter = meter
+
+    def knows(self, method: str) -> bool:
+        """Whether it is for such calls."""
+        return method in ("append", "append_async")
+
+    def call(self, call: Call, method: str, args: list[Any]) -> Any:
+        """The receipt, or what became of each append. Raises what the embedded call would."""
+        wanted = 2 if method == "append" else 3
+        if len(args) not in (wanted, wanted + 1):  # the last one: ids
+            raise ValueError(f"{method}: expected the durability, and messages as Arrow data")
+        with call.caller.client.share.appends:
+            if method == "append":
+                return self._append(call, *args)
+            return self._append_each(call, *args)
+
+    def _append(self, call: Call, durability: Any, data: Any, id: Any = None) -> Any:
+        table = table_of(_arrow(data), self._size_max)
+        call.check_token()
+        _check_topics(call.caller.access, table)
+        receipt = self._core.append_arrow(table, durability, False, id)
+        self._meter.received(table.num_rows, table.nbytes)
+        tell_of_clock(self._core)
+        return receipt
+
+    def _append_each(
+        self, call: Call, durability: Any, counts: Any, data: Any, ids: Any = None
+    ) -> list[tuple[int, bool, Any]]:
+        """Several appends, so many messages each, and their ids: of each its number, whether it
+        failed, and the error or the receipt."""
+        table = table_of(_arrow(data), self._size_max)
+        is_list = isinstance(counts, list) and all(type(n) is int and n > 0 for n in counts)
+        if not is_list or sum(counts) != table.num_rows or len(counts) > APPENDS_MAX:
+            raise ValueError("append_async: it does not say which messages belong together")
+        if ids is not None and (not isinstance(ids, list) or len(ids) != len(counts)):
+            raise ValueError("append_async: it does not say which append has which id")
+        call.check_token()
+        fault = self._fault_of(call, table)
+        started: list[Future[Receipt] | Exception] = []
+        offset = 0
+        for number, count in enumerate(counts):
+            part = table.slice(offset, count)
+            offset += count
+            try:
+                # One that is wrong does not keep the others from being stored.
+                found = self._fault_of(call, part) if fault is not None else None
+                if found is not None:
+                    raise found
+                id = None if ids is None else ids[number]
+                started.append(self._appends.start(part, durability, escapes=False, id=id))
+                self._meter.received(count, part.nbytes)
+            except Exception as error:
+                started.append(error)
+        told = [_told(number, _outcome(one)) for number, one in enumerate(started)]
+        tell_of_clock(self._core)
+        return told
+
+    def _fault_of(self, call: Call, table: pa.Table) -> Exception | None:
+        try:
+            _check_topics(call.caller.access, table)
+        except Exception as error:
+            return error
+        return None
+
+
+def _outcome(started: Future[Receipt] | Exception) -> Any:
+    """The error, or the fields of the receipt; waits for it."""
+    if isinstance(started, Exception):
+        return started
+    error = started.exception()
+    if error is not None:
+        return error
+    receipt = started.result()
+    return receipt.serials, receipt.count, receipt.durability, receipt.repeated
+
+
+def _told(number: int, outcome: Any) -> tuple[int, bool, Any]:
+    is_error = isinstance(outcome, BaseException)
+    return number, is_error, packed(outcome) if is_error else outcome
+
+
+def _arrow(data: Any) -> pa.Buffer:
+    if not isinstance(data, pa.Buffer):
+        raise ValueError("expected Arrow data")
+    return data
+
+
+def _check_topics(access: Access, table: pa.Table) -> None:
+    """AccessError: a topic that it may not write."""
+    if access.everything or "topic" not in table.schema.names:
+        return
+    kind = table.schema.field("topic").type
+    if not pa.types.is_string(kind) and not pa.types.is_large_string(kind):
+        raise ValueError(f"column 'topic': expected string, got {kind}")
+    topics = pc.unique(table.column("topic"))
+    access.check_topics(topic for topic in topics.to_pylist() if topic is not None)

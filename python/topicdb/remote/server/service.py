@@ -1,0 +1,484 @@
+"""What clients can call, and whether they may: the server without its transport."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from topicdb import _core
+from topicdb.database.database import Database
+from topicdb.engine import ADMIN, Engine, ScanCursor, served_methods
+from topicdb.errors import AccessError
+from topicdb.follow.subscription import WINDOW_BYTES
+from topicdb.remote.server.access import Access
+from topicdb.remote.server.handles import Client, Clients, Limits
+from topicdb.remote.server.memory import Charge
+from topicdb.remote.server.objects import (
+    Hold,
+    Holds,
+    Member,
+    Subscription,
+    Tail,
+    Transaction,
+    Watch,
+)
+from topicdb.remote.wire import PROTOCOL, arrow_of
+from topicdb.scan import check_batch_limits
+
+WAIT_US_MAX = 500_000
+"""No call waits longer: a server that shuts down, or a Ctrl-C of the client, is not kept up."""
+
+
+class Caller(NamedTuple):
+    """Who calls, and what the call holds of the server's memory."""
+
+    access: Access
+    client: Client
+    charge: Charge
+
+
+_SERVED = served_methods()
+
+_FEW_BYTES_MAX = 64 << 10
+_MANY = {"ping", "subscribe", "subscription.find", "set_retention", "tail"}
+_NAMED = ("hold", "group", "drop_group", "member")
+_WRITES = ("append", "append_async")
+_SCAN_BYTES = 2 << 20  # that an open scan takes beside what it gives, about
+_VALUES_OF_READ_MAX = 64 << 20  # streams, slices and iterators, as bytes
+
+
+class Service:
+    """A database, as clients see it. Thread-safe."""
+
+    def __init__(self, database: Database, limits: Limits, snapshots: str | None) -> None:
+        self.database = database
+        self.limits = limits
+        self.clients = Clients(limits)
+        self._core: Engine = database._core
+        self._plain = {name: getattr(self._core, name) for name in _SERVED}
+        self._snapshots = None if snapshots is None else Path(snapshots)
+        self._holds = Holds()
+        self._groups: dict[str, Any] = {}
+        self._groups_lock = threading.Lock()
+        self._calls: dict[str, Callable[..., Any]] = {
+            "hello": self._hello,
+            "next": self._next,
+            "trim": self._trim,
+            "snapshot": self._snapshot,
+            "verify": self._verify,
+            "begin": self._begin,
+            "transaction.get": self._transaction_get,
+            "transaction.apply": self._transaction_apply,
+            "transaction.commit": self._transaction_commit,
+            "tail": self._tail,
+            "tail.next": self._tail_next,
+            "watch": self._watch,
+            "watch.next": self._watch_next,
+            "subscribe": self._subscribe,
+            "subscription.info": self._subscription_info,
+            "subscription.find": self._subscription_find,
+            "subscription.pause": lambda who, number: self.subscription(who, number).pause(),
+            "subscription.resume": lambda caller, number: self.subscription(
+                caller, number
+            ).resume(),
+            "ping": self._ping,
+            "hold": self._hold,
+            "group": self._group,
+            "group.members": lambda caller, name: self._opened_group(caller, name).members(),
+            "group.lag": lambda caller, name: self._opened_group(caller, name).lag(),
+            "group.expired": lambda caller, name: self._opened_group(caller, name).expired,
+            "group.lost": lambda caller, name: self._opened_group(caller, name).lost,
+            "group.join": self._join,
+            "drop_group": self._drop_group,
+            "member.poll": self._member_poll,
+            "member.ack": self._member_ack,
+            "member.heartbeat": lambda caller, number: self._member(
+                caller, number
+            ).member.heartbeat(),
+            "member.parts": lambda caller, number: self._member(caller, number).member.parts,
+            "close": lambda caller, number: caller.client.drop(number),
+        }
+        self._reads: dict[str, Callable[..., Any]] = {
+            "scan": self._scan,
+            "last": self._last,
+            "scan_slices": self._scan_slices,
+            "transaction.scan": self._transaction_scan,
+        }
+
+    def knows(self, method: str) -> bool:
+        """Whether there is such a call."""
+        return method in _SERVED or method in self._calls or method in self._reads
+
+    def admit(self, access: Access, method: str, size: int) -> int:
+        """Before anything of a call is looked at: how many bytes of JSON its arguments may have.
+
+        ``size``: of the whole call. ValueError: there is no such call. AccessError: whatever the
+        arguments are, this token may not. QuotaError: they are too many.
+        """
+        if method not in _WRITES and method not in _SERVED:
+            _known(method, self._calls)
+        _check_kind(access, method)
+        many = self.limits.arguments_bytes_max
+        json_max = many if _has_many(method) else min(many, _FEW_BYTES_MAX)
+        values_max = self.limits.append_bytes_max if _has_values(method) else _FEW_BYTES_MAX
+        if size > json_max + values_max + _FEW_BYTES_MAX:
+            raise _core.QuotaError(
+                f"{method}: a call may have {json_max + values_max} bytes here, this one has {size}"
+                ": split it, or raise the server's limits"
+            )
+        return json_max
+
+    def admit_read(self, access: Access, size: int) -> int:
+        """As ``admit``, of a read, whose method is among the arguments."""
+        many = self.limits.arguments_bytes_max if access.may_read_any() else _FEW_BYTES_MAX
+        if size > many + _VALUES_OF_READ_MAX:
+            raise _core.QuotaError(f"a read may have {many} bytes of arguments here, not {size}")
+        return many
+
+    def call(self, caller: Caller, method: str, args: list[Any]) -> Any:
+        """What a method gives. Raises what the embedded one would, AccessError, and ValueError for
+        a call that is none."""
+        if method in _SERVED:
+            _check_right(caller.access, method, args)
+            return self._plain[method](*args)
+        call = _known(method, self._calls)
+        _check_arguments(call, method, caller, args)
+        return call(caller, *args)
+
+    def read(self, caller: Caller, method: str, args: list[Any]) -> Iterator[pa.RecordBatch]:
+        """Messages that a method gives. ``args`` ends with rows_max, bytes_max, with_serials."""
+        if len(args) < 3:
+            raise ValueError(f"{method}: rows, bytes and serials are missing")
+        *own, rows_max, bytes_max, with_serials = args
+        check_batch_limits(rows_max, bytes_max)
+        bytes_max = min(bytes_max, self.limits.batch_bytes_max)
+        read = _known(method, self._reads)
+        _check_arguments(read, method, caller, own)
+        scan = read(caller, *own)
+        return _chunks(scan, rows_max, bytes_max, with_serials, caller.charge)
+
+    def expire_sessions(self) -> None:
+        """Forgets sessions that have ended, and nobody has open."""
+        self.database._expire_sessions(lambda name: self._holds.has("session", name))
+
+    def close(self) -> None:
+        """Ends what clients have open, and the groups."""
+        self.clients.end_all()
+        with self._groups_lock:
+            for group in self._groups.values():
+                group.close()
+
+    def groups(self) -> list[Any]:
+        """Those that are open."""
+        with self._groups_lock:
+            return [group for group in self._groups.values() if not group.closed]
+
+    # Reading.
+
+    def _hello(self, caller: Caller) -> dict[str, Any]:
+        caller.access.check_any()
+        return {
+            "append_bytes_max": self.limits.append_bytes_max,
+            "protocol": PROTOCOL,
+            "schema": self._core.schema,
+            "token": caller.access.name,
+            "quota_bytes": self.database._quota_bytes,
+        }
+
+    def _scan(
+        self, caller: Caller, filter: Any, start: Any, end: Any, order: Any, streams: Any
+    ) -> ScanCursor:
+        caller.access.check_read(filter)
+        return self._core.scan(filter, start, end, order, streams)
+
+    def _last(self, caller: Caller, filter: Any, start: Any, end: Any) -> ScanCursor:
+        caller.access.check_read(filter)
+        return self._core.last(filter, start, end)
+
+    def _scan_slices(self, caller: Caller, filters: Any, slices: Any) -> ScanCursor:
+        caller.access.check_read(filters)
+        return self._core.scan_slices(filters, slices)
+
+    def _next(self, caller: Caller, iterator: _core.Iterator, rows: int, size: int) -> Any:
+        if not isinstance(iterator, _core.Iterator):
+            raise TypeError("next: expected an iterator")
+        check_batch_limits(rows, size)
+        caller.access.check_read(iterator.filter)
+        size = caller.charge.share(min(size, self.limits.batch_bytes_max))
+        return self._core.next(iterator, rows, size)
+
+    # Administration.
+
+    def _trim(self, caller: Caller, before_us: int, filter: str | None, dry_run: bool) -> Any:
+        if filter is None:
+            caller.access.check_admin()
+        else:
+            caller.access.check_delete(filter)
+        return self._core.trim(before_us, filter, dry_run)
+
+    def _snapshot(self, caller: Caller, path: str, base: str | None, copy: bool) -> Any:
+        caller.access.check_admin()
+        target = os.fspath(self._snapshot_path(path))
+        source = None if base is None else os.fspath(self._snapshot_path(base))
+        return target, *self._core.snapshot(target, source, copy)
+
+    def _snapshot_path(self, name: str) -> Path:
+        if self._snapshots is None:
+            raise AccessError("this server makes no snapshots: start it with a folder for them")
+        if name in ("", ".", "..") or "/" in name or "\0" in name:
+            raise ValueError(
+                f"snapshot: {name!r} is no name: it is made in the server's folder for snapshots"
+            )
+        return self._snapshots / name
+
+    def _verify(self, caller: Caller, deep: bool) -> Any:
+        caller.access.check_admin()
+        return _core.verify(self._core.path, deep, None)
+
+    # Transactions.
+
+    def _begin(self, caller: Caller, shard: int, generation: Any, durability: Any) -> int:
+        caller.access.check_any()
+        core = self._core.begin(shard, generation, durability)
+        charge = Charge(caller.client.share.account)
+        return caller.client.keep(Transaction(core, self.limits.append_bytes_max, charge))
+
+    def _transaction_apply(self, caller: Caller, number: int, changes: list[Any]) -> None:
+        self._changed(caller, number, changes)
+
+    def _changed(self, caller: Caller, number: int, changes: list[Any]) -> Transaction:
+        transaction = caller.client.get(number, Transaction)
+        transaction.apply(caller.access, changes)
+        return transaction
+
+    def _transaction_get(
+        self, caller: Caller, number: int, changes: list[Any], topic: str, timestamp: int
+    ) -> bytes | None:
+        caller.access.check_read(_topic(topic))
+        return self._changed(caller, number, changes).core.get(topic, timestamp)
+
+    def _transaction_scan(
+        self, caller: Caller, number: int, filter: str, start: Any, end: Any
+    ) -> ScanCursor:
+        caller.access.check_read(filter)
+        return caller.client.get(number, Transaction).core.scan(filter, start, end)
+
+    def _transaction_commit(self, caller: Caller, number: int, changes: list[Any]) -> Any:
+        try:
+            return self._changed(caller, number, changes).core.commit()
+        finally:
+            caller.client.drop(number)
+
+    # Following.
+
+    def _tail(self, caller: Caller, filters: Any, after: Any, until: Any) -> tuple[int, Any]:
+        caller.access.check_read(filters)
+        tail = self._core.tail(filters, after, until)
+        return caller.client.keep(Tail(tail)), tail.serials()
+
+    def _tail_next(
+        self, caller: Caller, number: int, rows: int, size: int, wait_us: int, with_serials: bool
+    ) -> tuple[_core.Batch | None, dict[int, int]]:
+        check_batch_limits(rows, size)
+        tail = caller.client.get(number, Tail).core
+        size = caller.charge.share(min(size, self.limits.batch_bytes_max))
+        batch = tail.next_batch(rows, size, _wait(wait_us), with_serials)
+        self._settle(caller, number, batch)
+        return batch, tail.serials()
+
+    def _settle(self, caller: Caller, number: int, batch: _core.Batch | None) -> None:
+        """What is too large to be given is lost to who follows, so that ends."""
+        try:
+            caller.charge.settle(0 if batch is None else arrow_of(batch).nbytes)
+        except BaseException:
+            caller.client.drop(number)
+            raise
+
+    def _watch(self, caller: Caller, filter: str, existing: bool) -> int:
+        caller.access.check_read(filter)
+        return caller.client.keep(Watch(self._core.watch_streams(filter, existing)))
+
+    def _watch_next(self, caller: Caller, number: int, wait_us: int) -> list[_core.Stream]:
+        return caller.client.get(number, Watch).core.next_streams(_wait(wait_us))
+
+    def _subscribe(
+        self,
+        caller: Caller,
+        filters: Any,
+        places: Any,
+        start_us: int,
+        window: int,
+        window_bytes: int,
+        part: Any,
+        counted: Any,
+    ) -> int:
+        caller.access.check_read(filters)
+        size = self._window(window_bytes)
+        core = self._core.subscribe(filters, places, start_us, window, size, part, counted)
+        return caller.client.keep(Subscription(core, size))
+
+    def _window(self, wanted: int) -> int:
+        """Several of them have to go into the memory of a token."""
+        return min(wanted, self.limits.window_bytes_max, self.limits.token_memory_bytes_max // 4)
+
+    def subscription(self, caller: Caller, number: int) -> Subscription:
+        """One that this client has open."""
+        return caller.client.get(number, Subscription)
+
+    def _subscription_info(self, caller: Caller, number: int) -> dict[str, Any]:
+        return self.subscription(caller, number).core.info()
+
+    def _subscription_find(self, caller: Caller, number: int, shard: int, places: Any) -> Any:
+        return self.subscription(caller, number).core.find(shard, places)
+
+    def _ping(self, caller: Caller, acknowledged: dict[int, int]) -> None:
+        """The client is there, and has these messages of its subscriptions."""
+        for number, seqno in acknowledged.items():
+            with suppress(_core.ClosedError):  # the others want to go on
+                self.subscription(caller, number).acknowledge(seqno)
+
+    # Names and groups.
+
+    def _hold(self, caller: Caller, kind: str, name: str, takeover: bool) -> int:
+        caller.access.check_name(kind, name)
+        return caller.client.keep(Hold(self._holds, kind, name, takeover=takeover))
+
+    def _group(self, caller: Caller, name: str, filters: Any, options: dict[str, Any]) -> int:
+        """Opens it; how many parts it has."""
+        caller.access.check_name("group", name)
+        caller.access.check_read(filters)
+        timeout = timedelta(microseconds=options.pop("member_timeout_us"))
+        options["window_bytes"] = self._window(options["window_bytes"])
+        with self._groups_lock:
+            group = self.database.group(name, filters, member_timeout=timeout, **options)
+            self._groups[name] = group
+        return group.parts
+
+    def _opened_group(self, caller: Caller, name: str) -> Any:
+        caller.access.check_name("group", name)
+        with self._groups_lock:
+            group = self._groups.get(name)
+        if group is None or group.closed:
+            raise _core.ClosedError(f"group {name!r} is closed")
+        return group
+
+    def _drop_group(self, caller: Caller, name: str) -> None:
+        caller.access.check_name("group", name)
+        with self._groups_lock:
+            group = self._groups.get(name)
+            if group is not None and not group.members():
+                group.close()
+            self.database.drop_group(name)
+            self._groups.pop(name, None)
+
+    def _join(self, caller: Caller, group: str, name: str | None) -> tuple[int, str]:
+        opened = self._opened_group(caller, group)
+        caller.access.check_read(opened.filters)
+        member = opened.join(name, raw=True)  # clients read values as they want them
+        return caller.client.keep(Member(member)), member.name
+
+    def _member(self, caller: Caller, number: int) -> Member:
+        return caller.client.get(number, Member)
+
+    def _member_poll(self, caller: Caller, number: int, rows: int, wait_us: int) -> Any:
+        member = self._member(caller, number)
+        caller.charge.share(WINDOW_BYTES)
+        found = member.poll(rows, _wait(wait_us))
+        self._settle(caller, number, None if found is None else found[1])
+        if found is not None:
+            member.keep(*found, caller.charge)
+        return found
+
+    def _member_ack(self, caller: Caller, number: int, batch: int) -> None:
+        self._member(caller, number).ack(batch)
+
+
+def _known(method: str, table: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
+    if method not in table:
+        raise ValueError(f"there is no call {method!r}: the client is of another version")
+    return table[method]
+
+
+def _wait(wait_us: int) -> int:
+    return max(0, min(wait_us, WAIT_US_MAX))
+
+
+def _topic(topic: Any) -> str:
+    _core.check_topic(topic)
+    return str(topic)
+
+
+def _has_many(method: str) -> bool:
+    """Whether its arguments are lists that may be long."""
+    return method in _MANY or method.startswith("transaction.")
+
+
+def _has_values(method: str) -> bool:
+    return method in _WRITES or method.startswith("transaction.")
+
+
+def _check_kind(access: Access, method: str) -> None:
+    """AccessError: it may make no such call, whatever the arguments are."""
+    if _SERVED.get(method) == ADMIN:
+        access.check_admin()
+    elif method in _WRITES:
+        access.check_write_any()
+    elif method.partition(".")[0] in _NAMED:
+        access.check_own_any()
+    else:
+        access.check_any()
+
+
+def _check_right(access: Access, method: str, args: list[Any]) -> None:
+    """AccessError: it may not do that with these arguments. ValueError: they are missing."""
+    right = _SERVED[method]
+    if right == ADMIN:
+        access.check_admin()
+    elif right.argument is None:
+        access.check_any()
+    elif len(args) <= right.argument:
+        raise ValueError(f"{method}: arguments are missing")
+    else:
+        check = access.check_delete if right.kind == "delete" else access.check_read
+        check(args[right.argument])
+
+
+def _check_arguments(
+    call: Callable[..., Any], method: str, caller: Caller, args: list[Any]
+) -> None:
+    """ValueError: these are not those of the call."""
+    try:
+        inspect.signature(call).bind(caller, *args)
+    except TypeError as error:
+        raise ValueError(f"{method}: {error}") from None
+
+
+def _chunks(
+    scan: ScanCursor, rows_max: int, bytes_max: int, with_serials: bool, charge: Charge
+) -> Iterator[pa.RecordBatch]:
+    """Each is made when there is room for it, and counts until the next one is asked for, which is
+    when the client has it, or nearly."""
+    arrow = None
+    try:
+        charge.take(_SCAN_BYTES)
+        while True:
+            arrow = None
+            charge.settle(_SCAN_BYTES)
+            size = charge.share(bytes_max)
+            batch = scan.next_batch(rows_max, size, with_serials)
+            if batch is None:
+                return
+            arrow = arrow_of(batch)
+            del batch
+            charge.settle(_SCAN_BYTES + arrow.nbytes)
+            yield arrow
+    finally:
+        scan.close()

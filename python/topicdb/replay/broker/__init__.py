@@ -1,0 +1,1 @@
+"""Replay into an MQTT broker."""

@@ -1,0 +1,1 @@
+"""Endpoints: what comes to them, what they hold, and who reads it."""

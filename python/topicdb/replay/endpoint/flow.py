@@ -1,0 +1,386 @@
+"""Clients of an endpoint."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from topicdb import _core
+from topicdb._core import Batch
+from topicdb.closing import Closing
+from topicdb.mqtt.envelope import Envelope
+from topicdb.replay.endpoint.spool import Held, Lent
+from topicdb.replay.errors import BrowserError, RejectedMessageError, ReplayError
+from topicdb.replay.ids import MessageId
+from topicdb.replay.selector.properties import MessageSelector
+from topicdb.times import timeout_us
+from topicdb.types import Message
+
+if TYPE_CHECKING:
+    from topicdb.replay.endpoint.endpoint import Endpoint
+
+_LONG_S = 3600.0
+_BROWSE_S = 5.0  # so long a browser waits for what was committed a moment ago
+
+
+class ReplayMessage(NamedTuple):
+    """A message of an endpoint, with its id.
+
+    ``redelivered``: a client had it before, and did not acknowledge it. What a replay brings again
+    is not marked. ``envelope``: with its MQTT properties, if it was stored with them.
+    """
+
+    topic: str
+    timestamp: int
+    value: bytes
+    id: MessageId
+    redelivered: bool
+    envelope: Envelope | None = None
+
+
+def _message(stored: Message, id: MessageId, *, redelivered: bool) -> ReplayMessage:
+    topic, timestamp, value = stored
+    envelope = Envelope.decode(value)
+    payload = _core.payload_of(value) if envelope is None else envelope.payload
+    return ReplayMessage(topic, timestamp, payload, id, redelivered, envelope)
+
+
+class ReplayBatch:
+    """Messages of an endpoint, as columns: ``batch``, the ``ids``, and which were ``redelivered``.
+    To be acknowledged as a whole, or by ids."""
+
+    def __init__(self, lent: Lent, origin: int) -> None:
+        self._lent = lent
+        self._origin = origin
+        held = lent.held
+        if lent.is_whole_batch:
+            self._stored = held.batch
+        else:
+            rows = [held.batch[held.begin + i] for i in lent.indexes]
+            self._stored = _core.batch_of_rows(rows)
+        self.batch: Batch = self._stored.read_as("payload")
+
+    def __len__(self) -> int:
+        return len(self._lent.indexes)
+
+    @property
+    def ids(self) -> list[MessageId]:
+        """Of each message."""
+        held, origin = self._lent.held, self._origin
+        return [MessageId(origin, *held.places[i]) for i in self._lent.indexes]
+
+    @property
+    def redelivered(self) -> list[bool]:
+        """Of each message."""
+        return [self._lent.held.was_given(i) for i in self._lent.indexes]
+
+    def __iter__(self) -> Iterator[ReplayMessage]:
+        for message, id, again in zip(self._stored, self.ids, self.redelivered, strict=True):
+            yield _message(message, id, redelivered=again)
+
+
+Received: TypeAlias = "ReplayMessage | MessageId | ReplayBatch"
+
+
+class Flow(Closing):
+    """A client that receives messages of an endpoint; made by ``Endpoint.bind``.
+
+    Of an exclusive endpoint only the one that was bound first is active; the others wait until it
+    leaves. What is not acknowledged when it ends waits for others, marked as redelivered.
+
+    A replay that starts, fails or is cancelled disconnects it: from then on every call but
+    ``close`` raises the reason, a ReplayError. Thread-safe.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        client: str,
+        number: int,
+        window: int,
+        selector: MessageSelector | None,
+    ) -> None:
+        self._endpoint = endpoint
+        self._client = client
+        self.number = number
+        self.window = window
+        self._selector = selector
+        self._unacknowledged = 0
+        self._reason: ReplayError | None = None
+        self._closed = False
+
+    @property
+    def client(self) -> str:
+        """Its name."""
+        return self._client
+
+    @property
+    def selector(self) -> str | None:
+        """What it wants of the endpoint's messages."""
+        return None if self._selector is None else self._selector.selector.text
+
+    @property
+    def active(self) -> bool:
+        """Whether it is given messages."""
+        endpoint = self._endpoint
+        with endpoint._lock:
+            return self in endpoint._flows and self._is_active()
+
+    @property
+    def account(self) -> tuple[str, int, int]:
+        """Client, window, and messages without an acknowledgement. REQUIRES: the endpoint's
+        lock."""
+        return self._client, self.window, self._unacknowledged
+
+    def _is_active(self) -> bool:
+        return not self._endpoint.record.exclusive or self._endpoint._flows[0] is self
+
+    def receive(self, timeout: float | timedelta | None = None) -> ReplayMessage | None:
+        """The next message; None if there is none for ``timeout`` seconds (None: waits for ever),
+        or it was closed meanwhile.
+
+        A ReplayError says why it was disconnected. CorruptionError: what comes next is damaged.
+        """
+        lent = self._receive(1, timeout)
+        if lent is None:
+            return None
+        held, index = lent.held, lent.indexes[0]
+        id = MessageId(self._endpoint.host.origin, *held.places[index])
+        stored = held.batch[held.begin + index]
+        return _message(stored, id, redelivered=held.was_given(index))
+
+    def receive_batch(
+        self, rows: int = 1_000, timeout: float | timedelta | None = None
+    ) -> ReplayBatch | None:
+        """As ``receive``: up to ``rows`` messages, one at least."""
+        if rows < 1:
+            raise ValueError(f"rows must be at least 1, got {rows}")
+        lent = self._receive(rows, timeout)
+        return None if lent is None else ReplayBatch(lent, self._endpoint.host.origin)
+
+    def _receive(self, rows: int, timeout: float | timedelta | None) -> Lent | None:
+        wait_us = timeout_us(timeout)
+        end = None if wait_us is None else time.monotonic() + wait_us / 1e6
+        endpoint = self._endpoint
+        with endpoint._lock:
+            self._check()
+            while not self._closed:
+                if (lent := self._take(rows)) is not None:
+                    return lent
+                left = _LONG_S if end is None else end - time.monotonic()
+                if left <= 0:
+                    return None
+                endpoint._changed.wait(min(left, _LONG_S))
+                if not self._closed:
+                    self._check()
+        return None
+
+    def _take(self, rows: int) -> Lent | None:
+        endpoint = self._endpoint
+        room = min(rows, self.window - self._unacknowledged)
+        if room <= 0 or not self._is_active():
+            return None
+        lent = endpoint.spool.lend(self.number, room, self._accepts())
+        if lent is None:
+            endpoint.advance()
+            self._check()
+            lent = endpoint.spool.lend(self.number, room, self._accepts())
+        if lent is None:
+            if endpoint.spool.any_waiting():
+                endpoint._replaying.note_refusal()
+            if endpoint._error is not None:
+                raise endpoint._error
+            return None
+        endpoint._replaying.note_progress()
+        self._unacknowledged += len(lent.indexes)
+        last = lent.held.place(lent.indexes[-1])
+        endpoint.record.given = max(endpoint.record.given, last._replace(row=last.row + 1))
+        endpoint.touch()
+        return lent
+
+    def _accepts(self) -> Callable[[Held, int], bool] | None:
+        selector = self._selector
+        if selector is None:
+            return None
+        return lambda held, index: selector(held.batch[held.begin + index])
+
+    def __iter__(self) -> Iterator[ReplayMessage]:
+        """Each message in turn, acknowledged when the next one is asked for; until it is closed."""
+        while (message := self.receive()) is not None:
+            yield message
+            self.ack(message)
+
+    def ack(self, *received: Received) -> None:
+        """The client is done with these.
+
+        ValueError: one was not given to it, or is acknowledged already; then nothing is changed.
+        """
+        with self._endpoint._lock:
+            self._check()
+            lents = self._lents(received)
+            self._settle(lents, "acknowledged")
+
+    def reject(self, *received: Received) -> None:
+        """The client cannot use these, and nobody shall have them: they are removed, and counted.
+
+        Of a replayed message, fails the replay (RejectedMessageError). ValueError, as ``ack``.
+        """
+        endpoint = self._endpoint
+        with endpoint._lock:
+            self._check()
+            lents = self._lents(received)
+            live_from = endpoint._replaying.live_from
+            first = min((lent.held.place(lent.indexes[0]) for lent in lents), default=live_from)
+            self._settle(lents, "rejected")
+            if first < live_from:
+                id = MessageId(endpoint.host.origin, *first)
+                endpoint._replaying.fail(
+                    RejectedMessageError(f"client {self._client!r} rejected replayed message {id}")
+                )
+
+    def release(self, *received: Received) -> None:
+        """The client gives these back: they come again, marked as redelivered. ValueError."""
+        endpoint = self._endpoint
+        with endpoint._lock:
+            self._check()
+            for lent in self._lents(received):
+                for index in lent.indexes:
+                    endpoint.spool.release(lent.held, index)
+                self._unacknowledged -= len(lent.indexes)
+            endpoint._changed.notify_all()
+
+    def _settle(self, lents: list[Lent], what: str) -> None:
+        endpoint = self._endpoint
+        for lent in lents:
+            endpoint.spool.settle(lent.held, lent.indexes)
+            self._unacknowledged -= len(lent.indexes)
+            endpoint.count(what, len(lent.indexes))
+        endpoint._replaying.note_progress()
+        endpoint.touch()
+        if endpoint.wants_more:
+            endpoint.advance()
+        endpoint._changed.notify_all()
+
+    def _lents(self, received: tuple[Received, ...]) -> list[Lent]:
+        found: list[Lent] = []
+        seen: set[MessageId] = set()
+        for one in received:
+            if isinstance(one, ReplayBatch):
+                found += self._of_batch(one)
+                continue
+            id = one.id if isinstance(one, ReplayMessage) else one
+            if id not in seen and (lent := self._of_id(id)) is not None:
+                found.append(lent)
+            seen.add(id)
+        return found
+
+    def _of_batch(self, batch: ReplayBatch) -> list[Lent]:
+        held, indexes = batch._lent
+        if held.belong_to(indexes, self.number):
+            return [batch._lent]
+        return [lent for id in batch.ids if (lent := self._of_id(id)) is not None]
+
+    def _of_id(self, id: MessageId) -> Lent | None:
+        endpoint = self._endpoint
+        found = endpoint.spool.find(id.place) if id.origin == endpoint.host.origin else None
+        if found is None or found[0].owners[found[1]] != self.number:
+            replaying = endpoint._replaying
+            if replaying.is_sought and id.place < replaying.live_from:
+                return None  # the replay was moved while the client had it
+            raise ValueError(f"message {id} was not given to this client, or it is done with")
+        return Lent(found[0], [found[1]])
+
+    def disconnect(self, reason: ReplayError) -> None:
+        """For the endpoint: the client is told at its next call. REQUIRES: the endpoint's lock."""
+        self._reason = reason
+        self._unacknowledged = 0
+        self._endpoint.forget(self)
+
+    def _check(self) -> None:
+        if self._reason is not None:
+            self._endpoint._replaying.acknowledged_by(self)
+            raise self._reason
+        if self._closed:
+            raise _core.ClosedError(f"client {self._client!r} is closed")
+        self._endpoint._check_open()
+
+    @property
+    def closed(self) -> bool:
+        """``close`` was called, or the endpoint has disconnected it."""
+        return self._closed or self._reason is not None or self._endpoint._closed
+
+    def close(self) -> None:
+        """Leaves the endpoint; a temporary one goes with its last client. May be repeated."""
+        endpoint = self._endpoint
+        with endpoint._lock:
+            if self._closed:
+                return
+            self._closed = True
+            endpoint._replaying.acknowledged_by(self)
+            endpoint.forget(self)
+            is_last = not endpoint.record.durable and not endpoint._flows
+        if is_last and not endpoint._closed:
+            endpoint.host.drop_temporary(endpoint.record.name)
+
+    def __repr__(self) -> str:
+        return f"<topicdb.replay.Flow {self._client!r} of {self._endpoint.record.name!r}>"
+
+
+class Browser(Closing):
+    """The messages that are at an endpoint, without taking them; made by ``Endpoint.browse``."""
+
+    def __init__(self, endpoint: Endpoint, client: str) -> None:
+        self._endpoint = endpoint
+        self.client = client
+        self._reason: ReplayError | None = None
+
+    def __iter__(self) -> Iterator[ReplayMessage]:
+        """Those that are there now, in order. A ReplayError: a replay has disconnected it."""
+        endpoint = self._endpoint
+        with endpoint._lock:
+            self._wait_for_committed()
+            found = [
+                _message(
+                    held.batch[held.begin + index],
+                    MessageId(endpoint.host.origin, *held.place(index)),
+                    redelivered=held.was_given(index),
+                )
+                for held, index in endpoint.spool
+            ]
+        for message in found:
+            self._check()
+            yield message
+
+    def _wait_for_committed(self) -> None:
+        """What was committed is here, or as much of it as there is room for."""
+        endpoint = self._endpoint
+        now = endpoint.host.now()
+        end = time.monotonic() + _BROWSE_S
+        while True:
+            self._check()
+            endpoint.advance()
+            is_here = endpoint.is_full or endpoint.next >= now or time.monotonic() > end
+            if is_here or endpoint.record.run is not None:
+                return
+            endpoint._changed.wait(0.01)
+
+    def ack(self, *received: Received) -> None:
+        """BrowserError."""
+        raise BrowserError(f"who browses endpoint {self._endpoint.record.name!r} takes nothing")
+
+    def disconnect(self, reason: ReplayError) -> None:
+        """For the endpoint."""
+        self._reason = reason
+
+    def _check(self) -> None:
+        if self._reason is not None:
+            raise self._reason
+        self._endpoint._check_open()
+
+    def close(self) -> None:
+        """Leaves the endpoint. May be repeated."""
+        with self._endpoint._lock:
+            if self in self._endpoint._browsers:
+                self._endpoint._browsers.remove(self)

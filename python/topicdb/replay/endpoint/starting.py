@@ -1,0 +1,97 @@
+"""Where a replay begins, and whether it may."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from topicdb.follow.positions import Place
+from topicdb.replay.endpoint.interest import Wanting
+from topicdb.replay.endpoint.reading import first_wanted
+from topicdb.replay.errors import (
+    IdsNotComparableError,
+    StartMessageUnavailableError,
+    StartTimeUnavailableError,
+)
+from topicdb.replay.ids import MessageId
+from topicdb.replay.records import EndpointRecord, RunRecord
+from topicdb.replay.rules import era_of
+from topicdb.times import TimeLike, now_us, time_us
+
+if TYPE_CHECKING:
+    from topicdb.replay.host import Host
+
+ReplayStart: TypeAlias = "Literal['beginning'] | MessageId | TimeLike"
+"""``"beginning"``; a time: messages with that timestamp or a later one; an id: what follows it."""
+OnEarly: TypeAlias = Literal["fail", "clamp"]
+
+
+class Begin(NamedTuple):
+    """The place to begin at; of a time, what is older is left out. ``text``: what was asked for."""
+
+    place: Place
+    start_us: int
+    text: str
+
+
+def begin_of(host: Host, start: ReplayStart, on_early: OnEarly) -> Begin:
+    """ValueError, TypeError: it is no start; a ReplayError: there is no replay from there."""
+    if on_early not in ("fail", "clamp"):
+        raise ValueError(f"on_early: expected 'fail' or 'clamp', got {on_early!r}")
+    if isinstance(start, MessageId):
+        return _after(host, start)
+    if isinstance(start, str) and start == "beginning":
+        return Begin(host.first, 0, start)
+    return _since(host, start, on_early)
+
+
+def _since(host: Host, start: TimeLike, on_early: OnEarly) -> Begin:
+    now = now_us()
+    start_us = time_us(start, what="start", now=now)
+    if start_us > now:
+        raise StartTimeUnavailableError(f"start: {start!r} is in the future")
+    oldest = oldest_us(host)
+    if oldest is not None and start_us < oldest:
+        if on_early == "fail":
+            raise StartTimeUnavailableError(
+                f"start: {start!r} is earlier than the oldest message of replay log {host.name!r} "
+                f"({oldest} µs); give on_early='clamp' to begin with that"
+            )
+        return Begin(host.first, 0, str(start))
+    found = host.core.places_at(None, start_us).get(0, host.first)
+    return Begin(max(host.first, Place(*found)), start_us, str(start))
+
+
+def oldest_us(host: Host) -> int | None:
+    """The timestamp of the first message in the log; None: it is empty."""
+    until = host.now()
+    everything = EndpointRecord("", "queue", True, [], Place(0, 0))
+    everything.run = RunRecord("", "", host.first, until)
+    filters = sorted({filter for era in host.eras() for filter in era.include})
+    wanting = Wanting(everything, host.eras, None)
+    found = first_wanted(host.core, filters, host.first, until, wanting)
+    return None if found is None else found.timestamp
+
+
+def _after(host: Host, start: MessageId) -> Begin:
+    if start.origin != host.origin:
+        raise IdsNotComparableError(
+            f"start: {start} is the id of a message in another database than {host.core.path}"
+        )
+    place = start.place
+    if place < host.first:
+        raise StartMessageUnavailableError(f"start: message {start} was trimmed from the log")
+    topic = _topic_at(host, place)
+    if topic is None:
+        raise StartMessageUnavailableError(f"start: there is no message {start} in the log")
+    if not era_of(host.eras(), place).logs(topic):
+        raise StartMessageUnavailableError(f"start: message {start} was not logged")
+    return Begin(Place(place.serial, place.row + 1), 0, f"after {start}")
+
+
+def _topic_at(host: Host, place: Place) -> str | None:
+    finder = host.core.subscribe(None, {0: (place.serial, place.row)}, 0, 1, 1)
+    try:
+        batch, _ = finder.find(0, [place])
+        return batch[0].topic if len(batch) > 0 else None
+    finally:
+        finder.close()

@@ -1,0 +1,1 @@
+"""The replay log: what is logged, how large it is, how it is opened."""

@@ -1,0 +1,127 @@
+"""Opens the replay log of a database."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from topicdb import _core
+from topicdb.filters import Filters, filter_list
+from topicdb.follow.positions import Place
+from topicdb.replay.log.log import REPLAYS_MAX, ReplayLog, checked_quota
+from topicdb.replay.records import LogRecord, Records
+from topicdb.replay.rules import EVERYTHING, Era, Promotion, checked_promotions, filters_of
+
+if TYPE_CHECKING:
+    from topicdb.database.database import Database
+    from topicdb.types import Durability
+
+STORE_INTERVAL_S = 1.0
+_lock = threading.Lock()
+_opened: WeakKeyDictionary[Database, WeakValueDictionary[str, ReplayLog]] = WeakKeyDictionary()
+
+
+def open(
+    database: Database,
+    name: str = "default",
+    *,
+    include: Filters = None,
+    exclude: Filters = None,
+    quota_bytes: int | None = None,
+    promote: Sequence[Promotion | str] | None = None,
+    replays_max: int = REPLAYS_MAX,
+    durability: Durability | None = None,
+) -> ReplayLog:
+    """The replay log ``name`` of a database, as it was left, or a new one.
+
+    A new one has all that is stored already: ``include`` (every topic but "$…") and ``exclude``
+    say what belongs to it. Later they, ``quota_bytes`` and ``promote`` (see ``Promotion``) change
+    what there was if they are given. ``quota_bytes``: topics and values that the log may have;
+    from 90 % of it on it is trimmed. ``replays_max``: so many endpoints may be replayed to at once.
+    ``durability``: of what it stores of itself.
+
+    SchemaError: the database has several shards, so that its messages have no order; or the layout
+    ``skipstream``, which keeps no commit log. ConflictError: it is open already. ReadOnlyError.
+    """
+    core = database._core
+    if not isinstance(core, _core.Database):
+        raise TypeError("replay.open: expected a database that is open in this process")
+    _check_schema(core)
+    _check_options(include, exclude, quota_bytes, promote, replays_max)
+    with _lock:
+        logs = _opened.setdefault(database, WeakValueDictionary())
+        known = logs.get(name)
+        if known is not None and not known.closed:
+            raise _core.ConflictError(f"replay log {name!r} is open already in this process")
+        records = Records(core, name, durability)
+        record = records.log()
+        if record is None:
+            record = _new(records.origin(), include, exclude)
+        if promote is not None:
+            record.promote = checked_promotions(promote)
+        if quota_bytes is not None:
+            record.quota_bytes = checked_quota(quota_bytes)
+        log = ReplayLog(
+            database,
+            name,
+            record,
+            records,
+            replays_max=replays_max,
+            store_interval_s=STORE_INTERVAL_S,
+        )
+        logs[name] = log
+    if include is not None or exclude is not None:
+        log.set_filters(include or log.include, exclude if exclude is not None else log.exclude)
+    return log
+
+
+def _new(origin: int, include: Filters, exclude: Filters) -> LogRecord:
+    record = LogRecord(origin)
+    included = EVERYTHING if include is None else tuple(filters_of(include, "include"))
+    record.eras = [Era(Place(0, 0), True, included, filter_list(exclude) or [])]
+    return record
+
+
+def _check_schema(core: _core.Database) -> None:
+    schema = core.schema
+    if schema["shards"] != 1:
+        raise _core.SchemaError(
+            f"{core.path} has {schema['shards']} shards: a replay log needs one order of all "
+            "messages; make a database with shards=1"
+        )
+    if schema["layout"] != "columnar":
+        raise _core.SchemaError(
+            f"{core.path} has the layout {schema['layout']!r}, which keeps no commit log"
+        )
+
+
+def _check_options(
+    include: Filters,
+    exclude: Filters,
+    quota_bytes: int | None,
+    promote: Sequence[Promotion | str] | None,
+    replays_max: int,
+) -> None:
+    if include is not None:
+        filters_of(include, "include")
+    filter_list(exclude)
+    checked_quota(quota_bytes or 0)
+    checked_promotions(promote or ())
+    if replays_max < 1:
+        raise ValueError(f"replays_max: at least 1 is needed, got {replays_max}")
+
+
+def drop(database: Database, name: str = "default") -> None:
+    """Forgets a replay log and its endpoints; messages stay. NotFoundError; ConflictError if it is
+    open."""
+    with _lock:
+        logs = _opened.get(database)
+        known = None if logs is None else logs.get(name)
+        if known is not None and not known.closed:
+            raise _core.ConflictError(f"replay log {name!r} is open: close it first")
+        records = Records(database._core, name, None)
+        if records.log() is None:
+            raise _core.NotFoundError(f"there is no replay log {name!r} in {database.path}")
+        records.drop()

@@ -1,0 +1,1 @@
+"""Conditions on the properties of messages."""
