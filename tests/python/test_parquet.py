@@ -15,6 +15,7 @@ from support import Child, Layout, run_child, topic_in_shard
 
 import topicdb
 from topicdb import parquet
+from topicdb.parquet import files as parquet_files
 from topicdb.times import time_us
 
 LOCK_OF_SHARD_1 = """
@@ -446,7 +447,7 @@ class TestRepeated:
 
     def test_state_in_several_steps(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Stored in the order of the rows; killed between the steps it is completed."""
-        monkeypatch.setattr(parquet, "_STATE_BYTES_MAX", 100_000)
+        monkeypatch.setattr(parquet_files, "_STATE_BYTES_MAX", 100_000)
         rows = [("key", i // 70_000, b"%d" % i) for i in range(140_000)]
         path = write(tmp_path / "in.parquet", rows)
 

@@ -1,6 +1,6 @@
 """Sizes: how much disk a retention takes, and which quota leaves room beside it.
 
->>> from topicdb import planning
+>>> from topicdb.lifecycle import planning
 >>> found = planning.plan(planning.size_bytes("125000MB"), "7d")
 >>> found.log_bytes, found.quota_bytes                  # 8 days of it, and that is 0.8 of the quota
 (1000000000000, 1250000000000)
