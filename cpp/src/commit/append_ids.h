@@ -1,7 +1,8 @@
-// Ids of appends that were stored: who repeats one is told so, and nothing is stored twice.
+// Remembers the ids of appends that were stored. Whoever repeats an append is told so, and nothing
+// is stored twice.
 //
-// A window over the last ones of a shard: an id is forgotten when kAppendIdsMax others came after
-// it. That is a number and no age, so that no clock can shorten it.
+// A shard remembers its last kAppendIdsMax ids. The window is a number and not an age, so that no
+// clock can shorten it.
 #pragma once
 
 #include <array>
@@ -24,38 +25,42 @@ namespace topicdb {
 inline constexpr std::size_t kAppendIdsMax = 65'536;
 inline constexpr std::size_t kAppendIdBytesMax = 255;
 
-// Of the messages of an append, in their order: topics, timestamps as they were given, values.
+// A digest of the messages of an append in their order: topics, timestamps as they were given, and
+// values.
 using AppendDigest = std::array<std::uint8_t, 16>;
 AppendDigest DigestOf(std::span<const MessageView> messages);
 
-// kInvalidArgument: it is empty or too long.
+// Returns kInvalidArgument if the id is empty or too long.
 Status CheckAppendId(std::string_view id);
 
-// An append that has an id. The same in all of its shards.
+// An append that has an id. All shards of the append get the same.
 struct AppendId {
   std::string id;
   AppendDigest digest{};
   std::uint64_t messages = 0;  // in all shards
 };
 
-// What a shard knows of an append that it has stored.
+// What a shard remembers of an append that it has stored.
 struct KnownAppend {
-  std::uint64_t serial = 0;
-  std::uint64_t messages = 0;  // of it, in all shards
+  std::uint64_t serial = 0;    // of its commit in this shard
+  std::uint64_t messages = 0;  // in all shards
   AppendDigest digest{};
   bool operator==(const KnownAppend&) const = default;
 };
 
-// kInvalidArgument, which names the id, if what is known of it is another append.
+// Returns kInvalidArgument, and names the id, if `known` is another append with the same id.
 Status CheckSameAppend(const AppendId& append, const KnownAppend& known);
 
-// Thread-safe; its lock is taken last.
+// Maps the ids of a shard to their appends. The shard's Committer owns it. Thread-safe. Lock rule:
+// nobody takes another lock under mutex_.
 class AppendIds {
  public:
+  // Returns what is known of an append, or nothing if its id was never stored or is forgotten.
   std::optional<KnownAppend> Find(std::string_view id) const TOPICDB_EXCLUDES(mutex_);
-  // Serials of the oldest ones that are forgotten when so many come; at most all there are.
+  // Returns the serials of the ids that will be forgotten when `more` ids are added.
   std::vector<std::uint64_t> ForgottenAfter(std::size_t more) const TOPICDB_EXCLUDES(mutex_);
-  // Its serial is the greatest. Forgets the oldest if there are too many.
+  // Adds an id, and forgets the oldest one if there are too many.
+  // REQUIRES: its serial is greater than all others
   void Add(const std::string& id, const KnownAppend& known) TOPICDB_EXCLUDES(mutex_);
   std::size_t size() const TOPICDB_EXCLUDES(mutex_);
 

@@ -8,20 +8,23 @@
 
 namespace topicdb {
 
-// Thread-safe. Lock rule: mutex_ is the innermost lock.
+// Counts the commits of all shards of a database, and lets threads wait for the next one. The
+// environment of the open database owns it. Thread-safe. Lock rule: nobody takes another lock under
+// mutex_.
 class CommitSignal {
  public:
-  // Commits of all shards, so far.
+  // Returns how many commits there were so far.
   std::uint64_t count() const TOPICDB_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return count_;
   }
+  // Counts a commit and wakes those who wait. Shards call it once a commit is visible.
   void Notify() TOPICDB_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     ++count_;
     if (waiting_ > 0) changed_.NotifyAll();
   }
-  // Until there are other commits than `seen`, or the deadline.
+  // Returns when the count is not `seen` any more, or at the deadline.
   void WaitUntil(std::uint64_t seen, std::chrono::steady_clock::time_point deadline)
       TOPICDB_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);

@@ -1,9 +1,10 @@
-// What was committed lately to a shard, so that a transaction can be told whether anything it read
-// has changed since it began.
+// Remembers what was committed lately to a shard, and tells a transaction whether anything that it
+// has read was changed since it began.
 //
-// Exact: topics and timestamps as they were written, none merged. Bounded: when there are more
-// entries than allowed, or they are older than the window, the older half goes. What began before
-// that can no longer be judged and is refused (Forgot), never let through.
+// The memory is exact: it keeps topics and timestamps as they were written, and merges none. It is
+// bounded: it forgets the older half when there are too many entries, or when they are older than
+// the window. A transaction that began before the forgotten half is refused (Forgot), since nobody
+// can judge it any more.
 #pragma once
 
 #include <cstddef>
@@ -20,23 +21,23 @@
 
 namespace topicdb {
 
-// Not thread-safe; the shard's commit mutex guards it.
+// The shard's TransactionCheck owns it. Not thread-safe: the shard's commit mutex guards it.
 class ConflictMemory {
  public:
-  // entries_max: messages and deletes that are remembered, at most.
+  // It remembers at most `entries_max` messages and deletes.
   explicit ConflictMemory(std::size_t entries_max) : entries_max_(entries_max) {}
 
-  // Serials are given in rising order.
+  // Add a message or a delete of a commit. REQUIRES: serials do not fall from call to call
   void RecordWrite(std::string_view topic, std::int64_t timestamp, std::uint64_t serial);
   void RecordDelete(const KeyRange& keys, std::uint64_t serial);
-  // Forgets what was recorded up to the Age before this one. To be called once a window.
+  // Forgets what was recorded before the last call of Age. The caller calls it once in each window.
   void Age();
-  // Forgets everything: who began before the commit `serial` is not there, or shall be refused.
+  // Forgets everything. From then on, transactions that began before commit `serial` are refused.
   void Clear(std::uint64_t serial);
 
-  // Whether what was committed after `serial` is no longer known in full.
+  // Returns whether some commits after `serial` are forgotten.
   bool Forgot(std::uint64_t serial) const { return serial < forgotten_; }
-  // The last commit after `serial` that touched `keys`; 0 if there is none.
+  // Returns the last commit after `serial` that changed something in `keys`, or 0 if there is none.
   // REQUIRES: !Forgot(serial)
   std::uint64_t FindChange(const KeyRange& keys, std::uint64_t serial) const;
 
