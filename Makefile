@@ -57,7 +57,7 @@ crash: ## kill -9 a writing process again and again: TOPICDB_CRASH_ROUNDS times 
 crash-states: ## simulate TOPICDB_CRASH_STATES crashes (1,000,000: hours), lost and torn writes included, and check each
 	@scripts/setup.sh test arrow,spark,cli,serve
 	@TOPICDB_CRASH_STATES=$${TOPICDB_CRASH_STATES:-1000000} TOPICDB_CRASH_KEEP=$${TOPICDB_CRASH_KEEP:-build/crash-states} \
-	  scripts/pytest.sh -s -k every_state --timeout 0 $(ARGS) tests/python/test_crash_states.py
+	  scripts/pytest.sh -s -k every_state --timeout 0 $(ARGS) tests/python/care/test_crash_states.py
 
 .PHONY: fuzz
 fuzz: ## damaged input for the decoders of stored bytes: TOPICDB_FUZZ_SECONDS of it (60)

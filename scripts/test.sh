@@ -40,7 +40,7 @@ PYTHON
 python_tests() {
   topicdb_say "Python tests against the installed wheel ($(topicdb_minutes $SECONDS) so far)"
   # Two at a time: they wait for processes and disks as much as they compute. A file stays in one process,
-  # for the fixtures it shares; in the order of the folder, which begins with Spark's, the longest.
+  # for the fixtures it shares; in the order of collection, which begins with Spark's, the longest.
   scripts/pytest.sh -n 2 --dist loadfile --no-loadscope-reorder --junit-xml "$pytest_results" "$@"
 }
 

@@ -24,7 +24,7 @@ build_wheel() {
 
 scripts/setup.sh wheel
 sources=$(topicdb_hash CMakeLists.txt cmake cpp bindings python pyproject.toml README.md LICENSE licenses \
-  scripts/wheel.sh tests/python/test_wheel.py)
+  scripts/wheel.sh tests/python/project/test_wheel.py)
 if [ "$(cat "$stamp" 2>/dev/null)" != "$sources" ] || [ ! -e dist ]; then
   topicdb_build_environment
   topicdb_step "Release wheel: sdist" topicdb_logged build/logs/release.log build_sdist

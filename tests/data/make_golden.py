@@ -1,4 +1,4 @@
-"""Writes the golden databases that tests/python/test_golden.py reads with every later TopicDB.
+"""Writes the golden databases that tests/python/database/test_golden.py reads from then on.
 
     python tests/data/make_golden.py tests/data/v1
 

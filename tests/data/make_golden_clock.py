@@ -3,7 +3,7 @@
     python tests/data/make_golden_clock.py tests/data/v1/clock.zip
 
 Run once with the release that writes a format; never again after that. What is in it is written
-down in tests/python/test_golden.py.
+down in tests/python/database/test_golden.py.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main(archive: Path) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path, clock = Path(directory) / "clock.db", Path(directory) / "clock"
         clock.write_bytes(struct.pack("=qq", 0, 0))
-        shim = build_shim(TESTS / "python" / "shifted_clock.c")
+        shim = build_shim(TESTS / "python" / "lifecycle" / "shifted_clock.c")
         environment = {**os.environ, "LD_PRELOAD": str(shim), "SHIFTED_CLOCK": str(clock)}
         subprocess.run([sys.executable, "-c", FILL, path, clock], env=environment, check=True)
         pack(path, archive)

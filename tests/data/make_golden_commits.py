@@ -4,7 +4,7 @@
     python tests/data/make_golden_commits.py tests/data/v1/commits.zip
 
 Run once with the release that writes a format; never again after that. What is in it is written
-down in tests/python/test_golden.py.
+down in tests/python/database/test_golden.py.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python tests/data/make_golden_ids.py tests/data/v1/ids.zip
 
 Run once with the release that writes a format; never again after that. What is in it is written
-down in tests/python/test_golden.py.
+down in tests/python/database/test_golden.py.
 """
 
 from __future__ import annotations

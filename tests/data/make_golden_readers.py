@@ -5,7 +5,7 @@ losses.zip: the same with generations that were dropped, and what was lost of th
     python tests/data/make_golden_readers.py tests/data/v1/losses.zip
 
 Run once with the release that writes a format; never again after that. What is in them is written
-down in tests/python/test_golden.py.
+down in tests/python/database/test_golden.py.
 """
 
 from __future__ import annotations

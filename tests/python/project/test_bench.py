@@ -1,0 +1,225 @@
+"""The benchmarks at their small size: the same messages everywhere, and every row is printed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from brokers import MOSQUITTO
+
+import topicdb
+
+BENCH = Path(__file__).resolve().parents[3] / "bench"
+sys.path.insert(0, str(BENCH))
+
+import workloads  # noqa: E402
+from workloads.fleet import FILTER  # noqa: E402
+
+pytestmark = pytest.mark.bench
+ROWS = 1000
+DIGESTS = {
+    "flights": "b6c9ce6ee92effbe",
+    "metrics": "cc1ea5a787ba4b93",
+    "fleet": "fa0044072f05f418",
+    "plant": "c71c19d981da70df",
+}
+
+
+@pytest.mark.parametrize("name", workloads.MAKERS)
+def test_a_workload_is_the_same_everywhere(name: str) -> None:
+    load = workloads.make(name, ROWS)
+    assert load.digest == DIGESTS[name]
+    assert sum(len(batch) for batch in load.batches(300)) == ROWS
+    assert sum(table.num_rows for table in load.tables(300)) == ROWS
+
+
+def test_another_seed_gives_other_messages() -> None:
+    assert workloads.make("plant", 100, seed=1).digest != workloads.make("plant", 100).digest
+
+
+def test_the_shapes_are_those_the_workloads_promise() -> None:
+    fleet = workloads.make("fleet", ROWS).columns
+    assert {topic.count("/") + 1 for topic in fleet.topics} == {19}
+    assert any(topicdb.topic_matches(FILTER, topic) for topic in fleet.topics)
+    assert set(map(len, fleet.values)) == {300}
+    assert set(map(len, workloads.make("metrics", ROWS).columns.values)) == {200}
+    plant = {topic.count("/") + 1 for topic in workloads.make("plant", ROWS).columns.topics}
+    assert (min(plant), max(plant)) == (3, 11)
+
+
+def test_the_digest_sees_rows_and_not_their_order() -> None:
+    rows = workloads.make("metrics", 10).rows
+    assert workloads.digest(rows) == workloads.digest(reversed(rows))
+    assert workloads.digest(rows) != workloads.digest(rows[1:])
+
+
+def test_the_report_compares_every_peer(tmp_path: Path) -> None:
+    """The report itself refuses to go on when two sides have read different messages."""
+    result = tmp_path / "result.json"
+    readme = tmp_path / "README.md"
+    readme.write_text("before\n<!-- figures -->\nold\n<!-- /figures -->\nafter\n")
+    command = [sys.executable, str(BENCH / "python" / "report.py"), "--size", "small"]
+    done = subprocess.run(
+        [*command, "--rounds", "1", "--json", str(result), "--readme", str(readme)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    printed = {line.split(" ", 1)[0] for line in done.stdout.splitlines()}
+    assert printed >= {f"P{number}" for number in range(1, 9)}
+    digests = json.loads(result.read_text())["digests"]
+    for peer in ("TopicDB", "rocksdict", "LMDB", "SQLite", "DuckDB"):
+        assert digests[f"P1 metrics {peer}"] == digests["metrics"]
+        assert digests[f"P2 fleet {peer}"] == digests["fleet"]
+        assert digests[f"P4 metrics {peer}"] == digests["metrics"]
+    assert digests["P5 fleet TopicDB"] == digests["P5 fleet DuckDB"]
+    before, *table, after = readme.read_text().splitlines()
+    assert (before, after) == ("before", "after")
+    assert "old" not in table
+    assert any(line.startswith("| P1 append tuples, metrics | ") for line in table)
+
+
+def test_the_parquet_bench_writes_what_it_read() -> None:
+    command = [sys.executable, str(BENCH / "python" / "parquet_bench.py")]
+    done = subprocess.run(
+        [*command, "--rows", "4000", "--rounds", "1"], capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("4,000 messages of metrics, seed ")
+    assert done.stdout.count("ratio") == 2
+
+
+def small_run(place: Path, script: str, *arguments: str) -> dict[str, Any]:
+    """What a benchmark has written, small."""
+    result = place / "result.json"
+    command = [sys.executable, str(BENCH / "python" / script), "--size", "small", "--rounds", "1"]
+    done = subprocess.run(
+        [*command, *arguments, "--json", str(result)], capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(result.read_text())
+    return document
+
+
+def test_last_values_are_those_of_duckdb(tmp_path: Path) -> None:
+    """It refuses to go on when the two sides have given different messages."""
+    document = small_run(tmp_path, "last_values.py", "--topics", "500")
+    assert [row["part"] for row in document["results"]] == ["L1", "L2", "L3"]
+    assert document["results"][0]["what"] == "last of every topic: 500 topics"
+    assert len(set(document["digests"].values())) == 3
+
+
+def test_the_order_of_arrival_is_measured(tmp_path: Path) -> None:
+    """It ends if a read gives other messages than DuckDB, or not in order."""
+    script = str(BENCH / "python" / "arrival_bench.py")
+    result = tmp_path / "result.json"
+    command = [sys.executable, script, "--rows", "3000,6000", "--rounds", "1"]
+    out = subprocess.run(
+        [*command, "--json", str(result)], capture_output=True, text=True, check=True, cwd=tmp_path
+    ).stdout
+    assert "A4 by time, to Arrow, sawtooth" in out and out.count("exponent") == 36
+    document = json.loads(result.read_text())
+    assert len(document["results"]) == 2 * 4 * 6 * 2  # sizes, orders, parts, states
+    same = document["digests"]
+    for rows in ("3,000", "6,000"):
+        orders = ("in_order", "backfill", "late", "sawtooth")
+        assert len({same[f"{order} {rows}"] for order in orders}) == 1
+
+
+def test_what_was_just_appended_is_measured(tmp_path: Path) -> None:
+    """It ends if the two sides hold other messages."""
+    script = str(BENCH / "python" / "fresh_bench.py")
+    result = tmp_path / "result.json"
+    command = [sys.executable, script, "--rows", "2000", "--rounds", "1", "--json", str(result)]
+    subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    document = json.loads(result.read_text())
+    assert len(document["results"]) == 2 * 2 * 2 * 2  # batches, reads, moments, sides
+    assert set(document["digests"]) == {"2,000"}
+
+
+def test_generations_begin_and_go(tmp_path: Path) -> None:
+    script = str(BENCH / "python" / "generations_bench.py")
+    command = [sys.executable, script, "--generations", "3,12"]
+    out = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    rows = [line.replace("|", " ").split() for line in out.splitlines()]
+    assert [row[0] for row in rows] == ["generations", "3", "12"]
+    assert all(float(number) > 0 for row in rows[1:] for number in row[1:])
+
+
+def test_subscribers_get_what_a_scan_gives(tmp_path: Path) -> None:
+    document = small_run(tmp_path, "subscription_bench.py")
+    assert {row["part"] for row in document["results"]} == {"S1", "S2", "S3", "S4"}
+    assert len(set(document["digests"].values())) == 1
+    fan_out = [row for row in document["results"] if row["what"].startswith("live")]
+    commits = (4, 4, 1, 1)  # however many subscribers there are
+    assert all(row["reads"][0] <= most for row, most in zip(fan_out, commits, strict=True))
+
+
+def test_a_server_has_what_a_database_has(tmp_path: Path) -> None:
+    document = small_run(tmp_path, "serve_bench.py")
+    assert {row["part"] for row in document["results"]} == {"F1", "F2", "F3", "F4", "F5"}
+    assert len(document["digests"]) == 6 and len(set(document["digests"].values())) == 1
+
+
+def test_a_replay_gives_what_a_scan_gives(tmp_path: Path) -> None:
+    document = small_run(tmp_path, "replay_bench.py")
+    assert {row["part"] for row in document["results"]} == {"R1", "R2"}
+    assert len(document["digests"]) == 2 and len(set(document["digests"].values())) == 1
+
+
+@pytest.mark.skipif(
+    MOSQUITTO is None or shutil.which("mosquitto_sub") is None,
+    reason="mosquitto and mosquitto-clients are not installed",
+)
+def test_a_bridge_stores_what_a_file_has(tmp_path: Path) -> None:
+    document = small_run(tmp_path, "bridge_bench.py")
+    assert {row["part"] for row in document["results"]} == {"B1", "B2"}
+    assert len(document["digests"]) == 4 and len(set(document["digests"].values())) == 1
+
+
+def spark_bench(place: Path, parts: str) -> dict[str, Any]:
+    """What it measured, small; it refuses itself to go on when two sides differ."""
+    result = place / "result.json"
+    command = [sys.executable, str(BENCH / "python" / "spark_bench.py"), "--small", "--only", parts]
+    done = subprocess.run(
+        [*command, "--directory", str(place), "--json", str(result)],
+        capture_output=True,
+        text=True,
+        timeout=1700,
+    )
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(result.read_text())
+    assert {line["part"] for line in document["results"]} == set(parts.split(","))
+    assert list(place.iterdir()) == [result]  # nothing is left
+    return document
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_spark_bench_compares_cores_and_memory(tmp_path: Path) -> None:
+    """In a JVM for each of them."""
+    spark_bench(tmp_path, "8")
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(1800)
+def test_the_spark_bench_compares_each_row(tmp_path: Path) -> None:
+    document = spark_bench(tmp_path, "1,2,3,4,5,6,7")
+    whole = document["digests"]["1 full read"]
+    assert whole.startswith("20000:")
+    for what in (
+        "3 batch write",
+        "4 write_dataframe",
+        "4 read_dataframe",
+        "6 commitOrder=true",
+        "6 commitOrder=false",
+    ):
+        assert document["digests"][what] == whole
+    assert document["digests"]["2 one host of 1,000"].startswith("20:")

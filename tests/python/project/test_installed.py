@@ -1,0 +1,44 @@
+"""What is tested is what a user installs."""
+
+import subprocess
+import sys
+from importlib.metadata import files, version
+from pathlib import Path
+
+import pytest
+
+import topicdb
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.installed
+def test_the_tests_import_the_installed_wheel() -> None:
+    assert not Path(topicdb.__file__).is_relative_to(REPOSITORY / "python")
+    assert Path(topicdb._core.__file__).parent == Path(topicdb.__file__).parent
+    assert version("topicdb") == topicdb.__version__
+
+
+@pytest.mark.installed
+def test_the_wheel_holds_the_typed_package_and_the_licences() -> None:
+    names = {str(name) for name in files("topicdb") or []}
+    assert {"topicdb/py.typed", "topicdb/_core.pyi", "topicdb/cli/__init__.py"} <= names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert not [name for name in names if name.endswith((".cc", ".h", ".a"))]
+
+
+def test_importing_it_leaves_out_what_few_programs_need() -> None:
+    program = """
+import sys, topicdb
+heavy = {"numpy", "pyarrow", "topicdb.forward", "topicdb.replay", "topicdb.spark"}
+assert not heavy & set(sys.modules), heavy & set(sys.modules)
+assert set(topicdb.__all__) <= set(dir(topicdb))
+assert issubclass(topicdb.ReplayError, topicdb.Error) and topicdb.Forwarder.__init__
+try:
+    topicdb.Nothing
+except AttributeError as error:
+    assert str(error) == "module 'topicdb' has no attribute 'Nothing'"
+else:
+    sys.exit("no error")
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,34 @@
+"""Queues written by released versions open and hold what they held.
+
+tests/data/make_golden_queue.py wrote them; queue.json says what was not acknowledged.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import topicdb
+from topicdb.queue import files as queue_files
+
+DATA = Path(__file__).resolve().parents[2] / "data" / "v1"
+EXPECTED = json.loads((DATA / "queue.json").read_text())
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_golden_queue(name: str, tmp_path: Path) -> None:
+    with zipfile.ZipFile(DATA / f"{name}.zip") as archive:
+        archive.extractall(tmp_path)
+    assert queue_files.inspect(tmp_path, deep=True).damage == []
+    with topicdb.Queue.open(tmp_path) as queue:
+        assert queue.stats().cursors.keys() == EXPECTED[name].keys()
+        for cursor, items in EXPECTED[name].items():
+            consumer = queue if cursor == "default" else queue.cursor(cursor)
+            assert len(consumer) == len(items)
+            assert [[len(item), item[:20].hex()] for item in consumer] == items
+        first = queue.append([b"new"]).sequences[0]
+        assert list(queue) == [b"new"]
+        assert first > 182
