@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import struct
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import topicdb
@@ -167,6 +169,33 @@ def test_flipped_bits_in_table_files_never_give_wrong_data(db_path: Path) -> Non
         table.write_bytes(data)
         assert found > 0
     assert read_all(db_path) == expected
+
+
+@pytest.mark.parametrize("order", ["stream", "time", "none"])
+def test_a_read_that_failed_gives_nothing_more(db_path: Path, order: Any) -> None:
+    """Its reader would take what follows for all there is, without the block that is damaged."""
+    with topicdb.open(db_path, seal_bytes=100_000) as db:
+        for commit in range(10):
+            rows = [(f"t/{i % 7}", commit * 1_000 + i, b"%08d" % i * 10) for i in range(1_000)]
+            db.append(rows)
+        db.flush()
+    failed = 0
+    for table in sorted(db_path.rglob("*.sst")):
+        data = table.read_bytes()
+        for place in range(0, len(data), max(1, len(data) // 12)):
+            table.write_bytes(data[:place] + bytes([data[place] ^ 0x10]) + data[place + 1 :])
+            with suppress(CorruptionError), topicdb.open(db_path, mode="r") as db:
+                stream = pa.RecordBatchReader.from_stream(db.scan(order=order))
+                try:
+                    for _ in stream:
+                        pass
+                except OSError:
+                    failed += 1
+                    for _ in range(3):
+                        with pytest.raises(OSError, match=r"\w"):
+                            stream.read_next_batch()
+        table.write_bytes(data)
+    assert failed > 0
 
 
 def fill_sealed(path: Path) -> list[Path]:

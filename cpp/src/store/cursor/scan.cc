@@ -29,13 +29,15 @@ Result<std::shared_ptr<const Batch>> ScanImpl::Next(const PageLimits& limits,
   TOPICDB_RETURN_IF_ERROR(database_->CheckUsable());
   const MutexLock lock(mutex_);
   if (source_ == nullptr) return Closed("this scan is closed");
+  TOPICDB_RETURN_IF_ERROR(failure_);
   auto batch = std::make_shared<Batch>(limits.with_serials);
   while (true) {
-    TOPICDB_ASSIGN_OR_RETURN(
-        const ReadOutcome outcome,
-        source_->Read({limits.rows_max, limits.bytes_max, kExaminedMax}, batch.get()));
+    const Result<ReadOutcome> outcome =
+        source_->Read({limits.rows_max, limits.bytes_max, kExaminedMax}, batch.get());
+    failure_ = outcome.status();
+    TOPICDB_RETURN_IF_ERROR(failure_);
     if (!batch->empty()) return std::shared_ptr<const Batch>(std::move(batch));
-    if (outcome == ReadOutcome::kExhausted) return std::shared_ptr<const Batch>();
+    if (*outcome == ReadOutcome::kExhausted) return std::shared_ptr<const Batch>();
     if (interrupted && interrupted()) return Interrupted();
   }
 }

@@ -21,6 +21,7 @@ class ScanImpl : public ViewHolder {
            std::unique_ptr<MessageSource> source);
   ~ScanImpl() override;
 
+  // As Scan::Next. After a failure, returns the same failure again.
   Result<std::shared_ptr<const Batch>> Next(const PageLimits& limits,
                                             const InterruptCheck& interrupted)
       TOPICDB_EXCLUDES(mutex_);
@@ -35,6 +36,9 @@ class ScanImpl : public ViewHolder {
   // The source must be destroyed before the moments: first readers, then views, then shards.
   std::vector<ShardMoment> moments_ TOPICDB_GUARDED_BY(mutex_);
   std::unique_ptr<MessageSource> source_ TOPICDB_GUARDED_BY(mutex_);
+  // Why a read failed: what it had skipped by then would be missing from what follows, so nothing
+  // follows.
+  Status failure_ TOPICDB_GUARDED_BY(mutex_);
 };
 
 }  // namespace topicdb
