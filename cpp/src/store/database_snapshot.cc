@@ -119,8 +119,7 @@ Result<CopyCounts> Database::Restore(const std::string& from, const std::string&
   TOPICDB_RETURN_IF_ERROR(copy->AddFile(from, "retention"));
   TOPICDB_RETURN_IF_ERROR(copy->AddJobs(from));
   for (std::uint32_t shard = 0; shard < shards; ++shard) {
-    TOPICDB_ASSIGN_OR_RETURN(const auto files,
-                             rocks::ListClosedFiles(ShardDirectory(from, shard)));
+    TOPICDB_ASSIGN_OR_RETURN(const auto files, rocks::ListClosedFiles(ShardDirectory(from, shard)));
     TOPICDB_RETURN_IF_ERROR(copy->AddShard(shard, files));
   }
   return copy->Finish(from);
