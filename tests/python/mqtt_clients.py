@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from paho.mqtt.client import Client, MQTTMessage, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
@@ -16,6 +16,8 @@ from support import PATIENCE_S, wait_until
 import topicdb
 from topicdb.bridge import Bridge
 from topicdb.mqtt.envelope import Envelope
+
+One = TypeVar("One", bound="LastingSubscriber")
 
 START_US = 1_700_000_000_000_000
 
@@ -112,23 +114,24 @@ class Received(NamedTuple):
     properties: dict[str, Any]
 
 
-class Subscriber:
-    """Keeps what arrives, with its properties, in a session that outlives connections.
+class LastingSubscriber:
+    """Has a session at a broker that outlives connections; who derives from it keeps what arrives.
 
-    It acknowledges nothing: see the one of test_forwarder_mqtt.py for why that loses nothing.
+    It acknowledges nothing, so it writes nothing, so a broker that is killed cannot make it close
+    its socket before everything is read: what a broker has confirmed to a publisher is on that
+    socket, and may be nowhere else.
     """
 
-    def __init__(self, port: int, filter: str = "#", qos: int = 2) -> None:
-        self.messages: list[Received] = []
+    def __init__(self, port: int, **options: Any) -> None:
         self.sessions = 0  # connections that are subscribed
-        self._port, self._filter, self._qos = port, filter, qos
+        self._port = port
         self._ended = False
         self._client = client = Client(
             CallbackAPIVersion.VERSION2,
             "subscriber",
-            protocol=MQTTv5,
             reconnect_on_failure=False,
             manual_ack=True,
+            **options,
         )
         client.on_connect = self._on_connect
         client.on_subscribe = self._on_subscribe
@@ -137,7 +140,7 @@ class Subscriber:
 
     @property
     def items(self) -> list[bytes]:
-        return [message.payload for message in self.messages]
+        raise NotImplementedError
 
     def has(self, item: bytes) -> bool:
         return item in self.items
@@ -145,7 +148,7 @@ class Subscriber:
     def was_connected(self, times: int) -> bool:
         return self.sessions >= times
 
-    def __enter__(self) -> Subscriber:
+    def __enter__(self: One) -> One:
         self._thread.start()
         wait_until(lambda: self.sessions == 1)
         return self
@@ -157,24 +160,49 @@ class Subscriber:
         self._client.loop(0)
 
     def _run(self) -> None:
-        lasting = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
-        lasting.SessionExpiryInterval = 3600
         while not self._ended:
             if self._client.loop(0.05) != 0:
                 try:
-                    self._client.connect(
-                        "127.0.0.1", self._port, keepalive=0, clean_start=False, properties=lasting
-                    )
+                    self._connect()
                 except OSError:
                     time.sleep(0.02)  # nobody listens
+
+    def _connect(self) -> None:
+        self._client.connect("127.0.0.1", self._port, keepalive=0)
+
+    def _on_connect(self, *_: object) -> None:
+        raise NotImplementedError
+
+    def _on_subscribe(self, *_: object) -> None:
+        self.sessions += 1
+
+    def _on_message(self, client: Client, data: object, message: MQTTMessage) -> None:
+        raise NotImplementedError
+
+
+class Subscriber(LastingSubscriber):
+    """Keeps what arrives, with its properties."""
+
+    def __init__(self, port: int, filter: str = "#", qos: int = 2) -> None:
+        super().__init__(port, protocol=MQTTv5)
+        self.messages: list[Received] = []
+        self._filter, self._qos = filter, qos
+
+    @property
+    def items(self) -> list[bytes]:
+        return [message.payload for message in self.messages]
+
+    def _connect(self) -> None:
+        lasting = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        lasting.SessionExpiryInterval = 3600
+        self._client.connect(
+            "127.0.0.1", self._port, keepalive=0, clean_start=False, properties=lasting
+        )
 
     def _on_connect(self, *_: object) -> None:
         self._client.subscribe(
             self._filter, options=SubscribeOptions(qos=self._qos, retainAsPublished=True)
         )
-
-    def _on_subscribe(self, *_: object) -> None:
-        self.sessions += 1
 
     def _on_message(self, client: Client, data: object, message: MQTTMessage) -> None:
         found = message.properties

@@ -4,62 +4,37 @@
 #include <rocksdb/db.h>
 
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "rocks/log/commit_link.h"
 #include "rocks/log/log_reader.h"
-#include "rocks/rocks_compat.h"
-#include "test_directory.h"
+#include "rocks/logged_database.h"
 
 namespace topicdb::rocks {
 namespace {
 
-// A RocksDB with a second family, and a log that writes to it.
-class Written {
+// With what these tests ask of it.
+class Written : public LoggedDatabase {
  public:
-  Written() { OpenDatabase(); }
-  ~Written() { CloseDatabase(); }
-
-  void OpenDatabase() {
-    rocksdb::DBOptions options;
-    options.create_if_missing = true;
-    options.create_missing_column_families = true;
-    options.avoid_flush_during_shutdown = true;
-    const Families families = {{rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions()},
-                               {"other", rocksdb::ColumnFamilyOptions()}};
-    ASSERT_TRUE(Open(options, directory_ / "db", families, &handles_, &db_).ok());
-    log_ = std::make_unique<LocalLog>(db_.get(), "shard 0 of a.db");
-  }
-
-  void CloseDatabase() {
-    log_.reset();
-    for (rocksdb::ColumnFamilyHandle* handle : handles_) {
-      EXPECT_TRUE(db_->DestroyColumnFamilyHandle(handle).ok());
-    }
-    handles_.clear();
-    db_.reset();
-  }
-
   Status Put(const ShardEntry& entry, const std::string& key, bool in_other = false) {
     rocksdb::WriteBatch batch;
-    EXPECT_TRUE(batch.Put(handles_[0], key, "value").ok());
+    EXPECT_TRUE(batch.Put(main(), key, "value").ok());
     if (in_other) {
-      EXPECT_TRUE(batch.Put(handles_[1], key, "value").ok());
+      EXPECT_TRUE(batch.Put(other(), key, "value").ok());
     }
-    return log_->Write(entry, &batch);
+    return log().Write(entry, &batch);
   }
 
   bool Has(const std::string& key) {
     std::string value;
-    return db_->Get({}, handles_[0], key, &value).ok();
+    return db().Get({}, main(), key, &value).ok();
   }
 
   // The links in the logs, the oldest first.
   std::vector<CommitLink> Links() {
     std::vector<CommitLink> links;
-    for (const auto& file : std::filesystem::directory_iterator(directory_ / "db")) {
+    for (const auto& file : std::filesystem::directory_iterator(path())) {
       if (file.path().extension() != ".log") continue;
       LogReader reader(file.path());
       while (reader.Next() == LogStep::kRecord) {
@@ -68,16 +43,6 @@ class Written {
     }
     return links;
   }
-
-  rocksdb::DB& db() { return *db_; }
-  rocksdb::ColumnFamilyHandle* other() { return handles_[1]; }
-  LocalLog& log() { return *log_; }
-
- private:
-  const TestDirectory directory_;
-  FamilyHandles handles_;
-  std::unique_ptr<rocksdb::DB> db_;
-  std::unique_ptr<LocalLog> log_;
 };
 
 TEST(CommitLink, IsDecodedAsItWasEncoded) {

@@ -6,8 +6,6 @@ import shutil
 import signal
 import ssl
 import subprocess
-import threading
-import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -16,8 +14,8 @@ from typing import Any
 import pytest
 from brokers import MOSQUITTO, Broker, mosquitto
 from forwarding import first_arrivals, numbered, waiting
+from mqtt_clients import LastingSubscriber
 from paho.mqtt.client import Client, MQTTMessage
-from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 from support import Child, wait_until
@@ -31,65 +29,20 @@ pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not inst
 QUICK: dict[str, Any] = {"retry_min": 0.01, "retry_max": 0.1}
 
 
-class Subscriber:
-    """Keeps what arrives, in a session that outlives connections.
-
-    It acknowledges nothing, so it writes nothing, so a broker that is killed cannot make it close
-    its socket before everything is read: what a broker has confirmed to a publisher is on that
-    socket, and may be nowhere else.
-    """
+class Subscriber(LastingSubscriber):
+    """Keeps topics and payloads of what arrives, by MQTT 3.1.1."""
 
     def __init__(self, port: int, topic: str = "#", qos: int = 1) -> None:
+        super().__init__(port, clean_session=False)
         self.messages: list[tuple[str, bytes]] = []
-        self.sessions = 0  # connections that are subscribed
-        self._port, self._topic, self._qos = port, topic, qos
-        self._ended = False
-        self._client = client = Client(
-            CallbackAPIVersion.VERSION2,
-            "subscriber",
-            clean_session=False,
-            reconnect_on_failure=False,
-            manual_ack=True,
-        )
-        client.on_connect = self._on_connect
-        client.on_subscribe = self._on_subscribe
-        client.on_message = self._on_message
-        self._thread = threading.Thread(target=self._run)
+        self._topic, self._qos = topic, qos
 
     @property
     def items(self) -> list[bytes]:
         return [payload for _, payload in self.messages]
 
-    def has(self, item: bytes) -> bool:
-        return item in self.items
-
-    def was_connected(self, times: int) -> bool:
-        return self.sessions >= times
-
-    def __enter__(self) -> Subscriber:
-        self._thread.start()
-        wait_until(lambda: self.sessions == 1)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended = True
-        self._thread.join()
-        self._client.disconnect()
-        self._client.loop(0)
-
-    def _run(self) -> None:
-        while not self._ended:
-            if self._client.loop(0.05) != 0:
-                try:
-                    self._client.connect("127.0.0.1", self._port, keepalive=0)
-                except OSError:
-                    time.sleep(0.02)  # nobody listens
-
     def _on_connect(self, *_: object) -> None:
         self._client.subscribe(self._topic, self._qos)
-
-    def _on_subscribe(self, *_: object) -> None:
-        self.sessions += 1
 
     def _on_message(self, client: Client, data: object, message: MQTTMessage) -> None:
         self.messages.append((message.topic, bytes(message.payload)))

@@ -20,19 +20,18 @@ constexpr std::chrono::milliseconds kReadOnlyPause(10);
 }  // namespace
 
 Shard::Shard(LoadedShard* loaded)
-    : owned_state_(std::move(loaded->state)),
-      state_(*owned_state_),
-      disk_(state_),
-      garbage_(state_, disk_),
-      sealing_(state_),
-      transactions_(state_),
-      deletes_(state_, sealing_),
-      jobs_(state_),
-      maker_(state_),
-      dropper_(state_, disk_, transactions_),
-      generations_(state_, sealing_, maker_),
-      merger_(state_, merge_deletes_, maker_, dropper_),
-      committer_({state_, disk_, sealing_, transactions_, merge_deletes_, jobs_},
+    : state_(std::move(loaded->state)),
+      disk_(*state_),
+      garbage_(*state_, disk_),
+      sealing_(*state_),
+      transactions_(*state_),
+      deletes_(*state_, sealing_),
+      jobs_(*state_),
+      maker_(*state_),
+      dropper_(*state_, disk_, transactions_),
+      generations_(*state_, sealing_, maker_),
+      merger_(*state_, merge_deletes_, maker_, dropper_),
+      committer_({*state_, disk_, sealing_, transactions_, merge_deletes_, jobs_},
                  std::move(loaded->append_ids)) {}
 
 Shard::~Shard() { Close().IgnoreError(); }
@@ -68,14 +67,14 @@ Result<std::shared_ptr<Shard>> Shard::Open(std::shared_ptr<const ShardEnvironmen
 
 Status Shard::Begin(LoadedShard loaded, bool create) {
   {
-    const MutexLock lock(state_.mutex);
+    const MutexLock lock(state_->mutex);
     if (create) {
       TOPICDB_RETURN_IF_ERROR(generations_.CreateAll());
     } else {
       TOPICDB_RETURN_IF_ERROR(TakeLoaded(&loaded));
     }
   }
-  if (state_.environment->read_only) return Status::Ok();
+  if (state_->environment->read_only) return Status::Ok();
   TOPICDB_RETURN_IF_ERROR(FinishDeletes());
   // What was read-only when the database was closed may not be compressed as it should be.
   const auto moment = view();
@@ -87,16 +86,16 @@ Status Shard::Begin(LoadedShard loaded, bool create) {
 }
 
 Status Shard::TakeLoaded(LoadedShard* loaded) {
-  const bool read_only = state_.environment->read_only;
+  const bool read_only = state_->environment->read_only;
   if (!read_only) TOPICDB_RETURN_IF_ERROR(DropLeftovers(loaded));
   loaded->unnamed.clear();
   TOPICDB_RETURN_IF_ERROR(CheckCurrent(loaded->slabs));
-  state_.Publish(std::make_shared<const std::vector<SlabView>>(std::move(loaded->slabs)),
-                 state_.deletes);
+  state_->Publish(std::make_shared<const std::vector<SlabView>>(std::move(loaded->slabs)),
+                 state_->deletes);
   if (read_only) return Status::Ok();
   // What ended while classes were changed may not have got to this shard, and nobody knows any more
   // what the classes were before.
-  const RetentionRules& rules = *state_.rules;
+  const RetentionRules& rules = *state_->rules;
   std::vector<std::uint32_t> changed;
   if (loaded->rules_version < rules.version()) changed = rules.ids();
   if (changed.empty() && generations_.MissingClasses().empty()) return Status::Ok();
@@ -111,11 +110,11 @@ Status Shard::DropLeftovers(LoadedShard* loaded) {
     TOPICDB_RETURN_IF_ERROR(
         rocks::FromRocks(batch.Delete(meta::SlabKey(id)), "dropping a generation of " + Name()));
   }
-  return state_.Write({rocks::EntryKind::kGeneration}, &batch);
+  return state_->Write({rocks::EntryKind::kGeneration}, &batch);
 }
 
 Status Shard::CheckCurrent(const std::vector<SlabView>& slabs) const {
-  const RetentionRules& rules = *state_.rules;
+  const RetentionRules& rules = *state_->rules;
   std::vector<int> current(rules.ids_end());
   std::vector<int> all(rules.ids_end());
   for (const SlabView& view : slabs) {
@@ -140,30 +139,30 @@ void Shard::Commit(ShardCommit* commit) {
 }
 
 Result<ShardFiles> Shard::FilesNow() TOPICDB_NO_THREAD_SAFETY_ANALYSIS {
-  TOPICDB_RETURN_IF_ERROR(state_.CheckWritable());
-  if (state_.unlogged_serial > 0) {  // the log does not have all
-    TOPICDB_RETURN_IF_ERROR(state_.FlushFamilies(*state_.slabs, /*wait=*/true));
-    state_.unlogged_serial = 0;
+  TOPICDB_RETURN_IF_ERROR(state_->CheckWritable());
+  if (state_->unlogged_serial > 0) {  // the log does not have all
+    TOPICDB_RETURN_IF_ERROR(state_->FlushFamilies(*state_->slabs, /*wait=*/true));
+    state_->unlogged_serial = 0;
   }
   ShardFiles files;
-  files.serial = state_.commit.serial;
-  TOPICDB_ASSIGN_OR_RETURN(files.hold, rocks::FilesHold::Take(state_.db.get()));
-  auto listed = rocks::ListLiveFiles(state_.db.get());
+  files.serial = state_->commit.serial;
+  TOPICDB_ASSIGN_OR_RETURN(files.hold, rocks::FilesHold::Take(state_->db.get()));
+  auto listed = rocks::ListLiveFiles(state_->db.get());
   if (!listed.ok()) return listed.status().WithContext(Name());
   files.files = std::move(*listed);
   return files;
 }
 
 ShardStats Shard::Stats() const {
-  const MutexLock lock(state_.mutex);
+  const MutexLock lock(state_->mutex);
   ShardStats stats;
-  stats.shard = state_.index;
-  stats.serial = state_.commit.serial;
-  stats.clock_us = std::max<std::int64_t>(state_.commit.clock_us, 0);
-  const LeapClock::Times times = state_.clock.Look();
-  stats.clock_ahead_us = std::max<std::int64_t>(state_.commit.clock_us - times.timestamp_us, 0);
+  stats.shard = state_->index;
+  stats.serial = state_->commit.serial;
+  stats.clock_us = std::max<std::int64_t>(state_->commit.clock_us, 0);
+  const LeapClock::Times times = state_->clock.Look();
+  stats.clock_ahead_us = std::max<std::int64_t>(state_->commit.clock_us - times.timestamp_us, 0);
   stats.clock_held_us = times.wall_us - times.timestamp_us;
-  for (const SlabView& view : *state_.slabs) {
+  for (const SlabView& view : *state_->slabs) {
     const SlabInfo info = view.slab->Info({});
     stats.messages += info.messages;
     stats.bytes += info.bytes;
@@ -178,22 +177,22 @@ ShardStats Shard::Stats() const {
   }
   stats.is_sealing = sealing_.IsBusy();
   if (!sealing_.status().ok()) stats.sealing_error = sealing_.status().message();
-  stats.disk_bytes = state_.Property("rocksdb.live-sst-files-size");
-  stats.memory_bytes = state_.Property("rocksdb.cur-size-all-mem-tables") +
-                       state_.Property("rocksdb.estimate-table-readers-mem");
+  stats.disk_bytes = state_->Property("rocksdb.live-sst-files-size");
+  stats.memory_bytes = state_->Property("rocksdb.cur-size-all-mem-tables") +
+                       state_->Property("rocksdb.estimate-table-readers-mem");
   return stats;
 }
 
 Status Shard::SettleToClose() {
-  const MutexLock lock(state_.mutex);
-  TOPICDB_RETURN_IF_ERROR(state_.SaveCleanState());
-  if (!state_.poison.ok()) return Status::Ok();
+  const MutexLock lock(state_->mutex);
+  TOPICDB_RETURN_IF_ERROR(state_->SaveCleanState());
+  if (!state_->poison.ok()) return Status::Ok();
   TOPICDB_RETURN_IF_ERROR(dropper_.DropLeaving());
   return maker_.DropUnused();
 }
 
 Status Shard::Close() {
-  if (state_.db == nullptr) return Status::Ok();
+  if (state_->db == nullptr) return Status::Ok();
   committer_.Close();
   Status status;
   sealing_.Forget();
@@ -203,13 +202,13 @@ Status Shard::Close() {
     if (status.ok()) status = Flush();
     if (status.ok()) status = RemoveGarbage(GarbageScope::kQuick, nullptr);
   }
-  state_.StopBackgroundWork();
+  state_->StopBackgroundWork();
   {
-    const MutexLock lock(state_.mutex);
+    const MutexLock lock(state_->mutex);
     maker_.Clear();
     dropper_.Clear();
   }
-  const Status closed = state_.CloseRocks();
+  const Status closed = state_->CloseRocks();
   return status.ok() ? closed : status;
 }
 

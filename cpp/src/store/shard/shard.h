@@ -50,12 +50,12 @@ class Shard {
   Shard(const Shard&) = delete;
   Shard& operator=(const Shard&) = delete;
 
-  std::uint32_t index() const { return state_.index; }
+  std::uint32_t index() const { return state_->index; }
   // Returns "shard 2 of fleet.db", for messages.
-  std::string Name() const { return state_.Name(); }
-  std::shared_ptr<const ShardView> view() const { return state_.view(); }
+  std::string Name() const { return state_->Name(); }
+  std::shared_ptr<const ShardView> view() const { return state_->view(); }
   // Its view of the clocks. Thread-safe.
-  LeapClock& clock() const { return state_.clock; }
+  LeapClock& clock() const { return state_->clock; }
 
   // Commits, and waits until that is as durable as asked. The outcome is in `commit`. A failure to
   // write or to fsync poisons the shard: nothing more is written until it is opened again.
@@ -66,18 +66,18 @@ class Shard {
   }
   // Returns the moment at which a transaction begins. What is committed from then on is remembered,
   // until EndTransaction and at most for the conflict window.
-  std::shared_ptr<const ShardView> BeginTransaction() { return state_.BeginTransaction(); }
-  void EndTransaction() { state_.EndTransaction(); }
+  std::shared_ptr<const ShardView> BeginTransaction() { return state_->BeginTransaction(); }
+  void EndTransaction() { state_->EndTransaction(); }
   // Returns what it knows of an append. REQUIRES: it is open for writing
   std::optional<KnownAppend> FindAppend(std::string_view id) const {
     return committer_.FindAppend(id);
   }
   // Returns when what is being committed is seen by new views.
-  void AwaitCommit() const TOPICDB_EXCLUDES(state_.mutex) { const MutexLock lock(state_.mutex); }
+  void AwaitCommit() const TOPICDB_EXCLUDES(state_->mutex) { const MutexLock lock(state_->mutex); }
   // Returns by how much the last timestamp that was assigned was ahead of the clock then.
   std::int64_t clock_ahead_us() const { return committer_.clock_ahead_us(); }
   // As ShardState::SaveClock.
-  Status SaveClock() { return state_.SaveClock(); }
+  Status SaveClock() { return state_->SaveClock(); }
   // As DeleteFinisher::Finish.
   Status FinishDeletes() { return deletes_.Finish(); }
 
@@ -114,18 +114,18 @@ class Shard {
   Status RemoveGarbage(GarbageScope scope, std::atomic<bool>* canceled) {
     return garbage_.Collect(scope, canceled);
   }
-  Status Flush() { return state_.Flush(); }
+  Status Flush() { return state_->Flush(); }
   // Moves what is in memory to files, while others commit.
-  Status FlushMemory() { return state_.FlushFamilies(view()->slabs(), /*wait=*/true); }
+  Status FlushMemory() { return state_->FlushFamilies(view()->slabs(), /*wait=*/true); }
 
   // Between these two calls nothing is committed. The commit mutex is held in between, which the
   // analysis cannot follow over several shards.
-  void Pause() TOPICDB_NO_THREAD_SAFETY_ANALYSIS { state_.mutex.Lock(); }
-  void Resume() TOPICDB_NO_THREAD_SAFETY_ANALYSIS { state_.mutex.Unlock(); }
+  void Pause() TOPICDB_NO_THREAD_SAFETY_ANALYSIS { state_->mutex.Lock(); }
+  void Resume() TOPICDB_NO_THREAD_SAFETY_ANALYSIS { state_->mutex.Unlock(); }
   // REQUIRES: between Pause and Resume
   Result<ShardFiles> FilesNow();
 
-  ShardStats Stats() const TOPICDB_EXCLUDES(state_.mutex);
+  ShardStats Stats() const TOPICDB_EXCLUDES(state_->mutex);
   // As those of DiskUsage.
   std::uint64_t DiskBytes() const { return disk_.Bytes(); }
   std::uint64_t MeasureDiskBytes() const { return disk_.Measure(); }
@@ -133,26 +133,25 @@ class Shard {
   void MeasureSlab(const Slab& slab, SlabUsage* usage) const { garbage_.Measure(slab, usage); }
 
   // Flushes, closes RocksDB, releases the lock. No call may be under way, no view held elsewhere.
-  Status Close() TOPICDB_EXCLUDES(state_.mutex);
+  Status Close() TOPICDB_EXCLUDES(state_->mutex);
 
  private:
   // Takes the state and the ids of appends out of `loaded`.
   explicit Shard(LoadedShard* loaded);
 
   // Makes the first slabs, or publishes the loaded ones and ends what was cut short.
-  Status Begin(LoadedShard loaded, bool create) TOPICDB_EXCLUDES(state_.mutex);
-  Status TakeLoaded(LoadedShard* loaded) TOPICDB_REQUIRES(state_.mutex);
+  Status Begin(LoadedShard loaded, bool create) TOPICDB_EXCLUDES(state_->mutex);
+  Status TakeLoaded(LoadedShard* loaded) TOPICDB_REQUIRES(state_->mutex);
   // Drops what no record speaks of (made ahead, or a crash while making it) and what is marked as
   // dropping.
-  Status DropLeftovers(LoadedShard* loaded) TOPICDB_REQUIRES(state_.mutex);
+  Status DropLeftovers(LoadedShard* loaded) TOPICDB_REQUIRES(state_->mutex);
   // Returns kCorruption unless each class has one current generation. A class that was added later
   // may have yet to get it.
-  Status CheckCurrent(const std::vector<SlabView>& slabs) const TOPICDB_REQUIRES(state_.mutex);
+  Status CheckCurrent(const std::vector<SlabView>& slabs) const TOPICDB_REQUIRES(state_->mutex);
   // Writes what the next opening need not find out, and drops what is left over.
-  Status SettleToClose() TOPICDB_EXCLUDES(state_.mutex);
+  Status SettleToClose() TOPICDB_EXCLUDES(state_->mutex);
 
-  const std::unique_ptr<ShardState> owned_state_;
-  ShardState& state_;
+  const std::unique_ptr<ShardState> state_;
   DiskUsage disk_;
   GarbageCollector garbage_;
   ShardSealing sealing_;

@@ -15,6 +15,7 @@
 #include "rocks/local_log.h"
 #include "rocks/log/log_format.h"
 #include "rocks/log/log_reader.h"
+#include "rocks/logged_database.h"
 #include "rocks/rocks_compat.h"
 #include "test_directory.h"
 
@@ -93,17 +94,16 @@ constexpr std::size_t kSectorBytes = 512;
 class Chained {
  public:
   Chained() {
-    OpenDatabase();
     for (int i = 0; i < 10; ++i) {
       if (i == 5) {  // the other family keeps the first log
-        EXPECT_TRUE(db_->Flush({}, handles_[0]).ok());
+        EXPECT_TRUE(database_.db().Flush({}, database_.main()).ok());
       }
       rocksdb::WriteBatch batch;
-      EXPECT_TRUE(batch.Put(handles_[1], std::to_string(i), std::string(2'000, 'v')).ok());
-      EXPECT_TRUE(batch.Put(handles_[0], std::to_string(i), "").ok());
-      EXPECT_TRUE(log_->Write({}, &batch).ok());
+      EXPECT_TRUE(batch.Put(database_.other(), std::to_string(i), std::string(2'000, 'v')).ok());
+      EXPECT_TRUE(batch.Put(database_.main(), std::to_string(i), "").ok());
+      EXPECT_TRUE(database_.log().Write({}, &batch).ok());
     }
-    CloseDatabase();
+    database_.CloseDatabase();
     for (const auto& entry : std::filesystem::directory_iterator(path())) {
       if (entry.path().extension() == ".log") logs.push_back(entry.path());
     }
@@ -112,47 +112,24 @@ class Chained {
 
   // How many commits are there once RocksDB has read the logs; none may be missing before another.
   int CountCommits() {
-    OpenDatabase();
+    database_.OpenDatabase();
     int count = 0;
     std::string value;
     for (int i = 0; i < 10; ++i) {
-      const bool is_there = db_->Get({}, handles_[1], std::to_string(i), &value).ok();
+      const bool is_there =
+          database_.db().Get({}, database_.other(), std::to_string(i), &value).ok();
       EXPECT_TRUE(!is_there || count == i) << "commit " << i << " is there, one before it is not";
       if (is_there) ++count;
     }
-    CloseDatabase();
+    database_.CloseDatabase();
     return count;
   }
 
-  std::string path() const { return directory_ / ""; }
+  std::string path() const { return database_.path(); }
   std::vector<std::filesystem::path> logs;
 
  private:
-  void OpenDatabase() {
-    rocksdb::DBOptions options;
-    options.create_if_missing = true;
-    options.create_missing_column_families = true;
-    options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
-    options.avoid_flush_during_shutdown = true;
-    const Families families = {{rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions()},
-                               {"other", rocksdb::ColumnFamilyOptions()}};
-    ASSERT_TRUE(Open(options, path(), families, &handles_, &db_).ok());
-    log_ = std::make_unique<LocalLog>(db_.get(), "a shard");
-  }
-
-  void CloseDatabase() {
-    for (rocksdb::ColumnFamilyHandle* handle : handles_) {
-      EXPECT_TRUE(db_->DestroyColumnFamilyHandle(handle).ok());
-    }
-    handles_.clear();
-    log_.reset();
-    db_.reset();
-  }
-
-  const TestDirectory directory_;
-  FamilyHandles handles_;
-  std::unique_ptr<rocksdb::DB> db_;
-  std::unique_ptr<LocalLog> log_;
+  LoggedDatabase database_;
 };
 
 void ZeroSector(const std::filesystem::path& path, std::size_t sector) {

@@ -165,10 +165,9 @@ Status LastMerger::Prepare(const KeepLastMerge& wanted, Merge* merge) {
 Status LastMerger::Install(Merge* merge) {
   TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
   for (const auto& slab : merge->from) {
-    const bool is_here = std::any_of(shard_.slabs->begin(), shard_.slabs->end(),
-                                     [&](const SlabView& other) { return other.slab == slab; });
-    if (!is_here)
+    if (!shard_.HasSlab(*slab)) {
       return NotFound("a generation of " + shard_.Name() + " was dropped while it was merged");
+    }
   }
   DeleteExpander expander(shard_, &merge->batch, kDeletesMax);
   for (const meta::DeleteRecord& record : deletes_.records()) {

@@ -79,6 +79,11 @@ const SlabView* ShardState::CurrentSlab(std::uint32_t retention_class) const {
   return &current_[retention_class];
 }
 
+bool ShardState::HasSlab(const Slab& slab) const {
+  return std::any_of(slabs->begin(), slabs->end(),
+                     [&](const SlabView& other) { return other.slab.get() == &slab; });
+}
+
 void ShardState::NoteDeleted() {
   ++deletes_version;
   for (const SlabView& slab_view : *slabs) {

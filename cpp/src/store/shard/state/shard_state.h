@@ -86,6 +86,8 @@ class ShardState {
   // Returns the current slab of a class; its `slab` is null if the class has none.
   // REQUIRES: the class was among the rules when the slabs were published
   const SlabView* CurrentSlab(std::uint32_t retention_class) const TOPICDB_REQUIRES(mutex);
+  // Returns whether a slab is there, current or not: it may have been dropped.
+  bool HasSlab(const Slab& slab) const TOPICDB_REQUIRES(mutex);
   // Notes that a commit has deleted messages: blocks may have become worth writing anew.
   void NoteDeleted() TOPICDB_REQUIRES(mutex);
   // Returns a number that RocksDB keeps, over all families; 0 if it does not know it.

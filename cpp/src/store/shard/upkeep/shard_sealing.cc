@@ -129,9 +129,7 @@ Result<bool> ShardSealing::SealStep(const Slab& slab, SealScope scope) {
 
   const MutexLock lock(shard_.mutex);
   TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
-  const bool is_here = std::any_of(shard_.slabs->begin(), shard_.slabs->end(),
-                                   [&](const SlabView& view) { return view.slab.get() == &slab; });
-  if (!is_here) return false;
+  if (!shard_.HasSlab(slab)) return false;
   rocksdb::WriteBatch batch;
   TOPICDB_RETURN_IF_ERROR(
       sealing->Install({shard_.db.get(), nullptr, slab.families()}, &batch).WithContext(name));
