@@ -91,7 +91,7 @@ Status Shard::TakeLoaded(LoadedShard* loaded) {
   loaded->unnamed.clear();
   TOPICDB_RETURN_IF_ERROR(CheckCurrent(loaded->slabs));
   state_->Publish(std::make_shared<const std::vector<SlabView>>(std::move(loaded->slabs)),
-                 state_->deletes);
+                  state_->deletes);
   if (read_only) return Status::Ok();
   // What ended while classes were changed may not have got to this shard, and nobody knows any more
   // what the classes were before.
