@@ -39,7 +39,7 @@ MAY_INCLUDE = {
 # The rooms of a part, the lowest first: each may include those before it. "." is the part's own
 # folder.
 ROOMS = {
-    "base": ["bytes", "thread", "file", "."],
+    "base": ["bytes", "thread", "memory", "file", "."],
     "rocks": ["log", "files", "."],
     "layout/columnar": ["format", "block", "select", "merge", "read", "seal", "care", "."],
     "store": [

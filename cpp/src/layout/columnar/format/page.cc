@@ -85,12 +85,26 @@ Result<PageHeader> ReadHeader(std::string_view page) {
 }
 
 Result<std::shared_ptr<const Page>> Page::Decode(std::string bytes, const Placement* placement) {
-  TOPICDB_ASSIGN_OR_RETURN(const PageHeader header, ReadHeader(bytes));
+  std::shared_ptr<Page> page(new Page);
+  page->bytes_ = std::move(bytes);
+  page->stored_ = page->bytes_;
+  return DecodeStored(std::move(page), placement);
+}
+
+Result<std::shared_ptr<const Page>> Page::Decode(std::string_view bytes,
+                                                 std::shared_ptr<const void> owner) {
+  std::shared_ptr<Page> page(new Page);
+  page->owner_ = std::move(owner);
+  page->stored_ = bytes;
+  return DecodeStored(std::move(page), nullptr);
+}
+
+Result<std::shared_ptr<const Page>> Page::DecodeStored(std::shared_ptr<Page> page,
+                                                       const Placement* placement) {
+  TOPICDB_ASSIGN_OR_RETURN(const PageHeader header, ReadHeader(page->stored_));
   if (placement != nullptr && header.kind != PageKind::kPacked) {
     return PageFault("its kind is not that of a staged page");
   }
-  const std::shared_ptr<Page> page(new Page);
-  page->bytes_ = std::move(bytes);
   page->rows_ = header.rows;
   page->extent_ = header.extent;
   TOPICDB_RETURN_IF_ERROR(header.kind == PageKind::kPlain
@@ -98,11 +112,17 @@ Result<std::shared_ptr<const Page>> Page::Decode(std::string bytes, const Placem
                               : PackedDecoder::Decode(header, placement, page.get()));
   page->signed_offsets_ = {reinterpret_cast<const std::int32_t*>(page->value_offsets_.data()),
                            page->value_offsets_.size()};
-  return std::shared_ptr<const Page>(page);
+  return std::shared_ptr<const Page>(std::move(page));
+}
+
+void Page::ReleaseStored() {
+  stored_ = {};
+  std::string().swap(bytes_);  // to assign an empty string would keep the memory
+  owner_.reset();
 }
 
 std::size_t Page::memory_bytes() const {
-  return sizeof(Page) + bytes_.capacity() + own_topics_.capacity() + body_bytes_ + numbers_bytes_;
+  return sizeof(Page) + stored_.size() + own_topics_.capacity() + body_bytes_ + numbers_bytes_;
 }
 
 }  // namespace topicdb::columnar

@@ -201,15 +201,14 @@ Status PackedPageEncoder::Encode(std::span<const PackedRow> rows, std::string* o
 }
 
 Status PackedDecoder::Decode(const PageHeader& header, const Placement* placement, Page* page) {
-  const std::string_view stored =
-      std::string_view(page->bytes_).substr(kHeaderBytes, header.stored_bytes);
+  const std::string_view stored = page->stored_.substr(kHeaderBytes, header.stored_bytes);
   if (!IsPossibleSize(header.codec, stored.size(), header.body_bytes)) {
     return PageFault("its size is wrong");
   }
   page->body_ = std::make_unique_for_overwrite<char[]>(header.body_bytes);
   page->body_bytes_ = header.body_bytes;
   TOPICDB_RETURN_IF_ERROR(Decompress(header.codec, stored, page->body_.get(), header.body_bytes));
-  page->bytes_ = {};
+  page->ReleaseStored();
   Decoder decoder({page->body_.get(), page->body_bytes_});
   std::array<std::uint32_t, kPackedColumns> sizes{};
   for (std::uint32_t& size : sizes) size = decoder.Little<std::uint32_t>();

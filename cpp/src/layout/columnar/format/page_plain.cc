@@ -125,7 +125,7 @@ void PlainPageBuilder::Clear() {
 
 Status PlainDecoder::Decode(const PageHeader& header, Page* page) {
   const std::size_t rows = header.rows;
-  std::string_view body = std::string_view(page->bytes_).substr(kHeaderBytes, header.stored_bytes);
+  std::string_view body = page->stored_.substr(kHeaderBytes, header.stored_bytes);
   if (header.runs == 0 || body.size() != rows * 16 + 4 + std::size_t{header.runs} * 16 +
                                              std::size_t{header.topics} * 8 + header.topic_bytes +
                                              header.value_bytes) {

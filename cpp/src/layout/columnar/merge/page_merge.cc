@@ -10,8 +10,12 @@ namespace {
 
 // Pages that one run takes; more runs follow if more of them overlap.
 constexpr std::size_t kRunBytesMax = std::size_t{24} << 20;
-// A window should have so much of the memory: 1 / 4.
-constexpr double kWindowsInMemory = 4;
+// How the memory is shared. The heap keeps what is freed, so that pages and windows add up: pages
+// get a half, a window and the one that is read ahead the other.
+constexpr std::size_t kPagesShare = 2;        // 1 / 2: beyond that the merge goes through windows
+constexpr std::size_t kWindowPagesShare = 4;  // 1 / 4: pages that stay loaded in a window
+constexpr double kWindowShare = 4;            // 1 / 4: what a window should have
+constexpr std::size_t kWindowMaxShare = 3;    // 1 / 3: a window that has more is divided
 
 }  // namespace
 
@@ -142,7 +146,7 @@ Result<PageMerge::State> PageMerge::Prepare(std::size_t examined_max) {
   while (true) {
     while (NeedsPages()) {
       if (counters_.rows_examined - start > examined_max) return State::kPaused;
-      if (spill_ == nullptr && memory_ > memory_max_ && waiting_ > 1) {
+      if (spill_ == nullptr && memory_ > memory_max_ / kPagesShare && waiting_ > 1) {
         TOPICDB_RETURN_IF_ERROR(StartSpill());
         continue;
       }
@@ -169,7 +173,7 @@ Status PageMerge::LoadRun() {
   do {
     TOPICDB_RETURN_IF_ERROR(LoadPages(last, &rows));
   } while (!pending_.empty() && pending_.top().first <= last && memory_ < memory_end &&
-           memory_ <= memory_max_);
+           memory_ <= memory_max_ / kPagesShare);
   SortRows(&rows);
   AddRun(std::move(rows));
   return Status::Ok();
@@ -209,8 +213,8 @@ Status PageMerge::TakePage(const Pending& pending, std::shared_ptr<const Page> t
   const DeletedRows none;
   const std::size_t before = rows->size();
   SelectRows(page, found == deleted->end() ? none : found->second, slot, rows);
-  if (spill_ != nullptr &&
-      (!IsInWindow({pending.last, ~std::uint64_t{0}, 0}) || memory_ > memory_max_ / 2)) {
+  if (spill_ != nullptr && (!IsInWindow({pending.last, ~std::uint64_t{0}, 0}) ||
+                            memory_ > memory_max_ / kWindowPagesShare)) {
     const auto begin = rows->begin() + static_cast<std::ptrdiff_t>(before);
     if (begin != rows->end()) later->push_back({slots_[slot].page, {begin, rows->end()}});
     rows->resize(before);
@@ -334,7 +338,7 @@ std::vector<RowKey> PageMerge::ChooseBounds() const {
     all_bytes += bytes;
     spans.push_back({first, LastOf(extent), bytes});
   }
-  const double window_bytes = std::max(static_cast<double>(memory_max_) / kWindowsInMemory,
+  const double window_bytes = std::max(static_cast<double>(memory_max_) / kWindowShare,
                                        all_bytes / static_cast<double>(RowSpill::kPartitionsMax));
   std::vector<RowKey> bounds;
   for (const std::uint64_t at : CutWindows(spans, window_bytes)) bounds.push_back({at, 0, 0});
@@ -343,9 +347,20 @@ std::vector<RowKey> PageMerge::ChooseBounds() const {
 
 Status PageMerge::StartSpill() {
   const std::vector<RowKey> bounds = ChooseBounds();
-  spill_ = std::make_unique<SpillWindows>(directory_, order_, bounds, memory_max_ / 2);
+  spill_ =
+      std::make_unique<SpillWindows>(directory_, order_, bounds, memory_max_ / kWindowMaxShare);
+  TOPICDB_RETURN_IF_ERROR(SpillRuns());
+  window_end_ = spill_->EndMax();
+  is_window_whole_ = false;
+  return Status::Ok();
+}
+
+Status PageMerge::SpillRuns() {
   std::vector<RowSpill::PageRows> waiting(slots_.size());
-  for (std::size_t slot = 0; slot < slots_.size(); ++slot) waiting[slot].page = slots_[slot].page;
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
+    waiting[slot].page = std::move(slots_[slot].page);
+    waiting[slot].rows.reserve(slots_[slot].waiting);
+  }
   for (Run& run : runs_) {
     for (const MergedRow& row : std::span(run.rows).subspan(run.next)) {
       waiting[row.slot].rows.push_back(row);
@@ -360,8 +375,6 @@ Status PageMerge::StartSpill() {
   free_slots_.clear();
   memory_ = 0;
   waiting_ = 0;
-  window_end_ = spill_->EndMax();
-  is_window_whole_ = false;
   return Status::Ok();
 }
 
@@ -377,16 +390,17 @@ Status PageMerge::TakeWindow() {
   }
   for (MergedRow& row : window.rows) row.slot = slots[row.slot];
   AddRun(std::move(window.rows));
-  ReadAhead();
-  return Status::Ok();
+  return ReadAhead();
 }
 
-void PageMerge::ReadAhead() {
-  if (spill_->is_finished()) return;
+Status PageMerge::ReadAhead() {
+  if (spill_->is_finished()) return Status::Ok();
   const std::optional<std::uint64_t> first = NextFirst();
+  if (!first.has_value()) TOPICDB_RETURN_IF_ERROR(spill_->EndRows());
   const std::optional<RowKey> end = spill_->EndMax();
   const bool is_loaded = !first.has_value() || (end.has_value() && !(RowKey{*first, 0, 0} < *end));
   if (is_loaded) spill_->ReadAhead(memory_max_ - std::min(memory_, memory_max_));
+  return Status::Ok();
 }
 
 ReadCounters PageMerge::counters() const {

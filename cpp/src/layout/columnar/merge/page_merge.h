@@ -128,12 +128,15 @@ class PageMerge {
   void AddRun(std::vector<MergedRow> rows);
   // Begins to go through windows: all waiting rows go to the spill.
   Status StartSpill();
+  // Moves the waiting rows of all runs to the spill.
+  Status SpillRuns();
   // Returns where windows should begin, judged by the entries of blocks.
   std::vector<RowKey> ChooseBounds() const;
   // Makes a run of the window's rows from the spill. REQUIRES: all pages of the window are loaded
   Status TakeWindow();
   // Begins to read the next window if all of its pages are loaded and there is memory for it.
-  void ReadAhead();
+  // Returns kStorage if rows cannot be written.
+  Status ReadAhead();
   // Returns true if a row with this key is in the window, or if there are no windows.
   bool IsInWindow(const RowKey& key) const { return !window_end_ || key < *window_end_; }
   void Release(std::uint32_t slot, std::size_t rows);

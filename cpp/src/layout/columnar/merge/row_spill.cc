@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::size_t kLanesMax = 4;
 constexpr std::size_t kChunkBytes = std::size_t{64} << 10;
-constexpr std::size_t kStagedBytesMax = std::size_t{24} << 20;  // of all partitions and lanes
+constexpr std::size_t kStagedBytesMax = std::size_t{16} << 20;  // of all partitions and lanes
+constexpr std::size_t kAlignment = 16;                          // of pages in memory
 // To begin a thread takes as long as to put this many rows aside.
 constexpr std::size_t kLaneRowsMin = 2'000;
 
@@ -141,7 +142,8 @@ Status RowSpill::Prepare() {
       SpillPart& part = large.parts[lane];
       TOPICDB_RETURN_IF_ERROR(lanes_[lane].Write(&part));
       for (const SpillPart::Piece& chunk : part.chunks) {
-        TOPICDB_ASSIGN_OR_RETURN(const auto page, lanes_[lane].Read(chunk));
+        TOPICDB_ASSIGN_OR_RETURN(const auto page,
+                                 lanes_[lane].Read(chunk, memory_.Take(chunk.bytes)));
         for (std::uint32_t row = 0; row < page->rows(); ++row) {
           TOPICDB_RETURN_IF_ERROR(Add(KeyOf(order_, *page, row), *page, row));
         }
@@ -152,20 +154,46 @@ Status RowSpill::Prepare() {
   return Status::Ok();
 }
 
+Status RowSpill::WriteStaged() {
+  return RunInParallel(lanes_.size(), [&](std::size_t lane) -> Status {
+    for (Partition& partition : partitions_) {
+      TOPICDB_RETURN_IF_ERROR(lanes_[lane].Write(&partition.parts[lane]));
+      partition.parts[lane].FreeStaged();
+    }
+    return Status::Ok();
+  });
+}
+
+std::size_t RowSpill::staged_bytes() const {
+  std::size_t bytes = 0;
+  for (const Partition& partition : partitions_) {
+    for (const SpillPart& part : partition.parts) bytes += part.staged_bytes();
+  }
+  return bytes;
+}
+
 Result<std::vector<std::shared_ptr<const Page>>> RowSpill::Take() {
   Partition taken = std::move(partitions_.front());
   partitions_.pop_front();
   struct Chunk {
     std::size_t lane;
     SpillPart::Piece piece;
+    std::size_t begin;  // in the memory
   };
   std::vector<Chunk> chunks;
+  std::size_t bytes = 0;
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
-    for (const SpillPart::Piece& piece : taken.parts[lane].chunks) chunks.push_back({lane, piece});
+    for (const SpillPart::Piece& piece : taken.parts[lane].chunks) {
+      chunks.push_back({lane, piece, bytes});
+      bytes += (piece.bytes + kAlignment - 1) / kAlignment * kAlignment;
+    }
   }
+  const std::shared_ptr<char> memory = memory_.Take(bytes);
   std::vector<std::shared_ptr<const Page>> pages(chunks.size());
   TOPICDB_RETURN_IF_ERROR(RunInParallel(chunks.size(), [&](std::size_t i) -> Status {
-    TOPICDB_ASSIGN_OR_RETURN(pages[i], lanes_[chunks[i].lane].Read(chunks[i].piece));
+    const Chunk& chunk = chunks[i];
+    TOPICDB_ASSIGN_OR_RETURN(
+        pages[i], lanes_[chunk.lane].Read(chunk.piece, {memory, memory.get() + chunk.begin}));
     return Status::Ok();
   }));
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/memory/memory_pool.h"
 #include "layout/columnar/format/page.h"
 #include "layout/columnar/merge/row_sort.h"
 #include "layout/columnar/merge/spill_lane.h"
@@ -36,7 +37,7 @@ RowKey KeyOf(MergeOrder order, const Page& page, std::uint32_t row);
 class RowSpill {
  public:
   // Bounds the memory: a partition has a chunk of memory for each lane.
-  static constexpr std::size_t kPartitionsMax = 192;
+  static constexpr std::size_t kPartitionsMax = 384;
 
   // `bounds` says where partitions begin, ascending. One more partition takes the rows before the
   // first bound. Files are in `directory`, or in the system's directory for temporary files if
@@ -70,6 +71,11 @@ class RowSpill {
   std::size_t NextBytesMax() const { return std::min(partitions_.front().memory(), bytes_max_); }
   // Divides the next partition if it is too large. Then End() changes.
   Status Prepare();
+  // Writes all rows that are still in memory to the files. A spill that no row is added to any more
+  // keeps no memory then.
+  Status WriteStaged();
+  // Returns the memory of the rows that are not written yet.
+  std::size_t staged_bytes() const;
   // Removes the next partition, and returns pages that have all rows that were added to it, and no
   // others.
   Result<std::vector<std::shared_ptr<const Page>>> Take();
@@ -96,9 +102,13 @@ class RowSpill {
   // Adds all rows to one lane. Several threads may call it at once, each for a lane of its own.
   Status Add(std::span<const PageRows> pages, std::size_t lane);
 
+  // A partition is read while the one before is used.
+  static constexpr std::size_t kMemoryPieces = 2;
+
   const MergeOrder order_;
   const std::size_t bytes_max_;
   std::deque<SpillLane> lanes_;
+  MemoryPool memory_{kMemoryPieces};
   std::deque<Partition> partitions_;  // that were not taken yet, ascending
 };
 

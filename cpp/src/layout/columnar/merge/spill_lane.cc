@@ -35,7 +35,8 @@ Status SpillLane::Add(const RowKey& key, const PackedRow& row, SpillPart* part) 
   part->bytes.append(row.value);
   part->memory += row.value.size() + kRowBytes;
   AddSample(key, part);
-  const std::size_t staged = part->bytes.size() + part->rows.size() * sizeof(SpillPart::StagedRow);
+  const std::size_t staged = part->bytes.size() + part->rows.size() * sizeof(SpillPart::StagedRow) +
+                             part->topics.size() * sizeof(SpillPart::StagedTopic);
   return staged < chunk_bytes_ ? Status::Ok() : Write(part);
 }
 
@@ -131,12 +132,12 @@ Result<std::shared_ptr<const Page>> SpillLane::TakeStaged(SpillPart* part) {
   return Page::Decode(Encode(part));
 }
 
-Result<std::shared_ptr<const Page>> SpillLane::Read(const SpillPart::Piece& chunk) const {
-  std::string bytes(chunk.bytes, '\0');
-  TOPICDB_ASSIGN_OR_RETURN(const std::size_t size,
-                           file_->ReadAt(chunk.offset, bytes.data(), bytes.size()));
+Result<std::shared_ptr<const Page>> SpillLane::Read(const SpillPart::Piece& chunk,
+                                                    std::shared_ptr<char> memory) const {
+  char* const bytes = memory.get();
+  TOPICDB_ASSIGN_OR_RETURN(const std::size_t size, file_->ReadAt(chunk.offset, bytes, chunk.bytes));
   if (size != chunk.bytes) return StorageFault(file_->path() + " is shorter than it was written");
-  auto page = Page::Decode(std::move(bytes));
+  auto page = Page::Decode(std::string_view(bytes, chunk.bytes), std::move(memory));
   TOPICDB_RETURN_IF_ERROR(page.status().WithContext(file_->path()));
   return page;
 }

@@ -45,6 +45,18 @@ struct SpillPart {
   std::uint64_t rows_added = 0;
   std::size_t memory = 0;      // that its pages will take
   std::vector<RowKey> sample;  // of its keys
+
+  // Returns the memory that `rows`, `topics` and `bytes` take.
+  std::size_t staged_bytes() const {
+    return rows.capacity() * sizeof(StagedRow) + topics.capacity() * sizeof(StagedTopic) +
+           bytes.capacity() - std::string().capacity();
+  }
+  // Frees that memory. REQUIRES: all rows are written
+  void FreeStaged() {
+    std::vector<StagedRow>().swap(rows);
+    std::vector<StagedTopic>().swap(topics);
+    std::string().swap(bytes);  // to assign an empty string would keep the memory
+  }
 };
 
 // Spills rows to a file of its own. Owned by one RowSpill. At most one thread at a time may use a
@@ -72,8 +84,9 @@ class SpillLane {
   // Removes the rows of a part that are not written yet, and returns them as a page. Returns null
   // if there are none.
   Result<std::shared_ptr<const Page>> TakeStaged(SpillPart* part);
-  // Reads a chunk. Any number of threads may call it at once.
-  Result<std::shared_ptr<const Page>> Read(const SpillPart::Piece& chunk) const;
+  // Reads a chunk into `memory`, which has room for it. Any number of threads may call it at once.
+  Result<std::shared_ptr<const Page>> Read(const SpillPart::Piece& chunk,
+                                           std::shared_ptr<char> memory) const;
   // Lets parts that are written later take the place of this one, which was read.
   void Reuse(const SpillPart& part);
 

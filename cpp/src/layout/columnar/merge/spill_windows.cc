@@ -10,7 +10,7 @@ SpillWindows::SpillWindows(const std::string& directory, MergeOrder order,
     : order_(order), spill_(directory, order, bounds, bytes_max) {}
 
 void SpillWindows::ReadAhead(std::size_t bytes_max) {
-  if (is_finished() || spill_.NextBytesMax() > bytes_max) return;
+  if (is_finished() || spill_.NextBytesMax() + spill_.staged_bytes() > bytes_max) return;
   ahead_end_ = spill_.End();
   ahead_rows_written_ = spill_.rows_written();
   ahead_bytes_written_ = spill_.bytes_written();

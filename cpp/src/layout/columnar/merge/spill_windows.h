@@ -40,8 +40,11 @@ class SpillWindows {
   // nothing if the window may be the last one.
   // REQUIRES for EndMax and Take: !is_finished()
   std::optional<RowKey> EndMax() const { return ahead_.valid() ? ahead_end_ : spill_.End(); }
-  // Begins to read the next window, unless there is none or it may take more than `bytes_max`. The
-  // caller must not add rows between ReadAhead and Take.
+  // Says that no more rows will be added. Then the spill keeps none in memory. Returns kStorage.
+  // REQUIRES: no window is being read ahead
+  Status EndRows() { return spill_.WriteStaged(); }
+  // Begins to read the next window, unless there is none, or the window and the rows that wait in
+  // memory may take more than `bytes_max`. The caller must not add rows between ReadAhead and Take.
   void ReadAhead(std::size_t bytes_max);
   // Returns the next window. The caller must have added all of its rows. Returns kStorage.
   Result<Window> Take();

@@ -111,8 +111,13 @@ TEST(RowSpill, WhatIsReadMakesPlaceForWhatIsWritten) {
   ASSERT_EQ(third.extents.size(), 1U);
   EXPECT_EQ(third.extents.front().offset, first.extents.front().offset);
   EXPECT_NE(third.extents.front().offset, second.extents.front().offset);
-  EXPECT_EQ(lane.Read(third.chunks.front()).value()->serial(0), 3U);
-  EXPECT_EQ(lane.Read(second.chunks.front()).value()->serial(0), 2U);
+  MemoryPool memory(0);
+  const auto first_serial = [&](const SpillPart& part) {
+    const SpillPart::Piece& chunk = part.chunks.front();
+    return lane.Read(chunk, memory.Take(chunk.bytes)).value()->serial(0);
+  };
+  EXPECT_EQ(first_serial(third), 3U);
+  EXPECT_EQ(first_serial(second), 2U);
 }
 
 TEST(RowSpill, WhatIsSmallNeedsNoFile) {
@@ -124,6 +129,18 @@ TEST(RowSpill, WhatIsSmallNeedsNoFile) {
   EXPECT_EQ(TakeAll(&spill, &most_bytes), Sorted(pages));
   EXPECT_EQ(spill.rows_written(), 0U);
   EXPECT_EQ(spill.bytes_written(), 0U);
+}
+
+TEST(RowSpill, KeepsNothingInMemoryOnceAllIsWritten) {
+  const TestDirectory directory;
+  const std::vector<Rows> pages = OverlappingPages(20, 100);
+  RowSpill spill(directory / "", MergeOrder::kTime, {{5'000, 0, 0}}, std::size_t{64} << 20);
+  AddAllAtOnce(pages, &spill);
+  EXPECT_GT(spill.staged_bytes(), 0U);
+  ASSERT_TRUE(spill.WriteStaged().ok());
+  EXPECT_EQ(spill.staged_bytes(), 0U);
+  std::size_t most_bytes = 0;
+  EXPECT_EQ(TakeAll(&spill, &most_bytes), Sorted(pages));
 }
 
 TEST(RowSpill, ALargePartitionIsDivided) {
