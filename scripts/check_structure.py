@@ -1,5 +1,6 @@
-"""Checks how the tree is divided: which way includes point, how large files and folders are, which
-files documents name, and whether a formatter broke comments.
+"""Checks how the tree is divided: which way includes point, how large files and folders are,
+whether tests stand where the code is, which files documents name, and whether a formatter broke
+comments.
 
 ``check_structure.py`` prints what breaks a rule, and exits with 1 if anything does. An exception
 that is not needed any more breaks a rule as well.
@@ -17,6 +18,8 @@ from pathlib import Path
 from includes import ROOT, included_names, text_of
 
 CORE = ROOT / "cpp" / "src"
+CPP_TESTS = ROOT / "tests" / "cpp"
+TOGETHER = "together"  # the folder of CPP_TESTS for tests of several parts
 
 # The parts of cpp/src and what each may include: the core points one way.
 MAY_INCLUDE = {
@@ -153,6 +156,17 @@ def unused_headers() -> Iterator[str]:
                 yield f"{name_of(file)}: nothing includes it"
 
 
+def tests_elsewhere() -> Iterator[str]:
+    """Tests of C++ that do not stand where the code that they test does."""
+    for file in sources("tests/cpp"):
+        place = file.relative_to(CPP_TESTS)
+        if not file.name.endswith("_test.cc") or place.parts[0] == TOGETHER:
+            continue
+        unit = CORE / place.parent / file.name.removesuffix("_test.cc")
+        if not any(unit.with_suffix(suffix).exists() for suffix in (".cc", ".h")):
+            yield f"{name_of(file)}: {name_of(unit)} is neither a .cc nor a .h"
+
+
 def uncompiled_sources() -> Iterator[str]:
     lists = "".join((ROOT / name / "CMakeLists.txt").read_text() for name in ("cpp", "bindings"))
     for tree in ("cpp/src", "bindings"):
@@ -217,6 +231,7 @@ def faults() -> Iterator[str]:
     yield from unused_headers()
     yield from writes_past_the_log()
     yield from uncompiled_sources()
+    yield from tests_elsewhere()
     yield from stale_paths()
     files = [file for tree in SOURCE_TREES for file in sources(tree)]
     for file in files:
@@ -225,7 +240,7 @@ def faults() -> Iterator[str]:
             yield from long_functions(file)
     lines = {name_of(file): len(text_of(file).splitlines()) for file in files}
     yield from size_faults(lines, FILE_LINES_MAX, FILE_EXCEPTIONS, "lines")
-    folders = Counter(name_of(file.parent) for file in files)
+    folders = Counter(name_of(file.parent) for file in [*files, *sources("tests/cpp")])
     yield from size_faults(dict(folders), FOLDER_FILES_MAX, FOLDER_EXCEPTIONS, "files")
 
 

@@ -183,13 +183,5 @@ TEST_F(LeapClockTest, IsToBeSavedWhenThereIsNews) {
   EXPECT_TRUE(clock_.IsChanged());
 }
 
-TEST(Clock, CountsFromTheStartOfTheMachine) {
-  const ClockReading first = ReadClocks();
-  const ClockReading second = ReadClocks();
-  EXPECT_EQ(first.boot, second.boot);
-  EXPECT_GE(second.boot_us, first.boot_us);
-  EXPECT_GT(first.boot_us, 0);
-}
-
 }  // namespace
 }  // namespace topicdb

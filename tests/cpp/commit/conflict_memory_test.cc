@@ -11,28 +11,6 @@ KeyRange Keys(const std::string& filter, TimeRange range = {}) {
   return {Filter::Parse(filter).value(), range};
 }
 
-TEST(FilterIntersects, WhenATopicMatchesBoth) {
-  const auto intersects = [](const char* a, const char* b) {
-    const Filter left = Filter::Parse(a).value();
-    const Filter right = Filter::Parse(b).value();
-    EXPECT_EQ(left.Intersects(right), right.Intersects(left)) << a << " " << b;
-    return left.Intersects(right);
-  };
-  EXPECT_TRUE(intersects("a/b", "a/b"));
-  EXPECT_FALSE(intersects("a/b", "a/c"));
-  EXPECT_FALSE(intersects("a/b", "a/b/c"));
-  EXPECT_TRUE(intersects("a/+", "+/b"));
-  EXPECT_TRUE(intersects("a/#", "a"));
-  EXPECT_TRUE(intersects("a/#", "+/b/c"));
-  EXPECT_FALSE(intersects("a/+", "a"));
-  EXPECT_TRUE(intersects("#", "a/b"));
-  EXPECT_TRUE(intersects("#", "+"));
-  EXPECT_FALSE(intersects("#", "$SYS/a"));
-  EXPECT_FALSE(intersects("+/a", "$SYS/a"));
-  EXPECT_TRUE(intersects("a/+", "a/$b"));
-  EXPECT_FALSE(intersects("a//b", "a/b"));
-}
-
 TEST(ConflictMemory, FindsTheLastChangeOfWhatWasRead) {
   ConflictMemory memory(100);
   memory.RecordWrite("a/b", 5, 11);

@@ -4,11 +4,10 @@
 
 #include "base/bytes/coding.h"
 #include "base/bytes/crc32.h"
+#include "envelope/golden_envelope.h"
 
 namespace topicdb {
 namespace {
-
-using std::string_view_literals::operator""sv;
 
 Envelope Of(std::string_view payload) {
   Envelope envelope;
@@ -35,12 +34,6 @@ std::string WithCrc(std::string bytes) {
   AppendLittle(&bytes, Crc32(bytes));
   return bytes;
 }
-
-// The bytes of version 1, as they have been since the first release.
-constexpr std::string_view kGolden =
-    "\xf5TDE\x01\x01\x02\x02\x01\x03\x06pump-7\x04\x01\x05\x90\x1c\x06\x0atext/plain\x07\x04re/7"
-    "\x08\x02\x00\xff\x09\x04unit\x03\xc2\xb0\x43\x09\x04unit\x01K\x0a\x01\x0a\xac\x02\x0f\x04"
-    "21.5\x18\x5e\xae\x89"sv;
 
 TEST(Envelope, GoldenBytes) {
   EXPECT_EQ(FullEnvelope().Encode(), kGolden);
@@ -123,50 +116,6 @@ TEST(Envelope, DecodingForgetsWhatWasThere) {
   const std::string encoded = Of("p").Encode();  // what is decoded refers to it
   ASSERT_TRUE(decoded.Decode(encoded));
   EXPECT_EQ(decoded, Of("p"));
-}
-
-std::shared_ptr<Batch> BatchOf(const std::vector<std::string>& values) {
-  auto batch = std::make_shared<Batch>(true);
-  std::int64_t time = 0;
-  for (const std::string& value : values) {
-    batch->Append({"t/" + std::to_string(time), time, value},
-                  100 + static_cast<std::uint64_t>(time));
-    ++time;
-  }
-  return batch;
-}
-
-TEST(Payloads, ABatchWithoutEnvelopesIsTheSame) {
-  for (const auto& batch : {BatchOf({}), BatchOf({"a", "", "\xf5TDE"}),
-                            BatchOf({std::string(kGolden.substr(0, 50)), "plain"})}) {
-    EXPECT_EQ(PayloadsOf(batch), batch);
-  }
-}
-
-TEST(Payloads, OthersHavePayloadsAsValues) {
-  const auto stored = BatchOf({"plain", std::string(kGolden), *EscapedValue(kGolden), "\xf5TDE"});
-  const auto payloads = PayloadsOf(stored);
-  ASSERT_EQ(payloads->size(), 4U);
-  EXPECT_EQ(payloads->value(0), "plain");
-  EXPECT_EQ(payloads->value(1), "21.5");
-  EXPECT_EQ(payloads->value(2), kGolden);
-  EXPECT_EQ(payloads->value(3), "\xf5TDE");
-  EXPECT_EQ(payloads->topic(3), "t/3");
-  EXPECT_EQ(payloads->timestamp(3), 3);
-  EXPECT_EQ(payloads->serial(3), 103U);
-  EXPECT_EQ(stored->value(1), kGolden);
-}
-
-TEST(Payloads, ValuesMayBeBorrowed) {
-  const std::string bytes = "xplain" + std::string(kGolden);
-  const std::vector<std::int32_t> offsets{1, 6, static_cast<std::int32_t>(bytes.size())};
-  auto stored = std::make_shared<Batch>();
-  stored->AppendKey("a", 1, 0);
-  stored->AppendKey("b", 2, 0);
-  stored->BorrowValues(std::make_shared<int>(), offsets, bytes);
-  const auto payloads = PayloadsOf(stored);
-  EXPECT_EQ(payloads->value(0), "plain");
-  EXPECT_EQ(payloads->value(1), "21.5");
 }
 
 }  // namespace

@@ -192,7 +192,5 @@ TEST(Queue, ViewsStayAsLongAsTheyAreHeld) {
   }
 }
 
-TEST(Queue, MemoryPressureCanBeAsked) { static_cast<void>(SystemMemoryIsHigh()); }
-
 }  // namespace
 }  // namespace topicdb

@@ -7,8 +7,6 @@
 #include <set>
 #include <string>
 
-#include "structure/word_shape.h"
-
 namespace topicdb {
 namespace {
 
@@ -37,15 +35,6 @@ std::vector<std::string> Expand(const std::vector<std::string>& patterns, int co
     }
   }
   return topics;
-}
-
-TEST(WordShape, IsEqualForWordsOfAKind) {
-  EXPECT_EQ(WordShape("host12"), WordShape("host7"));
-  EXPECT_EQ(WordShape("tasmota_A1B2C3"), WordShape("tasmota_00FF12"));
-  EXPECT_EQ(WordShape("0x00158d0001a2b3c4"), WordShape("0x0017880103f1e2d3"));
-  EXPECT_NE(WordShape("host1"), WordShape("rack1"));
-  EXPECT_NE(WordShape("STATE"), WordShape("SENSOR"));
-  EXPECT_EQ(WordShape(""), "");
 }
 
 TEST(StructureLearner, NumberedLevelsVaryAndKeywordsStay) {

@@ -5,10 +5,6 @@
 namespace topicdb {
 namespace {
 
-bool Matches(std::string_view filter, std::string_view topic) {
-  return Filter::Parse(filter).value().Matches(topic);
-}
-
 TEST(Topic, ValidAndInvalidNames) {
   for (const std::string_view topic :
        {"a", "/", "//", "a//b", "$SYS/x", " ", "\x01", "ü/€/\U0001F600"}) {
@@ -27,37 +23,6 @@ TEST(Topic, ValidAndInvalidNames) {
 TEST(Topic, ShardsAreThoseOfCrc32) {
   EXPECT_EQ(ShardOfTopic("123456789", 7), 0xcbf43926U % 7);
   EXPECT_EQ(ShardOfTopic("anything", 1), 0U);
-}
-
-TEST(Filter, MatchesByTheRulesOfMqtt) {
-  EXPECT_TRUE(Matches("a/b", "a/b"));
-  EXPECT_FALSE(Matches("a/b", "a/b/c"));
-  EXPECT_FALSE(Matches("a/b", "a"));
-  EXPECT_TRUE(Matches("a/+", "a/"));
-  EXPECT_FALSE(Matches("a/+", "a"));
-  EXPECT_TRUE(Matches("a/#", "a"));
-  EXPECT_TRUE(Matches("a/#", "a/b/c"));
-  EXPECT_TRUE(Matches("#", "/"));
-  EXPECT_TRUE(Matches("+/+", "/"));
-  EXPECT_FALSE(Matches("+", "/"));
-  EXPECT_TRUE(Matches("+/b/#", "a/b"));
-  EXPECT_TRUE(Matches("a/+/c", "a//c"));
-}
-
-TEST(Filter, DollarCountsAtTheFirstLevelOnly) {
-  EXPECT_FALSE(Matches("#", "$SYS/x"));
-  EXPECT_FALSE(Matches("+/x", "$SYS/x"));
-  EXPECT_FALSE(Matches("+", "$"));
-  EXPECT_TRUE(Matches("$SYS/#", "$SYS/x"));
-  EXPECT_TRUE(Matches("$SYS/+", "$SYS/$x"));
-  EXPECT_TRUE(Matches("#", "a/$b"));
-  EXPECT_TRUE(Matches("+/+", "a/$b"));
-}
-
-TEST(Filter, MalformedOnesAreRefused) {
-  for (const std::string_view filter : {"", "a/#/b", "a#", "#a", "a+/b", "++", "a/b+", "##"}) {
-    EXPECT_EQ(Filter::Parse(filter).status().code(), Code::kTopic) << filter;
-  }
 }
 
 }  // namespace

@@ -5,8 +5,6 @@
 #include <limits>
 #include <random>
 
-#include "base/bytes/crc32.h"
-
 namespace topicdb {
 namespace {
 
@@ -68,12 +66,6 @@ TEST(Coding, RandomBytesAreNeverReadPastTheEnd) {
       decoder.Little<std::uint16_t>();
     }
   }
-}
-
-TEST(Crc32, IsThatOfZlib) {
-  EXPECT_EQ(Crc32("123456789"), 0xcbf43926U);
-  EXPECT_EQ(Crc32("6789", Crc32("12345")), Crc32("123456789"));
-  EXPECT_EQ(Crc32("", 5), 5U);
 }
 
 }  // namespace

@@ -4,21 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/thread/fork_guard.h"
+#include "in_child.h"
 #include "test_directory.h"
 
 namespace topicdb {
 namespace {
-
-// Runs `body` in a forked child; its exit code.
-template <typename Body>
-int InChild(Body body) {
-  const pid_t child = fork();
-  if (child == 0) _exit(body());
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 TEST(Files, AnAtomicWriteReplacesTheWholeFile) {
   const TestDirectory directory;
@@ -95,13 +85,6 @@ TEST(FileLock, AChildIsToldThatItsParentHasIt) {
             0);
   lock.value().reset();
   EXPECT_EQ(InChild([&] { return FileLock::Acquire(directory / "lock").ok() ? 0 : 1; }), 0);
-}
-
-TEST(ForkGuard, KnowsTheChild) {
-  const ForkGuard guard;
-  EXPECT_FALSE(guard.Forked());
-  EXPECT_EQ(InChild([&] { return guard.Forked() && !ForkGuard().Forked() ? 0 : 1; }), 0);
-  EXPECT_FALSE(guard.Forked());
 }
 
 }  // namespace

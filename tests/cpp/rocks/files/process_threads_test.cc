@@ -1,28 +1,17 @@
 #include "rocks/files/process_threads.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <condition_variable>
 #include <mutex>
 
+#include "in_child.h"
 #include "rocks/rocks_compat.h"
 #include "rocks/rocks_options.h"
 #include "test_directory.h"
 
 namespace topicdb::rocks {
 namespace {
-
-// Runs `body` in a forked child; its exit code.
-template <typename Body>
-int InChild(Body body) {
-  const pid_t child = fork();
-  if (child == 0) _exit(body());
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 int MayWrite() { return CheckProcessMayWrite().ok() ? 0 : 1; }
 int IsRefused() { return CheckProcessMayWrite().code() == Code::kForked ? 0 : 1; }

@@ -2,21 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "base/bytes/checked_record.h"
-#include "store/catalog/retention_file.h"
-
 namespace topicdb {
 namespace {
-
-std::string ToHex(std::string_view bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string hex;
-  for (const char byte : bytes) {
-    hex += kDigits[static_cast<unsigned char>(byte) >> 4];
-    hex += kDigits[static_cast<unsigned char>(byte) & 15];
-  }
-  return hex;
-}
 
 TEST(RetentionRules, ChangedAreThoseThatTopicsMayHaveComeIntoOrLeft) {
   using Ids = std::vector<std::uint32_t>;
@@ -119,76 +106,6 @@ TEST(RetentionRules, ARetiredClassIsKeptAsLongAsAnyThatHasItsTopicsNow) {
   EXPECT_EQ(retired({{"#", 0, 0, 0, 5}}), (RetentionClass{"a/#", 0, 0, 1, 5}));
   EXPECT_EQ(retired({{"a/x", 0, 0, 0, 2}}), (RetentionClass{"a/#", 0, 0, 0, 0}));
   EXPECT_EQ(retired({{"#", 0, 90, 0, 5}}), (RetentionClass{"a/#", 0, 0, 0, 0}));
-}
-
-TEST(RetentionFile, WhatIsStoredComesBack) {
-  const RetentionRules rules = RetentionRules::Make({{"a/#", 1, 2, 3}, {"b/#", 4}})
-                                   .value()
-                                   .With({{"b/#", 5, 6, 7}, {"é", 8}})
-                                   .value();
-  const std::string bytes = EncodeRetention(rules);
-  const RetentionRules again = DecodeRetention(bytes, "retention").value();
-  EXPECT_EQ(EncodeRetention(again), bytes);
-  EXPECT_EQ(again.version(), 1U);
-  EXPECT_EQ(again.classes(), rules.classes());
-  EXPECT_EQ(again.reserved(), 3U);
-  EXPECT_EQ(again.ClassOf("é"), rules.ClassOf("é"));
-  EXPECT_EQ(again.Find(0)->limits, rules.Find(0)->limits);
-}
-
-// The bytes of a file as they were when the format was released: they have to be read for ever.
-TEST(RetentionFile, GoldenBytes) {
-  const RetentionRules rules = RetentionRules::Make({{"a/#", 1, 2, 3}, {"b/#", 4}})
-                                   .value()
-                                   .With({{"b/#", 5, 6, 7}, {"é", 8}})
-                                   .value();
-  EXPECT_EQ(ToHex(EncodeRetention(rules)),
-            "5444425245544e0a010103030105060703622f230408000002c3a90200000001230100000000"
-            "03612f23f2a57e3a");
-}
-
-// The second version, which only rules with keep_last need.
-TEST(RetentionFile, GoldenBytesWithKeepLast) {
-  const RetentionRules rules =
-      RetentionRules::Make({{"a/#", 1, 2, 3, 300}}).value().With({{"b/#", 5, 6, 7, 1}}).value();
-  const std::string bytes = EncodeRetention(rules);
-  EXPECT_EQ(ToHex(bytes),
-            "5444425245544e0a02010202030506070103622f230100000000012301000000000003612f2352976968");
-  const RetentionRules again = DecodeRetention(bytes, "retention").value();
-  EXPECT_EQ(again.classes(), rules.classes());
-  EXPECT_EQ(EncodeRetention(again), bytes);
-}
-
-TEST(RetentionFile, DamageIsNoticed) {
-  const std::string bytes =
-      EncodeRetention(RetentionRules::Make({{"a/#", 1}}).value().With({{"b/#", 2}}).value());
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    std::string flipped = bytes;
-    flipped[i] = static_cast<char>(flipped[i] ^ 1);
-    EXPECT_EQ(DecodeRetention(flipped, "r").status().code(), Code::kCorruption) << i;
-    EXPECT_EQ(DecodeRetention(bytes.substr(0, i), "r").status().code(), Code::kCorruption) << i;
-  }
-  EXPECT_EQ(DecodeRetention(bytes + "x", "r").status().code(), Code::kCorruption);
-}
-
-TEST(RetentionFile, ANewerFormatIsNamed) {
-  std::string bytes = EncodeRetention(RetentionRules::Make({}).value());
-  bytes.resize(bytes.size() - 4);
-  bytes[8] = 3;
-  EXPECT_EQ(DecodeRetention(CloseRecord(bytes), "r").status().code(), Code::kSchema);
-}
-
-TEST(RetentionFile, NumbersThatCannotBe) {
-  const auto restore = [](std::uint32_t reserved, std::uint32_t id) {
-    RetentionRule rest;
-    rest.limits.filter = "#";
-    rest.id = id;
-    return RetentionRules::Restore(1, reserved, {rest}, {}).status().code();
-  };
-  EXPECT_EQ(restore(1, 0), Code::kOk);
-  EXPECT_EQ(restore(0, 0), Code::kCorruption);  // given twice
-  EXPECT_EQ(restore(7, 0), Code::kCorruption);  // a gap
-  EXPECT_EQ(RetentionRules::Restore(1, 0, {}, {}).status().code(), Code::kCorruption);
 }
 
 }  // namespace

@@ -1,0 +1,20 @@
+// What may have become of bytes that were stored.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace topicdb {
+
+// Calls check(bytes) for each byte flipped and for each shorter prefix.
+template <typename Check>
+void ForEachDamage(const std::string& bytes, Check check) {
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    std::string flipped = bytes;
+    flipped[i] = static_cast<char>(flipped[i] ^ 0x10);
+    check(flipped);
+    check(bytes.substr(0, i));
+  }
+}
+
+}  // namespace topicdb
