@@ -117,6 +117,11 @@ class EndpointRecord:
     counts: dict[str, int] = field(default_factory=dict)
     clients: list[tuple[str, int, int]] = field(default_factory=list)
 
+    @property
+    def live_from(self) -> Place:
+        """Messages before are replayed, if a replay runs."""
+        return Place(0, 0) if self.run is None else self.run.live_from
+
     def encode(self) -> bytes:
         return _encoded(asdict(self))
 

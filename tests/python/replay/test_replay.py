@@ -14,6 +14,7 @@ from support import PATIENCE_S, Child, wait_until
 
 import topicdb
 from topicdb import replay
+from topicdb.follow.positions import lag_of
 
 BASE = 1_700_000_000_000_000
 
@@ -35,11 +36,19 @@ def publish(log: replay.ReplayLog, count: int, topic: str = "a/1", first: int = 
     log.publish(rows)
 
 
+def lag(flow: replay.Flow) -> int:
+    """Of the flow's endpoint."""
+    parts = flow._parts
+    with parts.lock:
+        place, filters = parts.contents.next, parts.interest.filters
+    return lag_of(parts.host.core, filters, 0, {0: place})
+
+
 def taken(flow: replay.Flow, *, is_paused: bool = False) -> list[bytes]:
     """Values of what comes, acknowledged, until all that is stored has come."""
     found = []
     while True:
-        is_last = is_paused or flow._endpoint.lag() == 0
+        is_last = is_paused or lag(flow) == 0
         message = flow.receive(timeout=0.2)
         if message is not None:
             found.append(message.value)
@@ -871,6 +880,7 @@ _PROGRAM = """
 import sys
 import topicdb
 from topicdb import replay
+from topicdb.follow.positions import lag_of
 
 path = sys.argv[1]
 with topicdb.open(path) as db:

@@ -11,7 +11,7 @@ from support import PATIENCE_S, wait_until
 
 import topicdb
 from topicdb import replay
-from topicdb.replay.endpoint.contents import Holding
+from topicdb.replay.endpoint.endpoint import Endpoint
 from topicdb.replay.log.pump import Pump
 from topicdb.replay.records import EndpointRecord, Records
 
@@ -77,8 +77,8 @@ def test_flush_stores_what_waits(db: topicdb.Database, monkeypatch: pytest.Monke
         with queue.bind() as flow:
             for _ in range(3):
                 flow.ack(flow.receive(timeout=PATIENCE_S))  # type: ignore[arg-type]
-        with queue._lock:
-            queue.store(later=True)
+        with queue._parts.lock:
+            queue._parts.saving.store(later=True)
             log.flush()
         (found,) = log._records.endpoints()
         assert found.counts["acknowledged"] == 3
@@ -87,16 +87,16 @@ def test_flush_stores_what_waits(db: topicdb.Database, monkeypatch: pytest.Monke
 def test_endpoints_and_maintenance_go_on_beside_one_that_fails(
     db: topicdb.Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    original = Holding.step
+    original = Endpoint.step
     fails = threading.Event()
     fails.set()
 
-    def step(self: Holding) -> float:
+    def step(self: Endpoint) -> float:
         if self.record.name == "bad" and fails.is_set():
             raise topicdb.QuotaError("there is no room")
         return original(self)
 
-    monkeypatch.setattr(Holding, "step", step)
+    monkeypatch.setattr(Endpoint, "step", step)
     maintained: list[int] = []
     maintain = replay.ReplayLog.maintain
 

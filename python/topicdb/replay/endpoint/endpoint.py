@@ -7,26 +7,36 @@ from typing import Any
 
 from topicdb import _core
 from topicdb.errors import AccessError
-from topicdb.follow.positions import lag_of
-from topicdb.replay.endpoint.controls import STALL_TIMEOUT, ReplayControls
+from topicdb.follow.positions import Place, lag_of
 from topicdb.replay.endpoint.flow import Browser, Flow
-from topicdb.replay.endpoint.starting import OnEarly, ReplayStart, begin_of
+from topicdb.replay.endpoint.parts import Parts
+from topicdb.replay.endpoint.starting import (
+    STALL_TIMEOUT,
+    OnEarly,
+    ReplayStart,
+    begin_of,
+    messages_of,
+    run_of,
+)
 from topicdb.replay.errors import (
     BrowserError,
     EndpointModifiedError,
     InactiveFlowError,
     NonExclusiveError,
+    ReplayError,
 )
-from topicdb.replay.records import Subscribed
+from topicdb.replay.host import Host
+from topicdb.replay.pacing import Pacer, parse_rate
+from topicdb.replay.records import EndpointRecord
 from topicdb.replay.selector.properties import selector_of
-from topicdb.replay.states import State
+from topicdb.replay.states import Progress, State
 from topicdb.times import TimeLike
 
 WINDOW = 1_000
 _RIGHTS = ("none", "read", "consume")
 
 
-class Endpoint(ReplayControls):
+class Endpoint:
     """A queue, or a topic endpoint; made by ``ReplayLog.queue`` and ``ReplayLog.topic_endpoint``.
 
     Messages that match its subscriptions come to it as they are committed, and stay until a client
@@ -36,6 +46,16 @@ class Endpoint(ReplayControls):
     stored within a second (``ReplayLog.flush`` does it at once): after a crash those of the last
     moments come again. A temporary one ends with its last client.
     """
+
+    # Every method takes the lock of the parts, which do the work.
+
+    def __init__(self, host: Host, record: EndpointRecord, store_interval_s: float) -> None:
+        self._parts = Parts(host, record, store_interval_s)
+
+    @property
+    def record(self) -> EndpointRecord:
+        """For the log: what is stored of it."""
+        return self._parts.record
 
     # What it is.
 
@@ -52,8 +72,8 @@ class Endpoint(ReplayControls):
     @property
     def subscriptions(self) -> list[str]:
         """Its topic filters."""
-        with self._lock:
-            return [one.filter for one in self.record.subscriptions if one.until is None]
+        with self._parts.lock:
+            return self._parts.interest.subscriptions
 
     @property
     def selector(self) -> str | None:
@@ -63,12 +83,12 @@ class Endpoint(ReplayControls):
     @property
     def state(self) -> State:
         """Of the replay."""
-        return self._replaying.state
+        return self._parts.replaying.state
 
     @property
     def closed(self) -> bool:
         """Its log was closed, or it was dropped."""
-        return self._closed
+        return self._parts.closed
 
     def info(self) -> dict[str, Any]:
         """How it stands.
@@ -78,20 +98,20 @@ class Endpoint(ReplayControls):
         reason, text), each None if there was none; ``counts``: ``acknowledged`` and ``rejected``
         messages, and how often some were ``lost`` because retention dropped them.
         """
-        with self._lock:
-            record = self.record
+        parts = self._parts
+        with parts.lock:
+            record = parts.record
             return {
                 "name": record.name,
                 "kind": record.kind,
                 "exclusive": record.exclusive,
                 "durable": record.durable,
-                "subscriptions": self.subscriptions,
+                "subscriptions": parts.interest.subscriptions,
                 "selector": record.selector,
-                "state": self.state.value,
-                "messages": self.spool.messages,
-                "bytes": self.spool.nbytes,
-                "clients": [one.client for one in self._flows]
-                + [one.client for one in self._browsers],
+                "state": parts.replaying.state.value,
+                "messages": parts.contents.spool.messages,
+                "bytes": parts.contents.spool.nbytes,
+                "clients": parts.clients.names,
                 "last_start": record.last_start,
                 "last_complete": record.last_complete,
                 "last_failure": record.last_failure,
@@ -100,9 +120,9 @@ class Endpoint(ReplayControls):
 
     def lag(self) -> int:
         """Messages that are stored and did not come here yet: about, as ``Subscription.lag``."""
-        with self._lock:
-            place, filters = self.next, self.filters
-        return lag_of(self.host.core, filters, 0, {0: place})
+        with self._parts.lock:
+            place, filters = self._parts.contents.next, self._parts.interest.filters
+        return lag_of(self._parts.host.core, filters, 0, {0: place})
 
     # Subscriptions.
 
@@ -112,31 +132,31 @@ class Endpoint(ReplayControls):
         Fails a replay that runs. TopicError; ValueError: a topic endpoint has one.
         """
         _core.check_filter(filter)
-        with self._lock:
-            self._check_open()
-            if self.record.kind == "topic":
+        parts = self._parts
+        with parts.lock:
+            parts.check_open()
+            if parts.record.kind == "topic":
                 raise ValueError(
                     f"topic endpoint {self.name!r} has one subscription: see Endpoint.change"
                 )
-            if filter not in self.subscriptions:
+            if filter not in parts.interest.subscriptions:
                 self._modified(f"subscription {filter!r} was added")
-                self.record.subscriptions.append(Subscribed(filter, self.host.now()))
-                self._reread()
+                parts.interest.add(filter, parts.host.now())
+                parts.reread()
 
     def unsubscribe(self, filter: str) -> None:
         """Nothing more of this filter comes; what is here stays. ValueError: there is none.
 
         Fails a replay that runs.
         """
-        with self._lock:
-            self._check_open()
-            known = [one for one in self.record.subscriptions if one.until is None]
-            found = next((one for one in known if one.filter == filter), None)
-            if found is None or self.record.kind == "topic":
+        parts = self._parts
+        with parts.lock:
+            parts.check_open()
+            if filter not in parts.interest.subscriptions or parts.record.kind == "topic":
                 raise ValueError(f"{self.name!r} has no subscription {filter!r} to remove")
             self._modified(f"subscription {filter!r} was removed")
-            found.until = self.host.now()
-            self._reread()
+            parts.interest.remove(filter, parts.host.now())
+            parts.reread()
 
     def change(self, filter: str, selector: str | None = None) -> None:
         """Of a topic endpoint: another subscription and selector. All messages are removed.
@@ -145,28 +165,24 @@ class Endpoint(ReplayControls):
         """
         _core.check_filter(filter)
         accepts = selector_of(selector)
-        with self._lock:
-            self._check_open()
-            if self.record.kind != "topic":
+        parts = self._parts
+        with parts.lock:
+            parts.check_open()
+            if parts.record.kind != "topic":
                 raise ValueError(f"{self.name!r} is a queue: see Endpoint.subscribe")
             self._modified("its subscription or selector was changed")
-            now = self.host.now()
-            self.record.subscriptions[:] = [Subscribed(filter, now)]
-            self.record.selector, self.accepts = selector, accepts
-            self.clear_for(now)
-            self.open_reader()
-            self.store()
+            now = parts.host.now()
+            parts.interest.replace(filter, selector, accepts, now)
+            parts.contents.clear_for(now)
+            parts.contents.open()
+            parts.saving.store()
 
     def _modified(self, what: str) -> None:
-        if self._replaying.state.runs:
-            self._replaying.fail(
+        replaying = self._parts.replaying
+        if replaying.state.runs:
+            replaying.fail(
                 EndpointModifiedError(f"endpoint {self.name!r} was changed in a replay: {what}")
             )
-
-    def _reread(self) -> None:
-        self.record.next = self.next
-        self.open_reader()
-        self.store()
 
     # Clients.
 
@@ -199,25 +215,25 @@ class Endpoint(ReplayControls):
         if selector is not None and self.record.kind == "topic":
             raise ValueError("selector: a topic endpoint has one of its own; see Endpoint.change")
         chosen = selector_of(selector)
-        with self._lock:
-            self._check_open()
+        parts = self._parts
+        with parts.lock:
+            parts.check_open()
             self._check_right(client, "consume")
             if replay is not None:
                 self._check_client_may_replay()
-            self._clients += 1
-            name = client or f"client-{self._clients}"
-            flow = Flow(self, name, self._clients, window, chosen)
+            number = parts.clients.new_number()
+            flow = Flow(parts, client or f"client-{number}", number, window, chosen)
             if replay is None:
-                self._flows.append(flow)
-                self.touch()
-                self._replaying.warn_of_selector(flow)
+                parts.clients.add(flow)
+                parts.saving.touch()
+                parts.replaying.warn_of_selector(flow)
                 return flow
-            begin = begin_of(self.host, replay, on_early)
-            run = self._run(name, begin, end, rate, stall_timeout)
-            self._replaying.take_slot()
-            self._flows.append(flow)
-            self._replaying.start(begin, run, flow)
-        self.host.wake(self.name)
+            begin = begin_of(parts.host, replay, on_early)
+            run = run_of(parts.host, flow.client, begin, end, rate, stall_timeout)
+            parts.replaying.take_slot()
+            parts.clients.add(flow)
+            parts.replaying.start(begin, run, flow)
+        parts.host.wake(self.name)
         return flow
 
     def browse(self, *, client: str = "", replay: ReplayStart | None = None) -> Browser:
@@ -227,11 +243,11 @@ class Endpoint(ReplayControls):
         """
         if replay is not None:
             raise BrowserError(f"endpoint {self.name!r}: who browses cannot start a replay")
-        with self._lock:
-            self._check_open()
+        with self._parts.lock:
+            self._parts.check_open()
             self._check_right(client, "read")
-            browser = Browser(self, client)
-            self._browsers.append(browser)
+            browser = Browser(self._parts, client)
+            self._parts.clients.add_browser(browser)
             return browser
 
     def _check_right(self, client: str, right: str) -> None:
@@ -248,9 +264,150 @@ class Endpoint(ReplayControls):
             raise NonExclusiveError(
                 f"endpoint {self.name!r} is not exclusive: only an administrator starts a replay"
             )
-        self._replaying.check_may_start()
-        if self._flows:
+        self._parts.replaying.check_may_start()
+        active = self._parts.clients.active
+        if active is not None:
             raise InactiveFlowError(
-                f"client {self._flows[0].client!r} is the active one of endpoint {self.name!r}: "
+                f"client {active.client!r} is the active one of endpoint {self.name!r}: "
                 "another cannot start a replay"
             )
+
+    # Replays, for administrators.
+
+    def replay(
+        self,
+        start: ReplayStart = "beginning",
+        *,
+        end: TimeLike | None = None,
+        rate: str | float | None = None,
+        on_early: OnEarly = "fail",
+        stall_timeout: str | timedelta | None = STALL_TIMEOUT,
+    ) -> None:
+        """Starts a replay, as an administrator; it goes on without any action of clients.
+
+        All messages here are removed, and all clients disconnected (ReplayStartedError). Then what
+        was logged from ``start`` on and matches the subscriptions comes, as it was; what is
+        committed meanwhile follows, and with that it is live.
+
+        - ``start``: ``"beginning"``; a time (messages with that timestamp or a later one); or a
+          MessageId: what follows it.
+        - ``on_early``: a time before the oldest message is refused, or ``"clamp"``: the beginning.
+        - ``end``: of what was logged before now, only messages with earlier timestamps.
+        - ``rate``: ``"10x"``, ten times as fast as it was; messages a second; None: what clients
+          take.
+        - ``stall_timeout``: it fails when no client wants what waits, for so long. None: never.
+
+        A running replay is cancelled. ReplayError: it cannot be, and then nothing is changed.
+        """
+        parts = self._parts
+        with parts.lock:
+            parts.check_open()
+            parts.replaying.check_may_start()
+            begin = begin_of(parts.host, start, on_early)
+            run = run_of(parts.host, "", begin, end, rate, stall_timeout)
+            parts.replaying.take_slot()
+            parts.replaying.start(begin, run, None)
+        parts.host.wake(self.name)
+
+    def cancel_replay(self) -> None:
+        """Ends the replay, deletes what of it is here, and disconnects the clients.
+
+        ReplayError: none runs.
+        """
+        with self._parts.lock:
+            self._parts.check_open()
+            self._parts.replaying.cancel()
+
+    def pause_replay(self) -> None:
+        """What was logged comes no more until ``resume_replay``. ReplayError: none runs."""
+        self._set_paused(True)
+
+    def resume_replay(self) -> None:
+        """Ends a pause. ReplayError: no replay runs."""
+        self._set_paused(False)
+
+    def _set_paused(self, is_paused: bool) -> None:
+        with self._parts.lock:
+            self._parts.check_open()
+            self._parts.replaying.set_paused(is_paused)
+        self._parts.host.wake(self.name)
+
+    def set_replay_rate(self, rate: str | float | None) -> None:
+        """As ``rate`` of ``replay``. ReplayError: none runs. ValueError."""
+        pacer = Pacer(parse_rate(rate))
+        with self._parts.lock:
+            self._parts.check_open()
+            self._parts.replaying.set_rate(rate, pacer)
+        self._parts.host.wake(self.name)
+
+    def seek_replay(self, start: ReplayStart, *, on_early: OnEarly = "fail") -> None:
+        """Goes on elsewhere: what was replayed and is not acknowledged is removed first.
+
+        Clients stay; what they acknowledge of that is passed over. ReplayError, as ``replay``.
+        """
+        parts = self._parts
+        with parts.lock:
+            parts.check_open()
+            parts.replaying.check_runs()
+            parts.replaying.seek(begin_of(parts.host, start, on_early))
+        parts.host.wake(self.name)
+
+    def progress(self) -> Progress:
+        """How far the replay is. The first time, messages are counted, as ``lag`` does it."""
+        parts = self._parts
+        with parts.lock:
+            run, filters = parts.record.run, parts.interest.filters
+        if run is not None and run.total is None:  # without the lock: it takes a while
+            run.total = messages_of(parts.host.core, filters, run)
+        with parts.lock:
+            return parts.replaying.progress()
+
+    # For the log, which calls these with or without its own lock.
+
+    def step(self) -> float:
+        """Goes on, and stores what is to be stored. In how many seconds to call it again."""
+        with self._parts.lock:
+            return self._parts.step()
+
+    def store(self) -> None:
+        """Stores how it stands, if it is durable."""
+        with self._parts.lock:
+            self._parts.saving.store()
+
+    def flush(self) -> None:
+        """Stores what was acknowledged."""
+        with self._parts.lock:
+            self._parts.saving.flush()
+
+    def holds_from(self) -> Place:
+        """What is before is not needed here. What a replay has still to read does not count."""
+        with self._parts.lock:
+            return self._parts.contents.holds_from()
+
+    def trimmed(self, first: Place) -> None:
+        """Before ``first`` the log is to be trimmed: a replay that needs what goes fails."""
+        with self._parts.lock:
+            if not self.closed:
+                self._parts.replaying.trimmed(first)
+
+    def lost_before(self, oldest: Place) -> None:
+        """What was before was dropped by retention, whether it was needed here or not."""
+        with self._parts.lock:
+            if not self.closed:
+                self._parts.replaying.lost_before(oldest)
+
+    def fail_replay(self, error: ReplayError) -> None:
+        """If one runs."""
+        with self._parts.lock:
+            if not self.closed and self.state.runs:
+                self._parts.replaying.fail(error)
+
+    def drop(self) -> None:
+        """Disconnects all, and forgets it."""
+        with self._parts.lock:
+            self._parts.drop()
+
+    def end(self) -> None:
+        """For the log's end: stores it; clients get ClosedError. May be repeated."""
+        with self._parts.lock:
+            self._parts.end()

@@ -19,7 +19,7 @@ from topicdb.times import timeout_us
 from topicdb.types import Message
 
 if TYPE_CHECKING:
-    from topicdb.replay.endpoint.endpoint import Endpoint
+    from topicdb.replay.endpoint.parts import Parts
 
 _LONG_S = 3600.0
 _BROWSE_S = 5.0  # so long a browser waits for what was committed a moment ago
@@ -96,13 +96,13 @@ class Flow(Closing):
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        parts: Parts,
         client: str,
         number: int,
         window: int,
         selector: MessageSelector | None,
     ) -> None:
-        self._endpoint = endpoint
+        self._parts = parts
         self._client = client
         self.number = number
         self.window = window
@@ -124,18 +124,14 @@ class Flow(Closing):
     @property
     def active(self) -> bool:
         """Whether it is given messages."""
-        endpoint = self._endpoint
-        with endpoint._lock:
-            return self in endpoint._flows and self._is_active()
+        with self._parts.lock:
+            return self._parts.clients.is_active(self)
 
     @property
     def account(self) -> tuple[str, int, int]:
         """Client, window, and messages without an acknowledgement. REQUIRES: the endpoint's
         lock."""
         return self._client, self.window, self._unacknowledged
-
-    def _is_active(self) -> bool:
-        return not self._endpoint.record.exclusive or self._endpoint._flows[0] is self
 
     def receive(self, timeout: float | timedelta | None = None) -> ReplayMessage | None:
         """The next message; None if there is none for ``timeout`` seconds (None: waits for ever),
@@ -147,7 +143,7 @@ class Flow(Closing):
         if lent is None:
             return None
         held, index = lent.held, lent.indexes[0]
-        id = MessageId(self._endpoint.host.origin, *held.places[index])
+        id = MessageId(self._parts.host.origin, *held.places[index])
         stored = held.batch[held.begin + index]
         return _message(stored, id, redelivered=held.was_given(index))
 
@@ -158,13 +154,13 @@ class Flow(Closing):
         if rows < 1:
             raise ValueError(f"rows must be at least 1, got {rows}")
         lent = self._receive(rows, timeout)
-        return None if lent is None else ReplayBatch(lent, self._endpoint.host.origin)
+        return None if lent is None else ReplayBatch(lent, self._parts.host.origin)
 
     def _receive(self, rows: int, timeout: float | timedelta | None) -> Lent | None:
         wait_us = timeout_us(timeout)
         end = None if wait_us is None else time.monotonic() + wait_us / 1e6
-        endpoint = self._endpoint
-        with endpoint._lock:
+        parts = self._parts
+        with parts.lock:
             self._check()
             while not self._closed:
                 if (lent := self._take(rows)) is not None:
@@ -172,32 +168,31 @@ class Flow(Closing):
                 left = _LONG_S if end is None else end - time.monotonic()
                 if left <= 0:
                     return None
-                endpoint._changed.wait(min(left, _LONG_S))
+                parts.clients.wait(min(left, _LONG_S))
                 if not self._closed:
                     self._check()
         return None
 
     def _take(self, rows: int) -> Lent | None:
-        endpoint = self._endpoint
+        parts = self._parts
+        contents = parts.contents
         room = min(rows, self.window - self._unacknowledged)
-        if room <= 0 or not self._is_active():
+        if room <= 0 or not parts.clients.is_active(self):
             return None
-        lent = endpoint.spool.lend(self.number, room, self._accepts())
+        lent = contents.lend(self.number, room, self._accepts())
         if lent is None:
-            endpoint.advance()
+            parts.advance()
             self._check()
-            lent = endpoint.spool.lend(self.number, room, self._accepts())
+            lent = contents.lend(self.number, room, self._accepts())
         if lent is None:
-            if endpoint.spool.any_waiting():
-                endpoint._replaying.note_refusal()
-            if endpoint._error is not None:
-                raise endpoint._error
+            if contents.spool.any_waiting():
+                parts.replaying.note_refusal()
+            if contents.error is not None:
+                raise contents.error
             return None
-        endpoint._replaying.note_progress()
         self._unacknowledged += len(lent.indexes)
-        last = lent.held.place(lent.indexes[-1])
-        endpoint.record.given = max(endpoint.record.given, last._replace(row=last.row + 1))
-        endpoint.touch()
+        parts.replaying.note_progress()
+        parts.saving.touch()
         return lent
 
     def _accepts(self) -> Callable[[Held, int], bool] | None:
@@ -217,51 +212,43 @@ class Flow(Closing):
 
         ValueError: one was not given to it, or is acknowledged already; then nothing is changed.
         """
-        with self._endpoint._lock:
+        with self._parts.lock:
             self._check()
-            lents = self._lents(received)
-            self._settle(lents, "acknowledged")
+            self._settle(self._lents(received), "acknowledged")
 
     def reject(self, *received: Received) -> None:
         """The client cannot use these, and nobody shall have them: they are removed, and counted.
 
         Of a replayed message, fails the replay (RejectedMessageError). ValueError, as ``ack``.
         """
-        endpoint = self._endpoint
-        with endpoint._lock:
+        parts = self._parts
+        with parts.lock:
             self._check()
             lents = self._lents(received)
-            live_from = endpoint._replaying.live_from
+            live_from = parts.record.live_from
             first = min((lent.held.place(lent.indexes[0]) for lent in lents), default=live_from)
             self._settle(lents, "rejected")
             if first < live_from:
-                id = MessageId(endpoint.host.origin, *first)
-                endpoint._replaying.fail(
+                id = MessageId(parts.host.origin, *first)
+                parts.replaying.fail(
                     RejectedMessageError(f"client {self._client!r} rejected replayed message {id}")
                 )
 
     def release(self, *received: Received) -> None:
         """The client gives these back: they come again, marked as redelivered. ValueError."""
-        endpoint = self._endpoint
-        with endpoint._lock:
+        parts = self._parts
+        with parts.lock:
             self._check()
             for lent in self._lents(received):
                 for index in lent.indexes:
-                    endpoint.spool.release(lent.held, index)
+                    parts.contents.spool.release(lent.held, index)
                 self._unacknowledged -= len(lent.indexes)
-            endpoint._changed.notify_all()
+            parts.clients.wake_all()
 
     def _settle(self, lents: list[Lent], what: str) -> None:
-        endpoint = self._endpoint
-        for lent in lents:
-            endpoint.spool.settle(lent.held, lent.indexes)
-            self._unacknowledged -= len(lent.indexes)
-            endpoint.count(what, len(lent.indexes))
-        endpoint._replaying.note_progress()
-        endpoint.touch()
-        if endpoint.wants_more:
-            endpoint.advance()
-        endpoint._changed.notify_all()
+        self._parts.contents.settle(lents, what)
+        self._unacknowledged -= sum(len(lent.indexes) for lent in lents)
+        self._parts.progressed()
 
     def _lents(self, received: tuple[Received, ...]) -> list[Lent]:
         found: list[Lent] = []
@@ -283,11 +270,10 @@ class Flow(Closing):
         return [lent for id in batch.ids if (lent := self._of_id(id)) is not None]
 
     def _of_id(self, id: MessageId) -> Lent | None:
-        endpoint = self._endpoint
-        found = endpoint.spool.find(id.place) if id.origin == endpoint.host.origin else None
+        parts = self._parts
+        found = parts.contents.spool.find(id.place) if id.origin == parts.host.origin else None
         if found is None or found[0].owners[found[1]] != self.number:
-            replaying = endpoint._replaying
-            if replaying.is_sought and id.place < replaying.live_from:
+            if parts.replaying.was_moved_past(id.place):
                 return None  # the replay was moved while the client had it
             raise ValueError(f"message {id} was not given to this client, or it is done with")
         return Lent(found[0], [found[1]])
@@ -296,58 +282,59 @@ class Flow(Closing):
         """For the endpoint: the client is told at its next call. REQUIRES: the endpoint's lock."""
         self._reason = reason
         self._unacknowledged = 0
-        self._endpoint.forget(self)
 
     def _check(self) -> None:
         if self._reason is not None:
-            self._endpoint._replaying.acknowledged_by(self)
+            self._parts.replaying.acknowledged_by(self)
             raise self._reason
         if self._closed:
             raise _core.ClosedError(f"client {self._client!r} is closed")
-        self._endpoint._check_open()
+        self._parts.check_open()
 
     @property
     def closed(self) -> bool:
         """``close`` was called, or the endpoint has disconnected it."""
-        return self._closed or self._reason is not None or self._endpoint._closed
+        return self._closed or self._reason is not None or self._parts.closed
 
     def close(self) -> None:
         """Leaves the endpoint; a temporary one goes with its last client. May be repeated."""
-        endpoint = self._endpoint
-        with endpoint._lock:
+        parts = self._parts
+        with parts.lock:
             if self._closed:
                 return
             self._closed = True
-            endpoint._replaying.acknowledged_by(self)
-            endpoint.forget(self)
-            is_last = not endpoint.record.durable and not endpoint._flows
-        if is_last and not endpoint._closed:
-            endpoint.host.drop_temporary(endpoint.record.name)
+            parts.replaying.acknowledged_by(self)
+            if parts.clients.remove(self):
+                parts.replaying.note_progress()  # another client may want what waits
+                parts.saving.touch()
+            is_last = not parts.record.durable and parts.clients.is_empty
+        if is_last and not parts.closed:
+            parts.host.drop_temporary(parts.record.name)
 
     def __repr__(self) -> str:
-        return f"<topicdb.replay.Flow {self._client!r} of {self._endpoint.record.name!r}>"
+        return f"<topicdb.replay.Flow {self._client!r} of {self._parts.record.name!r}>"
 
 
 class Browser(Closing):
     """The messages that are at an endpoint, without taking them; made by ``Endpoint.browse``."""
 
-    def __init__(self, endpoint: Endpoint, client: str) -> None:
-        self._endpoint = endpoint
+    def __init__(self, parts: Parts, client: str) -> None:
+        self._parts = parts
         self.client = client
         self._reason: ReplayError | None = None
 
     def __iter__(self) -> Iterator[ReplayMessage]:
         """Those that are there now, in order. A ReplayError: a replay has disconnected it."""
-        endpoint = self._endpoint
-        with endpoint._lock:
+        parts = self._parts
+        with parts.lock:
             self._wait_for_committed()
             found = [
                 _message(
                     held.batch[held.begin + index],
-                    MessageId(endpoint.host.origin, *held.place(index)),
+                    MessageId(parts.host.origin, *held.place(index)),
                     redelivered=held.was_given(index),
                 )
-                for held, index in endpoint.spool
+                for held, index in parts.contents.spool
             ]
         for message in found:
             self._check()
@@ -355,32 +342,32 @@ class Browser(Closing):
 
     def _wait_for_committed(self) -> None:
         """What was committed is here, or as much of it as there is room for."""
-        endpoint = self._endpoint
-        now = endpoint.host.now()
+        parts = self._parts
+        contents = parts.contents
+        now = parts.host.now()
         end = time.monotonic() + _BROWSE_S
         while True:
             self._check()
-            endpoint.advance()
-            is_here = endpoint.is_full or endpoint.next >= now or time.monotonic() > end
-            if is_here or endpoint.record.run is not None:
+            parts.advance()
+            is_here = contents.is_full or contents.next >= now or time.monotonic() > end
+            if is_here or parts.record.run is not None:
                 return
-            endpoint._changed.wait(0.01)
+            parts.clients.wait(0.01)
 
     def ack(self, *received: Received) -> None:
         """BrowserError."""
-        raise BrowserError(f"who browses endpoint {self._endpoint.record.name!r} takes nothing")
+        raise BrowserError(f"who browses endpoint {self._parts.record.name!r} takes nothing")
 
     def disconnect(self, reason: ReplayError) -> None:
-        """For the endpoint."""
+        """For the endpoint: the reader is told at its next call. REQUIRES: the endpoint's lock."""
         self._reason = reason
 
     def _check(self) -> None:
         if self._reason is not None:
             raise self._reason
-        self._endpoint._check_open()
+        self._parts.check_open()
 
     def close(self) -> None:
         """Leaves the endpoint. May be repeated."""
-        with self._endpoint._lock:
-            if self in self._endpoint._browsers:
-                self._endpoint._browsers.remove(self)
+        with self._parts.lock:
+            self._parts.clients.remove_browser(self)

@@ -1,123 +1,65 @@
-"""Which of the messages that are read an endpoint is to have."""
+"""What an endpoint wants: its subscriptions and its selector."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
-from topicdb._core import Batch
 from topicdb.follow.positions import Place
-from topicdb.replay.endpoint.spool import DONE, UNWANTED, WAITING
-from topicdb.replay.records import EndpointRecord, RunRecord, Subscribed
-from topicdb.replay.rules import Era, Matcher
-from topicdb.times import TIMESTAMP_MAX
-from topicdb.types import Message
+from topicdb.replay.endpoint.wanting import Wanting
+from topicdb.replay.records import EndpointRecord, Subscribed
+from topicdb.replay.rules import Era
+from topicdb.replay.selector.properties import MessageSelector, selector_of
 
-Mask = npt.NDArray[np.bool_]
-States = npt.NDArray[np.uint32]
-Rows = npt.NDArray[np.uint32]
-Accepts: TypeAlias = Callable[[Message], bool]
+_NOTHING = "$topicdb/nothing"  # for a queue without subscriptions: no filters would be all topics
 
 
-def are_before(serials: npt.NDArray[np.uint64], rows: Rows, place: Place) -> Mask:
-    """Of each message whether it is before this place."""
-    same = (serials == place.serial) & (rows < place.row)
-    before: Mask = (serials < place.serial) | same
-    return before
+class Interest:
+    """The subscriptions and the selector of one endpoint, in the endpoint's record.
 
-
-class Wanting:
-    """Of one endpoint, while it is read with one core subscription. Not thread-safe.
-
-    - In a replay, messages before ``live_from`` are wanted if they were logged and are in its range
-      of time; subscriptions count whenever they were made.
-    - Otherwise a subscription counts from when it was made until it was removed.
-    - After a restart, of what was read before only what was not done with.
-    - A topic endpoint's selector decides what comes to it at all.
+    A subscription that was removed stays in the record as long as messages that it brought may be
+    at the endpoint. The endpoint's ``Parts`` own this object and lock it; it uses no database.
     """
 
-    def __init__(
-        self, record: EndpointRecord, eras: Callable[[], Sequence[Era]], selector: Accepts | None
+    def __init__(self, record: EndpointRecord) -> None:
+        self._record = record
+        self._accepts = selector_of(record.selector)
+
+    @property
+    def subscriptions(self) -> list[str]:
+        """The topic filters that count from now on."""
+        return [one.filter for one in self._record.subscriptions if one.until is None]
+
+    @property
+    def filters(self) -> list[str]:
+        """The topic filters of all that may come, including subscriptions that were removed."""
+        return sorted({one.filter for one in self._record.subscriptions}) or [_NOTHING]
+
+    def add(self, filter: str, since: Place) -> None:
+        """Wants messages of ``filter`` from ``since`` on, too."""
+        self._record.subscriptions.append(Subscribed(filter, since))
+
+    def remove(self, filter: str, until: Place) -> None:
+        """Wants nothing more of ``filter`` from ``until`` on. REQUIRES: it is subscribed."""
+        for one in self._record.subscriptions:
+            if one.filter == filter and one.until is None:
+                one.until = until
+                return
+
+    def replace(
+        self, filter: str, selector: str | None, accepts: MessageSelector | None, since: Place
     ) -> None:
-        self._subscriptions = record.subscriptions
-        self._run = record.run
-        self._eras = eras
-        self._selector = selector
-        self._resume_until = record.next
-        self._held = list(record.held)
-        self._matchers: dict[str, Matcher] = {}
+        """Wants only messages of ``filter`` from ``since`` on that the selector is true of."""
+        self._record.subscriptions[:] = [Subscribed(filter, since)]
+        self._record.selector, self._accepts = selector, accepts
 
-    def states(self, batch: Batch, rows: Rows) -> States | None:
-        """Of each message of a batch: WAITING if it is wanted, UNWANTED, or DONE before a restart.
+    def forget_removed(self, oldest: Place | None = None) -> None:
+        """Forgets subscriptions that were removed before ``oldest``, or all that were removed."""
+        self._record.subscriptions[:] = [
+            one
+            for one in self._record.subscriptions
+            if one.until is None or (oldest is not None and one.until > oldest)
+        ]
 
-        None: all are wanted.
-        """
-        serials = batch.serials
-        assert serials is not None
-        mask: Mask = np.ones(len(batch), np.bool_)
-        replayed: Mask = np.zeros(len(batch), np.bool_)
-        if self._run is not None:
-            replayed = are_before(serials, rows, self._run.live_from)
-            if replayed.any():
-                self._leave_out_not_replayed(mask, batch, rows, replayed, self._run)
-        if not replayed.all():
-            self._leave_out_not_subscribed(mask, batch, rows, ~replayed)
-        if self._selector is not None:
-            for index in np.flatnonzero(mask).tolist():
-                mask[index] = self._selector(batch[index])
-        done = self._done(serials, rows)
-        if done is None and mask.all():
-            return None
-        states: States = np.where(mask, np.uint32(WAITING), np.uint32(UNWANTED)).astype(np.uint32)
-        if done is not None:
-            states[done & mask] = DONE
-        return states
-
-    def _leave_out_not_replayed(
-        self, mask: Mask, batch: Batch, rows: Rows, replayed: Mask, run: RunRecord
-    ) -> None:
-        serials, times = batch.serials, batch.timestamps
-        assert serials is not None
-        end_us = TIMESTAMP_MAX if run.end_us is None else run.end_us - 1
-        mask &= ~replayed | ((times >= run.start_us) & (times <= end_us))
-        eras = self._eras()
-        for era, following in zip(eras, [*eras[1:], None], strict=True):
-            if era.logs_everything:
-                continue
-            here = replayed & mask & ~are_before(serials, rows, era.since)
-            if following is not None:
-                here &= are_before(serials, rows, following.since)
-            for index in np.flatnonzero(here).tolist():
-                mask[index] = era.logs(batch[index].topic)
-
-    def _leave_out_not_subscribed(self, mask: Mask, batch: Batch, rows: Rows, live: Mask) -> None:
-        serials = batch.serials
-        assert serials is not None
-        first = Place(int(serials[0]), int(rows[0]))
-        if all(one.until is None and one.since <= first for one in self._subscriptions):
-            return
-        for index in np.flatnonzero(live & mask).tolist():
-            place = Place(int(serials[index]), int(rows[index]))
-            mask[index] = self._is_subscribed(batch[index].topic, place)
-
-    def _is_subscribed(self, topic: str, place: Place) -> bool:
-        return any(one.wants(place) and self._matches(one, topic) for one in self._subscriptions)
-
-    def _matches(self, one: Subscribed, topic: str) -> bool:
-        matcher = self._matchers.get(one.filter)
-        if matcher is None:
-            matcher = self._matchers[one.filter] = Matcher([one.filter])
-        return matcher(topic)
-
-    def _done(self, serials: npt.NDArray[np.uint64], rows: Rows) -> Mask | None:
-        """Which of them were read before a restart, and are not held: done with, if wanted."""
-        if self._resume_until <= Place(int(serials[0]), int(rows[0])):
-            return None
-        done = are_before(serials, rows, self._resume_until)
-        for first, last in self._held:
-            behind = Place(last.serial, last.row + 1)
-            done &= are_before(serials, rows, first) | ~are_before(serials, rows, behind)
-        return done
+    def wanting(self, eras: Callable[[], Sequence[Era]]) -> Wanting:
+        """The filter for one reader: it holds for the subscriptions and the replay of now."""
+        return Wanting(self._record, eras, self._accepts)

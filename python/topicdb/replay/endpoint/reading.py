@@ -12,8 +12,8 @@ from topicdb.engine import Engine, SubscriptionCursor
 from topicdb.follow.losses import Loss
 from topicdb.follow.positions import Place
 from topicdb.follow.subscription import Subscription
-from topicdb.replay.endpoint.interest import Rows, States, Wanting, are_before
 from topicdb.replay.endpoint.spool import WAITING, Held
+from topicdb.replay.endpoint.wanting import Rows, States, Wanting, are_before
 from topicdb.replay.pacing import Pacer
 from topicdb.types import Message
 

@@ -8,8 +8,12 @@ import warnings
 from typing import TYPE_CHECKING
 
 from topicdb.follow.positions import Place
-from topicdb.replay.endpoint.interest import Wanting
+from topicdb.replay.endpoint.clients import Clients
+from topicdb.replay.endpoint.contents import Contents
+from topicdb.replay.endpoint.course import Course
+from topicdb.replay.endpoint.interest import Interest
 from topicdb.replay.endpoint.reading import first_wanted
+from topicdb.replay.endpoint.saving import Saving
 from topicdb.replay.endpoint.starting import Begin
 from topicdb.replay.errors import (
     MessageUnavailableError,
@@ -20,90 +24,101 @@ from topicdb.replay.errors import (
     StalledError,
     TemporaryEndpointError,
 )
+from topicdb.replay.host import Host
 from topicdb.replay.pacing import Pacer, parse_rate
-from topicdb.replay.records import RunRecord
+from topicdb.replay.records import EndpointRecord, RunRecord
 from topicdb.replay.states import Event, Progress, State
 from topicdb.times import now_us
 
 if TYPE_CHECKING:
-    from topicdb.replay.endpoint.contents import Holding
     from topicdb.replay.endpoint.flow import Flow
 
 _logger = logging.getLogger("topicdb.replay")
 
 
 class Replaying:
-    """Of one endpoint. All methods are called with the endpoint's lock held."""
+    """The replay on one endpoint: does what each state and each change of it needs.
 
-    def __init__(self, endpoint: Holding) -> None:
-        self._endpoint = endpoint
-        self._record = endpoint.record
-        self.state = State(self._record.state)
-        self._unaware: set[Flow] = set()  # of a failure: they were disconnected, and know nothing
-        self._started_s = time.monotonic()
-        self._stalled_since_s: float | None = None
-        self.is_sought = False
-        if self.state is State.FAILED:
-            self.state = State.NONE  # nobody is left to be told
-        if self.state is State.ACTIVE:
-            self.state = State.INITIALIZING  # goes on where it was
+    ``Course`` decides about the states. What has to be removed, disconnected and stored is the
+    matter of the other parts. The endpoint's ``Parts`` own this object and lock it.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        record: EndpointRecord,
+        interest: Interest,
+        contents: Contents,
+        clients: Clients,
+        saving: Saving,
+    ) -> None:
+        self._host = host
+        self._record = record
+        self._interest = interest
+        self._contents = contents
+        self._clients = clients
+        self._saving = saving
+        self._course = Course(State(record.state), time.monotonic())
 
     @property
-    def run(self) -> RunRecord | None:
-        """The replay that runs."""
-        return self._record.run
+    def state(self) -> State:
+        return self._course.state
 
     @property
-    def live_from(self) -> Place:
-        """Messages before are replayed."""
-        return Place(0, 0) if self.run is None else self.run.live_from
+    def wants_more(self) -> bool:
+        """Whether it is time to read on, or to look whether the replay is complete."""
+        return self._course.wants_more(self._contents.is_half_empty)
+
+    def resume(self) -> None:
+        """After the endpoint was opened: goes on where the process before has left it."""
+        if self.state is not State.INITIALIZING:
+            self._contents.open()
+        if self.state.runs:
+            self.take_slot()
 
     def check_may_start(self) -> None:
         """ReplayError: not on this endpoint, not now."""
         if not self._record.durable:
             raise TemporaryEndpointError(f"endpoint {self._record.name!r} is temporary: no replays")
-        if not self._endpoint.host.egress:
+        if not self._host.egress:
             raise ReplayDisabledError(
-                f"the egress of replay log {self._endpoint.host.name!r} is switched off"
+                f"the egress of replay log {self._host.name!r} is switched off"
             )
 
     def take_slot(self) -> None:
         """OutOfResourcesError: too many replays run in this log."""
-        self._endpoint.host.take_slot(self._record.name)
+        self._host.take_slot(self._record.name)
 
     def start(self, begin: Begin, run: RunRecord, requester: Flow | None) -> None:
         """Removes all messages, disconnects all but the requester, and begins anew.
 
         REQUIRES: it has a slot.
         """
-        endpoint = self._endpoint
+        record = self._record
         if self.state.runs:
-            self._endpoint.end_pacing()
+            self._contents.end_pacing()
             self._become(State.NONE, ReplayStartedError.reason, "another replay starts")
         error = ReplayStartedError(
-            f"a replay was started on endpoint {self._record.name!r}: it disconnects all clients"
+            f"a replay was started on endpoint {record.name!r}: it disconnects all clients"
         )
-        endpoint.disconnect_all(error, but=requester)
-        removed = endpoint.clear_for(begin.place)
-        self._unaware.clear()
-        kept = [one for one in self._record.subscriptions if one.until is None]
-        self._record.subscriptions[:] = kept
-        self._record.run = run
-        self._record.last_start = [now_us(), run.started_by, begin.text]
-        self.is_sought = False
-        self._started_s = time.monotonic()
-        self._stalled_since_s = None
+        self._disconnect_all(error, but=requester)
+        removed = self._contents.clear_for(begin.place)
+        self._interest.forget_removed()
+        record.run = run
+        record.last_start = [now_us(), run.started_by, begin.text]
+        self._course.begin(time.monotonic())
         who = run.started_by or "an administrator"
         text = f"{who} starts a replay from {begin.text}; {removed} messages were removed"
         self._become(State.INITIALIZING, "", text)
         if requester is not None:
             self.warn_of_selector(requester)
 
-    def restart(self) -> None:
-        """After the run was moved: reads from there."""
-        self.is_sought = True
-        self._started_s = time.monotonic()
-        self._become(State.INITIALIZING, "", "goes on elsewhere")
+    def _disconnect_all(self, error: ReplayError, but: Flow | None = None) -> list[Flow]:
+        gone = self._clients.disconnect_all(error, but)
+        if gone:
+            self.note_progress()  # another client may want what waits
+            self._saving.touch()
+        return gone
 
     def warn_of_selector(self, flow: Flow) -> None:
         """An exclusive endpoint's client that passes messages by lets the replay stand still."""
@@ -113,32 +128,35 @@ class Replaying:
             f"endpoint {self._record.name!r} is exclusive, and the selector of client "
             f"{flow.client!r} may leave replayed messages there for ever: the replay would stall"
         )
-        self._endpoint.host.emit(self._event(self.state, "", text))
+        self._host.emit(self._event(self.state, "", text))
         warnings.warn(text, RuntimeWarning, stacklevel=5)
 
     def step(self) -> None:
         """Goes on, if there is reason to."""
         if self.state is State.INITIALIZING:
             self._activate()
-        endpoint = self._endpoint
-        if self.state is State.ACTIVE and endpoint.has_read_all():
-            self._become(State.PENDING_COMPLETE, "", "the end of the log was reached")
-        # After a restart, what is held is read again first.
-        is_left = endpoint.next < self.live_from or endpoint.spool.has_before(self.live_from)
-        if self.state is State.PENDING_COMPLETE and not is_left:
-            self._complete()
+        contents = self._contents
+        while (
+            state := self._course.following(
+                contents.has_read_all, lambda: contents.has_replayed_left
+            )
+        ) is not None:
+            if state is State.COMPLETE:
+                self._complete()
+            else:
+                self._become(state, "", "the end of the log was reached")
         if self.state.runs:
             self._check_progress()
 
     def _activate(self) -> None:
-        assert self.run is not None
-        if (error := self.misses(self._endpoint.host.first)) is not None:
+        run = self._record.run
+        assert run is not None
+        if (error := self._misses(self._host.first)) is not None:
             self.fail(error)
             return
-        reader = self._endpoint.open_reader()
-        reader.pacer = None if self.run.rate is None else Pacer(parse_rate(self.run.rate))
-        reader.paced_until = self.run.live_from
-        reader.is_paused = self.run.paused
+        self._contents.open()
+        pacer = None if run.rate is None else Pacer(parse_rate(run.rate))
+        self._contents.pace(pacer, run.live_from, is_paused=run.paused)
         self._become(State.ACTIVE, "", "messages are replayed")
 
     def _complete(self) -> None:
@@ -148,133 +166,173 @@ class Replaying:
     def fail(self, error: ReplayError) -> None:
         """Deletes the replayed messages, and disconnects the clients; it waits until they know."""
         self._record.last_failure = [now_us(), error.reason, str(error)]
-        self._unaware = set(self._endpoint.disconnect_all(error))
-        self._forget_replayed()
+        self._course.fail(self._disconnect_all(error))
+        self._contents.forget_replayed()
         self._end_run(State.FAILED, error.reason, str(error))
-        self._endpoint.open_reader()
-        self._forget_aware()
+        self._contents.open()
+        self._forget_failure()
 
     def cancel(self) -> None:
         """Ends it. ReplayError: none runs."""
-        if not self.state.runs:
-            raise ReplayError(f"no replay runs on endpoint {self._record.name!r}")
         name = self._record.name
+        if not self.state.runs:
+            raise ReplayError(f"no replay runs on endpoint {name!r}")
         error = ReplayCancelledError(f"the replay on endpoint {name!r} was cancelled")
-        self._endpoint.disconnect_all(error)
-        self._forget_replayed()
+        self._disconnect_all(error)
+        self._contents.forget_replayed()
         self._end_run(State.NONE, error.reason, str(error))
-        self._endpoint.open_reader()
+        self._contents.open()
+
+    def drop(self) -> None:
+        """The endpoint is forgotten, with its replay."""
+        if self.state.runs:
+            self._host.give_slot(self._record.name)
 
     def acknowledged_by(self, flow: Flow) -> None:
         """A client knows that it was disconnected."""
-        self._unaware.discard(flow)
-        self._forget_aware()
+        self._course.acknowledged_by(flow)
+        self._forget_failure()
 
-    def _forget_aware(self) -> None:
-        if self.state is State.FAILED and not self._unaware:
+    def _forget_failure(self) -> None:
+        if self._course.all_know_of_failure:
             self._become(State.NONE, "", "all clients know of the failure")
 
-    def _forget_replayed(self) -> None:
-        """What came while it ran stays: it is the endpoint's, and may be nowhere else."""
-        endpoint, live_from = self._endpoint, self.live_from
-        if endpoint.next < live_from:
-            endpoint.clear_for(live_from)
-        else:
-            endpoint.spool.drop_before(live_from)
-
     def _end_run(self, state: State, reason: str, text: str) -> None:
-        self._endpoint.host.give_slot(self._record.name)
-        self._endpoint.end_pacing()
+        self._host.give_slot(self._record.name)
+        self._contents.end_pacing()
         self._record.run = None
         self._become(state, reason, text)
 
     def _become(self, state: State, reason: str, text: str) -> None:
         event = self._event(state, reason, text)
-        self.state = state
+        self._course.state = state
         self._record.state = state.value
         if state is State.ACTIVE:  # after a crash it is initialized anyway
-            self._endpoint.touch()
+            self._saving.touch()
         else:
-            self._endpoint.store()
-        self._endpoint.host.emit(event)
+            self._saving.store()
+        self._host.emit(event)
         _logger.info("%s: %s -> %s: %s", *event[1:4], text)
 
-    def tell(self, text: str) -> None:
-        """Something to know, without a change."""
-        self._endpoint.host.emit(self._event(self.state, "", text))
+    def _tell(self, text: str) -> None:
+        self._host.emit(self._event(self.state, "", text))
         _logger.warning("endpoint %s: %s", self._record.name, text)
 
     def _event(self, state: State, reason: str, text: str) -> Event:
         return Event(now_us(), self._record.name, self.state, state, reason, text)
 
+    # What an administrator changes while it runs.
+
+    def set_paused(self, is_paused: bool) -> None:
+        """ReplayError: none runs."""
+        self._running().paused = is_paused
+        self._contents.set_paused(is_paused)
+        self._saving.store()
+
+    def set_rate(self, rate: str | float | None, pacer: Pacer) -> None:
+        """``pacer``: has this rate. ReplayError: none runs."""
+        self._running().rate = rate
+        self._contents.set_pacer(pacer)
+        self._saving.store()
+
+    def seek(self, begin: Begin) -> None:
+        """Goes on elsewhere: what was replayed and is not acknowledged is removed first.
+
+        REQUIRES: a replay runs.
+        """
+        run = self._running()
+        self._contents.clear_for(begin.place)
+        run.start, run.begin, run.start_us = begin.text, begin.place, begin.start_us
+        run.total, run.done = None, 0
+        self._course.seek(time.monotonic())
+        self._become(State.INITIALIZING, "", "goes on elsewhere")
+
+    def check_runs(self) -> None:
+        """ReplayError: none runs."""
+        self._running()
+
+    def _running(self) -> RunRecord:
+        if self._record.run is None:
+            raise ReplayError(f"no replay runs on endpoint {self._record.name!r}")
+        return self._record.run
+
     # What may end it.
 
-    def misses(self, first: Place) -> ReplayError | None:
+    def trimmed(self, first: Place) -> None:
+        """Before ``first`` the log is to be trimmed: a replay that needs what goes fails."""
+        if (error := self._misses(first)) is not None:
+            self.fail(error)
+
+    def lost_before(self, oldest: Place) -> None:
+        """What was before was dropped by retention, whether it was needed here or not."""
+        if self._contents.next >= oldest:
+            return
+        if self._has_still_to_read:
+            self.fail(self._unavailable("were dropped by retention"))
+        else:
+            self._contents.count("lost")
+            self._tell("messages that had not come yet were dropped by retention")
+
+    def read_failed(self, error: Exception) -> bool:
+        """Fails the replay if what cannot be read is a part of it; returns whether it is."""
+        if not (self.state.runs and self._has_still_to_read):
+            return False
+        self.fail(self._unavailable(f"cannot be read: {error}"))
+        return True
+
+    @property
+    def _has_still_to_read(self) -> bool:
+        return self._record.run is not None and self._contents.next < self._record.live_from
+
+    def _misses(self, first: Place) -> ReplayError | None:
         """The reason, if messages before ``first`` are gone from the log that it has still to read.
 
         REQUIRES: they are still stored.
         """
-        run = self.run
+        run = self._record.run
         if run is None or self.state is State.PENDING_COMPLETE:
             return None
-        begin, until = self._endpoint.next, min(first, run.live_from)
+        begin, until = self._contents.next, min(first, run.live_from)
         if begin >= until:
             return None
-        host = self._endpoint.host
-        wanting = Wanting(self._record, host.eras, self._endpoint.accepts)
-        if first_wanted(host.core, self._endpoint.filters, begin, until, wanting) is None:
+        wanting = self._interest.wanting(self._host.eras)
+        filters = self._interest.filters
+        if first_wanted(self._host.core, filters, begin, until, wanting) is None:
             return None
-        return self.unavailable("were trimmed from the log")
+        return self._unavailable("were trimmed from the log")
 
-    def unavailable(self, what: str) -> MessageUnavailableError:
-        """That messages are gone."""
+    def _unavailable(self, what: str) -> MessageUnavailableError:
         return MessageUnavailableError(
             f"messages that the replay on endpoint {self._record.name!r} had still to read {what}"
         )
 
     def note_progress(self) -> None:
         """A client took a message, or has room for none."""
-        self._stalled_since_s = None
+        self._course.note_progress()
 
     def note_refusal(self) -> None:
         """A client has room, and wants nothing of what waits."""
-        if self._stalled_since_s is None:
-            self._stalled_since_s = time.monotonic()
+        self._course.note_refusal(time.monotonic())
 
     def _check_progress(self) -> None:
-        run, since = self.run, self._stalled_since_s
-        if run is None or run.stall_timeout_us is None or since is None:
+        run = self._record.run
+        if run is None or not self._course.has_stalled(
+            run, self._contents.is_full, time.monotonic()
+        ):
             return
-        stuck = self._endpoint.is_full or self.state is State.PENDING_COMPLETE
-        if stuck and time.monotonic() - since >= run.stall_timeout_us / 1e6:
-            self.fail(
-                StalledError(
-                    f"the replay on endpoint {self._record.name!r} went no farther for "
-                    f"{run.stall_timeout_us / 1e6} s: no client's selector lets the waiting "
-                    "messages pass"
-                )
+        assert run.stall_timeout_us is not None
+        self.fail(
+            StalledError(
+                f"the replay on endpoint {self._record.name!r} went no farther for "
+                f"{run.stall_timeout_us / 1e6} s: no client's selector lets the waiting "
+                "messages pass"
             )
+        )
+
+    def was_moved_past(self, place: Place) -> bool:
+        """Whether a client may have had this message before the replay was moved."""
+        return self._course.is_sought and place < self._record.live_from
 
     def progress(self) -> Progress:
         """How far it is."""
-        run = self.run
-        elapsed = time.monotonic() - self._started_s
-        if run is None:
-            return Progress(self.state, _text(self._endpoint.next), 0, 0, 0.0, 0.0, None)
-        per_s = run.done / elapsed if elapsed > 0 else 0.0
-        total = max(run.total or 0, run.done)
-        left = total - run.done
-        eta = left / per_s if per_s > 0 and not run.paused else None
-        return Progress(
-            self.state,
-            _text(self._endpoint.next),
-            run.done,
-            total,
-            per_s,
-            elapsed,
-            0.0 if left == 0 else eta,
-        )
-
-
-def _text(place: Place) -> str:
-    return f"{place.serial}-{place.row}"
+        return self._course.progress(self._record.run, self._contents.next, time.monotonic())

@@ -1,21 +1,24 @@
-"""Where a replay begins, and whether it may."""
+"""Where a replay begins, whether it may, and how much it is."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from topicdb.engine import Engine
 from topicdb.follow.positions import Place
-from topicdb.replay.endpoint.interest import Wanting
 from topicdb.replay.endpoint.reading import first_wanted
+from topicdb.replay.endpoint.wanting import Wanting
 from topicdb.replay.errors import (
     IdsNotComparableError,
     StartMessageUnavailableError,
     StartTimeUnavailableError,
 )
 from topicdb.replay.ids import MessageId
+from topicdb.replay.pacing import parse_rate
 from topicdb.replay.records import EndpointRecord, RunRecord
 from topicdb.replay.rules import era_of
-from topicdb.times import TimeLike, now_us, time_us
+from topicdb.times import TimeLike, duration_us, now_us, time_us
 
 if TYPE_CHECKING:
     from topicdb.replay.host import Host
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 ReplayStart: TypeAlias = "Literal['beginning'] | MessageId | TimeLike"
 """``"beginning"``; a time: messages with that timestamp or a later one; an id: what follows it."""
 OnEarly: TypeAlias = Literal["fail", "clamp"]
+STALL_TIMEOUT = "60s"
+_ALL = (1 << 63) - 1
 
 
 class Begin(NamedTuple):
@@ -42,6 +47,38 @@ def begin_of(host: Host, start: ReplayStart, on_early: OnEarly) -> Begin:
     if isinstance(start, str) and start == "beginning":
         return Begin(host.first, 0, start)
     return _since(host, start, on_early)
+
+
+def run_of(
+    host: Host,
+    client: str,
+    begin: Begin,
+    end: TimeLike | None,
+    rate: str | float | None,
+    stall_timeout: str | timedelta | None,
+) -> RunRecord:
+    """A replay of what was logged before now. ValueError: an option is wrong."""
+    parse_rate(rate)
+    return RunRecord(
+        client,
+        begin.text,
+        begin.place,
+        host.now(),
+        begin.start_us,
+        None if end is None else time_us(end, what="end"),
+        rate,
+        stall_timeout_us=None
+        if stall_timeout is None
+        else duration_us(stall_timeout, what="stall_timeout"),
+    )
+
+
+def messages_of(core: Engine, filters: list[str], run: RunRecord) -> int:
+    """About how many messages a replay is: it counts what is stored."""
+    if run.live_from.serial <= run.begin.serial:
+        return 0
+    after, until = run.begin.serial - 1, run.live_from.serial - 1
+    return core.measure_log(0, filters, after, until, run.start_us or None, _ALL, _ALL)[1]
 
 
 def _since(host: Host, start: TimeLike, on_early: OnEarly) -> Begin:

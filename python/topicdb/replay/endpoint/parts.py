@@ -1,0 +1,142 @@
+"""What an endpoint is made of, and what its parts do together."""
+
+from __future__ import annotations
+
+import threading
+
+from topicdb import _core
+from topicdb.replay.endpoint.clients import Clients
+from topicdb.replay.endpoint.contents import Contents
+from topicdb.replay.endpoint.interest import Interest
+from topicdb.replay.endpoint.reading import CHUNK_ROWS
+from topicdb.replay.endpoint.replaying import Replaying
+from topicdb.replay.endpoint.saving import LONG_S, Saving
+from topicdb.replay.errors import EndpointDroppedError
+from topicdb.replay.host import Host
+from topicdb.replay.records import EndpointRecord
+from topicdb.replay.states import State
+
+STALL_TICK_S = 1.0  # so often it is looked whether a replay stands still
+TICK_S = 0.05  # so often it is looked whether a replay has come to the end of the log
+
+
+class Parts:
+    """The parts of one endpoint, the one lock over them, and the steps that take several of them.
+
+    The endpoint owns it; the endpoint's clients (``Flow``, ``Browser``) use it as long as they
+    live, also after the endpoint was closed.
+
+    Lock rule: ``lock`` guards this object, the record, all parts and what the clients keep for the
+    endpoint. Whoever calls anything here or of a part holds it; the parts have no lock of their
+    own. With it held, nothing of the log is called that takes the log's lock (see ``Host``).
+    """
+
+    def __init__(self, host: Host, record: EndpointRecord, store_interval_s: float) -> None:
+        record.clients = []  # those that there were had another process
+        self.lock = threading.RLock()
+        self.host = host
+        self.record = record
+        self.closed = False
+        self.interest = Interest(record)
+        self.contents = Contents(host, record, self.interest)
+        self.clients = Clients(record, self.contents, self.lock)
+        self.saving = Saving(host, record, self.contents, self.clients, store_interval_s)
+        self.replaying = Replaying(
+            host, record, self.interest, self.contents, self.clients, self.saving
+        )
+        self.replaying.resume()
+
+    def check_open(self) -> None:
+        """ClosedError."""
+        if self.closed:
+            raise _core.ClosedError(f"endpoint {self.record.name!r}, or its log, is closed")
+
+    def reread(self) -> None:
+        """After the subscriptions have changed: reads on for those that there are now."""
+        self.record.next = self.contents.next
+        self.contents.open()
+        self.saving.store()
+
+    def advance(self) -> None:
+        """Takes what there is room for; goes on with a replay."""
+        if self.closed:
+            return
+        if self.replaying.state is State.INITIALIZING:
+            self.replaying.step()
+        self._fill()
+        # Who gives way has not come to the end of anything; to ask how far it is takes a while.
+        if self.replaying.state.runs and self.contents.yield_s == 0:
+            self.replaying.step()
+
+    def _fill(self) -> None:
+        # No larger than what a client takes: a batch is given as it came, if it is given whole.
+        rows = self.clients.smallest_window(CHUNK_ROWS)
+        is_replayed = self.replaying.state is State.ACTIVE
+        while (room := self.contents.room(rows, is_replayed=is_replayed)) > 0:
+            try:
+                held = self.contents.read(room)
+            except _core.ClosedError:  # the database was closed
+                raise
+            except _core.Error as error:  # damage, above all
+                self._read_failed(error)
+                return
+            if held is None:
+                return
+            self.contents.add(held, is_replayed=is_replayed)
+            if held.left > 0:
+                self.clients.wake_all()
+            self.saving.touch()
+
+    def _read_failed(self, error: _core.Error) -> None:
+        if not self.replaying.read_failed(error):
+            self.contents.error = error
+            self.clients.wake_all()
+
+    def step(self) -> float:
+        """Goes on, and stores what is to be stored. Returns when to call it again, in seconds."""
+        if self.closed:
+            return LONG_S
+        self.advance()
+        self.clients.wake_all()
+        contents = self.contents
+        wait = LONG_S if contents.wait_s is None else contents.wait_s
+        if contents.yield_s > 0:
+            wait = min(wait, contents.yield_s)
+        if self.replaying.state.runs:
+            stands = contents.is_full or contents.yield_s > 0
+            wait = min(wait, STALL_TICK_S if stands else TICK_S)
+        return min(wait, self.saving.store_if_due())
+
+    def progressed(self) -> None:
+        """A client is done with messages: there may be room for more."""
+        self.replaying.note_progress()
+        self.saving.touch()
+        if self.replaying.wants_more:
+            self.advance()
+        self.clients.wake_all()
+
+    def drop(self) -> None:
+        """Disconnects all clients, and forgets the endpoint."""
+        name = self.record.name
+        self.clients.disconnect_all(EndpointDroppedError(f"endpoint {name!r} was dropped"))
+        self.replaying.drop()
+        self._close()
+        self.contents.close()
+        self.host.records.drop_endpoint(name)
+
+    def end(self) -> None:
+        """Stores the endpoint for the last time; clients get ClosedError. May be repeated."""
+        if self.closed:
+            return
+        try:
+            if not self.host.core.closed:
+                self.clients.clear()
+                self.saving.store()
+        finally:
+            self._close()
+            self.contents.abandon()
+            self.clients.wake_all()
+
+    def _close(self) -> None:
+        self.closed = True
+        self.saving.end()
