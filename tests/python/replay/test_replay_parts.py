@@ -1,4 +1,4 @@
-"""What decides about an endpoint, without a database: its interest, its replay, its times."""
+"""What decides about a replay log and its endpoints, without a database."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from topicdb.follow.positions import Place
 from topicdb.replay.endpoint.course import Course
 from topicdb.replay.endpoint.interest import Interest
 from topicdb.replay.endpoint.saving import StoreTimes
-from topicdb.replay.records import EndpointRecord, RunRecord, Subscribed
+from topicdb.replay.errors import OutOfResourcesError
+from topicdb.replay.log.log_rules import Change, LogRules
+from topicdb.replay.log.running import EVENTS_KEPT, Running
+from topicdb.replay.records import EndpointRecord, LogRecord, RunRecord, Subscribed
+from topicdb.replay.rules import Promotion
 from topicdb.replay.selector.properties import selector_of
-from topicdb.replay.states import State
+from topicdb.replay.states import Event, State
 
 RUNNING = [State.INITIALIZING, State.ACTIVE, State.PENDING_COMPLETE]
 
@@ -167,3 +171,50 @@ def test_endpoints_are_stored_at_the_same_ticks() -> None:
     assert early.due_s(13.0) is None
     assert early.touch()
     assert early.due_s(13.0) == 1.0
+
+
+def test_an_era_begins_only_with_other_rules() -> None:
+    kept = LogRecord(1)
+    rules = LogRules(kept)
+    assert rules.begin(rules.ingress_era(True, Place(5, 0))) is Change.NOTHING
+    assert rules.begin(rules.ingress_era(False, Place(6, 0))) is Change.INGRESS
+    assert rules.begin(rules.filters_era(["a/#"], ["a/b"], Place(7, 0))) is Change.FILTERS
+    assert rules.begin(rules.filters_era(["a/#"], ["a/b"], Place(8, 0))) is Change.NOTHING
+    assert rules.begin(rules.ingress_era(True, Place(9, 0))) is Change.INGRESS
+    assert [(era.since.serial, *era.rules) for era in kept.eras] == [
+        (0, True, ("#",), ()),
+        (6, False, ("#",), ()),
+        (7, False, ("a/#",), ("a/b",)),
+        (9, True, ("a/#",), ("a/b",)),
+    ]
+    assert rules.era is kept.eras[-1]
+
+
+def test_counts_of_direct_messages_go_on_with_other_rules() -> None:
+    kept = LogRecord(1, promote=[Promotion("a")])
+    rules = LogRules(kept)
+    assert rules.promotes("a", 1) and not rules.promotes("b", 1)
+    rules.set_promotion([Promotion("b")])
+    assert rules.promotes("b", 1) and not rules.promotes("a", 1)
+    assert rules.direct == {"logged": 2, "no rule": 2, "over budget": 0}
+    assert kept.promote == [Promotion("b")]
+
+
+def test_replays_take_slots_of_which_there_are_so_many() -> None:
+    running = Running("log", 2)
+    for endpoint in ("a", "b", "a"):
+        running.take_slot(endpoint)
+    with pytest.raises(OutOfResourcesError, match="2 replays run in log 'log': replays_max"):
+        running.take_slot("c")
+    for endpoint in ("a", "a"):
+        running.give_slot(endpoint)
+    running.take_slot("c")
+    assert len(running) == 2
+
+
+def test_the_last_events_are_kept() -> None:
+    running = Running("log", 1)
+    for number in range(EVENTS_KEPT + 1):
+        running.note(Event(number, "q", State.NONE, State.NONE, "", ""))
+    times = [event.time for event in running.events()]
+    assert times == list(range(1, EVENTS_KEPT + 1))

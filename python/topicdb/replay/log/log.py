@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,20 +17,14 @@ from topicdb.filters import Filters, filter_list
 from topicdb.follow.positions import Place
 from topicdb.replay.backoff import Yielding
 from topicdb.replay.endpoint.endpoint import Endpoint
-from topicdb.replay.errors import OutOfResourcesError
-from topicdb.replay.log.log_rules import LogRules
+from topicdb.replay.errors import LogModifiedError, ReplayDisabledError
+from topicdb.replay.log.endpoints import Endpoints, new_record
+from topicdb.replay.log.log_rules import Change, LogRules
 from topicdb.replay.log.pump import Pump
+from topicdb.replay.log.running import Running
 from topicdb.replay.log.trimming import Trimmer, eras_from, oldest_generations
-from topicdb.replay.records import (
-    SHARD,
-    Access,
-    EndpointRecord,
-    Kind,
-    LogRecord,
-    Records,
-    Subscribed,
-)
-from topicdb.replay.rules import Era, Promoter, filters_of
+from topicdb.replay.records import SHARD, Access, EndpointRecord, LogRecord, Records
+from topicdb.replay.rules import Era, Promotion, checked_promotions, filters_of
 from topicdb.replay.selector.properties import selector_of
 from topicdb.replay.states import Event
 from topicdb.times import TIMESTAMP_MAX, TimeLike, time_us
@@ -42,20 +35,19 @@ if TYPE_CHECKING:
     from topicdb.types import ArrowArray, ArrowStream, Durability, Row
 
 REPLAYS_MAX = 100
-EVENTS_KEPT = 1_000
 SPOOL = 10_000
 SPOOL_BYTES = 32 << 20
 
 
-class ReplayLog(LogRules, Closing):
+class ReplayLog(Closing):
     """A database whose messages come to endpoints, and again in replays; made by ``replay.open``.
 
     Everything that is appended to the database is in it, if the log's rules say so when it is:
     nothing is stored twice. One process has it open, and in that one object. Thread-safe.
     """
 
-    # Lock rule: _lock guards the record, the endpoints and the trimmer. Locks of endpoints are
-    # taken behind it; `_state_lock` (events, slots) behind these.
+    # Lock rule: _lock guards the record, the rules, the endpoints and the trimmer. Locks of
+    # endpoints are taken behind it; those of `_running`, `_records` and `_pump` behind these.
 
     def __init__(
         self,
@@ -71,21 +63,17 @@ class ReplayLog(LogRules, Closing):
         self._name = name
         self._record = record
         self._records = records
-        self._replays_max = replays_max
-        self._store_interval_s = store_interval_s
         self._lock = threading.RLock()
-        self._state_lock = threading.Lock()
-        self._events: deque[Event] = deque(maxlen=EVENTS_KEPT)
-        self._running: set[str] = set()
+        self._running = Running(name, replays_max)
         self._closed = False
-        self._promoter = Promoter(record.promote)
+        self._rules = LogRules(record)
         self._trimmer = Trimmer(self.core, record)
         self._oldest = oldest_generations(self.core)
         self._yielding = Yielding(self._commits_of_others)
-        self._endpoints: dict[str, Endpoint] = {}
         self._pump = Pump(self._step, records.save_waiting, self.maintain, self._closed_by_database)
+        self._endpoints = Endpoints(self, store_interval_s, self._pump.wake)
         for stored in records.endpoints():
-            self._open(stored)
+            self._endpoints.open(stored)
         records.save_log(record)
         self._pump.start(f"topicdb-replay-{name}")
         _opened.add(self)
@@ -131,21 +119,14 @@ class ReplayLog(LogRules, Closing):
         return Place(*self.core.places_at(None, TIMESTAMP_MAX)[SHARD])
 
     def emit(self, event: Event) -> None:
-        with self._state_lock:
-            self._events.append(event)
+        self._running.note(event)
         self._pump.tell(event)
 
     def take_slot(self, endpoint: str) -> None:
-        with self._state_lock:
-            if endpoint not in self._running and len(self._running) >= self._replays_max:
-                raise OutOfResourcesError(
-                    f"{len(self._running)} replays run in log {self._name!r}: replays_max"
-                )
-            self._running.add(endpoint)
+        self._running.take_slot(endpoint)
 
     def give_slot(self, endpoint: str) -> None:
-        with self._state_lock:
-            self._running.discard(endpoint)
+        self._running.give_slot(endpoint)
 
     def wake(self, endpoint: str) -> None:
         self._pump.wake(endpoint)
@@ -177,7 +158,7 @@ class ReplayLog(LogRules, Closing):
         if qos > 0:
             return self._database.append(messages, durability=durability, raw=raw)
         batch = _batch_of(messages)
-        promotes = self._promoter.promotes
+        promotes = self._rules.promotes
         rows: list[Row] = [
             (topic, None if timestamp < 0 else timestamp, value)
             for topic, timestamp, value in batch
@@ -188,7 +169,7 @@ class ReplayLog(LogRules, Closing):
     @property
     def direct(self) -> dict[str, int]:
         """Direct messages since it was opened: ``logged``; not: ``no rule``, ``over budget``."""
-        return dict(self._promoter.counts)
+        return self._rules.direct
 
     # Endpoints.
 
@@ -214,8 +195,15 @@ class ReplayLog(LogRules, Closing):
         ValueError: it was made with other filters, or a bad option. TopicError.
         """
         filters = filter_list(filter)
-        record = self._new_record(name, "queue", exclusive, durable, owner, others)
-        record.spool, record.spool_bytes = _checked_spool(spool, spool_bytes)
+        self._records.topic_of(name)
+        record = new_record(
+            name,
+            "queue",
+            exclusive=exclusive,
+            durable=durable,
+            rights=(owner, others),
+            room=(spool, spool_bytes),
+        )
         return self._endpoint(record, filters)
 
     def topic_endpoint(
@@ -233,53 +221,27 @@ class ReplayLog(LogRules, Closing):
     ) -> Endpoint:
         """As ``queue``, with one filter; and of its messages come only those that ``selector`` is
         true of: ``"color = 'red' AND size > 3"`` (docs/replay.md says what it may look at)."""
-        record = self._new_record(name, "topic", exclusive, durable, owner, others)
-        record.spool, record.spool_bytes = _checked_spool(spool, spool_bytes)
+        self._records.topic_of(name)
+        record = new_record(
+            name,
+            "topic",
+            exclusive=exclusive,
+            durable=durable,
+            rights=(owner, others),
+            room=(spool, spool_bytes),
+        )
         selector_of(selector)
         record.selector = selector
         return self._endpoint(record, filters_of(filter, "filter"))
 
-    def _new_record(
-        self,
-        name: str,
-        kind: Kind,
-        exclusive: bool,
-        durable: bool,
-        owner: str | None,
-        others: Access,
-    ) -> EndpointRecord:
-        self._records.topic_of(name)
-        if others not in ("none", "read", "consume"):
-            raise ValueError(f"others: expected none, read or consume, got {others!r}")
-        record = EndpointRecord(name, kind, exclusive, [], Place(0, 0), durable)
-        record.owner, record.others = owner, others
-        return record
-
     def _endpoint(self, record: EndpointRecord, filters: list[str] | None) -> Endpoint:
         with self._lock:
             self._check_open()
-            known = self._endpoints.get(record.name)
-            if known is not None:
-                _check_same(known, record, filters)
-                return known
-            if not filters:
-                raise ValueError(f"filter: a new endpoint {record.name!r} needs a topic filter")
-            now = self.now()
-            record.subscriptions = [Subscribed(one, now) for one in dict.fromkeys(filters)]
-            record.next = now
-            endpoint = self._open(record)
-            endpoint.store()
-            return endpoint
-
-    def _open(self, record: EndpointRecord) -> Endpoint:
-        endpoint = Endpoint(self, record, self._store_interval_s)
-        self._endpoints[record.name] = endpoint
-        self._pump.wake(record.name)
-        return endpoint
+            return self._endpoints.found_or_made(record, filters)
 
     def endpoint(self, name: str) -> Endpoint:
         """The one of this name. NotFoundError."""
-        found = self._endpoints.get(name)
+        found = self._endpoints.find(name)
         if found is None:
             raise _core.NotFoundError(f"replay log {self._name!r} has no endpoint {name!r}")
         return found
@@ -287,13 +249,77 @@ class ReplayLog(LogRules, Closing):
     def endpoints(self) -> list[Endpoint]:
         """All that there are, by name."""
         with self._lock:
-            return [endpoint for _, endpoint in sorted(self._endpoints.items())]
+            return self._endpoints.sorted()
 
     def drop_endpoint(self, name: str) -> None:
         """Forgets one, and disconnects its clients. NotFoundError."""
         with self._lock:
-            self.endpoint(name).drop()
-            del self._endpoints[name]
+            self.endpoint(name)
+            self._endpoints.drop(name)
+
+    # Rules.
+
+    @property
+    def ingress(self) -> bool:
+        """Whether what is appended is logged; a change holds from the next commit on."""
+        return self._rules.era.ingress
+
+    @ingress.setter
+    def ingress(self, value: bool) -> None:
+        with self._lock:
+            self._begin(self._rules.ingress_era(bool(value), self.now()))
+
+    @property
+    def egress(self) -> bool:
+        """Whether there can be replays; those that run when it is switched off fail."""
+        return self._rules.egress
+
+    @egress.setter
+    def egress(self, value: bool) -> None:
+        with self._lock:
+            self._check_open()
+            self._rules.egress = bool(value)
+            self._records.save_log(self._record)
+            if not value:
+                self._endpoints.fail_all(
+                    ReplayDisabledError(f"the egress of replay log {self._name!r} was switched off")
+                )
+
+    @property
+    def include(self) -> tuple[str, ...]:
+        """Filters of what is logged."""
+        return self._rules.era.include
+
+    @property
+    def exclude(self) -> tuple[str, ...]:
+        """Filters of what is not, though it is included."""
+        return self._rules.era.exclude
+
+    def set_filters(self, include: Filters = "#", exclude: Filters = ()) -> None:
+        """What is logged from now on. Fails the replays that run. TopicError, ValueError."""
+        included, excluded = filters_of(include, "include"), filter_list(exclude) or []
+        with self._lock:
+            self._begin(self._rules.filters_era(included, excluded, self.now()))
+
+    def set_promotion(self, promote: Sequence[Promotion | str]) -> None:
+        """Which direct messages are logged; see ``Promotion``. TopicError, ValueError."""
+        rules = checked_promotions(promote)
+        with self._lock:
+            self._check_open()
+            self._rules.set_promotion(rules)
+            self._records.save_log(self._record)
+
+    def _begin(self, era: Era) -> None:
+        self._check_open()
+        change = self._rules.begin(era)
+        if change is Change.NOTHING:
+            return
+        self._trimmer.forget()
+        self._records.save_log(self._record)
+        if change is Change.FILTERS:
+            self._endpoints.fail_all(
+                LogModifiedError(f"the filters of replay log {self._name!r} changed")
+            )
 
     # Trimming.
 
@@ -341,15 +367,13 @@ class ReplayLog(LogRules, Closing):
     def _trim(self, first: Place) -> None:
         if first <= self._record.first:
             return
-        for endpoint in self._endpoints.values():
-            endpoint.trimmed(first)
+        self._endpoints.trimmed(first)
         self._record.first = first
         self._record.eras = eras_from(self._record.eras, first)
         self._records.save_log(self._record)
 
     def _reclaim(self) -> int:
-        needed = [endpoint.holds_from() for endpoint in self._endpoints.values()]
-        dropped = self._trimmer.reclaim(min([self._record.first, *needed]))
+        dropped = self._trimmer.reclaim(self._endpoints.hold_from(self._record.first))
         if dropped:
             self._records.save_log(self._record)
         self._oldest = oldest_generations(self.core)
@@ -360,8 +384,7 @@ class ReplayLog(LogRules, Closing):
         slabs = oldest_generations(self.core)
         if any(slabs.get(name, 0) != oldest for name, oldest in self._oldest.items()):
             oldest = Place(*self.core.places_at(list(self.include), 0)[SHARD])
-            for endpoint in self._endpoints.values():
-                endpoint.lost_before(oldest)
+            self._endpoints.lost_before(oldest)
             self._record.first = max(self._record.first, oldest)
             self._records.save_log(self._record)
         self._oldest = slabs
@@ -374,8 +397,7 @@ class ReplayLog(LogRules, Closing):
 
     def events(self) -> list[Event]:
         """The last changes, 1,000 at most, the oldest first."""
-        with self._state_lock:
-            return list(self._events)
+        return self._running.events()
 
     def info(self) -> dict[str, Any]:
         """How it stands: rules, ``bytes``, ``first`` (place), ``reclaims``, the retention classes
@@ -411,8 +433,7 @@ class ReplayLog(LogRules, Closing):
             self._closed = True
         self._pump.close()
         with self._lock:
-            for endpoint in self._endpoints.values():
-                endpoint.end()
+            self._endpoints.end()
 
     @property
     def closed(self) -> bool:
@@ -426,42 +447,15 @@ class ReplayLog(LogRules, Closing):
     # For the pump.
 
     def _step(self, name: str) -> float | None:
-        endpoint = self._endpoints.get(name)
+        endpoint = self._endpoints.find(name)
         return None if endpoint is None else endpoint.step()
 
     def _closed_by_database(self) -> None:
         self._closed = True
-        for endpoint in list(self._endpoints.values()):
-            endpoint.end()
+        self._endpoints.end()
 
     def __repr__(self) -> str:
         return f"<topicdb.ReplayLog {self._name!r}{' (closed)' if self._closed else ''}>"
-
-
-def _check_same(known: Endpoint, record: EndpointRecord, filters: list[str] | None) -> None:
-    made = known.record
-    wanted = made.kind, made.exclusive, made.durable
-    if (record.kind, record.exclusive, record.durable) != wanted:
-        raise ValueError(
-            f"endpoint {made.name!r} was made as {'an exclusive' if made.exclusive else 'a shared'}"
-            f" {'durable' if made.durable else 'temporary'} {made.kind}"
-        )
-    if filters is not None and set(filters) != set(known.subscriptions):
-        raise ValueError(
-            f"filter: endpoint {made.name!r} has the subscriptions {known.subscriptions}, got "
-            f"{filters}; see Endpoint.subscribe and Endpoint.change"
-        )
-    if record.selector is not None and record.selector != made.selector:
-        raise ValueError(
-            f"selector: endpoint {made.name!r} has {made.selector!r}; see Endpoint.change"
-        )
-
-
-def _checked_spool(spool: int, spool_bytes: int) -> tuple[int, int]:
-    for name, value in (("spool", spool), ("spool_bytes", spool_bytes)):
-        if value < 1:
-            raise ValueError(f"{name}: at least 1 is needed, got {value}")
-    return spool, spool_bytes
 
 
 def checked_quota(value: int) -> int:

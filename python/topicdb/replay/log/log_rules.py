@@ -1,105 +1,77 @@
-"""The part of a replay log that says what is logged, and whether there are replays."""
+"""What a replay log logs, and whether there are replays."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from enum import Enum
 
-from topicdb.filters import Filters, filter_list
 from topicdb.follow.positions import Place
-from topicdb.replay.errors import LogModifiedError, ReplayDisabledError, ReplayError
-from topicdb.replay.log.trimming import Trimmer
-from topicdb.replay.records import LogRecord, Records
-from topicdb.replay.rules import Era, Promoter, Promotion, checked_promotions, filters_of
+from topicdb.replay.records import LogRecord
+from topicdb.replay.rules import Era, Promoter, Promotion
 
-if TYPE_CHECKING:
-    from topicdb.replay.endpoint.endpoint import Endpoint
+
+class Change(Enum):
+    """What is different in a new era."""
+
+    NOTHING = "nothing"
+    INGRESS = "ingress"
+    FILTERS = "filters"
 
 
 class LogRules:
-    """The part of a replay log that says what is logged."""
+    """The rules of one replay log, in the log's record: the eras, the egress and the promotion.
 
-    _lock: threading.RLock
-    _name: str
-    _record: LogRecord
-    _records: Records
-    _promoter: Promoter
-    _trimmer: Trimmer
-    _endpoints: dict[str, Endpoint]
+    The log owns this object, locks it for every change, and stores the record then. It uses no
+    database.
+    """
 
-    def now(self) -> Place:
-        """Behind everything that is committed."""
-        raise NotImplementedError
-
-    def _check_open(self) -> None:
-        raise NotImplementedError
+    def __init__(self, record: LogRecord) -> None:
+        self._record = record
+        self._promoter = Promoter(record.promote)
 
     @property
-    def ingress(self) -> bool:
-        """Whether what is appended is logged; a change holds from the next commit on."""
-        return self._record.eras[-1].ingress
-
-    @ingress.setter
-    def ingress(self, value: bool) -> None:
-        with self._lock:
-            era = self._record.eras[-1]
-            self._begin_era(Era(self.now(), bool(value), era.include, era.exclude))
+    def era(self) -> Era:
+        """The rules that hold now."""
+        return self._record.eras[-1]
 
     @property
     def egress(self) -> bool:
-        """Whether there can be replays; those that run when it is switched off fail."""
+        """Whether there can be replays."""
         return self._record.egress
 
     @egress.setter
     def egress(self, value: bool) -> None:
-        with self._lock:
-            self._check_open()
-            self._record.egress = bool(value)
-            self._records.save_log(self._record)
-            if not value:
-                self._fail_all(
-                    ReplayDisabledError(f"the egress of replay log {self._name!r} was switched off")
-                )
+        self._record.egress = value
 
-    @property
-    def include(self) -> tuple[str, ...]:
-        """Filters of what is logged."""
-        return self._record.eras[-1].include
+    def ingress_era(self, value: bool, since: Place) -> Era:
+        """As the era of now, but with this ingress."""
+        return Era(since, value, self.era.include, self.era.exclude)
 
-    @property
-    def exclude(self) -> tuple[str, ...]:
-        """Filters of what is not, though it is included."""
-        return self._record.eras[-1].exclude
+    def filters_era(self, include: Sequence[str], exclude: Sequence[str], since: Place) -> Era:
+        """As the era of now, but with these filters."""
+        return Era(since, self.era.ingress, include, exclude)
 
-    def set_filters(self, include: Filters = "#", exclude: Filters = ()) -> None:
-        """What is logged from now on. Fails the replays that run. TopicError, ValueError."""
-        included, excluded = filters_of(include, "include"), filter_list(exclude) or []
-        with self._lock:
-            self._begin_era(Era(self.now(), self.ingress, included, excluded))
-
-    def set_promotion(self, promote: Sequence[Promotion | str]) -> None:
-        """Which direct messages are logged; see ``Promotion``. TopicError, ValueError."""
-        rules = checked_promotions(promote)
-        with self._lock:
-            self._check_open()
-            counts = self._promoter.counts
-            self._promoter = Promoter(rules)
-            self._promoter.counts = counts
-            self._record.promote = rules
-            self._records.save_log(self._record)
-
-    def _begin_era(self, era: Era) -> None:
-        self._check_open()
-        last = self._record.eras[-1]
+    def begin(self, era: Era) -> Change:
+        """The era begins, unless it has the rules of now. Returns what it changes."""
+        last = self.era
         if era.rules == last.rules:
-            return
+            return Change.NOTHING
         self._record.eras = [*self._record.eras, era]
-        self._trimmer.forget()
-        self._records.save_log(self._record)
-        if (era.include, era.exclude) != (last.include, last.exclude):
-            self._fail_all(LogModifiedError(f"the filters of replay log {self._name!r} changed"))
+        same_filters = (era.include, era.exclude) == (last.include, last.exclude)
+        return Change.INGRESS if same_filters else Change.FILTERS
 
-    def _fail_all(self, error: ReplayError) -> None:
-        for endpoint in self._endpoints.values():
-            endpoint.fail_replay(error)
+    def promotes(self, topic: str, size: int) -> bool:
+        """Whether a direct message of this size is to be logged. Thread-safe."""
+        return self._promoter.promotes(topic, size)
+
+    @property
+    def direct(self) -> dict[str, int]:
+        """Counts direct messages by what became of them. Thread-safe."""
+        return dict(self._promoter.counts)
+
+    def set_promotion(self, rules: list[Promotion]) -> None:
+        """Other direct messages are logged from now on; their counts go on."""
+        promoter = Promoter(rules)
+        promoter.counts = self._promoter.counts
+        self._promoter = promoter
+        self._record.promote = rules
