@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "convert/errors.h"
+#include "convert/results.h"
 #include "topicdb/database.h"
 
 namespace topicdb::python {
@@ -62,9 +63,6 @@ pybind11::object WrapScan(std::unique_ptr<Scan> scan);
 
 // Returns a topicdb._core.Tail.
 pybind11::object WrapTail(std::unique_ptr<Tail> tail);
-
-// Returns ({shard: serial}, count, durability).
-pybind11::tuple ReceiptTuple(const Receipt& receipt);
 
 // Returns a list with a tuple for each job.
 pybind11::list JobTuples(const std::vector<JobInfo>& jobs);

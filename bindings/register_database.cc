@@ -75,17 +75,16 @@ std::string ParseId(const std::optional<py::str>& id) {
   return text;
 }
 
-py::tuple Append(Database& self, const std::vector<MessageView>& messages,
-                 const OptionalText& durability, const std::optional<py::str>& id) {
+Receipt Append(Database& self, const std::vector<MessageView>& messages,
+               const OptionalText& durability, const std::optional<py::str>& id) {
   const auto wanted = ParseDurability(durability);
   const std::string name = ParseId(id);
-  return ReceiptTuple(Unwrap(WithoutGil([&] { return self.Append(messages, wanted, name); })));
+  return Unwrap(WithoutGil([&] { return self.Append(messages, wanted, name); }));
 }
 
-py::object FindAppend(const Database& self, const py::str& id) {
+std::optional<Receipt> FindAppend(const Database& self, const py::str& id) {
   const std::string name = ParseId(id);
-  const auto found = Unwrap(WithoutGil([&] { return self.FindAppend(name); }));
-  return found.has_value() ? py::object(ReceiptTuple(*found)) : py::object(py::none());
+  return Unwrap(WithoutGil([&] { return self.FindAppend(name); }));
 }
 
 // Queues copies of the messages; the outcome comes out of `completions` with `token`.
@@ -121,18 +120,17 @@ py::list TakeCompletions(Completions& self) {
   py::list result;
   for (const Completion& item : items) {
     result.append(py::make_tuple(item.token, item.outcome.ok()
-                                                 ? py::object(ReceiptTuple(item.outcome.value()))
+                                                 ? Object(item.outcome.value())
                                                  : ExceptionOf(item.outcome.status())));
   }
   return result;
 }
 
-py::tuple Delete(Database& self, const py::str& filter, OptionalTime start, OptionalTime end,
-                 const OptionalText& durability) {
+Receipt Delete(Database& self, const py::str& filter, OptionalTime start, OptionalTime end,
+               const OptionalText& durability) {
   const Filter parsed = ParseFilter(filter);
   const auto wanted = ParseDurability(durability);
-  return ReceiptTuple(
-      Unwrap(WithoutGil([&] { return self.Delete(parsed, {start, end}, wanted); })));
+  return Unwrap(WithoutGil([&] { return self.Delete(parsed, {start, end}, wanted); }));
 }
 
 std::unique_ptr<Transaction> Begin(Database& self, std::int64_t shard, OptionalNumber generation,
@@ -144,14 +142,14 @@ std::unique_ptr<Transaction> Begin(Database& self, std::int64_t shard, OptionalN
   return Unwrap(WithoutGil([&] { return self.Begin(options); }));
 }
 
-py::tuple AppendRows(Database& self, const py::iterable& rows, const OptionalText& durability,
-                     bool escapes, const std::optional<py::str>& id) {
+Receipt AppendRows(Database& self, const py::iterable& rows, const OptionalText& durability,
+                   bool escapes, const std::optional<py::str>& id) {
   const RowCopies copies(rows, escapes);
   return Append(self, copies.messages(), durability, id);
 }
 
-py::tuple AppendArrow(Database& self, const py::object& source, const OptionalText& durability,
-                      bool escapes, const std::optional<py::str>& id) {
+Receipt AppendArrow(Database& self, const py::object& source, const OptionalText& durability,
+                    bool escapes, const std::optional<py::str>& id) {
   const ArrowCopies copies(source, escapes);
   return Append(self, copies.messages(), durability, id);
 }
@@ -280,12 +278,6 @@ py::dict StatsOf(const Database& self) {
 }
 
 }  // namespace
-
-py::tuple ReceiptTuple(const Receipt& receipt) {
-  py::dict serials;
-  for (const auto& [shard, serial] : receipt.serials) serials[py::int_(shard)] = serial;
-  return py::make_tuple(serials, receipt.count, NameOf(receipt.durability), receipt.repeated);
-}
 
 void RegisterDatabase(py::module_& module) {
   py::class_<Completions, std::shared_ptr<Completions>>(module, "Completions",

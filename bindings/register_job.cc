@@ -27,16 +27,12 @@ py::tuple Finish(StagedWriter& self) {
   return py::make_tuple(task.file, task.messages, task.bytes, task.malformed);
 }
 
-// (serials, messages, pending, repeated)
-py::tuple Commit(const std::string& path, const std::string& job,
-                 const std::vector<std::string>& files, const std::string& sequence,
-                 std::uint64_t number, std::uint64_t malformed, std::int64_t timeout_us) {
+JobReceipt Commit(const std::string& path, const std::string& job,
+                  const std::vector<std::string>& files, const std::string& sequence,
+                  std::uint64_t number, std::uint64_t malformed, std::int64_t timeout_us) {
   const JobCommit commit{job,    files,     sequence,
                          number, malformed, std::chrono::microseconds(timeout_us)};
-  const JobReceipt receipt = Unwrap(WithoutGil([&] { return CommitJob(path, commit); }));
-  py::dict serials;
-  for (const auto& [shard, serial] : receipt.serials) serials[py::int_(shard)] = serial;
-  return py::make_tuple(serials, receipt.messages, receipt.pending, receipt.repeated);
+  return Unwrap(WithoutGil([&] { return CommitJob(path, commit); }));
 }
 
 }  // namespace

@@ -38,6 +38,7 @@ void RegisterTopic(py::module_& module) {
       },
       py::arg("message_type"), py::arg("property_message_type"), py::arg("properties_type"),
       py::arg("time_us"), py::pos_only());
+  module.def("configure_results", &ConfigureResults);
   module.def(
       "check_topic", [](const py::str& topic) { ValidTopic(topic); }, py::arg("topic"),
       py::pos_only(), "Raises TopicError unless the topic is valid.");

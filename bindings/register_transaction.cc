@@ -68,13 +68,13 @@ void Require(Transaction& self, const py::str& topic, std::int64_t timestamp,
   }
 }
 
-py::tuple Commit(Transaction& self) {
-  const Result<Receipt> receipt = [&] {
+Receipt Commit(Transaction& self) {
+  Result<Receipt> receipt = [&] {
     const py::gil_scoped_release release;
     return self.Commit();
   }();
   if (!receipt.ok()) RaiseCommitFault(receipt.status(), self.fault());
-  return ReceiptTuple(receipt.value());
+  return std::move(receipt).value();
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ from topicdb.follow.losses import Loss, LossError
 from topicdb.follow.positions import Place
 from topicdb.follow.session import Packet, Session
 from topicdb.follow.subscription import Delivery, Subscription
+from topicdb.jobs import Committed
 from topicdb.lifecycle.retention import Retention
 from topicdb.map import Map
 from topicdb.queue.queue import Cursor, Drop, Queue, QueueReceipt
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from topicdb.replay.errors import ReplayError
 
 _core.configure(Message, PropertyMessage, Properties, time_us)
+_core.configure_results(Committed, Receipt)
 guard(_core)
 shard_of = _core.shard_of
 topic_matches = _core.topic_matches

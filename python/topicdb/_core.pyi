@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from topicdb.forms import Form
-from topicdb.types import Message, Properties, PropertyMessage, Slice
+from topicdb.jobs import Committed
+from topicdb.types import Message, Properties, PropertyMessage, Receipt, Slice
 
 _bytes: TypeAlias = bytes  # where a property has that name
 
@@ -46,6 +47,8 @@ def configure(
     /,
 ) -> None:
     """Tells the extension which tuple types to build and what converts times that are no ints."""
+
+def configure_results(*types: type[Any]) -> None: ...
 
 ENVELOPE_MAGIC: bytes
 """What the values begin with that may be envelopes."""
@@ -219,9 +222,7 @@ def commit_job(
     number: int,
     malformed: int,
     timeout_us: int,
-) -> tuple[dict[int, int], int, list[int], bool]:
-    """serials, messages, pending shards, repeated"""
-
+) -> Committed: ...
 def abort_job(path: str, job: str) -> None: ...
 
 @final
@@ -299,7 +300,7 @@ class Transaction:
     def scan(self, filter: str, start: int | None, end: int | None) -> Scan: ...
     def require(self, topic: str, timestamp: int, value: object | None) -> None:
         """value None: there must be no message."""
-    def commit(self) -> tuple[dict[int, int], int, str, bool]: ...
+    def commit(self) -> Receipt: ...
     def rollback(self) -> None: ...
     @property
     def open(self) -> bool: ...
@@ -309,8 +310,7 @@ class Transaction:
 @final
 class Completions:
     def __init__(self) -> None: ...
-    def take(self) -> list[tuple[int, tuple[dict[int, int], int, str] | BaseException]]:
-        """Waits for outcomes of (token, receipt or error); empty when closed."""
+    def take(self) -> list[tuple[int, Receipt | BaseException]]: ...
     def close(self) -> None: ...
 
 def restore(
@@ -388,7 +388,7 @@ class Database:
         durability: str | None,
         escapes: bool = False,
         id: str | None = None,
-    ) -> tuple[dict[int, int], int, str, bool]:
+    ) -> Receipt:
         """``escapes``: readers are to see these values; else they are as they are to be stored."""
     def append_arrow(
         self,
@@ -396,8 +396,8 @@ class Database:
         durability: str | None,
         escapes: bool = False,
         id: str | None = None,
-    ) -> tuple[dict[int, int], int, str, bool]: ...
-    def find_append(self, id: str) -> tuple[dict[int, int], int, str, bool] | None: ...
+    ) -> Receipt: ...
+    def find_append(self, id: str) -> Receipt | None: ...
     def append_rows_async(
         self,
         rows: Iterable[Any],
@@ -418,7 +418,7 @@ class Database:
     ) -> None: ...
     def delete(
         self, filter: str, start: int | None, end: int | None, durability: str | None
-    ) -> tuple[dict[int, int], int, str, bool]: ...
+    ) -> Receipt: ...
     def begin(self, shard: int, generation: int | None, durability: str | None) -> Transaction: ...
     def scan(
         self,

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from topicdb import types
 from topicdb._core import Batch, Iterator, ReadyTokens, Slab, Stream
 from topicdb.forms import Form
-from topicdb.types import ArrowArray, Slice
+from topicdb.types import ArrowArray, Receipt, Slice
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,8 +25,6 @@ Serials: TypeAlias = dict[int, int]
 """The serial of a commit by shard."""
 RowPlace: TypeAlias = tuple[int, int]
 """Serial of a commit, number of a row in it."""
-Receipt: TypeAlias = tuple[Serials, int, str, bool]
-"""The fields of ``topicdb.Receipt``."""
 Lost: TypeAlias = tuple[str, int, int, int]
 """Retention class, generation, serial of the drop, messages."""
 RetentionClass: TypeAlias = tuple[str, int, int, int, int]
@@ -434,7 +431,7 @@ class AppendQueue(Protocol):
 
     def start(
         self, messages: Any, durability: str | None, *, escapes: bool, id: str | None
-    ) -> Future[types.Receipt]:
+    ) -> Future[Receipt]:
         """Queues an append of rows, or of what has an Arrow C stream or array.
 
         The messages are copied before it returns. It waits while too many are queued.

@@ -184,16 +184,14 @@ def commit(
     if waits_us is None:
         raise ValueError("timeout: expected seconds, got None")
     tasks = list(staged)
-    return Committed(
-        *_core.commit_job(
-            os.fspath(path),
-            job,
-            [task.file for task in tasks],
-            sequence=sequence or "",
-            number=number,
-            malformed=sum(task.malformed for task in tasks),
-            timeout_us=waits_us,
-        )
+    return _core.commit_job(
+        os.fspath(path),
+        job,
+        [task.file for task in tasks],
+        sequence=sequence or "",
+        number=number,
+        malformed=sum(task.malformed for task in tasks),
+        timeout_us=waits_us,
     )
 
 

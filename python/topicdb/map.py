@@ -88,8 +88,8 @@ class Map(MutableMapping[str, Value]):
                 )
             self._values = self._read(transaction)
             transaction.write(self._guard, 0, None, reserved=True)
-            serials, *_ = transaction.commit()
-        self._owner = serials[self._shard].to_bytes(8, "big")
+            receipt = transaction.commit()
+        self._owner = receipt.serials[self._shard].to_bytes(8, "big")
 
     def _read(self, transaction: TransactionEngine) -> dict[str, Value]:
         scan = transaction.scan(f"{self._prefix}+", None, None)
@@ -156,7 +156,7 @@ class Map(MutableMapping[str, Value]):
         try:
             with self._begun() as own:
                 self._write(own)
-                receipt = Receipt(*own.commit())
+                receipt = own.commit()
         except (_core.PreconditionError, _core.ConflictError):
             self._owner = None
             raise self._lost() from None

@@ -141,7 +141,7 @@ class Transaction:
         PreconditionError (it cannot; ``failures`` lists what was expected and found), QuotaError,
         ReadOnlyError (a generation that takes no messages), StorageError.
         """
-        self._receipt = Receipt(*self._core.commit())
+        self._receipt = self._core.commit()
         functions, self._on_commit = self._on_commit, []
         first_error: BaseException | None = None
         for function in functions:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
+from topicdb._core import Batch, Iterator
+
 if TYPE_CHECKING:
-    from topicdb._core import Batch, Iterator
     from topicdb.times import TimeLike
 
 Durability: TypeAlias = Literal["none", "os", "disk"]

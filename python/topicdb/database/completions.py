@@ -89,7 +89,7 @@ class Completer:
                 if isinstance(outcome, BaseException):
                     future.set_exception(outcome)
                 else:
-                    future.set_result(Receipt(*outcome))
+                    future.set_result(outcome)
             with self._lock:
                 if self._retired and not self._futures:
                     return

@@ -89,9 +89,9 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         if id is not None:
             check_id(id)
         if has_arrow(messages):
-            receipt = Receipt(*self._core.append_arrow(messages, durability, not raw, id))
+            receipt = self._core.append_arrow(messages, durability, not raw, id)
         else:
-            receipt = Receipt(*self._core.append_rows(messages, durability, not raw, id))
+            receipt = self._core.append_rows(messages, durability, not raw, id)
         tell_of_clock(self._core)
         return receipt
 
@@ -102,8 +102,7 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         only a handle that writes knows.
         """
         check_id(id)
-        found = self._core.find_append(id)
-        return None if found is None else Receipt(*found)
+        return self._core.find_append(id)
 
     def append_async(
         self,
@@ -152,7 +151,7 @@ class Database(Lifecycle, Snapshots, Verifying, ParquetFiles, Following, Closing
         back as files are compacted; ``drop_slab`` is faster where it will do.
         """
         one_filter(filter)
-        return Receipt(*self._core.delete(filter, *time_range_us(start, end), durability))
+        return self._core.delete(filter, *time_range_us(start, end), durability)
 
     def transaction(
         self,

@@ -4,8 +4,9 @@
     JSON               UTF-8; what it has no form for is an object with one key, the kind
     bytes              {"bytes": [offset, size]} counts from here
 
-docs/serve.md lists the kinds. Messages of a scan are no part of this: they travel as Arrow data;
-those of an append as Arrow's IPC stream, which is of the kind ``arrow``.
+docs/serve.md lists the kinds; ``records`` tells of results with named fields. Messages of a scan
+are no part of this: they travel as Arrow data; those of an append as Arrow's IPC stream, which is
+of the kind ``arrow``.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import pyarrow.compute as pc
 
 from topicdb import _core
 from topicdb.forms import Form
+from topicdb.remote.records import is_record, plain_of
 from topicdb.types import Slice
 
 PROTOCOL = 2
@@ -105,6 +107,8 @@ def _plain(value: Any, keep: Callable[[bytes | memoryview], list[int]]) -> Any:
         arrow = arrow_of(value)
         has_serials = value.serials is not None
         return {"batch": [*keep(arrow.serialize().to_pybytes()), has_serials]}
+    if is_record(value):
+        return {"tuple": [_plain(item, keep) for item in plain_of(value)]}
     if isinstance(value, np.ndarray):
         return {"rows": keep(value.astype("<u4").tobytes())}
     raise TypeError(f"{type(value).__name__} does not travel")

@@ -11,11 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from topicdb import _core, engine
+from topicdb import _core
 from topicdb.errors import UnavailableError
 from topicdb.follow.waiting import wait_for
 from topicdb.remote.client.connection import Connection
 from topicdb.remote.errors import unpacked
+from topicdb.remote.records import record_of
 from topicdb.remote.server.incoming import BATCHES_MAX, COLUMNS, check_size
 from topicdb.remote.wire import has_envelopes
 from topicdb.types import Receipt
@@ -94,19 +95,16 @@ def append(
     durability: str | None,
     escapes: bool = False,
     id: str | None = None,
-) -> engine.Receipt:
-    """As ``Engine.append_rows``: the receipt as a tuple. With an id it is repeated while the
-    server cannot be reached, for ``REPEAT_S``: it is stored once."""
+) -> Receipt:
+    """As ``Engine.append_rows``. With an id it is repeated while the server cannot be reached, for
+    ``REPEAT_S``: it is stored once."""
     data = _packed(connection, table_of(messages, escapes=escapes))
-    receipt: engine.Receipt
     if id is None:
-        receipt = connection.call("append", durability, data)
-        return receipt
+        return record_of(Receipt, connection.call("append", durability, data))
     give_up_at = time.monotonic() + REPEAT_S
     while True:
         try:
-            receipt = connection.call("append", durability, data, id)
-            return receipt
+            return record_of(Receipt, connection.call("append", durability, data, id))
         except UnavailableError:
             if time.monotonic() > give_up_at:
                 raise
@@ -164,7 +162,7 @@ class Appender:
         future: Future[Receipt] = Future()
         future.set_running_or_notify_cancel()  # what is queued cannot be taken back
         if table.num_rows == 0:
-            future.set_result(Receipt(*append(self._connection, table, durability)))
+            future.set_result(append(self._connection, table, durability))
             return future
         (batch,) = table.combine_chunks().to_batches()
         size = batch.nbytes
@@ -237,7 +235,7 @@ class Appender:
                 if is_error:
                     some[number].future.set_exception(unpacked(outcome))
                 else:
-                    some[number].future.set_result(Receipt(*outcome))
+                    some[number].future.set_result(record_of(Receipt, outcome))
         except Exception as error:
             for queued in self._put_back(some, error):
                 queued.future.set_exception(error)

@@ -7,12 +7,13 @@ from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from topicdb._core import Batch, Iterator, Slab, Stream
-from topicdb.engine import Engine, Filters, Maintained, Receipt, RetentionClass, RowPlace, Serials
+from topicdb.engine import Engine, Filters, Maintained, RetentionClass, RowPlace, Serials
 from topicdb.remote.client import appending
 from topicdb.remote.client.connection import Connection
 from topicdb.remote.client.reading import RemoteScan, RemoteTail, RemoteTransaction, RemoteWatch
 from topicdb.remote.client.subscribing import RemoteSubscription
-from topicdb.types import Slice
+from topicdb.remote.records import result_of
+from topicdb.types import Receipt, Slice
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -234,8 +235,9 @@ class RemoteEngine:
         **none: Arguments.kwargs,
     ) -> Result:
         """What the server gives for this method, which is positional in all that it takes."""
-        result: Result = self.connection.call(method.__name__, *args)
-        return result
+        plain = self.connection.call(method.__name__, *args)
+        given: Callable[..., Result] = method
+        return result_of(given, plain)
 
     def _read(self, method: str, *args: Any) -> RemoteScan:
         self.connection.check_open()

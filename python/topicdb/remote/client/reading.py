@@ -7,11 +7,12 @@ from typing import Any
 import pyarrow as pa
 
 from topicdb import _core
-from topicdb.engine import Receipt
 from topicdb.forms import Form
 from topicdb.remote.client.connection import Connection, Lease, RemoteHandle, wait_slices
+from topicdb.remote.records import record_of
 from topicdb.remote.wire import batch_of, in_form
 from topicdb.times import TIMESTAMP_MAX
+from topicdb.types import Receipt
 
 WAIT_SLICE_US = 500_000
 CHANGES_BYTES_MAX = 4 << 20
@@ -225,10 +226,9 @@ class RemoteTransaction:
         self._check_open()
         changes = self._taken()
         try:
-            receipt: Receipt = self._handle.call("transaction.commit", changes)
+            return record_of(Receipt, self._handle.call("transaction.commit", changes))
         finally:
             self._handle.ended()
-        return receipt
 
     def rollback(self) -> None:
         """Forgets it."""

@@ -94,14 +94,13 @@ class Receiver:
 
 
 def _outcome(started: Future[Receipt] | Exception) -> Any:
-    """The error, or the fields of the receipt; waits for it."""
+    """The error, or the receipt; waits for it."""
     if isinstance(started, Exception):
         return started
     error = started.exception()
     if error is not None:
         return error
-    receipt = started.result()
-    return receipt.serials, receipt.count, receipt.durability, receipt.repeated
+    return started.result()
 
 
 def _told(number: int, outcome: Any) -> tuple[int, bool, Any]:
