@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from brokers import MOSQUITTO, Broker, UnavailableError, kafka, kafka_jars, mosquitto
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 from pyspark.sql import SparkSession
@@ -275,7 +275,15 @@ class Line:
     def __init__(self, port: int) -> None:
         self.sent: list[Stored] = []
         self._start_ms = int(time.time() * 1000) - 60_000  # Kafka deletes what is a week old
-        self._producer = Producer({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0})
+        self._servers = f"127.0.0.1:{port}"
+        # Idempotent: others store records twice if the broker's answer comes late.
+        self._producer = Producer(
+            {
+                "bootstrap.servers": self._servers,
+                "log_level": 0,
+                "enable.idempotence": True,
+            }
+        )
 
     def produce(self, count: int) -> None:
         """Returns when the broker has them. Some are without a key, some without a value."""
@@ -294,6 +302,19 @@ class Line:
             self.sent.append((key or "plant/line1", (self._start_ms + i) * 1000, value or b""))
         assert self._producer.flush(PATIENCE_S) == 0
         assert failed == []
+
+    def records(self) -> int:
+        """How many records the broker has."""
+        consumer = Consumer({"bootstrap.servers": self._servers, "group.id": "count"})
+        try:
+            partitions = consumer.list_topics(self.TOPIC, PATIENCE_S).topics[self.TOPIC].partitions
+            marks = [
+                consumer.get_watermark_offsets(TopicPartition(self.TOPIC, number), PATIENCE_S)
+                for number in partitions
+            ]
+        finally:
+            consumer.close()
+        return sum(high - low for low, high in marks)
 
 
 def forget_last_commit(checkpoint: Path) -> None:
@@ -348,5 +369,6 @@ def test_kafka_to_topicdb(tmp_path: Path) -> None:
         line.produce(200)
         with running(command, log, **environment) as process:
             assert process.wait(SPARK_SECONDS) == 0, log.read_text()
+        assert line.records() == len(line.sent)
     assert before < len(line.sent)
     assert stored(database) == sorted(line.sent)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from spark_queries import run_to_end
 
 import topicdb
 from topicdb import jobs
@@ -194,14 +195,12 @@ def run_query(spark: SparkSession, source: Source, path: str, checkpoint: Path) 
         .option("maxFilesPerTrigger", "1")
         .json(str(source.place), pathGlobFilter="*.json")
     )
-    query = (
+    writer = (
         rows.writeStream.format("topicdb")
         .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)
-        .start(path)
     )
-    query.awaitTermination()
-    return str(query.id)
+    return str(run_to_end(lambda: writer.start(path)).id)
 
 
 class TestStream:

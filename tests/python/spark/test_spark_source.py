@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from spark_queries import run_to_end
 
 import topicdb
 import topicdb.spark
@@ -199,14 +200,13 @@ def test_shards_and_serials_if_asked_for(spark: SparkSession, path: str, tmp_pat
     stream = spark.readStream.format("topicdb").options(
         startingOffsets="earliest", includeMetadata="true"
     )
-    query = (
+    writer = (
         stream.load(path)
         .writeStream.format("parquet")
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .trigger(availableNow=True)
-        .start(str(tmp_path / "out"))
     )
-    query.awaitTermination()
+    run_to_end(lambda: writer.start(str(tmp_path / "out")))
     streamed = spark.read.parquet(str(tmp_path / "out")).select(*columns.columns)
     assert {(r[0], bytes(r[1]), *r[2:]) for r in streamed.collect()} == wanted
 

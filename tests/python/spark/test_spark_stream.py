@@ -12,6 +12,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
+from spark_queries import run_to_end
 
 import topicdb
 from topicdb.spark.options import stream_options
@@ -38,14 +39,12 @@ def run(
         batches.append(rows)
 
     stream = spark.readStream.format("topicdb").options(**given).load(path)  # type: ignore[arg-type]
-    query = (
+    writer = (
         stream.writeStream.foreachBatch(take)
         .option("checkpointLocation", checkpoint)
         .trigger(availableNow=True)
-        .start()
     )
-    query.awaitTermination(120)
-    assert not query.isActive
+    run_to_end(writer.start)
     return batches
 
 
