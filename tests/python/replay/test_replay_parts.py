@@ -105,8 +105,8 @@ def test_a_replay_wants_more_when_half_of_it_is_gone(state: State) -> None:
 
 def test_a_failure_is_over_once_all_clients_know() -> None:
     course = Course(State.NONE, 0.0)
+    assert not course.all_know_of_failure  # there is none
     course.fail(["one", "two"])
-    assert not course.all_know_of_failure  # it has not failed yet
     course.state = State.FAILED
     course.acknowledged_by("one")
     course.acknowledged_by("a third")
