@@ -73,7 +73,6 @@ FILE_LINES_MAX = 500
 # Larger than they should be, as they are today: they may not grow.
 FILE_EXCEPTIONS = {
     "python/topicdb/_core.pyi": 596,
-    "python/topicdb/database/database.py": 512,
 }
 FUNCTION_LINES_MAX = 60  # the body of a function of Python
 PAST_THE_LOG = re.compile(r"\bdb_?(\.get\(\))?->(Write|Put|Delete|DeleteRange|Merge)\(")

@@ -40,10 +40,10 @@ from topicdb.database.snapshots import Snapshot, restore
 from topicdb.database.verifying import Problem, Verification, verify
 from topicdb.errors import AccessError, UnavailableError
 from topicdb.follow.consumer import Consumer
-from topicdb.follow.following import Reader
 from topicdb.follow.group import Group, Member
 from topicdb.follow.losses import Loss, LossError
 from topicdb.follow.positions import Place
+from topicdb.follow.readers import Reader
 from topicdb.follow.session import Packet, Session
 from topicdb.follow.subscription import Delivery, Subscription
 from topicdb.jobs import Committed

@@ -20,6 +20,7 @@ BATCH_ROWS = 10_000
 BATCH_BYTES_MAX = 8 << 20
 ARROW_ROWS = 100_000
 ARROW_BYTES_MAX = 64 << 20
+SLICE_BYTES_MAX = 128 << 20
 
 
 def check_batch_limits(rows: int, bytes_max: int) -> None:

@@ -29,31 +29,12 @@ class Snapshot:
     copied_bytes: int
 
 
-class Snapshots:
-    """The part of Database that copies it."""
-
-    _core: Engine
-
-    def snapshot(
-        self, path: PathLike, *, base: PathLike | None = None, copy: bool = False
-    ) -> Snapshot:
-        """Copies the database to ``path``, as it is at one moment, while it is written.
-
-        What was acknowledged before the call is in it; an append to several shards is in it wholly
-        or not at all. It is a database itself: ``topicdb.open(path, mode="r")``.
-
-        - ``base``: an earlier snapshot, on the file system of ``path``: files that it has are not
-          copied again.
-        - ``copy``: every byte. As it is, files are hard links where they can be: they take no time
-          and no space, but damage to one is damage to both.
-
-        ExistsError if there is something at ``path``; ReadOnlyError unless all shards are open for
-        writing here. Nothing is left at ``path`` after an error or Ctrl-C.
-        """
-        target = checked_path(path)
-        with directories_for(target):
-            serials, counts = self._core.snapshot(target, _path(base), copy)
-        return Snapshot(target, serials, *counts)
+def snapshot(engine: Engine, path: PathLike, *, base: PathLike | None, copy: bool) -> Snapshot:
+    """As ``Database.snapshot``."""
+    target = checked_path(path)
+    with directories_for(target):
+        serials, counts = engine.snapshot(target, _path(base), copy)
+    return Snapshot(target, serials, *counts)
 
 
 def restore(

@@ -9,7 +9,6 @@ from typing import TypeAlias
 
 from topicdb import _core
 from topicdb.database.snapshots import PathLike
-from topicdb.engine import Engine
 
 Progress: TypeAlias = "Callable[[int, int], object] | None"
 """Is told how much is done, of how much; what it raises ends the call."""
@@ -57,16 +56,6 @@ class Verification:
     def ok(self) -> bool:
         """Nothing was found."""
         return not self.problems
-
-
-class Verifying:
-    """The part of Database that checks it."""
-
-    _core: Engine
-
-    def verify(self, *, deep: bool = True, progress: Progress = None) -> Verification:
-        """Checks what is on disk, while it may be written; see ``topicdb.verify``."""
-        return verify(self._core.path, deep=deep, progress=progress)
 
 
 def verify(path: PathLike, *, deep: bool = True, progress: Progress = None) -> Verification:

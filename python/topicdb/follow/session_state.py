@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -14,7 +14,7 @@ from topicdb.follow.losses import LossCount
 from topicdb.follow.positions import Place
 from topicdb.follow.positions import stored as stored_in
 from topicdb.map import escape, unescape
-from topicdb.times import TIMESTAMP_MAX
+from topicdb.times import TIMESTAMP_MAX, now_us
 from topicdb.transaction import begun
 
 Qos: TypeAlias = Literal[0, 1, 2]
@@ -123,3 +123,11 @@ def drop(core: Engine, client_id: str, ended_before: int = TIMESTAMP_MAX + 1) ->
         transaction.delete(topic, 0, 1, reserved=True)
         transaction.commit()
     return True
+
+
+def expire(core: Engine, is_open: Callable[[str], bool]) -> list[str]:
+    """Forgets the sessions that have ended by now, and are not open; which ones."""
+    now = now_us()
+    ended = [client_id for client_id, end in stored(core) if end < now]
+    left = [client_id for client_id in ended if not is_open(client_id)]
+    return sorted(one for one in left if drop(core, one, now))

@@ -118,142 +118,82 @@ class Forecast:
     days_left: float | None
 
 
-class Lifecycle:
-    """The part of Database that is about the life of its data."""
-
-    _core: Engine
-    _quota_bytes: int
-
-    @property
-    def retention(self) -> dict[str, Retention]:
-        """The retention classes, in the order they are tried."""
-        return {
-            filter: Retention(
-                timedelta(microseconds=age) if age else None,
-                bytes or None,
-                timedelta(microseconds=rotate) if rotate else None,
-                keep_last or None,
-            )
-            for filter, age, bytes, rotate, keep_last in self._core.retention()
-        }
-
-    def set_retention(
-        self, retention: Mapping[str, RetentionLike], *, dry_run: bool = False
-    ) -> Maintained:
-        """Replaces the retention classes; see ``topicdb.open``. Holds at once, and for good.
-
-        Returns what the next maintenance rotates and drops because of age, bytes or ``keep_last``,
-        by the files as they are now: nothing has gone yet. With ``dry_run`` it changes nothing,
-        and only says so. ``kept`` is 0: how many messages ``keep_last`` saves is not known before.
-
-        Messages stay in the class in which they were stored, under its new limits. If that class
-        is not among the new ones, they are kept as long as any class that their topics may belong
-        to now.
-
-        SchemaError for classes that cannot be, ReadOnlyError unless all shards are open for
-        writing here.
-
-        >>> db.set_retention({"#": "30d"}, dry_run=True).dropped    # doctest: +SKIP
-        []
-        """
-        return _maintained(self._core.set_retention(retention_classes(retention), dry_run))
-
-    def rotate(self, retention_class: str | None = None, *, reset_clock: bool = False) -> None:
-        """Starts a new generation in every shard, of one retention class or of all.
-
-        What was the current generation is read-only from then on.
-
-        ``reset_clock``: timestamps that are assigned (None) go on from what the clock shows, even
-        if later ones were assigned before, when the clock was wrong (``stats()``: ``clock_ahead``).
-        Until then each is later than the one before. ValueError together with a class: a shard has
-        one clock.
-        """
-        self._core.rotate(retention_class, reset_clock)
-
-    def slabs(self) -> list[Slab]:
-        """Every slab (shard, retention class, generation) with its times, sizes and counts."""
-        return self._core.slabs()
-
-    def drop_slab(self, slab: Slab) -> None:
-        """Deletes a read-only slab at once. ValueError: it is the current one. NotFoundError."""
-        self._core.drop_slab(slab.shard, slab.retention_class, slab.generation)
-
-    def expire(self, now: TimeLike | None = None) -> list[Slab]:
-        """Drops what is older than the age of its retention class; returns the slabs that went.
-
-        A part of ``maintain``: a slab goes when its generation ended longer ago than that age; of a
-        class with ``keep_last`` without its last messages.
-        """
-        return self._core.expire(_as_if_us(now))
-
-    def maintain(self, now: TimeLike | None = None) -> Maintained:
-        """Does at once what happens every ``maintenance_interval``, as if it were ``now``.
-
-        Starts new generations where one had its time, or an eighth of the bytes of its class or of
-        the quota; then drops slabs that are older than their class keeps, and the oldest of a class
-        with too many bytes, or of all while the files take more than ``quota_trim`` of the quota.
-        Of a class with ``keep_last``, a new slab has the last messages of those that went. At last
-        what was sealed again, or deleted, leaves the files that it still is in, unless a reader
-        that began before sees it.
-        """
-        return _maintained(self._core.maintain(_as_if_us(now)))
-
-    def trim(
-        self, older_than: TimeLike | timedelta, filter: str | None = None, *, dry_run: bool = True
-    ) -> Trimmed:
-        """Removes messages with earlier timestamps; or, as it is, says what would go.
-
-        - ``older_than``: a time, or an age such as ``"7d"``. ValueError for a number that looks
-          like seconds, milliseconds or nanoseconds; ``before`` of the result is what was
-          understood.
-        - ``filter``: only these topics. Without it, slabs of which all is older go as a whole, and
-          of the others what ``#`` matches (not topics that begin with ``$``).
-
-        Counting for ``dry_run`` reads what it counts.
-        """
-        if filter is not None:
-            one_filter(filter)
-        before = _before_us(older_than)
-        return Trimmed(*self._core.trim(before, filter, dry_run), before)
-
-    def usage(self, by: Literal["class", "generation", "structure"] = "class") -> list[Usage]:
-        """What is stored, by class, its generations or its structures, over the open shards.
-
-        By structure it reads the directories of all blocks, and a few pages of each.
-        """
-        if by == "structure":
-            return [
-                Usage(name, 0, messages, size, disk_bytes, None, None, structure)
-                for name, structure, messages, size, disk_bytes in self._core.usage_by_structure()
-            ]
-        if by not in ("class", "generation"):
-            raise ValueError(f"by: expected 'class', 'generation' or 'structure', got {by!r}")
-        groups: dict[tuple[str, int], list[tuple[Slab, int, int]]] = {}
-        for slab, disk_bytes, garbage in self._core.usage():
-            generation = slab.generation if by == "generation" else 0
-            groups.setdefault((slab.retention_class, generation), []).append(
-                (slab, disk_bytes, garbage)
-            )
-        return [_sum(name, generation, items) for (name, generation), items in groups.items()]
-
-    def forecast(self, now: TimeLike | None = None) -> Forecast:
-        """How fast the files grow, and when the quota will be reached."""
-        at = _now_us(now)
-        usage = self._core.usage()
-        disk_bytes = sum(size for _, size, _ in usage)
-        oldest: dict[tuple[int, str], int] = {}
-        sizes: dict[tuple[int, str], int] = {}
-        for slab, size, _ in usage:
-            chain = slab.shard, slab.retention_class
-            oldest[chain] = min(slab.created_at, oldest.get(chain, at))
-            sizes[chain] = sizes.get(chain, 0) + size
-        per_day = sum(
-            sizes[chain] * _DAY_US / (at - began) for chain, began in oldest.items() if at > began
+def classes_of(engine: Engine) -> dict[str, Retention]:
+    """As ``Database.retention``."""
+    return {
+        filter: Retention(
+            timedelta(microseconds=age) if age else None,
+            bytes or None,
+            timedelta(microseconds=rotate) if rotate else None,
+            keep_last or None,
         )
-        left = None
-        if self._quota_bytes and per_day > 0:
-            left = max(self._quota_bytes - disk_bytes, 0) / per_day
-        return Forecast(disk_bytes, per_day, left)
+        for filter, age, bytes, rotate, keep_last in engine.retention()
+    }
+
+
+def set_classes(
+    engine: Engine, retention: Mapping[str, RetentionLike], *, dry_run: bool
+) -> Maintained:
+    """As ``Database.set_retention``."""
+    return _maintained(engine.set_retention(retention_classes(retention), dry_run))
+
+
+def expire(engine: Engine, now: TimeLike | None) -> list[Slab]:
+    """As ``Database.expire``."""
+    return engine.expire(_as_if_us(now))
+
+
+def maintain(engine: Engine, now: TimeLike | None) -> Maintained:
+    """As ``Database.maintain``."""
+    return _maintained(engine.maintain(_as_if_us(now)))
+
+
+def trim(
+    engine: Engine, older_than: TimeLike | timedelta, filter: str | None, *, dry_run: bool
+) -> Trimmed:
+    """As ``Database.trim``."""
+    if filter is not None:
+        one_filter(filter)
+    before = _before_us(older_than)
+    return Trimmed(*engine.trim(before, filter, dry_run), before)
+
+
+def usage_of(engine: Engine, by: Literal["class", "generation", "structure"]) -> list[Usage]:
+    """As ``Database.usage``."""
+    if by == "structure":
+        return [
+            Usage(name, 0, messages, size, disk_bytes, None, None, structure)
+            for name, structure, messages, size, disk_bytes in engine.usage_by_structure()
+        ]
+    if by not in ("class", "generation"):
+        raise ValueError(f"by: expected 'class', 'generation' or 'structure', got {by!r}")
+    groups: dict[tuple[str, int], list[tuple[Slab, int, int]]] = {}
+    for slab, disk_bytes, garbage in engine.usage():
+        generation = slab.generation if by == "generation" else 0
+        groups.setdefault((slab.retention_class, generation), []).append(
+            (slab, disk_bytes, garbage)
+        )
+    return [_sum(name, generation, items) for (name, generation), items in groups.items()]
+
+
+def forecast(engine: Engine, quota_bytes: int, now: TimeLike | None) -> Forecast:
+    """As ``Database.forecast``."""
+    at = _now_us(now)
+    usage = engine.usage()
+    disk_bytes = sum(size for _, size, _ in usage)
+    oldest: dict[tuple[int, str], int] = {}
+    sizes: dict[tuple[int, str], int] = {}
+    for slab, size, _ in usage:
+        chain = slab.shard, slab.retention_class
+        oldest[chain] = min(slab.created_at, oldest.get(chain, at))
+        sizes[chain] = sizes.get(chain, 0) + size
+    per_day = sum(
+        sizes[chain] * _DAY_US / (at - began) for chain, began in oldest.items() if at > began
+    )
+    left = None
+    if quota_bytes and per_day > 0:
+        left = max(quota_bytes - disk_bytes, 0) / per_day
+    return Forecast(disk_bytes, per_day, left)
 
 
 def retention_classes(

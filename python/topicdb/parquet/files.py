@@ -14,23 +14,30 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from topicdb import _core, jobs
+from topicdb.creating import checked_path
 from topicdb.engine import Engine
+from topicdb.filters import filter_list
+from topicdb.forms import Form
+from topicdb.scan import SLICE_BYTES_MAX, Scan
+from topicdb.tail import Tail
 from topicdb.times import TimeLike, time_range_us
 from topicdb.types import Slice
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from topicdb.database.database import Database
     from topicdb.parquet.reading import Rows, Source
     from topicdb.parquet.writing import About
 
 ROWS_PER_FILE = 10_000_000
+_FORM: Form = "stored"  # of what is read: with its properties
 # Of topics and values, while they are read; the scan's own memory is beside it.
 _SCAN_ROWS = 100_000
 _SCAN_BYTES = 16 << 20
@@ -66,93 +73,54 @@ class Imported:
     pending: list[int]
 
 
-class ParquetFiles:
-    """The part of Database that writes and reads Parquet files."""
+def export(
+    engine: Engine,
+    path: PathLike,
+    filter: str | Sequence[str] | None,
+    *,
+    times: tuple[TimeLike | None, TimeLike | None],
+    rows_per_file: int | None,
+    properties: bool | None,
+    progress: Progress | None,
+) -> Exported:
+    """As ``Database.export_parquet``; ``times``: start and end."""
+    about = _about(engine, filter, times, properties)
+    try:
+        return _export(engine, Path(path), about, rows_per_file, progress)
+    except _PropertiesFoundError:
+        about = replace(about, properties=True)
+        return _export(engine, Path(path), about, rows_per_file, progress)
 
-    _core: Engine
-    _quota_bytes: int
 
-    def export_parquet(
-        self,
-        path: PathLike,
-        filter: str | Sequence[str] | None = "#",
-        *,
-        start: TimeLike | None = None,
-        end: TimeLike | None = None,
-        rows_per_file: int | None = None,
-        properties: bool | None = None,
-        progress: Progress | None = None,
-    ) -> Exported:
-        """Writes messages, ``start`` <= timestamp < ``end``, to a file or a directory of files.
+def import_files(
+    engine: Engine,
+    quota_bytes: int,
+    path: PathLike | Iterable[PathLike],
+    *,
+    repeat: bool,
+    progress: Progress | None,
+) -> Imported:
+    """As ``Database.import_parquet``; ``quota_bytes``: of the handle, 0 for none."""
+    check_quota = partial(_check_quota, engine, quota_bytes)
+    engine.append_rows([], None)  # closed, or open for reading only?
+    check_quota()
+    work = _Import(engine.path, engine.schema, _paths(path), repeat, progress)
+    return work.run(_applied(engine), check_quota)
 
-        - ``path``: a file if it ends with ``.parquet``, else a directory. It appears when all is
-          written and on the disk; an export that fails or is interrupted leaves nothing.
-        - ``filter``: one; several, of which a topic has to match one; or None: every topic, those
-          that begin with ``$`` too (``#`` does not match them).
-        - ``rows_per_file``: of a directory, messages in a file at most (10,000,000).
-        - ``properties``: columns of MQTT properties, which ``import_parquet`` reads back. None: if
-          a message has any; when the first one is found the export begins anew. False: properties
-          are left out.
-        - ``progress``: called after each group of rows with (messages written, about how many
-          there will be). To know that takes a look at the index of what is stored.
 
-        All of it is what was there when it began; but if ``filter`` is None or several, what is
-        deleted or dropped meanwhile through this handle may be missing. Messages of a topic with
-        equal timestamps keep their order. Memory is bounded, in that case by the largest commit.
+def _check_quota(engine: Engine, quota_bytes: int) -> None:
+    if not quota_bytes:
+        return
+    used = engine.stats()["disk_bytes"]
+    if used >= quota_bytes:
+        raise _core.QuotaError(
+            f"{engine.path} has {used} bytes, its quota is {quota_bytes}: delete or drop "
+            "something, or raise quota_bytes"
+        )
 
-        ExistsError: there is something at ``path``. TopicError, ValueError: bad arguments.
-        ModuleNotFoundError: pyarrow is missing. OSError: the file system failed.
-        """
-        database = cast("Database", self)
-        about = _about(database, filter, start, end, properties)
-        try:
-            return _export(database, Path(path), about, rows_per_file, progress)
-        except _PropertiesFoundError:
-            about = replace(about, properties=True)
-            return _export(database, Path(path), about, rows_per_file, progress)
 
-    def import_parquet(
-        self,
-        path: PathLike | Iterable[PathLike],
-        *,
-        repeat: bool = False,
-        progress: Progress | None = None,
-    ) -> Imported:
-        """Stores the messages of Parquet files: all of them, or none.
-
-        - ``path``: a file, a directory (its ``*.parquet``, by name), or several of them, in this
-          order. Of foreign files, the columns topic, timestamp (with a zone, or int64 µs) and value
-          (binary or string) are read.
-        - ``repeat``: stores them although the same files were imported before. Otherwise an import
-          that is repeated within a week, whatever the files are called now, does nothing.
-        - ``progress``: called after each batch with (rows read, rows in all).
-
-        Everything is checked and staged as a job (``topicdb.jobs``) before anything of it can be
-        seen; then it is there at once, durably. A process that is killed before leaves no message.
-        With the layout ``skipstream``, what exceeds 256 MiB comes in several such steps; to repeat
-        an import that was killed between them completes it. Memory is bounded, but a page of a
-        Parquet file is read whole: writers make pages of 1 MiB, and the format allows 2 GiB.
-
-        ValueError, TopicError: a column is missing or has another type, or a row is no message;
-        file, column and row (from 0) are named. SchemaError: the file is of a database with
-        timestamps, this has none; or a newer TopicDB wrote it. CorruptionError: it is no Parquet
-        file, or damaged. QuotaError, ReadOnlyError, ModuleNotFoundError (pyarrow), OSError.
-        """
-        self._core.append_rows([], None)  # closed, or open for reading only?
-        self._check_quota()
-        database = cast("Database", self)
-        work = _Import(database.path, database.schema, _paths(path), repeat, progress)
-        return work.run({job.sequence for job in jobs.applied(database)}, self._check_quota)
-
-    def _check_quota(self) -> None:
-        if not self._quota_bytes:
-            return
-        used = self._core.stats()["disk_bytes"]
-        if used >= self._quota_bytes:
-            raise _core.QuotaError(
-                f"{self._core.path} has {used} bytes, its quota is {self._quota_bytes}: delete or "
-                "drop something, or raise quota_bytes"
-            )
+def _applied(engine: Engine) -> set[str]:
+    return {jobs.Applied(*job).sequence for job in engine.jobs()}
 
 
 def import_into(
@@ -167,11 +135,11 @@ def import_into(
     That process shows the messages, and has no say: its ``quota_bytes`` is not asked for.
     NotFoundError: no database is there.
     """
-    from topicdb.database.opening import open  # that module needs this one
-
-    with open(database_path, mode="r") as database:
-        applied = {job.sequence for job in jobs.applied(database)}
-        work = _Import(database.path, database.schema, _paths(path), repeat, progress)
+    options = _core.OpenOptions()
+    options.read_only = True
+    with closing(_core.Database.open(checked_path(database_path), options)) as engine:
+        applied = _applied(engine)
+        work = _Import(engine.path, engine.schema, _paths(path), repeat, progress)
     return work.run(applied, lambda: None)
 
 
@@ -210,7 +178,7 @@ def _require_pyarrow(what: str) -> None:
 
 
 def _export(
-    database: Database,
+    engine: Engine,
     path: Path,
     about: About,
     rows_per_file: int | None,
@@ -229,7 +197,7 @@ def _export(
     schema = writing.message_schema(about.form).with_metadata({writing.ABOUT_KEY: about.encode()})
     with writing.appearing(path) as part:
         tables = _counted(
-            writing.row_groups(_messages(database, about)), _estimate(database, about), progress
+            writing.row_groups(_messages(engine, about)), _estimate(engine, about), progress
         )
         if single:
             rows = writing.write_file(part, tables, schema)
@@ -240,10 +208,9 @@ def _export(
 
 
 def _about(
-    database: Database,
+    engine: Engine,
     filter: str | Sequence[str] | None,
-    start: TimeLike | None,
-    end: TimeLike | None,
+    times: tuple[TimeLike | None, TimeLike | None],
     properties: bool | None,
 ) -> About:
     _require_pyarrow("export_parquet")
@@ -252,8 +219,8 @@ def _about(
     filters = filter if filter is None or isinstance(filter, str) else list(filter)
     for text in [filters] if isinstance(filters, str) else filters or []:
         _core.check_filter(text)
-    schema = database.schema
-    bounds = time_range_us(start, end)  # once: relative times move
+    schema = engine.schema
+    bounds = time_range_us(*times)  # once: relative times move
     return About(filters, *bounds, schema["layout"], schema["timestamp_bytes"], properties)
 
 
@@ -261,17 +228,18 @@ class _PropertiesFoundError(Exception):
     """An export without columns for properties has come upon some."""
 
 
-def _messages(database: Database, about: About) -> Iterator[pa.RecordBatch]:
+def _messages(engine: Engine, about: About) -> Iterator[pa.RecordBatch]:
     """What is to be exported; messages of a topic with equal timestamps in their order."""
     import pyarrow as pa
 
     if isinstance(about.filter, str):
-        scan = database.scan(about.filter, start=about.start, end=about.end, raw=True)
+        read = partial(engine.scan, about.filter, about.start, about.end, "stream", None)
+        scan = Scan(read, _FORM)
         batches = scan.batches(_SCAN_ROWS, bytes_max=_SCAN_BYTES)
     elif about.layout == "columnar":
-        batches = _logged(database, about)
+        batches = _logged(engine, about)
     else:
-        batches = _states(database, about)
+        batches = _states(engine, about)
     for stored in batches:
         batch = stored.read_as(about.form)
         if about.properties is None and batch is not stored:
@@ -279,16 +247,19 @@ def _messages(database: Database, about: About) -> Iterator[pa.RecordBatch]:
         yield _within(pa.record_batch(batch), about)
 
 
-def _slices(database: Database, about: About) -> list[Slice]:
-    return database.slices(about.filter, start=about.start, end=about.end)
+def _slices(engine: Engine, about: About) -> list[Slice]:
+    filters = filter_list(about.filter)
+    found = engine.slices(filters, about.start, about.end, {}, {}, SLICE_BYTES_MAX)
+    return [Slice(*fields) for fields in found]
 
 
-def _logged(database: Database, about: About) -> Iterator[_core.Batch]:
+def _logged(engine: Engine, about: About) -> Iterator[_core.Batch]:
     """In the order of commits, up to now: slices have no order, and a scan takes one filter."""
-    for shard, after, until in _commits(_slices(database, about)):
+    filters = filter_list(about.filter)
+    for shard, after, until in _commits(_slices(engine, about)):
         # Of the other shards nothing.
-        ends = dict.fromkeys(range(database.schema["shards"]), 0) | {shard: until}
-        with database.tail(about.filter, after={shard: after}, until=ends, raw=True) as tail:
+        ends = dict.fromkeys(range(engine.schema["shards"]), 0) | {shard: until}
+        with Tail(engine.tail(filters, {shard: after}, ends), None, _FORM) as tail:
             yield from tail.batches(_SCAN_ROWS, bytes_max=_SCAN_BYTES)
 
 
@@ -306,14 +277,14 @@ def _commits(slices: Iterable[Slice]) -> Iterator[tuple[int, int, int]]:
         yield shard, first, last
 
 
-def _states(database: Database, about: About) -> Iterator[_core.Batch]:
+def _states(engine: Engine, about: About) -> Iterator[_core.Batch]:
     """Of layout skipstream: a topic and time once in a generation, the newest generation last."""
     by_generation: dict[int, list[Slice]] = {}
-    for one in _slices(database, about):
+    for one in _slices(engine, about):
         by_generation.setdefault(one.generation, []).append(one)
     for _, slices in sorted(by_generation.items()):
-        scan = database.scan_slices(slices, about.filter, raw=True)
-        yield from scan.batches(_SCAN_ROWS, bytes_max=_SCAN_BYTES)
+        read = partial(engine.scan_slices, filter_list(about.filter), slices)
+        yield from Scan(read, _FORM).batches(_SCAN_ROWS, bytes_max=_SCAN_BYTES)
 
 
 def _within(batch: pa.RecordBatch, about: About) -> pa.RecordBatch:
@@ -330,8 +301,8 @@ def _within(batch: pa.RecordBatch, about: About) -> pa.RecordBatch:
     return batch.filter(wanted)
 
 
-def _estimate(database: Database, about: About) -> Callable[[], int]:
-    return lambda: sum(one.messages for one in _slices(database, about))
+def _estimate(engine: Engine, about: About) -> Callable[[], int]:
+    return lambda: sum(one.messages for one in _slices(engine, about))
 
 
 def _counted(

@@ -256,7 +256,7 @@ def test_one_connection_at_a_time(db: topicdb.Database) -> None:
 def test_what_another_has_stored_is_not_overwritten(db: topicdb.Database) -> None:
     first = db.session("c")
     first.subscribe("a/#")
-    db._sessions.clear()  # as if it were elsewhere
+    db._readers._sessions.clear()  # as if it were elsewhere
     second = db.session("c")
     second.subscribe("b/#")
     with pytest.raises(topicdb.ClosedError, match="taken it over"):

@@ -9,15 +9,14 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
-from weakref import WeakValueDictionary
 
 from topicdb.database.database import Database
 from topicdb.database.snapshots import PathLike, Snapshot
 from topicdb.database.verifying import Progress, Verification, problem_of
 from topicdb.filters import Filters, filter_list
-from topicdb.follow.following import group_timeout_us
 from topicdb.follow.group import Group
 from topicdb.follow.losses import OnLoss
+from topicdb.follow.readers import OpenReaders, group_timeout_us
 from topicdb.follow.subscription import WINDOW, WINDOW_BYTES, Start, start_of
 from topicdb.remote.client import appending
 from topicdb.remote.client.connection import Connection, Lease, RemoteHandle
@@ -40,7 +39,9 @@ class RemoteDatabase(Database):
 
     def __init__(self, connection: Connection) -> None:
         appends = appending.Appender(connection)
-        super().__init__(RemoteEngine(connection), appends, connection.hello["quota_bytes"])
+        engine = RemoteEngine(connection)
+        readers = OpenReaders(engine, partial(_hold, connection))
+        super().__init__(engine, appends, connection.hello["quota_bytes"], readers)
         self._connection = connection
         weakref.finalize(self, connection.abandon).atexit = False
         _open.add(self)
@@ -102,26 +103,12 @@ class RemoteDatabase(Database):
             "on_loss": on_loss,
         }
         open_group = partial(self._connection.call, "group", name, filters, options)
-        with self._groups_lock:
-            group = self._groups.get(name)
-            if group is None or group.closed:
-                group = RemoteGroup(self._connection.lease, name, filters, open_group)
-                self._groups[name] = group
-            else:
-                open_group()  # says whether the filter is the same
-        return group
+        make = partial(RemoteGroup, self._connection.lease, name, filters, open_group)
+        return self._readers.group(name, make, lambda group: open_group())
 
     def drop_group(self, name: str) -> None:
         """Forgets a group and its positions. NotFoundError; ConflictError if it has members."""
         self._connection.call("drop_group", name)
-
-    def _make_way(
-        self, opened: WeakValueDictionary[str, Any], name: str, kind: str, *, takeover: bool
-    ) -> Callable[[], None]:
-        """Also of other processes."""
-        super()._make_way(opened, name, kind, takeover=takeover)
-        lease: Lease = self._connection.lease()
-        return RemoteHandle(lease, lease.call("hold", kind, name, takeover)).close
 
     def __repr__(self) -> str:
         return f"<topicdb.Database {self.path!r}{' closed' if self.closed else ''}>"
@@ -144,6 +131,12 @@ def connect(
     if tls_certificate_name is not None:
         options["override_hostname"] = tls_certificate_name
     return RemoteDatabase(Connection(url, token, options))
+
+
+def _hold(connection: Connection, kind: str, name: str, takeover: bool) -> Callable[[], None]:
+    """Takes a name from all clients of the server; see ``follow.readers.Hold``."""
+    lease: Lease = connection.lease()
+    return RemoteHandle(lease, lease.call("hold", kind, name, takeover)).close
 
 
 def _plain_start(start: Start) -> Any:

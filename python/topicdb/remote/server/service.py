@@ -17,6 +17,7 @@ from topicdb import _core
 from topicdb.database.database import Database
 from topicdb.engine import ADMIN, Engine, ScanCursor, served_methods
 from topicdb.errors import AccessError
+from topicdb.follow import session_state
 from topicdb.follow.subscription import WINDOW_BYTES
 from topicdb.remote.server.access import Access
 from topicdb.remote.server.handles import Client, Clients, Limits
@@ -167,7 +168,7 @@ class Service:
 
     def expire_sessions(self) -> None:
         """Forgets sessions that have ended, and nobody has open."""
-        self.database._expire_sessions(lambda name: self._holds.has("session", name))
+        session_state.expire(self._core, lambda name: self._holds.has("session", name))
 
     def close(self) -> None:
         """Ends what clients have open, and the groups."""

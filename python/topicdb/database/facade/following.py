@@ -1,24 +1,20 @@
-"""The part of Database for those who follow what is written."""
+"""The methods of a Database for those who follow what is written."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from datetime import timedelta
-from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-from weakref import WeakValueDictionary
+from typing import TYPE_CHECKING
 
-from topicdb import _core
 from topicdb._core import Batch
-from topicdb.closing import nothing
 from topicdb.engine import Engine
 from topicdb.filters import Filters, filter_list
 from topicdb.follow import session_state
 from topicdb.follow.consumer import Consumer
 from topicdb.follow.group import Group
 from topicdb.follow.losses import OnLoss, Reporter
-from topicdb.follow.positions import PARTS_MAX, Positions, names, standings
+from topicdb.follow.positions import Positions, names
+from topicdb.follow.readers import OpenReaders, Reader, group_timeout_us, kept_for, readers_of
 from topicdb.follow.session import PACKET_ID_MAX, Session
 from topicdb.follow.subscription import (
     WINDOW,
@@ -29,37 +25,17 @@ from topicdb.follow.subscription import (
     start_of,
 )
 from topicdb.forms import form_of
-from topicdb.times import TIMESTAMP_MAX, duration_us, now_us, timeout_us
+from topicdb.times import TIMESTAMP_MAX, duration_us, timeout_us
 
 if TYPE_CHECKING:
     from topicdb.types import Durability
 
-One = TypeVar("One", Consumer, Session)
-
-
-class Reader(NamedTuple):
-    """A consumer or group, and how it stands, whoever has it open.
-
-    ``kind``: "consumer" or "group". ``filters`` None: every topic. ``lag``: messages that are
-    stored and not acknowledged, about. ``lost``: messages that were dropped with their generation
-    before they could be read, so many at most.
-    """
-
-    kind: str
-    name: str
-    filters: list[str] | None
-    lag: int
-    lost: int
-
 
 class Following:
-    """The part of Database for those who follow what is written."""
+    """Methods of Database, for its engine (``_core``) and what is open of it (``_readers``)."""
 
     _core: Engine
-    _consumers: WeakValueDictionary[str, Consumer]
-    _sessions: WeakValueDictionary[str, Session]
-    _groups: WeakValueDictionary[str, Group]
-    _groups_lock: Lock
+    _readers: OpenReaders
 
     def subscribe(
         self,
@@ -152,14 +128,14 @@ class Following:
         filters = filter_list(filter)
         report = Reporter(f"consumer {name!r}", on_loss)
         positions = Positions(self._core, "consumer", name, durability)
-        kept = self._kept(positions, filters, start)
+        kept = kept_for(self._core, positions, filters, start)
 
         def make() -> Consumer:
             wait_us = timeout_us(timeout)
             seen = (window, window_bytes)
             return Consumer(self._core, positions, kept, seen, wait_us, report, form)
 
-        return self._opened_as(self._consumers, name, "consumer", make, takeover=takeover)
+        return self._readers.consumer(name, make, takeover=takeover)
 
     def session(
         self,
@@ -194,7 +170,7 @@ class Following:
                 clean_start=clean_start,
             )
 
-        return self._opened_as(self._sessions, client_id, "session", make, takeover=takeover)
+        return self._readers.session(client_id, make, takeover=takeover)
 
     def sessions(self) -> list[str]:
         """The client ids of all sessions that are stored, sorted."""
@@ -202,78 +178,14 @@ class Following:
 
     def drop_session(self, client_id: str) -> None:
         """Forgets a session. NotFoundError; ConflictError if it is connected."""
-        with ExitStack() as stack:
-            stack.callback(self._make_way(self._sessions, client_id, "session", takeover=False))
-            if not session_state.drop(self._core, client_id):
-                raise _core.NotFoundError(f"there is no session {client_id!r} in {self._core.path}")
+        self._readers.drop_session(client_id)
 
     def expire_sessions(self) -> list[str]:
         """Forgets the sessions that have ended by now, and are not connected; which ones.
 
         To be called from time to time; a session that has ended is never resumed anyway.
         """
-        return self._expire_sessions(lambda client_id: not _is_gone(self._sessions.get(client_id)))
-
-    def _expire_sessions(self, is_open: Callable[[str], bool]) -> list[str]:
-        now = now_us()
-        ended = [client_id for client_id, end in session_state.stored(self._core) if end < now]
-        left = [client_id for client_id in ended if not is_open(client_id)]
-        return sorted(one for one in left if session_state.drop(self._core, one, now))
-
-    def _make_way(
-        self,
-        opened: WeakValueDictionary[str, Any],
-        name: str,
-        kind: str,
-        *,
-        takeover: bool,
-    ) -> Callable[[], None]:
-        """Ends the one that is open under this name, or refuses to; what gives the name up."""
-        other = opened.get(name)
-        if other is not None and not other.closed:
-            if not takeover:
-                raise _core.ConflictError(
-                    f"{kind} {name!r} is open already: close it, or take it with takeover=True"
-                )
-            other.abandon()
-        return nothing
-
-    def _opened_as(
-        self,
-        opened: WeakValueDictionary[str, One],
-        name: str,
-        kind: str,
-        make: Callable[[], One],
-        *,
-        takeover: bool,
-    ) -> One:
-        """One that has the name until it is closed."""
-        give_up = self._make_way(opened, name, kind, takeover=takeover)
-        try:
-            handle = make()
-        except BaseException:
-            give_up()
-            raise
-        handle.at_end(give_up)
-        opened[name] = handle
-        return handle
-
-    def _kept(
-        self, positions: Positions, filters: list[str] | None, start: Start
-    ) -> dict[str, Any]:
-        """What is kept with a name, or is to be."""
-        kept = positions.kept()
-        if kept is None:
-            places, start_us = start_of(start)
-            if places is None:
-                places = self._core.places_at(filters, TIMESTAMP_MAX)
-            return {"filters": filters, "start_us": start_us, "start": places}
-        if kept["filters"] != filters:
-            raise ValueError(
-                f"filter: {positions.name} was made with {kept['filters']}, got {filters}; drop it,"
-                " or give another name"
-            )
-        return kept
+        return session_state.expire(self._core, self._readers.has_session)
 
     def group(
         self,
@@ -308,15 +220,15 @@ class Following:
         filters = filter_list(filter)
         report = Reporter(f"group {name!r}", on_loss)
         positions = Positions(self._core, "group", name, durability)
-        kept = self._kept(positions, filters, start)
-        with self._groups_lock:
-            group = self._groups.get(name)
-            if group is None or group.closed:
-                made = {"parts": parts, **kept}
-                group = Group(self._core, positions, made, (window, window_bytes), timeout / 1e6)
-                self._groups[name] = group
+        kept = kept_for(self._core, positions, filters, start)
+
+        def make() -> Group:
+            made = {"parts": parts, **kept}
+            group = Group(self._core, positions, made, (window, window_bytes), timeout / 1e6)
             group.report_to(report)
-        return group
+            return group
+
+        return self._readers.group(name, make, lambda group: group.report_to(report))
 
     def groups(self) -> list[str]:
         """The names of all groups that were made and not dropped."""
@@ -324,15 +236,7 @@ class Following:
 
     def drop_group(self, name: str) -> None:
         """Forgets a group and its positions. NotFoundError; ConflictError if it is open."""
-        self._drop(self._groups, "group", name)
-
-    def _drop(self, opened: WeakValueDictionary[str, Any], kind: str, name: str) -> None:
-        with ExitStack() as stack:
-            stack.callback(self._make_way(opened, name, kind, takeover=False))
-            positions = Positions(self._core, kind, name, None)
-            if positions.kept() is None:
-                raise positions.missing()
-            positions.drop()
+        self._readers.drop_group(name)
 
     def consumers(self) -> list[str]:
         """The names of all consumers that were made and not dropped."""
@@ -343,30 +247,8 @@ class Following:
 
         Also of a handle that may only read.
         """
-        return [
-            Reader(kind, name, *standing)
-            for kind in ("consumer", "group")
-            for name, standing in standings(self._core, kind).items()
-            if standing is not None
-        ]
+        return readers_of(self._core)
 
     def drop_consumer(self, name: str) -> None:
         """Forgets a consumer and its position. NotFoundError; ConflictError if it is open."""
-        self._drop(self._consumers, "consumer", name)
-
-
-def group_timeout_us(
-    parts: int, member_timeout: float | timedelta, window: int, window_bytes: int
-) -> int:
-    """``member_timeout`` in µs. ValueError: one of the options of a group is wrong."""
-    if not 1 <= parts <= PARTS_MAX:
-        raise ValueError(f"parts: expected 1 to {PARTS_MAX}, got {parts}")
-    timeout = timeout_us(member_timeout, what="member_timeout")
-    if not timeout:
-        raise ValueError(f"member_timeout must be more than zero, got {member_timeout!r}")
-    check_window(window, window_bytes)
-    return timeout
-
-
-def _is_gone(other: Any) -> bool:
-    return other is None or other.closed
+        self._readers.drop_consumer(name)

@@ -1,0 +1,193 @@
+"""Consumers, sessions and groups by their names: those that are open, and those that are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import timedelta
+from threading import Lock
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+from weakref import WeakValueDictionary
+
+from topicdb import _core
+from topicdb.closing import nothing
+from topicdb.engine import Engine
+from topicdb.follow import session_state
+from topicdb.follow.consumer import Consumer
+from topicdb.follow.group import Group
+from topicdb.follow.positions import PARTS_MAX, Positions, standings
+from topicdb.follow.session import Session
+from topicdb.follow.subscription import Start, check_window, start_of
+from topicdb.times import TIMESTAMP_MAX, timeout_us
+
+One = TypeVar("One", Consumer, Session)
+Hold: TypeAlias = Callable[[str, str, bool], Callable[[], None]]
+"""Takes a name of a kind also from other processes (if it may), and returns what gives it up."""
+
+
+class Reader(NamedTuple):
+    """A consumer or group, and how it stands, whoever has it open.
+
+    ``kind``: "consumer" or "group". ``filters`` None: every topic. ``lag``: messages that are
+    stored and not acknowledged, about. ``lost``: messages that were dropped with their generation
+    before they could be read, so many at most.
+    """
+
+    kind: str
+    name: str
+    filters: list[str] | None
+    lag: int
+    lost: int
+
+
+def _hold_here(kind: str, name: str, takeover: bool) -> Callable[[], None]:
+    """For a database that is open in this process: nobody else has its names."""
+    return nothing
+
+
+class OpenReaders:
+    """The consumers, sessions and groups that are open of one database, each under its name.
+
+    It sees to it that a name is open once. A consumer or session has its name until it is closed or
+    another takes it over; a group is one object for all who ask for its name. ``hold`` takes names
+    of consumers and sessions where other processes have some, too.
+
+    The database owns it and lives as long; it keeps alive nothing that is open. Thread-safe: the
+    lock guards the groups, and is held while one is made.
+    """
+
+    def __init__(self, engine: Engine, hold: Hold = _hold_here) -> None:
+        self._engine = engine
+        self._hold = hold
+        self._consumers: WeakValueDictionary[str, Consumer] = WeakValueDictionary()
+        self._sessions: WeakValueDictionary[str, Session] = WeakValueDictionary()
+        self._groups: WeakValueDictionary[str, Group] = WeakValueDictionary()
+        self._groups_lock = Lock()
+
+    def consumer(self, name: str, make: Callable[[], Consumer], *, takeover: bool) -> Consumer:
+        """The one that ``make`` opens, under this name. ConflictError: the name is open."""
+        return self._opened_as(self._consumers, name, "consumer", make, takeover=takeover)
+
+    def session(self, client_id: str, make: Callable[[], Session], *, takeover: bool) -> Session:
+        """The one that ``make`` opens, under this id. ConflictError: the id is open."""
+        return self._opened_as(self._sessions, client_id, "session", make, takeover=takeover)
+
+    def group(self, name: str, make: Callable[[], Group], join: Callable[[Group], object]) -> Group:
+        """The group that is open under this name, after ``join`` was called with it; or the one
+        that ``make`` opens."""
+        with self._groups_lock:
+            group = self._groups.get(name)
+            if group is None or group.closed:
+                group = self._groups[name] = make()
+            else:
+                join(group)
+        return group
+
+    def has_session(self, client_id: str) -> bool:
+        """Whether this session is open here."""
+        session = self._sessions.get(client_id)
+        return session is not None and not session.closed
+
+    def drop_consumer(self, name: str) -> None:
+        """NotFoundError; ConflictError if it is open."""
+        self._drop(self._consumers, "consumer", name)
+
+    def drop_group(self, name: str) -> None:
+        """NotFoundError; ConflictError if it is open."""
+        self._drop(self._groups, "group", name)
+
+    def drop_session(self, client_id: str) -> None:
+        """NotFoundError; ConflictError if it is open."""
+        with ExitStack() as stack:
+            stack.callback(self._make_way(self._sessions, client_id, "session", takeover=False))
+            if not session_state.drop(self._engine, client_id):
+                raise _core.NotFoundError(
+                    f"there is no session {client_id!r} in {self._engine.path}"
+                )
+
+    def _drop(self, opened: WeakValueDictionary[str, Any], kind: str, name: str) -> None:
+        with ExitStack() as stack:
+            stack.callback(self._make_way(opened, name, kind, takeover=False))
+            positions = Positions(self._engine, kind, name, None)
+            if positions.kept() is None:
+                raise positions.missing()
+            positions.drop()
+
+    def _make_way(
+        self,
+        opened: WeakValueDictionary[str, Any],
+        name: str,
+        kind: str,
+        *,
+        takeover: bool,
+    ) -> Callable[[], None]:
+        """Ends the one that is open under this name, or refuses to; what gives the name up."""
+        other = opened.get(name)
+        if other is not None and not other.closed:
+            if not takeover:
+                raise _core.ConflictError(
+                    f"{kind} {name!r} is open already: close it, or take it with takeover=True"
+                )
+            other.abandon()
+        return self._hold(kind, name, takeover)
+
+    def _opened_as(
+        self,
+        opened: WeakValueDictionary[str, One],
+        name: str,
+        kind: str,
+        make: Callable[[], One],
+        *,
+        takeover: bool,
+    ) -> One:
+        """One that has the name until it is closed."""
+        give_up = self._make_way(opened, name, kind, takeover=takeover)
+        try:
+            handle = make()
+        except BaseException:
+            give_up()
+            raise
+        handle.at_end(give_up)
+        opened[name] = handle
+        return handle
+
+
+def kept_for(
+    engine: Engine, positions: Positions, filters: list[str] | None, start: Start
+) -> dict[str, Any]:
+    """What is kept with a name, or is to be. ValueError: it was made with other filters."""
+    kept = positions.kept()
+    if kept is None:
+        places, start_us = start_of(start)
+        if places is None:
+            places = engine.places_at(filters, TIMESTAMP_MAX)
+        return {"filters": filters, "start_us": start_us, "start": places}
+    if kept["filters"] != filters:
+        raise ValueError(
+            f"filter: {positions.name} was made with {kept['filters']}, got {filters}; drop it,"
+            " or give another name"
+        )
+    return kept
+
+
+def readers_of(engine: Engine) -> list[Reader]:
+    """Consumers and groups that were made and not dropped, and how each stands."""
+    return [
+        Reader(kind, name, *standing)
+        for kind in ("consumer", "group")
+        for name, standing in standings(engine, kind).items()
+        if standing is not None
+    ]
+
+
+def group_timeout_us(
+    parts: int, member_timeout: float | timedelta, window: int, window_bytes: int
+) -> int:
+    """``member_timeout`` in µs. ValueError: one of the options of a group is wrong."""
+    if not 1 <= parts <= PARTS_MAX:
+        raise ValueError(f"parts: expected 1 to {PARTS_MAX}, got {parts}")
+    timeout = timeout_us(member_timeout, what="member_timeout")
+    if not timeout:
+        raise ValueError(f"member_timeout must be more than zero, got {member_timeout!r}")
+    check_window(window, window_bytes)
+    return timeout
