@@ -45,27 +45,16 @@ void RegisterMaintenance(pybind11::class_<Database>& type);
 void RegisterCopies(pybind11::module_& module);
 void RegisterVerify(pybind11::module_& module);
 
-// (filter, age in µs, bytes, time in µs after which the class rotates, keep_last); 0: none
-using RetentionTuples =
-    std::vector<std::tuple<std::string, std::int64_t, std::uint64_t, std::int64_t, std::uint32_t>>;
-std::vector<RetentionClass> ParseRetention(const RetentionTuples& tuples);
-
 // Throws TopicError if `text` is not a topic filter.
 Filter ParseFilter(const pybind11::str& text);
 using Filters = std::optional<std::vector<pybind11::str>>;
 // Returns the filters; those of every topic if `filters` is None.
 std::vector<Filter> ParseFilters(const Filters& filters);
-// Returns a topicdb.Batch.
-pybind11::object WrapBatch(std::shared_ptr<const Batch> batch);
-
 // Returns a topicdb._core.Scan.
 pybind11::object WrapScan(std::unique_ptr<Scan> scan);
 
 // Returns a topicdb._core.Tail.
 pybind11::object WrapTail(std::unique_ptr<Tail> tail);
-
-// Returns a list with a tuple for each job.
-pybind11::list JobTuples(const std::vector<JobInfo>& jobs);
 
 // Returns how long to wait. `timeout_us` is in microseconds; None: forever.
 inline std::optional<std::chrono::microseconds> Timeout(std::optional<std::int64_t> timeout_us) {

@@ -213,12 +213,10 @@ py::dict Explain(const Database& self, const FilterOrFilters& filter, OptionalTi
   return result;
 }
 
-py::tuple Next(const Database& self, const Iterator& iterator, std::size_t rows_max,
-               std::size_t bytes_max) {
-  Page page = Unwrap(
+Page Next(const Database& self, const Iterator& iterator, std::size_t rows_max,
+          std::size_t bytes_max) {
+  return Unwrap(
       WithoutGil([&] { return self.Next(iterator, {rows_max, bytes_max}, &PythonInterrupts); }));
-  return py::make_tuple(std::move(page.iterator), WrapBatch(std::move(page.batch)),
-                        page.end_of_stream);
 }
 
 py::dict StatsOf(const Database& self) {
@@ -324,9 +322,7 @@ void RegisterDatabase(py::module_& module) {
       .def("explain", &Explain, py::arg("filter"), py::arg("start"), py::arg("end"))
       .def("next", &Next, py::arg("iterator"), py::arg("rows_max"), py::arg("bytes_max"))
       .def("jobs",
-           [](const Database& self) {
-             return JobTuples(Unwrap(WithoutGil([&] { return self.Jobs(); })));
-           })
+           [](const Database& self) { return Unwrap(WithoutGil([&] { return self.Jobs(); })); })
       .def("stats", &StatsOf)
       .def("refresh", [](Database& self) { Check(WithoutGil([&] { return self.Refresh(); })); })
       .def("flush", [](Database& self) { Check(WithoutGil([&] { return self.Flush(); })); })

@@ -28,15 +28,6 @@ py::object NumberOf(const std::optional<Value>& number) {
   return number.has_value() ? py::object(py::int_(*number)) : py::none();
 }
 
-py::tuple UsersOf(const Envelope& envelope) {
-  py::tuple users(envelope.user_properties.size());
-  for (std::size_t i = 0; i < users.size(); ++i) {
-    const UserProperty& property = envelope.user_properties[i];
-    users[i] = py::make_tuple(TextOf(property.name), TextOf(property.value));
-  }
-  return users;
-}
-
 py::tuple IdsOf(const Envelope& envelope) { return py::tuple(py::cast(envelope.subscription_ids)); }
 
 // In the order of topicdb.Properties.
@@ -46,21 +37,18 @@ py::tuple PropertiesOf(const Envelope& envelope, std::int64_t timestamp) {
                         TextOf(is_known ? Text(envelope.client_id) : std::nullopt),
                         NumberOf(envelope.payload_format), NumberOf(envelope.message_expiry_s),
                         TextOf(envelope.content_type), TextOf(envelope.response_topic),
-                        BytesOf(envelope.correlation_data), UsersOf(envelope), IdsOf(envelope),
-                        py::int_(envelope.received_us.value_or(timestamp)));
+                        BytesOf(envelope.correlation_data), UserPropertiesOf(envelope),
+                        IdsOf(envelope), py::int_(envelope.received_us.value_or(timestamp)));
 }
 
-// In the order of topicdb.replay.Envelope; None: it is no envelope, or an escape.
-py::object Decode(const py::bytes& value) {
+// Returns None if it is no envelope, or an escape. The caller keeps the bytes of `value` until the
+// result is converted.
+std::optional<Envelope> Decode(const py::bytes& value) {
   const std::string_view bytes = value;
   Envelope envelope;
   const bool is_one = MayBeEnvelope(bytes) && WithoutGil([&] { return envelope.Decode(bytes); });
-  if (!is_one || !envelope.has_properties) return py::none();
-  return py::make_tuple(BytesOf(envelope.payload), envelope.qos, envelope.retain,
-                        TextOf(envelope.client_id), NumberOf(envelope.payload_format),
-                        NumberOf(envelope.message_expiry_s), TextOf(envelope.content_type),
-                        TextOf(envelope.response_topic), BytesOf(envelope.correlation_data),
-                        UsersOf(envelope), IdsOf(envelope), NumberOf(envelope.received_us));
+  if (!is_one || !envelope.has_properties) return std::nullopt;
+  return envelope;
 }
 
 void CheckNotNegative(std::int64_t number, const char* what) {
@@ -109,6 +97,15 @@ py::bytes Escape(const py::bytes& value) {
 }
 
 }  // namespace
+
+py::tuple UserPropertiesOf(const Envelope& envelope) {
+  py::tuple users(envelope.user_properties.size());
+  for (std::size_t i = 0; i < users.size(); ++i) {
+    const UserProperty& property = envelope.user_properties[i];
+    users[i] = py::make_tuple(TextOf(property.name), TextOf(property.value));
+  }
+  return users;
+}
 
 void ConfigureProperties(py::type type) { properties_type = type.release().ptr(); }
 

@@ -21,10 +21,8 @@ void Append(StagedWriter& self, const py::object& source, bool escapes) {
   Check(WithoutGil([&] { return self.Append(copies.messages()); }));
 }
 
-// (file, messages, bytes, malformed)
-py::tuple Finish(StagedWriter& self) {
-  const StagedTask task = Unwrap(WithoutGil([&] { return self.Finish(); }));
-  return py::make_tuple(task.file, task.messages, task.bytes, task.malformed);
+StagedTask Finish(StagedWriter& self) {
+  return Unwrap(WithoutGil([&] { return self.Finish(); }));
 }
 
 JobReceipt Commit(const std::string& path, const std::string& job,
@@ -54,16 +52,6 @@ void RegisterJob(py::module_& module) {
         Check(WithoutGil([&] { return AbortJob(path, job); }));
       },
       py::arg("path"), py::arg("job"));
-}
-
-// (shard, sequence, number, first serial, last serial, messages, malformed, applied at, µs)
-py::list JobTuples(const std::vector<JobInfo>& jobs) {
-  py::list tuples;
-  for (const JobInfo& job : jobs) {
-    tuples.append(py::make_tuple(job.shard, job.sequence, job.number, job.first_serial,
-                                 job.last_serial, job.messages, job.malformed, job.applied_at_us));
-  }
-  return tuples;
 }
 
 }  // namespace topicdb::python

@@ -60,10 +60,10 @@ void DefineSchema(Type& type) {
   Define<const Numbers&>(type, "thresholds", [](OpenOptions& options, const Numbers& thresholds) {
     options.schema.thresholds = AllUnsigned(thresholds, "thresholds", &SchemaFault);
   });
-  Define<const RetentionTuples&>(type, "retention",
-                                 [](OpenOptions& options, const RetentionTuples& retention) {
-                                   options.schema.retention = ParseRetention(retention);
-                                 });
+  Define<std::vector<RetentionClass>>(
+      type, "retention", [](OpenOptions& options, std::vector<RetentionClass> retention) {
+        options.schema.retention = std::move(retention);
+      });
 }
 
 void DefineCommit(Type& type) {

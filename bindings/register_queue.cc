@@ -163,13 +163,11 @@ std::unique_ptr<Queue> OpenQueue(const std::string& path, const std::string& mod
   return Unwrap(WithoutGil([&] { return Queue::Open(path, options); }));
 }
 
-py::tuple Append(Queue& self, const py::object& items,
-                 const std::optional<std::string>& durability) {
+QueueReceipt Append(Queue& self, const py::object& items,
+                    const std::optional<std::string>& durability) {
   const HeldItems held(items);
   const auto wanted = ParseDurability(durability);
-  const QueueReceipt receipt =
-      Unwrap(WithoutGil([&] { return self.Append(held.views(), wanted, &PythonInterrupts); }));
-  return py::make_tuple(receipt.items.first, receipt.items.count, NameOf(receipt.durability));
+  return Unwrap(WithoutGil([&] { return self.Append(held.views(), wanted, &PythonInterrupts); }));
 }
 
 py::list ItemsOf(const Delivery& delivery) {
@@ -245,14 +243,6 @@ py::dict StatsOf(const CursorStats& stats) {
   return result;
 }
 
-py::list ListOf(const std::vector<QueueDamage>& damage) {
-  py::list result;
-  for (const QueueDamage& found : damage) {
-    result.append(py::make_tuple(found.path, found.what, found.items.first, found.items.count));
-  }
-  return result;
-}
-
 py::dict StatsOf(const QueueStats& stats) {
   py::dict result;
   result["next_sequence"] = stats.next_sequence;
@@ -263,27 +253,7 @@ py::dict StatsOf(const QueueStats& stats) {
   py::list cursors;
   for (const CursorStats& cursor : stats.cursors) cursors.append(StatsOf(cursor));
   result["cursors"] = cursors;
-  result["damage"] = ListOf(stats.damage);
-  return result;
-}
-
-py::dict InfoOf(const QueueInfo& info) {
-  py::dict result;
-  result["format"] = info.format == QueueFormat::kReplayq ? "replayq" : "topicdb";
-  result["closed"] = info.closed;
-  py::list segments;
-  for (const SegmentInfo& segment : info.segments) {
-    segments.append(py::make_tuple(segment.path, segment.number, segment.items.first,
-                                   segment.items.count, segment.bytes, segment.sealed));
-  }
-  result["segments"] = segments;
-  py::list cursors;
-  for (const CursorInfo& cursor : info.cursors) {
-    cursors.append(
-        py::make_tuple(cursor.name, cursor.low_water, cursor.next_sequence, cursor.unacknowledged));
-  }
-  result["cursors"] = cursors;
-  result["damage"] = ListOf(info.damage);
+  result["damage"] = stats.damage;
   return result;
 }
 
@@ -294,7 +264,7 @@ void RegisterInspector(py::module_& module) {
              return Unwrap(WithoutGil([&] { return QueueInspector::Open(path); }));
            }),
            py::arg("path"))
-      .def("info", [](const QueueInspector& self) { return InfoOf(self.info()); })
+      .def("info", &QueueInspector::info)
       .def("next", [](QueueInspector& self) {
         const auto items = Unwrap(WithoutGil([&] { return self.Next(); }));
         py::list result;
@@ -305,9 +275,7 @@ void RegisterInspector(py::module_& module) {
       });
   module.def(
       "repair_queue",
-      [](const std::string& path) {
-        return ListOf(Unwrap(WithoutGil([&] { return RepairQueue(path); })));
-      },
+      [](const std::string& path) { return Unwrap(WithoutGil([&] { return RepairQueue(path); })); },
       py::arg("path"));
 }
 

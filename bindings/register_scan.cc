@@ -1,4 +1,5 @@
 #include "convert/arrow_capsules.h"
+#include "convert/messages.h"
 #include "register.h"
 
 namespace topicdb::python {

@@ -10,42 +10,17 @@ namespace {
 
 using OptionalTime = std::optional<std::int64_t>;
 using Serials = std::map<std::uint32_t, std::uint64_t>;
-// shard, retention_class, generation, after, until, start, end, messages, bytes: topicdb.Slice
-using SliceTuple =
-    std::tuple<std::uint32_t, std::string, std::uint32_t, std::uint64_t, std::uint64_t,
-               OptionalTime, OptionalTime, std::uint64_t, std::uint64_t>;
 
-SliceTuple TupleOf(const Slice& slice) {
-  return {slice.slab.shard,  slice.retention_class, slice.slab.generation, slice.after, slice.until,
-          slice.range.start, slice.range.end,       slice.messages,        slice.bytes};
-}
-
-Slice SliceOf(const SliceTuple& tuple) {
-  Slice slice;
-  std::tie(slice.slab.shard, slice.retention_class, slice.slab.generation, slice.after, slice.until,
-           slice.range.start, slice.range.end, slice.messages, slice.bytes) = tuple;
-  return slice;
-}
-
-std::vector<SliceTuple> Slices(const Database& self, const Filters& filters, OptionalTime start,
-                               OptionalTime end, Serials after, Serials until,
-                               std::uint64_t bytes_max) {
+std::vector<Slice> Slices(const Database& self, const Filters& filters, OptionalTime start,
+                          OptionalTime end, Serials after, Serials until, std::uint64_t bytes_max) {
   const std::vector<Filter> parsed = ParseFilters(filters);
   const SliceOptions options{{start, end}, std::move(after), std::move(until), bytes_max};
-  const std::vector<Slice> slices =
-      Unwrap(WithoutGil([&] { return self.Slices(parsed, options); }));
-  std::vector<SliceTuple> tuples;
-  tuples.reserve(slices.size());
-  for (const Slice& slice : slices) tuples.push_back(TupleOf(slice));
-  return tuples;
+  return Unwrap(WithoutGil([&] { return self.Slices(parsed, options); }));
 }
 
 py::object ScanSlices(const Database& self, const Filters& filters,
-                      const std::vector<SliceTuple>& tuples) {
+                      const std::vector<Slice>& slices) {
   const std::vector<Filter> parsed = ParseFilters(filters);
-  std::vector<Slice> slices;
-  slices.reserve(tuples.size());
-  for (const SliceTuple& tuple : tuples) slices.push_back(SliceOf(tuple));
   return WrapScan(Unwrap(WithoutGil([&] { return self.NewScan(parsed, slices); })));
 }
 
@@ -55,15 +30,14 @@ py::object NewTail(const Database& self, const Filters& filters, Serials after, 
   return WrapTail(Unwrap(WithoutGil([&] { return self.NewTail(parsed, options); })));
 }
 
-py::tuple MeasureLog(const Database& self, std::uint32_t shard, const Filters& filters,
-                     std::uint64_t after, std::optional<std::uint64_t> until, OptionalTime start,
-                     std::size_t rows_max, std::size_t bytes_max, bool whole_blocks) {
+CommitSpan MeasureLog(const Database& self, std::uint32_t shard, const Filters& filters,
+                      std::uint64_t after, std::optional<std::uint64_t> until, OptionalTime start,
+                      std::size_t rows_max, std::size_t bytes_max, bool whole_blocks) {
   const std::vector<Filter> parsed = ParseFilters(filters);
-  const CommitSpan span = Unwrap(WithoutGil([&] {
+  return Unwrap(WithoutGil([&] {
     return self.MeasureLog(shard, parsed, {after, until, {start, {}}, whole_blocks},
                            {rows_max, bytes_max}, &PythonInterrupts);
   }));
-  return py::make_tuple(span.until, span.messages, span.bytes);
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
-#include <pybind11/numpy.h>
-
 #include <algorithm>
 #include <tuple>
 
 #include "convert/mailbox.h"
+#include "convert/messages.h"
+#include "convert/numbers.h"
 #include "register.h"
 #include "topicdb/subscription.h"
 
@@ -25,29 +25,14 @@ bool IsMainThread() {
   return threading.attr("get_ident")().equal(threading.attr("main_thread")().attr("ident"));
 }
 
-py::array_t<std::uint32_t> ArrayOf(const std::vector<std::uint32_t>& numbers) {
-  return py::array_t<std::uint32_t>(static_cast<py::ssize_t>(numbers.size()), numbers.data());
-}
-
-// (class, generation, serial, messages)
-py::tuple TupleOf(const Loss& loss) {
-  return py::make_tuple(loss.retention_class, loss.generation, loss.serial, loss.messages);
-}
-
-// (batch, seqno, shard, serial, index, is_live, rows, loss); a batch or a loss.
-py::object Next(const PySubscription& self, std::optional<std::int64_t> timeout_us,
-                std::size_t rows_max) {
+// Returns a batch or a loss; None if nothing came.
+std::optional<Delivered> Next(const PySubscription& self, std::optional<std::int64_t> timeout_us,
+                              std::size_t rows_max) {
   const bool waits = !timeout_us.has_value() || *timeout_us > 0;
   const InterruptCheck interrupted =
       waits && IsMainThread() ? InterruptCheck(&PythonInterrupts) : InterruptCheck();
-  std::optional<Delivered> delivery = Unwrap(WithoutGil(
+  return Unwrap(WithoutGil(
       [&] { return self.subscription->Next(Timeout(timeout_us), interrupted, rows_max); }));
-  if (!delivery.has_value()) return py::none();
-  const py::object loss =
-      delivery->loss.has_value() ? py::object(TupleOf(*delivery->loss)) : py::none();
-  return py::make_tuple(WrapBatch(std::move(delivery->batch)), delivery->seqno, delivery->shard,
-                        delivery->next.serial, delivery->next.index, delivery->is_live,
-                        ArrayOf(delivery->rows), loss);
 }
 
 void Acknowledge(const PySubscription& self, std::uint64_t seqno) {

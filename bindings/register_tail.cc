@@ -1,3 +1,4 @@
+#include "convert/messages.h"
 #include "register.h"
 #include "topicdb/tail.h"
 

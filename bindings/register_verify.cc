@@ -38,33 +38,16 @@ class Progress {
   std::exception_ptr error_;
 };
 
-py::object SlabTuple(const Problem& problem) {
-  if (!problem.slab.has_value()) return py::none();
-  return py::make_tuple(problem.retention_class, problem.slab->generation);
-}
-
-py::list ProblemList(const std::vector<Problem>& problems) {
-  py::list list;
-  for (const Problem& problem : problems) {
-    list.append(py::make_tuple(problem.what, problem.shard, SlabTuple(problem), problem.structures,
-                               problem.messages, problem.times));
-  }
-  return list;
-}
-
-py::tuple Verify(const std::string& path, bool deep, py::object progress) {
+Verification Verify(const std::string& path, bool deep, py::object progress) {
   Progress told(std::move(progress));
   VerifyOptions options{deep};
   if (told.is_wanted()) {
     options.progress = [&](std::uint64_t done, std::uint64_t total) { told.Tell(done, total); };
   }
-  const auto verified =
+  auto verified =
       WithoutGil([&] { return VerifyDatabase(path, options, [&] { return told.Interrupts(); }); });
   told.Rethrow();
-  const Verification& report = Unwrap(verified);
-  return py::make_tuple(
-      ProblemList(report.problems),
-      py::make_tuple(report.shards, report.slabs, report.blocks, report.pages, report.messages));
+  return Unwrap(std::move(verified));
 }
 
 const char* NameOf(RepairPhase phase) {
@@ -79,7 +62,7 @@ const char* NameOf(RepairPhase phase) {
   return "";
 }
 
-py::tuple RepairDamage(const std::string& path, py::object progress) {
+Repair RepairDamage(const std::string& path, py::object progress) {
   Progress told(std::move(progress));
   RepairOptions options;
   if (told.is_wanted()) {
@@ -87,12 +70,10 @@ py::tuple RepairDamage(const std::string& path, py::object progress) {
       told.Tell(NameOf(phase), done, total);
     };
   }
-  const auto repaired =
+  auto repaired =
       WithoutGil([&] { return RepairDatabase(path, options, [&] { return told.Interrupts(); }); });
   told.Rethrow();
-  const Repair& report = Unwrap(repaired);
-  return py::make_tuple(report.shards, report.messages, report.quarantine,
-                        ProblemList(report.problems), ProblemList(report.remaining));
+  return Unwrap(std::move(repaired));
 }
 
 }  // namespace

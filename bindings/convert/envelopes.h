@@ -18,6 +18,9 @@ void ConfigureProperties(pybind11::type properties_type);
 // none. After an error, returns null with an exception set. REQUIRES: the GIL, row < stored.size()
 PyObject* NewProperties(const Batch& stored, std::size_t row);
 
+// Returns ((name, value), …). REQUIRES: the GIL
+pybind11::tuple UserPropertiesOf(const Envelope& envelope);
+
 // Throws ValueError unless `text` is "stored", "payload" or "properties".
 ValueForm ParseForm(const std::string& text);
 

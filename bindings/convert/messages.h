@@ -46,6 +46,9 @@ struct MessageRows {
   std::shared_ptr<const Batch> stored;  // the same rows as stored; null: without properties
 };
 
+// Returns a topicdb.Batch. REQUIRES: the GIL
+pybind11::object WrapBatch(std::shared_ptr<const Batch> batch);
+
 // Returns a new reference to a topicdb.Message or topicdb.PropertyMessage. After an error, returns
 // null with an exception set. REQUIRES: the GIL, row < rows.batch->size()
 PyObject* NewMessage(const MessageRows& rows, std::size_t row);

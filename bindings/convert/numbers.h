@@ -1,6 +1,8 @@
 // Converts Python's numbers into the core's unsigned ones.
 #pragma once
 
+#include <pybind11/numpy.h>
+
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -19,6 +21,12 @@ inline std::uint32_t Unsigned(std::int64_t value, const char* option,
     return static_cast<std::uint32_t>(value);
   }
   Raise(fault(std::string(option) + ": " + std::to_string(value) + " is out of range"));
+}
+
+// Returns an array with a copy of `numbers`. REQUIRES: the GIL
+inline pybind11::array_t<std::uint32_t> ArrayOf(const std::vector<std::uint32_t>& numbers) {
+  return pybind11::array_t<std::uint32_t>(static_cast<pybind11::ssize_t>(numbers.size()),
+                                          numbers.data());
 }
 
 inline std::vector<std::uint32_t> AllUnsigned(const std::vector<std::int64_t>& values,

@@ -32,8 +32,8 @@ from topicdb._core import (
     Stream,
     TopicError,
 )
-from topicdb.arguments import guard
 from topicdb.database.database import Database
+from topicdb.database.extension import configure
 from topicdb.database.opening import open
 from topicdb.database.repairing import Repair, repair
 from topicdb.database.snapshots import Snapshot, restore
@@ -46,7 +46,6 @@ from topicdb.follow.positions import Place
 from topicdb.follow.readers import Reader
 from topicdb.follow.session import Packet, Session
 from topicdb.follow.subscription import Delivery, Subscription
-from topicdb.jobs import Committed
 from topicdb.lifecycle.retention import Retention
 from topicdb.map import Map
 from topicdb.queue.queue import Cursor, Drop, Queue, QueueReceipt
@@ -54,7 +53,6 @@ from topicdb.remote.connecting import connect, serve
 from topicdb.scan import Scan
 from topicdb.stream_watch import StreamWatch
 from topicdb.tail import Tail
-from topicdb.times import time_us
 from topicdb.transaction import SERIAL, Transaction
 from topicdb.types import Message, Page, Properties, PropertyMessage, Receipt, Slice
 
@@ -62,9 +60,7 @@ if TYPE_CHECKING:
     from topicdb.forward.forwarder import Forwarder
     from topicdb.replay.errors import ReplayError
 
-_core.configure(Message, PropertyMessage, Properties, time_us)
-_core.configure_results(Committed, Receipt)
-guard(_core)
+configure()
 shard_of = _core.shard_of
 topic_matches = _core.topic_matches
 # Parts that few programs need, and that take as long to import as all the rest: found when asked

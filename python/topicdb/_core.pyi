@@ -11,9 +11,24 @@ from typing import Any, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
+from topicdb.database.repairing import Repair
+from topicdb.database.verifying import Verification
 from topicdb.forms import Form
-from topicdb.jobs import Committed
-from topicdb.types import Message, Properties, PropertyMessage, Receipt, Slice
+from topicdb.jobs import Applied, Committed, Staged
+from topicdb.mqtt.envelope import Envelope
+from topicdb.queue.files import QueueInfo
+from topicdb.queue.queue import Damage, QueueReceipt
+from topicdb.results import (
+    CommitSpan,
+    Delivered,
+    Maintained,
+    RetentionClass,
+    SlabUsage,
+    Snapshot,
+    StructureUsage,
+    TrimCount,
+)
+from topicdb.types import Message, Page, Properties, PropertyMessage, Receipt, Slice
 
 _bytes: TypeAlias = bytes  # where a property has that name
 
@@ -48,13 +63,17 @@ def configure(
 ) -> None:
     """Tells the extension which tuple types to build and what converts times that are no ints."""
 
-def configure_results(*types: type[Any]) -> None: ...
+def configure_results(*types: type[Any]) -> None:
+    """Tells the extension the classes of its results: those of the Python layer with these names.
+
+    TypeError: one is missing or unknown, or has other fields than the extension gives.
+    """
 
 ENVELOPE_MAGIC: bytes
 """What the values begin with that may be envelopes."""
 
-def decode_envelope(value: bytes, /) -> tuple[Any, ...] | None:
-    """The fields of ``topicdb.replay.Envelope``; None: it is none, or one without properties."""
+def decode_envelope(value: bytes, /) -> Envelope | None:
+    """None: it is none, or one without properties."""
 
 def encode_envelope(
     payload: bytes,
@@ -210,8 +229,7 @@ class StagedWriter:
     ) -> StagedWriter: ...
     def append_rows(self, rows: Iterable[Any], escapes: bool = False) -> None: ...
     def append_arrow(self, stream: object, escapes: bool = False) -> None: ...
-    def finish(self) -> tuple[str, int, int, int]:
-        """file, messages, bytes, malformed"""
+    def finish(self) -> Staged: ...
 
 def commit_job(
     path: str,
@@ -249,25 +267,8 @@ class ReadyTokens:
 
 @final
 class Subscription:
-    def next(
-        self, timeout_us: int | None, rows_max: int
-    ) -> (
-        tuple[
-            Batch,
-            int,
-            int,
-            int,
-            int,
-            bool,
-            npt.NDArray[np.uint32],
-            tuple[str, int, int, int] | None,
-        ]
-        | None
-    ):
-        """Batch, seqno, shard, serial, row, is_live, rows, loss; None: nothing came for so long.
-
-        A loss is class, generation, serial of the drop, messages; the batch is empty then.
-        """
+    def next(self, timeout_us: int | None, rows_max: int) -> Delivered | None:
+        """None: nothing came for so long."""
     def acknowledge(self, seqno: int) -> None: ...
     def on_ready(self, tokens: ReadyTokens, token: int) -> None:
         """Gives the token whenever there is something for ``next`` after there was nothing."""
@@ -310,33 +311,15 @@ class Transaction:
 @final
 class Completions:
     def __init__(self) -> None: ...
-    def take(self) -> list[tuple[int, Receipt | BaseException]]: ...
+    def take(self) -> list[tuple[int, Receipt | BaseException]]:
+        """Waits for outcomes of (token, receipt or error); empty when closed."""
     def close(self) -> None: ...
 
-def restore(
-    source: str, path: str, replace: bool, base: str | None, copy: bool
-) -> tuple[int, int, int]:
-    """Files, their bytes, bytes copied."""
-
+def restore(source: str, path: str, replace: bool, base: str | None, copy: bool) -> Snapshot: ...
 def verify(
     path: str, deep: bool, progress: Callable[[int, int], object] | None
-) -> tuple[
-    list[tuple[str, int | None, tuple[str, int] | None, list[str], int, tuple[int, int] | None]],
-    tuple[int, int, int, int, int],
-]:
-    """Problems; shards, slabs, blocks, pages, messages that were checked."""
-
-def repair(
-    path: str, progress: Callable[[str, int, int], object] | None
-) -> tuple[
-    list[int],
-    int,
-    str,
-    list[tuple[str, int | None, tuple[str, int] | None, list[str], int, tuple[int, int] | None]],
-    list[tuple[str, int | None, tuple[str, int] | None, list[str], int, tuple[int, int] | None]],
-]:
-    """Shards, their messages, where the damaged ones are; problems, and those that remain."""
-
+) -> Verification: ...
+def repair(path: str, progress: Callable[[str, int, int], object] | None) -> Repair: ...
 def read_schema(path: str) -> dict[str, Any]:
     """As ``Database.schema``, without opening a shard."""
 
@@ -351,7 +334,7 @@ class OpenOptions:
     timestamp_bytes: int
     structures: Sequence[str]
     thresholds: Sequence[int]
-    retention: Sequence[tuple[str, int, int, int, int]]
+    retention: Sequence[RetentionClass]
     read_only: bool
     only_shards: Sequence[int]
     durability: str
@@ -472,8 +455,8 @@ class Database:
         after: dict[int, int],
         until: dict[int, int],
         bytes_max: int,
-    ) -> list[tuple[int, str, int, int, int, int | None, int | None, int, int]]:
-        """As the fields of ``topicdb.Slice``. filters None: every topic, "$…" too."""
+    ) -> list[Slice]:
+        """filters None: every topic, "$…" too."""
     def scan_slices(self, filters: Sequence[str] | None, slices: Sequence[Slice]) -> Scan: ...
     def measure_log(
         self,
@@ -485,40 +468,28 @@ class Database:
         rows_max: int,
         bytes_max: int,
         whole_blocks: bool = False,
-    ) -> tuple[int, int, int]:
-        """How far commits go within the limits: serial, messages, bytes. At least one commit.
+    ) -> CommitSpan:
+        """How far commits go within the limits. At least one commit.
 
         whole_blocks: or less, but half of ``bytes_max``, if a block ends there.
         """
     def explain(
         self, filter: str | Sequence[str] | None, start: int | None, end: int | None
     ) -> dict[str, int]: ...
-    def next(
-        self, iterator: Iterator, rows_max: int, bytes_max: int
-    ) -> tuple[Iterator, Batch, bool]: ...
-    def retention(self) -> list[tuple[str, int, int, int, int]]:
-        """Filter, age in µs, bytes, time in µs after which it rotates; 0 for none."""
-    def set_retention(
-        self, classes: Sequence[tuple[str, int, int, int, int]], dry_run: bool = False
-    ) -> tuple[int, list[tuple[Slab, int, str]], int]:
+    def next(self, iterator: Iterator, rows_max: int, bytes_max: int) -> Page: ...
+    def retention(self) -> list[RetentionClass]: ...
+    def set_retention(self, classes: Sequence[RetentionClass], dry_run: bool = False) -> Maintained:
         """As ``maintain``: what that would do next because of them."""
     def rotate(self, retention_class: str | None, resets_clock: bool = False) -> None: ...
-    def jobs(self) -> list[tuple[int, str, int, int, int, int, int, int]]: ...
+    def jobs(self) -> list[Applied]: ...
     def slabs(self) -> list[Slab]: ...
     def drop_slab(self, shard: int, retention_class: str, generation: int) -> None: ...
     def expire(self, as_if_us: int | None) -> list[Slab]: ...
-    def usage_by_structure(self) -> list[tuple[str, str, int, int, int]]:
-        """Class, structure, messages, bytes, bytes on disk."""
-    def usage(self) -> list[tuple[Slab, int, int]]:
-        """Each slab with its bytes on disk."""
-    def maintain(self, as_if_us: int | None) -> tuple[int, list[tuple[Slab, int, str]], int]:
-        """Generations started; slabs dropped, their bytes on disk, why."""
-    def trim(self, before_us: int, filter: str | None, dry_run: bool) -> tuple[list[Slab], int]:
-        """Slabs that went as a whole, and messages that went one by one."""
-    def snapshot(
-        self, path: str, base: str | None, copy: bool
-    ) -> tuple[dict[int, int], tuple[int, int, int]]:
-        """Serials by shard; files, their bytes, bytes copied."""
+    def usage_by_structure(self) -> list[StructureUsage]: ...
+    def usage(self) -> list[SlabUsage]: ...
+    def maintain(self, as_if_us: int | None) -> Maintained: ...
+    def trim(self, before_us: int, filter: str | None, dry_run: bool) -> TrimCount: ...
+    def snapshot(self, path: str, base: str | None, copy: bool) -> Snapshot: ...
     def stats(self) -> dict[str, Any]: ...
     def refresh(self) -> None: ...
     def flush(self) -> None: ...
@@ -573,8 +544,7 @@ class Queue:
         memory_is_high: bool | Callable[[], bool],
         on_drop: Callable[[str, str, int, int, int], object] | None,
     ) -> None: ...
-    def append(self, items: Iterable[object], durability: str | None) -> tuple[int, int, str]:
-        """The number of the first item, how many, and the durability reached."""
+    def append(self, items: Iterable[object], durability: str | None) -> QueueReceipt: ...
     def cursor(self, name: str, from_newest: bool) -> QueueCursor: ...
     def remove_cursor(self, name: str) -> None: ...
     def flush(self) -> None: ...
@@ -589,8 +559,8 @@ class Queue:
 @final
 class QueueInspector:
     def __init__(self, path: str) -> None: ...
-    def info(self) -> dict[str, Any]: ...
+    def info(self) -> QueueInfo: ...
     def next(self) -> list[tuple[int, _bytes]]:
         """Some further items with their numbers; none at the end."""
 
-def repair_queue(path: str) -> list[tuple[str, str, int, int]]: ...
+def repair_queue(path: str) -> list[Damage]: ...

@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias,
 
 from topicdb._core import Batch, Iterator, ReadyTokens, Slab, Stream
 from topicdb.forms import Form
-from topicdb.types import ArrowArray, Receipt, Slice
+from topicdb.jobs import Applied
+from topicdb.results import (
+    CommitSpan,
+    Delivered,
+    Maintained,
+    RetentionClass,
+    SlabUsage,
+    Snapshot,
+    StructureUsage,
+    TrimCount,
+)
+from topicdb.types import ArrowArray, Page, Receipt, Slice
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,12 +36,6 @@ Serials: TypeAlias = dict[int, int]
 """The serial of a commit by shard."""
 RowPlace: TypeAlias = tuple[int, int]
 """Serial of a commit, number of a row in it."""
-Lost: TypeAlias = tuple[str, int, int, int]
-"""Retention class, generation, serial of the drop, messages."""
-RetentionClass: TypeAlias = tuple[str, int, int, int, int]
-"""Filter, age in µs, bytes, time in µs after which it rotates, messages kept of each topic."""
-Maintained: TypeAlias = tuple[int, list[tuple[Slab, int, str]], int]
-"""Generations started; slabs dropped, their bytes on disk, why; messages that were kept."""
 
 
 class Right(NamedTuple):
@@ -114,13 +119,8 @@ class StreamCursor(Protocol):
 class SubscriptionCursor(Protocol):
     """Messages that are stored, and then those that are committed. Thread-safe."""
 
-    def next(
-        self, timeout_us: int | None, rows_max: int, /
-    ) -> tuple[Batch, int, int, int, int, bool, npt.NDArray[np.uint32], Lost | None] | None:
-        """Batch, seqno, shard, place behind it (serial, row), is_live, rows, loss.
-
-        None: nothing came for so long. With a loss the batch is empty.
-        """
+    def next(self, timeout_us: int | None, rows_max: int, /) -> Delivered | None:
+        """None: nothing came for so long."""
 
     def acknowledge(self, seqno: int, /) -> None:
         """The messages up to there are done with. ValueError: they were not given, or are so."""
@@ -278,10 +278,8 @@ class Engine(Protocol):
     ) -> Iterator:
         """The position at the first message of a stream."""
 
-    def next(
-        self, iterator: Iterator, rows_max: int, bytes_max: int, /
-    ) -> tuple[Iterator, Batch, bool]:
-        """Where to go on, messages, whether it is the end."""
+    def next(self, iterator: Iterator, rows_max: int, bytes_max: int, /) -> Page:
+        """Messages from a position on."""
 
     @served(Right("read", 0))
     def slices(
@@ -293,8 +291,8 @@ class Engine(Protocol):
         until: Serials,
         bytes_max: int,
         /,
-    ) -> list[tuple[int, str, int, int, int, int | None, int | None, int, int]]:
-        """The fields of each ``topicdb.Slice``."""
+    ) -> list[Slice]:
+        """Parts that together hold what matches."""
 
     def scan_slices(self, filters: Sequence[str] | None, slices: Sequence[Slice], /) -> ScanCursor:
         """What matches in these slices."""
@@ -338,8 +336,8 @@ class Engine(Protocol):
         rows_max: int,
         bytes_max: int,
         whole_blocks: bool = False,
-    ) -> tuple[int, int, int]:
-        """How far commits go within the limits: serial, messages, bytes. At least one commit.
+    ) -> CommitSpan:
+        """How far commits go within the limits. At least one commit.
 
         ``whole_blocks``: or less, but half of ``bytes_max``, if a block ends there.
         """
@@ -375,8 +373,8 @@ class Engine(Protocol):
         """Begins a new generation."""
 
     @served(ADMIN)
-    def jobs(self) -> list[tuple[int, str, int, int, int, int, int, int]]:
-        """The fields of each ``topicdb.jobs.Applied``."""
+    def jobs(self) -> list[Applied]:
+        """Jobs that were applied, by shard and sequence."""
 
     @served(ADMIN)
     def slabs(self) -> list[Slab]:
@@ -394,21 +392,19 @@ class Engine(Protocol):
     def maintain(self, as_if_us: int | None, /) -> Maintained:
         """Rotates, and drops what retention does not keep."""
 
-    def trim(self, before_us: int, filter: str | None, dry_run: bool, /) -> tuple[list[Slab], int]:
-        """Slabs that went as a whole, and messages that went one by one."""
+    def trim(self, before_us: int, filter: str | None, dry_run: bool, /) -> TrimCount:
+        """Removes earlier messages, or says what would go."""
 
-    def snapshot(
-        self, path: str, base: str | None, copy: bool, /
-    ) -> tuple[Serials, tuple[int, int, int]]:
-        """Serials by shard; files, their bytes, bytes copied."""
+    def snapshot(self, path: str, base: str | None, copy: bool, /) -> Snapshot:
+        """Copies the database."""
 
     @served(ADMIN)
-    def usage(self) -> list[tuple[Slab, int, int]]:
-        """Each slab with its bytes on disk, and those of them that are garbage."""
+    def usage(self) -> list[SlabUsage]:
+        """What each slab takes."""
 
     @served(ADMIN)
-    def usage_by_structure(self) -> list[tuple[str, str, int, int, int]]:
-        """Class, structure, messages, bytes, bytes on disk."""
+    def usage_by_structure(self) -> list[StructureUsage]:
+        """What each structure takes, by class."""
 
     @served(ADMIN)
     def stats(self) -> dict[str, Any]:

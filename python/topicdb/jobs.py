@@ -124,7 +124,7 @@ class StagedWriter:
 
     def finish(self) -> Staged:
         """Completes the files and makes them safe from loss of power."""
-        self._staged = Staged(*self._open().finish())
+        self._staged = self._open().finish()
         self._core = None
         return self._staged
 
@@ -202,4 +202,4 @@ def abort(path: str | os.PathLike[str], job: str) -> None:
 
 def applied(database: Database) -> list[Applied]:
     """The jobs that a database has applied, by shard and sequence."""
-    return [Applied(*job) for job in database._core.jobs()]
+    return database._core.jobs()

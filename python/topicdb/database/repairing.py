@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from topicdb import _core
 from topicdb.database.snapshots import PathLike
-from topicdb.database.verifying import Problem, problem_of
+from topicdb.database.verifying import Problem
 
 RepairProgress: TypeAlias = "Callable[[str, int, int], object] | None"
 """Is told the phase (verify, rebuild, check) and how much of it is done, of how much."""
@@ -53,11 +53,4 @@ def repair(path: PathLike, *, progress: RepairProgress = None) -> Repair:
     LockedError: a handle has the database open for writing. CorruptionError: the file ``TOPICDB``
     or ``retention`` is damaged: restore a snapshot. NotFoundError: there is no database.
     """
-    shards, messages, quarantine, problems, remaining = _core.repair(os.fspath(path), progress)
-    return Repair(
-        shards,
-        messages,
-        quarantine or None,
-        [problem_of(*problem) for problem in problems],
-        [problem_of(*problem) for problem in remaining],
-    )
+    return _core.repair(os.fspath(path), progress)

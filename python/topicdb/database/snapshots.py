@@ -3,38 +3,21 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from topicdb import _core
 from topicdb.creating import checked_path, directories_for
 from topicdb.engine import Engine
+from topicdb.results import Snapshot as Snapshot
 
 PathLike: TypeAlias = "str | os.PathLike[str]"
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A copy of a database.
-
-    ``serials``: of each shard the last commit in it; empty if it was made by ``restore``. Of
-    ``bytes`` in ``files``, ``copied_bytes`` were copied; the rest shares its space with the source
-    or with the base.
-    """
-
-    path: str
-    serials: dict[int, int]
-    files: int
-    bytes: int
-    copied_bytes: int
 
 
 def snapshot(engine: Engine, path: PathLike, *, base: PathLike | None, copy: bool) -> Snapshot:
     """As ``Database.snapshot``."""
     target = checked_path(path)
     with directories_for(target):
-        serials, counts = engine.snapshot(target, _path(base), copy)
-    return Snapshot(target, serials, *counts)
+        return engine.snapshot(target, _path(base), copy)
 
 
 def restore(
@@ -58,7 +41,7 @@ def restore(
     """
     source, target = checked_path(snapshot), checked_path(path)
     with directories_for(target):
-        return Snapshot(target, {}, *_core.restore(source, target, replace, _path(base), copy))
+        return _core.restore(source, target, replace, _path(base), copy)
 
 
 def _path(path: PathLike | None) -> str | None:

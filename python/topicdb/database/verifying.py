@@ -68,19 +68,4 @@ def verify(path: PathLike, *, deep: bool = True, progress: Progress = None) -> V
 
     Damage is not raised but reported. NotFoundError: there is no database.
     """
-    problems, counts = _core.verify(os.fspath(path), deep, progress)
-    return Verification([problem_of(*item) for item in problems], *counts)
-
-
-def problem_of(
-    what: str,
-    shard: int | None,
-    slab: tuple[str, int] | None,
-    structures: list[str],
-    messages: int,
-    times: tuple[int, int] | None,
-) -> Problem:
-    """Of what the core says."""
-    retention_class, generation = slab or (None, None)
-    first, last = times or (None, None)
-    return Problem(what, shard, retention_class, generation, structures, messages, first, last)
+    return _core.verify(os.fspath(path), deep, progress)

@@ -70,11 +70,6 @@ class Reporter:
             _logger.warning("%s", text)
 
 
-def loss_of(shard: int, told: Any) -> Loss:
-    """Of what the core gives."""
-    return Loss(shard, *told)
-
-
 class LossCount:
     """What one reader has lost, by shard. Not thread-safe.
 

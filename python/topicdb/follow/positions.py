@@ -260,7 +260,8 @@ def lag_of(
     lag = 0
     for shard in range(core.schema["shards"]):
         after = max(places.get(shard, Place(1, 0)).serial, 1) - 1
-        lag += core.measure_log(shard, filters, after, None, start_us or None, _ALL, _ALL)[1]
+        span = core.measure_log(shard, filters, after, None, start_us or None, _ALL, _ALL)
+        lag += span.messages
     return lag
 
 

@@ -20,7 +20,7 @@ from topicdb import _core
 from topicdb._core import Batch, ClosedError
 from topicdb.closing import Closing
 from topicdb.engine import Engine, SubscriptionCursor
-from topicdb.follow.losses import Loss, Reporter, loss_of
+from topicdb.follow.losses import Loss, Reporter
 from topicdb.follow.positions import Place, lag_of
 from topicdb.forms import Form
 from topicdb.times import TIMESTAMP_MAX, TimeLike, time_us, timeout_us
@@ -153,11 +153,10 @@ class Subscription(Closing):
     def _next(self, timeout_us: int | None, rows: int = _ALL) -> Delivery | None:
         end = None if timeout_us is None else time.monotonic() + timeout_us / 1e6
         while (found := self._core.next(timeout_us, rows)) is not None:
-            batch, seqno, shard, serial, row, is_live, in_commit, loss = found
-            if loss is None:
-                batch = batch.read_as(self._form)
-                return Delivery(batch, seqno, shard, Place(serial, row), is_live, in_commit)
-            self._on_loss(loss_of(shard, loss))
+            if found.loss is None:
+                batch, place = found.batch.read_as(self._form), Place(found.serial, found.row)
+                return Delivery(batch, found.seqno, found.shard, place, found.is_live, found.rows)
+            self._on_loss(found.loss)
             if end is not None:
                 timeout_us = max(0, round((end - time.monotonic()) * 1e6))
         return None

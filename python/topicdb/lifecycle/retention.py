@@ -10,6 +10,9 @@ from typing import Any, Literal, TypeAlias
 from topicdb._core import SchemaError, Slab
 from topicdb.engine import Engine
 from topicdb.filters import one_filter
+from topicdb.results import Dropped as Dropped
+from topicdb.results import Maintained as Maintained
+from topicdb.results import RetentionClass, SlabUsage
 from topicdb.sizes import Size, is_number, is_size, size_bytes
 from topicdb.times import (
     TimeLike,
@@ -49,29 +52,6 @@ class Retention:
     bytes: Size | None = None
     rotate: Age | None = None
     keep_last: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """A slab that went, its bytes on disk, and why: ``"age"``, ``"bytes"`` (of its class),
-    ``"quota"``, or ``"keep_last"`` (nothing else is to be kept)."""
-
-    slab: Slab
-    disk_bytes: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Maintained:
-    """What one run of maintenance did, or would do.
-
-    ``rotated``: generations that were started. ``kept``: messages of dropped slabs that are in new
-    ones, as the last of their topics.
-    """
-
-    rotated: int
-    dropped: list[Dropped]
-    kept: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +101,13 @@ class Forecast:
 def classes_of(engine: Engine) -> dict[str, Retention]:
     """As ``Database.retention``."""
     return {
-        filter: Retention(
-            timedelta(microseconds=age) if age else None,
-            bytes or None,
-            timedelta(microseconds=rotate) if rotate else None,
-            keep_last or None,
+        one.filter: Retention(
+            timedelta(microseconds=one.age_us) if one.age_us else None,
+            one.bytes_max or None,
+            timedelta(microseconds=one.rotate_us) if one.rotate_us else None,
+            one.keep_last or None,
         )
-        for filter, age, bytes, rotate, keep_last in engine.retention()
+        for one in engine.retention()
     }
 
 
@@ -135,7 +115,7 @@ def set_classes(
     engine: Engine, retention: Mapping[str, RetentionLike], *, dry_run: bool
 ) -> Maintained:
     """As ``Database.set_retention``."""
-    return _maintained(engine.set_retention(retention_classes(retention), dry_run))
+    return engine.set_retention(retention_classes(retention), dry_run)
 
 
 def expire(engine: Engine, now: TimeLike | None) -> list[Slab]:
@@ -145,7 +125,7 @@ def expire(engine: Engine, now: TimeLike | None) -> list[Slab]:
 
 def maintain(engine: Engine, now: TimeLike | None) -> Maintained:
     """As ``Database.maintain``."""
-    return _maintained(engine.maintain(_as_if_us(now)))
+    return engine.maintain(_as_if_us(now))
 
 
 def trim(
@@ -155,24 +135,32 @@ def trim(
     if filter is not None:
         one_filter(filter)
     before = _before_us(older_than)
-    return Trimmed(*engine.trim(before, filter, dry_run), before)
+    gone = engine.trim(before, filter, dry_run)
+    return Trimmed(gone.slabs, gone.messages, before)
 
 
 def usage_of(engine: Engine, by: Literal["class", "generation", "structure"]) -> list[Usage]:
     """As ``Database.usage``."""
     if by == "structure":
         return [
-            Usage(name, 0, messages, size, disk_bytes, None, None, structure)
-            for name, structure, messages, size, disk_bytes in engine.usage_by_structure()
+            Usage(
+                retention_class=one.retention_class,
+                generation=0,
+                messages=one.messages,
+                bytes=one.bytes,
+                disk_bytes=one.disk_bytes,
+                first_timestamp=None,
+                last_timestamp=None,
+                structure=one.structure,
+            )
+            for one in engine.usage_by_structure()
         ]
     if by not in ("class", "generation"):
         raise ValueError(f"by: expected 'class', 'generation' or 'structure', got {by!r}")
-    groups: dict[tuple[str, int], list[tuple[Slab, int, int]]] = {}
-    for slab, disk_bytes, garbage in engine.usage():
-        generation = slab.generation if by == "generation" else 0
-        groups.setdefault((slab.retention_class, generation), []).append(
-            (slab, disk_bytes, garbage)
-        )
+    groups: dict[tuple[str, int], list[SlabUsage]] = {}
+    for one in engine.usage():
+        generation = one.slab.generation if by == "generation" else 0
+        groups.setdefault((one.slab.retention_class, generation), []).append(one)
     return [_sum(name, generation, items) for (name, generation), items in groups.items()]
 
 
@@ -180,13 +168,13 @@ def forecast(engine: Engine, quota_bytes: int, now: TimeLike | None) -> Forecast
     """As ``Database.forecast``."""
     at = _now_us(now)
     usage = engine.usage()
-    disk_bytes = sum(size for _, size, _ in usage)
+    disk_bytes = sum(one.disk_bytes for one in usage)
     oldest: dict[tuple[int, str], int] = {}
     sizes: dict[tuple[int, str], int] = {}
-    for slab, size, _ in usage:
-        chain = slab.shard, slab.retention_class
-        oldest[chain] = min(slab.created_at, oldest.get(chain, at))
-        sizes[chain] = sizes.get(chain, 0) + size
+    for one in usage:
+        chain = one.slab.shard, one.slab.retention_class
+        oldest[chain] = min(one.slab.created_at, oldest.get(chain, at))
+        sizes[chain] = sizes.get(chain, 0) + one.disk_bytes
     per_day = sum(
         sizes[chain] * _DAY_US / (at - began) for chain, began in oldest.items() if at > began
     )
@@ -196,18 +184,15 @@ def forecast(engine: Engine, quota_bytes: int, now: TimeLike | None) -> Forecast
     return Forecast(disk_bytes, per_day, left)
 
 
-def retention_classes(
-    retention: Mapping[str, RetentionLike],
-) -> list[tuple[str, int, int, int, int]]:
-    """(filter, age in µs, bytes, time in µs after which it rotates, messages of each topic), in the
-    order given."""
+def retention_classes(retention: Mapping[str, RetentionLike]) -> list[RetentionClass]:
+    """In the order given."""
     if not isinstance(retention, Mapping):
         raise TypeError(
             "retention: expected a mapping of topic filters to ages or Retention, got "
             f"{type(retention).__name__}"
         )
     try:
-        return [(filter, *_limits(filter, given)) for filter, given in retention.items()]
+        return [_class_of(filter, given) for filter, given in retention.items()]
     except ValueError as error:
         raise SchemaError(str(error)) from None
 
@@ -245,7 +230,7 @@ def _limit(part: str, what: str) -> tuple[str, str | int]:
     )
 
 
-def _limits(filter: str, given: RetentionLike) -> tuple[int, int, int, int]:
+def _class_of(filter: str, given: RetentionLike) -> RetentionClass:
     what = f"retention[{filter!r}]"
     if isinstance(given, str):
         given = parse_retention(given, what=what)
@@ -258,17 +243,14 @@ def _limits(filter: str, given: RetentionLike) -> tuple[int, int, int, int]:
         raise ValueError(
             f"{what}: keep_last must be from 1 to {KEEP_LAST_MAX:,}, or None, got {given.keep_last}"
         )
-    return (
-        NO_LIMIT if given.age is None else duration_us(given.age, what=what),
-        bytes_max or NO_LIMIT,
-        NO_LIMIT if given.rotate is None else duration_us(given.rotate, what=f"{what}: rotate"),
-        given.keep_last or NO_LIMIT,
+    rotate = given.rotate
+    return RetentionClass(
+        filter=filter,
+        age_us=NO_LIMIT if given.age is None else duration_us(given.age, what=what),
+        bytes_max=bytes_max or NO_LIMIT,
+        rotate_us=NO_LIMIT if rotate is None else duration_us(rotate, what=f"{what}: rotate"),
+        keep_last=given.keep_last or NO_LIMIT,
     )
-
-
-def _maintained(done: tuple[int, list[tuple[Slab, int, str]], int]) -> Maintained:
-    rotated, dropped, kept = done
-    return Maintained(rotated, [Dropped(*item) for item in dropped], kept)
 
 
 def _as_if_us(now: TimeLike | None) -> int | None:
@@ -290,8 +272,8 @@ def _before_us(older_than: TimeLike | timedelta) -> int:
     return time_us(older_than, what="older_than")
 
 
-def _sum(name: str, generation: int, items: list[tuple[Slab, int, int]]) -> Usage:
-    slabs = [slab for slab, _, _ in items]
+def _sum(name: str, generation: int, items: list[SlabUsage]) -> Usage:
+    slabs = [item.slab for item in items]
     firsts = [slab.first_timestamp for slab in slabs if slab.first_timestamp is not None]
     lasts = [slab.last_timestamp for slab in slabs if slab.last_timestamp is not None]
     return Usage(
@@ -299,8 +281,8 @@ def _sum(name: str, generation: int, items: list[tuple[Slab, int, int]]) -> Usag
         generation,
         sum(slab.messages for slab in slabs),
         sum(slab.bytes for slab in slabs),
-        sum(size for _, size, _ in items),
+        sum(item.disk_bytes for item in items),
         min(firsts, default=None),
         max(lasts, default=None),
-        garbage_bytes=sum(garbage for _, _, garbage in items),
+        garbage_bytes=sum(item.garbage_bytes for item in items),
     )

@@ -41,8 +41,7 @@ class Envelope(NamedTuple):
     def decode(value: bytes) -> Envelope | None:
         """Of a value as ``scan(raw=True)`` gives it: the envelope, or None; the value is none, or
         is damaged."""
-        fields = _core.decode_envelope(value)
-        return None if fields is None else Envelope(*fields)
+        return _core.decode_envelope(value)
 
     @staticmethod
     def read(value: bytes, qos: int = 0) -> Envelope:

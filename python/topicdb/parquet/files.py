@@ -120,7 +120,7 @@ def _check_quota(engine: Engine, quota_bytes: int) -> None:
 
 
 def _applied(engine: Engine) -> set[str]:
-    return {jobs.Applied(*job).sequence for job in engine.jobs()}
+    return {job.sequence for job in engine.jobs()}
 
 
 def import_into(

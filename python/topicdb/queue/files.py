@@ -57,7 +57,7 @@ def inspect(path: str | os.PathLike[str], *, deep: bool = False) -> QueueInfo:
     inspector = _core.QueueInspector(os.fspath(path))
     while deep and inspector.next():
         pass
-    return _info(inspector)
+    return inspector.info()
 
 
 def stored_items(path: str | os.PathLike[str]) -> Iterator[tuple[int, bytes]]:
@@ -71,18 +71,4 @@ def repair(path: str | os.PathLike[str]) -> list[Damage]:
     """Makes a queue usable whose file ``QUEUE`` is damaged or missing, from its segments, and has
     other damage dealt with as opening it does. What was found.
     """
-    return [Damage.of(found) for found in _core.repair_queue(os.fspath(path))]
-
-
-def _info(inspector: _core.QueueInspector) -> QueueInfo:
-    info = inspector.info()
-    return QueueInfo(
-        format=info["format"],
-        closed=info["closed"],
-        segments=[
-            Segment(path, number, range(first, first + count), stored, sealed)
-            for path, number, first, count, stored, sealed in info["segments"]
-        ],
-        cursors=[StoredCursor(*cursor) for cursor in info["cursors"]],
-        damage=[Damage.of(found) for found in info["damage"]],
-    )
+    return _core.repair_queue(os.fspath(path))

@@ -87,11 +87,6 @@ class Damage(NamedTuple):
     what: str
     sequences: range
 
-    @classmethod
-    def of(cls, found: tuple[str, str, int, int]) -> Damage:
-        path, what, first, count = found
-        return cls(path, what, range(first, first + count))
-
 
 @dataclass(frozen=True, slots=True)
 class CursorStats:
@@ -330,8 +325,7 @@ class Queue(Consumer, Closing):
         Raises TypeError and ValueError naming the item, QuotaError if there is no room,
         StorageError; then nothing was added.
         """
-        first, count, reached = self._queue.append(items, durability)
-        return QueueReceipt(range(first, first + count), reached)
+        return self._queue.append(items, durability)
 
     async def append_await(
         self, items: Iterable[BytesLike], *, durability: Durability | None = None
@@ -374,7 +368,6 @@ class Queue(Consumer, Closing):
     def stats(self) -> QueueStats:
         stats = self._queue.stats()
         stats["cursors"] = {cursor["name"]: CursorStats(**cursor) for cursor in stats["cursors"]}
-        stats["damage"] = [Damage.of(found) for found in stats["damage"]]
         return QueueStats(**stats)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """How results with named fields travel: as the tuple of the fields, in their order.
 
 A dataclass that the core gives, such as ``topicdb.Receipt``, is a tuple to who speaks the protocol.
-The client makes the object again, of the class that the method of ``topicdb.engine.Engine`` is
+The other side makes the object again, of the class that the method of ``topicdb.engine.Engine`` is
 annotated with.
 """
 
@@ -9,12 +9,32 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from topicdb.database.verifying import Problem, Verification
+from topicdb.follow.losses import Loss
+from topicdb.results import Delivered, Snapshot
+from topicdb.types import Slice
+
 Value = TypeVar("Value")
 Make: TypeAlias = Callable[[Any], Any]
+Part: TypeAlias = "str | tuple[str, ...]"
+
+_GROUPED: dict[type, tuple[Part, ...]] = {
+    Problem: (
+        "what",
+        "shard",
+        ("retention_class", "generation"),
+        "structures",
+        "messages",
+        ("first_timestamp", "last_timestamp"),
+    ),
+    Snapshot: ("path", "serials", ("files", "bytes", "copied_bytes")),
+    Verification: ("problems", ("shards", "slabs", "blocks", "pages", "messages")),
+}
+"""Records with fields that are a tuple of their own on the way; None if all of them are None."""
 
 
 def is_record(value: object) -> bool:
@@ -25,7 +45,7 @@ def is_record(value: object) -> bool:
 def plain_of(record: Any) -> tuple[Any, ...]:
     """What travels of a record; a field may be a record itself."""
     kind: Any = type(record)
-    return tuple(getattr(record, name) for name in _fields_of(kind))
+    return tuple(_plain_part(record, part) for part in _parts_of(kind))
 
 
 def record_of(kind: type[Value], plain: Any) -> Value:
@@ -37,27 +57,80 @@ def record_of(kind: type[Value], plain: Any) -> Value:
 
 def result_of(method: Callable[..., Value], plain: Any) -> Value:
     """What the method of an engine gave, of what travelled."""
-    found: Value = plain
-    make = _make_of_result(method)
-    return found if make is None else make(plain)
+    make = _makes_of(method)["return"]
+    found: Value = plain if make is None else make(plain)
+    return found
+
+
+def plain_result(result: Any) -> Any:
+    """What is to travel of what a method of an engine gave: also of slices the tuples, which have a
+    kind of their own where a client gives them."""
+    if isinstance(result, list):
+        return [tuple(one) if isinstance(one, Slice) else one for one in result]
+    return result
+
+
+def arguments_of(method: Callable[..., Any], plain: Sequence[Any]) -> list[Any]:
+    """What the method of an engine is to be given, of what travelled. TypeError, ValueError: it
+    has no such argument."""
+    makes = list(_makes_of(method).values())
+    return [
+        one if number >= len(makes) or (make := makes[number]) is None else make(one)
+        for number, one in enumerate(plain)
+    ]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class About:
+    """What travels of a delivery beside its messages, which are Arrow data, as a list."""
+
+    seqno: int
+    shard: int
+    serial: int
+    row: int
+    is_live: bool
+    loss: Loss | None
+
+    @staticmethod
+    def of(given: Delivered) -> About:
+        return About(given.seqno, given.shard, given.serial, given.row, given.is_live, given.loss)
+
+    def plain(self) -> list[Any]:
+        """What travels. The shard of a loss is that of the delivery."""
+        loss = None if self.loss is None else self.loss[1:]
+        return [self.seqno, self.shard, self.serial, self.row, self.is_live, loss]
+
+    @staticmethod
+    def from_plain(plain: list[Any]) -> About:
+        seqno, shard, serial, row, is_live, loss = plain
+        lost = None if loss is None else Loss(shard, *loss)
+        return About(seqno, shard, serial, row, is_live, lost)
 
 
 @cache
-def _fields_of(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind))
+def _parts_of(kind: Any) -> tuple[Part, ...]:
+    return _GROUPED.get(kind) or tuple(field.name for field in dataclasses.fields(kind))
+
+
+def _plain_part(record: Any, part: Part) -> Any:
+    if isinstance(part, str):
+        return getattr(record, part)
+    group = tuple(getattr(record, name) for name in part)
+    return None if all(value is None for value in group) else group
 
 
 @cache
-def _make_of_result(method: Callable[..., Any]) -> Make | None:
-    return _make_in(get_type_hints(method)["return"])
+def _makes_of(method: Callable[..., Any]) -> dict[str, Make | None]:
+    """By the names of the parameters, in their order, and of what it returns."""
+    return {name: _make_in(hint) for name, hint in get_type_hints(method).items()}
 
 
 def _make_in(hint: Any) -> Make | None:
     """What makes such a value of what travelled; None: they are the same."""
-    if dataclasses.is_dataclass(hint):
-        assert isinstance(hint, type)
-        return _make_of(hint)
-    if get_origin(hint) is list:
+    kind: Any = hint
+    if dataclasses.is_dataclass(hint) or hint is Slice:
+        return _make_of(kind)
+    if get_origin(hint) in (list, Sequence):
         (item,) = get_args(hint)
         make = _make_in(item)
         return None if make is None else _each(make)
@@ -79,12 +152,19 @@ def _optional(make: Make) -> Make:
 @cache
 def _make_of(kind: Any) -> Make:
     hints = get_type_hints(kind)
-    makes = [_make_in(hints[name]) for name in _fields_of(kind)]
+    parts = tuple(hints) if kind is Slice else _parts_of(kind)
+    makes = [_make_in(hints[part]) if isinstance(part, str) else None for part in parts]
 
     def make(plain: Any) -> Any:
-        if not isinstance(plain, tuple) or len(plain) != len(makes):
-            raise ValueError(f"{kind.__name__}: expected a tuple of {len(makes)}")
-        pairs = zip(makes, plain, strict=True)
-        return kind(*(field if make is None else make(field) for make, field in pairs))
+        if not isinstance(plain, tuple) or len(plain) != len(parts):
+            raise ValueError(f"{kind.__name__}: expected a tuple of {len(parts)}")
+        fields: dict[str, Any] = {}
+        for part, make_field, value in zip(parts, makes, plain, strict=True):
+            if isinstance(part, str):
+                fields[part] = value if make_field is None else make_field(value)
+            else:
+                group = (None,) * len(part) if value is None else value
+                fields.update(zip(part, group, strict=True))
+        return kind(**fields)
 
     return make

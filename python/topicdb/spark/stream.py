@@ -24,6 +24,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 import topicdb
+from topicdb.results import CommitSpan
 from topicdb.spark.batch import SlicesPartition
 from topicdb.spark.columns import to_arrow
 from topicdb.spark.options import (
@@ -184,10 +185,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _before_start(self, database: topicdb.Database, shard: int) -> int:
         """The serial before the first commit with a message of ``startingTimestamp`` or later."""
-        first, messages, _ = database._core.measure_log(
+        first = database._core.measure_log(
             shard, self._options.filters, 0, None, self._options.start, 0, _NO_LIMIT
         )
-        return first - 1 if messages else first
+        return first.until - 1 if first.messages else first.until
 
     def _in_commit_order(
         self,
@@ -198,27 +199,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> list[InputPartition]:
         """Runs of commits, each for one task."""
         spans = [(shard, begin.get(shard, 0), last) for shard, last in until.items()]
-        total = sum(self._measure(database, *span)[1] for span in spans)
+        total = sum(self._measure(database, *span).bytes for span in spans)
         bytes_max = max(min(total // self._options.partitions_min, TASK_BYTES_MIN), 1)
         partitions: list[InputPartition] = []
         for shard, after, last in spans:
             while after < last:
-                cut, messages, _ = database._core.measure_log(
+                part = database._core.measure_log(
                     shard, None, after, last, None, _NO_LIMIT, bytes_max, whole_blocks=True
                 )
-                if messages:
-                    partitions.append(CommitsPartition(shard, after, cut, slabs[shard]))
-                after = cut
+                if part.messages:
+                    partitions.append(CommitsPartition(shard, after, part.until, slabs[shard]))
+                after = part.until
         return partitions
 
     def _measure(
         self, database: topicdb.Database, shard: int, after: int, until: int
-    ) -> tuple[int, int]:
-        """Messages and bytes of a shard's commits."""
-        _, messages, size = database._core.measure_log(
-            shard, None, after, until, None, _NO_LIMIT, _NO_LIMIT
-        )
-        return messages, size
+    ) -> CommitSpan:
+        """All of a shard's commits."""
+        return database._core.measure_log(shard, None, after, until, None, _NO_LIMIT, _NO_LIMIT)
 
     def _within(
         self,
@@ -241,7 +239,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for place, shard in enumerate(order):
             others = len(order) - place
             rows, size = -(-messages_left // others), -(-bytes_left // others)
-            serial, messages, taken = database._core.measure_log(
+            span = database._core.measure_log(
                 shard,
                 self._options.filters,
                 result[shard],
@@ -250,12 +248,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 max(rows, 1),
                 max(size, 1),
             )
-            fits = messages <= messages_left and taken <= bytes_left
+            fits = span.messages <= messages_left and span.bytes <= bytes_left
             if not fits and (messages_left, bytes_left) != (messages_max, bytes_max):
                 continue
-            result[shard] = serial
-            messages_left = max(messages_left - messages, 0)
-            bytes_left = max(bytes_left - taken, 0)
+            result[shard] = span.until
+            messages_left = max(messages_left - span.messages, 0)
+            bytes_left = max(bytes_left - span.bytes, 0)
         return result
 
     def _offset(self, database: topicdb.Database, serials: Serials, last: Serials) -> Offset:

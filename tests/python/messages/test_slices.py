@@ -266,7 +266,8 @@ def test_measuring_the_log(
     with commits_of(counts, path, seal_bytes) as db:
         db.flush()
         filters = [filter] if isinstance(filter, str) else filter
-        until, messages, _ = db._core.measure_log(0, filters, after, None, None, rows, 1 << 40)
+        span = db._core.measure_log(0, filters, after, None, None, rows, 1 << 40)
+        until, messages = span.until, span.messages
         sizes = [0] + [
             len(list(db.tail(filter, after={0: a}, until={0: b})))
             for a, b in pairwise(range(len(counts) + 1))
@@ -293,13 +294,13 @@ def test_measuring_the_log_by_whole_blocks(
         db.flush()
         after, parts = 0, []
         while after < len(counts):
-            until, messages, size = db._core.measure_log(
+            span = db._core.measure_log(
                 0, None, after, None, None, 1 << 40, bytes_max, whole_blocks=True
             )
-            assert messages == sum(counts[after:until])
-            assert size <= bytes_max or until == after + 1
-            parts.append(size)
-            after = until
+            assert span.messages == sum(counts[after : span.until])
+            assert span.bytes <= bytes_max or span.until == after + 1
+            parts.append(span.bytes)
+            after = span.until
         assert after == len(counts)
         commits = [sum(10 + len(f"a/{i}") for i in range(count)) for count in counts]
         assert sum(parts) == sum(commits)

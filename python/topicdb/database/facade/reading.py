@@ -133,8 +133,8 @@ class Reading:
         """
         form = form_of(properties=properties, raw=raw)
         check_batch_limits(rows, BATCH_BYTES_MAX)
-        after, batch, is_over = self._core.next(iterator, rows, BATCH_BYTES_MAX)
-        return Page(after, batch.read_as(form), is_over)
+        page = self._core.next(iterator, rows, BATCH_BYTES_MAX)
+        return Page(page.iterator, page.batch.read_as(form), page.end_of_stream)
 
     def slices(
         self,
@@ -153,16 +153,13 @@ class Reading:
         slabs are cut by commits and times where that divides evenly what is stored. ``after``,
         ``until``: {shard: serial}; only commits behind the first, up to the second.
         """
-        return [
-            Slice(*fields)
-            for fields in self._core.slices(
-                filter_list(filter),
-                *time_range_us(start, end),
-                dict(after or {}),
-                dict(until or {}),
-                bytes_max,
-            )
-        ]
+        return self._core.slices(
+            filter_list(filter),
+            *time_range_us(start, end),
+            dict(after or {}),
+            dict(until or {}),
+            bytes_max,
+        )
 
     def scan_slices(
         self,

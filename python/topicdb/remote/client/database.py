@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from topicdb.database.database import Database
 from topicdb.database.snapshots import PathLike, Snapshot
-from topicdb.database.verifying import Progress, Verification, problem_of
+from topicdb.database.verifying import Progress, Verification
 from topicdb.filters import Filters, filter_list
 from topicdb.follow.group import Group
 from topicdb.follow.losses import OnLoss
@@ -22,6 +22,7 @@ from topicdb.remote.client import appending
 from topicdb.remote.client.connection import Connection, Lease, RemoteHandle
 from topicdb.remote.client.engine import RemoteEngine
 from topicdb.remote.client.groups import RemoteGroup
+from topicdb.remote.records import record_of
 
 if TYPE_CHECKING:
     from topicdb.types import Durability
@@ -57,13 +58,11 @@ class RemoteDatabase(Database):
     ) -> Snapshot:
         """As ``Database.snapshot``; ``path`` and ``base`` are names in the server's folder."""
         names = os.fspath(path), None if base is None else os.fspath(base)
-        target, serials, counts = self._connection.call("snapshot", *names, copy)
-        return Snapshot(target, serials, *counts)
+        return self._core.snapshot(*names, copy)
 
     def verify(self, *, deep: bool = True, progress: Progress = None) -> Verification:
         """As ``Database.verify``, at the server; ``progress`` is not called."""
-        problems, counts = self._connection.call("verify", deep)
-        return Verification([problem_of(*item) for item in problems], *counts)
+        return record_of(Verification, self._connection.call("verify", deep))
 
     def import_parquet(self, *args: Any, **options: Any) -> NoReturn:
         """Only where the database is: NotImplementedError."""

@@ -6,14 +6,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from topicdb._core import Batch, Iterator, Slab, Stream
-from topicdb.engine import Engine, Filters, Maintained, RetentionClass, RowPlace, Serials
+from topicdb._core import Iterator, Slab, Stream
+from topicdb.engine import Engine, Filters, RowPlace, Serials
+from topicdb.jobs import Applied
 from topicdb.remote.client import appending
 from topicdb.remote.client.connection import Connection
 from topicdb.remote.client.reading import RemoteScan, RemoteTail, RemoteTransaction, RemoteWatch
 from topicdb.remote.client.subscribing import RemoteSubscription
-from topicdb.remote.records import result_of
-from topicdb.types import Receipt, Slice
+from topicdb.remote.records import record_of, result_of
+from topicdb.results import (
+    CommitSpan,
+    Maintained,
+    RetentionClass,
+    SlabUsage,
+    Snapshot,
+    StructureUsage,
+    TrimCount,
+)
+from topicdb.types import Page, Receipt, Slice
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -98,9 +108,7 @@ class RemoteEngine:
     def iterator(self, stream: Stream, filter: str, start: int | None, end: int | None) -> Iterator:
         return self._call(Engine.iterator, stream, filter, start, end)
 
-    def next(
-        self, iterator: Iterator, rows_max: int, bytes_max: int
-    ) -> tuple[Iterator, Batch, bool]:
+    def next(self, iterator: Iterator, rows_max: int, bytes_max: int) -> Page:
         return self._call(Engine.next, iterator, rows_max, bytes_max)
 
     def slices(
@@ -111,11 +119,11 @@ class RemoteEngine:
         after: Serials,
         until: Serials,
         bytes_max: int,
-    ) -> list[tuple[int, str, int, int, int, int | None, int | None, int, int]]:
+    ) -> list[Slice]:
         return self._call(Engine.slices, _list(filters), start, end, after, until, bytes_max)
 
     def scan_slices(self, filters: Sequence[str] | None, slices: Sequence[Slice]) -> RemoteScan:
-        return self._read("scan_slices", _list(filters), [Slice(*one) for one in slices])
+        return self._read("scan_slices", _list(filters), list(slices))
 
     def explain(self, filter: Filters, start: int | None, end: int | None) -> dict[str, int]:
         return self._call(Engine.explain, filter, start, end)
@@ -159,7 +167,7 @@ class RemoteEngine:
         rows_max: int,
         bytes_max: int,
         whole_blocks: bool = False,
-    ) -> tuple[int, int, int]:
+    ) -> CommitSpan:
         limits = rows_max, bytes_max, whole_blocks
         return self._call(Engine.measure_log, shard, _list(filters), after, until, start, *limits)
 
@@ -180,12 +188,12 @@ class RemoteEngine:
         return self._call(Engine.retention)
 
     def set_retention(self, classes: Sequence[RetentionClass], dry_run: bool = False) -> Maintained:
-        return self._call(Engine.set_retention, classes, dry_run)
+        return self._call(Engine.set_retention, list(classes), dry_run)
 
     def rotate(self, retention_class: str | None, resets_clock: bool = False) -> None:
         self._call(Engine.rotate, retention_class, resets_clock)
 
-    def jobs(self) -> list[tuple[int, str, int, int, int, int, int, int]]:
+    def jobs(self) -> list[Applied]:
         return self._call(Engine.jobs)
 
     def slabs(self) -> list[Slab]:
@@ -200,20 +208,17 @@ class RemoteEngine:
     def maintain(self, as_if_us: int | None) -> Maintained:
         return self._call(Engine.maintain, as_if_us)
 
-    def trim(self, before_us: int, filter: str | None, dry_run: bool) -> tuple[list[Slab], int]:
+    def trim(self, before_us: int, filter: str | None, dry_run: bool) -> TrimCount:
         return self._call(Engine.trim, before_us, filter, dry_run)
 
-    def snapshot(
-        self, path: str, base: str | None, copy: bool
-    ) -> tuple[Serials, tuple[int, int, int]]:
-        """``path`` and ``base`` are names in the server's folder."""
-        _, serials, counts = self.connection.call("snapshot", path, base, copy)
-        return serials, counts
+    def snapshot(self, path: str, base: str | None, copy: bool) -> Snapshot:
+        """``path`` and ``base`` are names in the server's folder; the result has the path there."""
+        return record_of(Snapshot, self.connection.call("snapshot", path, base, copy))
 
-    def usage(self) -> list[tuple[Slab, int, int]]:
+    def usage(self) -> list[SlabUsage]:
         return self._call(Engine.usage)
 
-    def usage_by_structure(self) -> list[tuple[str, str, int, int, int]]:
+    def usage_by_structure(self) -> list[StructureUsage]:
         return self._call(Engine.usage_by_structure)
 
     def stats(self) -> dict[str, Any]:

@@ -16,7 +16,9 @@ from topicdb import _core
 from topicdb.errors import UnavailableError
 from topicdb.follow.waiting import wait_for
 from topicdb.remote.client.connection import Lease, RemoteHandle
+from topicdb.remote.records import About
 from topicdb.remote.wire import batch_of, decode
+from topicdb.results import Delivered
 
 _TRANSIT_S = 5.0
 
@@ -24,9 +26,9 @@ _TRANSIT_S = 5.0
 class _Arrived:
     """What the server has given, and how much of it the reader has."""
 
-    def __init__(self, arrow: pa.RecordBatch, about: list[Any]) -> None:
+    def __init__(self, arrow: pa.RecordBatch, about: About) -> None:
         self.arrow = arrow
-        self.seqno, self.shard, self.serial, self.row, self.is_live, self.loss = about
+        self.about = about
         self.taken = 0
 
     @property
@@ -44,18 +46,26 @@ class _Arrived:
         """Of one of its messages."""
         return self.arrow.column("serial")[row].as_py(), self.arrow.column("row")[row].as_py()
 
-    def take(self, rows_max: int) -> tuple[Any, ...]:
+    def take(self, rows_max: int) -> Delivered:
         """What ``_core.Subscription.next`` gives."""
         rows = min(rows_max, self.left)
         part = self.arrow.slice(self.taken, rows)
         self.taken += rows
-        next_place = self.serial, self.row
+        about = self.about
+        serial, row = about.serial, about.row
         if self.left:
-            serial, row = self.place(self.taken - 1)
-            next_place = serial, row + 1
-        numbers = part.column("row").to_numpy().copy()
-        seqno = self.seqno - self.left
-        return batch_of(part), seqno, self.shard, *next_place, self.is_live, numbers, self.loss
+            serial, last = self.place(self.taken - 1)
+            row = last + 1
+        return Delivered(
+            batch=batch_of(part),
+            seqno=about.seqno - self.left,
+            shard=about.shard,
+            serial=serial,
+            row=row,
+            is_live=about.is_live,
+            rows=part.column("row").to_numpy().copy(),
+            loss=about.loss,
+        )
 
 
 class RemoteSubscription:
@@ -87,7 +97,8 @@ class RemoteSubscription:
         try:
             with self._lease.connection.told():
                 while (chunk := self._next_chunk()) is not None:
-                    self._add(_Arrived(chunk.data, decode(chunk.app_metadata.to_pybytes())))
+                    about = About.from_plain(decode(chunk.app_metadata.to_pybytes()))
+                    self._add(_Arrived(chunk.data, about))
         except BaseException as error:
             self._error = error
         self._lease.forget(self._reader)
@@ -104,7 +115,7 @@ class RemoteSubscription:
     def _add(self, arrived: _Arrived) -> None:
         with self._changed:
             self._arrived.append(arrived)
-            self._seqno_arrived = arrived.seqno
+            self._seqno_arrived = arrived.about.seqno
             self._tell()
 
     def _tell(self) -> None:
@@ -113,7 +124,7 @@ class RemoteSubscription:
         for tokens, token in self._tokens:
             tokens.give(token)
 
-    def next(self, timeout_us: int | None, rows_max: int) -> Any:
+    def next(self, timeout_us: int | None, rows_max: int) -> Delivered | None:
         """As ``_core.Subscription.next``."""
         self._lease.connection.check_process()
         with self._changed:
@@ -133,14 +144,14 @@ class RemoteSubscription:
     def _has_any(self) -> bool:
         return bool(self._arrived) and not self._paused
 
-    def _take(self, rows_max: int) -> Any:
+    def _take(self, rows_max: int) -> Delivered:
         first = self._arrived[0]
         found = first.take(rows_max)
         if not first.left:
             self._arrived.popleft()
-        self._delivered = found[1]
-        if first.loss is not None:
-            self._lost += first.loss[-1]
+        self._delivered = found.seqno
+        if found.loss is not None:
+            self._lost += found.loss.messages
         return found
 
     def _end(self) -> BaseException:
@@ -182,7 +193,7 @@ class RemoteSubscription:
             )
             for arrived in reversed(self._arrived):
                 if arrived.left:
-                    info["places"][arrived.shard] = arrived.place(arrived.taken)
+                    info["places"][arrived.about.shard] = arrived.place(arrived.taken)
             info["waiting"] += sum(arrived.left for arrived in self._arrived)
             info["waiting_bytes"] += sum(arrived.bytes_left for arrived in self._arrived)
             info["delivered"] = self._delivered

@@ -14,6 +14,7 @@ from topicdb import _core
 from topicdb.engine import StreamCursor, SubscriptionCursor, TailCursor, TransactionEngine
 from topicdb.follow.group import Member as GroupMember
 from topicdb.follow.positions import check_stored
+from topicdb.remote.records import About
 from topicdb.remote.server.access import Access
 from topicdb.remote.server.memory import Charge
 from topicdb.remote.wire import ROW_SCHEMA, arrow_of
@@ -115,15 +116,14 @@ class Subscription:
         """Whether there is something for ``next``, or may be."""
         return self._may_have_more or bool(self._ready.take(timeout_us))
 
-    def next(self) -> tuple[pa.RecordBatch, list[Any]] | None:
+    def next(self) -> tuple[pa.RecordBatch, About] | None:
         """What is there, as far as the window goes, and what a client is told of it."""
         found = self.core.next(0, _ALL)
         self._may_have_more = found is not None
         if found is None:
             return None
-        batch, *about, rows, loss = found
-        columns = [*arrow_of(batch).columns, pa.array(rows)]
-        return pa.RecordBatch.from_arrays(columns, schema=ROW_SCHEMA), [*about, loss]
+        columns = [*arrow_of(found.batch).columns, pa.array(found.rows)]
+        return pa.RecordBatch.from_arrays(columns, schema=ROW_SCHEMA), About.of(found)
 
     def acknowledge(self, seqno: int) -> None:
         """Up to there; what is acknowledged already does not count."""

@@ -221,7 +221,7 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]
                 arrow, about = found
                 charge.settle(arrow.nbytes)
                 self._meter.sent(arrow.num_rows, arrow.nbytes)
-                yield arrow, encode(about)
+                yield arrow, encode(about.plain())
                 del arrow, found
 
     def _connection(self, context: Any, call: Call) -> Iterator[tuple[pa.RecordBatch, bytes]]:

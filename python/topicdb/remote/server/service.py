@@ -19,6 +19,7 @@ from topicdb.engine import ADMIN, Engine, ScanCursor, served_methods
 from topicdb.errors import AccessError
 from topicdb.follow import session_state
 from topicdb.follow.subscription import WINDOW_BYTES
+from topicdb.remote.records import arguments_of, plain_result
 from topicdb.remote.server.access import Access
 from topicdb.remote.server.handles import Client, Clients, Limits
 from topicdb.remote.server.memory import Charge
@@ -149,7 +150,8 @@ class Service:
         a call that is none."""
         if method in _SERVED:
             _check_right(caller.access, method, args)
-            return self._plain[method](*args)
+            given = arguments_of(getattr(Engine, method), args)
+            return plain_result(self._plain[method](*given))
         call = _known(method, self._calls)
         _check_arguments(call, method, caller, args)
         return call(caller, *args)
@@ -229,7 +231,7 @@ class Service:
         caller.access.check_admin()
         target = os.fspath(self._snapshot_path(path))
         source = None if base is None else os.fspath(self._snapshot_path(base))
-        return target, *self._core.snapshot(target, source, copy)
+        return self._core.snapshot(target, source, copy)
 
     def _snapshot_path(self, name: str) -> Path:
         if self._snapshots is None:

@@ -78,7 +78,8 @@ def messages_of(core: Engine, filters: list[str], run: RunRecord) -> int:
     if run.live_from.serial <= run.begin.serial:
         return 0
     after, until = run.begin.serial - 1, run.live_from.serial - 1
-    return core.measure_log(0, filters, after, until, run.start_us or None, _ALL, _ALL)[1]
+    span = core.measure_log(0, filters, after, until, run.start_us or None, _ALL, _ALL)
+    return span.messages
 
 
 def _since(host: Host, start: TimeLike, on_early: OnEarly) -> Begin:

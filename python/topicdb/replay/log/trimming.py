@@ -34,11 +34,9 @@ class Trimmer:
         if self._measured != record.first:
             self._measured, self._until, self._bytes = record.first, record.first.serial - 1, 0
             self._sealed_bytes = 0
-        serial, _, found = self._core.measure_log(
-            SHARD, filters, self._until, None, None, _ALL, _ALL
-        )
-        self._until = max(self._until, serial)
-        self._bytes += found
+        span = self._core.measure_log(SHARD, filters, self._until, None, None, _ALL, _ALL)
+        self._until = max(self._until, span.until)
+        self._bytes += span.bytes
         return self._bytes
 
     def forget(self) -> None:
@@ -53,10 +51,10 @@ class Trimmer:
         too_many = int(self._bytes - QUOTA_LEFT * record.quota_bytes)
         filters = list(record.eras[-1].include)
         after = record.first.serial - 1
-        serial, _, _ = self._core.measure_log(
+        span = self._core.measure_log(
             SHARD, filters, after, self._until, None, _ALL, max(too_many, 1)
         )
-        return Place(serial + 1, 0)
+        return Place(span.until + 1, 0)
 
     def cut_at(self, before_us: int) -> Place:
         """Where the log should begin so that it begins with this time."""
@@ -103,7 +101,7 @@ class Trimmer:
 
     def classes(self) -> list[str]:
         """Retention classes all of whose messages are the log's: of others nothing is dropped."""
-        kept = {filter for filter, *_, keep_last in self._core.retention() if keep_last > 0}
+        kept = {one.filter for one in self._core.retention() if one.keep_last > 0}
         names = {slab.retention_class for slab in self._core.slabs()}
         era = self._record.eras[-1]
         return sorted(name for name in names - kept if _is_logged(name, era))

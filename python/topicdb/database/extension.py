@@ -1,0 +1,62 @@
+"""The classes of which the extension makes objects."""
+
+from __future__ import annotations
+
+from topicdb import _core
+from topicdb.arguments import guard
+from topicdb.database.repairing import Repair
+from topicdb.database.verifying import Problem, Verification
+from topicdb.follow.losses import Loss
+from topicdb.jobs import Applied, Committed, Staged
+from topicdb.mqtt.envelope import Envelope
+from topicdb.queue.files import QueueInfo, Segment, StoredCursor
+from topicdb.queue.queue import Damage, QueueReceipt
+from topicdb.results import (
+    CommitSpan,
+    Delivered,
+    Dropped,
+    Maintained,
+    RetentionClass,
+    SlabUsage,
+    Snapshot,
+    StructureUsage,
+    TrimCount,
+)
+from topicdb.times import time_us
+from topicdb.types import Message, Page, Properties, PropertyMessage, Receipt, Slice
+
+
+def configure() -> None:
+    """Makes the extension ready. To be called once, before anything else of it.
+
+    TypeError: the extension gives other fields than a class has; it is of another version.
+    """
+    _core.configure(Message, PropertyMessage, Properties, time_us)
+    _core.configure_results(
+        Applied,
+        CommitSpan,
+        Committed,
+        Damage,
+        Delivered,
+        Dropped,
+        Envelope,
+        Loss,
+        Maintained,
+        Page,
+        Problem,
+        QueueInfo,
+        QueueReceipt,
+        Receipt,
+        Repair,
+        RetentionClass,
+        Segment,
+        SlabUsage,
+        Slice,
+        Snapshot,
+        Staged,
+        StoredCursor,
+        StructureUsage,
+        TrimCount,
+        Verification,
+    )
+    guard(_core)
