@@ -8,11 +8,11 @@
 #include <cstring>
 #include <new>
 
+#include "base/bytes/alignment.h"
+
 namespace topicdb {
 
 namespace {
-
-constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 
 // Large memory that was given back, for who asks next. A reader fills batch after batch of like
 // size; to get each from the system anew, with its pages zeroed, is a fifth of what reading takes.
@@ -56,7 +56,7 @@ void ByteBuffer::reserve(std::size_t capacity) {
   if (capacity <= capacity_) return;
   void* memory = nullptr;
   if (capacity >= kHugePageBytes) {
-    capacity = (capacity + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+    capacity = RoundUp(capacity, kHugePageBytes);
     memory = TakeReturned(&capacity);
     if (memory == nullptr) {
       memory = std::aligned_alloc(kHugePageBytes, capacity);

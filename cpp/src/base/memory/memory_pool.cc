@@ -5,14 +5,9 @@
 #include <algorithm>
 #include <new>
 
+#include "base/bytes/alignment.h"
+
 namespace topicdb {
-
-namespace {
-
-// The size of a huge page, which pieces ask for: to touch new memory takes less time then.
-constexpr std::size_t kGranuleBytes = std::size_t{2} << 20;
-
-}  // namespace
 
 MemoryPool::MemoryPool(std::size_t pieces_max) : pieces_(std::make_shared<Pieces>(pieces_max)) {}
 
@@ -22,13 +17,12 @@ std::shared_ptr<char> MemoryPool::Take(std::size_t bytes) {
 }
 
 MemoryPool::Piece MemoryPool::Map(std::size_t bytes) {
-  const std::size_t granules =
-      (std::max<std::size_t>(bytes, 1) + kGranuleBytes - 1) / kGranuleBytes;
-  const std::size_t size = granules * kGranuleBytes;
+  const std::size_t size = RoundUp(std::max<std::size_t>(bytes, 1), kHugePageBytes);
   void* const memory =
       mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
-  madvise(memory, size, MADV_HUGEPAGE);  // only a wish
+  // Only a wish: to touch new memory takes less time then.
+  madvise(memory, size, MADV_HUGEPAGE);
   return {static_cast<char*>(memory), size};
 }
 

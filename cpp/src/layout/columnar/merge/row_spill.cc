@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/bytes/alignment.h"
 #include "base/thread/parallel.h"
 
 namespace topicdb::columnar {
@@ -155,6 +156,7 @@ Status RowSpill::Prepare() {
 }
 
 Status RowSpill::WriteStaged() {
+  if (staged_bytes() == 0) return Status::Ok();  // as a rule: it is called before each partition
   return RunInParallel(lanes_.size(), [&](std::size_t lane) -> Status {
     for (Partition& partition : partitions_) {
       TOPICDB_RETURN_IF_ERROR(lanes_[lane].Write(&partition.parts[lane]));
@@ -185,7 +187,7 @@ Result<std::vector<std::shared_ptr<const Page>>> RowSpill::Take() {
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
     for (const SpillPart::Piece& piece : taken.parts[lane].chunks) {
       chunks.push_back({lane, piece, bytes});
-      bytes += (piece.bytes + kAlignment - 1) / kAlignment * kAlignment;
+      bytes += RoundUp(piece.bytes, kAlignment);
     }
   }
   const std::shared_ptr<char> memory = memory_.Take(bytes);
