@@ -85,26 +85,20 @@ Result<PageHeader> ReadHeader(std::string_view page) {
 }
 
 Result<std::shared_ptr<const Page>> Page::Decode(std::string bytes, const Placement* placement) {
-  std::shared_ptr<Page> page(new Page);
-  page->bytes_ = std::move(bytes);
-  page->stored_ = page->bytes_;
-  return DecodeStored(std::move(page), placement);
+  const auto owner = std::make_shared<const std::string>(std::move(bytes));
+  return Decode(*owner, owner, placement);
 }
 
 Result<std::shared_ptr<const Page>> Page::Decode(std::string_view bytes,
-                                                 std::shared_ptr<const void> owner) {
-  std::shared_ptr<Page> page(new Page);
-  page->owner_ = std::move(owner);
-  page->stored_ = bytes;
-  return DecodeStored(std::move(page), nullptr);
-}
-
-Result<std::shared_ptr<const Page>> Page::DecodeStored(std::shared_ptr<Page> page,
-                                                       const Placement* placement) {
-  TOPICDB_ASSIGN_OR_RETURN(const PageHeader header, ReadHeader(page->stored_));
+                                                 std::shared_ptr<const void> owner,
+                                                 const Placement* placement) {
+  TOPICDB_ASSIGN_OR_RETURN(const PageHeader header, ReadHeader(bytes));
   if (placement != nullptr && header.kind != PageKind::kPacked) {
     return PageFault("its kind is not that of a staged page");
   }
+  const std::shared_ptr<Page> page(new Page);
+  page->stored_ = bytes;
+  page->owner_ = std::move(owner);
   page->rows_ = header.rows;
   page->extent_ = header.extent;
   TOPICDB_RETURN_IF_ERROR(header.kind == PageKind::kPlain
@@ -112,13 +106,7 @@ Result<std::shared_ptr<const Page>> Page::DecodeStored(std::shared_ptr<Page> pag
                               : PackedDecoder::Decode(header, placement, page.get()));
   page->signed_offsets_ = {reinterpret_cast<const std::int32_t*>(page->value_offsets_.data()),
                            page->value_offsets_.size()};
-  return std::shared_ptr<const Page>(std::move(page));
-}
-
-void Page::ReleaseStored() {
-  stored_ = {};
-  std::string().swap(bytes_);  // to assign an empty string would keep the memory
-  owner_.reset();
+  return std::shared_ptr<const Page>(page);
 }
 
 std::size_t Page::memory_bytes() const {

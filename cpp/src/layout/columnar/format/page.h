@@ -60,7 +60,8 @@ class Page {
   // Decodes a page whose bytes are in the memory of `owner`, which it keeps as long as it needs the
   // bytes. REQUIRES: the bytes begin at a multiple of 8
   static Result<std::shared_ptr<const Page>> Decode(std::string_view bytes,
-                                                    std::shared_ptr<const void> owner);
+                                                    std::shared_ptr<const void> owner,
+                                                    const Placement* placement = nullptr);
 
   Page(const Page&) = delete;
   Page& operator=(const Page&) = delete;
@@ -110,17 +111,11 @@ class Page {
   friend class PlainDecoder;
   friend class PackedDecoder;
   Page() = default;
-  // Decodes `stored_` into `page`, which owns it.
-  static Result<std::shared_ptr<const Page>> DecodeStored(std::shared_ptr<Page> page,
-                                                          const Placement* placement);
-  // Gives up the stored bytes, once no column points into them.
-  void ReleaseStored();
 
   // The bytes as they are stored. The columns point into them, or into the memory at the end of the
-  // class.
+  // class. Empty once no column does.
   std::string_view stored_;
-  std::string bytes_;                  // what stored_ points into, or empty
-  std::shared_ptr<const void> owner_;  // of what stored_ points into, or null
+  std::shared_ptr<const void> owner_;  // of what stored_ points into
   std::uint32_t rows_ = 0;
   Extent extent_;
   std::span<const std::uint32_t> topic_ends_;

@@ -208,7 +208,8 @@ Status PackedDecoder::Decode(const PageHeader& header, const Placement* placemen
   page->body_ = std::make_unique_for_overwrite<char[]>(header.body_bytes);
   page->body_bytes_ = header.body_bytes;
   TOPICDB_RETURN_IF_ERROR(Decompress(header.codec, stored, page->body_.get(), header.body_bytes));
-  page->ReleaseStored();
+  page->stored_ = {};
+  page->owner_.reset();
   Decoder decoder({page->body_.get(), page->body_bytes_});
   std::array<std::uint32_t, kPackedColumns> sizes{};
   for (std::uint32_t& size : sizes) size = decoder.Little<std::uint32_t>();
