@@ -1,6 +1,7 @@
 #include "layout/columnar/merge/page_merge.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "layout/columnar/merge/key_windows.h"
 
@@ -13,9 +14,10 @@ constexpr std::size_t kRunBytesMax = std::size_t{24} << 20;
 // How the memory is shared. The heap keeps what is freed, so that pages and windows add up: pages
 // get a half, a window and the one that is read ahead the other.
 constexpr std::size_t kPagesShare = 2;        // 1 / 2: beyond that the merge goes through windows
-constexpr std::size_t kWindowPagesShare = 4;  // 1 / 4: pages that stay loaded in a window
+constexpr std::size_t kWindowPagesShare = 4;  // 1 / 4: pages may take at least that in a window
 constexpr double kWindowShare = 4;            // 1 / 4: what a window should have
 constexpr std::size_t kWindowMaxShare = 3;    // 1 / 3: a window that has more is divided
+constexpr std::size_t kNearWindows = 4;       // a page that ends behind these does not stay loaded
 
 }  // namespace
 
@@ -166,7 +168,7 @@ Result<PageMerge::State> PageMerge::Prepare(std::size_t examined_max) {
 Status PageMerge::LoadRun() {
   TOPICDB_RETURN_IF_ERROR(ExpandBlocks(NextFirst().value_or(0)));
   if (pending_.empty()) return Status::Ok();
-  const std::uint64_t last = pending_.top().last;
+  const std::uint64_t last = std::min(pending_.top().last, LastInWindow());
   TOPICDB_RETURN_IF_ERROR(ExpandBlocks(last));
   std::vector<MergedRow> rows;
   const std::size_t memory_end = memory_ + kRunBytesMax;
@@ -213,14 +215,25 @@ Status PageMerge::TakePage(const Pending& pending, std::shared_ptr<const Page> t
   const DeletedRows none;
   const std::size_t before = rows->size();
   SelectRows(page, found == deleted->end() ? none : found->second, slot, rows);
-  if (spill_ != nullptr && (!IsInWindow({pending.last, ~std::uint64_t{0}, 0}) ||
-                            memory_ > memory_max_ / kWindowPagesShare)) {
+  if (spill_ != nullptr && MustWait(pending)) {
     const auto begin = rows->begin() + static_cast<std::ptrdiff_t>(before);
     if (begin != rows->end()) later->push_back({slots_[slot].page, {begin, rows->end()}});
     rows->resize(before);
   }
   Hold(slot, rows->size() - before);
   return Status::Ok();
+}
+
+std::uint64_t PageMerge::LastInWindow() const {
+  if (!window_end_.has_value()) return std::numeric_limits<std::uint64_t>::max();
+  return IsInWindow({window_end_->major, 0, 0}) ? window_end_->major : window_end_->major - 1;
+}
+
+bool PageMerge::MustWait(const Pending& pending) const {
+  const std::optional<RowKey> end = spill_->EndOf(kNearWindows);
+  if (end.has_value() && !(RowKey{pending.last, ~std::uint64_t{0}, 0} < *end)) return true;
+  const std::size_t window = std::min(spill_->NextBytesMax(), memory_max_ / kWindowPagesShare);
+  return memory_ > memory_max_ / kPagesShare - window;
 }
 
 std::uint32_t PageMerge::AddSlot(std::shared_ptr<const Page> page) {

@@ -10,7 +10,8 @@
 // merge goes through windows of keys. The merge loads the pages that begin in a window. Rows of
 // later windows, and rows that do not fit into memory, wait in a RowSpill. When all pages of the
 // window are loaded, all of its rows are there, and the merge hands them out. So each page is
-// loaded once.
+// loaded once. Rows of the next few windows stay in memory if there is room for their page. So
+// blocks that follow each other in time do not go through the file because others overlap.
 #pragma once
 
 #include <cstdint>
@@ -139,6 +140,11 @@ class PageMerge {
   Status ReadAhead();
   // Returns true if a row with this key is in the window, or if there are no windows.
   bool IsInWindow(const RowKey& key) const { return !window_end_ || key < *window_end_; }
+  // Returns the greatest major part that a key of the window may have. REQUIRES: there is a key in
+  // the window
+  std::uint64_t LastInWindow() const;
+  // Returns true if the wanted rows of a page, just loaded, have to wait in the spill.
+  bool MustWait(const Pending& pending) const;
   void Release(std::uint32_t slot, std::size_t rows);
   bool NeedsPages() const;
   // Returns a key that no page begins before, of those that are not loaded. Returns nothing if all

@@ -70,9 +70,9 @@ std::vector<RowKey> RowSpill::Partition::SortedSample() const {
   return sample;
 }
 
-std::optional<RowKey> RowSpill::End() const {
-  if (partitions_.size() < 2) return std::nullopt;
-  return partitions_[1].begin;
+std::optional<RowKey> RowSpill::EndOf(std::size_t count) const {
+  if (count >= partitions_.size()) return std::nullopt;
+  return partitions_[count].begin;
 }
 
 bool RowSpill::IsIn(std::size_t partition, const RowKey& key) const {

@@ -65,7 +65,9 @@ class RowSpill {
   // REQUIRES for Begin, End, NextBytesMax, Prepare and Take: !is_finished()
   RowKey Begin() const { return partitions_.front().begin; }
   // Returns where the next partition ends, or nothing if it is the last one.
-  std::optional<RowKey> End() const;
+  std::optional<RowKey> End() const { return EndOf(1); }
+  // Returns where the next `count` partitions end, or nothing if there are no others behind them.
+  std::optional<RowKey> EndOf(std::size_t count) const;
   // Returns an upper bound of the memory that the next partition takes, once Prepare has divided it
   // and Take has read it.
   std::size_t NextBytesMax() const { return std::min(partitions_.front().memory(), bytes_max_); }

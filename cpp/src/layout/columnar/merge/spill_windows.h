@@ -40,6 +40,11 @@ class SpillWindows {
   // nothing if the window may be the last one.
   // REQUIRES for EndMax and Take: !is_finished()
   std::optional<RowKey> EndMax() const { return ahead_.valid() ? ahead_end_ : spill_.End(); }
+  // Returns where the next `count` windows end, or nothing if there are no others behind them.
+  // REQUIRES for EndOf and NextBytesMax: !is_finished(), and no window is being read ahead
+  std::optional<RowKey> EndOf(std::size_t count) const { return spill_.EndOf(count); }
+  // Returns an upper bound of the memory that the next window takes, if no more rows are added.
+  std::size_t NextBytesMax() const { return spill_.NextBytesMax(); }
   // Says that no more rows will be added. Then the spill keeps none in memory. Returns kStorage.
   // REQUIRES: no window is being read ahead
   Status EndRows() { return spill_.WriteStaged(); }

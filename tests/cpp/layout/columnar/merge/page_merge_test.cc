@@ -180,6 +180,30 @@ TEST(PageMerge, PagesThatOverlapAreReadOnceWithHoweverLittleMemory) {
   }
 }
 
+TEST(PageMerge, BlocksThatFollowEachOtherAreNotSpilledBecauseOthersOverlap) {
+  constexpr int kTimes = 2'000;
+  constexpr int kWideRows = 50;  // of each of three blocks
+  constexpr int kRows = 20;      // of each of the others
+  ColumnarSlab slab;
+  const auto write = [&](int first, int step, int rows, std::size_t bytes) {
+    Rows block;
+    for (int i = 0; i < rows; ++i) {
+      const std::string topic = "t/" + std::to_string(i % 4);
+      block.push_back({1, topic, first + i * step, 0, 0, std::string(bytes, 'x')});
+    }
+    slab.Write(std::move(block));
+  };
+  for (int wide = 0; wide < 3; ++wide) write(0, kTimes / kWideRows, kWideRows, 10'000);
+  for (int first = 0; first < kTimes; first += kRows) write(first, 2, kRows, 2'000);
+  ReadRequest request = Request("#");
+  request.memory_bytes_max = 1'000'000;  // less than the wide blocks have
+  ReadCounters counters;
+  EXPECT_TRUE(Merge(slab, request, MergeOrder::kTime, 0, &counters) == slab.Expected(request));
+  EXPECT_GT(counters.rows_spilled, 0);
+  EXPECT_LE(counters.rows_spilled, kTimes / 4)
+      << "one spills nearly all of them if it loads pages of later windows";
+}
+
 TEST(PageMerge, WhatCannotBeWantedIsNotRead) {
   ColumnarSlab slab;
   for (int block = 0; block < 4; ++block) {
