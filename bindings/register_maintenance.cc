@@ -9,11 +9,11 @@ namespace {
 
 using OptionalText = std::optional<std::string>;
 Maintenance Maintain(Database& self, std::optional<std::int64_t> as_if_us) {
-  return Unwrap(WithoutGil([&] { return self.Maintain(as_if_us, PythonInterrupts); }));
+  return Unwrap(WithoutGil([&] { return self.upkeep().Maintain(as_if_us, PythonInterrupts); }));
 }
 
 Maintenance SetRetention(Database& self, const std::vector<RetentionClass>& classes, bool dry_run) {
-  return Unwrap(WithoutGil([&] { return self.SetRetention(classes, dry_run); }));
+  return Unwrap(WithoutGil([&] { return self.upkeep().SetRetention(classes, dry_run); }));
 }
 
 TrimCount Trim(Database& self, std::int64_t before_us, const std::optional<py::str>& filter,
@@ -46,36 +46,44 @@ void RegisterCopies(py::module_& module) {
 }
 
 void RegisterMaintenance(py::class_<Database>& type) {
-  type.def(
-          "retention",
-          [](const Database& self) { return Unwrap(WithoutGil([&] { return self.Retention(); })); })
+  type.def("retention",
+           [](const Database& self) {
+             return Unwrap(WithoutGil([&] { return self.upkeep().Retention(); }));
+           })
       .def("set_retention", &SetRetention, py::arg("classes"), py::arg("dry_run") = false)
       .def(
           "rotate",
           [](Database& self, const OptionalText& retention_class, bool resets_clock) {
-            Check(WithoutGil([&] { return self.Rotate(retention_class, resets_clock); }));
+            Check(WithoutGil([&] { return self.upkeep().Rotate(retention_class, resets_clock); }));
           },
           py::arg("retention_class"), py::arg("resets_clock") = false)
       .def("slabs",
-           [](const Database& self) { return Unwrap(WithoutGil([&] { return self.Slabs(); })); })
+           [](const Database& self) {
+             return Unwrap(WithoutGil([&] { return self.upkeep().Slabs(); }));
+           })
       .def(
           "drop_slab",
           [](Database& self, std::uint32_t shard, const std::string& retention_class,
              std::uint32_t generation) {
-            Check(WithoutGil([&] { return self.DropSlab(shard, retention_class, generation); }));
+            Check(WithoutGil(
+                [&] { return self.upkeep().DropSlab(shard, retention_class, generation); }));
           },
           py::arg("shard"), py::arg("retention_class"), py::arg("generation"))
       .def(
           "expire",
           [](Database& self, std::optional<std::int64_t> as_if_us) {
-            return Unwrap(WithoutGil([&] { return self.Expire(as_if_us, PythonInterrupts); }));
+            return Unwrap(
+                WithoutGil([&] { return self.upkeep().Expire(as_if_us, PythonInterrupts); }));
           },
           py::arg("as_if_us"))
       .def("usage",
-           [](const Database& self) { return Unwrap(WithoutGil([&] { return self.Usage(); })); })
+           [](const Database& self) {
+             return Unwrap(WithoutGil([&] { return self.upkeep().Usage(); }));
+           })
       .def("usage_by_structure",
            [](const Database& self) {
-             return Unwrap(WithoutGil([&] { return self.UsageByStructure(PythonInterrupts); }));
+             return Unwrap(
+                 WithoutGil([&] { return self.upkeep().UsageByStructure(PythonInterrupts); }));
            })
       .def("maintain", &Maintain, py::arg("as_if_us"))
       .def("trim", &Trim, py::arg("before_us"), py::arg("filter"), py::arg("dry_run"))

@@ -98,13 +98,14 @@ PySubscription Subscribe(const Database& self, const Filters& filters,
   } else {
     from.places.reset();
   }
-  return {Unwrap(WithoutGil([&] { return self.Subscribe(parsed, from, {messages, bytes}); }))};
+  return {Unwrap(
+      WithoutGil([&] { return self.subscriptions().Subscribe(parsed, from, {messages, bytes}); }))};
 }
 
 py::dict PlacesAt(const Database& self, const Filters& filters, std::int64_t start_us) {
   const std::vector<Filter> parsed = ParseFilters(filters);
-  return PlacesDict(
-      Unwrap(WithoutGil([&] { return self.PlacesAt(parsed, start_us, &PythonInterrupts); })));
+  return PlacesDict(Unwrap(WithoutGil(
+      [&] { return self.subscriptions().PlacesAt(parsed, start_us, &PythonInterrupts); })));
 }
 
 std::uint64_t CountDropped(const Database& self, std::uint32_t shard, const Filters& filters,
@@ -112,8 +113,8 @@ std::uint64_t CountDropped(const Database& self, std::uint32_t shard, const Filt
                            std::uint64_t counted) {
   const std::vector<Filter> parsed = ParseFilters(filters);
   const CommitPlace from{place.first, place.second};
-  return Unwrap(
-      WithoutGil([&] { return self.CountDropped(shard, parsed, start_us, from, counted); }));
+  return Unwrap(WithoutGil(
+      [&] { return self.subscriptions().CountDropped(shard, parsed, start_us, from, counted); }));
 }
 
 // (batch, rows)
@@ -128,7 +129,8 @@ py::tuple Find(const PySubscription& self, std::uint32_t shard,
 }
 
 py::dict SubscriptionStatsOf(const Database& self) {
-  const SubscriptionStats stats = Unwrap(WithoutGil([&] { return self.GetSubscriptionStats(); }));
+  const SubscriptionStats stats =
+      Unwrap(WithoutGil([&] { return self.subscriptions().GetStats(); }));
   py::dict result;
   result["subscriptions"] = stats.subscriptions;
   result["live_reads"] = stats.live_reads;

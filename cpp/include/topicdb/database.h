@@ -3,8 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "topicdb/database/subscriptions.h"
+#include "topicdb/database/upkeep.h"
 #include "topicdb/interrupt.h"
 #include "topicdb/message.h"
 #include "topicdb/options.h"
@@ -30,10 +30,6 @@ namespace topicdb {
 class DatabaseImpl;
 struct JobInfo;
 class StreamWatch;
-struct SubscribeFrom;
-struct SubscribeWindow;
-class Subscription;
-struct SubscriptionStats;
 class Tail;
 struct TailOptions;
 class Transaction;
@@ -46,8 +42,8 @@ std::string RocksDbVersion();
 // Open owns the handle. Thread-safe.
 //
 // Destroying the handle closes the database. In a forked child, destroying it leaves the database
-// alone. Every method except path() and schema() returns kClosed after Close, and kForked in a
-// forked child.
+// alone. Every method that returns a Status or a Result returns kClosed after Close, and kForked in
+// a forked child.
 class Database {
  public:
   // Opens the database in directory `path`. Creates it if there is none, unless options.read_only.
@@ -61,13 +57,17 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // Returns by how much the last assigned timestamp was ahead of the clock when it was assigned,
-  // since the clock has stepped back. Of all open shards, returns the greatest. Returns 0 if the
-  // database is closed. Takes no time.
+  // Returns by how much the clock was behind when it stepped back and the last timestamp was
+  // assigned: the greatest of all open shards, or 0 if the database is closed.
   std::int64_t clock_ahead_us() const;
   const std::string& path() const;
   const Schema& schema() const;
   bool closed() const;
+  // Messages that are pushed to subscribers.
+  const Subscriptions& subscriptions() const { return subscriptions_; }
+  // Retention classes and generations: what is kept, and what it takes.
+  Upkeep& upkeep() { return upkeep_; }
+  const Upkeep& upkeep() const { return upkeep_; }
 
   // Stores messages in the order given. Each shard stores all of its messages or none. Checks every
   // message before it writes anything: kTopic and kInvalidArgument name the row, and nothing was
@@ -156,74 +156,11 @@ class Database {
   // gives the streams that are there already.
   Result<std::unique_ptr<StreamWatch>> WatchStreams(const Filter& filter, bool existing) const;
 
-  // Returns a subscription to the messages that match any of the filters. Returns kInvalidArgument
-  // as NewTail does, and for a window of 0.
-  Result<std::unique_ptr<Subscription>> Subscribe(const std::vector<Filter>& filters,
-                                                  const SubscribeFrom& from,
-                                                  const SubscribeWindow& window) const;
-  // The `start_us` of PlacesAt that stands for the end of what is stored.
-  static constexpr std::int64_t kBehindAll = std::numeric_limits<std::int64_t>::max();
-  // Returns for each open shard the place of the first commit that has a message of these filters
-  // with a timestamp of at least `start_us`. If a shard has none, or for kBehindAll, returns the
-  // place after everything that is stored.
-  Result<std::map<std::uint32_t, CommitPlace>> PlacesAt(const std::vector<Filter>& filters,
-                                                        std::int64_t start_us,
-                                                        const InterruptCheck& interrupted) const;
-  // Returns how many messages of a shard a reader has missed, at most, because commits after
-  // `counted` dropped their generation. The reader wants messages of these filters from `start_us`
-  // on, and was given everything before `from`.
-  Result<std::uint64_t> CountDropped(std::uint32_t shard, const std::vector<Filter>& filters,
-                                     std::int64_t start_us, const CommitPlace& from,
-                                     std::uint64_t counted) const;
-  // Returns what all subscriptions of this database have read.
-  Result<SubscriptionStats> GetSubscriptionStats() const;
-
   // Returns the jobs that were applied, by shard and sequence. Jobs without a sequence are kept for
   // a week.
   Result<std::vector<JobInfo>> Jobs() const;
-  // Returns the retention classes as they are now.
-  Result<std::vector<RetentionClass>> Retention() const;
-  // Replaces the retention classes, durably. Messages stay in the class that they were stored in.
-  // If that class is not among the new ones, it keeps its messages as long as any class that their
-  // topics may belong to now.
-  //
-  // Returns what the next maintenance rotates and drops by the new classes, as the files are now.
-  // The result leaves out the quota, and its `kept` is 0. With `dry_run`, this does nothing else.
-  // Returns kSchema for classes that no database can have, and kReadOnly unless every shard is open
-  // for writing in this handle.
-  Result<Maintenance> SetRetention(const std::vector<RetentionClass>& classes,
-                                   bool dry_run = false);
-  // Starts a new generation in every open shard, of the class with this filter or of all classes.
-  // With `resets_clock`, assigned timestamps continue from what the clock shows, even if later ones
-  // were assigned before. Returns kInvalidArgument for `resets_clock` with a class.
-  Status Rotate(const std::optional<std::string>& retention_class, bool resets_clock = false);
-  // Returns the slabs of the open shards.
-  Result<std::vector<SlabInfo>> Slabs() const;
-  // Returns the slabs of the open shards, and what they take on disk.
-  Result<std::vector<SlabUsage>> Usage() const;
-  // Returns what each structure takes in each class. Reads the directories of blocks and a few of
-  // their pages, and no other messages. Returns kCorruption or kInterrupted.
-  Result<std::vector<StructureUsage>> UsageByStructure(
-      const InterruptCheck& interrupted = nullptr) const;
-  // Drops a slab. Returns kInvalidArgument for a current generation, and kNotFound if there is no
-  // such slab.
-  Status DropSlab(std::uint32_t shard, const std::string& retention_class,
-                  std::uint32_t generation);
-  // Drops the slabs that were sealed longer ago than their class keeps messages, and returns them.
-  // `as_if_us`: as in Maintain.
-  Result<std::vector<SlabInfo>> Expire(std::optional<std::int64_t> as_if_us,
-                                       const InterruptCheck& interrupted = {});
-  // Does what the background thread of a handle does from time to time. Starts new generations
-  // where they are due. Drops the generations that are too old, or exceed the bytes of their class
-  // or the quota, the oldest first.
-  //
-  // Acts as if the time were `as_if_us`. If that is absent, the time is the present, and nothing is
-  // dropped by age while it is too early to tell what is old (LeapClock).
-  Result<Maintenance> Maintain(std::optional<std::int64_t> as_if_us,
-                               const InterruptCheck& interrupted = {});
-  // Removes the messages of a filter that are older than `before_us`, or those of "#" if there is
-  // no filter. Without a filter, drops whole generations that have only such messages. With
-  // `dry_run`, only counts them.
+  // Removes the messages of a filter that are older than `before_us`, or of "#" if there is none.
+  // Without a filter, drops whole generations that are as old. With `dry_run`, only counts them.
   Result<TrimCount> Trim(std::int64_t before_us, const std::optional<Filter>& filter, bool dry_run,
                          const InterruptCheck& interrupted = nullptr);
   Result<Stats> GetStats() const;
@@ -253,10 +190,10 @@ class Database {
 
  private:
   explicit Database(std::shared_ptr<DatabaseImpl> impl);
-  // Counts the messages in `keys`, leaving out the slabs `without`.
-  Result<std::uint64_t> Count(const KeyRange& keys, const std::vector<SlabInfo>& without,
-                              const InterruptCheck& interrupted) const;
+
   std::shared_ptr<DatabaseImpl> impl_;
+  Subscriptions subscriptions_;
+  Upkeep upkeep_;
 };
 
 }  // namespace topicdb

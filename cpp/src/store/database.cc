@@ -34,7 +34,7 @@ Status CheckIsHere(const DatabaseId& asked, const DatabaseImpl& impl, const char
 }
 
 Result<ShardMoment> FindMoment(const DatabaseImpl& impl, std::uint32_t index) {
-  for (ShardMoment& moment : impl.Moments()) {
+  for (ShardMoment& moment : impl.shards().Moments()) {
     if (moment.shard->index() == index) return std::move(moment);
   }
   return NotFound("shard " + std::to_string(index) + " is not open here");
@@ -71,7 +71,8 @@ Result<StreamTarget> FindTarget(const DatabaseImpl& impl, const ShardMoment& mom
 
 std::string RocksDbVersion() { return rocks::Version(); }
 
-Database::Database(std::shared_ptr<DatabaseImpl> impl) : impl_(std::move(impl)) {}
+Database::Database(std::shared_ptr<DatabaseImpl> impl)
+    : impl_(std::move(impl)), subscriptions_(impl_), upkeep_(impl_) {}
 
 Database::~Database() {
   if (impl_->fork_guard().Forked()) {
@@ -98,7 +99,7 @@ bool Database::closed() const { return impl_->closed(); }
 
 std::int64_t Database::clock_ahead_us() const {
   std::int64_t ahead_us = 0;
-  for (const auto& shard : impl_->Shards()) {
+  for (const auto& shard : impl_->shards().All()) {
     ahead_us = std::max(ahead_us, shard->clock_ahead_us());
   }
   return ahead_us;
@@ -107,7 +108,7 @@ std::int64_t Database::clock_ahead_us() const {
 Result<std::vector<Stream>> Database::Streams(const Filter& filter, const TimeRange& range) const {
   TOPICDB_ENTER(impl_);
   const ShardEnvironment& environment = impl_->environment();
-  const std::vector<ShardMoment> moments = impl_->Moments();
+  const std::vector<ShardMoment> moments = impl_->shards().Moments();
   std::vector<Stream> streams;
   for (const ShardMoment& moment : moments) {
     for (const SlabView& view : moment.view->in_reading_order()) {
@@ -184,7 +185,7 @@ Result<Page> Database::Next(const Iterator& iterator, const PageLimits& limits,
 Result<std::unique_ptr<Scan>> Database::NewScan(const std::vector<Filter>& filters,
                                                 const ScanOptions& options) const {
   TOPICDB_ENTER(impl_);
-  std::vector<ShardMoment> moments = impl_->Moments();
+  std::vector<ShardMoment> moments = impl_->shards().Moments();
   if (options.streams.has_value()) {
     for (const Stream& stream : *options.streams) {
       TOPICDB_RETURN_IF_ERROR(CheckIsHere(stream.database, *impl_, "a stream"));
@@ -218,7 +219,7 @@ Result<std::unique_ptr<Scan>> Database::NewScan(const std::vector<Filter>& filte
 Result<std::unique_ptr<Scan>> Database::Last(const std::vector<Filter>& filters,
                                              const TimeRange& range) const {
   TOPICDB_ENTER(impl_);
-  std::vector<ShardMoment> moments = impl_->Moments();
+  std::vector<ShardMoment> moments = impl_->shards().Moments();
   std::vector<StreamTarget> targets = PlanStreams(moments, filters, range, std::nullopt);
   return std::make_unique<Scan>(std::make_shared<ScanImpl>(
       impl_, std::move(moments), std::make_unique<LastSource>(std::move(targets), range)));
@@ -227,7 +228,7 @@ Result<std::unique_ptr<Scan>> Database::Last(const std::vector<Filter>& filters,
 Result<Explanation> Database::Explain(const std::vector<Filter>& filters, const TimeRange& range,
                                       const InterruptCheck& interrupted) const {
   TOPICDB_ENTER(impl_);
-  const std::vector<ShardMoment> moments = impl_->Moments();
+  const std::vector<ShardMoment> moments = impl_->shards().Moments();
   Explanation explanation;
   for (const ShardMoment& moment : moments) {
     for (const SlabView& view : moment.view->slabs()) {
@@ -272,8 +273,8 @@ Result<std::unique_ptr<StreamWatch>> Database::WatchStreams(const Filter& filter
 Result<Stats> Database::GetStats() const {
   TOPICDB_ENTER(impl_);
   Stats stats;
-  for (const auto& shard : impl_->Shards()) stats.shards.push_back(shard->Stats());
-  stats.maintenance = impl_->maintenance_stats();
+  for (const auto& shard : impl_->shards().All()) stats.shards.push_back(shard->Stats());
+  stats.maintenance = impl_->upkeep().stats();
   stats.cache_bytes = rocks::CacheBytesInUse(impl_->environment().resources);
   return stats;
 }
@@ -286,7 +287,7 @@ Status Database::Refresh() {
 Result<std::vector<JobInfo>> Database::Jobs() const {
   TOPICDB_ENTER(impl_);
   std::vector<JobInfo> jobs;
-  for (const auto& shard : impl_->Shards()) {
+  for (const auto& shard : impl_->shards().All()) {
     const std::vector<JobInfo> more = shard->Jobs();
     jobs.insert(jobs.end(), more.begin(), more.end());
   }
@@ -295,10 +296,10 @@ Result<std::vector<JobInfo>> Database::Jobs() const {
 
 Status Database::Flush() {
   TOPICDB_ENTER(impl_);
-  for (const auto& shard : impl_->Shards()) {
+  for (const auto& shard : impl_->shards().All()) {
     TOPICDB_RETURN_IF_ERROR(shard->SealAll());
     TOPICDB_RETURN_IF_ERROR(shard->Flush());
-    TOPICDB_RETURN_IF_ERROR(impl_->RemoveGarbage(*shard, GarbageScope::kAll));
+    TOPICDB_RETURN_IF_ERROR(impl_->upkeep().RemoveGarbage(*shard, GarbageScope::kAll));
   }
   return Status::Ok();
 }

@@ -49,7 +49,7 @@ Result<std::vector<Part>> SplitByShard(const DatabaseImpl& impl,
     Part& part = by_shard[index];
     part.messages = shards == 1 ? messages : std::span<const MessageView>(part.chosen);
     if (part.messages.empty()) continue;
-    Result<std::shared_ptr<Shard>> shard = impl.FindShard(index);
+    Result<std::shared_ptr<Shard>> shard = impl.shards().Find(index);
     TOPICDB_RETURN_IF_ERROR(
         shard.status().WithContext("topic '" + std::string(part.messages.front().topic) + "'"));
     part.shard = std::move(*shard);
@@ -61,7 +61,7 @@ Result<std::vector<Part>> SplitByShard(const DatabaseImpl& impl,
 // Before anything is written: shards that have no messages of this append may know the id, too.
 Status CheckId(const DatabaseImpl& impl, const AppendId& append) {
   TOPICDB_RETURN_IF_ERROR(CheckAppendId(append.id));
-  for (const auto& shard : impl.Shards()) {
+  for (const auto& shard : impl.shards().All()) {
     const std::optional<KnownAppend> known = shard->FindAppend(append.id);
     if (known.has_value()) TOPICDB_RETURN_IF_ERROR(CheckSameAppend(append, *known));
   }
@@ -77,11 +77,11 @@ std::optional<AppendId> MakeAppendId(std::string_view id, std::span<const Messag
 Result<std::vector<Part>> PrepareAppend(const DatabaseImpl& impl,
                                         std::span<const MessageView> messages,
                                         const std::optional<AppendId>& id) {
-  TOPICDB_RETURN_IF_ERROR(impl.CheckMayWrite());
+  TOPICDB_RETURN_IF_ERROR(impl.shards().CheckMayWrite());
   TOPICDB_RETURN_IF_ERROR(CheckMessages(messages, impl.environment().schema.timestamp_bytes));
   TOPICDB_ASSIGN_OR_RETURN(std::vector<Part> parts, SplitByShard(impl, messages));
   if (id.has_value()) TOPICDB_RETURN_IF_ERROR(CheckId(impl, *id));
-  if (!messages.empty()) TOPICDB_RETURN_IF_ERROR(impl.CheckQuota());
+  if (!messages.empty()) TOPICDB_RETURN_IF_ERROR(impl.upkeep().CheckQuota());
   return parts;
 }
 
@@ -214,10 +214,10 @@ Result<Receipt> Database::Append(std::span<const MessageView> messages,
 
 Result<std::optional<Receipt>> Database::FindAppend(std::string_view id) const {
   TOPICDB_ENTER(impl_);
-  TOPICDB_RETURN_IF_ERROR(impl_->CheckMayWrite());
+  TOPICDB_RETURN_IF_ERROR(impl_->shards().CheckMayWrite());
   TOPICDB_RETURN_IF_ERROR(CheckAppendId(id));
   Receipt receipt;
-  for (const auto& shard : impl_->Shards()) {
+  for (const auto& shard : impl_->shards().All()) {
     const std::optional<KnownAppend> known = shard->FindAppend(id);
     if (!known.has_value()) continue;
     receipt.serials.emplace_back(shard->index(), known->serial);
@@ -265,11 +265,11 @@ Status Database::AppendAsync(std::span<const MessageView> messages,
 Result<Receipt> Database::Delete(const Filter& filter, const TimeRange& range,
                                  std::optional<Durability> durability) {
   TOPICDB_ENTER(impl_);
-  TOPICDB_RETURN_IF_ERROR(impl_->CheckMayWrite());
+  TOPICDB_RETURN_IF_ERROR(impl_->shards().CheckMayWrite());
   TOPICDB_RETURN_IF_ERROR(CheckDelete(filter, range, TopicUse::kPublic));
   Receipt receipt;
   receipt.durability = durability.value_or(impl_->default_durability());
-  const auto shards = impl_->Shards();
+  const auto shards = impl_->shards().All();
   const WholeCommit whole(*impl_, shards.size());
   for (const auto& shard : shards) {
     TransactionOps ops;
@@ -287,13 +287,13 @@ Result<Receipt> Database::Delete(const Filter& filter, const TimeRange& range,
 
 Result<std::unique_ptr<Transaction>> Database::Begin(const TransactionOptions& options) {
   TOPICDB_ENTER(impl_);
-  TOPICDB_RETURN_IF_ERROR(impl_->CheckMayWrite());
+  TOPICDB_RETURN_IF_ERROR(impl_->shards().CheckMayWrite());
   const std::uint32_t shards = schema().shards;
   if (options.shard >= shards) {
     return InvalidArgument("there is no shard " + std::to_string(options.shard) +
                            ", the database has " + std::to_string(shards));
   }
-  TOPICDB_ASSIGN_OR_RETURN(auto shard, impl_->FindShard(options.shard));
+  TOPICDB_ASSIGN_OR_RETURN(auto shard, impl_->shards().Find(options.shard));
   TOPICDB_RETURN_IF_ERROR(CheckGeneration(*shard, options.generation));
   return std::make_unique<Transaction>(
       std::make_shared<TransactionImpl>(impl_, std::move(shard), options));

@@ -91,7 +91,7 @@ Result<std::vector<Slice>> Database::Slices(const std::vector<Filter>& filters,
   TOPICDB_RETURN_IF_ERROR(CheckShards("until", options.until, schema().shards));
   const auto rules = impl_->environment().rules();
   std::vector<Slice> slices;
-  for (const ShardMoment& moment : impl_->Moments()) {
+  for (const ShardMoment& moment : impl_->shards().Moments()) {
     const std::uint32_t shard = moment.shard->index();
     Slice whole;
     whole.range = options.range;
@@ -109,7 +109,8 @@ Result<std::vector<Slice>> Database::Slices(const std::vector<Filter>& filters,
 Result<std::unique_ptr<Scan>> Database::NewScan(const std::vector<Filter>& filters,
                                                 const std::vector<Slice>& slices) const {
   TOPICDB_ENTER(impl_);
-  std::vector<ShardMoment> moments = impl_->WholeMoments();  // what is seen was decided with them
+  std::vector<ShardMoment> moments =
+      impl_->shards().WholeMoments();  // what is seen was decided with them
   std::vector<SlicePart> parts;
   for (const Slice& slice : slices) {
     TOPICDB_ASSIGN_OR_RETURN(const ShardMoment moment, MomentOf(moments, slice.slab.shard));
@@ -127,7 +128,8 @@ Result<CommitSpan> Database::MeasureLog(std::uint32_t shard, const std::vector<F
                                         const InterruptCheck& interrupted) const {
   TOPICDB_ENTER(impl_);
   TOPICDB_RETURN_IF_ERROR(impl_->CheckKeepsLog());
-  TOPICDB_ASSIGN_OR_RETURN(const ShardMoment moment, MomentOf(impl_->WholeMoments(), shard));
+  TOPICDB_ASSIGN_OR_RETURN(const ShardMoment moment,
+                           MomentOf(impl_->shards().WholeMoments(), shard));
   return LogMeasure(*moment.view, filters, range, limits, interrupted).Run();
 }
 

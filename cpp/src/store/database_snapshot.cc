@@ -77,20 +77,20 @@ Result<SnapshotInfo> Database::MakeSnapshot(const std::string& path, const CopyO
 
 Result<SnapshotInfo> DatabaseImpl::MakeSnapshot(const std::string& path, const CopyOptions& options,
                                                 const InterruptCheck& interrupted) {
-  TOPICDB_RETURN_IF_ERROR(CheckWritesAll("snapshot"));
+  TOPICDB_RETURN_IF_ERROR(shards_.CheckMayWriteAll("snapshot"));
   const std::string& database_path = environment_->database_path;
   TOPICDB_ASSIGN_OR_RETURN(const auto copy,
                            DatabaseCopy::Begin(path, options, /*replaces=*/false, interrupted));
   // What is committed goes along, but not the files of jobs.
-  TOPICDB_RETURN_IF_ERROR(ApplyJobs());
-  const auto shards = Shards();
+  TOPICDB_RETURN_IF_ERROR(jobs_.Apply());
+  const auto shards = shards_.All();
   // So that little is in the log, which is copied. What fails here fails below.
   for (const auto& shard : shards) shard->FlushMemory().IgnoreError();
   std::map<std::uint32_t, ShardFiles> files;
   {
     // No job is applied to some of the shards, no class is changed, no append is half-way.
-    const MutexLock no_jobs(jobs_mutex_);
-    const MutexLock no_maintenance(maintenance_mutex_);
+    const MutexLock no_jobs(jobs_.mutex());
+    const MutexLock no_maintenance(upkeep_.mutex());
     const PauseGate::Pause no_appends(commits_gate_);
     TOPICDB_ASSIGN_OR_RETURN(files, FilesOf(shards));
     TOPICDB_RETURN_IF_ERROR(copy->AddFile(database_path, "retention"));

@@ -1,4 +1,4 @@
-// Committing jobs, and applying what was committed.
+// Committing jobs.
 
 #include "topicdb/job.h"
 
@@ -22,26 +22,6 @@ constexpr std::chrono::milliseconds kOwnerPauseMin(2);
 constexpr std::chrono::milliseconds kOwnerPauseMax(100);
 constexpr std::uint64_t kBytesMaxWithoutBlocks = std::uint64_t{1} << 30;
 constexpr std::size_t kCommitCacheBytes = std::size_t{1} << 20;
-
-// What the tasks have staged for one shard.
-Result<StagedMessages> LoadShard(const std::string& path, const JobIntent& intent,
-                                 std::int64_t pending_since_us, std::uint32_t shard) {
-  StagedMessages staged;
-  staged.directory = JobDirectory(path, intent.job);
-  staged.sequence = intent.sequence;
-  staged.number = intent.number;
-  staged.malformed = intent.malformed;
-  staged.committed_at_us = CommittedAtUs(intent);
-  staged.pending_since_us = pending_since_us;
-  staged.shards = intent.shards;
-  for (const std::string& name : intent.files) {
-    TOPICDB_ASSIGN_OR_RETURN(StagedFile file, LoadStagedFile(staged.directory, name));
-    for (StagedPart& part : file.parts) {
-      if (part.shard == shard) staged.parts.push_back(std::move(part));
-    }
-  }
-  return staged;
-}
 
 // Without blocks, what a job has for a shard is one batch in memory.
 Status CheckSize(const std::map<std::uint32_t, std::uint64_t>& bytes_by_shard,
@@ -183,60 +163,6 @@ std::optional<JobReceipt> FindApplied(const std::string& path, const JobCommit& 
 }
 
 }  // namespace
-
-Status DatabaseImpl::ApplyJobs() {
-  const MutexLock lock(jobs_mutex_);
-  const std::string& path = environment_->database_path;
-  TOPICDB_ASSIGN_OR_RETURN(const std::vector<JobIntent> intents, ListIntents(path));
-  // Who wrote the intent may not have come to it, and no shard may have what could still be lost.
-  if (!intents.empty()) TOPICDB_RETURN_IF_ERROR(SyncDirectory(JobsDirectory(path)));
-  for (const JobIntent& intent : intents) {
-    if (intent.database != environment_->database) {
-      return Corruption(JobsDirectory(path) + "/" + intent.name +
-                        ".intent belongs to another database: remove it");
-    }
-    for (const auto& shard : Shards()) {
-      const bool concerns =
-          std::binary_search(intent.shards.begin(), intent.shards.end(), shard->index());
-      if (!concerns) continue;
-      TOPICDB_ASSIGN_OR_RETURN(const auto outcome, FindOutcome(path, intent, shard->index()));
-      if (outcome.has_value()) continue;
-      TOPICDB_RETURN_IF_ERROR(ApplyJob(intent, CommittedAtUs(intents.front()), shard.get()));
-    }
-  }
-  return Status::Ok();
-}
-
-Status DatabaseImpl::ApplyJob(const JobIntent& intent, std::int64_t pending_since_us,
-                              Shard* shard) {
-  const std::string& path = environment_->database_path;
-  TOPICDB_ASSIGN_OR_RETURN(const StagedMessages staged,
-                           LoadShard(path, intent, pending_since_us, shard->index()));
-  ShardCommit commit;
-  commit.durability = Durability::kDisk;
-  commit.staged = &staged;
-  shard->Commit(&commit);
-  TOPICDB_RETURN_IF_ERROR(commit.status);
-  return WriteOutcome(path, intent, shard->index(), {commit.serial, commit.repeated});
-}
-
-Status DatabaseImpl::OpenJobs() {
-  const std::string& path = environment_->database_path;
-  TOPICDB_RETURN_IF_ERROR(MakeDirectory(JobsDirectory(path)));
-  TOPICDB_RETURN_IF_ERROR(ApplyJobs());
-  for (const auto& shard : Shards()) {
-    TOPICDB_RETURN_IF_ERROR(shard->RemoveUnplaced());
-    TOPICDB_RETURN_IF_ERROR(shard->ForgetJobs());
-  }
-  const auto shards = Shards();
-  TOPICDB_RETURN_IF_ERROR(SweepJobs(
-      path, shards.empty() ? SystemClockUs() : shards.front()->clock().Look().timestamp_us));
-  TOPICDB_ASSIGN_OR_RETURN(watcher_, JobWatcher::Start(JobsDirectory(path), [this] {
-                             if (CheckUsable().ok())
-                               ApplyJobs().IgnoreError();  // the next opening tells what is wrong
-                           }));
-  return Status::Ok();
-}
 
 Result<JobReceipt> CommitJob(const std::string& path, const JobCommit& commit) {
   TOPICDB_RETURN_IF_ERROR(CheckJobName(commit.job));

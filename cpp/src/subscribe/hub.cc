@@ -33,7 +33,7 @@ Result<Track::Drops> DropsFor(const LogPage& page, const Shard& shard, std::uint
 
 std::vector<std::unique_ptr<Track>> TracksOf(const DatabaseImpl& database) {
   std::vector<std::unique_ptr<Track>> tracks;
-  for (const auto& shard : database.Shards()) {
+  for (const auto& shard : database.shards().All()) {
     tracks.push_back(std::make_unique<Track>(shard->index()));
   }
   return tracks;
@@ -156,7 +156,7 @@ Result<PlacedMessages> SubscriptionHub::Find(std::uint32_t shard,
                                              const std::vector<CommitPlace>& places,
                                              const InterruptCheck& interrupted) const {
   TOPICDB_ENTER(database_);
-  TOPICDB_ASSIGN_OR_RETURN(const std::shared_ptr<Shard> found, database_->FindShard(shard));
+  TOPICDB_ASSIGN_OR_RETURN(const std::shared_ptr<Shard> found, database_->shards().Find(shard));
   auto batch = std::make_shared<Batch>(/*keeps_serials=*/true);
   std::vector<std::uint32_t> rows;
   LogQuery query;
@@ -204,7 +204,7 @@ void SubscriptionHub::RunLive() {
 Status SubscriptionHub::LivePass() {
   TOPICDB_ENTER(database_);
   if (database_->environment().read_only) TOPICDB_RETURN_IF_ERROR(database_->Refresh());
-  for (const auto& shard : database_->Shards()) {
+  for (const auto& shard : database_->shards().All()) {
     while (!IsStopping() && LiveStep(shard)) {
     }
   }
@@ -286,7 +286,7 @@ Track* SubscriptionHub::NextTrack() {
 }
 
 std::uint64_t SubscriptionHub::RemovalsVersionOf(std::uint32_t shard) const {
-  const auto found = database_->FindShard(shard);
+  const auto found = database_->shards().Find(shard);
   return found.ok() ? (*found)->view()->removals_version() : 0;
 }
 
@@ -307,7 +307,7 @@ bool SubscriptionHub::ServeKept(Track* track, const Lane& lane) {
 
 Result<SubscriptionHub::Read> SubscriptionHub::ReadFor(const Errand& errand) {
   TOPICDB_ASSIGN_OR_RETURN(const std::shared_ptr<Shard> shard,
-                           database_->FindShard(errand.track->shard()));
+                           database_->shards().Find(errand.track->shard()));
   const auto read = [&](std::vector<SharedInterest> interests) -> Result<Read> {
     TOPICDB_ASSIGN_OR_RETURN(
         auto page,

@@ -78,7 +78,7 @@ TEST(Database, IteratorsGoOnFromAnyMessageOfAGroup) {
     iterator = page.iterator;
   }
   EXPECT_FALSE(database->Next(iterator, {1})->end_of_stream);
-  ASSERT_TRUE(database->Rotate(std::nullopt).ok());
+  ASSERT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
   EXPECT_TRUE(database->Next(iterator, {1})->end_of_stream);
 }
 
@@ -122,8 +122,8 @@ TEST(Database, AScanKeepsItsMoment) {
   const auto scan = database->NewScan(Filter::Parse("#").value(), {}).value();
   EXPECT_EQ(scan->Next({1}).value()->value(0), "1");
   AppendOk(*database, {{"a", 3, "late"}, {"c", 1, "new"}});
-  ASSERT_TRUE(database->Rotate(std::nullopt).ok());
-  ASSERT_TRUE(database->DropSlab(0, "#", 1).ok());
+  ASSERT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
+  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", 1).ok());
   EXPECT_EQ(scan->Next({10}).value()->size(), 2U);
   EXPECT_EQ(scan->Next({10}).value(), nullptr);
   EXPECT_TRUE(Values(*database, "#").empty());
@@ -134,14 +134,14 @@ TEST(Database, ADroppedSlabStaysAwayAndItsGenerationIsNotUsedAgain) {
   {
     const auto database = OpenOk(directory / "db");
     AppendOk(*database, {{"a", 1, "1"}});
-    EXPECT_EQ(database->DropSlab(0, "#", 1).code(), Code::kInvalidArgument);
-    ASSERT_TRUE(database->Rotate(std::nullopt).ok());
-    ASSERT_TRUE(database->DropSlab(0, "#", 1).ok());
-    EXPECT_EQ(database->DropSlab(0, "#", 1).code(), Code::kNotFound);
+    EXPECT_EQ(database->upkeep().DropSlab(0, "#", 1).code(), Code::kInvalidArgument);
+    ASSERT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
+    ASSERT_TRUE(database->upkeep().DropSlab(0, "#", 1).ok());
+    EXPECT_EQ(database->upkeep().DropSlab(0, "#", 1).code(), Code::kNotFound);
   }
   const auto database = OpenOk(directory / "db");
-  ASSERT_EQ(database->Slabs()->size(), 1U);
-  EXPECT_EQ(database->Slabs()->at(0).id.generation, 2U);
+  ASSERT_EQ(database->upkeep().Slabs()->size(), 1U);
+  EXPECT_EQ(database->upkeep().Slabs()->at(0).id.generation, 2U);
 }
 
 TEST(Database, ItsSchemaIsReadWithoutItsShards) {
@@ -224,7 +224,7 @@ TEST(Database, ThreadsAppendScanAndRotateTogether) {
     });
   }
   threads.emplace_back([&] {
-    for (int i = 0; i < 5; ++i) EXPECT_TRUE(database->Rotate(std::nullopt).ok());
+    for (int i = 0; i < 5; ++i) EXPECT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
   });
   std::thread reader([&] {
     while (!stop) Values(*database, "+/+", ScanOrder::kTime);

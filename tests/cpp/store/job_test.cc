@@ -196,7 +196,7 @@ TEST(Job, WhatIsCommittedIsFoundByEveryFilter) {
         ASSERT_TRUE(database->Flush().ok());
       }
       if (random() % 4 == 0) {
-        ASSERT_TRUE(database->Rotate(std::nullopt).ok());
+        ASSERT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
       }
       ASSERT_NO_FATAL_FAILURE(ExpectHolds(*database, all, "sealed"));
       ASSERT_TRUE(database->Close().ok());
@@ -540,7 +540,7 @@ TEST(Job, DeletesAndMergesTakeItsBlocksLikeOthers) {
   std::erase_if(all, [&](const Row& row) { return gone.Matches(row.topic) && row.time < 2'500; });
   ASSERT_NO_FATAL_FAILURE(ExpectHolds(*database, all, "deleted"));
   ASSERT_TRUE(database->Flush().ok());
-  ASSERT_TRUE(database->Rotate(std::nullopt).ok());
+  ASSERT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
   ASSERT_TRUE(database->Flush().ok());
   ASSERT_NO_FATAL_FAILURE(ExpectHolds(*database, all, "merged"));
   ASSERT_TRUE(database->Close().ok());

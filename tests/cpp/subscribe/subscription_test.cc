@@ -42,7 +42,8 @@ void AppendCounted(Database& database, const std::string& topic, int first, int 
 std::unique_ptr<Subscription> Subscribe(Database& database, const std::string& filter,
                                         const SubscribeFrom& from = {},
                                         const SubscribeWindow& window = {}) {
-  auto subscription = database.Subscribe({Filter::Parse(filter).value()}, from, window);
+  auto subscription =
+      database.subscriptions().Subscribe({Filter::Parse(filter).value()}, from, window);
   EXPECT_TRUE(subscription.ok()) << subscription.status().message();
   return std::move(subscription).value();
 }
@@ -238,20 +239,20 @@ TEST(Subscription, ManyAtOnePlaceReadOnce) {
     EXPECT_EQ(Take(*subscription, 5'000), Counted(0, 5'000));
   }
   // A page has all of it: it is read once for those who are there then; others may come later.
-  const SubscriptionStats stats = database->GetSubscriptionStats().value();
+  const SubscriptionStats stats = database->subscriptions().GetStats().value();
   EXPECT_EQ(stats.subscriptions, 20U);
   EXPECT_LE(stats.catch_up_reads, 8U);
   for (const auto& subscription : subscriptions) {
     WaitUntilLive(*subscription);
   }
-  const std::uint64_t before = database->GetSubscriptionStats()->live_reads;
+  const std::uint64_t before = database->subscriptions().GetStats()->live_reads;
   AppendCounted(*database, "a", 5'000, 5'010);
   for (const auto& subscription : subscriptions) {
     const auto delivery = subscription->Next(kPatience).value();
     ASSERT_TRUE(delivery.has_value());
     EXPECT_TRUE(delivery->is_live);
   }
-  EXPECT_EQ(database->GetSubscriptionStats()->live_reads, before + 1);
+  EXPECT_EQ(database->subscriptions().GetStats()->live_reads, before + 1);
 }
 
 TEST(Subscription, OneThatDoesNotReadHoldsUpNobody) {
@@ -297,13 +298,13 @@ TEST(Subscription, NobodyBeginsWithWhatWasDroppedWithItsGeneration) {
   const TestDirectory directory;
   const auto database = OpenOk(directory / "db");
   AppendCounted(*database, "a", 0, 1'000);
-  ASSERT_TRUE(database->Rotate(std::nullopt).ok());
+  ASSERT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
   AppendCounted(*database, "a", 1'000, 1'500);
   const auto slow = Subscribe(*database, "#", {}, {10, 1 << 20});
   const auto first = slow->Next(kPatience).value();
   ASSERT_TRUE(first.has_value());
   EXPECT_EQ(TakeAll(*database, "#").size(), 1'500U);
-  ASSERT_TRUE(database->DropSlab(0, "#", 1).ok());
+  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", 1).ok());
   EXPECT_EQ(TakeAll(*database, "#"), Counted(1'000, 1'500));
   ASSERT_TRUE(slow->Acknowledge(first->seqno).ok());
   EXPECT_EQ(Take(*slow, 500), Counted(1'000, 1'500));
@@ -340,7 +341,7 @@ void AppendGenerations(Database& database, const std::string& topic) {
       const int first = generation * 1'000 + i * 100;
       AppendCounted(database, topic, first, first + 100);
     }
-    ASSERT_TRUE(database.Rotate(std::nullopt).ok());
+    ASSERT_TRUE(database.upkeep().Rotate(std::nullopt).ok());
   }
 }
 
@@ -352,8 +353,8 @@ TEST(Subscription, TellsWhereMessagesWereDroppedBeforeTheyCame) {
   const auto first = subscription->Next(kPatience).value();
   ASSERT_TRUE(first.has_value());
   ASSERT_EQ(first->next, (CommitPlace{2, 0}));
-  ASSERT_TRUE(database->DropSlab(0, "#", 1).ok());
-  ASSERT_TRUE(database->DropSlab(0, "#", 2).ok());
+  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", 1).ok());
+  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", 2).ok());
   ASSERT_TRUE(subscription->Acknowledge(first->seqno).ok());
   std::vector<Loss> losses;
   EXPECT_EQ(Take(*subscription, 1'000, kPatience, &losses), Counted(2'000, 3'000));
@@ -375,7 +376,7 @@ TEST(Subscription, OneThatHasReadItLosesNothing) {
   EXPECT_EQ(Take(*subscription, 3'000), Counted(0, 3'000));
   WaitUntilLive(*other);
   for (int generation = 1; generation <= 3; ++generation) {
-    ASSERT_TRUE(database->DropSlab(0, "#", generation).ok());
+    ASSERT_TRUE(database->upkeep().DropSlab(0, "#", generation).ok());
   }
   Append(*database, {{"b/1", "0"}});
   EXPECT_EQ(Take(*subscription, 1), Counted(0, 1));
@@ -391,8 +392,8 @@ TEST(Subscription, OfAPlaceWhatWasDroppedBehindItIsLost) {
   {
     const auto database = OpenOk(directory / "db");
     AppendGenerations(*database, "a");
-    ASSERT_TRUE(database->DropSlab(0, "#", 1).ok());
-    ASSERT_TRUE(database->DropSlab(0, "#", 2).ok());
+    ASSERT_TRUE(database->upkeep().DropSlab(0, "#", 1).ok());
+    ASSERT_TRUE(database->upkeep().DropSlab(0, "#", 2).ok());
   }
   const auto database = OpenOk(directory / "db");  // it is known after a restart, too
   SubscribeFrom from;
@@ -400,8 +401,13 @@ TEST(Subscription, OfAPlaceWhatWasDroppedBehindItIsLost) {
   EXPECT_EQ(NextLoss(*Subscribe(*database, "#", from)).messages, 500U);
   EXPECT_EQ(NextLoss(*Subscribe(*database, "+", from)).messages, 500U);
   EXPECT_EQ(Take(*Subscribe(*database, "b/#", from), 1, 10ms).size(), 0U);
-  EXPECT_EQ(database->CountDropped(0, {Filter::Everything()}, 0, {16, 0}, 0).value(), 500U);
-  EXPECT_EQ(database->CountDropped(0, {Filter::Parse("b").value()}, 0, {16, 0}, 0).value(), 0U);
+  EXPECT_EQ(
+      database->subscriptions().CountDropped(0, {Filter::Everything()}, 0, {16, 0}, 0).value(),
+      500U);
+  EXPECT_EQ(database->subscriptions()
+                .CountDropped(0, {Filter::Parse("b").value()}, 0, {16, 0}, 0)
+                .value(),
+            0U);
   from.counted.emplace(0, database->GetStats()->shards.front().serial);
   const auto counted = Subscribe(*database, "#", from);
   EXPECT_EQ(Take(*counted, 1'000).size(), 1'000U);
@@ -415,7 +421,7 @@ TEST(Subscription, WhatWasDeletedIsNotLost) {
   SubscribeFrom from;
   from.places->emplace(0, CommitPlace{6, 0});
   ASSERT_TRUE(database->Delete(Filter::Everything(), {}).ok());
-  ASSERT_TRUE(database->DropSlab(0, "#", 1).ok());
+  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", 1).ok());
   const auto subscription = Subscribe(*database, "#", from);
   Append(*database, {{"b", "0"}});
   EXPECT_EQ(Take(*subscription, 1), Counted(0, 1));
@@ -429,8 +435,8 @@ TEST(Subscription, ALiveOneIsToldOfWhatWentBeforeItCouldBeRead) {
   WaitUntilLive(*subscription);
   AppendCounted(*database, "a", 0, 10);
   AppendCounted(*database, "a", 10, 500);
-  ASSERT_TRUE(database->Rotate(std::nullopt).ok());
-  ASSERT_TRUE(database->DropSlab(0, "#", 1).ok());
+  ASSERT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
+  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", 1).ok());
   AppendCounted(*database, "a", 500, 501);
   std::vector<Loss> losses;
   std::size_t count = 0;
@@ -478,15 +484,19 @@ TEST(Subscription, RefusesWhatCannotBe) {
   const TestDirectory directory;
   const auto database = OpenOk(directory / "db");
   const std::vector<Filter> filter{Filter::Everything()};
-  EXPECT_EQ(database->Subscribe(filter, {}, {0, 1}).status().code(), Code::kInvalidArgument);
-  EXPECT_EQ(database->Subscribe(filter, {}, {1, 0}).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(database->subscriptions().Subscribe(filter, {}, {0, 1}).status().code(),
+            Code::kInvalidArgument);
+  EXPECT_EQ(database->subscriptions().Subscribe(filter, {}, {1, 0}).status().code(),
+            Code::kInvalidArgument);
   SubscribeFrom from;
   from.places->emplace(7, CommitPlace{1, 0});
-  EXPECT_EQ(database->Subscribe(filter, from, {}).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(database->subscriptions().Subscribe(filter, from, {}).status().code(),
+            Code::kInvalidArgument);
   OpenOptions options;
   options.schema.layout = LayoutKind::kSkipstream;
   const auto other = Database::Open(directory / "other", options).value();
-  EXPECT_EQ(other->Subscribe(filter, {}, {}).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(other->subscriptions().Subscribe(filter, {}, {}).status().code(),
+            Code::kInvalidArgument);
 }
 
 TEST(Subscription, OfFiltersThatOverlapEachMessageOnce) {
@@ -497,7 +507,7 @@ TEST(Subscription, OfFiltersThatOverlapEachMessageOnce) {
     filters.push_back(Filter::Parse(text).value());
   }
   filters.erase(filters.begin() + 3);  // '#' covers all others
-  const auto subscription = database->Subscribe(filters, {}, {}).value();
+  const auto subscription = database->subscriptions().Subscribe(filters, {}, {}).value();
   const auto other = Subscribe(*database, "c/#");
   Append(*database, {{"a/d", "0"}, {"x", "no"}, {"b", "1"}, {"c/d", "2"}, {"a", "3"}});
   EXPECT_EQ(Take(*subscription, 4), Counted(0, 4));
@@ -531,7 +541,9 @@ TEST(Subscription, KnowsThePlaceOfATime) {
   Append(*database, {{"a", "2"}}, 50);
   Append(*database, {{"a", "3"}}, 200);
   const auto place = [&](const char* filter, std::int64_t time) {
-    return database->PlacesAt({Filter::Parse(filter).value()}, time, nullptr)->at(0);
+    return database->subscriptions()
+        .PlacesAt({Filter::Parse(filter).value()}, time, nullptr)
+        ->at(0);
   };
   const auto values_from = [&](const CommitPlace& at) {
     SubscribeFrom from;
@@ -542,9 +554,9 @@ TEST(Subscription, KnowsThePlaceOfATime) {
   EXPECT_EQ(values_from(place("#", 101)), Counted(1, 4));
   EXPECT_EQ(values_from(place("a", 101)), Counted(3, 4));
   EXPECT_TRUE(values_from(place("a", 201)).empty());
-  Append(*database, {{"a", "4"}}, Database::kBehindAll);  // as late as can be
-  EXPECT_EQ(values_from(place("#", Database::kBehindAll - 1)), Counted(4, 5));
-  EXPECT_TRUE(values_from(place("#", Database::kBehindAll)).empty());
+  Append(*database, {{"a", "4"}}, Subscriptions::kBehindAll);  // as late as can be
+  EXPECT_EQ(values_from(place("#", Subscriptions::kBehindAll - 1)), Counted(4, 5));
+  EXPECT_TRUE(values_from(place("#", Subscriptions::kBehindAll)).empty());
 }
 
 // Writers, rotations, flushes, and subscribers that come, are slow, pause, leave and go on: each
@@ -566,7 +578,7 @@ TEST(Subscription, EachMessageOnceAndInOrderWhateverHappens) {
         }
         Append(*database, messages);
         if (commit % 40 == 20) {
-          EXPECT_TRUE(database->Rotate(std::nullopt).ok());
+          EXPECT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
         }
         if (commit % 50 == 30) {
           EXPECT_TRUE(database->Flush().ok());
@@ -614,7 +626,7 @@ TEST(Subscription, EachMessageOnceAndInOrderWhateverHappens) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(database->GetSubscriptionStats()->subscriptions, 0U);
+  EXPECT_EQ(database->subscriptions().GetStats()->subscriptions, 0U);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ StreamWatchImpl::StreamWatchImpl(std::shared_ptr<DatabaseImpl> database, const F
                                  bool existing)
     : database_(std::move(database)), filter_(filter) {
   if (existing) return;
-  for (const ShardMoment& moment : database_->Moments()) {
+  for (const ShardMoment& moment : database_->shards().Moments()) {
     for (const SlabView& view : moment.view->slabs()) {
       seen_[view.slab->id()] = view.slab->LastNode();
     }
@@ -33,7 +33,7 @@ Status StreamWatchImpl::Look(std::vector<Stream>* found) {
   const MutexLock lock(mutex_);
   if (closed_) return Closed("this watch of streams is closed");
   std::map<SlabId, NodeId> seen;
-  for (const ShardMoment& moment : database_->Moments()) {
+  for (const ShardMoment& moment : database_->shards().Moments()) {
     const std::size_t before = found->size();
     for (const SlabView& view : moment.view->in_reading_order()) {
       const Slab& slab = *view.slab;

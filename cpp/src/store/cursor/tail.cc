@@ -11,7 +11,7 @@ TailImpl::TailImpl(std::shared_ptr<DatabaseImpl> database, std::vector<Filter> f
       filters_(std::move(filters)),
       until_(options.until),
       serials_(options.after) {
-  for (const auto& shard : database_->Shards()) serials_.try_emplace(shard->index(), 0);
+  for (const auto& shard : database_->shards().All()) serials_.try_emplace(shard->index(), 0);
   database_->Register(this);
 }
 
@@ -49,7 +49,7 @@ Result<std::shared_ptr<const Batch>> TailImpl::Next(
 Result<std::shared_ptr<const Batch>> TailImpl::Poll(const PageLimits& limits,
                                                     const InterruptCheck& interrupted) {
   TOPICDB_ENTER(database_);
-  const std::vector<std::shared_ptr<Shard>> shards = database_->Shards();
+  const std::vector<std::shared_ptr<Shard>> shards = database_->shards().All();
   const MutexLock lock(mutex_);
   if (closed_) return Closed("this tail is closed");
   for (std::size_t i = 0; i < shards.size(); ++i) {

@@ -1,18 +1,14 @@
 #include "store/database/database_impl.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/thread/parallel.h"
-#include "rocks/files/file_state.h"
 #include "store/database/create.h"
 #include "store/view/shard_environment.h"
 
 namespace topicdb {
 
 namespace {
-
-constexpr int kOpenPassesMax = 3;
 
 Status CheckOptions(const OpenOptions& options) {
   constexpr std::uint32_t kStreamsMin = 16;
@@ -67,10 +63,10 @@ Status CheckOnlyShards(const std::optional<std::vector<std::uint32_t>>& only_sha
 DatabaseImpl::DatabaseImpl(std::shared_ptr<const ShardEnvironment> environment,
                            const OpenOptions& options)
     : environment_(std::move(environment)),
-      only_shards_(options.only_shards),
       durability_(options.durability),
-      quota_bytes_(options.quota_bytes),
-      quota_trim_(options.quota_trim) {}
+      shards_(environment_, options.only_shards),
+      jobs_(environment_, shards_, closing_),
+      upkeep_(environment_, shards_, closing_, options) {}
 
 Result<std::shared_ptr<DatabaseImpl>> DatabaseImpl::Open(const std::string& path,
                                                          const OpenOptions& options) {
@@ -79,57 +75,12 @@ Result<std::shared_ptr<DatabaseImpl>> DatabaseImpl::Open(const std::string& path
   TOPICDB_RETURN_IF_ERROR(CheckOnlyShards(options.only_shards, found.descriptor.schema.shards));
   auto database =
       std::make_shared<DatabaseImpl>(MakeShardEnvironment(path, found, options), options);
-  TOPICDB_RETURN_IF_ERROR(database->OpenShards());
+  TOPICDB_RETURN_IF_ERROR(database->shards_.Open());
   if (!options.read_only) {
-    TOPICDB_RETURN_IF_ERROR(database->OpenJobs());
-    database->StartJanitor(options.maintenance_interval);
+    TOPICDB_RETURN_IF_ERROR(database->jobs_.Start());
+    database->upkeep_.Start(options.maintenance_interval);
   }
   return database;
-}
-
-Status DatabaseImpl::OpenShards() {
-  TOPICDB_RETURN_IF_ERROR(OpenChanged());
-  if (!environment_->read_only) return Status::Ok();
-  // Beside a busy writer, shards may have been opened at moments that are many jobs apart.
-  for (int pass = 1; pass < kOpenPassesMax && AreFarApart(WholeMoments()); ++pass) {
-    TOPICDB_RETURN_IF_ERROR(OpenChanged());
-  }
-  return Status::Ok();
-}
-
-Status DatabaseImpl::OpenChanged() {
-  std::vector<std::uint32_t> indexes(environment_->schema.shards);
-  std::iota(indexes.begin(), indexes.end(), 0);
-  if (only_shards_.has_value()) indexes = *only_shards_;
-  std::sort(indexes.begin(), indexes.end());
-  std::map<std::uint32_t, std::shared_ptr<Shard>> known;
-  for (const auto& shard : Shards()) known[shard->index()] = shard;
-  std::vector<std::string> files(indexes.size());
-  std::vector<std::shared_ptr<Shard>> shards(indexes.size());
-  TOPICDB_RETURN_IF_ERROR(RunInParallel(indexes.size(), [&](std::size_t i) -> Status {
-    if (environment_->read_only) {  // for Refresh, which writing handles do not need
-      files[i] = rocks::StateOf(ShardDirectory(environment_->database_path, indexes[i]),
-                                rocks::StateFiles::kLogsToo);
-    }
-    const auto found = known.find(indexes[i]);
-    if (found != known.end() && IsUnchanged(indexes[i], files[i])) {
-      shards[i] = found->second;
-      return Status::Ok();
-    }
-    TOPICDB_ASSIGN_OR_RETURN(shards[i], Shard::Open(environment_, indexes[i], /*create=*/false));
-    return Status::Ok();
-  }));
-  const MutexLock lock(shards_mutex_);
-  shards_.swap(shards);
-  files_.clear();
-  for (std::size_t i = 0; i < indexes.size(); ++i) files_[indexes[i]] = std::move(files[i]);
-  return Status::Ok();
-}
-
-bool DatabaseImpl::IsUnchanged(std::uint32_t shard, const std::string& files) const {
-  const MutexLock lock(shards_mutex_);
-  const auto found = files_.find(shard);
-  return found != files_.end() && found->second == files && !files.empty();
 }
 
 Status DatabaseImpl::CheckUsable() const {
@@ -141,48 +92,12 @@ Status DatabaseImpl::CheckUsable() const {
   return closing_.load() ? Closed(environment_->database_path + " is closed") : Status::Ok();
 }
 
-std::vector<std::shared_ptr<Shard>> DatabaseImpl::Shards() const {
-  const MutexLock lock(shards_mutex_);
-  return shards_;
-}
-
-Result<std::shared_ptr<Shard>> DatabaseImpl::FindShard(std::uint32_t index) const {
-  std::string open;
-  for (const auto& shard : Shards()) {
-    if (shard->index() == index) return shard;
-    open += (open.empty() ? "" : ", ") + std::to_string(shard->index());
-  }
-  return ReadOnly("shard " + std::to_string(index) + " is not open here (only_shards=[" + open +
-                  "])");
-}
-
-std::vector<ShardMoment> DatabaseImpl::Moments() const {
-  std::vector<ShardMoment> moments = WholeMoments();
-  if (environment_->schema.layout == LayoutKind::kColumnar) curtain_.Hide(&moments);
-  return moments;
-}
-
-std::vector<ShardMoment> DatabaseImpl::WholeMoments() const {
-  std::vector<ShardMoment> moments;
-  for (auto& shard : Shards()) {
-    auto view = shard->view();
-    moments.push_back({std::move(shard), std::move(view)});
-  }
-  return moments;
-}
-
-// Scans that run keep the shards they began with.
 Status DatabaseImpl::Refresh() {
   if (!environment_->read_only) return Status::Ok();
   TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, LoadRetention(environment_->database_path,
                                                                environment_->schema.retention));
   environment_->retention->Set(std::move(rules));
-  return OpenShards();
-}
-
-Status DatabaseImpl::CheckMayWrite() const {
-  if (!environment_->read_only) return Status::Ok();
-  return ReadOnly(environment_->database_path + " was opened with mode='r'");
+  return shards_.Open();
 }
 
 Status DatabaseImpl::CheckKeepsLog() const {
@@ -190,23 +105,6 @@ Status DatabaseImpl::CheckKeepsLog() const {
   if (layout == LayoutKind::kColumnar) return Status::Ok();
   return InvalidArgument(environment_->database_path + " has the layout '" + NameOf(layout) +
                          "', which keeps no commit log; 'columnar' does");
-}
-
-Status DatabaseImpl::CheckWritesAll(const char* call) const {
-  TOPICDB_RETURN_IF_ERROR(CheckMayWrite());
-  if (Shards().size() == environment_->schema.shards) return Status::Ok();
-  return ReadOnly(std::string(call) + ": all shards of " + environment_->database_path +
-                  " have to be open for writing here, it was opened with only_shards");
-}
-
-Status DatabaseImpl::CheckQuota() const {
-  if (quota_bytes_ == 0) return Status::Ok();
-  std::uint64_t used = 0;
-  for (const auto& shard : Shards()) used += shard->DiskBytes();
-  if (used < quota_bytes_) return Status::Ok();
-  return QuotaFault(environment_->database_path + " has " + std::to_string(used) +
-                    " bytes, its quota is " + std::to_string(quota_bytes_) +
-                    ": delete or drop something, or raise quota_bytes");
 }
 
 void DatabaseImpl::Register(ViewHolder* holder) {
@@ -233,8 +131,8 @@ Status DatabaseImpl::Close() {
     const WriterLock wait(lifecycle_);  // until the other Close is done
     return Status::Ok();
   }
-  watcher_.reset();
-  janitor_.reset();
+  jobs_.Stop();
+  upkeep_.Stop();
   environment_->commits->Notify();  // tails that wait notice that the handle is closed
   const WriterLock alone(lifecycle_);
   std::set<ViewHolder*> holders;
@@ -245,11 +143,7 @@ Status DatabaseImpl::Close() {
   for (ViewHolder* holder : holders) holder->Release();
   environment_->readers->Clear();
   environment_->sealer->Stop();
-  std::vector<std::shared_ptr<Shard>> shards;
-  {
-    const MutexLock lock(shards_mutex_);
-    shards.swap(shards_);
-  }
+  const std::vector<std::shared_ptr<Shard>> shards = shards_.TakeAll();
   std::vector<Status> closed(shards.size());
   const auto close = [&](std::size_t i) {
     closed[i] = shards[i]->Close();

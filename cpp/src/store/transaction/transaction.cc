@@ -174,7 +174,7 @@ Result<Receipt> TransactionImpl::Commit() {
   commit.bytes = own_.bytes();
   commit.messages = messages;
   commit.transaction = &ops_;
-  if (!messages.empty()) commit.status = database_->CheckQuota();
+  if (!messages.empty()) commit.status = database_->upkeep().CheckQuota();
   if (commit.status.ok()) shard_->Commit(&commit);
   Receipt receipt;
   receipt.count = messages.size();

@@ -40,7 +40,7 @@ TEST(StreamWatch, TellsOfEachStreamOnceWhileOthersWriteAndRotate) {
         const std::string topic = "t/" + std::to_string(writer) + "/" + std::to_string(i);
         EXPECT_TRUE(Append(*database, topic).ok());
         if (i % 20 != 9) continue;
-        EXPECT_TRUE(database->Rotate(std::nullopt).ok());
+        EXPECT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
       }
     });
   }

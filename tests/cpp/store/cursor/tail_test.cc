@@ -73,8 +73,8 @@ TEST(Tail, GoesOnWithoutWhatWasRemovedMeanwhile) {
   ASSERT_TRUE(database->Delete(Filter::Everything(), {}).ok());
   append(15);
   EXPECT_EQ(CountOf(*tail), 100U);
-  ASSERT_TRUE(database->Rotate(std::nullopt).ok());
-  ASSERT_TRUE(database->DropSlab(0, "#", 1).ok());
+  ASSERT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
+  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", 1).ok());
   append(1);
   EXPECT_EQ(CountOf(*tail), 10U);
   EXPECT_EQ(CountOf(*tail), 0U);

@@ -69,7 +69,7 @@ TEST(ShardFailure, AFailedWriteStopsWritingUntilTheDatabaseIsOpenedAgain) {
     const Status refused = AppendOne(*database, "refused", "x");  // there is room again
     EXPECT_EQ(refused.code(), Code::kStorage);
     EXPECT_NE(refused.message().find("close and reopen"), std::string::npos) << refused.message();
-    EXPECT_EQ(database->Rotate(std::nullopt).code(), Code::kStorage);
+    EXPECT_EQ(database->upkeep().Rotate(std::nullopt).code(), Code::kStorage);
     EXPECT_EQ(Topics(*database), std::vector<std::string>{"before"});
   }
   const auto database = OpenOk(directory / "db");
@@ -165,7 +165,7 @@ TEST(ShardOpen, WhatARotationLeftThatWasCutShortIsDropped) {
   {
     const auto database = OpenOk(path);
     EXPECT_EQ(Topics(*database), std::vector<std::string>{"a"});
-    EXPECT_TRUE(database->Rotate(std::nullopt).ok());  // the name is free again
+    EXPECT_TRUE(database->upkeep().Rotate(std::nullopt).ok());  // the name is free again
   }
   EXPECT_EQ(BareShard::FamilyNames(path).size(), 5U) << "the default one, and two a generation";
   EXPECT_EQ(Topics(*OpenOk(path)), std::vector<std::string>{"a"});
@@ -210,7 +210,7 @@ TEST(ShardOpen, ADropThatWasCutShortIsFinished) {
   {
     const auto database = OpenOk(path);
     ASSERT_TRUE(AppendOne(*database, "a", "x").ok());
-    ASSERT_TRUE(database->Rotate(std::nullopt).ok());
+    ASSERT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
     ASSERT_TRUE(AppendOne(*database, "b", "x").ok());
   }
   {

@@ -62,11 +62,11 @@ TEST(OlderCopies, ReadersSeeEachKeyOnce) {
   std::atomic<bool> done = false;
   std::thread rotating([&] {
     while (!done) {
-      EXPECT_TRUE(database->Rotate(std::nullopt).ok());
-      const std::vector<SlabInfo> slabs = database->Slabs().value();
+      EXPECT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
+      const std::vector<SlabInfo> slabs = database->upkeep().Slabs().value();
       for (const SlabInfo& slab : slabs) {
         if (!slab.read_only || slab.messages > 0) continue;
-        EXPECT_TRUE(database->DropSlab(0, slab.retention_class, slab.id.generation).ok());
+        EXPECT_TRUE(database->upkeep().DropSlab(0, slab.retention_class, slab.id.generation).ok());
       }
     }
   });
@@ -96,7 +96,7 @@ TEST(OlderCopies, AMapOfTopicsHasOneValueOfEach) {
     ASSERT_TRUE(
         database->Append(std::vector<MessageView>{{"a/b", 0, value}, {"a", 0, value}}).ok());
     EXPECT_EQ(All(*database), (Found{{{"a", 0}, value}, {{"a/b", 0}, value}}));
-    ASSERT_TRUE(database->Rotate(std::nullopt).ok());
+    ASSERT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
   }
 }
 
@@ -105,7 +105,7 @@ TEST(OlderCopies, AreFoundWhereAClassHadTheTopicBefore) {
   const auto database = Open(directory);
   ASSERT_TRUE(database->Append(std::vector<MessageView>{{"a/b", 7, "old"}}).ok());
   for (const std::string filter : {"a/+", "+/b", "a/#", "a/+"}) {
-    ASSERT_TRUE(database->SetRetention({{filter}}).ok());
+    ASSERT_TRUE(database->upkeep().SetRetention({{filter}}).ok());
     ASSERT_TRUE(database->Append(std::vector<MessageView>{{"a/b", 7, filter}}).ok());
     EXPECT_EQ(All(*database), (Found{{{"a/b", 7}, filter}}));
   }

@@ -158,7 +158,7 @@ TEST(Transaction, ClientsOfAllKindsLoseNothing) {
   threads.emplace_back([&] { clients.AppendAsync(); });
   threads.emplace_back([&] { clients.Delete(); });
   threads.emplace_back([&] { clients.Read(); });
-  for (int i = 0; i < 5; ++i) EXPECT_TRUE(database->Rotate(std::nullopt).ok());
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(BeginOk(*database)->Get("counter", 0).value(), "200");
   EXPECT_EQ(Count(*database, "async"), 100U);

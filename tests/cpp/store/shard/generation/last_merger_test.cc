@@ -46,7 +46,7 @@ class MergeLast : public testing::TestWithParam<LayoutKind> {
   // Each time a day later.
   Result<Maintenance> Maintain(Database& database) {
     now_us_ += std::int64_t{86'400} * 1'000'000;
-    return database.Maintain(now_us_);
+    return database.upkeep().Maintain(now_us_);
   }
 
   const TestDirectory directory_;

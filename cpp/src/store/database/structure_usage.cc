@@ -1,8 +1,9 @@
-// What each structure takes (Database::UsageByStructure).
+#include "store/database/structure_usage.h"
+
 #include <map>
 #include <utility>
 
-#include "store/database/database_impl.h"
+#include "store/shard/shard.h"
 
 namespace topicdb {
 
@@ -38,13 +39,13 @@ Status AddSlab(const ShardMoment& moment, const Slab& slab, const std::string& r
 
 }  // namespace
 
-Result<std::vector<StructureUsage>> DatabaseImpl::UsageByStructure(
-    const InterruptCheck& interrupted) const {
-  const auto rules = environment_->rules();
+Result<std::vector<StructureUsage>> UsageByStructure(const std::vector<ShardMoment>& moments,
+                                                     const RetentionRules& rules,
+                                                     const InterruptCheck& interrupted) {
   UsageByName usage;
-  for (const ShardMoment& moment : Moments()) {
+  for (const ShardMoment& moment : moments) {
     for (const SlabView& view : moment.view->slabs()) {
-      const std::string& retention_class = rules->FilterOf(view.slab->id().retention_class);
+      const std::string& retention_class = rules.FilterOf(view.slab->id().retention_class);
       TOPICDB_RETURN_IF_ERROR(AddSlab(moment, *view.slab, retention_class, interrupted, &usage));
     }
   }

@@ -1,0 +1,58 @@
+// Makes the subscriptions of a database.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "topicdb/interrupt.h"
+#include "topicdb/message.h"
+#include "topicdb/status.h"
+#include "topicdb/topic.h"
+
+namespace topicdb {
+
+class DatabaseImpl;
+struct SubscribeFrom;
+struct SubscribeWindow;
+class Subscription;
+struct SubscriptionStats;
+
+// A part of a Database, which owns it and gives it out (Database::subscriptions). Thread-safe.
+// Every method returns kClosed after Database::Close, and kForked in a forked child.
+class Subscriptions {
+ public:
+  explicit Subscriptions(std::shared_ptr<DatabaseImpl> impl);
+  ~Subscriptions();
+  Subscriptions(const Subscriptions&) = delete;
+  Subscriptions& operator=(const Subscriptions&) = delete;
+
+  // Returns a subscription to the messages that match any of the filters. Returns kInvalidArgument
+  // as Database::NewTail does, and for a window of 0.
+  Result<std::unique_ptr<Subscription>> Subscribe(const std::vector<Filter>& filters,
+                                                  const SubscribeFrom& from,
+                                                  const SubscribeWindow& window) const;
+  // The `start_us` of PlacesAt that stands for the end of what is stored.
+  static constexpr std::int64_t kBehindAll = std::numeric_limits<std::int64_t>::max();
+  // Returns for each open shard the place of the first commit that has a message of these filters
+  // with a timestamp of at least `start_us`. If a shard has none, or for kBehindAll, returns the
+  // place after everything that is stored.
+  Result<std::map<std::uint32_t, CommitPlace>> PlacesAt(const std::vector<Filter>& filters,
+                                                        std::int64_t start_us,
+                                                        const InterruptCheck& interrupted) const;
+  // Returns how many messages of a shard a reader has missed, at most, because commits after
+  // `counted` dropped their generation. The reader wants messages of these filters from `start_us`
+  // on, and was given everything before `from`.
+  Result<std::uint64_t> CountDropped(std::uint32_t shard, const std::vector<Filter>& filters,
+                                     std::int64_t start_us, const CommitPlace& from,
+                                     std::uint64_t counted) const;
+  // Returns what all subscriptions have read.
+  Result<SubscriptionStats> GetStats() const;
+
+ private:
+  const std::shared_ptr<DatabaseImpl> impl_;
+};
+
+}  // namespace topicdb

@@ -1,0 +1,74 @@
+// Looks after what a database keeps: retention classes, generations, and what they take on disk.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "topicdb/interrupt.h"
+#include "topicdb/options.h"
+#include "topicdb/status.h"
+#include "topicdb/types/iterator.h"
+#include "topicdb/types/maintenance.h"
+
+namespace topicdb {
+
+class DatabaseImpl;
+
+// A part of a Database, which owns it and gives it out (Database::upkeep). Thread-safe. Every
+// method returns kClosed after Database::Close, and kForked in a forked child.
+class Upkeep {
+ public:
+  explicit Upkeep(std::shared_ptr<DatabaseImpl> impl);
+  ~Upkeep();
+  Upkeep(const Upkeep&) = delete;
+  Upkeep& operator=(const Upkeep&) = delete;
+
+  // Returns the retention classes as they are now.
+  Result<std::vector<RetentionClass>> Retention() const;
+  // Replaces the retention classes, durably. Messages stay in the class that they were stored in.
+  // If that class is not among the new ones, it keeps its messages as long as any class that their
+  // topics may belong to now.
+  //
+  // Returns what the next maintenance rotates and drops by the new classes, as the files are now.
+  // The result leaves out the quota, and its `kept` is 0. With `dry_run`, this does nothing else.
+  // Returns kSchema for classes that no database can have, and kReadOnly unless every shard is open
+  // for writing in this handle.
+  Result<Maintenance> SetRetention(const std::vector<RetentionClass>& classes,
+                                   bool dry_run = false);
+  // Starts a new generation in every open shard, of the class with this filter or of all classes.
+  // With `resets_clock`, assigned timestamps continue from what the clock shows, even if later ones
+  // were assigned before. Returns kInvalidArgument for `resets_clock` with a class.
+  Status Rotate(const std::optional<std::string>& retention_class, bool resets_clock = false);
+  // Returns the slabs of the open shards.
+  Result<std::vector<SlabInfo>> Slabs() const;
+  // Returns the slabs of the open shards, and what they take on disk.
+  Result<std::vector<SlabUsage>> Usage() const;
+  // Returns what each structure takes in each class. Reads the directories of blocks and a few of
+  // their pages, and no other messages. Returns kCorruption or kInterrupted.
+  Result<std::vector<StructureUsage>> UsageByStructure(
+      const InterruptCheck& interrupted = nullptr) const;
+  // Drops a slab. Returns kInvalidArgument for a current generation, and kNotFound if there is no
+  // such slab.
+  Status DropSlab(std::uint32_t shard, const std::string& retention_class,
+                  std::uint32_t generation);
+  // Drops the slabs that were sealed longer ago than their class keeps messages, and returns them.
+  // `as_if_us`: as in Maintain.
+  Result<std::vector<SlabInfo>> Expire(std::optional<std::int64_t> as_if_us,
+                                       const InterruptCheck& interrupted = {});
+  // Does what the background thread of a handle does from time to time. Starts new generations
+  // where they are due. Drops the generations that are too old, or exceed the bytes of their class
+  // or the quota, the oldest first.
+  //
+  // Acts as if the time were `as_if_us`. If that is absent, the time is the present, and nothing is
+  // dropped by age while it is too early to tell what is old (LeapClock).
+  Result<Maintenance> Maintain(std::optional<std::int64_t> as_if_us,
+                               const InterruptCheck& interrupted = {});
+
+ private:
+  const std::shared_ptr<DatabaseImpl> impl_;
+};
+
+}  // namespace topicdb

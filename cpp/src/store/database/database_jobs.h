@@ -1,0 +1,48 @@
+// Applies the jobs that are committed to an open database.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "base/thread/mutex.h"
+#include "store/database/job_watcher.h"
+#include "store/database/open_shards.h"
+#include "store/job/job_files.h"
+
+namespace topicdb {
+
+// Applies committed jobs to the shards that are open here, and notices further ones. A DatabaseImpl
+// that may write owns it. Any thread may call it.
+//
+// REQUIRES (Start, Apply): the shards are open.
+class DatabaseJobs {
+ public:
+  // `shards` must live longer. `closing` becomes true when the database closes.
+  DatabaseJobs(std::shared_ptr<const ShardEnvironment> environment, const OpenShards& shards,
+               const std::atomic<bool>& closing)
+      : environment_(std::move(environment)), shards_(shards), closing_(closing) {}
+
+  // Applies committed jobs, removes what earlier jobs have left behind, and starts a thread that
+  // applies the jobs that are committed from then on.
+  Status Start() TOPICDB_EXCLUDES(mutex_);
+  // Ends the thread.
+  void Stop() { watcher_.reset(); }
+  // Applies committed jobs.
+  Status Apply() TOPICDB_EXCLUDES(mutex_);
+  // While it is held, no job is applied here.
+  Mutex& mutex() TOPICDB_RETURN_CAPABILITY(mutex_) { return mutex_; }
+
+ private:
+  Status ApplyTo(Shard* shard, const JobIntent& intent, std::int64_t pending_since_us)
+      TOPICDB_REQUIRES(mutex_);
+
+  const std::shared_ptr<const ShardEnvironment> environment_;
+  const OpenShards& shards_;
+  const std::atomic<bool>& closing_;
+  Mutex mutex_;                          // taken before all others except lifecycle()
+  std::unique_ptr<JobWatcher> watcher_;  // only Start and Stop use it
+};
+
+}  // namespace topicdb

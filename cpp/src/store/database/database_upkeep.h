@@ -1,0 +1,87 @@
+// Looks after the generations of an open database: what is kept, what is rotated and dropped.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/thread/mutex.h"
+#include "store/care/janitor.h"
+#include "store/catalog/maintenance.h"
+#include "store/database/open_shards.h"
+#include "topicdb/interrupt.h"
+#include "topicdb/options.h"
+#include "topicdb/types/maintenance.h"
+
+namespace topicdb {
+
+// Applies the retention classes and the quota to the open shards, when somebody asks and from a
+// thread of its own. A DatabaseImpl owns it. Any thread may call it.
+//
+// REQUIRES (all methods except Stop, stats and mutex): the shards are open.
+class DatabaseUpkeep {
+ public:
+  // `shards` must live longer. `closing` becomes true when the database closes, which ends what
+  // takes long.
+  DatabaseUpkeep(std::shared_ptr<const ShardEnvironment> environment, const OpenShards& shards,
+                 std::atomic<bool>& closing, const OpenOptions& options);
+
+  // Starts the thread, which maintains every `interval`. An interval of 0 starts none.
+  void Start(std::chrono::microseconds interval);
+  // Ends the thread.
+  void Stop() { janitor_.reset(); }
+  // Returns what the thread has done.
+  MaintenanceStats stats() const TOPICDB_EXCLUDES(stats_mutex_);
+
+  // These do what the methods of Upkeep do. They leave it to the caller whether this handle may
+  // write.
+  Result<Maintenance> SetRetention(const std::vector<RetentionClass>& classes, bool dry_run)
+      TOPICDB_EXCLUDES(mutex_);
+  Status Rotate(const std::optional<std::string>& retention_class, bool resets_clock);
+  std::vector<SlabInfo> Slabs() const;
+  Result<std::vector<SlabUsage>> Usage(const ClockReading& now = ReadClocks()) const;
+  Status DropSlab(std::uint32_t shard, const std::string& retention_class,
+                  std::uint32_t generation);
+  Result<std::vector<SlabInfo>> Expire(std::optional<std::int64_t> as_if_us,
+                                       const InterruptCheck& interrupted) TOPICDB_EXCLUDES(mutex_);
+  Result<Maintenance> Maintain(std::optional<std::int64_t> as_if_us,
+                               const InterruptCheck& interrupted) TOPICDB_EXCLUDES(mutex_);
+
+  // kQuota if the open shards have reached the quota.
+  Status CheckQuota() const;
+  // Works as Shard::RemoveGarbage does, but ends early when the database is closed.
+  Status RemoveGarbage(Shard& shard, GarbageScope scope) const;
+  // Whoever holds this keeps the retention classes and the generations as they are, but for those
+  // that users rotate or drop themselves.
+  Mutex& mutex() const TOPICDB_RETURN_CAPABILITY(mutex_) { return mutex_; }
+
+ private:
+  // Whether the clocks of all open shards can tell what is old.
+  bool MayAge(const ClockReading& now) const;
+  MaintenanceLimits LimitsNow() const;
+  std::uint64_t MeasureDiskBytes() const;
+  // Drops the slabs in `done`, and keeps those of their messages that keep_last keeps. `slabs` must
+  // be all slabs. Removes from `done` what cannot be dropped now.
+  Status Drop(const std::vector<SlabUsage>& slabs, const InterruptCheck& interrupted,
+              Maintenance* done) TOPICDB_REQUIRES(mutex_);
+  // Rotates generations, and drops what is too old or too large.
+  Result<Maintenance> MaintainSlabs(std::optional<std::int64_t> as_if_us,
+                                    const InterruptCheck& interrupted) TOPICDB_EXCLUDES(mutex_);
+  void Note(std::int64_t now_us, const Result<Maintenance>& done) TOPICDB_EXCLUDES(stats_mutex_);
+
+  const std::shared_ptr<const ShardEnvironment> environment_;
+  const OpenShards& shards_;
+  std::atomic<bool>& closing_;
+  const std::uint64_t quota_bytes_;
+  const double quota_trim_;
+  mutable Mutex mutex_;  // one run at a time; taken before the locks of shards
+  mutable Mutex stats_mutex_;
+  MaintenanceStats stats_ TOPICDB_GUARDED_BY(stats_mutex_);
+  std::unique_ptr<Janitor> janitor_;  // only Start and Stop use it
+};
+
+}  // namespace topicdb

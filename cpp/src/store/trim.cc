@@ -1,0 +1,62 @@
+// Removing old messages (Database::Trim).
+#include <algorithm>
+
+#include "store/database/database_impl.h"
+#include "topicdb/database.h"
+
+namespace topicdb {
+
+namespace {
+
+// Counts the messages in `keys`, leaving out the slabs `without`.
+Result<std::uint64_t> CountIn(const Database& database, const KeyRange& keys,
+                              const std::vector<SlabInfo>& without,
+                              const InterruptCheck& interrupted) {
+  SliceOptions options;
+  options.range = keys.range;
+  TOPICDB_ASSIGN_OR_RETURN(std::vector<Slice> slices, database.Slices({keys.filter}, options));
+  std::erase_if(slices, [&](const Slice& slice) {
+    return std::any_of(without.begin(), without.end(),
+                       [&](const SlabInfo& slab) { return slab.id == slice.slab; });
+  });
+  TOPICDB_ASSIGN_OR_RETURN(const auto scan, database.NewScan({keys.filter}, slices));
+  std::uint64_t messages = 0;
+  while (true) {
+    TOPICDB_ASSIGN_OR_RETURN(const auto batch, scan->Next(PageLimits(), interrupted));
+    if (batch == nullptr) return messages;
+    messages += batch->size();
+  }
+}
+
+}  // namespace
+
+// Each of the calls in it is one of its own: closing the database waits for that, not for all.
+Result<TrimCount> Database::Trim(std::int64_t before_us, const std::optional<Filter>& filter,
+                                 bool dry_run, const InterruptCheck& interrupted) {
+  TOPICDB_RETURN_IF_ERROR(impl_->shards().CheckMayWrite());
+  TrimCount count;
+  if (!filter.has_value()) {
+    TOPICDB_ASSIGN_OR_RETURN(const std::vector<SlabInfo> slabs, upkeep_.Slabs());
+    const auto rules = impl_->environment().rules();
+    for (const SlabInfo& slab : slabs) {
+      const bool is_old = slab.last_timestamp.has_value() && *slab.last_timestamp < before_us;
+      if (!is_old || !slab.read_only || rules->Find(slab.id.retention_class) == nullptr) continue;
+      if (!dry_run) {
+        TOPICDB_RETURN_IF_ERROR(
+            upkeep_.DropSlab(slab.id.shard, slab.retention_class, slab.id.generation));
+      }
+      count.slabs.push_back(slab);
+    }
+  }
+  TOPICDB_ASSIGN_OR_RETURN(const Filter all, Filter::Parse("#"));
+  const KeyRange rest{filter.value_or(all), {{}, before_us}};
+  if (dry_run) {
+    TOPICDB_ASSIGN_OR_RETURN(count.messages, CountIn(*this, rest, count.slabs, interrupted));
+  } else {
+    TOPICDB_ASSIGN_OR_RETURN(const Receipt receipt, Delete(rest.filter, rest.range));
+    count.messages = receipt.count;
+  }
+  return count;
+}
+
+}  // namespace topicdb

@@ -1,0 +1,117 @@
+#include "topicdb/database/subscriptions.h"
+
+#include <string>
+#include <utility>
+
+#include "store/database/database_impl.h"
+#include "store/read/drop_summary.h"
+#include "subscribe/hub.h"
+#include "subscribe/subscription_impl.h"
+
+namespace topicdb {
+
+namespace {
+
+Status CheckSubscribe(const Schema& schema, const std::vector<Filter>& filters,
+                      const SubscribeFrom& from, const SubscribeWindow& window) {
+  if (filters.empty()) return InvalidArgument("filter: at least one is needed");
+  if (window.messages == 0) return InvalidArgument("window: at least 1 is needed, got 0");
+  if (window.bytes == 0) return InvalidArgument("window_bytes: at least 1 is needed, got 0");
+  if (from.part >= from.parts) {
+    return InvalidArgument("part: it must be less than parts, got " + std::to_string(from.part) +
+                           " of " + std::to_string(from.parts));
+  }
+  if (from.start_us < 0) return InvalidArgument("start: it cannot be negative");
+  if (!from.places.has_value()) return Status::Ok();
+  std::map<std::uint32_t, std::uint64_t> serials;
+  for (const auto& [shard, place] : *from.places) serials[shard] = place.serial;
+  return CheckShards("start", serials, schema.shards);
+}
+
+bool IsTheFirst(const CommitPlace& place) { return place <= CommitPlace{1, 0}; }
+
+// Of every open shard.
+LaneStarts StartsOf(const SubscribeFrom& from, const std::vector<ShardMoment>& moments) {
+  LaneStarts starts;
+  for (const ShardMoment& moment : moments) {
+    const std::uint32_t shard = moment.shard->index();
+    LaneStart& start = starts[shard];
+    start.counted = moment.view->serial();
+    if (!from.places.has_value()) {
+      start.place = BehindCommit(moment.view->serial());
+    } else if (const auto given = from.places->find(shard); given != from.places->end()) {
+      start.place = given->second;
+      if (!IsTheFirst(start.place)) start.counted = 0;
+    }
+    if (const auto known = from.counted.find(shard); known != from.counted.end()) {
+      start.counted = known->second;
+    }
+  }
+  return starts;
+}
+
+}  // namespace
+
+Subscriptions::Subscriptions(std::shared_ptr<DatabaseImpl> impl) : impl_(std::move(impl)) {}
+Subscriptions::~Subscriptions() = default;
+
+Result<std::unique_ptr<Subscription>> Subscriptions::Subscribe(
+    const std::vector<Filter>& filters, const SubscribeFrom& from,
+    const SubscribeWindow& window) const {
+  std::shared_ptr<SubscriptionHub> hub;  // its end must come after that of this call
+  TOPICDB_ENTER(impl_);
+  TOPICDB_RETURN_IF_ERROR(impl_->CheckKeepsLog());
+  TOPICDB_RETURN_IF_ERROR(CheckSubscribe(impl_->environment().schema, filters, from, window));
+  hub = impl_->Hub([&] { return std::make_shared<SubscriptionHub>(impl_); });
+  return std::make_unique<Subscription>(
+      std::make_unique<SubscriptionImpl>(hub, Wanted{filters, from.start_us, from.part, from.parts},
+                                         StartsOf(from, impl_->shards().WholeMoments()), window));
+}
+
+Result<std::map<std::uint32_t, CommitPlace>> Subscriptions::PlacesAt(
+    const std::vector<Filter>& filters, std::int64_t start_us,
+    const InterruptCheck& interrupted) const {
+  TOPICDB_ENTER(impl_);
+  TOPICDB_RETURN_IF_ERROR(impl_->CheckKeepsLog());
+  std::map<std::uint32_t, CommitPlace> places;
+  for (const ShardMoment& moment : impl_->shards().WholeMoments()) {
+    if (start_us == kBehindAll) {  // nothing needs to be read to know that
+      places[moment.shard->index()] = BehindCommit(moment.view->serial());
+      continue;
+    }
+    LogQuery query;
+    query.filters = filters;
+    query.range.start = start_us;
+    LogCursor cursor(query);
+    Batch batch(/*keeps_serials=*/true);
+    std::vector<std::uint32_t> indexes;
+    TOPICDB_RETURN_IF_ERROR(
+        cursor.ReadMessages(moment.shard, {1, 1, true}, interrupted, &batch, &indexes));
+    places[moment.shard->index()] =
+        batch.empty() ? cursor.place() : CommitPlace{batch.serial(0), indexes[0]};
+  }
+  return places;
+}
+
+Result<std::uint64_t> Subscriptions::CountDropped(std::uint32_t shard,
+                                                  const std::vector<Filter>& filters,
+                                                  std::int64_t start_us, const CommitPlace& from,
+                                                  std::uint64_t counted) const {
+  TOPICDB_ENTER(impl_);
+  TOPICDB_ASSIGN_OR_RETURN(const auto found, impl_->shards().Find(shard));
+  TOPICDB_ASSIGN_OR_RETURN(const auto drops, found->DropsBehind(counted));
+  std::uint64_t messages = 0;
+  for (const meta::DropRecord& drop : drops) {
+    messages += CountLost(drop, filters, start_us, from.serial);
+  }
+  return messages;
+}
+
+Result<SubscriptionStats> Subscriptions::GetStats() const {
+  std::shared_ptr<SubscriptionHub> hub;  // its end must come after that of this call
+  TOPICDB_ENTER(impl_);
+  hub = impl_->Hub([] { return nullptr; });
+  return hub == nullptr ? SubscriptionStats{} : hub->Stats();
+}
+
+}  // namespace topicdb
