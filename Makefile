@@ -39,6 +39,10 @@ test-python: ## Python tests only, against the wheel installed in .venv
 	@scripts/setup.sh test arrow,spark,cli,serve
 	@scripts/pytest.sh $(ARGS)
 
+.PHONY: coverage
+coverage: ## which lines the C++ tests and the Python tests of test-fast run, by folder
+	@scripts/coverage.sh $(ARGS)
+
 .PHONY: asan
 asan: ## C++ and Python tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@scripts/cpp.sh asan

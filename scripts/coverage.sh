@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Measures which lines the tests run, and prints it by folder: of C++ what the C++ tests run, of Python what
+# the Python tests of `make test-fast` run. Arguments go to pytest. Nothing fails if it is little.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+cd "$topicdb_root"
+
+reports=build/coverage-reports
+
+add_up_cpp() {
+  .venv/bin/gcovr --root . --filter cpp/ --merge-lines --json-summary "$reports/cpp.json" build/coverage
+}
+
+run_python() {
+  .venv/bin/python -c 'import topicdb' # compiles what changed, once and not by both workers
+  .venv/bin/python -m coverage erase
+  .venv/bin/python -m coverage run -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder \
+    -m "not slow and not wheel and not spark and not kafka and not bench and not crash and not installed" "$@"
+}
+
+add_up_python() {
+  .venv/bin/python -m coverage combine
+  .venv/bin/python -m coverage json -o "$reports/python.json"
+}
+
+scripts/setup.sh --editable test arrow,spark,cli,serve
+mkdir -p "$reports" build/coverage
+find build/coverage -name '*.gcda' -delete # the counts of the run before
+scripts/cpp.sh coverage
+topicdb_step "C++ (coverage): adding up" topicdb_logged build/logs/coverage-cpp.log add_up_cpp
+topicdb_step "Python tests, with counters of lines" run_python "$@"
+topicdb_logged build/logs/coverage-python.log add_up_python
+.venv/bin/python scripts/coverage_tables.py "$reports/cpp.json" "$reports/python.json"

@@ -1,0 +1,79 @@
+#include "store/shard/generation/slab_dropper.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "store/shard/shard_parts.h"
+
+namespace topicdb {
+namespace {
+
+// One generation with two messages, which has ended, and the next one with another.
+class SlabDropperTest : public ::testing::Test {
+ protected:
+  SlabDropperTest() {
+    shard_.Append({{"a", 1, "x"}, {"b", 9, "x"}});
+    EXPECT_TRUE(shard_.generations.Rotate(std::nullopt, std::nullopt, false).ok());
+    shard_.Append({{"a", 2, "y"}});
+  }
+  bool HasRecord(const SlabId& id) {
+    std::string bytes;
+    return shard_.state.db->Get({}, meta::SlabKey(id), &bytes).ok();
+  }
+
+  ShardParts shard_;
+};
+
+TEST_F(SlabDropperTest, TakesASlabOutOfSightAndNotesWhatItHad) {
+  const auto before = shard_.state.view();
+  ASSERT_TRUE(shard_.dropper.Drop(0, 1).ok());
+  EXPECT_EQ(shard_.Get("a", 1), std::nullopt);
+  EXPECT_EQ(shard_.Get("a", 2), "y");
+  const auto after = shard_.state.view();
+  EXPECT_EQ(after->slabs().size(), 1U);
+  EXPECT_EQ(before->slabs().size(), 2U) << "who has begun to read has it still";
+  EXPECT_EQ(after->serial(), before->serial() + 1) << "it is a commit of its own";
+  EXPECT_NE(after->removals_version(), before->removals_version());
+
+  const auto drops = shard_.dropper.DropsBehind(0).value();
+  ASSERT_EQ(drops.size(), 1U);
+  EXPECT_EQ(drops[0].serial, after->serial());
+  EXPECT_EQ(drops[0].generation, 1U);
+  EXPECT_EQ(drops[0].last_timestamp, 9);
+  std::uint64_t messages = 0;
+  for (const auto& part : drops[0].parts) {
+    for (const auto& count : part.counts) messages += count.messages;
+  }
+  EXPECT_EQ(messages, 2U);
+  EXPECT_EQ(shard_.dropper.DropsBehind(before->serial())->size(), 1U);
+  EXPECT_TRUE(shard_.dropper.DropsBehind(after->serial())->empty());
+}
+
+TEST_F(SlabDropperTest, ItsFamiliesLeaveAtTheLatestWhenItFinishes) {
+  ASSERT_TRUE(shard_.dropper.Drop(0, 1).ok());
+  ASSERT_TRUE(shard_.dropper.Finish().ok());
+  EXPECT_FALSE(HasRecord({0, 0, 1}));
+  EXPECT_TRUE(HasRecord({0, 0, 2}));
+  EXPECT_TRUE(shard_.dropper.Finish().ok()) << "nothing is left";
+}
+
+TEST_F(SlabDropperTest, RefusesTheCurrentOneAndOneThatIsNotThere) {
+  const std::uint64_t serial = shard_.state.view()->serial();
+  EXPECT_EQ(shard_.dropper.Drop(0, 2).code(), Code::kInvalidArgument);
+  EXPECT_EQ(shard_.dropper.Drop(0, 3).code(), Code::kNotFound);
+  ASSERT_TRUE(shard_.dropper.Drop(0, 1).ok());
+  EXPECT_EQ(shard_.dropper.Drop(0, 1).code(), Code::kNotFound);
+  EXPECT_EQ(shard_.state.view()->serial(), serial + 1);
+}
+
+TEST(SlabDropper, OfASlabWithoutMessagesNothingIsNoted) {
+  ShardParts shard;
+  ASSERT_TRUE(shard.generations.Rotate(std::nullopt, std::nullopt, false).ok());
+  ASSERT_TRUE(shard.dropper.Drop(0, 1).ok());
+  EXPECT_TRUE(shard.dropper.DropsBehind(0)->empty());
+}
+
+}  // namespace
+}  // namespace topicdb
