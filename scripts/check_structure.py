@@ -66,7 +66,13 @@ ROOMS = {
 
 # Headers of a whole database or queue, which lower parts do without: what calls take and give is in
 # headers of its own.
-FACADES = {"database.h", "queue.h", "subscription.h"}
+FACADES = {
+    "database.h",
+    "database/subscriptions.h",
+    "database/upkeep.h",
+    "queue.h",
+    "subscription.h",
+}
 FACADE_USERS = {"queue", "store", "subscribe"}
 
 FILE_LINES_MAX = 500
