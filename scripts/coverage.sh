@@ -15,7 +15,7 @@ run_python() {
   .venv/bin/python -c 'import topicdb' # compiles what changed, once and not by both workers
   .venv/bin/python -m coverage erase
   .venv/bin/python -m coverage run -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder \
-    -m "not slow and not wheel and not spark and not kafka and not bench and not crash and not installed" "$@"
+    -m "$topicdb_fast_tests" "$@"
 }
 
 add_up_python() {

@@ -9,5 +9,5 @@ scripts/setup.sh --editable test arrow,spark,cli,serve
 scripts/cpp.sh dev
 .venv/bin/python -c 'import topicdb' # compiles what changed, once and not by both workers
 topicdb_step "Python tests" scripts/pytest.sh -q -n 2 --dist loadfile --no-loadscope-reorder \
-  -m "not slow and not wheel and not spark and not kafka and not bench and not crash and not installed" "$@"
+  -m "$topicdb_fast_tests" "$@"
 topicdb_say "make test-fast: passed in $(topicdb_minutes $SECONDS)"

@@ -57,8 +57,8 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // Returns by how much the clock was behind when it stepped back and the last timestamp was
-  // assigned: the greatest of all open shards, or 0 if the database is closed.
+  // Returns by how much the last assigned timestamp was ahead of a clock that has stepped back: the
+  // greatest of all open shards, or 0 if the database is closed. Takes no time.
   std::int64_t clock_ahead_us() const;
   const std::string& path() const;
   const Schema& schema() const;

@@ -55,16 +55,10 @@ class SkipstreamSlab {
     return request;
   }
 
-  // The key of a message, or of its index entry at the varying level `level`.
+  // The key of a message.
   std::string Key(const std::string& first, const std::string& second, std::int64_t time) const {
     std::string key;
     AppendDataPrefix(&key, kStream);
-    return key + Suffix(first, second, time);
-  }
-  std::string IndexKey(std::size_t level, const std::string& first, const std::string& second,
-                       std::int64_t time) const {
-    std::string key;
-    AppendIndexPrefix(&key, kStream, level, level == 0 ? first : second);
     return key + Suffix(first, second, time);
   }
   std::string Suffix(const std::string& first, const std::string& second, std::int64_t time) const {
