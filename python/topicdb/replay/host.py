@@ -7,10 +7,10 @@ from typing import Protocol
 
 from topicdb.engine import Engine, SubscriptionCursor
 from topicdb.follow.positions import Place
-from topicdb.replay.backoff import Yielding
 from topicdb.replay.records import Records
 from topicdb.replay.rules import Era
 from topicdb.replay.states import Event
+from topicdb.replay.throttle import ReadThrottle
 
 
 class Host(Protocol):
@@ -34,7 +34,7 @@ class Host(Protocol):
     def egress(self) -> bool: ...
 
     @property
-    def yielding(self) -> Yielding: ...
+    def throttle(self) -> ReadThrottle: ...
 
     def eras(self) -> Sequence[Era]: ...
     def now(self) -> Place:

@@ -28,7 +28,7 @@ class Contents:
         self._reader: Reader | None = None
         self.spool = Spool()
         self.error: Exception | None = None  # why nothing more can be read
-        self.yield_s = 0.0  # for this long a replay gives way to what is committed
+        self.throttled_s = 0.0  # for this long a replay gives way to what is committed
 
     @property
     def next(self) -> Place:
@@ -84,8 +84,10 @@ class Contents:
         # A subscription that was removed is needed as long as something of it is here. It goes here
         # and nowhere else: what this reader gives, it gives for the filters that it was made with.
         self._interest.forget_removed(min(self.spool.low() or begin, begin))
-        wanting = self._interest.wanting(self._host.eras)
-        self._reader = Reader(self._host.core, self._interest.filters, begin, wanting, self._watch)
+        admission = self._interest.admission(self._host.eras)
+        self._reader = Reader(
+            self._host.core, self._interest.filters, begin, admission, self._watch
+        )
         record.held = []
 
     def _watch(self, reading: SubscriptionCursor) -> None:
@@ -133,14 +135,14 @@ class Contents:
     def room(self, rows: int, *, is_replayed: bool) -> int:
         """How many messages may come now, at most ``rows``.
 
-        Zero: nothing more is read, there is no room, or a replay gives way for ``yield_s``.
+        Zero: nothing more is read, there is no room, or a replay gives way for ``throttled_s``.
         """
-        self.yield_s = 0.0
+        self.throttled_s = 0.0
         if self._reader is None or self.is_full:
             return 0
         if is_replayed:
-            self.yield_s = self._host.yielding.wait_s()
-        return 0 if self.yield_s > 0 else min(rows, self._record.spool - self.spool.messages)
+            self.throttled_s = self._host.throttle.wait_s()
+        return 0 if self.throttled_s > 0 else min(rows, self._record.spool - self.spool.messages)
 
     def read(self, rows: int) -> Held | None:
         """The next messages of the log, at most ``rows``, for ``add``. None: nothing comes now.
@@ -157,7 +159,7 @@ class Contents:
             run.done += held.count_before(run.live_from)
         held.mark_given_before(self._record.given)
         if is_replayed:
-            self._host.yielding.took(len(held.owners))
+            self._host.throttle.count(len(held.owners))
         self.spool.add(held)
 
     def lend(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from topicdb.follow.positions import Place
-from topicdb.replay.endpoint.wanting import Wanting
+from topicdb.replay.endpoint.admission import Admission
 from topicdb.replay.records import EndpointRecord, Subscribed
 from topicdb.replay.rules import Era
 from topicdb.replay.selector.properties import MessageSelector, selector_of
@@ -60,6 +60,6 @@ class Interest:
             if one.until is None or (oldest is not None and one.until > oldest)
         ]
 
-    def wanting(self, eras: Callable[[], Sequence[Era]]) -> Wanting:
+    def admission(self, eras: Callable[[], Sequence[Era]]) -> Admission:
         """The filter for one reader: it holds for the subscriptions and the replay of now."""
-        return Wanting(self._record, eras, self._accepts)
+        return Admission(self._record, eras, self._accepts)

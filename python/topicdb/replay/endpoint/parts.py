@@ -65,7 +65,7 @@ class Parts:
             self.replaying.step()
         self._fill()
         # Who gives way has not come to the end of anything; to ask how far it is takes a while.
-        if self.replaying.state.runs and self.contents.yield_s == 0:
+        if self.replaying.state.runs and self.contents.throttled_s == 0:
             self.replaying.step()
 
     def _fill(self) -> None:
@@ -100,10 +100,10 @@ class Parts:
         self.clients.wake_all()
         contents = self.contents
         wait = LONG_S if contents.wait_s is None else contents.wait_s
-        if contents.yield_s > 0:
-            wait = min(wait, contents.yield_s)
+        if contents.throttled_s > 0:
+            wait = min(wait, contents.throttled_s)
         if self.replaying.state.runs:
-            stands = contents.is_full or contents.yield_s > 0
+            stands = contents.is_full or contents.throttled_s > 0
             wait = min(wait, STALL_TICK_S if stands else TICK_S)
         return min(wait, self.saving.store_if_due())
 

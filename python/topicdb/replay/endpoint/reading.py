@@ -12,8 +12,8 @@ from topicdb.engine import Engine, SubscriptionCursor
 from topicdb.follow.losses import Loss
 from topicdb.follow.positions import Place
 from topicdb.follow.subscription import Subscription
+from topicdb.replay.endpoint.admission import Admission, Rows, States, are_before
 from topicdb.replay.endpoint.spool import WAITING, Held
-from topicdb.replay.endpoint.wanting import Rows, States, Wanting, are_before
 from topicdb.replay.pacing import Pacer
 from topicdb.types import Message
 
@@ -46,7 +46,7 @@ class Reader:
         core: Engine,
         filters: list[str],
         begin: Place,
-        wanting: Wanting,
+        admission: Admission,
         on_ready: Callable[[SubscriptionCursor], None] = lambda core: None,
     ) -> None:
         self._core = core.subscribe(
@@ -54,7 +54,7 @@ class Reader:
         )
         on_ready(self._core)
         self._subscription = Subscription(self._core, core, filters, 0, None, "stored", _pass_by)
-        self._wanting = wanting
+        self._admission = admission
         self._ahead: _Ahead | None = None
         self._next = begin
         self.pacer: Pacer | None = None
@@ -94,7 +94,7 @@ class Reader:
         if delivery is None:
             return False
         self._subscription._done_with(delivery)
-        states = self._wanting.states(delivery.batch, delivery.rows)
+        states = self._admission.states(delivery.batch, delivery.rows)
         self._ahead = _Ahead(delivery.batch, delivery.rows, states, 0, delivery.next)
         return True
 
@@ -149,13 +149,13 @@ class Reader:
 
 
 def first_wanted(
-    core: Engine, filters: list[str], begin: Place, until: Place, wanting: Wanting
+    core: Engine, filters: list[str], begin: Place, until: Place, admission: Admission
 ) -> Message | None:
     """The first message from ``begin`` on and before ``until`` that is wanted, or None.
 
     Reads what is stored as far as need be. REQUIRES: what is before ``until`` is committed.
     """
-    reader = Reader(core, filters, begin, wanting)
+    reader = Reader(core, filters, begin, admission)
     try:
         while True:
             held = reader.take(CHUNK_ROWS)

@@ -295,9 +295,9 @@ class Replaying:
         begin, until = self._contents.next, min(first, run.live_from)
         if begin >= until:
             return None
-        wanting = self._interest.wanting(self._host.eras)
+        admission = self._interest.admission(self._host.eras)
         filters = self._interest.filters
-        if first_wanted(self._host.core, filters, begin, until, wanting) is None:
+        if first_wanted(self._host.core, filters, begin, until, admission) is None:
             return None
         return self._unavailable("were trimmed from the log")
 

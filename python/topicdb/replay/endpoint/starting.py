@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from topicdb.engine import Engine
 from topicdb.follow.positions import Place
+from topicdb.replay.endpoint.admission import Admission
 from topicdb.replay.endpoint.reading import first_wanted
-from topicdb.replay.endpoint.wanting import Wanting
 from topicdb.replay.errors import (
     IdsNotComparableError,
     StartMessageUnavailableError,
@@ -105,8 +105,8 @@ def oldest_us(host: Host) -> int | None:
     everything = EndpointRecord("", "queue", True, [], Place(0, 0))
     everything.run = RunRecord("", "", host.first, until)
     filters = sorted({filter for era in host.eras() for filter in era.include})
-    wanting = Wanting(everything, host.eras, None)
-    found = first_wanted(host.core, filters, host.first, until, wanting)
+    admission = Admission(everything, host.eras, None)
+    found = first_wanted(host.core, filters, host.first, until, admission)
     return None if found is None else found.timestamp
 
 

@@ -15,7 +15,6 @@ from topicdb.closing import Closing
 from topicdb.engine import Engine, SubscriptionCursor
 from topicdb.filters import Filters, filter_list
 from topicdb.follow.positions import Place
-from topicdb.replay.backoff import Yielding
 from topicdb.replay.endpoint.endpoint import Endpoint
 from topicdb.replay.errors import LogModifiedError, ReplayDisabledError
 from topicdb.replay.log.endpoints import Endpoints, new_record
@@ -27,6 +26,7 @@ from topicdb.replay.records import SHARD, Access, EndpointRecord, LogRecord, Rec
 from topicdb.replay.rules import Era, Promotion, checked_promotions, filters_of
 from topicdb.replay.selector.properties import selector_of
 from topicdb.replay.states import Event
+from topicdb.replay.throttle import ReadThrottle
 from topicdb.times import TIMESTAMP_MAX, TimeLike, time_us
 from topicdb.types import Receipt
 
@@ -69,7 +69,7 @@ class ReplayLog(Closing):
         self._rules = LogRules(record)
         self._trimmer = Trimmer(self.core, record)
         self._oldest = oldest_generations(self.core)
-        self._yielding = Yielding(self._commits_of_others)
+        self._throttle = ReadThrottle(self._commits_of_others)
         self._pump = Pump(self._step, records.save_waiting, self.maintain, self._closed_by_database)
         self._endpoints = Endpoints(self, store_interval_s, self._pump.wake)
         for stored in records.endpoints():
@@ -104,8 +104,8 @@ class ReplayLog(Closing):
         return self._record.first
 
     @property
-    def yielding(self) -> Yielding:
-        return self._yielding
+    def throttle(self) -> ReadThrottle:
+        return self._throttle
 
     def _commits_of_others(self) -> int:
         return self.now().serial - self._records.writes

@@ -1,4 +1,4 @@
-"""Replays give way to what is committed meanwhile, if the processors cannot do both."""
+"""Slows replays down while a program stores messages and the processors cannot do both."""
 
 from __future__ import annotations
 
@@ -11,17 +11,23 @@ TICK_S = 0.05
 BUSY = 0.75  # of the processors: above that there is not enough for both
 SLOWER, FASTER = 0.35, 1.05  # each tick
 MESSAGES_PER_S_MIN = 20_000.0
-IDLE_S = 0.5  # without a commit for so long, nobody is given way to
-READ_ROWS = 1_000  # about what is read at once
+IDLE_S = 0.5  # replays no longer wait for a program that has committed nothing for as long
+READ_ROWS = 1_000  # about what an endpoint reads at once
 WAIT_S_MIN, WAIT_S_MAX = 0.02, 1.0
 _BURST_S = 0.05
 
 
-class Yielding:
-    """So many messages a second all replays of a log may read: any number, unless messages are
-    committed and the process has nearly all of the processors. Thread-safe.
+class ReadThrottle:
+    """Decides how many messages a second all replays of one log may read together.
 
-    ``commits``: how many there were, of others than the log itself.
+    Replays may read any number, unless other messages are committed meanwhile and the process uses
+    nearly all processors. The log owns it, for as long as the log is open. Thread-safe.
+
+    Arguments:
+        commits: returns how many commits there were of others than the log itself.
+        cpu_s: returns how many seconds the process has used of all processors.
+        clock: returns the seconds of a clock that does not step.
+        processors: how many processors the process may use, or None to ask the system.
     """
 
     def __init__(
@@ -46,14 +52,14 @@ class Yielding:
 
     @property
     def per_s(self) -> float | None:
-        """Messages a second; None: any number."""
+        """How many messages a second replays may read, or None for any number."""
         return self._per_s
 
     def wait_s(self) -> float:
-        """0 if there may be read some now, else in how long to ask again.
+        """Returns 0 if a replay may read now, or else the seconds after which it may ask again.
 
-        Who asks gets a turn of his own: a hundred endpoints that all came back at once, for what is
-        enough for one, would keep a processor busy with asking.
+        Each caller gets a turn of its own: a hundred endpoints that all came back at once would
+        keep a processor busy with asking, for what is enough for one.
         """
         with self._lock:
             self._look()
@@ -70,8 +76,8 @@ class Yielding:
                 self._turn_s = turn_s + READ_ROWS / self._per_s
             return min(max(turn_s - now, WAIT_S_MIN), WAIT_S_MAX)
 
-    def took(self, messages: int) -> None:
-        """So many were read."""
+    def count(self, messages: int) -> None:
+        """Takes account of messages that a replay has read."""
         with self._lock:
             self._taken += messages
             self._level -= messages

@@ -1,4 +1,4 @@
-"""Decides which of the messages that are read an endpoint is to have."""
+"""Decides which of the messages that an endpoint reads come to its queue."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ Accepts: TypeAlias = Callable[[Message], bool]
 
 
 def are_before(serials: npt.NDArray[np.uint64], rows: Rows, place: Place) -> Mask:
-    """Of each message whether it is before this place."""
+    """Returns of each message whether it comes before a place."""
     same = (serials == place.serial) & (rows < place.row)
     before: Mask = (serials < place.serial) | same
     return before
 
 
-class Wanting:
-    """Of one endpoint, while it is read with one core subscription. Not thread-safe.
+class Admission:
+    """Decides which messages one endpoint wants of those that one core subscription delivers.
 
-    - In a replay, messages before ``live_from`` are wanted if they were logged and are in its range
-      of time; subscriptions count whenever they were made.
+    - A replay wants messages before ``live_from`` if the log kept them and they are in the replay's
+      range of time. It does not matter when the subscriptions were made.
     - Otherwise a subscription counts from when it was made until it was removed.
-    - After a restart, of what was read before only what was not done with.
-    - A topic endpoint's selector decides what comes to it at all.
+    - Of what was read before a restart, the endpoint wants only what was not done.
+    - A topic endpoint wants nothing that its selector refuses.
+
+    It lives as long as the ``Reader`` that asks it. Not thread-safe: one thread at a time reads.
     """
 
     def __init__(
@@ -51,9 +53,10 @@ class Wanting:
         self._matchers: dict[str, Matcher] = {}
 
     def states(self, batch: Batch, rows: Rows) -> States | None:
-        """Of each message of a batch: WAITING if it is wanted, UNWANTED, or DONE before a restart.
+        """Returns the state of each message of a batch, or None if the endpoint wants all of them.
 
-        None: all are wanted.
+        A state is WAITING for a message that is wanted, UNWANTED for one that is not, and DONE for
+        one that was done before a restart.
         """
         serials = batch.serials
         assert serials is not None
@@ -113,7 +116,7 @@ class Wanting:
         return matcher(topic)
 
     def _done(self, serials: npt.NDArray[np.uint64], rows: Rows) -> Mask | None:
-        """Which of them were read before a restart, and are not held: done with, if wanted."""
+        """Returns which messages were read before a restart and are not held, so are done."""
         if self._resume_until <= Place(int(serials[0]), int(rows[0])):
             return None
         done = are_before(serials, rows, self._resume_until)
