@@ -1,4 +1,15 @@
-"""Replay of stored messages to queues and topic endpoints; see docs/replay.md."""
+"""Replays stored messages to queues, topic endpoints and MQTT brokers.
+
+docs/replay.md and docs/replay_broker.md explain it.
+
+>>> from topicdb import replay
+>>> log = replay.open(db)                                               # doctest: +SKIP
+>>> queue = log.queue("orders", "shop/+/order")                         # doctest: +SKIP
+>>> queue.replay("-24h")                                                # doctest: +SKIP
+>>> with queue.bind() as flow:                                          # doctest: +SKIP
+...     for message in flow:
+...         print(message.topic, message.value)
+"""
 
 from topicdb.mqtt.envelope import Envelope
 from topicdb.replay.broker.broker import BrokerReplay

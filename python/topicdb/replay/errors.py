@@ -1,4 +1,4 @@
-"""Why a replay is refused, fails, or disconnects a client."""
+"""The errors that say why a replay is refused, fails, or disconnects a client."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from topicdb import _core
 
 
 class ReplayError(_core.Error, RuntimeError):
-    """A replay is refused, has failed, or has disconnected this client; a subclass says why."""
+    """A replay is refused, has failed, or has disconnected this client; the subclass says why."""
 
     __module__ = "topicdb"
     reason = "failed"
@@ -14,7 +14,7 @@ class ReplayError(_core.Error, RuntimeError):
 
 
 class ReplayStartedError(ReplayError):
-    """Another one started a replay on this endpoint, which disconnects its clients."""
+    """Somebody started a replay on this endpoint, which disconnects all other clients."""
 
     reason = "started by another"
 
@@ -38,13 +38,13 @@ class StartTimeUnavailableError(ReplayError):
 
 
 class StartMessageUnavailableError(ReplayError):
-    """The message to start after is not in the log, or not any more."""
+    """The message to start after is not in the log, or was trimmed from it."""
 
     reason = "start message unavailable"
 
 
 class IdsNotComparableError(ReplayError, TypeError):
-    """Message ids of different databases have no order."""
+    """The ids belong to messages of different databases, which have no order."""
 
     reason = "ids not comparable"
 
@@ -56,25 +56,25 @@ class ReplayDisabledError(ReplayError):
 
 
 class NonExclusiveError(ReplayError):
-    """A client may start a replay on an exclusive endpoint only."""
+    """A client asked for a replay on an endpoint that is not exclusive."""
 
     reason = "non-exclusive endpoint"
 
 
 class InactiveFlowError(ReplayError):
-    """A client may start a replay only if it is the active one, and another is."""
+    """A client asked for a replay, but another client is the active one of the endpoint."""
 
     reason = "inactive flow"
 
 
 class BrowserError(ReplayError):
-    """Who browses an endpoint can neither start a replay nor acknowledge."""
+    """A client that browses an endpoint can neither start a replay nor acknowledge."""
 
     reason = "browser"
 
 
 class TemporaryEndpointError(ReplayError):
-    """Temporary endpoints have no replay."""
+    """The endpoint is temporary, and temporary endpoints have no replays."""
 
     reason = "temporary endpoint"
 
@@ -86,25 +86,25 @@ class RejectedMessageError(ReplayError):
 
 
 class LogModifiedError(ReplayError):
-    """What belongs to the replay log was changed during the replay."""
+    """The filters of the replay log were changed during the replay."""
 
     reason = "log modified"
 
 
 class EndpointModifiedError(ReplayError):
-    """A subscription or the selector of the endpoint was changed during the replay."""
+    """The subscriptions or the selector of the endpoint were changed during the replay."""
 
     reason = "subscription or selector modified"
 
 
 class OutOfResourcesError(ReplayError):
-    """As many replays run as this log may have at once."""
+    """The log already runs as many replays as it may have at once (``replays_max``)."""
 
     reason = "out of resources"
 
 
 class StalledError(ReplayError):
-    """The replay went no farther for ``stall_timeout``: no client takes the messages that wait."""
+    """The replay stood still for ``stall_timeout``, as no client took the messages that wait."""
 
     reason = "stalled"
 

@@ -1,4 +1,4 @@
-"""What endpoints need of their log."""
+"""The part of a replay log that its endpoints use."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from topicdb.replay.throttle import ReadThrottle
 
 
 class Host(Protocol):
-    """A replay log, as its endpoints see it.
+    """A replay log as its endpoints see it; ``ReplayLog`` implements it. Thread-safe.
 
-    Lock rule: an endpoint calls these with its own lock held; none of them takes the log's, behind
-    which those of endpoints are taken.
+    Lock rule: the lock of the log is taken before those of endpoints. An endpoint may therefore
+    hold its own lock when it uses a Host, except in ``drop_temporary``: nothing else here takes
+    the lock of the log.
     """
 
     @property
@@ -38,23 +39,29 @@ class Host(Protocol):
 
     def eras(self) -> Sequence[Era]: ...
     def now(self) -> Place:
-        """Behind everything that is committed."""
+        """Returns the place after everything that is committed."""
         ...
 
     def emit(self, event: Event) -> None: ...
     def take_slot(self, endpoint: str) -> None:
-        """OutOfResourcesError: too many replays run. May be repeated."""
+        """Counts a replay on this endpoint, unless it is counted already.
+
+        Raises OutOfResourcesError if the log runs as many replays as it may.
+        """
         ...
 
     def give_slot(self, endpoint: str) -> None: ...
     def wake(self, endpoint: str) -> None:
-        """Has ``Endpoint.step`` called soon, by another thread."""
+        """Lets the thread of the log call ``Endpoint.step`` soon."""
         ...
 
     def watch(self, endpoint: str, reading: SubscriptionCursor) -> None:
-        """Wakes the endpoint whenever there is something to read."""
+        """Wakes the endpoint from now on whenever ``reading`` has something to read."""
         ...
 
     def drop_temporary(self, endpoint: str) -> None:
-        """To be called without the endpoint's lock: its last client has left."""
+        """Drops a temporary endpoint, as its last client has left.
+
+        REQUIRES: the caller does not hold the lock of the endpoint.
+        """
         ...

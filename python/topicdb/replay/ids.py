@@ -1,4 +1,4 @@
-"""Names of stored messages, which have an order."""
+"""The ids of stored messages, which are ordered as the messages were stored."""
 
 from __future__ import annotations
 
@@ -12,10 +12,16 @@ _TEXT = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})-([0-9a-f]{8})")
 
 
 class MessageId(NamedTuple):
-    """Of a message: its database (``origin``, a random number), its commit, its place in that.
+    """The id of a stored message.
 
-    Ids of one database have the order in which messages were stored, and so have their texts
-    (``str``). Comparing those of different databases is an IdsNotComparableError.
+    Ids of one database are ordered as their messages were stored, and so are their texts
+    (``str``). Comparing ids of different databases with ``<``, ``<=``, ``>`` or ``>=`` raises
+    IdsNotComparableError.
+
+    Attributes:
+        origin: a random number that stands for the database.
+        serial: the serial of the commit that brought the message.
+        row: the index of the message in the commit.
     """
 
     origin: int
@@ -24,7 +30,7 @@ class MessageId(NamedTuple):
 
     @staticmethod
     def parse(text: str) -> MessageId:
-        """The id with this text. ValueError: it is none."""
+        """Returns the id that has this text. Raises ValueError if the text is no id."""
         match = _TEXT.fullmatch(text)
         if match is None:
             raise ValueError(
@@ -35,7 +41,7 @@ class MessageId(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """Where it is in the log of commits."""
+        """The place of the message in the log of commits."""
         return Place(self.serial, self.row)
 
     def __str__(self) -> str:

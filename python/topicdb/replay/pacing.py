@@ -1,4 +1,4 @@
-"""How fast messages are replayed: as they came, faster, slower, or so many a second."""
+"""The pace of a replay: as the messages came, faster, slower, or by messages a second."""
 
 from __future__ import annotations
 
@@ -19,8 +19,14 @@ _RATE = re.compile(r"(\d+\.?\d*|\.\d+)\s*(x|/s)?", re.IGNORECASE)
 
 
 class Rate(NamedTuple):
-    """Of a replay: ``factor`` times as fast as it was, or messages ``per_s``; without both, as fast
-    as it goes."""
+    """The speed of a replay.
+
+    Without ``factor`` and ``per_s`` a replay is as fast as it can be. At most one of them is set.
+
+    Attributes:
+        factor: the replay is this many times as fast as the messages came.
+        per_s: messages a second.
+    """
 
     factor: float | None = None
     per_s: float | None = None
@@ -32,7 +38,13 @@ class Rate(NamedTuple):
 
 
 def parse_rate(text: str | float | None) -> Rate:
-    """``"10x"``, ``"500/s"`` or a number (messages a second), ``"max"`` or None. ValueError."""
+    """Returns the rate that ``text`` stands for.
+
+    ``"10x"`` is ten times as fast as the messages came. ``"500/s"``, ``"500"`` and the number 500
+    are messages a second. ``"max"`` and None are as fast as possible.
+
+    Raises ValueError if the text or number is no such rate, and TypeError for other types.
+    """
     if isinstance(text, str):
         return _parse(text)
     if text is None:
@@ -61,27 +73,29 @@ def _checked(number: float, given: object) -> float:
 
 
 class Pacer:
-    """Tells how many messages may go now. Not thread-safe.
+    """Tells how many messages may go now. Not thread-safe: its owner locks it.
 
-    With a factor the first message goes at once, and each later one after the time between their
-    timestamps, divided by the factor: whoever was late catches up. A message that is older than one
-    before it goes with that. With messages a second, up to 50 ms' worth may go at once.
+    With a factor, the first message goes at once. Each later one goes when the time between both
+    timestamps, divided by the factor, has passed; so a replay that is late catches up. A message
+    that is older than one before it goes together with that one.
+
+    With messages a second, as many as belong to 50 ms may go at once.
     """
 
     def __init__(self, rate: Rate, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
         self._clock = clock
         self._paused_at: float | None = None
-        self._origin_us: int | None = None  # this timestamp goes at _origin_at
+        self._origin_us: int | None = None  # a message of this timestamp goes at _origin_at
         self._origin_at = 0.0
-        self._last_us = 0  # the greatest that has gone, at _last_at
+        self._last_us = 0  # the greatest timestamp that has gone; it went at _last_at
         self._last_at = 0.0
         self._tokens_at = clock()
         self._tokens = self._burst
 
     @property
     def rate(self) -> Rate:
-        """What it keeps to."""
+        """The rate that it keeps to."""
         return self._rate
 
     @property
@@ -89,10 +103,11 @@ class Pacer:
         return max(1.0, _BURST_S * (self._rate.per_s or 0.0))
 
     def allowed(self, timestamps: npt.NDArray[np.int64]) -> tuple[int, float]:
-        """How many of these, which come next, may go now, from the first on; they count as gone.
+        """Returns how many of the next messages may go now, and the seconds until more may go.
 
-        And seconds until the next may: 0.0 if all may go; at most an hour (``WAIT_MAX_S``), as
-        always during a pause: then ask again.
+        ``timestamps``: those of the next messages, in their order. Messages that may go are the
+        first ones, and count as gone. The seconds are 0.0 if all may go. They are at most an hour
+        (``WAIT_MAX_S``), and always that during a pause; the caller then asks again.
         """
         if len(timestamps) == 0:
             return 0, 0.0
@@ -128,13 +143,16 @@ class Pacer:
         now = self._clock()
         self._tokens = min(self._burst, self._tokens + (now - self._tokens_at) * per_s)
         self._tokens_at = now
-        allowed = min(count, int(self._tokens + 1e-9))  # a thousandth of a second adds up to one
+        # 1e-9: a thousand thousandths of a token may add up to a little less than one.
+        allowed = min(count, int(self._tokens + 1e-9))
         self._tokens -= allowed
         return allowed, 0.0 if allowed == count else _bounded((1 - self._tokens) / per_s)
 
     def due_s(self, timestamp: int) -> float:
-        """Seconds until a message of this timestamp may go; 0.0 without a factor, or if nothing has
-        gone yet."""
+        """Returns the seconds until a message of this timestamp may go.
+
+        Returns 0.0 without a factor, and if nothing has gone yet.
+        """
         if self._rate.factor is None or self._origin_us is None:
             return 0.0
         now = self._clock() if self._paused_at is None else self._paused_at
@@ -142,12 +160,12 @@ class Pacer:
         return max(0.0, due_at - now)
 
     def pause(self) -> None:
-        """Nothing may go until ``resume``. May be repeated."""
+        """Lets nothing go until ``resume``. During a pause it does nothing."""
         if self._paused_at is None:
             self._paused_at = self._clock()
 
     def resume(self) -> None:
-        """Goes on as if the pause had not been. May be repeated."""
+        """Goes on as if there had been no pause. Without a pause it does nothing."""
         if self._paused_at is None:
             return
         now = self._clock()
@@ -157,7 +175,11 @@ class Pacer:
         self._paused_at = None
 
     def set_rate(self, rate: Rate) -> None:
-        """From now on: the next message is as far away in stored time as it was."""
+        """Keeps to this rate from now on.
+
+        The difference between now and the next message's timestamp, in stored time, stays the same
+        if both rates have a factor.
+        """
         now = self._clock() if self._paused_at is None else self._paused_at
         if self._origin_us is not None and self._rate.factor is not None:
             passed_us = min((now - self._last_at) * 1e6 * self._rate.factor, float(_TIME_MAX))
@@ -171,7 +193,7 @@ class Pacer:
         self._tokens_at = max(self._tokens_at, now)
 
     def restart(self) -> None:
-        """What comes next is from elsewhere: its first message goes at once."""
+        """Lets the next message go at once, with a factor, as what follows is from elsewhere."""
         self._origin_us = None
 
 

@@ -1,4 +1,4 @@
-"""What is stored of a replay log and its endpoints: JSON among TopicDB's own topics."""
+"""The records of replay logs and endpoints, stored as JSON among TopicDB's own topics."""
 
 from __future__ import annotations
 
@@ -22,13 +22,24 @@ if TYPE_CHECKING:
 Kind: TypeAlias = Literal["queue", "topic"]
 Access: TypeAlias = Literal["none", "read", "consume"]
 _PREFIX = "$topicdb/replay/"
-SHARD = 0  # a replay log is for databases of one shard
+SHARD = 0  # the only one: a replay log needs a database of one shard
 
 
 @dataclass
 class LogRecord:
-    """A replay log. ``first``: what is before was trimmed. ``seals``: up to which commit
-    generations were ended, so that they can be dropped; of each class the first that was not."""
+    """The record of a replay log.
+
+    Attributes:
+        origin: the random number that stands for the database in message ids.
+        egress: whether there can be replays.
+        eras: the rules of what is logged, in their order; the last one holds now.
+        quota_bytes: bytes of topics and values that the log may have; 0: any number.
+        promote: the rules about direct messages.
+        first: the place where the log begins; everything before it was trimmed.
+        seals: one entry for each time that the log has ended generations, so that they can be
+            dropped: the last commit before that, and for each retention class the generation that
+            took messages from then on.
+    """
 
     origin: int
     egress: bool = True
@@ -48,7 +59,8 @@ class LogRecord:
         body["eras"] = [Era.from_json(era) for era in body["eras"]]
         body["promote"] = [Promotion(*rule) for rule in body["promote"]]
         body["first"] = Place(*body["first"])
-        # Older ones have times, of a clock that may have leapt: the next seal has those, too.
+        # Older versions stored times of a clock that may have leapt. Such seals are left out: the
+        # next seal covers their generations, too.
         body["seals"] = [
             (serial, current) for serial, current in body["seals"] if isinstance(current, dict)
         ]
@@ -57,7 +69,7 @@ class LogRecord:
 
 @dataclass
 class Subscribed:
-    """A filter of an endpoint: messages from ``since`` on, and before ``until``."""
+    """A subscription of an endpoint: a filter, for messages from ``since`` on, before ``until``."""
 
     filter: str
     since: Place
@@ -69,9 +81,20 @@ class Subscribed:
 
 @dataclass
 class RunRecord:
-    """A replay that runs: messages before ``live_from`` are replayed, from there on they are live.
+    """A replay that runs on an endpoint.
 
-    ``started_by``: a client, or "" for an administrator. ``start_us``: of a replay from a date.
+    Attributes:
+        started_by: the client that started the replay, or "" for an administrator.
+        start: the start that was asked for, for people.
+        begin: the place where the replay begins.
+        live_from: messages before this place are replayed, and those from it on are live.
+        start_us: older messages are not replayed; 0 if the replay does not start from a time.
+        end_us: messages of this timestamp or a later one are not replayed. None: no limit.
+        rate: the rate as it was given; see ``parse_rate``.
+        paused: whether the replay pauses.
+        stall_timeout_us: after this time of standing still the replay fails. None: never.
+        total: about how many messages the replay has; None: not counted yet.
+        done: how many of them have come to the endpoint.
     """
 
     started_by: str
@@ -83,17 +106,31 @@ class RunRecord:
     rate: str | float | None = None
     paused: bool = False
     stall_timeout_us: int | None = None
-    total: int | None = None  # not counted yet
+    total: int | None = None
     done: int = 0
 
 
 @dataclass
 class EndpointRecord:
-    """An endpoint: what it is, how far it was read (``next``), and what of that it still holds.
+    """The record of an endpoint: its options, how far it has read, and what it still holds.
 
-    ``held``: first and last place of each run of messages without an acknowledgement. ``given``:
-    what is before was given to a client. ``clients``: name, window and messages without an
-    acknowledgement of each that is bound, in their order, for who looks from outside.
+    ``ReplayLog.queue`` explains the options ``exclusive``, ``durable``, ``owner``, ``others``,
+    ``spool`` and ``spool_bytes``.
+
+    Attributes:
+        subscriptions: also those that were removed, as long as their messages may be here.
+        next: everything before this place has come to the endpoint, or does not belong to it.
+        held: the first and the last place of each run of messages before ``next`` that are here
+            and not done with.
+        given: a message before this place may have been given to a client already.
+        state: the value of the ``State`` of the replay.
+        run: the replay that runs.
+        last_start: when the last replay was started (µs), by which client, and from where.
+        last_complete: when a replay was last complete (µs).
+        last_failure: when a replay last failed (µs), the reason, and the text of the error.
+        counts: counters by name, such as "acknowledged".
+        clients: of each client that receives, in their order: its name, its window, and how many
+            messages it has without an acknowledgement. Other processes read them.
     """
 
     name: str
@@ -119,7 +156,7 @@ class EndpointRecord:
 
     @property
     def live_from(self) -> Place:
-        """Messages before are replayed, if a replay runs."""
+        """Messages before this place are replayed; without a replay there are none."""
         return Place(0, 0) if self.run is None else self.run.live_from
 
     def encode(self) -> bytes:
@@ -150,21 +187,24 @@ def _encoded(body: dict[str, Any]) -> bytes:
 
 
 class Records:
-    """Those of one log. Thread-safe."""
+    """Reads and writes the records of one replay log and its endpoints. Thread-safe.
+
+    The log owns this object, which lives as long as the log; its endpoints use it, too.
+    """
 
     def __init__(self, core: Engine, name: str, durability: Durability | None) -> None:
         self._core = core
         self._prefix = f"{_PREFIX}{escape(name)}/"
         _core.check_topic(self._prefix + "log")
         self._durability = durability
-        # Lock rule: _lock is held while something is written, so that what is older never comes
-        # behind what is newer. It is the last lock that is taken.
+        # Lock rule: _lock is held while something is written, so that an older record never
+        # overwrites a newer one. It is taken after all other locks of this package.
         self._lock = threading.Lock()
         self._waiting: dict[str, bytes] = {}
-        self.writes = 0  # commits
+        self.writes = 0  # commits that were to store records
 
     def origin(self) -> int:
-        """The random number of this database, made when it is first asked for."""
+        """Returns the random number of this database, and makes it when it is first asked for."""
         with begun(self._core, SHARD, self._durability) as transaction:
             value = transaction.get(_PREFIX + "origin", 0)
             if value is not None:
@@ -192,13 +232,13 @@ class Records:
         return found
 
     def topic_of(self, endpoint: str) -> str:
-        """Where an endpoint is stored. TopicError: the name is too long."""
+        """Returns the topic of an endpoint's record. Raises TopicError if its name is too long."""
         topic = f"{self._prefix}endpoint/{escape(endpoint)}"
         _core.check_topic(topic)
         return topic
 
     def save_endpoint(self, record: EndpointRecord, *, later: bool = False) -> None:
-        """``later``: it is stored by ``save_waiting``, with others."""
+        """Stores a record at once, or with others in the next ``save_waiting`` (``later``)."""
         label = f"endpoint/{escape(record.name)}"
         value = record.encode()
         with self._lock:
@@ -209,7 +249,7 @@ class Records:
                 self._write({label: value})
 
     def save_waiting(self) -> None:
-        """Stores what waits, in one commit. What fails waits on."""
+        """Stores the records that wait, in one commit. If that fails, they wait on."""
         with self._lock:
             if self._waiting:
                 self._write(self._waiting)
@@ -221,7 +261,7 @@ class Records:
             self._delete(self.topic_of(name))
 
     def drop(self) -> None:
-        """The log and all its endpoints."""
+        """Removes the records of the log and of all its endpoints."""
         with self._lock:
             self._waiting.clear()
             self._delete(self._prefix + "#")
@@ -240,9 +280,9 @@ class Records:
 
 
 def stored(core: Engine) -> Iterator[tuple[str, str, bytes]]:
-    """Log, endpoint ("" for the log itself) and record of all that is stored.
+    """Yields the log, the endpoint ("" for the log itself) and the record of all that is stored.
 
-    Read without a transaction: also of a handle that only reads.
+    It needs no transaction, so it also works with a handle that is open for reading only.
     """
     scan = core.scan(_PREFIX + "#", None, None, "stream", None)
     while (batch := scan.next_batch(10_000, 8 << 20)) is not None:

@@ -1,4 +1,4 @@
-"""What is logged: eras of ingress and filters, and the promotion of direct messages."""
+"""The rules of what is logged: eras of ingress and filters, and promotion of direct messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVERYTHING = ("#",)
 
 
 class Matcher:
-    """Whether a topic matches one of some filters; remembers topics. Thread-safe."""
+    """Tells whether a topic matches one of its filters, and remembers topics. Thread-safe."""
 
     def __init__(self, filters: Iterable[str]) -> None:
         self.filters = tuple(filters)
@@ -33,7 +33,11 @@ class Matcher:
 
 
 class Era:
-    """From a place in the log on, until the next era: is there ingress, and of what topics."""
+    """The rules of a log from the place ``since`` on, until the next era begins.
+
+    Without ingress nothing is logged; with it, topics that match ``include`` and not ``exclude``.
+    It does not change. Thread-safe.
+    """
 
     def __init__(
         self, since: Place, ingress: bool, include: Sequence[str], exclude: Sequence[str]
@@ -65,7 +69,10 @@ class Era:
 
 
 def era_of(eras: Sequence[Era], place: Place) -> Era:
-    """The one that this place is in; eras are in order, the first is from the beginning."""
+    """Returns the era that a place is in, of eras in their order.
+
+    Places before the second era belong to the first one. REQUIRES: there is an era.
+    """
     found = eras[0]
     for era in eras:
         if era.since <= place:
@@ -74,7 +81,15 @@ def era_of(eras: Sequence[Era], place: Place) -> Era:
 
 
 class Promotion(NamedTuple):
-    """Direct messages (QoS 0) of these topics are logged: so many a second, None is any number."""
+    """A rule that direct messages (QoS 0) of some topics are logged, within a budget.
+
+    A part of the budget that is not used is kept for one second.
+
+    Attributes:
+        filter: the topic filter of these messages.
+        messages_per_s: at most this many messages a second are logged. None: any number.
+        bytes_per_s: at most this many bytes a second, of topics and values. None: any number.
+    """
 
     filter: str
     messages_per_s: float | None = None
@@ -82,7 +97,10 @@ class Promotion(NamedTuple):
 
 
 def checked_promotions(promote: Sequence[Promotion | str]) -> list[Promotion]:
-    """TopicError, ValueError: one of them cannot be."""
+    """Returns the rules, where a filter alone stands for a rule without limits.
+
+    Raises TopicError if a filter is none, and ValueError if a limit is not positive.
+    """
     found = [Promotion(one) if isinstance(one, str) else Promotion(*one) for one in promote]
     for rule in found:
         _core.check_filter(rule.filter)
@@ -93,7 +111,11 @@ def checked_promotions(promote: Sequence[Promotion | str]) -> list[Promotion]:
 
 
 def filters_of(value: Filters, what: str) -> list[str]:
-    """A list, at least one. TopicError, ValueError."""
+    """Returns the topic filters as a list.
+
+    Raises TopicError if one of them is none, and ValueError, which names ``what``, if there is no
+    filter.
+    """
     found = filter_list(value)
     if not found:
         raise ValueError(f"{what}: at least one topic filter is needed, such as '#'")
@@ -101,7 +123,7 @@ def filters_of(value: Filters, what: str) -> list[str]:
 
 
 class _Bucket:
-    """What flows in each second is there to be taken; at most that of one second."""
+    """A budget that grows by ``per_s`` each second, up to the amount of one second."""
 
     def __init__(self, per_s: float | None, clock: Callable[[], float]) -> None:
         self._per_s = per_s
@@ -115,7 +137,7 @@ class _Bucket:
         now = self._clock()
         self._level = min(self._per_s, self._level + (now - self._at) * self._per_s)
         self._at = now
-        # What is larger than a whole second's worth goes when the bucket is full.
+        # An amount of more than a whole second passes when the bucket is full.
         return self._level >= min(amount, self._per_s)
 
     def take(self, amount: int) -> None:
@@ -123,7 +145,10 @@ class _Bucket:
 
 
 class Promoter:
-    """Decides about direct messages, and counts those that are not logged. Thread-safe."""
+    """Decides which direct messages are logged, and counts all of them by outcome.
+
+    ``LogRules`` owns this object, and makes another one for other rules. Thread-safe.
+    """
 
     def __init__(
         self, rules: Sequence[Promotion], clock: Callable[[], float] = time.monotonic
@@ -137,7 +162,11 @@ class Promoter:
         self.counts = {"logged": 0, "no rule": 0, "over budget": 0}
 
     def promotes(self, topic: str, size: int) -> bool:
-        """Whether a message of so many bytes is to be logged; the first rule that matches says."""
+        """Returns whether a message is to be logged, and counts it.
+
+        The first rule whose filter matches the topic decides. ``size``: the bytes of topic and
+        value.
+        """
         with self._lock:
             outcome = self._outcome(topic, size)
             self.counts[outcome] += 1

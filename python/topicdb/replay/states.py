@@ -1,4 +1,4 @@
-"""How a replay stands, and what is told of it."""
+"""The states of a replay on an endpoint, and what is told about it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 
 class State(str, Enum):
-    """Of the replay on an endpoint.
+    """The state of the replay on an endpoint; docs/replay.md explains each.
 
-    NONE → INITIALIZING → ACTIVE → PENDING_COMPLETE → COMPLETE; FAILED until the clients that were
-    disconnected know, then NONE again.
+    A replay goes from INITIALIZING through ACTIVE and PENDING_COMPLETE to COMPLETE. A replay that
+    was cancelled leaves NONE. One that failed is FAILED until every client that was disconnected
+    knows of it, and then leaves NONE.
     """
 
     NONE = "n/a"
@@ -22,14 +23,20 @@ class State(str, Enum):
 
     @property
     def runs(self) -> bool:
-        """Whether there is a replay that may still fail."""
+        """Whether a replay is in progress, which may still fail."""
         return self in (State.INITIALIZING, State.ACTIVE, State.PENDING_COMPLETE)
 
 
 class Event(NamedTuple):
-    """A replay's state has changed, or there is something to know of an endpoint.
+    """Tells that the state of a replay has changed, or something else about an endpoint.
 
-    ``reason``: why, as ``ReplayError.reason``, or ""; ``text``: for people.
+    Attributes:
+        time: when it happened, in µs since 1970.
+        endpoint: the name of the endpoint.
+        before: the state of its replay before the change.
+        state: the state after the change. It is ``before`` if no state has changed.
+        reason: the reason in short, as in ``ReplayError.reason``, or "".
+        text: what has happened, for people.
     """
 
     time: int
@@ -41,9 +48,19 @@ class Event(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """Of a replay: ``position`` is the text of the place that is read next; ``total`` about how
-    many messages there are, ``done`` how many of them have come to the endpoint; ``eta_s`` None: it
-    cannot be told. ``per_s``: messages a second since it started."""
+    """The progress of the replay on an endpoint; made by ``Endpoint.progress``.
+
+    If no replay runs, all numbers are 0 and ``eta_s`` is None.
+
+    Attributes:
+        state: the state of the replay.
+        position: the place that is read next, as text: serial and index with "-" between.
+        done: how many messages of the replay have come to the endpoint.
+        total: about how many messages the replay has.
+        per_s: messages a second, over ``elapsed_s``.
+        elapsed_s: seconds since the replay was started, moved, or resumed after a restart.
+        eta_s: seconds that are left, or None if that cannot be told.
+    """
 
     state: State
     position: str

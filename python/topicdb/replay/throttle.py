@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 
 TICK_S = 0.05
-BUSY = 0.75  # of the processors: above that there is not enough for both
-SLOWER, FASTER = 0.35, 1.05  # each tick
+BUSY = 0.75  # the part of the processors above which there is not enough for both
+SLOWER, FASTER = 0.35, 1.05  # the limit changes by these factors, at each tick
 MESSAGES_PER_S_MIN = 20_000.0
-IDLE_S = 0.5  # replays no longer wait for a program that has committed nothing for as long
-READ_ROWS = 1_000  # about what an endpoint reads at once
+IDLE_S = 0.5  # replays wait no longer for a program that has committed nothing for this long
+READ_ROWS = 1_000  # about how many messages an endpoint reads at once
 WAIT_S_MIN, WAIT_S_MAX = 0.02, 1.0
 _BURST_S = 0.05
 
@@ -21,11 +21,11 @@ class ReadThrottle:
     """Decides how many messages a second all replays of one log may read together.
 
     Replays may read any number, unless other messages are committed meanwhile and the process uses
-    nearly all processors. The log owns it, for as long as the log is open. Thread-safe.
+    nearly all processors. The log owns this object, which lives as long as the log. Thread-safe.
 
     Arguments:
-        commits: returns how many commits there were of others than the log itself.
-        cpu_s: returns how many seconds the process has used of all processors.
+        commits: returns the number of commits so far, without those of the log itself.
+        cpu_s: returns the processor time that the process has used so far, in seconds.
         clock: returns the seconds of a clock that does not step.
         processors: how many processors the process may use, or None to ask the system.
     """
@@ -58,8 +58,8 @@ class ReadThrottle:
     def wait_s(self) -> float:
         """Returns 0 if a replay may read now, or else the seconds after which it may ask again.
 
-        Each caller gets a turn of its own: a hundred endpoints that all came back at once would
-        keep a processor busy with asking, for what is enough for one.
+        Each caller gets its own turn. If a hundred endpoints asked again at the same moment, their
+        questions would keep a processor busy, and only one of them could read.
         """
         with self._lock:
             self._look()
@@ -77,7 +77,7 @@ class ReadThrottle:
             return min(max(turn_s - now, WAIT_S_MIN), WAIT_S_MAX)
 
     def count(self, messages: int) -> None:
-        """Takes account of messages that a replay has read."""
+        """Counts messages that a replay has read against the limit."""
         with self._lock:
             self._taken += messages
             self._level -= messages
