@@ -1,1 +1,1 @@
-"""The replay log: what is logged, how large it is, how it is opened."""
+"""The replay log: how it is opened, its rules and endpoints, its thread, and how it is trimmed."""

@@ -14,8 +14,9 @@ from topicdb.replay.records import Access, EndpointRecord, Kind, Subscribed
 class Endpoints:
     """The endpoints of one log, by name.
 
-    The log owns this object and locks it for all but ``find``. ``opened`` is called with the name
-    of each that comes.
+    The log owns this object, which lives as long as the log. The log holds its lock for all calls
+    but ``find``, which is thread-safe, and ``end``. ``opened`` is called with the name of each
+    endpoint that is added.
     """
 
     def __init__(
@@ -27,22 +28,26 @@ class Endpoints:
         self._by_name: dict[str, Endpoint] = {}
 
     def find(self, name: str) -> Endpoint | None:
-        """The one of this name. Thread-safe."""
+        """Returns the endpoint of this name, or None if there is none."""
         return self._by_name.get(name)
 
     def sorted(self) -> list[Endpoint]:
-        """All, by name."""
+        """Returns all endpoints, sorted by name."""
         return [endpoint for _, endpoint in sorted(self._by_name.items())]
 
     def open(self, record: EndpointRecord) -> Endpoint:
-        """As it is stored."""
+        """Adds and returns the endpoint of this record, which goes on where it was."""
         endpoint = Endpoint(self._host, record, self._store_interval_s)
         self._by_name[record.name] = endpoint
         self._opened(record.name)
         return endpoint
 
     def found_or_made(self, record: EndpointRecord, filters: list[str] | None) -> Endpoint:
-        """The one of this name, or a new one that is stored. ValueError: it was made otherwise."""
+        """Returns the endpoint that the record names, or makes and stores it from the record.
+
+        Raises ValueError if there is one that differs from the record or from ``filters``, or if a
+        new one has no filters.
+        """
         known = self.find(record.name)
         if known is not None:
             _check_same(known, record, filters)
@@ -57,31 +62,31 @@ class Endpoints:
         return endpoint
 
     def drop(self, name: str) -> None:
-        """REQUIRES: it is there."""
+        """Drops an endpoint. REQUIRES: there is one of this name."""
         self._by_name[name].drop()
         del self._by_name[name]
 
     def fail_all(self, error: ReplayError) -> None:
-        """Fails the replays that run."""
+        """Fails all replays that run."""
         for endpoint in self._by_name.values():
             endpoint.fail_replay(error)
 
     def trimmed(self, first: Place) -> None:
-        """Before ``first`` the log is to be trimmed."""
+        """Tells all endpoints that the log will be trimmed before ``first``."""
         for endpoint in self._by_name.values():
             endpoint.trimmed(first)
 
     def lost_before(self, oldest: Place) -> None:
-        """What was before was dropped by retention."""
+        """Tells all endpoints that messages before ``oldest`` were dropped with generations."""
         for endpoint in self._by_name.values():
             endpoint.lost_before(oldest)
 
     def hold_from(self, first: Place) -> Place:
-        """What is before this place, and before ``first``, none of them needs."""
+        """Returns the place before which no endpoint needs anything; at most ``first``."""
         return min([first, *(endpoint.holds_from() for endpoint in self._by_name.values())])
 
     def end(self) -> None:
-        """Stores all for the last time. May be repeated."""
+        """Stores and closes all endpoints. Calling it again does nothing."""
         for endpoint in list(self._by_name.values()):
             endpoint.end()
 
@@ -95,8 +100,11 @@ def new_record(
     rights: tuple[str | None, Access],
     room: tuple[int, int],
 ) -> EndpointRecord:
-    """Of an endpoint that may have to be made. ``rights``: of whom it is, and what others may do;
-    ``room``: messages, and their bytes, that sit at it. ValueError."""
+    """Returns the record of an endpoint that may have to be made, without subscriptions.
+
+    ``rights``: the options ``owner`` and ``others``; ``room``: ``spool`` and ``spool_bytes``, of
+    ``ReplayLog.queue``. Raises ValueError if one of them is wrong.
+    """
     owner, others = rights
     if others not in ("none", "read", "consume"):
         raise ValueError(f"others: expected none, read or consume, got {others!r}")

@@ -42,12 +42,13 @@ SPOOL_BYTES = 32 << 20
 class ReplayLog(Closing):
     """A database whose messages come to endpoints, and again in replays; made by ``replay.open``.
 
-    Everything that is appended to the database is in it, if the log's rules say so when it is:
-    nothing is stored twice. One process has it open, and in that one object. Thread-safe.
+    A message that is appended to the database belongs to the log if the rules of the log say so at
+    that moment. Nothing is stored twice. One process at a time has a log open, with one ReplayLog.
+    A thread of the log serves the endpoints until the log or the database is closed. Thread-safe.
     """
 
-    # Lock rule: _lock guards the record, the rules, the endpoints and the trimmer. Locks of
-    # endpoints are taken behind it; those of `_running`, `_records` and `_pump` behind these.
+    # Lock rule: _lock guards the record, the rules, the endpoints and the trimmer. It is taken
+    # before the locks of endpoints, and these before those of `_running`, `_records` and `_pump`.
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class ReplayLog(Closing):
         self._pump.start(f"topicdb-replay-{name}")
         _opened.add(self)
 
-    # For endpoints: see Host.
+    # What endpoints use; Host describes it.
 
     @property
     def core(self) -> Engine:
@@ -86,7 +87,7 @@ class ReplayLog(Closing):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the log."""
         return self._name
 
     @property
@@ -95,12 +96,12 @@ class ReplayLog(Closing):
 
     @property
     def origin(self) -> int:
-        """The number of this database in message ids."""
+        """The random number that stands for this database in message ids."""
         return self._record.origin
 
     @property
     def first(self) -> Place:
-        """Where the log begins: what is before was trimmed."""
+        """The place where the log begins; everything before it was trimmed."""
         return self._record.first
 
     @property
@@ -111,11 +112,11 @@ class ReplayLog(Closing):
         return self.now().serial - self._records.writes
 
     def eras(self) -> Sequence[Era]:
-        """What was logged, from when on."""
+        """Returns the rules of what is logged, each with the place from which on it counts."""
         return self._record.eras
 
     def now(self) -> Place:
-        """Behind everything that is committed."""
+        """Returns the place after everything that is committed."""
         return Place(*self.core.places_at(None, TIMESTAMP_MAX)[SHARD])
 
     def emit(self, event: Event) -> None:
@@ -148,10 +149,22 @@ class ReplayLog(Closing):
         durability: Durability | None = None,
         raw: bool = False,
     ) -> Receipt:
-        """As ``Database.append``; with ``qos=0``, of direct messages only those that a promotion
-        rule lets pass, within its budget. The others are counted, and go nowhere.
+        """Appends messages to the database, and of direct messages (QoS 0) only some.
 
-        What is appended to the database otherwise comes to endpoints just the same.
+        Messages that are appended to the database in another way come to endpoints just the same.
+
+        Arguments:
+            messages: as of ``Database.append``.
+            qos: 1 or 2 stores all messages, as ``Database.append`` does. 0 stores only those that
+                a promotion rule lets pass, within its budget (see ``Promotion``); the others are
+                counted (see ``direct``), and go nowhere.
+            durability, raw: as of ``Database.append``.
+
+        Returns:
+            What ``Database.append`` returns for the messages that were stored.
+
+        Raises:
+            ValueError for another ``qos``, and what ``Database.append`` raises.
         """
         if qos not in (0, 1, 2):
             raise ValueError(f"qos: expected 0, 1 or 2, got {qos!r}")
@@ -168,7 +181,11 @@ class ReplayLog(Closing):
 
     @property
     def direct(self) -> dict[str, int]:
-        """Direct messages since it was opened: ``logged``; not: ``no rule``, ``over budget``."""
+        """Counts direct messages since the log was opened, by what became of them.
+
+        ``"logged"`` messages were stored. Messages with ``"no rule"`` and those ``"over budget"``
+        were not.
+        """
         return self._rules.direct
 
     # Endpoints.
@@ -185,14 +202,30 @@ class ReplayLog(Closing):
         spool: int = SPOOL,
         spool_bytes: int = SPOOL_BYTES,
     ) -> Endpoint:
-        """The queue of this name, or a new one, to which messages of ``filter`` come from now on.
+        """Returns the queue of this name, or makes a new one.
 
-        ``exclusive``: only one client at a time is given messages. ``durable``: it outlasts its
-        clients and the process. ``owner``, ``others``: with an owner, what other clients may do:
-        ``"none"``, ``"read"`` (browse) or ``"consume"``. ``spool``, ``spool_bytes``:
-        messages, and their bytes, that sit at it; more come as they are acknowledged.
+        Messages that match ``filter`` come to a new queue from now on.
 
-        ValueError: it was made with other filters, or a bad option. TopicError.
+        Arguments:
+            name: the name of the queue, unique in this log.
+            filter: one topic filter or several. A queue that exists must have the same ones; None
+                does not check them. A new queue needs at least one.
+            exclusive: whether only one client at a time is given messages.
+            durable: whether the queue outlasts its clients and the process. If not, it is dropped
+                when its last client leaves.
+            owner: the client that may do everything. None: every client may.
+            others: what clients other than the owner may do: ``"none"``, ``"read"`` (browse) or
+                ``"consume"``.
+            spool: at most this many messages are held in memory; more are read from the database as
+                clients acknowledge them.
+            spool_bytes: once these messages have this many bytes, no more are read.
+
+        ``owner``, ``others``, ``spool`` and ``spool_bytes`` count only when the queue is made.
+
+        Raises:
+            ValueError: an option is wrong, or the queue was made with other filters,
+            ``exclusive`` or ``durable``, or is a topic endpoint. TopicError: a filter is none, or
+            the name is too long. ClosedError: the log is closed.
         """
         filters = filter_list(filter)
         self._records.topic_of(name)
@@ -219,8 +252,21 @@ class ReplayLog(Closing):
         spool: int = SPOOL,
         spool_bytes: int = SPOOL_BYTES,
     ) -> Endpoint:
-        """As ``queue``, with one filter; and of its messages come only those that ``selector`` is
-        true of: ``"color = 'red' AND size > 3"`` (docs/replay.md says what it may look at)."""
+        """Returns the topic endpoint of this name, or makes a new one.
+
+        It is like a queue that has exactly one filter, and whose messages a selector may choose.
+
+        Arguments:
+            filter: the topic filter. An endpoint that exists must have the same one.
+            selector: only messages for which this condition is true come, such as
+                ``"color = 'red' AND size > 3"``. docs/replay.md says which properties it may use.
+                None: all messages come, or, if the endpoint exists, those that its selector chose
+                before.
+
+        The other arguments and the errors are those of ``queue``. In addition it raises ValueError
+        if the selector is no condition or the endpoint has another one, and ImportError if there is
+        a selector and sqlglot is not installed.
+        """
         self._records.topic_of(name)
         record = new_record(
             name,
@@ -240,19 +286,22 @@ class ReplayLog(Closing):
             return self._endpoints.found_or_made(record, filters)
 
     def endpoint(self, name: str) -> Endpoint:
-        """The one of this name. NotFoundError."""
+        """Returns the endpoint of this name. Raises NotFoundError if there is none."""
         found = self._endpoints.find(name)
         if found is None:
             raise _core.NotFoundError(f"replay log {self._name!r} has no endpoint {name!r}")
         return found
 
     def endpoints(self) -> list[Endpoint]:
-        """All that there are, by name."""
+        """Returns all endpoints, sorted by name."""
         with self._lock:
             return self._endpoints.sorted()
 
     def drop_endpoint(self, name: str) -> None:
-        """Forgets one, and disconnects its clients. NotFoundError."""
+        """Removes an endpoint, and disconnects its clients with EndpointDroppedError.
+
+        The messages stay in the database. Raises NotFoundError if there is no such endpoint.
+        """
         with self._lock:
             self.endpoint(name)
             self._endpoints.drop(name)
@@ -261,7 +310,11 @@ class ReplayLog(Closing):
 
     @property
     def ingress(self) -> bool:
-        """Whether what is appended is logged; a change holds from the next commit on."""
+        """Whether messages that are appended are logged.
+
+        It can be set, which counts from the next commit on. Messages that are not logged still come
+        to endpoints, but are not replayed.
+        """
         return self._rules.era.ingress
 
     @ingress.setter
@@ -271,7 +324,10 @@ class ReplayLog(Closing):
 
     @property
     def egress(self) -> bool:
-        """Whether there can be replays; those that run when it is switched off fail."""
+        """Whether there can be replays.
+
+        It can be set. Replays that run when it becomes False fail with ReplayDisabledError.
+        """
         return self._rules.egress
 
     @egress.setter
@@ -287,22 +343,41 @@ class ReplayLog(Closing):
 
     @property
     def include(self) -> tuple[str, ...]:
-        """Filters of what is logged."""
+        """The topic filters of what is logged now."""
         return self._rules.era.include
 
     @property
     def exclude(self) -> tuple[str, ...]:
-        """Filters of what is not, though it is included."""
+        """The topic filters of what is not logged now, although ``include`` matches it."""
         return self._rules.era.exclude
 
     def set_filters(self, include: Filters = "#", exclude: Filters = ()) -> None:
-        """What is logged from now on. Fails the replays that run. TopicError, ValueError."""
+        """Changes which topics are logged from now on.
+
+        If that differs from the filters of now, replays that run fail with LogModifiedError.
+
+        Arguments:
+            include: the filters of what is logged, at least one.
+            exclude: the filters of what is not logged, although ``include`` matches it.
+
+        Raises:
+            TopicError: a filter is none. ValueError: ``include`` has no filter. ClosedError: the
+            log is closed.
+        """
         included, excluded = filters_of(include, "include"), filter_list(exclude) or []
         with self._lock:
             self._begin(self._rules.filters_era(included, excluded, self.now()))
 
     def set_promotion(self, promote: Sequence[Promotion | str]) -> None:
-        """Which direct messages are logged; see ``Promotion``. TopicError, ValueError."""
+        """Changes which direct messages ``publish(qos=0)`` logs from now on.
+
+        Arguments:
+            promote: the rules. A topic filter alone stands for a ``Promotion`` without limits.
+
+        Raises:
+            TopicError: a filter is none. ValueError: a limit is not positive. ClosedError: the log
+            is closed.
+        """
         rules = checked_promotions(promote)
         with self._lock:
             self._check_open()
@@ -325,7 +400,10 @@ class ReplayLog(Closing):
 
     @property
     def quota_bytes(self) -> int:
-        """Topics and values that the log may have; 0: any number."""
+        """How many bytes of topics and values the log may have; 0 stands for any number.
+
+        It can be set, and ``maintain`` is called then. A negative number raises ValueError.
+        """
         return self._record.quota_bytes
 
     @quota_bytes.setter
@@ -337,22 +415,26 @@ class ReplayLog(Closing):
         self.maintain()
 
     def trim(self, before: TimeLike) -> int:
-        """The log begins with the first message that has this timestamp, or a later one. How many
-        generations were dropped for it.
+        """Lets the log begin with its first message that has this timestamp or a later one.
 
-        Endpoints that hold messages which are trimmed deliver them; a replay that has still to read
-        such ones fails.
+        Endpoints still deliver trimmed messages that they hold or have to read. A replay that has
+        still to read trimmed messages fails with MessageUnavailableError. Returns how many
+        generations were dropped, which gives back their space. Raises ValueError or TypeError if
+        ``before`` is no time, and ClosedError if the log is closed.
         """
         before_us = time_us(before, what="before")
         with self._lock:
             self._check_open()
-            self._trimmer.seal()  # first, so that what is trimmed is in generations that have ended
+            self._trimmer.seal()  # first, so that trimmed messages are in generations that ended
             self._trim(self._trimmer.cut_at(before_us))
             return self._reclaim()
 
     def maintain(self) -> None:
-        """Does at once what happens every second: trims the log if it has 90 % of its quota, to
-        80 %, and gives back the space of what nobody needs."""
+        """Does at once what the log otherwise does every second.
+
+        It trims the log to 80 % of its quota if the log has more than 90 %, and drops generations
+        that hold nothing that the log or an endpoint still needs.
+        """
         with self._lock:
             self._check_open()
             self._look_for_lost()
@@ -380,7 +462,7 @@ class ReplayLog(Closing):
         return dropped
 
     def _look_for_lost(self) -> None:
-        """Generations that went by the retention or quota of the database, or by hand."""
+        """Notices generations that the database's retention or quota, or a user, has dropped."""
         slabs = oldest_generations(self.core)
         if any(slabs.get(name, 0) != oldest for name, oldest in self._oldest.items()):
             oldest = Place(*self.core.places_at(list(self.include), 0)[SHARD])
@@ -392,16 +474,25 @@ class ReplayLog(Closing):
     # What can be seen.
 
     def on_event(self, listener: Callable[[Event], object]) -> None:
-        """Calls ``listener`` with each change of a replay's state, in a thread of the log."""
+        """Calls ``listener`` with each ``Event`` from now on, in the thread of the log.
+
+        Events that are left when the log is closed are told in the thread that closes it. An error
+        that a listener raises is logged.
+        """
         self._pump.listeners = [*self._pump.listeners, listener]
 
     def events(self) -> list[Event]:
-        """The last changes, 1,000 at most, the oldest first."""
+        """Returns the last events, at most 1,000, the oldest first."""
         return self._running.events()
 
     def info(self) -> dict[str, Any]:
-        """How it stands: rules, ``bytes``, ``first`` (place), ``reclaims``, the retention classes
-        whose generations trimming drops, direct messages, and its endpoints."""
+        """Returns the rules and the state of the log and its endpoints.
+
+        Among others: ``bytes`` of topics and values in the log; ``first``, the place where it
+        begins; ``reclaims``, the retention classes whose generations trimming may drop; ``direct``,
+        the counts of direct messages; ``replays``, how many run; and ``endpoints``, each as of
+        ``Endpoint.info``. Raises ClosedError if the log is closed.
+        """
         with self._lock:
             self._check_open()
             return {
@@ -420,13 +511,16 @@ class ReplayLog(Closing):
             }
 
     def flush(self) -> None:
-        """Stores what was acknowledged."""
+        """Stores what clients have acknowledged; the log itself does that within a second."""
         for endpoint in self.endpoints():
             endpoint.flush()
         self._records.save_waiting()
 
     def close(self) -> None:
-        """Stores everything, ends its threads; clients get ClosedError. May be repeated."""
+        """Stores everything and ends the thread of the log; clients then get ClosedError.
+
+        Closing it again does nothing.
+        """
         with self._lock:
             if self._closed:
                 return
@@ -437,7 +531,7 @@ class ReplayLog(Closing):
 
     @property
     def closed(self) -> bool:
-        """``close`` was called, or the database was closed."""
+        """Whether ``close`` was called or the database was closed."""
         return self._closed
 
     def _check_open(self) -> None:
@@ -459,7 +553,7 @@ class ReplayLog(Closing):
 
 
 def checked_quota(value: int) -> int:
-    """ValueError."""
+    """Returns the quota. Raises ValueError if it is negative."""
     if value < 0:
         raise ValueError(f"quota_bytes: {value} is negative; 0 sets no limit")
     return value
@@ -476,7 +570,7 @@ _opened: weakref.WeakSet[ReplayLog] = weakref.WeakSet()
 
 @atexit.register
 def _end_threads() -> None:
-    # A thread that the core wakes up while Python takes itself apart would abort the process.
+    # A thread that the core wakes up while the interpreter ends would abort the process.
     for log in list(_opened):
         with suppress(Exception):
             log.close()

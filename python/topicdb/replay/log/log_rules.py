@@ -1,4 +1,4 @@
-"""What a replay log logs, and whether there are replays."""
+"""The rules of a replay log: what it logs, and whether there can be replays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from topicdb.replay.rules import Era, Promoter, Promotion
 
 
 class Change(Enum):
-    """What is different in a new era."""
+    """The difference between a new era and the one before."""
 
     NOTHING = "nothing"
     INGRESS = "ingress"
@@ -21,8 +21,8 @@ class Change(Enum):
 class LogRules:
     """The rules of one replay log, in the log's record: the eras, the egress and the promotion.
 
-    The log owns this object, locks it for every change, and stores the record then. It uses no
-    database.
+    The log owns this object. The log holds its lock for every change, and stores the record then;
+    reading needs no lock. This class uses no database.
     """
 
     def __init__(self, record: LogRecord) -> None:
@@ -44,15 +44,15 @@ class LogRules:
         self._record.egress = value
 
     def ingress_era(self, value: bool, since: Place) -> Era:
-        """As the era of now, but with this ingress."""
+        """Returns an era like that of now, but with this ingress."""
         return Era(since, value, self.era.include, self.era.exclude)
 
     def filters_era(self, include: Sequence[str], exclude: Sequence[str], since: Place) -> Era:
-        """As the era of now, but with these filters."""
+        """Returns an era like that of now, but with these filters."""
         return Era(since, self.era.ingress, include, exclude)
 
     def begin(self, era: Era) -> Change:
-        """The era begins, unless it has the rules of now. Returns what it changes."""
+        """Begins the era, unless it has the rules of now. Returns what it changes."""
         last = self.era
         if era.rules == last.rules:
             return Change.NOTHING
@@ -61,7 +61,7 @@ class LogRules:
         return Change.INGRESS if same_filters else Change.FILTERS
 
     def promotes(self, topic: str, size: int) -> bool:
-        """Whether a direct message of this size is to be logged. Thread-safe."""
+        """Returns whether a direct message is to be logged, and counts it. Thread-safe."""
         return self._promoter.promotes(topic, size)
 
     @property
@@ -70,7 +70,7 @@ class LogRules:
         return dict(self._promoter.counts)
 
     def set_promotion(self, rules: list[Promotion]) -> None:
-        """Other direct messages are logged from now on; their counts go on."""
+        """Replaces the rules about direct messages; the counts go on."""
         promoter = Promoter(rules)
         promoter.counts = self._promoter.counts
         self._promoter = promoter

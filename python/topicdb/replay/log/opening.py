@@ -1,4 +1,4 @@
-"""Opens the replay log of a database."""
+"""Opens and drops the replay logs of a database."""
 
 from __future__ import annotations
 
@@ -34,16 +34,36 @@ def open(
     replays_max: int = REPLAYS_MAX,
     durability: Durability | None = None,
 ) -> ReplayLog:
-    """The replay log ``name`` of a database, as it was left, or a new one.
+    """Opens the replay log ``name`` of a database as it was left, or makes a new one.
 
-    A new one has all that is stored already: ``include`` (every topic but "$…") and ``exclude``
-    say what belongs to it. Later they, ``quota_bytes`` and ``promote`` (see ``Promotion``) change
-    what there was if they are given. ``quota_bytes``: topics and values that the log may have;
-    from 90 % of it on it is trimmed. ``replays_max``: so many endpoints may be replayed to at once.
-    ``durability``: of what it stores of itself.
+    All messages that the database already has belong to a new log, if its filters match them.
 
-    SchemaError: the database has several shards, so that its messages have no order; or the layout
-    ``skipstream``, which keeps no commit log. ConflictError: it is open already. ReadOnlyError.
+    Arguments:
+        database: a database that is open for writing in this process, with one shard and the
+            layout ``columnar``.
+        include: topic filters of what is logged. None: as before, or every topic but those that
+            begin with ``$`` for a new log.
+        exclude: topic filters of what is not logged, although ``include`` matches it. None: as
+            before, or nothing.
+        quota_bytes: how many bytes of topics and values the log may have; 0 stands for any number.
+            A log that has more than 90 % of them is trimmed. None: as before, or 0.
+        promote: which direct messages are logged; see ``Promotion``. None: as before, or none.
+        replays_max: at most this many endpoints have a replay at once.
+        durability: how safely the log stores its own records and those of endpoints. None: as the
+            database does by default.
+
+    Filters that differ from those before count from now on, and fail replays that were left
+    running.
+
+    Raises:
+        SchemaError: the database has several shards, so that its messages have no order, or the
+        layout ``skipstream``, which keeps no commit log. ConflictError: the log is open already in
+        this process. ReadOnlyError: the database is open for reading only. TopicError: a filter is
+        none, or the name is too long. ValueError: another option is wrong. TypeError: the database
+        is not open in this process. OutOfResourcesError: more than ``replays_max`` replays were
+        left running.
+
+    >>> log = replay.open(db, quota_bytes=10 << 30)                     # doctest: +SKIP
     """
     core = database._core
     if not isinstance(core, _core.Database):
@@ -114,8 +134,10 @@ def _check_options(
 
 
 def drop(database: Database, name: str = "default") -> None:
-    """Forgets a replay log and its endpoints; messages stay. NotFoundError; ConflictError if it is
-    open."""
+    """Removes a replay log and its endpoints from a database. The messages stay.
+
+    Raises NotFoundError if there is no such log, and ConflictError if it is open in this process.
+    """
     with _lock:
         logs = _opened.get(database)
         known = None if logs is None else logs.get(name)

@@ -1,4 +1,4 @@
-"""The thread of a replay log: wakes endpoints that have something to do, and tells of events."""
+"""The thread of a replay log: it serves endpoints that have something to do, and tells events."""
 
 from __future__ import annotations
 
@@ -22,9 +22,17 @@ _logger = logging.getLogger("topicdb.replay")
 
 
 class Pump:
-    """Calls ``step`` with the name of an endpoint whenever it was woken, or its time has come (so
-    many seconds after the call before, as that said), then ``stepped``; ``maintain`` every
-    second."""
+    """The thread of one replay log, which makes all calls for endpoints, upkeep and listeners.
+
+    It calls ``step`` with the name of an endpoint that was woken, and again after the seconds that
+    the call returned, if any. After the calls of one round it calls ``stepped``, then ``maintain``
+    if a second has passed, then ``listeners`` with each event. An error of one of them is logged,
+    and the thread goes on. ClosedError, as the database was closed, ends the thread after
+    ``on_database_closed``.
+
+    The log owns this object, which lives as long as the log. ``wake``, ``watch`` and ``tell`` are
+    thread-safe.
+    """
 
     def __init__(
         self,
@@ -39,7 +47,7 @@ class Pump:
         self._on_database_closed = on_database_closed
         self._tokens = _core.ReadyTokens()
         self._numbers = itertools.count(1)
-        self._lock = threading.Lock()  # of the names
+        self._lock = threading.Lock()  # guards _number_of and changes of _name_of
         self._number_of: dict[str, int] = {}
         self._name_of: dict[int, str] = {}
         self._due_s: dict[str, float] = {}
@@ -53,15 +61,15 @@ class Pump:
         self._thread.start()
 
     def wake(self, name: str) -> None:
-        """Has it called soon. Thread-safe."""
+        """Lets the thread step this endpoint soon."""
         self._tokens.give(self._number(name))
 
     def watch(self, name: str, reading: SubscriptionCursor) -> None:
-        """Wakes it whenever there is something to read."""
+        """Wakes this endpoint from now on whenever ``reading`` has something to read."""
         reading.on_ready(self._tokens, self._number(name))
 
     def tell(self, event: Event) -> None:
-        """Has the listeners called."""
+        """Lets the thread call the listeners with this event."""
         self._events.append(event)
         self._tokens.give(0)
 
@@ -82,7 +90,7 @@ class Pump:
             try:
                 self._step_all({self._name_of[number] for number in ready if number > 0})
                 self._attempt(self._stepped)
-                if time.monotonic() >= maintain_s:  # also if nothing can be stored: it makes room
+                if time.monotonic() >= maintain_s:  # even if storing failed: this makes room
                     self._attempt(self._maintain)
                     maintain_s = time.monotonic() + MAINTENANCE_S
             except _core.ClosedError:
@@ -92,7 +100,7 @@ class Pump:
 
     @staticmethod
     def _attempt(work: Callable[[], float | None]) -> float | None:
-        """What it says; if it fails, in how long to do it again."""
+        """Returns what ``work`` returns, or if it fails, the seconds after which to try again."""
         try:
             return work()
         except _core.ClosedError:
@@ -121,7 +129,10 @@ class Pump:
                     _logger.exception("a listener to replay events failed")
 
     def close(self) -> None:
-        """Ends the thread, after what it does. May be repeated."""
+        """Waits for the calls that run, ends the thread, and tells the events that are left.
+
+        In the thread itself, such as in a listener, it does not wait.
+        """
         self._is_closed = True
         self._tokens.give(0)
         if self._thread is not None and self._thread is not threading.current_thread():

@@ -1,4 +1,4 @@
-"""The replays that run in a log, and what was told of them."""
+"""The replays that run in a log, and the last events."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ EVENTS_KEPT = 1_000
 
 
 class Running:
-    """The endpoints of one log that are replayed to, at most ``replays_max``, and the last events.
+    """The endpoints of one log that have a replay, at most ``replays_max``, and the last events.
 
-    The log owns it and lives as long. Thread-safe: its lock is taken behind those of endpoints, and
-    with it held nothing else is called.
+    The log owns this object, which lives as long as the log. Thread-safe: its lock is taken after
+    those of endpoints, and it calls nothing else while it holds it.
     """
 
     def __init__(self, log_name: str, replays_max: int) -> None:
@@ -29,7 +29,10 @@ class Running:
         return len(self._endpoints)
 
     def take_slot(self, endpoint: str) -> None:
-        """May be repeated. OutOfResourcesError: too many replays run."""
+        """Counts a replay on this endpoint, unless it is counted already.
+
+        Raises OutOfResourcesError if ``replays_max`` others run.
+        """
         with self._lock:
             if endpoint not in self._endpoints and len(self._endpoints) >= self._replays_max:
                 raise OutOfResourcesError(
@@ -38,16 +41,16 @@ class Running:
             self._endpoints.add(endpoint)
 
     def give_slot(self, endpoint: str) -> None:
-        """May be repeated."""
+        """Counts the replay on this endpoint no longer; does nothing if it is not counted."""
         with self._lock:
             self._endpoints.discard(endpoint)
 
     def note(self, event: Event) -> None:
-        """Keeps the event."""
+        """Keeps an event, and forgets the oldest one if there are too many."""
         with self._lock:
             self._events.append(event)
 
     def events(self) -> list[Event]:
-        """The last ones, the oldest first."""
+        """Returns the last events, the oldest first."""
         with self._lock:
             return list(self._events)

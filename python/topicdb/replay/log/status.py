@@ -1,4 +1,4 @@
-"""How the replay logs of a database stand, as stored: also for who only reads it."""
+"""Reports on the replay logs of a database, also with a handle that is open for reading only."""
 
 from __future__ import annotations
 
@@ -14,12 +14,22 @@ if TYPE_CHECKING:
 
 
 class LogStatus(NamedTuple):
-    """A replay log. Of each endpoint: ``name``, ``kind``, ``state`` of the replay, how many
-    messages were ``replayed`` (None: none runs), how many of them a second since it was started
-    (``per_s``), at which ``rate`` it may go and whether it is ``paused``; the ``position``;
-    ``subscriptions``; ``lag`` (messages that it has still to read); ``clients``, each with its
-    ``window`` and how much of it is ``unacknowledged``; ``last_start``, ``last_complete``,
-    ``last_failure``."""
+    """The rules of a replay log, and how its endpoints and their replays stand.
+
+    ``endpoints`` has a dictionary for each endpoint:
+
+    - ``name``, ``kind``, ``subscriptions``.
+    - ``state``: of the replay, as in ``State``.
+    - ``replayed``: how many messages have come to the endpoint in the replay; ``per_s``: how many
+      of them a second since it was started; ``rate``: the rate that was asked for. Each is None if
+      no replay runs.
+    - ``paused``: whether the replay pauses.
+    - ``position``: the place that is read next, as text.
+    - ``lag``: about how many messages the endpoint has still to read.
+    - ``clients``: of each client its name, its ``window`` and how many messages in it are
+      ``unacknowledged``.
+    - ``last_start``, ``last_complete``, ``last_failure``: as in ``Endpoint.info``.
+    """
 
     name: str
     ingress: bool
@@ -32,7 +42,10 @@ class LogStatus(NamedTuple):
 
 
 def statuses(database: Database) -> list[LogStatus]:
-    """Of all logs, by name; at most a second old."""
+    """Returns the status of all logs, sorted by name, as the process that has them open stored it.
+
+    That process stores it within a second.
+    """
     found: dict[str, LogStatus] = {}
     records = sorted(stored(database._core), key=lambda one: one[:2])  # a log before its endpoints
     for log, endpoint, value in records:
@@ -84,5 +97,5 @@ def _per_s(done: int, last_start: list[Any] | None) -> float | None:
 
 
 def to_json(found: list[LogStatus]) -> str:
-    """One JSON array."""
+    """Returns the statuses as one JSON array."""
     return json.dumps([one._asdict() for one in found], ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The beginning of a replay log, its size, and the space that is given back."""
+"""Trims a replay log: finds its size and its new beginning, and drops generations."""
 
 from __future__ import annotations
 
@@ -11,24 +11,28 @@ from topicdb.replay.records import SHARD, LogRecord
 from topicdb.replay.rules import Era
 
 _ALL = (1 << 63) - 1
-QUOTA_TRIM = 0.9  # of the quota: from there on it is trimmed,
-QUOTA_LEFT = 0.8  # to so much
-SEAL_PART = 20  # a generation ends when it has this part of the quota
+QUOTA_TRIM = 0.9  # a log that has more than this part of its quota is trimmed
+QUOTA_LEFT = 0.8  # to this part
+SEAL_PART = 20  # generations end when the log has grown by the quota divided by this
 
 
 class Trimmer:
-    """Of one log. To be used with the log's lock held."""
+    """Measures one replay log, decides where it begins, and drops what nobody needs.
+
+    The log owns this object, and holds its lock for every call. The log stores the record when
+    ``seal`` or ``reclaim`` has changed it.
+    """
 
     def __init__(self, core: Engine, record: LogRecord) -> None:
         self._core = core
         self._record = record
-        self._measured = Place(0, 0)  # first, when it was measured
-        self._until = 0  # serial up to which
+        self._measured = Place(0, 0)  # _bytes is counted from this place on,
+        self._until = 0  # up to and including this commit
         self._bytes = 0
-        self._sealed_bytes = 0  # of the log, when a generation was ended
+        self._sealed_bytes = 0  # _bytes when generations were last ended
 
     def nbytes(self) -> int:
-        """Of topics and values from the beginning of the log on, of the filters it has now."""
+        """Returns the bytes of topics and values in the log that its filters of now include."""
         record = self._record
         filters = list(record.eras[-1].include)
         if self._measured != record.first:
@@ -40,11 +44,11 @@ class Trimmer:
         return self._bytes
 
     def forget(self) -> None:
-        """The filters have changed: it is measured anew."""
+        """Measures the log anew next time, as its rules have changed."""
         self._measured = Place(0, 0)
 
     def cut(self) -> Place | None:
-        """Where the log should begin, for its quota; None: where it does."""
+        """Returns where the log has to begin to meet its quota, or None if it does so already."""
         record = self._record
         if record.quota_bytes == 0 or self.nbytes() <= QUOTA_TRIM * record.quota_bytes:
             return None
@@ -57,17 +61,20 @@ class Trimmer:
         return Place(span.until + 1, 0)
 
     def cut_at(self, before_us: int) -> Place:
-        """Where the log should begin so that it begins with this time."""
+        """Returns the place of the log's first message of this time or later.
+
+        If there is none, that is the place after everything that is stored.
+        """
         found = self._core.places_at(list(self._record.eras[-1].include), before_us)
         return max(Place(*found[SHARD]), self._record.first)
 
     def should_seal(self) -> bool:
-        """Whether the generation has grown enough to be dropped in one piece later."""
+        """Returns whether the log has grown enough since ``seal`` to end generations again."""
         quota = self._record.quota_bytes
         return quota > 0 and self._bytes - self._sealed_bytes >= quota / SEAL_PART
 
     def seal(self) -> None:
-        """Ends generations, so that what they hold can be dropped once nobody needs it."""
+        """Ends the generations of the log's classes, so that they can be dropped later."""
         for name in self.classes():
             if any(
                 slab.retention_class == name and not slab.read_only and slab.messages > 0
@@ -84,7 +91,7 @@ class Trimmer:
         self._sealed_bytes = self._bytes
 
     def reclaim(self, needed_from: Place) -> int:
-        """Drops generations of which everything is before. How many."""
+        """Drops generations whose messages are all before this place. Returns how many."""
         done = [seal for seal in self._record.seals if seal[0] < needed_from.serial]
         if not done:
             return 0
@@ -100,7 +107,11 @@ class Trimmer:
         return dropped
 
     def classes(self) -> list[str]:
-        """Retention classes all of whose messages are the log's: of others nothing is dropped."""
+        """Returns the retention classes of which generations may be dropped, sorted.
+
+        These are the classes whose topics are all logged, by the filters of now, and which keep no
+        last messages (``keep_last``).
+        """
         kept = {one.filter for one in self._core.retention() if one.keep_last > 0}
         names = {slab.retention_class for slab in self._core.slabs()}
         era = self._record.eras[-1]
@@ -116,7 +127,7 @@ def _is_logged(retention_class: str, era: Era) -> bool:
 
 
 def oldest_generations(core: Engine) -> dict[str, int]:
-    """Of each retention class; it grows when generations are dropped."""
+    """Returns the oldest generation of each retention class; it grows when one is dropped."""
     found: dict[str, int] = {}
     for slab in core.slabs():
         known = found.get(slab.retention_class, slab.generation)
@@ -125,7 +136,7 @@ def oldest_generations(core: Engine) -> dict[str, int]:
 
 
 def eras_from(eras: Sequence[Era], first: Place) -> list[Era]:
-    """Those that a log which begins at ``first`` still needs."""
+    """Returns the eras that a log which begins at ``first`` still needs."""
     following = [*eras[1:], None]
     return [
         era for era, then in zip(eras, following, strict=True) if then is None or then.since > first
