@@ -1,1 +1,1 @@
-"""Replay into an MQTT broker."""
+"""Replays stored messages into an MQTT broker."""

@@ -36,14 +36,18 @@ NewTopics: TypeAlias = "Mapping[str, str] | Callable[[str], str] | None"
 
 
 class BrokerReplay:
-    """Publishes stored messages of a filter to an MQTT broker, by timestamp, at a pace of yours.
+    """Publishes the stored messages of a filter to an MQTT broker, ordered by timestamp.
 
-    At least once, in order: what a lost connection left unconfirmed is sent again before anything
-    else. A broker that is not there is given up after a minute (``give_up_after``). What was
-    appended while it runs does not come.
+    Each message is published at least once, in order: messages that a lost connection left
+    unconfirmed are sent again before anything else. If the broker does not answer, the replay fails
+    after a minute (``give_up_after``). Messages that are appended while it runs do not come.
 
-    ``run`` it, or ``start`` and ``stop`` it, or use it in ``with``. After ``stop`` or an error it
-    goes on where it was, after its end from the beginning. Thread-safe.
+    Call ``run``; or ``start`` and ``stop``; or use it in ``with``, which starts and stops it. If it
+    is started again after ``stop`` or an error, it goes on where it was; after it was complete, it
+    begins anew. The methods are thread-safe.
+
+    >>> with topicdb.open("plant.db", mode="r") as db:                  # doctest: +SKIP
+    ...     BrokerReplay(db, "site/#", host="broker.local", start="-24h", rate="10x").run()
     """
 
     def __init__(
@@ -75,29 +79,45 @@ class BrokerReplay:
         connect_timeout: Seconds = 5.0,
         unconfirmed_max: int = 1_000,
     ) -> None:
-        """
-        - ``start``, ``end``: as of ``Database.scan``. ``rate``: ``"1x"`` as it was, ``"10x"``,
-          messages a second (``500`` or ``"500/s"``), ``"max"``.
-        - ``qos``, ``retain``: of all messages; None: as it was, where a bridge has stored that
-          (others: QoS 1, not retained). What is retained replaces what the broker holds now.
-        - ``remap``: {filter: new name}, see ``Remap``, or a function of the topic.
-        - ``refused``: what happens with a message that the broker will never take, as it is too
-          large: ``"stop"`` (it fails there) or ``"skip"`` (it is counted).
-        - ``retry_max``: seconds between attempts to connect, at most; ``give_up_after``: it fails
-          when nothing was confirmed for so many seconds in spite of them. None: never.
-        - ``count``: finds the total beforehand, beside the replay; it reads all messages once.
-        - ``mark``: each message has the user property ``topicdb-replay`` (MQTT 5), the ``id`` of
-          this replay, by which bridges pass it by.
-        - ``stored_again``: what happens if a bridge of this database follows the topics in the same
-          broker and cannot tell what is replayed, since one of them speaks MQTT 3.1.1:
-          ``"refuse"`` (ValueError, here, or as ``remap`` gives such a topic), or ``"allow"``.
-        - ``expired``: what happens with a message whose expiry interval (MQTT 5, as a bridge has
-          stored it) is over: ``"skip"`` (it is counted; others are sent with what they have left)
-          or ``"send"`` (of all messages the interval begins anew).
-        - ``host`` (which may be a URL) and the others: as of ``MqttSink``. The broker may allow
-          fewer than ``unconfirmed_max``.
+        """Makes a replay; ``run`` or ``start`` begins it.
 
-        Raises ImportError without paho-mqtt; ValueError, TopicError for options.
+        Arguments:
+            database: the database that is read.
+            filter: the topic filter of the messages.
+            host: the broker: a name, an address, or a URL as of ``MqttSink``.
+            start, end: the range of times, as of ``Database.scan``.
+            rate: ``"1x"`` is as fast as the messages came, ``"10x"`` ten times as fast; ``500`` or
+                ``"500/s"`` are messages a second; ``"max"`` or None is as fast as possible.
+            qos, retain: of all messages. None: of each message that of the time when a bridge
+                stored it; messages that no bridge has stored have QoS 1 and are not retained. A
+                retained message replaces the one that the broker retains for its topic.
+            remap: gives messages other topics: {filter: new name}, see ``Remap``, or a function
+                that takes a topic and returns one. None: topics stay as they are.
+            refused: what happens with a message that the broker will never take, such as one that
+                is too large. ``"stop"``: the replay fails there. ``"skip"``: the message is passed
+                over and counted.
+            retry_max: the longest pause between attempts to connect, in seconds.
+            give_up_after: the replay fails if connections fail and nothing was confirmed for this
+                many seconds. None: it never gives up.
+            count: whether to find the total beside the replay, which reads all messages once.
+            mark: whether each message has the user property ``topicdb-replay`` (MQTT 5) with the
+                ``id`` of this replay, by which bridges recognise and skip it.
+            stored_again: what happens if a bridge of this database follows the topics in the same
+                broker and cannot recognise replayed messages, as ``mark`` is False or one side
+                speaks MQTT 3.1.1. ``"refuse"``: raises ValueError, here or, with ``remap``, when a
+                message gets such a topic. ``"allow"``: replays all the same.
+            expired: what happens with a message whose expiry interval (MQTT 5, as a bridge has
+                stored it) is over. ``"skip"``: it is not sent but counted, and others are sent with
+                what they have left of theirs. ``"send"``: it is sent, and the intervals of all
+                messages begin anew.
+            unconfirmed_max: at most this many messages are on their way; fewer if the broker allows
+                fewer.
+
+        The other arguments are those of ``MqttSink``.
+
+        Raises:
+            ImportError: paho-mqtt is not installed. ValueError, TypeError: an option is wrong.
+            TopicError: a filter is none.
         """
         _check(filter, qos, retain, refused, stored_again, expired)
         self._first_us, end_us = time_range_us(start, end)
@@ -144,28 +164,32 @@ class BrokerReplay:
     # Controls.
 
     def start(self) -> None:
-        """Replays in a thread of its own. RuntimeError if it runs already."""
+        """Starts the replay in a thread of its own. Raises RuntimeError if it runs already.
+
+        What makes it fail is in ``error`` and ``progress``.
+        """
         thread = threading.Thread(target=self._run_quietly, name="topicdb-replay", daemon=True)
         self._claim(thread)
         _running.add(self)
         thread.start()
 
     def run(self) -> None:
-        """Replays in this thread, until all is confirmed or ``stop`` is called.
+        """Replays in this thread, until all messages are confirmed or ``stop`` is called.
 
-        Raises what makes it fail: PermanentError (the broker refuses a message, with ``"stop"``),
-        OSError (after ``give_up_after``), CorruptionError, ClosedError, what ``remap`` raises;
-        RuntimeError if it runs already.
+        Raises what makes the replay fail: PermanentError if the broker refuses a message (with
+        ``refused="stop"``), OSError after ``give_up_after``, CorruptionError or ClosedError of the
+        database, or what ``remap`` raises. Raises RuntimeError if the replay runs already.
         """
         self._claim(threading.current_thread())
         self._run()
 
     def stop(self, timeout: Seconds = 10.0) -> bool:
-        """Sends nothing more, and waits for confirmations, ``timeout`` seconds at most.
+        """Stops sending, waits at most ``timeout`` seconds for confirmations, and ends the replay.
 
-        Without a connection it does not wait. Returns whether all that was sent is confirmed; the
-        rest comes again with the next ``start``. May be repeated. In the replay's own thread, such
-        as in a signal handler, it only asks for the end, and returns False.
+        Without a connection it does not wait for confirmations. Returns whether all messages that
+        were sent are confirmed; the next ``start`` sends the others again. In the thread that
+        replays, such as in a signal handler, it only asks for the end, and returns False. It may be
+        called when no replay runs.
         """
         timeout_s = finite_seconds(timeout, "timeout")
         with self._changed:
@@ -178,31 +202,38 @@ class BrokerReplay:
         return self.progress().unconfirmed == 0
 
     def wait(self, timeout: Seconds | None = None) -> bool:
-        """Until it has ended, ``timeout`` seconds at most. Whether it has."""
+        """Waits until the replay has ended, at most ``timeout`` seconds. Returns whether it has.
+
+        A timeout of None waits for ever.
+        """
         with self._changed:
             return wait_for(
                 self._changed, lambda: self._runner is None, seconds(timeout, "timeout")
             )
 
     def pause(self) -> None:
-        """Sends nothing until ``resume``; the connection stays. May be repeated."""
+        """Lets no more messages go until ``resume``. The connection stays."""
         self._controls.set_paused(True)
 
     def resume(self) -> None:
-        """Goes on; the gaps between messages are as if the pause had not been."""
+        """Ends a pause. The gaps between messages are as if there had been no pause."""
         self._controls.set_paused(False)
 
     def set_rate(self, rate: str | float | None) -> None:
-        """From now on. ValueError."""
+        """Changes the rate from now on; ``rate`` is as of BrokerReplay.
+
+        Raises ValueError or TypeError if it is no rate.
+        """
         parsed = parse_rate(rate)
         with self._changed:
             self._controls.pacer.set_rate(parsed)
 
     def seek(self, time: TimeLike) -> None:
-        """Goes on with the first message of this time or later, also before ``start``.
+        """Goes on with the first message of this time or later, which may be before ``start``.
 
-        What is on its way is confirmed before. Counts begin anew. If it does not run, the next
-        ``start`` begins there. ValueError: it is not before ``end``.
+        The replay first waits until the messages on their way are confirmed. The counts begin anew.
+        If the replay does not run, the next ``start`` begins there. Raises ValueError if ``time``
+        is not before ``end``.
         """
         to_us = time_us(time, what="time")
         end_us = self._job.end_us
@@ -219,18 +250,18 @@ class BrokerReplay:
         self._tracker.begin(to_us)
 
     def progress(self) -> Progress:
-        """How far it is."""
+        """Returns how far the replay is."""
         with self._changed:
             return self._tracker.progress(self._controls.pacer)
 
     @property
     def id(self) -> str:
-        """What the messages are marked with, in the user property ``topicdb-replay``."""
+        """The value of the user property ``topicdb-replay``, with which messages are marked."""
         return self._id
 
     @property
     def error(self) -> BaseException | None:
-        """What ended it, if it has failed."""
+        """The error that ended the replay if it has failed, or None."""
         with self._changed:
             return self._tracker.error if self._tracker.state == "failed" else None
 
@@ -246,7 +277,7 @@ class BrokerReplay:
             self._tracker.enter("connecting")
 
     def _run_quietly(self) -> None:
-        with suppress(Exception):  # progress tells
+        with suppress(Exception):  # progress() and error tell it
             self._run()
 
     def _run(self) -> None:
@@ -271,7 +302,7 @@ class BrokerReplay:
                 is_complete = state == "complete"
                 self._begin_us = (self._first_us or 0) if is_complete else self._tracker.position
                 self._tracker.enter(state, error)
-                if self._controls.seek_us is not None:  # it came too late, or was stopped before
+                if self._controls.seek_us is not None:  # the seek came too late for this run
                     self._begin_at(self._controls.seek_us)
                 self._runner = None
                 self._changed.notify_all()
@@ -333,7 +364,7 @@ _running: set[BrokerReplay] = set()  # those with a thread of their own
 
 @atexit.register
 def _stop_all() -> None:
-    # A thread that goes on while Python takes itself apart would abort the process.
+    # A thread that goes on while the interpreter ends would abort the process.
     if os.getpid() == _process_id:
         for replay in list(_running):
             replay.stop(timeout=1.0)

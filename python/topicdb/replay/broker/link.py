@@ -1,4 +1,4 @@
-"""A connection to a broker, for messages with properties; what a stored message becomes there."""
+"""A connection to a broker, and how a stored message is published there with its properties."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Naming = Callable[[str], str]
 
 
 class Outgoing:
-    """A message that is to be published, and whether the broker has it."""
+    """A message that is to be published, and what has become of it. Not thread-safe."""
 
     __slots__ = (
         "envelope",
@@ -54,30 +54,42 @@ class Outgoing:
         self.envelope = envelope
         self.qos = qos
         self.retain = retain
-        self.expires_at_us = expires_at_us  # None: never
+        self.expires_at_us = expires_at_us  # None: it never expires
         self.with_properties = with_properties
-        self.is_done = False
-        self.is_expired = False  # when it was to be sent
-        self.error: PermanentError | None = None  # the broker will not take it
+        self.is_done = False  # whether the broker has confirmed it
+        self.is_expired = False  # whether it had expired when it was to be sent
+        self.error: PermanentError | None = None  # why the broker will never take it
 
     @property
     def is_settled(self) -> bool:
-        """It need not be sent again."""
+        """Whether the message need not be sent again."""
         return self.is_done or self.is_expired or self.error is not None
 
     def properties(self, now_us: int) -> PublishProperties | None:
-        """With what it has left to live."""
+        """Returns the properties to send at this time, or None for MQTT 3.1.1.
+
+        Their expiry interval is what the message has left of it, or begins anew if the replay
+        wants that.
+        """
         if not self.with_properties:
             return None
-        if self.expires_at_us is None:  # it has no expiry, or begins anew
+        if self.expires_at_us is None:  # it has no expiry interval, or the interval begins anew
             return PublishProperties(self.envelope, self.envelope.message_expiry_s)
         return PublishProperties(self.envelope, left_s(self.envelope, self.timestamp, now_us))
 
 
 class Publishing(NamedTuple):
-    """How stored messages are published. ``qos``, ``retain``: None is as it was. ``mark``: the id
-    of the replay, with which they are marked; None: they are not. ``expiry_anew``: what has expired
-    is published, too, and the time that it lives begins anew."""
+    """The options that say how a replay publishes stored messages.
+
+    Attributes:
+        qos: of all messages, or None for that of each message as a bridge has stored it.
+        retain: of all messages, or None for that of each message as a bridge has stored it.
+        naming: gives a topic the name under which it is published.
+        with_properties: whether messages have properties, as in MQTT 5.
+        mark: the id of the replay, with which messages are marked, or None for no mark.
+        expiry_anew: whether messages that have expired are published, too. The expiry intervals of
+            all messages then begin anew.
+    """
 
     qos: int | None
     retain: bool | None
@@ -87,7 +99,11 @@ class Publishing(NamedTuple):
     expiry_anew: bool = False
 
     def outgoing(self, message: Message) -> Outgoing:
-        """What a bridge has stored with its MQTT properties goes with these, the rest as it is."""
+        """Returns what is to be published of a stored message.
+
+        If a bridge has stored the message with its MQTT properties, it has these. If not, it has
+        its value as payload, QoS 1 if nothing else was asked for, and is not retained.
+        """
         topic, timestamp, value = message
         envelope = Envelope.read(value, qos=1)
         topic = self.naming(topic)
@@ -106,9 +122,12 @@ class Publishing(NamedTuple):
 
 
 class Link(_Connection):
-    """One connection, used by one thread. A lost one raises at every call."""
+    """One connection to a broker; ``Work`` owns it. Not thread-safe: one thread uses it.
 
-    _unconfirmed: dict[int, Any]  # of Outgoing, by packet identifier
+    Once the connection is lost, ``send`` and ``poll`` raise an error.
+    """
+
+    _unconfirmed: dict[int, Any]  # the values are Outgoing, the keys packet identifiers
 
     def __init__(self, client: Client, address: str, unconfirmed_max: int) -> None:
         super().__init__(client, address)
@@ -116,12 +135,16 @@ class Link(_Connection):
 
     @property
     def room(self) -> int:
-        """So many messages may be sent now: paho-mqtt never has to hold one back."""
+        """How many messages may be sent now, so that paho-mqtt never has to hold one back."""
         return min(self._unconfirmed_max, self.receive_max) - len(self._unconfirmed)
 
     def send(self, message: Outgoing) -> None:
-        """Sets ``is_done``, soon or later; or ``error``, or ``is_expired``. REQUIRES: there is
-        room."""
+        """Sends a message, and sets ``is_done`` once the broker has confirmed it.
+
+        A message that has expired, or that the broker will never take, is not sent: this sets
+        ``is_expired`` or ``error``. Raises OSError or PermanentError if the connection is lost.
+        REQUIRES: there is ``room``.
+        """
         now = now_us()
         if message.expires_at_us is not None and message.expires_at_us <= now:
             message.is_expired = True
@@ -134,11 +157,11 @@ class Link(_Connection):
                 message.envelope.payload,
                 message.qos,
                 message.retain,
-                properties,  # type: ignore[arg-type]  # of which it asks for pack() alone
+                properties,  # type: ignore[arg-type]  # paho-mqtt calls nothing but its pack()
             )
         except OSError:
             raise
-        except Exception as error:  # too long, or a property that no packet can have
+        except Exception as error:  # it is too long, or has a property that no packet can have
             message.error = PermanentError(str(error))
             return
         if self._lost is not None:
@@ -181,10 +204,14 @@ class Link(_Connection):
 
 
 class Target(MqttSink):
-    """A broker to connect to; takes what MqttSink takes."""
+    """A broker to connect to; it has the options of MqttSink."""
 
     def connect(self) -> Link:
-        """A new connection. Raises OSError (refused, unknown, timed out) and ssl.SSLError."""
+        """Returns a new connection.
+
+        Raises OSError if it is refused, the host is unknown or does not answer in time, and
+        ssl.SSLError.
+        """
         client = self._new_client()
         client.max_inflight_messages_set(PACKET_IDS)
         link = Link(client, self.address, self._unconfirmed_max)
@@ -196,16 +223,17 @@ class Target(MqttSink):
             link.close()
             if isinstance(error, OSError):
                 named(error, self.address)
-            # Its frames would keep the socket of a TLS handshake that failed: see MqttSink.
+            # The frames of the traceback would keep the socket of a TLS handshake that failed: see
+            # MqttSink.
             raise error.with_traceback(None) from None
         return link
 
     @property
     def place(self) -> tuple[str, int]:
-        """Host and port."""
+        """The host and the port."""
         return self._broker.host, self._broker.port
 
     @property
     def address(self) -> str:
-        """Where it is."""
+        """Host and port as text, for people."""
         return self._broker.address

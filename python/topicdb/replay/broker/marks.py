@@ -1,4 +1,4 @@
-"""What is replayed into a broker says so, that no bridge stores it again; or it is refused."""
+"""Keeps bridges from storing again what is replayed: marks messages, or refuses the replay."""
 
 from __future__ import annotations
 
@@ -18,20 +18,25 @@ REPLAY_PROPERTY = "topicdb-replay"
 
 
 def is_replayed(user_properties: tuple[tuple[str, str], ...]) -> bool:
-    """Whether a message comes from a replay."""
+    """Returns whether a message with these properties comes from a replay."""
     return any(name == REPLAY_PROPERTY for name, _ in user_properties)
 
 
 def marked(
     user_properties: tuple[tuple[str, str], ...], replay_id: str
 ) -> tuple[tuple[str, str], ...]:
-    """These properties, with the mark of this replay and of no other one."""
+    """Returns these properties, with the mark of this replay instead of any other mark."""
     others = tuple(one for one in user_properties if one[0] != REPLAY_PROPERTY)
     return (*others, (REPLAY_PROPERTY, replay_id))
 
 
 class Doubles:
-    """Topics that a bridge of this database would store again, since it could not tell."""
+    """The filters of bridges of this database that would store what is replayed again.
+
+    These bridges follow the same broker, and cannot recognise replayed messages: the replay has no
+    marks (``is_marked``), or the bridge speaks MQTT 3.1.1. It reads the database once, when it is
+    made, and does not change. Thread-safe.
+    """
 
     def __init__(self, core: Engine, host: str, port: int, is_marked: bool) -> None:
         self._found: list[tuple[str, str, Follows]] = []
@@ -45,7 +50,7 @@ class Doubles:
         return bool(self._found)
 
     def check(self, filter: str) -> None:
-        """ValueError: a bridge follows this filter, or topic, or a part of it."""
+        """Raises ValueError if one of the bridges follows a topic that this filter matches."""
         for followed, name, follows in self._found:
             if overlap(followed, filter):
                 raise ValueError(
@@ -58,7 +63,7 @@ class Doubles:
                 )
 
     def checked(self, naming: Callable[[str], str]) -> Callable[[str], str]:
-        """This naming, which raises as ``check``."""
+        """Returns a function that names topics as ``naming`` does, and raises as ``check`` does."""
 
         def named(topic: str) -> str:
             found = naming(topic)
@@ -69,14 +74,14 @@ class Doubles:
 
 
 def _is_same(one: str, other: str) -> bool:
-    """Whether two names or addresses lead to the same machine, as far as that can be known."""
+    """Returns whether two names or addresses lead to one machine, as far as that can be known."""
     if one.casefold() == other.casefold():
         return True
     return not _addresses(one).isdisjoint(_addresses(other))
 
 
 def _addresses(host: str) -> set[str]:
-    """Those of a host; all of this machine are the same one."""
+    """Returns the addresses of a host, with "" for every address of this machine."""
     try:
         found: list[Any] = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
@@ -87,7 +92,7 @@ def _addresses(host: str) -> set[str]:
 def _is_of_this_machine(family: int, place: Any) -> bool:
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.bind(place)  # to port 0: nobody else's
+            probe.bind(place)  # to port 0, so that it takes nobody else's port
     except OSError:
         return False
     return True

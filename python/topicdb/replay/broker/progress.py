@@ -1,4 +1,4 @@
-"""How far a replay into a broker is."""
+"""The state and the progress of a replay into a broker."""
 
 from __future__ import annotations
 
@@ -19,18 +19,29 @@ _SAMPLE_S = 0.1
 
 
 class Progress(NamedTuple):
-    """Of a replay into a broker.
+    """The progress of a replay into a broker; made by ``BrokerReplay.progress``.
 
-    - ``state``: ``"retrying"``: since the last error nothing was confirmed; ``"stopped"``: also not
-      started; ``"failed"``: ended by ``last_error``.
-    - ``position``: timestamp in µs; all older messages are confirmed, and with ``start=position`` a
-      replay goes on there, messages of this very timestamp included.
-    - ``done``: confirmed, ``refused``: passed over as the broker refuses them, ``expired``: not
-      sent as they had expired (MQTT 5), since the start or the last seek; ``total``: all there are
-      from there on, None while they are being counted.
-    - ``per_s``: messages a second, over the last five; ``elapsed_s``: without pauses; ``eta_s``:
-      seconds that are left, None if nothing tells.
-    - ``unconfirmed``: on their way. ``sent_again``, ``reconnects``: what lost connections cost.
+    The counts are since the start of the replay or the last seek, but for ``sent_again`` and
+    ``reconnects``, which a start does not reset.
+
+    Attributes:
+        state: ``"stopped"`` (also before the first start), ``"connecting"``, ``"replaying"``,
+            ``"paused"``, ``"retrying"`` (nothing was confirmed since the last error),
+            ``"complete"`` or ``"failed"`` (``last_error`` has ended it).
+        position: a timestamp in µs. All older messages are confirmed, refused or expired. With
+            ``start=position`` a replay goes on there, and sends messages of this very timestamp
+            again.
+        done: how many messages the broker has confirmed, or with QoS 0 the socket has taken.
+        total: how many messages the replay has, or None while they are not counted.
+        per_s: messages a second, over about the last five seconds.
+        elapsed_s: seconds that the replay has worked, without pauses.
+        eta_s: seconds that are left, or None if that cannot be told.
+        unconfirmed: how many messages are on their way.
+        refused: how many messages were passed over, as the broker refuses them.
+        sent_again: how many messages were sent again after lost connections.
+        reconnects: how many times a lost connection was replaced.
+        last_error: the last error as text, which may be over, or None.
+        expired: how many messages were not sent, as they had expired (MQTT 5).
     """
 
     state: State
@@ -49,7 +60,10 @@ class Progress(NamedTuple):
 
 
 class Tracker:
-    """Keeps it up to date. Thread-safe."""
+    """Keeps the progress of one replay up to date.
+
+    BrokerReplay owns this object, and ``Work`` reports to it. Thread-safe.
+    """
 
     def __init__(self, position: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -78,16 +92,16 @@ class Tracker:
 
     @property
     def error(self) -> BaseException | None:
-        """The last one, which may be over."""
+        """The last error, which may be over, or None."""
         return self._error
 
     def begin(self, position: int) -> None:
-        """Counts from here on."""
+        """Counts anew, from this timestamp on."""
         with self._lock:
             self._reset(position)
 
     def enter(self, state: State, error: BaseException | None = None) -> None:
-        """A new state, or an error in the old one."""
+        """Enters a state, which may be the same one, and notes the error, if any."""
         with self._lock:
             now = self._clock()
             if self._state in _WORKING:
@@ -97,12 +111,16 @@ class Tracker:
             self._error = error or self._error
 
     def counted(self, total: int, last_us: int) -> None:
-        """There are so many messages; the last one's timestamp."""
+        """Notes how many messages the replay has, and the timestamp of the last one."""
         with self._lock:
             self._total, self._last_us = total, last_us
 
     def moved(self, position: int, confirmed: int, unconfirmed: int) -> None:
-        """So many more are confirmed, and all before this timestamp."""
+        """Adds messages that were confirmed since the last call.
+
+        All messages before the timestamp ``position`` are done with, and ``unconfirmed`` are on
+        their way.
+        """
         with self._lock:
             self._position, self._unconfirmed = position, unconfirmed
             if confirmed == 0:
@@ -128,7 +146,7 @@ class Tracker:
             self._sent_again += sent_again
 
     def progress(self, pacer: Pacer) -> Progress:
-        """As it is now, if it goes on at this pace."""
+        """Returns the progress; what is left is estimated for this pace."""
         with self._lock:
             per_s = self._per_s()
             return Progress(
@@ -155,7 +173,7 @@ class Tracker:
         elapsed_s = self._elapsed_s()
         since_s, done = self._samples[0]
         if self._state not in _WORKING or elapsed_s - since_s < _SAMPLE_S:
-            since_s, done = 0.0, 0  # of all
+            since_s, done = 0.0, 0  # over the whole replay
         return (self._done - done) / (elapsed_s - since_s) if elapsed_s > since_s else 0.0
 
     def _eta_s(self, pacer: Pacer, per_s: float) -> float | None:

@@ -1,4 +1,4 @@
-"""Other topics for what is replayed: rules of topic filters and what they become."""
+"""Rules that give messages other topics when they are replayed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _NUMBERED = re.compile(r"\{(\d+)\}")
 class Remap:
     """Gives a topic the name under which it is replayed. Thread-safe.
 
-    The first rule whose filter matches decides; topics without one stay as they are. ``+`` of the
-    new name stands for what the same-numbered ``+`` of the filter matched, ``{2}``, also within a
-    level, for the second one; ``#`` for ``#``.
+    The first rule whose filter matches the topic decides. A topic that no filter matches keeps its
+    name. In the new name, the first ``+`` stands for what the first ``+`` of the filter matched,
+    and so on; ``{2}``, also within a level, stands for what the second ``+`` matched; and ``#``
+    stands for what ``#`` matched.
 
     >>> remap = Remap({"site/a/#": "test/a/#", "plant/+/temp": "copy/{1}-temp"})
     >>> remap("site/a/pump/3"), remap("plant/north/temp"), remap("other")
@@ -24,11 +25,14 @@ class Remap:
     """
 
     def __init__(self, rules: Mapping[str, str]) -> None:
-        """
-        - ``rules``: filters, each with the new name, in their order.
+        """Makes a Remap of these rules.
 
-        ValueError: a new name has more wildcards than its filter, or other ones, or is no topic.
-        TopicError: the filter is none.
+        Arguments:
+            rules: topic filters with the new name of each, in the order in which they are tried.
+
+        Raises:
+            ValueError: a new name has wildcards that its filter has not, or is no topic.
+            TopicError: a filter is none.
         """
         self.rules = dict(rules)
         self._rules = [_Rule(filter, name) for filter, name in rules.items()]
@@ -36,7 +40,11 @@ class Remap:
 
     @staticmethod
     def parse(texts: Iterable[str]) -> Remap:
-        """Of texts such as ``"site/a/#=test/a/#"``; the first ``=`` divides. ValueError."""
+        """Returns a Remap of texts such as ``"site/a/#=test/a/#"``, divided at the first ``=``.
+
+        Raises ValueError if a text has not this form or a filter comes twice, and what Remap
+        itself raises.
+        """
         rules: dict[str, str] = {}
         for text in texts:
             filter, equals, name = text.partition("=")
@@ -77,7 +85,10 @@ class _Rule:
         self._is_rest_only = name == "#"
 
     def _parts_of(self, name: str) -> tuple[list[str | int], bool]:
-        """Texts, and numbers of what was matched; and whether the rest follows."""
+        """Returns the parts of a new name, and whether what ``#`` matched follows them.
+
+        A part is a text, or the number of the ``+`` whose level stands there.
+        """
         levels = name.split("/")
         takes_rest = levels[-1] == "#"
         if takes_rest and not self._has_rest:
@@ -94,7 +105,7 @@ class _Rule:
     def _parts_of_level(self, level: str, before: list[str | int]) -> list[str | int]:
         if level == "+":
             return [self._checked(sum(isinstance(part, int) for part in before) + 1)]
-        pieces = _NUMBERED.split(level)  # texts, and the numbers between them
+        pieces = _NUMBERED.split(level)  # texts and numbers in turn, the first is a text
         return [
             self._checked(int(piece)) if place % 2 else piece for place, piece in enumerate(pieces)
         ]
@@ -115,7 +126,7 @@ class _Rule:
             raise ValueError(f"{self._where}: on the right: {error}") from None
 
     def apply(self, topic: str) -> str | None:
-        """The new name; None: it does not match, or nothing would be left of it."""
+        """Returns the new name, or None if the topic does not match or its new name is empty."""
         match = self._pattern.fullmatch(topic)
         if match is None:
             return None
@@ -126,7 +137,11 @@ class _Rule:
 
 
 def _pattern_of(levels: list[str]) -> str:
-    """As MQTT matches them: # also the level above it; no wildcard a first level with $."""
+    """Returns a regular expression that matches as MQTT does.
+
+    ``#`` also matches the level above it, and no wildcard matches a first level that begins with
+    ``$``.
+    """
     text = r"(?!\$)" if levels[0] in ("+", "#") else ""
     for number, level in enumerate(levels):
         slash = "/" if number else ""

@@ -1,4 +1,4 @@
-"""What the thread of a replay into a broker does: reads, paces, sends, and sends again."""
+"""The work of a replay into a broker: it reads, paces, sends, and sends again."""
 
 from __future__ import annotations
 
@@ -19,13 +19,26 @@ if TYPE_CHECKING:
     from topicdb.database.database import Database
 
 BATCH_ROWS = 1_000
-_POLL_S = 0.1  # so soon what other threads want is noticed
-_TICK_S = 0.001  # what is due within it goes together
+_POLL_S = 0.1  # within this time the work notices what other threads ask for
+_TICK_S = 0.001  # messages that are due within this time go together
 _RETRY_MIN_S = 0.1
 
 
 class Job(NamedTuple):
-    """What is replayed, to where, and how."""
+    """The options of one BrokerReplay: what it replays, to where, and how.
+
+    Attributes:
+        database: the database that is read.
+        filter: the topic filter of what is replayed.
+        end_us: only older messages are replayed. None: no limit.
+        target: the broker.
+        publishing: how messages are published.
+        skips_refused: whether messages that the broker refuses are passed over. If not, the replay
+            fails there.
+        retry_max_s: the longest pause before the next attempt to connect.
+        give_up_s: after this time of failures the replay fails. None: never.
+        counts: whether the messages are counted beside the replay.
+    """
 
     database: Database
     filter: str
@@ -39,14 +52,17 @@ class Job(NamedTuple):
 
 
 class Controls:
-    """What other threads want. ``changed`` guards all of it, and the pacer."""
+    """The requests of other threads to a replay, which ``Work`` looks at again and again.
+
+    BrokerReplay owns this object. The condition ``changed`` guards all of it, and the pacer.
+    """
 
     def __init__(self, pacer: Pacer) -> None:
         self.changed = threading.Condition()
         self.pacer = pacer
         self.is_paused = False
         self.seek_us: int | None = None
-        self.stop_at: float | None = None  # what is on its way has until then
+        self.stop_at: float | None = None  # until then, confirmations are waited for; None: goes on
         self._is_cut_off = False
 
     def set_paused(self, is_paused: bool) -> None:
@@ -55,7 +71,7 @@ class Controls:
             self._set_pacer()
 
     def set_cut_off(self, is_cut_off: bool) -> None:
-        """Without a connection time stands still: nobody wants to have it all at once then."""
+        """Stops the pacer without a connection, so that messages do not come all at once later."""
         with self.changed:
             self._is_cut_off = is_cut_off
             self._set_pacer()
@@ -68,14 +84,14 @@ class Controls:
 
 
 class _Source:
-    """The messages from a time on."""
+    """Reads the messages of a job from a time on, by timestamp. Not thread-safe."""
 
     def __init__(self, job: Job, begin_us: int) -> None:
         scan = job.database.scan(job.filter, start=begin_us, end=job.end_us, order="time", raw=True)
         self._batches = scan.batches(BATCH_ROWS)
         self._batch = _core.empty_batch()
         self._row = 0
-        self._end_us = begin_us  # behind what was read
+        self._end_us = begin_us  # all older messages were read
 
     def has_more(self) -> bool:
         if self._row < len(self._batch):
@@ -89,20 +105,23 @@ class _Source:
 
     @property
     def position(self) -> int:
-        """All older messages were taken."""
+        """A timestamp; all older messages were taken."""
         if self._row < len(self._batch):
             return int(self._batch.timestamps[self._row])
         return self._end_us
 
     def allowed(self, room: int, controls: Controls) -> tuple[list[Message], float]:
-        """As many as may go now; and seconds until more may. REQUIRES: there are more."""
+        """Returns the messages that may go now, at most ``room``, and seconds until more may go.
+
+        The pacer counts them as gone. REQUIRES: ``has_more`` was true.
+        """
         begin = self._row
         with controls.changed:
             count, wait_s = controls.pacer.allowed(self._batch.timestamps[begin : begin + room])
         return [self._batch[row] for row in range(begin, begin + count)], wait_s
 
     def took(self, count: int) -> None:
-        """So many of them need not come again."""
+        """Passes by the first ``count`` of the messages that ``allowed`` has returned."""
         self._row += count
 
     def close(self) -> None:
@@ -110,7 +129,7 @@ class _Source:
 
 
 class _Counting:
-    """Counts the messages of a replay, in a thread of its own."""
+    """Counts the messages of a replay in a thread of its own, until ``close``."""
 
     def __init__(self, job: Job, begin_us: int, tracker: Tracker) -> None:
         self._job, self._begin_us, self._tracker = job, begin_us, tracker
@@ -128,7 +147,7 @@ class _Counting:
                 total += len(batch)
                 last_us = max(last_us, int(batch.timestamps.max()))
         except _core.Error:
-            return  # who replays comes upon it, too
+            return  # the replay itself meets this error, too
         self._tracker.counted(total, last_us)
 
     def close(self) -> None:
@@ -137,7 +156,10 @@ class _Counting:
 
 
 class Work:
-    """One run, in one thread."""
+    """One run of a replay into a broker.
+
+    BrokerReplay makes a new one for each run. Not thread-safe: the thread that replays uses it.
+    """
 
     def __init__(self, job: Job, controls: Controls, tracker: Tracker) -> None:
         self._job = job
@@ -146,13 +168,14 @@ class Work:
         self._source: _Source | None = None
         self._counting: _Counting | None = None
         self._link: Link | None = None
-        self._flight: deque[Outgoing] = deque()  # sent or to be sent, and not confirmed up to here
-        self._to_send: deque[Outgoing] = deque()  # its end
-        self._failures = 0  # since something was confirmed
+        # Messages in order, from the first that is not settled on; the last ones may be unsent.
+        self._flight: deque[Outgoing] = deque()
+        self._to_send: deque[Outgoing] = deque()  # those of _flight that are to be sent, in order
+        self._failures = 0  # how many there were since a message was confirmed
         self._failing_since = 0.0
 
     def begin(self, begin_us: int) -> None:
-        """Opens the source there, and closes what there was."""
+        """Reads from this timestamp on, and counts anew."""
         self.close_source()
         self._tracker.begin(begin_us)
         self._source = _Source(self._job, begin_us)
@@ -160,7 +183,10 @@ class Work:
             self._counting = _Counting(self._job, begin_us, self._tracker)
 
     def run(self) -> bool:
-        """Until all is confirmed (True), or it is stopped."""
+        """Replays until all messages are settled, and returns true, or until it is to stop.
+
+        A lost connection is replaced until ``give_up_s`` is over. Raises what ends the replay.
+        """
         while True:
             try:
                 if self._link is None:
@@ -169,7 +195,7 @@ class Work:
                     self._connect()
                 is_over = self._turn()
             except _core.Error:
-                raise  # of the database; some are OSErrors, too
+                raise  # an error of the database, even if it is an OSError, too
             except OSError as error:
                 self._note_failure(error)
                 continue
@@ -186,7 +212,7 @@ class Work:
     def _note_failure(self, error: OSError) -> None:
         self._drop_link()
         self._controls.set_cut_off(True)
-        self._settle()  # some may have been confirmed before
+        self._settle()  # some messages may have been confirmed before the failure
         now = time.monotonic()
         if self._failures == 0:
             self._failing_since = now
@@ -200,13 +226,16 @@ class Work:
             pause_s = min(pause_s, self._failing_since + give_up_s - now)
         controls = self._controls
         with controls.changed:
-            # By chance shorter: others may have lost the same broker.
+            # A part of the pause is random, as other clients may have lost the same broker.
             controls.changed.wait_for(
                 lambda: controls.stop_at is not None, pause_s * random.uniform(0.5, 1.0)
             )
 
     def _turn(self) -> bool | None:
-        """Sends what may go, and hears the broker. Whether it is complete; None: it goes on."""
+        """Sends what may go, and reads what the broker says.
+
+        Returns true if the replay is complete, false if it is stopped, and None if it goes on.
+        """
         link, controls = self._link, self._controls
         assert link is not None
         with controls.changed:
@@ -239,8 +268,10 @@ class Work:
             self._to_send.popleft()
 
     def _take(self, link: Link) -> float:
-        """Sends what comes next, as far as there is room and the pace allows it; then seconds to
-        wait for more."""
+        """Sends the next messages, as far as there is room and the pace allows it.
+
+        Returns how long to wait for the broker before the next turn, in seconds.
+        """
         assert self._source is not None
         if self._to_send or link.room <= 0:
             return _POLL_S
@@ -253,7 +284,7 @@ class Work:
         return 0.0 if wait_s == 0.0 else min(max(wait_s, _TICK_S), _POLL_S)
 
     def _settle(self) -> None:
-        """Forgets what is confirmed, in order, and what the broker refuses."""
+        """Removes the messages from the front of ``_flight`` that are settled, and counts them."""
         assert self._source is not None
         flight, confirmed = self._flight, 0
         while flight and flight[0].is_settled:
@@ -288,12 +319,12 @@ class Work:
         self.begin(to_us)
         with self._controls.changed:
             self._controls.pacer.restart()
-            if self._controls.seek_us == to_us:  # or there is another one already
+            if self._controls.seek_us == to_us:  # else another seek was asked for meanwhile
                 self._controls.seek_us = None
 
     def _show_state(self, is_paused: bool) -> None:
         if not self._flight:
-            self._failures = 0  # nothing is left that could be confirmed
+            self._failures = 0  # no message is left that could be confirmed
         wanted: State = "paused" if is_paused else "retrying" if self._failures else "replaying"
         if self._tracker.state != wanted:
             self._tracker.enter(wanted)
@@ -304,7 +335,7 @@ class Work:
             self._link = None
 
     def close_source(self) -> None:
-        """Ends reading. May be repeated."""
+        """Ends reading and counting. Calling it again does nothing."""
         if self._counting is not None:
             self._counting.close()
             self._counting = None
@@ -313,6 +344,6 @@ class Work:
             self._source = None
 
     def close(self) -> None:
-        """Ends the connection, too."""
+        """Ends the connection, reading and counting. Calling it again does nothing."""
         self._drop_link()
         self.close_source()
