@@ -1,1 +1,1 @@
-"""Conditions on the properties of messages."""
+"""Selectors: conditions on the properties of messages."""

@@ -1,4 +1,7 @@
-"""What the parts of a selector become: functions of properties, with three-valued logic."""
+"""The parts of a selector as functions of properties, with three-valued logic.
+
+A condition returns True, False, or None for unknown. An operand returns a value, or None for NULL.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _EQUALITIES = (operator.eq, operator.ne)
 
 
 def all_of(parts: Sequence[Condition]) -> Condition:
-    """AND."""
+    """Returns the conditions joined with AND."""
 
     def condition(properties: Properties) -> bool | None:
         known = True
@@ -33,7 +36,7 @@ def all_of(parts: Sequence[Condition]) -> Condition:
 
 
 def any_of(parts: Sequence[Condition]) -> Condition:
-    """OR."""
+    """Returns the conditions joined with OR."""
 
     def condition(properties: Properties) -> bool | None:
         known = True
@@ -49,7 +52,7 @@ def any_of(parts: Sequence[Condition]) -> Condition:
 
 
 def negated(part: Condition) -> Condition:
-    """NOT."""
+    """Returns NOT of the condition."""
 
     def condition(properties: Properties) -> bool | None:
         found = part(properties)
@@ -59,7 +62,11 @@ def negated(part: Condition) -> Condition:
 
 
 def comparison(order: Callable[[Any, Any], bool], left: Operand, right: Operand) -> Condition:
-    """Unknown of NULL, of two kinds of values, and of booleans but for = and <>."""
+    """Returns the comparison of two operands.
+
+    It is unknown if one of them is NULL, if they are not of the same kind (see ``KINDS``), and for
+    booleans unless it is ``=`` or ``<>``.
+    """
     of_equality = order in _EQUALITIES
     kind_of = KINDS.get
 
@@ -74,7 +81,7 @@ def comparison(order: Callable[[Any, Any], bool], left: Operand, right: Operand)
 
 
 def membership(value: Operand, constants: Sequence[Value]) -> Condition:
-    """IN: as the comparisons with each, joined with OR."""
+    """Returns IN: the comparisons of a value with each constant, joined with OR."""
     by_kind: dict[str | None, set[Value]] = {}
     for constant in constants:
         by_kind.setdefault(KINDS[type(constant)], set()).add(constant)
@@ -91,7 +98,10 @@ def membership(value: Operand, constants: Sequence[Value]) -> Condition:
 
 
 def arithmetic(calculate: Callable[[Any, Any], Any], left: Operand, right: Operand) -> Operand:
-    """NULL of what is no number, and where there is no result."""
+    """Returns the result of a calculation, which is NULL if there is none.
+
+    That is so if an operand or the result is no number, and for overflow and division by zero.
+    """
 
     def operand(properties: Properties) -> int | float | None:
         a, b = left(properties), right(properties)
@@ -107,7 +117,7 @@ def arithmetic(calculate: Callable[[Any, Any], Any], left: Operand, right: Opera
 
 
 def divided(a: int | float, b: int | float) -> int | float:
-    """Integers towards zero."""
+    """Returns the quotient; that of integers is rounded towards zero."""
     if type(a) is float or type(b) is float:
         return a / b
     quotient = abs(a) // abs(b)
@@ -115,13 +125,13 @@ def divided(a: int | float, b: int | float) -> int | float:
 
 
 class Pattern:
-    """One of LIKE: ``%`` is any text, ``_`` any character.
+    """A pattern of LIKE, where ``%`` stands for any text, and ``_`` for any character.
 
-    It is matched from left to right without going back, so that no pattern takes long.
+    It is matched from left to right without backtracking, so that no pattern takes long.
     """
 
     def __init__(self, text: str, escape: str | None) -> None:
-        """ValueError: the escape character stands before another one than % _ and itself."""
+        """Raises ValueError if the escape character does not stand before %, _ or itself."""
         parts: list[list[str]] = [[]]
         characters = iter(text)
         for character in characters:
@@ -140,7 +150,7 @@ class Pattern:
         self._first, self._inner, self._last = compiled[0], compiled[1:-1], compiled[-1]
 
     def matches(self, text: str) -> bool:
-        """Whether it is all of the text."""
+        """Returns whether the pattern matches the whole text."""
         if self._is_whole:
             return self._first.fullmatch(text) is not None
         end = len(text) - self._last_length  # the last part fits there or nowhere
@@ -155,7 +165,7 @@ class Pattern:
 
 
 def resemblance(value: Operand, pattern: Pattern) -> Condition:
-    """LIKE."""
+    """Returns LIKE, which is unknown if the value is no text."""
 
     def condition(properties: Properties) -> bool | None:
         found = value(properties)

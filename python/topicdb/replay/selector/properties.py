@@ -1,4 +1,4 @@
-"""What selectors see of a message."""
+"""The properties of a message that selectors can use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from topicdb.types import Message
 
 
 def properties_of(message: Message) -> Mapping[str, object]:
-    """``topic``, ``timestamp`` (µs), and what an envelope holds; see ``Envelope.properties``."""
+    """Returns the properties of a message by name.
+
+    These are ``topic``, ``timestamp`` (µs since 1970), and if a bridge has stored the message with
+    its MQTT properties, those of ``Envelope.properties``.
+    """
     envelope = Envelope.decode(message.value)
     found: dict[str, object] = {} if envelope is None else dict(envelope.properties())
     found["topic"] = message.topic
@@ -19,7 +23,7 @@ def properties_of(message: Message) -> Mapping[str, object]:
 
 
 class MessageSelector:
-    """A selector, for messages."""
+    """Tells whether a selector matches a stored message. Thread-safe."""
 
     def __init__(self, selector: Selector) -> None:
         self.selector = selector
@@ -29,5 +33,8 @@ class MessageSelector:
 
 
 def selector_of(text: str | None) -> MessageSelector | None:
-    """ValueError: it is no condition. ImportError: sqlglot is needed."""
+    """Returns the selector with this text, or None if there is no text.
+
+    Raises ValueError if the text is no condition, and ImportError if sqlglot is not installed.
+    """
     return None if text is None else MessageSelector(Selector(text))

@@ -1,4 +1,4 @@
-"""Conditions on the properties of messages: SQL-92, as message selectors of JMS have it."""
+"""Conditions on the properties of messages, in the part of SQL-92 that JMS selectors use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from topicdb.replay.selector.logic import (
 if TYPE_CHECKING:
     from sqlglot.expressions import Expression
 
-DEPTH_MAX = 100  # of the tree; AND and OR count once, however many they join
+DEPTH_MAX = 100  # of the tree of a condition; a chain of ANDs, or of ORs, counts once
 _SHOWN_MAX = 200
 _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     "EQ": operator.eq,
@@ -39,19 +39,32 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 class Selector:
-    """A condition such as ``"plant = 'north' AND level >= 3"``; thread-safe.
+    """A condition such as ``"plant = 'north' AND level >= 3"``. Thread-safe: it does not change.
 
-    - Identifiers are names of properties, case-sensitive; ``"client-id"`` in double quotes for
-      what is no identifier. A property that is missing is NULL.
-    - ``= <> < <= > >=``, ``AND OR NOT``, ``BETWEEN``, ``IN ('a', 'b')``, ``LIKE`` with ``ESCAPE``,
-      ``IS [NOT] NULL``, ``+ - * /``, parentheses, text in single quotes, numbers, TRUE and FALSE.
-    - Logic has three values: what is compared with NULL, or with another kind of value (text,
-      number, boolean), is unknown, and so is ``<`` of booleans. Only what is true matches.
-    - Integers divide to integers, towards zero. What is divided by zero is NULL.
+    - Identifiers are names of properties, and are case-sensitive. A name that is no identifier
+      stands in double quotes, such as ``"client-id"``. A property that is missing is NULL.
+    - There are ``= <> < <= > >=``, ``AND OR NOT``, ``BETWEEN``, ``IN ('a', 'b')``, ``LIKE`` with
+      ``ESCAPE``, ``IS [NOT] NULL``, ``+ - * /``, parentheses, text in single quotes, numbers, TRUE
+      and FALSE.
+    - A condition is true, false or unknown. A comparison is unknown if one side is NULL, if the
+      sides are of different kinds (text, number, boolean), or if it asks for the order of booleans.
+      A selector matches only if its condition is true.
+    - The quotient of integers is an integer, rounded towards zero. The quotient of a number and
+      zero is NULL.
+
+    ``text`` is the condition as it was given, and ``names`` the properties that it asks for.
+
+    >>> selector = Selector("plant = 'north' AND level >= 3")           # doctest: +SKIP
+    >>> selector.matches({"plant": "north", "level": 4})                # doctest: +SKIP
+    True
     """
 
     def __init__(self, text: str) -> None:
-        """ValueError: it is no such condition. ImportError: sqlglot is needed."""
+        """Compiles a condition.
+
+        Raises ValueError, which names the part, if ``text`` is no such condition, TypeError if it
+        is no text, and ImportError if sqlglot is not installed.
+        """
         if not isinstance(text, str):
             raise TypeError(f"selector: expected text, got {type(text).__name__}")
         compiler = _Compiler(text)
@@ -60,8 +73,11 @@ class Selector:
         self.names: frozenset[str] = frozenset(compiler.names)
 
     def matches(self, properties: Properties) -> bool:
-        """Whether it is true of them; values that are no str, int, float or bool are only known to
-        be not NULL."""
+        """Returns whether the condition is true for these properties, given by their names.
+
+        None stands for NULL. Of a value that is no str, int, float or bool, a condition can only
+        find out that it is not NULL.
+        """
         return self._condition(properties) is True
 
     def __eq__(self, other: object) -> bool:
@@ -75,7 +91,7 @@ class Selector:
 
 
 class _Compiler:
-    """Turns the tree of one text into closures."""
+    """Turns the text of one selector into functions; used once."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -96,14 +112,14 @@ class _Compiler:
         except ImportError as error:
             raise ImportError("selectors need sqlglot: pip install topicdb[replay]") from error
         try:
-            # Some versions read up to there, and leave out what follows.
+            # Some versions of sqlglot read up to the first semicolon, and ignore the rest.
             if any(token.token_type.name == "SEMICOLON" for token in sqlglot.tokenize(self._text)):
                 raise ValueError(f"selector {self._shown}: ';' does not belong there")
             return sqlglot.parse_one(self._text, into=expressions.Condition)
         except errors.SqlglotError as error:
             raise ValueError(f"selector {self._shown}: {_reason(error)}") from None
 
-    # What is true, false or unknown.
+    # Expressions that are true, false or unknown.
 
     def _condition(self, node: Expression) -> Condition:
         kind = type(node).__name__
@@ -181,7 +197,7 @@ class _Compiler:
         return lambda properties: value(properties) is None
 
     def _flag(self, node: Expression) -> Condition:
-        """TRUE, FALSE, or a property that is one of these."""
+        """Compiles TRUE, FALSE, or a property that is a boolean."""
         value = self._operand(node)
 
         def condition(properties: Properties) -> bool | None:
@@ -190,7 +206,7 @@ class _Compiler:
 
         return condition
 
-    # What has a value.
+    # Expressions that have a value.
 
     def _operand(self, node: Expression) -> Operand:
         kind = type(node).__name__
@@ -238,7 +254,7 @@ class _Compiler:
         text = str(node.this)
         try:
             number = int(text) if text.isdecimal() else float(text)
-        except ValueError:  # also of far too many digits
+        except ValueError:  # it may also have far too many digits
             number = math.nan
         if isinstance(number, float) and not math.isfinite(number):
             self._refuse(node, "it is no number")
@@ -257,7 +273,7 @@ class _Compiler:
         calculate = _CALCULATIONS[type(node).__name__]
         return arithmetic(calculate, self._operand(node.this), self._operand(node.expression))
 
-    # What cannot be.
+    # Checks.
 
     def _enter(self, node: Expression) -> None:
         self._depth += 1
@@ -265,7 +281,10 @@ class _Compiler:
             self._refuse(node, f"it is nested more than {DEPTH_MAX} deep")
 
     def _check_parts(self, node: Expression, *known: str) -> None:
-        """Newer versions of sqlglot say in further parts what else they have read."""
+        """Refuses a node that has other parts than these.
+
+        Newer versions of sqlglot read more, and keep it in parts that this code does not know.
+        """
         for name, part in node.args.items():
             if part and name not in known:
                 self._refuse(node, "selectors have no such expression")
@@ -275,7 +294,10 @@ class _Compiler:
 
 
 def _parts(node: Expression) -> Iterator[Expression]:
-    """What a chain of ANDs, or of ORs, joins, without recursion: there may be thousands."""
+    """Yields the parts that a chain of ANDs, or of ORs, joins, in their order.
+
+    It does not recurse, as there may be thousands.
+    """
     kind = type(node)
     stack = [node]
     while stack:
@@ -291,7 +313,7 @@ def _shown(text: str) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Where it is, without sqlglot's context in colours."""
+    """Returns why and where the text is no condition, without sqlglot's coloured context."""
     found = getattr(error, "errors", None)
     if not found or not found[0].get("highlight"):
         return "it is no condition; is a quote missing, or a part at its end?"
