@@ -1,1 +1,1 @@
-"""Endpoints: what comes to them, what they hold, and who reads it."""
+"""Endpoints: the messages that come to them and that they hold, their replays and clients."""

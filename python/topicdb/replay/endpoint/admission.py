@@ -23,7 +23,7 @@ Accepts: TypeAlias = Callable[[Message], bool]
 
 
 def are_before(serials: npt.NDArray[np.uint64], rows: Rows, place: Place) -> Mask:
-    """Returns of each message whether it comes before a place."""
+    """Returns for each message whether it is before a place."""
     same = (serials == place.serial) & (rows < place.row)
     before: Mask = (serials < place.serial) | same
     return before
@@ -35,10 +35,10 @@ class Admission:
     - A replay wants messages before ``live_from`` if the log kept them and they are in the replay's
       range of time. It does not matter when the subscriptions were made.
     - Otherwise a subscription counts from when it was made until it was removed.
-    - Of what was read before a restart, the endpoint wants only what was not done.
+    - Of what was read before a restart, the endpoint wants only what was not done with.
     - A topic endpoint wants nothing that its selector refuses.
 
-    It lives as long as the ``Reader`` that asks it. Not thread-safe: one thread at a time reads.
+    It lives as long as the ``Reader`` that owns it. Not thread-safe: one thread at a time reads.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Admission:
         """Returns the state of each message of a batch, or None if the endpoint wants all of them.
 
         A state is WAITING for a message that is wanted, UNWANTED for one that is not, and DONE for
-        one that was done before a restart.
+        one that was done with before a restart.
         """
         serials = batch.serials
         assert serials is not None
@@ -116,7 +116,10 @@ class Admission:
         return matcher(topic)
 
     def _done(self, serials: npt.NDArray[np.uint64], rows: Rows) -> Mask | None:
-        """Returns which messages were read before a restart and are not held, so are done."""
+        """Returns which messages were read before a restart and are not held: they are done with.
+
+        Returns None if all messages come after those that were read before.
+        """
         if self._resume_until <= Place(int(serials[0]), int(rows[0])):
             return None
         done = are_before(serials, rows, self._resume_until)

@@ -1,4 +1,4 @@
-"""Who receives or browses an endpoint's messages."""
+"""The clients of an endpoint, which receive or browse its messages."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Clients:
-    """The clients of one endpoint: who receives, in the order of ``bind``, and who browses.
+    """The clients of one endpoint: flows, which receive, in the order of ``bind``, and browsers.
 
-    Clients that have nothing to do wait here. The endpoint's ``Parts`` own this object and lock it,
-    with the lock that they give it for waiting.
+    Flows that have nothing to do wait here. The endpoint's ``Parts`` own this object, and give it
+    their lock for waiting; the lock is held for every call.
     """
 
     def __init__(self, record: EndpointRecord, contents: Contents, lock: threading.RLock) -> None:
@@ -30,34 +30,34 @@ class Clients:
 
     @property
     def active(self) -> Flow | None:
-        """Of an exclusive endpoint, the client that is given messages."""
+        """The client that is given messages if the endpoint is exclusive, or None if none is."""
         return self._flows[0] if self._flows else None
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody receives."""
+        """Whether no client receives; browsers do not count."""
         return not self._flows
 
     @property
     def names(self) -> list[str]:
-        """Of those that receive, then of those that browse."""
+        """The names of the flows, then those of the browsers."""
         return [one.client for one in self._flows] + [one.client for one in self._browsers]
 
     @property
     def accounts(self) -> list[tuple[str, int, int]]:
-        """Name, window and messages without an acknowledgement of each that receives."""
+        """The name, the window, and the number of unacknowledged messages of each flow."""
         return [flow.account for flow in self._flows]
 
     def is_active(self, flow: Flow) -> bool:
-        """Whether this client is given messages."""
+        """Returns whether this client is given messages."""
         return self.active is flow if self._record.exclusive else flow in self._flows
 
     def smallest_window(self, rows: int) -> int:
-        """The smallest window of those that receive, at most ``rows``."""
+        """Returns the smallest window of the flows, at most ``rows``."""
         return min([rows, *(flow.window for flow in self._flows)])
 
     def new_number(self) -> int:
-        """The number of the next client."""
+        """Returns a number for a new client, from 1 on."""
         self._last_number += 1
         return self._last_number
 
@@ -68,7 +68,7 @@ class Clients:
         self._browsers.append(browser)
 
     def remove(self, flow: Flow) -> bool:
-        """What the client has waits again. Returns false if it had left before."""
+        """Removes a flow, whose messages then wait again. Returns whether it was here."""
         is_here = flow in self._flows
         if is_here:
             self._flows.remove(flow)
@@ -77,13 +77,15 @@ class Clients:
         return is_here
 
     def remove_browser(self, browser: Browser) -> None:
-        """May be repeated."""
+        """Removes a browser if it is here."""
         if browser in self._browsers:
             self._browsers.remove(browser)
 
     def disconnect_all(self, error: ReplayError, but: Flow | None = None) -> list[Flow]:
-        """Tells all clients but one this reason, and what they have waits again. Returns those that
-        received."""
+        """Disconnects all clients but one for this reason, and returns the flows among them.
+
+        Messages that they have wait again.
+        """
         gone = [flow for flow in self._flows if flow is not but]
         for flow in gone:
             flow.disconnect(error)
@@ -94,13 +96,13 @@ class Clients:
         return gone
 
     def clear(self) -> None:
-        """Forgets those that receive; what they have stays theirs."""
+        """Forgets the flows at the end of the process; their messages stay given to them."""
         self._flows.clear()
 
     def wait(self, seconds: float) -> None:
-        """Until ``wake_all``, at most this long; without the lock meanwhile."""
+        """Waits for ``wake_all``, at most this long, and releases the lock meanwhile."""
         self._changed.wait(seconds)
 
     def wake_all(self) -> None:
-        """Something has changed that a client may wait for."""
+        """Wakes all clients that wait, as something has changed."""
         self._changed.notify_all()

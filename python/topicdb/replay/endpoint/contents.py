@@ -1,4 +1,4 @@
-"""What an endpoint holds, and where it reads more."""
+"""The messages that an endpoint holds, and the reader that brings more."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class Contents:
     """The messages at one endpoint, the reader that brings more, and the places of both.
 
     The places are in the endpoint's record; ``save`` brings them up to date. The endpoint's
-    ``Parts`` own this object and lock it. It knows neither clients nor states of a replay.
+    ``Parts`` own this object, and their lock is held for every call. It knows neither clients nor
+    the states of a replay.
     """
 
     def __init__(self, host: Host, record: EndpointRecord, interest: Interest) -> None:
@@ -28,44 +29,47 @@ class Contents:
         self._reader: Reader | None = None
         self.spool = Spool()
         self.error: Exception | None = None  # why nothing more can be read
-        self.throttled_s = 0.0  # for this long a replay gives way to what is committed
+        self.throttled_s = 0.0  # a replay may read again after this time, because of the throttle
 
     @property
     def next(self) -> Place:
-        """Everything before has come, or is not wanted."""
+        """Everything before this place has come, or is not wanted."""
         return self._record.next if self._reader is None else self._reader.next
 
     @property
     def is_full(self) -> bool:
-        """Nothing more comes until something is acknowledged."""
+        """Whether no more messages come until some are acknowledged."""
         spool, record = self.spool, self._record
         return spool.messages >= record.spool or spool.nbytes >= record.spool_bytes
 
     @property
     def is_half_empty(self) -> bool:
-        """Fewer messages are here than half of what there is room for."""
+        """Whether fewer messages are here than half of what there is room for."""
         return 2 * self.spool.messages < self._record.spool
 
     @property
     def has_replayed_left(self) -> bool:
-        """A replayed message has still to come, or is here without an acknowledgement."""
+        """Whether a replayed message has still to come, or is here and not acknowledged."""
         live_from = self._record.live_from
-        # After a restart, what is held is read again first.
+        # After a restart, held messages are read again first, so next may be before live_from.
         return self.next < live_from or self.spool.has_before(live_from)
 
     @property
     def wait_s(self) -> float | None:
-        """How long a replay's pace lets nothing come; None if it does not."""
+        """The seconds until the pace of a replay lets more come, or None if it holds back none."""
         return None if self._reader is None else self._reader.wait_s or None
 
     def has_read_all(self) -> bool:
-        """The end of the log was reached."""
+        """Returns whether a replay has read everything, and nothing more is on its way."""
         if self._reader is None or self._reader.next < self._record.live_from:
-            return False  # live, but what was committed a moment ago is on its way
+            return False  # the reader may be at its end, but the last commits still have to come
         return self._reader.is_at_end()
 
     def holds_from(self) -> Place:
-        """What is before is not needed here. What a replay has still to read does not count."""
+        """Returns the place before which nothing is needed here.
+
+        Messages that a replay has still to read do not count: if they are trimmed, it fails.
+        """
         begin = max(self.next, self._record.live_from)
         low = self.spool.low()
         return begin if low is None else min(low, begin)
@@ -73,7 +77,10 @@ class Contents:
     # The reader.
 
     def open(self) -> None:
-        """Reads on where it is: from what it holds on, unless that is here."""
+        """Opens a reader that goes on where the endpoint is, and closes the one before.
+
+        After a restart, it begins with the messages that the endpoint holds.
+        """
         record = self._record
         if self._reader is not None:
             self.save()
@@ -81,8 +88,8 @@ class Contents:
         begin = record.next
         if record.held and self.spool.messages == 0:
             begin = record.held[0][0]  # after a restart
-        # A subscription that was removed is needed as long as something of it is here. It goes here
-        # and nowhere else: what this reader gives, it gives for the filters that it was made with.
+        # A removed subscription is needed as long as its messages may be here. It is forgotten here
+        # and nowhere else, as a reader keeps the filters that it was made with.
         self._interest.forget_removed(min(self.spool.low() or begin, begin))
         admission = self._interest.admission(self._host.eras)
         self._reader = Reader(
@@ -94,38 +101,38 @@ class Contents:
         self._host.watch(self._record.name, reading)
 
     def close(self) -> None:
-        """Reads no more; ``next`` stays where it is."""
+        """Closes the reader; ``next`` stays where it is."""
         if self._reader is not None:
             self._record.next = self._reader.next
             self._reader.close()
             self._reader = None
 
     def abandon(self) -> None:
-        """Reads no more, after the record was stored for the last time."""
+        """Closes the reader after the record was stored for the last time."""
         if self._reader is not None:
             self._reader.close()
 
     def pace(self, pacer: Pacer | None, until: Place, *, is_paused: bool) -> None:
-        """Messages before ``until`` come at this pace. REQUIRES: ``open`` was called."""
+        """Lets messages before ``until`` come at this pace. REQUIRES: ``open`` was called."""
         assert self._reader is not None
         self._reader.pacer = pacer
         self._reader.paced_until = until
         self._reader.is_paused = is_paused
 
     def set_pacer(self, pacer: Pacer) -> None:
-        """Changes the pace."""
+        """Changes the pace of the messages that are paced."""
         if self._reader is not None:
             self._reader.pacer = pacer
 
     def set_paused(self, is_paused: bool) -> None:
-        """Ends or begins a pause of what is paced."""
+        """Begins or ends a pause of the messages that are paced."""
         if self._reader is not None:
             self._reader.is_paused = is_paused
             if self._reader.pacer is not None:
                 (self._reader.pacer.pause if is_paused else self._reader.pacer.resume)()
 
     def end_pacing(self) -> None:
-        """What comes from now on is live."""
+        """Lets everything come as it is committed from now on."""
         if self._reader is not None:
             self._reader.pacer = None
             self._reader.is_paused = False
@@ -133,9 +140,10 @@ class Contents:
     # The messages.
 
     def room(self, rows: int, *, is_replayed: bool) -> int:
-        """How many messages may come now, at most ``rows``.
+        """Returns how many messages may come now, at most ``rows``.
 
-        Zero: nothing more is read, there is no room, or a replay gives way for ``throttled_s``.
+        Returns zero if there is no reader or no room, or if the throttle holds the replay back for
+        ``throttled_s``, which this sets.
         """
         self.throttled_s = 0.0
         if self._reader is None or self.is_full:
@@ -145,15 +153,16 @@ class Contents:
         return 0 if self.throttled_s > 0 else min(rows, self._record.spool - self.spool.messages)
 
     def read(self, rows: int) -> Held | None:
-        """The next messages of the log, at most ``rows``, for ``add``. None: nothing comes now.
+        """Returns the next messages of the log, at most ``rows``, or None if none can come now.
 
-        Error: they are damaged. REQUIRES: there is ``room`` for them.
+        The caller passes them to ``add``. Raises Error if they are damaged. REQUIRES: there is
+        ``room`` for them.
         """
         assert self._reader is not None
         return self._reader.take(rows)
 
     def add(self, held: Held, *, is_replayed: bool) -> None:
-        """What was read sits here from now on."""
+        """Keeps messages that were read, and counts those of a replay."""
         run = self._record.run
         if run is not None:
             run.done += held.count_before(run.live_from)
@@ -173,7 +182,10 @@ class Contents:
         return lent
 
     def settle(self, lents: Sequence[Lent], what: str) -> None:
-        """A client is done with these: ``what`` counts them, "acknowledged" or "rejected"."""
+        """Removes messages with which a client is done, and counts them under ``what``.
+
+        ``what`` is "acknowledged" or "rejected".
+        """
         for lent in lents:
             self.spool.settle(lent.held, lent.indexes)
             self.count(what, len(lent.indexes))
@@ -184,7 +196,10 @@ class Contents:
         counts[what] = counts.get(what, 0) + number
 
     def clear_for(self, begin: Place) -> int:
-        """Removes all messages, and returns how many there were; it will read from ``begin`` on."""
+        """Removes all messages and closes the reader; the next one will begin at ``begin``.
+
+        Returns how many messages there were.
+        """
         removed = self.spool.messages
         self.spool.clear()
         self.close()
@@ -193,8 +208,11 @@ class Contents:
         return removed
 
     def forget_replayed(self) -> None:
-        """Removes what a replay brought. What came while it ran stays: it is the endpoint's, and
-        may be nowhere else."""
+        """Removes the messages that a replay brought, and does not read the rest of it.
+
+        Messages that were committed since the replay began stay: they belong to the endpoint, and
+        would not come again.
+        """
         live_from = self._record.live_from
         if self.next < live_from:
             self.clear_for(live_from)

@@ -1,4 +1,4 @@
-"""Decides what becomes of the replay on an endpoint."""
+"""Decides which state follows in the replay on an endpoint."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from topicdb.replay.states import Progress, State
 
 
 class Course:
-    """The state of the replay on one endpoint, and what decides about the next one.
+    """The state of the replay on one endpoint, and all that decides about the next state.
 
-    Its owner, ``Replaying``, locks it, tells it what it sees and what time it is, and does what a
-    new state needs. It uses no database.
+    Its owner, ``Replaying``, calls it with the endpoint's lock held, tells it what happens and what
+    time it is, and does what a new state needs. This class uses no database.
     """
 
     def __init__(self, stored: State, now_s: float) -> None:
-        """``stored``: the state in which the process before has left it."""
+        """Begins with the state that an earlier process has stored."""
         self.state = stored
-        self.is_sought = False  # the replay was moved while clients had messages of it
+        self.is_sought = False  # whether clients may have messages from before a seek
         self._unaware: set[Hashable] = set()
         self._started_s = now_s
         self._refused_since_s: float | None = None
         if stored is State.FAILED:
-            self.state = State.NONE  # nobody is left to be told
+            self.state = State.NONE  # no client is left that has to know of the failure
         if stored is State.ACTIVE:
-            self.state = State.INITIALIZING  # goes on where it was
+            self.state = State.INITIALIZING  # the replay goes on where it was
 
     def begin(self, now_s: float) -> None:
-        """A new replay starts."""
+        """Notes that a new replay starts."""
         self.is_sought = False
         self._unaware.clear()
         self._started_s = now_s
         self._refused_since_s = None
 
     def seek(self, now_s: float) -> None:
-        """The replay is moved."""
+        """Notes that the replay is moved."""
         self.is_sought = True
         self._started_s = now_s
 
     def following(
         self, has_read_all: Callable[[], bool], has_replayed_left: Callable[[], bool]
     ) -> State | None:
-        """The state that follows on what was read and acknowledged; None: this one stays."""
+        """Returns the state that follows, or None if the replay stays in its state."""
         if self.state is State.ACTIVE and has_read_all():
             return State.PENDING_COMPLETE
         if self.state is State.PENDING_COMPLETE and not has_replayed_left():
@@ -51,7 +51,7 @@ class Course:
         return None
 
     def wants_more(self, is_half_empty: bool) -> bool:
-        """Whether it is time to read on, or to look whether the replay is complete."""
+        """Returns whether it is time to read on, or to look whether the replay is complete."""
         if self.state is State.PENDING_COMPLETE:
             return True
         return is_half_empty and self.state.runs
@@ -59,31 +59,34 @@ class Course:
     # Clients that have to know of a failure.
 
     def fail(self, unaware: Iterable[Hashable]) -> None:
-        """These clients were disconnected, and do not know it yet."""
+        """Notes the clients that were disconnected and do not know it yet."""
         self._unaware = set(unaware)
 
     def acknowledged_by(self, client: Hashable) -> None:
-        """The client knows that it was disconnected."""
+        """Notes that a client knows that it was disconnected."""
         self._unaware.discard(client)
 
     @property
     def all_know_of_failure(self) -> bool:
-        """Whether a failure is over, as nobody is left to be told."""
+        """Whether the replay has failed, and all clients that were disconnected know it."""
         return self.state is State.FAILED and not self._unaware
 
     # Standing still.
 
     def note_progress(self) -> None:
-        """A client took a message, or has room for none."""
+        """Notes that a client took, settled or gave up messages."""
         self._refused_since_s = None
 
     def note_refusal(self, now_s: float) -> None:
-        """A client has room, and wants nothing of what waits."""
+        """Notes that a client has room, but accepts none of the messages that wait."""
         if self._refused_since_s is None:
             self._refused_since_s = now_s
 
     def has_stalled(self, run: RunRecord, is_full: bool, now_s: float) -> bool:
-        """Whether nothing more can come, and clients refused what waits for too long."""
+        """Returns whether clients have refused the messages that wait for too long.
+
+        That counts only if no others can come: the endpoint is full, or the log is at its end.
+        """
         since_s = self._refused_since_s
         if run.stall_timeout_us is None or since_s is None:
             return False
@@ -91,7 +94,7 @@ class Course:
         return is_stuck and now_s - since_s >= run.stall_timeout_us / 1e6
 
     def progress(self, run: RunRecord | None, next: Place, now_s: float) -> Progress:
-        """How far the replay is."""
+        """Returns how far the replay is, if it reads on at ``next``."""
         position = f"{next.serial}-{next.row}"
         if run is None:
             return Progress(self.state, position, 0, 0, 0.0, 0.0, None)

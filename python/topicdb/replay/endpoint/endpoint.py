@@ -1,4 +1,4 @@
-"""Named queues and topic endpoints, to which messages of the log come."""
+"""Endpoints: named queues and topic endpoints, to which messages of the log come."""
 
 from __future__ import annotations
 
@@ -40,28 +40,31 @@ class Endpoint:
     """A queue, or a topic endpoint; made by ``ReplayLog.queue`` and ``ReplayLog.topic_endpoint``.
 
     Messages that match its subscriptions come to it as they are committed, and stay until a client
-    acknowledges them. They are read from the store, of which only so many as ``spool`` sit here.
+    acknowledges them. They are read from the database, and at most ``spool`` of them are held in
+    memory.
 
-    Thread-safe. A durable endpoint outlasts its clients and the process; acknowledgements are
-    stored within a second (``ReplayLog.flush`` does it at once): after a crash those of the last
-    moments come again. A temporary one ends with its last client.
+    A durable endpoint outlasts its clients and the process. Acknowledgements are stored within a
+    second, or at once by ``ReplayLog.flush``; after a crash, messages whose acknowledgement was not
+    stored come again. A temporary endpoint is dropped when its last client leaves.
+
+    The log owns this object, until the log is closed or the endpoint is dropped. Thread-safe.
     """
 
-    # Every method takes the lock of the parts, which do the work.
+    # The parts do the work, under their lock, which the methods take.
 
     def __init__(self, host: Host, record: EndpointRecord, store_interval_s: float) -> None:
         self._parts = Parts(host, record, store_interval_s)
 
     @property
     def record(self) -> EndpointRecord:
-        """For the log: what is stored of it."""
+        """The record of the endpoint, for the log."""
         return self._parts.record
 
-    # What it is.
+    # Properties.
 
     @property
     def name(self) -> str:
-        """Unique in its log."""
+        """The name of the endpoint, which is unique in its log."""
         return self.record.name
 
     @property
@@ -71,32 +74,39 @@ class Endpoint:
 
     @property
     def subscriptions(self) -> list[str]:
-        """Its topic filters."""
+        """The topic filters of which messages come."""
         with self._parts.lock:
             return self._parts.interest.subscriptions
 
     @property
     def selector(self) -> str | None:
-        """Of a topic endpoint: what decides which messages come to it."""
+        """The condition for messages that come to a topic endpoint; None: all come."""
         return self.record.selector
 
     @property
     def state(self) -> State:
-        """Of the replay."""
+        """The state of the replay."""
         return self._parts.replaying.state
 
     @property
     def closed(self) -> bool:
-        """Its log was closed, or it was dropped."""
+        """Whether the endpoint was dropped, or its log was closed."""
         return self._parts.closed
 
     def info(self) -> dict[str, Any]:
-        """How it stands.
+        """Returns the options of the endpoint and how it stands, by name.
 
-        ``state``; ``messages``, that sit here, and their ``bytes``; ``clients``; ``last_start``
-        (time in µs, client or "", from where), ``last_complete`` (time), ``last_failure`` (time,
-        reason, text), each None if there was none; ``counts``: ``acknowledged`` and ``rejected``
-        messages, and how often some were ``lost`` because retention dropped them.
+        - ``name``, ``kind`` (``"queue"`` or ``"topic"``), ``exclusive``, ``durable``,
+          ``subscriptions``, ``selector``.
+        - ``state``: of the replay, as in ``State``.
+        - ``messages``: how many are here and not done with, and about how many ``bytes`` they have.
+        - ``clients``: their names.
+        - ``last_start``: when the last replay was started (µs), by which client or "" for an
+          administrator, and from where; ``last_complete``: when a replay was last complete (µs);
+          ``last_failure``: when one last failed (µs), the reason in short, and the text. Each is
+          None if that never happened.
+        - ``counts``: how many messages were ``acknowledged`` and ``rejected``, and how many times
+          some were ``lost``, as retention dropped them before they came here.
         """
         parts = self._parts
         with parts.lock:
@@ -119,7 +129,7 @@ class Endpoint:
             }
 
     def lag(self) -> int:
-        """Messages that are stored and did not come here yet: about, as ``Subscription.lag``."""
+        """Returns about how many stored messages have still to come; see ``Subscription.lag``."""
         with self._parts.lock:
             place, filters = self._parts.contents.next, self._parts.interest.filters
         return lag_of(self._parts.host.core, filters, 0, {0: place})
@@ -127,9 +137,11 @@ class Endpoint:
     # Subscriptions.
 
     def subscribe(self, filter: str) -> None:
-        """Messages of this filter come, too, from now on. May be repeated.
+        """Lets messages of another filter come to a queue from now on.
 
-        Fails a replay that runs. TopicError; ValueError: a topic endpoint has one.
+        If the queue has this subscription already, it does nothing; else a replay that runs fails
+        with EndpointModifiedError. Raises TopicError if the filter is none, ValueError if this is a
+        topic endpoint, and ClosedError.
         """
         _core.check_filter(filter)
         parts = self._parts
@@ -145,9 +157,10 @@ class Endpoint:
                 parts.reread()
 
     def unsubscribe(self, filter: str) -> None:
-        """Nothing more of this filter comes; what is here stays. ValueError: there is none.
+        """Ends a subscription of a queue: no more messages of this filter come.
 
-        Fails a replay that runs.
+        Messages that are here stay. A replay that runs fails with EndpointModifiedError. Raises
+        ValueError if there is no such subscription or this is a topic endpoint, and ClosedError.
         """
         parts = self._parts
         with parts.lock:
@@ -159,9 +172,18 @@ class Endpoint:
             parts.reread()
 
     def change(self, filter: str, selector: str | None = None) -> None:
-        """Of a topic endpoint: another subscription and selector. All messages are removed.
+        """Gives a topic endpoint another subscription and selector, which count from now on.
 
-        Fails a replay that runs. TopicError, ValueError.
+        All messages here are removed. A replay that runs fails with EndpointModifiedError.
+
+        Arguments:
+            filter: the new topic filter.
+            selector: the new condition for messages; None: all come.
+
+        Raises:
+            TopicError: the filter is none. ValueError: the selector is no condition, or this is a
+            queue. ImportError: sqlglot is needed and not installed. ClosedError: the endpoint is
+            closed.
         """
         _core.check_filter(filter)
         accepts = selector_of(selector)
@@ -200,15 +222,26 @@ class Endpoint:
     ) -> Flow:
         """Connects a client, which then receives messages; see ``Flow``.
 
-        ``client``: its name, which the endpoint's rights are about. ``window``: messages that it
-        may have without an acknowledgement. ``selector``: it gets what this condition is true of
-        (of a topic endpoint's clients it is refused: see ``change``).
+        Arguments:
+            client: the name of the client, by which ``owner`` and ``others`` decide what it may do.
+                "": a client that is not the owner, and gets a name.
+            window: how many messages the client may have without an acknowledgement.
+            selector: the client gets only messages for which this condition is true. None: all.
+                Clients of a topic endpoint cannot have one; see ``change``.
+            replay: starts a replay from there, as ``replay`` does. The endpoint must be exclusive
+                and have no other client. None: starts none.
+            end, rate, on_early, stall_timeout: options of that replay.
 
-        ``replay``: starts one, with the other options as of ``replay``. The endpoint has to be
-        exclusive, and this its active client.
+        Returns:
+            The client, to be closed in the end.
 
-        ValueError: a bad window or selector. AccessError: the client may not consume here.
-        ReplayError: there can be no such replay; then nothing is changed.
+        Raises:
+            ValueError, TypeError: an option is wrong. AccessError: the client may not consume here.
+            ReplayError: there can be no such replay; then nothing is changed. ImportError: sqlglot
+            is needed and not installed. ClosedError: the endpoint is closed.
+
+        If a replay runs on an exclusive endpoint, a client with a selector causes a RuntimeWarning,
+        as the messages that it does not accept would stall the replay.
         """
         if window < 1:
             raise ValueError(f"window: at least 1 is needed, got {window}")
@@ -237,9 +270,15 @@ class Endpoint:
         return flow
 
     def browse(self, *, client: str = "", replay: ReplayStart | None = None) -> Browser:
-        """The messages that are here, in order, which stay. AccessError: not for this client.
+        """Connects a client that looks at the messages here and leaves them; see ``Browser``.
 
-        BrowserError: it starts no replay.
+        Arguments:
+            client: the name of the client, by which ``owner`` and ``others`` decide what it may do.
+            replay: must be None, as a browser cannot start a replay.
+
+        Raises:
+            AccessError: the client may not read here. BrowserError: ``replay`` is given.
+            ClosedError: the endpoint is closed.
         """
         if replay is not None:
             raise BrowserError(f"endpoint {self.name!r}: who browses cannot start a replay")
@@ -283,21 +322,29 @@ class Endpoint:
         on_early: OnEarly = "fail",
         stall_timeout: str | timedelta | None = STALL_TIMEOUT,
     ) -> None:
-        """Starts a replay, as an administrator; it goes on without any action of clients.
+        """Starts a replay, as an administrator; it needs no action of clients.
 
-        All messages here are removed, and all clients disconnected (ReplayStartedError). Then what
-        was logged from ``start`` on and matches the subscriptions comes, as it was; what is
-        committed meanwhile follows, and with that it is live.
+        All messages here are removed, and all clients are disconnected with ReplayStartedError. A
+        replay that runs already is cancelled. Then the messages come that were logged from
+        ``start`` on and match the subscriptions, unchanged. Messages that are committed meanwhile
+        follow, and after that the endpoint is live again.
 
-        - ``start``: ``"beginning"``; a time (messages with that timestamp or a later one); or a
-          MessageId: what follows it.
-        - ``on_early``: a time before the oldest message is refused, or ``"clamp"``: the beginning.
-        - ``end``: of what was logged before now, only messages with earlier timestamps.
-        - ``rate``: ``"10x"``, ten times as fast as it was; messages a second; None: what clients
-          take.
-        - ``stall_timeout``: it fails when no client wants what waits, for so long. None: never.
+        Arguments:
+            start: ``"beginning"``; a time, for messages with that timestamp or a later one; or a
+                MessageId, for the messages after that one.
+            end: of the messages that were logged before now, only those with earlier timestamps
+                come. None: all.
+            rate: ``"10x"`` is ten times as fast as the messages came; a number or ``"500/s"`` are
+                messages a second; None is as fast as clients take them.
+            on_early: what happens if ``start`` is a time before the oldest message of the log.
+                ``"fail"``: raises StartTimeUnavailableError. ``"clamp"``: starts at the beginning.
+            stall_timeout: the replay fails with StalledError if no more messages can come and
+                clients have refused those that wait for this long, such as ``"60s"`` or a
+                timedelta. It does not fail while there are no clients. None: never.
 
-        A running replay is cancelled. ReplayError: it cannot be, and then nothing is changed.
+        Raises:
+            ReplayError: there can be no such replay; the subclass says why, and nothing is changed.
+            ValueError, TypeError: an option is wrong. ClosedError: the endpoint is closed.
         """
         parts = self._parts
         with parts.lock:
@@ -310,20 +357,25 @@ class Endpoint:
         parts.host.wake(self.name)
 
     def cancel_replay(self) -> None:
-        """Ends the replay, deletes what of it is here, and disconnects the clients.
+        """Ends the replay, removes its messages that are here, and disconnects the clients.
 
-        ReplayError: none runs.
+        Messages that were committed since the replay began stay. Clients are told
+        ReplayCancelledError. Raises ReplayError if no replay runs, and ClosedError.
         """
         with self._parts.lock:
             self._parts.check_open()
             self._parts.replaying.cancel()
 
     def pause_replay(self) -> None:
-        """What was logged comes no more until ``resume_replay``. ReplayError: none runs."""
+        """Lets no more replayed messages come until ``resume_replay``.
+
+        Messages that are committed meanwhile wait, too, to keep their order. Raises ReplayError if
+        no replay runs, and ClosedError.
+        """
         self._set_paused(True)
 
     def resume_replay(self) -> None:
-        """Ends a pause. ReplayError: no replay runs."""
+        """Ends a pause. Raises ReplayError if no replay runs, and ClosedError."""
         self._set_paused(False)
 
     def _set_paused(self, is_paused: bool) -> None:
@@ -333,7 +385,11 @@ class Endpoint:
         self._parts.host.wake(self.name)
 
     def set_replay_rate(self, rate: str | float | None) -> None:
-        """As ``rate`` of ``replay``. ReplayError: none runs. ValueError."""
+        """Changes the rate of the replay from now on; ``rate`` is as of ``replay``.
+
+        Raises ValueError or TypeError if it is no rate, ReplayError if no replay runs, and
+        ClosedError.
+        """
         pacer = Pacer(parse_rate(rate))
         with self._parts.lock:
             self._parts.check_open()
@@ -341,9 +397,12 @@ class Endpoint:
         self._parts.host.wake(self.name)
 
     def seek_replay(self, start: ReplayStart, *, on_early: OnEarly = "fail") -> None:
-        """Goes on elsewhere: what was replayed and is not acknowledged is removed first.
+        """Moves the replay to another start, and removes the messages that are here first.
 
-        Clients stay; what they acknowledge of that is passed over. ReplayError, as ``replay``.
+        Clients stay connected. If they acknowledge replayed messages that they had before, that is
+        ignored. ``start`` and ``on_early`` are as of ``replay``. Raises ReplayError if no replay
+        runs or there is no such start, ValueError or TypeError if an option is wrong, and
+        ClosedError.
         """
         parts = self._parts
         with parts.lock:
@@ -353,7 +412,10 @@ class Endpoint:
         parts.host.wake(self.name)
 
     def progress(self) -> Progress:
-        """How far the replay is. The first time, messages are counted, as ``lag`` does it."""
+        """Returns how far the replay is.
+
+        The first call in a replay counts its messages, which takes as long as ``lag``.
+        """
         parts = self._parts
         with parts.lock:
             run, filters = parts.record.run, parts.interest.filters
@@ -362,52 +424,68 @@ class Endpoint:
         with parts.lock:
             return parts.replaying.progress()
 
-    # For the log, which calls these with or without its own lock.
+    # What the log calls, with or without its own lock.
 
     def step(self) -> float:
-        """Goes on, and stores what is to be stored. In how many seconds to call it again."""
+        """Reads on, goes on with the replay, and stores the endpoint if it is time to.
+
+        Returns after how many seconds to call it again.
+        """
         with self._parts.lock:
             return self._parts.step()
 
     def store(self) -> None:
-        """Stores how it stands, if it is durable."""
+        """Stores the endpoint at once, if it is durable."""
         with self._parts.lock:
             self._parts.saving.store()
 
     def flush(self) -> None:
-        """Stores what was acknowledged."""
+        """Stores the endpoint at once if it is durable and has changed."""
         with self._parts.lock:
             self._parts.saving.flush()
 
     def holds_from(self) -> Place:
-        """What is before is not needed here. What a replay has still to read does not count."""
+        """Returns the place before which nothing is needed here.
+
+        Messages that a replay has still to read do not count: if they are trimmed, it fails.
+        """
         with self._parts.lock:
             return self._parts.contents.holds_from()
 
     def trimmed(self, first: Place) -> None:
-        """Before ``first`` the log is to be trimmed: a replay that needs what goes fails."""
+        """Fails a replay that has still to read messages before ``first``.
+
+        The log will be trimmed there. REQUIRES: these messages are still stored.
+        """
         with self._parts.lock:
             if not self.closed:
                 self._parts.replaying.trimmed(first)
 
     def lost_before(self, oldest: Place) -> None:
-        """What was before was dropped by retention, whether it was needed here or not."""
+        """Notes that messages before ``oldest`` were dropped with their generations.
+
+        If a replay is not that far yet, it fails. If live reading is not that far yet, this counts
+        a loss and emits an event. It does not check whether the endpoint wanted the messages.
+        """
         with self._parts.lock:
             if not self.closed:
                 self._parts.replaying.lost_before(oldest)
 
     def fail_replay(self, error: ReplayError) -> None:
-        """If one runs."""
+        """Fails the replay if one runs."""
         with self._parts.lock:
             if not self.closed and self.state.runs:
                 self._parts.replaying.fail(error)
 
     def drop(self) -> None:
-        """Disconnects all, and forgets it."""
+        """Disconnects all clients, closes the endpoint, and removes its record."""
         with self._parts.lock:
             self._parts.drop()
 
     def end(self) -> None:
-        """For the log's end: stores it; clients get ClosedError. May be repeated."""
+        """Stores and closes the endpoint at the end of the log; clients then get ClosedError.
+
+        Calling it again does nothing.
+        """
         with self._parts.lock:
             self._parts.end()

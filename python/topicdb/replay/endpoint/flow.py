@@ -1,4 +1,4 @@
-"""Clients of an endpoint."""
+"""The clients of an endpoint: flows, which receive its messages, and browsers."""
 
 from __future__ import annotations
 
@@ -22,14 +22,20 @@ if TYPE_CHECKING:
     from topicdb.replay.endpoint.parts import Parts
 
 _LONG_S = 3600.0
-_BROWSE_S = 5.0  # so long a browser waits for what was committed a moment ago
+_BROWSE_S = 5.0  # a browser waits at most this long for messages that were just committed
 
 
 class ReplayMessage(NamedTuple):
     """A message of an endpoint, with its id.
 
-    ``redelivered``: a client had it before, and did not acknowledge it. What a replay brings again
-    is not marked. ``envelope``: with its MQTT properties, if it was stored with them.
+    Attributes:
+        topic: the topic.
+        timestamp: µs since 1970.
+        value: the payload.
+        id: the id of the message, by which it can be acknowledged, or a replay can be started.
+        redelivered: whether a client had the message before and did not acknowledge it. A replay
+            does not mark the messages that it brings again.
+        envelope: the MQTT properties, if the message was stored with them, or None.
     """
 
     topic: str
@@ -48,8 +54,11 @@ def _message(stored: Message, id: MessageId, *, redelivered: bool) -> ReplayMess
 
 
 class ReplayBatch:
-    """Messages of an endpoint, as columns: ``batch``, the ``ids``, and which were ``redelivered``.
-    To be acknowledged as a whole, or by ids."""
+    """Messages that a client has received at once, as columns; made by ``Flow.receive_batch``.
+
+    ``batch`` has their topics, timestamps and payloads. The client acknowledges the batch as a
+    whole, or single messages by their ids. Iterating gives each as a ReplayMessage.
+    """
 
     def __init__(self, lent: Lent, origin: int) -> None:
         self._lent = lent
@@ -67,13 +76,13 @@ class ReplayBatch:
 
     @property
     def ids(self) -> list[MessageId]:
-        """Of each message."""
+        """The id of each message."""
         held, origin = self._lent.held, self._origin
         return [MessageId(origin, *held.places[i]) for i in self._lent.indexes]
 
     @property
     def redelivered(self) -> list[bool]:
-        """Of each message."""
+        """Whether a client had the message before and did not acknowledge it, for each message."""
         return [self._lent.held.was_given(i) for i in self._lent.indexes]
 
     def __iter__(self) -> Iterator[ReplayMessage]:
@@ -87,11 +96,18 @@ Received: TypeAlias = "ReplayMessage | MessageId | ReplayBatch"
 class Flow(Closing):
     """A client that receives messages of an endpoint; made by ``Endpoint.bind``.
 
-    Of an exclusive endpoint only the one that was bound first is active; the others wait until it
-    leaves. What is not acknowledged when it ends waits for others, marked as redelivered.
+    The clients of an endpoint share its messages. At an exclusive endpoint only the client that was
+    bound first is active; the others wait until it leaves. When a client leaves, its messages that
+    are not acknowledged go to others, marked as redelivered.
 
-    A replay that starts, fails or is cancelled disconnects it: from then on every call but
-    ``close`` raises the reason, a ReplayError. Thread-safe.
+    A replay that is started later, fails or is cancelled disconnects the client. From then on its
+    methods, except ``close``, raise the reason, a ReplayError. If the endpoint is closed, they
+    raise ClosedError. Thread-safe: each message goes to one of the threads.
+
+    >>> with endpoint.bind() as flow:                                   # doctest: +SKIP
+    ...     while (message := flow.receive(timeout=5)) is not None:
+    ...         print(message.topic, message.value)
+    ...         flow.ack(message)
     """
 
     def __init__(
@@ -113,31 +129,42 @@ class Flow(Closing):
 
     @property
     def client(self) -> str:
-        """Its name."""
+        """The name of the client."""
         return self._client
 
     @property
     def selector(self) -> str | None:
-        """What it wants of the endpoint's messages."""
+        """The condition for the messages that this client wants, or None if it wants all."""
         return None if self._selector is None else self._selector.selector.text
 
     @property
     def active(self) -> bool:
-        """Whether it is given messages."""
+        """Whether the client is given messages now."""
         with self._parts.lock:
             return self._parts.clients.is_active(self)
 
     @property
     def account(self) -> tuple[str, int, int]:
-        """Client, window, and messages without an acknowledgement. REQUIRES: the endpoint's
-        lock."""
+        """The name, the window, and the number of unacknowledged messages.
+
+        REQUIRES: the caller holds the endpoint's lock.
+        """
         return self._client, self.window, self._unacknowledged
 
     def receive(self, timeout: float | timedelta | None = None) -> ReplayMessage | None:
-        """The next message; None if there is none for ``timeout`` seconds (None: waits for ever),
-        or it was closed meanwhile.
+        """Waits for the next message, and returns it.
 
-        A ReplayError says why it was disconnected. CorruptionError: what comes next is damaged.
+        It waits, too, while the client is not active or its window is full.
+
+        Arguments:
+            timeout: how long to wait at most, in seconds or as a timedelta. None: for ever.
+
+        Returns:
+            The message, or None if none came in time, or the flow was closed meanwhile.
+
+        Raises:
+            ReplayError: the client was disconnected; the error says why. CorruptionError: the next
+            messages of the log are damaged. ClosedError: the flow or the endpoint is closed.
         """
         lent = self._receive(1, timeout)
         if lent is None:
@@ -150,7 +177,11 @@ class Flow(Closing):
     def receive_batch(
         self, rows: int = 1_000, timeout: float | timedelta | None = None
     ) -> ReplayBatch | None:
-        """As ``receive``: up to ``rows`` messages, one at least."""
+        """Waits as ``receive`` does, and returns at least one and at most ``rows`` messages.
+
+        It returns those that are there, and does not wait for more. Raises ValueError if ``rows``
+        is less than 1, and what ``receive`` raises.
+        """
         if rows < 1:
             raise ValueError(f"rows must be at least 1, got {rows}")
         lent = self._receive(rows, timeout)
@@ -202,24 +233,34 @@ class Flow(Closing):
         return lambda held, index: selector(held.batch[held.begin + index])
 
     def __iter__(self) -> Iterator[ReplayMessage]:
-        """Each message in turn, acknowledged when the next one is asked for; until it is closed."""
+        """Yields each message until the flow is closed, and waits for messages without a limit.
+
+        It acknowledges a message when the next one is asked for; the loop must not do so itself.
+        """
         while (message := self.receive()) is not None:
             yield message
             self.ack(message)
 
     def ack(self, *received: Received) -> None:
-        """The client is done with these.
+        """Acknowledges messages: the client is done with them, and there is room for others.
 
-        ValueError: one was not given to it, or is acknowledged already; then nothing is changed.
+        Arguments:
+            received: messages, their ids, or batches.
+
+        Raises:
+            ValueError: a message was not given to this client, or the client is done with it
+            already; then nothing is changed. ReplayError, ClosedError: as ``receive``.
         """
         with self._parts.lock:
             self._check()
             self._settle(self._lents(received), "acknowledged")
 
     def reject(self, *received: Received) -> None:
-        """The client cannot use these, and nobody shall have them: they are removed, and counted.
+        """Removes messages from the endpoint that this client cannot use, and counts them.
 
-        Of a replayed message, fails the replay (RejectedMessageError). ValueError, as ``ack``.
+        No other client gets them; they stay in the log. If one of them is a replayed message of a
+        replay that runs, the replay fails with RejectedMessageError. Arguments and errors are those
+        of ``ack``.
         """
         parts = self._parts
         with parts.lock:
@@ -235,7 +276,10 @@ class Flow(Closing):
                 )
 
     def release(self, *received: Received) -> None:
-        """The client gives these back: they come again, marked as redelivered. ValueError."""
+        """Gives messages back: they wait for a client again, marked as redelivered.
+
+        Arguments and errors are those of ``ack``.
+        """
         parts = self._parts
         with parts.lock:
             self._check()
@@ -274,12 +318,15 @@ class Flow(Closing):
         found = parts.contents.spool.find(id.place) if id.origin == parts.host.origin else None
         if found is None or found[0].owners[found[1]] != self.number:
             if parts.replaying.was_moved_past(id.place):
-                return None  # the replay was moved while the client had it
+                return None  # the replay was moved while the client had the message
             raise ValueError(f"message {id} was not given to this client, or it is done with")
         return Lent(found[0], [found[1]])
 
     def disconnect(self, reason: ReplayError) -> None:
-        """For the endpoint: the client is told at its next call. REQUIRES: the endpoint's lock."""
+        """Disconnects the client: its next call raises ``reason``.
+
+        Only the endpoint calls it. REQUIRES: the caller holds the endpoint's lock.
+        """
         self._reason = reason
         self._unacknowledged = 0
 
@@ -293,11 +340,14 @@ class Flow(Closing):
 
     @property
     def closed(self) -> bool:
-        """``close`` was called, or the endpoint has disconnected it."""
+        """Whether ``close`` was called, the client was disconnected, or the endpoint is closed."""
         return self._closed or self._reason is not None or self._parts.closed
 
     def close(self) -> None:
-        """Leaves the endpoint; a temporary one goes with its last client. May be repeated."""
+        """Leaves the endpoint; a temporary endpoint is dropped when its last client leaves.
+
+        Closing it again does nothing.
+        """
         parts = self._parts
         with parts.lock:
             if self._closed:
@@ -305,7 +355,7 @@ class Flow(Closing):
             self._closed = True
             parts.replaying.acknowledged_by(self)
             if parts.clients.remove(self):
-                parts.replaying.note_progress()  # another client may want what waits
+                parts.replaying.note_progress()  # another client may accept the messages that wait
                 parts.saving.touch()
             is_last = not parts.record.durable and parts.clients.is_empty
         if is_last and not parts.closed:
@@ -316,7 +366,11 @@ class Flow(Closing):
 
 
 class Browser(Closing):
-    """The messages that are at an endpoint, without taking them; made by ``Endpoint.browse``."""
+    """Looks at the messages of an endpoint without taking them; made by ``Endpoint.browse``.
+
+    A replay that starts, fails or is cancelled disconnects it; iterating then raises the reason, a
+    ReplayError. Thread-safe.
+    """
 
     def __init__(self, parts: Parts, client: str) -> None:
         self._parts = parts
@@ -324,7 +378,12 @@ class Browser(Closing):
         self._reason: ReplayError | None = None
 
     def __iter__(self) -> Iterator[ReplayMessage]:
-        """Those that are there now, in order. A ReplayError: a replay has disconnected it."""
+        """Yields the messages that are at the endpoint now, in order.
+
+        Waits at most 5 s for messages that are committed and have still to come, except in a
+        replay. Raises ReplayError if a replay has disconnected the browser, and ClosedError if the
+        endpoint is closed.
+        """
         parts = self._parts
         with parts.lock:
             self._wait_for_committed()
@@ -341,7 +400,7 @@ class Browser(Closing):
             yield message
 
     def _wait_for_committed(self) -> None:
-        """What was committed is here, or as much of it as there is room for."""
+        """Waits until all that is committed has come, or as much as there is room for."""
         parts = self._parts
         contents = parts.contents
         now = parts.host.now()
@@ -355,11 +414,14 @@ class Browser(Closing):
             parts.clients.wait(0.01)
 
     def ack(self, *received: Received) -> None:
-        """BrowserError."""
+        """Raises BrowserError, as a browser takes no messages."""
         raise BrowserError(f"who browses endpoint {self._parts.record.name!r} takes nothing")
 
     def disconnect(self, reason: ReplayError) -> None:
-        """For the endpoint: the reader is told at its next call. REQUIRES: the endpoint's lock."""
+        """Disconnects the browser: iterating raises ``reason``.
+
+        Only the endpoint calls it. REQUIRES: the caller holds the endpoint's lock.
+        """
         self._reason = reason
 
     def _check(self) -> None:
@@ -368,6 +430,6 @@ class Browser(Closing):
         self._parts.check_open()
 
     def close(self) -> None:
-        """Leaves the endpoint. May be repeated."""
+        """Leaves the endpoint. Closing it again does nothing."""
         with self._parts.lock:
             self._parts.clients.remove_browser(self)

@@ -1,4 +1,4 @@
-"""What an endpoint wants: its subscriptions and its selector."""
+"""The subscriptions and the selector of an endpoint, which say what it wants."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from topicdb.replay.records import EndpointRecord, Subscribed
 from topicdb.replay.rules import Era
 from topicdb.replay.selector.properties import MessageSelector, selector_of
 
-_NOTHING = "$topicdb/nothing"  # for a queue without subscriptions: no filters would be all topics
+_NOTHING = "$topicdb/nothing"  # for a queue without subscriptions, as no filter would mean all
 
 
 class Interest:
     """The subscriptions and the selector of one endpoint, in the endpoint's record.
 
     A subscription that was removed stays in the record as long as messages that it brought may be
-    at the endpoint. The endpoint's ``Parts`` own this object and lock it; it uses no database.
+    at the endpoint. The endpoint's ``Parts`` own this object, and their lock is held for every
+    call. This class uses no database.
     """
 
     def __init__(self, record: EndpointRecord) -> None:
@@ -31,15 +32,15 @@ class Interest:
 
     @property
     def filters(self) -> list[str]:
-        """The topic filters of all that may come, including subscriptions that were removed."""
+        """The topic filters of all that may come, including those of removed subscriptions."""
         return sorted({one.filter for one in self._record.subscriptions}) or [_NOTHING]
 
     def add(self, filter: str, since: Place) -> None:
-        """Wants messages of ``filter`` from ``since`` on, too."""
+        """Adds a subscription, to messages of ``filter`` from ``since`` on."""
         self._record.subscriptions.append(Subscribed(filter, since))
 
     def remove(self, filter: str, until: Place) -> None:
-        """Wants nothing more of ``filter`` from ``until`` on. REQUIRES: it is subscribed."""
+        """Ends the subscription to ``filter`` at ``until``. REQUIRES: there is one."""
         for one in self._record.subscriptions:
             if one.filter == filter and one.until is None:
                 one.until = until
@@ -48,12 +49,16 @@ class Interest:
     def replace(
         self, filter: str, selector: str | None, accepts: MessageSelector | None, since: Place
     ) -> None:
-        """Wants only messages of ``filter`` from ``since`` on that the selector is true of."""
+        """Replaces all subscriptions and the selector.
+
+        From ``since`` on, only messages of ``filter`` are wanted for which the selector is true.
+        ``accepts``: the selector, compiled.
+        """
         self._record.subscriptions[:] = [Subscribed(filter, since)]
         self._record.selector, self._accepts = selector, accepts
 
     def forget_removed(self, oldest: Place | None = None) -> None:
-        """Forgets subscriptions that were removed before ``oldest``, or all that were removed."""
+        """Forgets subscriptions that were removed: those that ended by ``oldest``, or all."""
         self._record.subscriptions[:] = [
             one
             for one in self._record.subscriptions
@@ -61,5 +66,5 @@ class Interest:
         ]
 
     def admission(self, eras: Callable[[], Sequence[Era]]) -> Admission:
-        """The filter for one reader: it holds for the subscriptions and the replay of now."""
+        """Returns an Admission for one reader, for the subscriptions and the replay of now."""
         return Admission(self._record, eras, self._accepts)

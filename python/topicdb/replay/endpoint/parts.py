@@ -1,4 +1,4 @@
-"""What an endpoint is made of, and what its parts do together."""
+"""The parts of an endpoint, and what they do together."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from topicdb.replay.host import Host
 from topicdb.replay.records import EndpointRecord
 from topicdb.replay.states import State
 
-STALL_TICK_S = 1.0  # so often it is looked whether a replay stands still
-TICK_S = 0.05  # so often it is looked whether a replay has come to the end of the log
+STALL_TICK_S = 1.0  # seconds between checks whether a replay that cannot read has stalled
+TICK_S = 0.05  # seconds between checks whether a replay has come to the end of the log
 
 
 class Parts:
@@ -32,7 +32,7 @@ class Parts:
     """
 
     def __init__(self, host: Host, record: EndpointRecord, store_interval_s: float) -> None:
-        record.clients = []  # those that there were had another process
+        record.clients = []  # those in the record belonged to another process
         self.lock = threading.RLock()
         self.host = host
         self.record = record
@@ -47,29 +47,30 @@ class Parts:
         self.replaying.resume()
 
     def check_open(self) -> None:
-        """ClosedError."""
+        """Raises ClosedError if the endpoint was closed or dropped."""
         if self.closed:
             raise _core.ClosedError(f"endpoint {self.record.name!r}, or its log, is closed")
 
     def reread(self) -> None:
-        """After the subscriptions have changed: reads on for those that there are now."""
+        """Reads on for the subscriptions that there are now, after they have changed."""
         self.record.next = self.contents.next
         self.contents.open()
         self.saving.store()
 
     def advance(self) -> None:
-        """Takes what there is room for; goes on with a replay."""
+        """Reads messages as far as there is room, and goes on with the replay."""
         if self.closed:
             return
         if self.replaying.state is State.INITIALIZING:
             self.replaying.step()
         self._fill()
-        # Who gives way has not come to the end of anything; to ask how far it is takes a while.
+        # A replay that the throttle holds back has more to read, and asking how far it is takes a
+        # while.
         if self.replaying.state.runs and self.contents.throttled_s == 0:
             self.replaying.step()
 
     def _fill(self) -> None:
-        # No larger than what a client takes: a batch is given as it came, if it is given whole.
+        # Reads no more at once than a client takes: a batch that is given whole is not copied.
         rows = self.clients.smallest_window(CHUNK_ROWS)
         is_replayed = self.replaying.state is State.ACTIVE
         while (room := self.contents.room(rows, is_replayed=is_replayed)) > 0:
@@ -77,7 +78,7 @@ class Parts:
                 held = self.contents.read(room)
             except _core.ClosedError:  # the database was closed
                 raise
-            except _core.Error as error:  # damage, above all
+            except _core.Error as error:  # above all CorruptionError
                 self._read_failed(error)
                 return
             if held is None:
@@ -93,7 +94,10 @@ class Parts:
             self.clients.wake_all()
 
     def step(self) -> float:
-        """Goes on, and stores what is to be stored. Returns when to call it again, in seconds."""
+        """Reads on, goes on with the replay, and stores the endpoint if it is time to.
+
+        Returns after how many seconds to call it again.
+        """
         if self.closed:
             return LONG_S
         self.advance()
@@ -108,7 +112,7 @@ class Parts:
         return min(wait, self.saving.store_if_due())
 
     def progressed(self) -> None:
-        """A client is done with messages: there may be room for more."""
+        """Notes that a client is done with messages, after which a replay may go on."""
         self.replaying.note_progress()
         self.saving.touch()
         if self.replaying.wants_more:
@@ -116,7 +120,7 @@ class Parts:
         self.clients.wake_all()
 
     def drop(self) -> None:
-        """Disconnects all clients, and forgets the endpoint."""
+        """Disconnects all clients, closes the endpoint, and removes its record."""
         name = self.record.name
         self.clients.disconnect_all(EndpointDroppedError(f"endpoint {name!r} was dropped"))
         self.replaying.drop()
@@ -125,7 +129,10 @@ class Parts:
         self.host.records.drop_endpoint(name)
 
     def end(self) -> None:
-        """Stores the endpoint for the last time; clients get ClosedError. May be repeated."""
+        """Stores and closes the endpoint; clients then get ClosedError.
+
+        Calling it again does nothing.
+        """
         if self.closed:
             return
         try:

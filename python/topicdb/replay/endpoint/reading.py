@@ -1,4 +1,4 @@
-"""What comes to an endpoint, from the log: as much as there is room for, at a replay's pace."""
+"""Reads the log for an endpoint, as far as there is room, and at the pace of a replay."""
 
 from __future__ import annotations
 
@@ -18,18 +18,21 @@ from topicdb.replay.pacing import Pacer
 from topicdb.types import Message
 
 CHUNK_ROWS = 1_000
-# Pages of the log are shared by all who read them, if they do not read them in small pieces.
+# Readers share the pages of the log only if they do not read it in small pieces.
 AHEAD_ROWS = 20_000
 AHEAD_BYTES = 32 << 20
 _SHARD = 0
 
 
 def _pass_by(loss: Loss) -> None:
-    """The log itself looks for what was dropped (``ReplayLog.maintain``)."""
+    """Ignores a loss, as the log itself looks for them (``ReplayLog.maintain``)."""
 
 
 class _Ahead(NamedTuple):
-    """A delivery that was not taken whole."""
+    """A delivery of which ``taken`` messages were taken.
+
+    ``next`` is the place after the whole delivery.
+    """
 
     batch: Batch
     rows: Rows
@@ -39,7 +42,12 @@ class _Ahead(NamedTuple):
 
 
 class Reader:
-    """One core subscription. Not thread-safe."""
+    """Reads the messages of some filters from a place on, with one core subscription.
+
+    Its owner takes messages when it has room for them. ``on_ready`` is called once, and may have
+    the subscription watched. The owner sets ``pacer``, ``paced_until`` and ``is_paused``. Not
+    thread-safe.
+    """
 
     def __init__(
         self,
@@ -57,14 +65,14 @@ class Reader:
         self._admission = admission
         self._ahead: _Ahead | None = None
         self._next = begin
-        self.pacer: Pacer | None = None
-        self.paced_until = Place(0, 0)  # of messages from there on the pacer is not asked
-        self.is_paused = False  # as far as the pacer would be asked
-        self.wait_s = 0.0  # what the pacer wanted, the last time
+        self.pacer: Pacer | None = None  # decides when messages before paced_until may come
+        self.paced_until = Place(0, 0)
+        self.is_paused = False  # whether no messages before paced_until may come
+        self.wait_s = 0.0  # until the pacer lets more come, as it said the last time
 
     @property
     def next(self) -> Place:
-        """Everything before was taken, or is not wanted."""
+        """Everything before this place was taken, or is not wanted."""
         if self._ahead is None:
             behind = self._subscription.info()
             if behind["waiting"] == 0:
@@ -72,7 +80,10 @@ class Reader:
         return self._next
 
     def take(self, rows: int) -> Held | None:
-        """The next messages, at most so many; they may all be unwanted. None: nothing now."""
+        """Returns the next messages, at most ``rows``, or None if none can come now.
+
+        Some or all of them may be unwanted.
+        """
         self.wait_s = 0.0
         while True:
             if self._ahead is None and not self._read(rows):
@@ -85,7 +96,7 @@ class Reader:
             return self._portion(ahead, count)
 
     def wait(self, seconds: float) -> None:
-        """Until there may be something to take, at most so long."""
+        """Waits until there may be something to take, at most this long."""
         if self._ahead is None:
             self._read(CHUNK_ROWS, round(seconds * 1e6))
 
@@ -138,7 +149,7 @@ class Reader:
         return held
 
     def is_at_end(self) -> bool:
-        """Everything that was stored was taken: what comes now is new."""
+        """Returns whether everything that is stored was taken, and only new messages can come."""
         if self._ahead is not None or self._subscription.closed:
             return False
         info = self._subscription.info()
@@ -151,9 +162,9 @@ class Reader:
 def first_wanted(
     core: Engine, filters: list[str], begin: Place, until: Place, admission: Admission
 ) -> Message | None:
-    """The first message from ``begin`` on and before ``until`` that is wanted, or None.
+    """Returns the first wanted message from ``begin`` on and before ``until``, or None.
 
-    Reads what is stored as far as need be. REQUIRES: what is before ``until`` is committed.
+    It reads the log up to that message. REQUIRES: everything before ``until`` is committed.
     """
     reader = Reader(core, filters, begin, admission)
     try:

@@ -37,10 +37,10 @@ _logger = logging.getLogger("topicdb.replay")
 
 
 class Replaying:
-    """The replay on one endpoint: does what each state and each change of it needs.
+    """The replay on one endpoint: does what each state and each change of state needs.
 
-    ``Course`` decides about the states. What has to be removed, disconnected and stored is the
-    matter of the other parts. The endpoint's ``Parts`` own this object and lock it.
+    ``Course`` decides about the states; the other parts hold the messages and clients, and store
+    the endpoint. The endpoint's ``Parts`` own this object, and their lock is held for every call.
     """
 
     def __init__(
@@ -70,14 +70,17 @@ class Replaying:
         return self._course.wants_more(self._contents.is_half_empty)
 
     def resume(self) -> None:
-        """After the endpoint was opened: goes on where the process before has left it."""
+        """Goes on where an earlier process has left the endpoint, once it is opened.
+
+        Raises OutOfResourcesError if too many replays run in this log.
+        """
         if self.state is not State.INITIALIZING:
             self._contents.open()
         if self.state.runs:
             self.take_slot()
 
     def check_may_start(self) -> None:
-        """ReplayError: not on this endpoint, not now."""
+        """Raises ReplayError if there can be no replay on this endpoint, or not now."""
         if not self._record.durable:
             raise TemporaryEndpointError(f"endpoint {self._record.name!r} is temporary: no replays")
         if not self._host.egress:
@@ -86,13 +89,16 @@ class Replaying:
             )
 
     def take_slot(self) -> None:
-        """OutOfResourcesError: too many replays run in this log."""
+        """Counts the replay in the log.
+
+        Raises OutOfResourcesError if too many replays run there.
+        """
         self._host.take_slot(self._record.name)
 
     def start(self, begin: Begin, run: RunRecord, requester: Flow | None) -> None:
-        """Removes all messages, disconnects all but the requester, and begins anew.
+        """Starts a replay: removes all messages, and disconnects all clients but the requester.
 
-        REQUIRES: it has a slot.
+        REQUIRES: ``take_slot`` was called.
         """
         record = self._record
         if self.state.runs:
@@ -116,12 +122,15 @@ class Replaying:
     def _disconnect_all(self, error: ReplayError, but: Flow | None = None) -> list[Flow]:
         gone = self._clients.disconnect_all(error, but)
         if gone:
-            self.note_progress()  # another client may want what waits
+            self.note_progress()  # another client may accept the messages that wait
             self._saving.touch()
         return gone
 
     def warn_of_selector(self, flow: Flow) -> None:
-        """An exclusive endpoint's client that passes messages by lets the replay stand still."""
+        """Warns if a client's selector may stall the replay on an exclusive endpoint.
+
+        Nobody else can take the messages that the client does not accept.
+        """
         if flow.selector is None or not self._record.exclusive or not self.state.runs:
             return
         text = (
@@ -132,7 +141,7 @@ class Replaying:
         warnings.warn(text, RuntimeWarning, stacklevel=5)
 
     def step(self) -> None:
-        """Goes on, if there is reason to."""
+        """Enters the states that follow, and fails the replay if it has stalled."""
         if self.state is State.INITIALIZING:
             self._activate()
         contents = self._contents
@@ -164,7 +173,10 @@ class Replaying:
         self._end_run(State.COMPLETE, "", "all replayed messages are acknowledged")
 
     def fail(self, error: ReplayError) -> None:
-        """Deletes the replayed messages, and disconnects the clients; it waits until they know."""
+        """Fails the replay: removes the replayed messages, and disconnects the clients.
+
+        The state is FAILED until all these clients know it.
+        """
         self._record.last_failure = [now_us(), error.reason, str(error)]
         self._course.fail(self._disconnect_all(error))
         self._contents.forget_replayed()
@@ -173,7 +185,7 @@ class Replaying:
         self._forget_failure()
 
     def cancel(self) -> None:
-        """Ends it. ReplayError: none runs."""
+        """Ends the replay at the wish of an administrator. Raises ReplayError if none runs."""
         name = self._record.name
         if not self.state.runs:
             raise ReplayError(f"no replay runs on endpoint {name!r}")
@@ -184,12 +196,12 @@ class Replaying:
         self._contents.open()
 
     def drop(self) -> None:
-        """The endpoint is forgotten, with its replay."""
+        """Gives the slot of a replay back, as the endpoint is dropped."""
         if self.state.runs:
             self._host.give_slot(self._record.name)
 
     def acknowledged_by(self, flow: Flow) -> None:
-        """A client knows that it was disconnected."""
+        """Notes that a client knows that it was disconnected."""
         self._course.acknowledged_by(flow)
         self._forget_failure()
 
@@ -207,7 +219,7 @@ class Replaying:
         event = self._event(state, reason, text)
         self._course.state = state
         self._record.state = state.value
-        if state is State.ACTIVE:  # after a crash it is initialized anyway
+        if state is State.ACTIVE:  # it need not be stored at once: a restart initializes it anyway
             self._saving.touch()
         else:
             self._saving.store()
@@ -221,22 +233,22 @@ class Replaying:
     def _event(self, state: State, reason: str, text: str) -> Event:
         return Event(now_us(), self._record.name, self.state, state, reason, text)
 
-    # What an administrator changes while it runs.
+    # Changes by an administrator while the replay runs.
 
     def set_paused(self, is_paused: bool) -> None:
-        """ReplayError: none runs."""
+        """Begins or ends a pause. Raises ReplayError if no replay runs."""
         self._running().paused = is_paused
         self._contents.set_paused(is_paused)
         self._saving.store()
 
     def set_rate(self, rate: str | float | None, pacer: Pacer) -> None:
-        """``pacer``: has this rate. ReplayError: none runs."""
+        """Changes the rate, to that of ``pacer``. Raises ReplayError if no replay runs."""
         self._running().rate = rate
         self._contents.set_pacer(pacer)
         self._saving.store()
 
     def seek(self, begin: Begin) -> None:
-        """Goes on elsewhere: what was replayed and is not acknowledged is removed first.
+        """Moves the replay to another start, and removes the messages that are here first.
 
         REQUIRES: a replay runs.
         """
@@ -248,7 +260,7 @@ class Replaying:
         self._become(State.INITIALIZING, "", "goes on elsewhere")
 
     def check_runs(self) -> None:
-        """ReplayError: none runs."""
+        """Raises ReplayError if no replay runs."""
         self._running()
 
     def _running(self) -> RunRecord:
@@ -256,15 +268,22 @@ class Replaying:
             raise ReplayError(f"no replay runs on endpoint {self._record.name!r}")
         return self._record.run
 
-    # What may end it.
+    # Events that may end the replay.
 
     def trimmed(self, first: Place) -> None:
-        """Before ``first`` the log is to be trimmed: a replay that needs what goes fails."""
+        """Fails the replay if it has still to read messages before ``first``.
+
+        The log will be trimmed there. REQUIRES: these messages are still stored.
+        """
         if (error := self._misses(first)) is not None:
             self.fail(error)
 
     def lost_before(self, oldest: Place) -> None:
-        """What was before was dropped by retention, whether it was needed here or not."""
+        """Notes that messages before ``oldest`` were dropped with their generations.
+
+        If a replay is not that far yet, it fails. If live reading is not that far yet, this counts
+        a loss and emits an event. It does not check whether the endpoint wanted the messages.
+        """
         if self._contents.next >= oldest:
             return
         if self._has_still_to_read:
@@ -274,7 +293,7 @@ class Replaying:
             self._tell("messages that had not come yet were dropped by retention")
 
     def read_failed(self, error: Exception) -> bool:
-        """Fails the replay if what cannot be read is a part of it; returns whether it is."""
+        """Fails the replay if the messages that cannot be read belong to it. Returns whether so."""
         if not (self.state.runs and self._has_still_to_read):
             return False
         self.fail(self._unavailable(f"cannot be read: {error}"))
@@ -285,9 +304,9 @@ class Replaying:
         return self._record.run is not None and self._contents.next < self._record.live_from
 
     def _misses(self, first: Place) -> ReplayError | None:
-        """The reason, if messages before ``first`` are gone from the log that it has still to read.
+        """Returns the error if the replay has still to read messages before ``first``, or None.
 
-        REQUIRES: they are still stored.
+        REQUIRES: these messages are still stored.
         """
         run = self._record.run
         if run is None or self.state is State.PENDING_COMPLETE:
@@ -307,11 +326,11 @@ class Replaying:
         )
 
     def note_progress(self) -> None:
-        """A client took a message, or has room for none."""
+        """Notes that a client took, settled or gave up messages."""
         self._course.note_progress()
 
     def note_refusal(self) -> None:
-        """A client has room, and wants nothing of what waits."""
+        """Notes that a client has room, but accepts none of the messages that wait."""
         self._course.note_refusal(time.monotonic())
 
     def _check_progress(self) -> None:
@@ -330,9 +349,9 @@ class Replaying:
         )
 
     def was_moved_past(self, place: Place) -> bool:
-        """Whether a client may have had this message before the replay was moved."""
+        """Returns whether a client may have had this message before the replay was moved."""
         return self._course.is_sought and place < self._record.live_from
 
     def progress(self) -> Progress:
-        """How far it is."""
+        """Returns how far the replay is."""
         return self._course.progress(self._record.run, self._contents.next, time.monotonic())

@@ -1,4 +1,4 @@
-"""When an endpoint is stored."""
+"""Stores an endpoint, and decides when."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ LONG_S = 3600.0
 
 
 class StoreTimes:
-    """Decides when an endpoint is to be stored: at ticks that are the same for all endpoints, so
-    that one commit stores many of them. The owner locks it and tells it the time."""
+    """Decides when an endpoint is to be stored.
+
+    That is at ticks that are the same for all endpoints, so that one commit stores many of them.
+    Its owner, ``Saving``, calls it with the endpoint's lock held and tells it the time.
+    """
 
     def __init__(self, interval_s: float, now_s: float) -> None:
         self._interval_s = interval_s
@@ -27,17 +30,20 @@ class StoreTimes:
         return self._is_dirty
 
     def touch(self) -> bool:
-        """Something is to be stored. Returns whether nothing was until now."""
+        """Notes that something is to be stored. Returns whether nothing was until now."""
         was_dirty, self._is_dirty = self._is_dirty, True
         return not was_dirty
 
     def stored(self, now_s: float) -> None:
-        """Everything was stored at this time."""
+        """Notes that everything was stored at this time."""
         self._stored_tick = self._tick(now_s)
         self._is_dirty = False
 
     def due_s(self, now_s: float) -> float | None:
-        """In how many seconds it is to be stored, zero or less if it is now; None: never."""
+        """Returns after how many seconds the endpoint is to be stored, or None if nothing is.
+
+        Zero or less means now.
+        """
         if not self._is_dirty:
             return None
         return (self._stored_tick + 1) * self._interval_s - now_s
@@ -47,9 +53,9 @@ class StoreTimes:
 
 
 class Saving:
-    """Stores the record of one durable endpoint, after it has brought the record up to date.
+    """Brings the record of one endpoint up to date and stores it, if the endpoint is durable.
 
-    The endpoint's ``Parts`` own this object and lock it.
+    The endpoint's ``Parts`` own this object, and their lock is held for every call.
     """
 
     def __init__(
@@ -68,12 +74,12 @@ class Saving:
         self._has_ended = False
 
     def touch(self) -> None:
-        """What is to be stored has changed."""
+        """Notes that something is to be stored, which happens within the interval."""
         if self._times.touch():
             self._host.wake(self._record.name)
 
     def store(self, *, later: bool = False) -> None:
-        """Stores how it stands; ``later``: with what the log's thread stores next."""
+        """Stores the endpoint at once, or together with others by the log's thread (``later``)."""
         if not self._record.durable or self._has_ended:
             return
         self._contents.save()
@@ -82,12 +88,15 @@ class Saving:
         self._times.stored(time.monotonic())
 
     def flush(self) -> None:
-        """Stores what has changed."""
+        """Stores the endpoint at once if it has changed."""
         if self._times.is_dirty:
             self.store()
 
     def store_if_due(self) -> float:
-        """Stores what has changed, if it is time to. Returns when to call it again, in seconds."""
+        """Stores the endpoint if it has changed and it is time to.
+
+        Returns after how many seconds to call it again.
+        """
         due_s = self._times.due_s(time.monotonic())
         if due_s is None:
             return LONG_S
@@ -97,5 +106,5 @@ class Saving:
         return LONG_S
 
     def end(self) -> None:
-        """Stores nothing any more."""
+        """Stores nothing from now on."""
         self._has_ended = True

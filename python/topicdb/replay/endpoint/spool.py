@@ -1,4 +1,4 @@
-"""Messages at an endpoint: waiting, given to a client, or done with."""
+"""The messages at an endpoint, each of which waits, is given to a client, or is done with."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ import numpy.typing as npt
 from topicdb._core import Batch
 from topicdb.follow.positions import Place
 
-# Of each message, who has it: nobody, nobody because it is done with or was never wanted, or the
-# client with this number.
+# The owner of a message: WAITING for a client; DONE with; UNWANTED by the endpoint; or any other
+# number, which is that of the client that has the message.
 WAITING = 0
 DONE = (1 << 32) - 1
 UNWANTED = DONE - 1
 
 
 class Held:
-    """Some rows of a batch, from ``begin`` to ``end``, and how each of them stands."""
+    """The rows of a batch from ``begin`` to before ``end``, and the owner of each message.
+
+    An ``index`` counts from ``begin``. Not thread-safe.
+    """
 
     __slots__ = (
         "_places",
@@ -52,15 +55,15 @@ class Held:
         self.begin, self.end = begin, end
         self.serials = serials[begin:end]
         self.rows = rows[begin:end]
-        self._places: list[Place] | None = None  # once one in the middle is asked for
+        self._places: list[Place] | None = None  # made when they are first needed
         self.owners = array("I", bytes(4 * (end - begin)))
-        self.left = end - begin
+        self.left = end - begin  # messages that are wanted and not done with
         if states is not None:
             self.owners = array("I", states.tobytes())
             self.left = int(np.count_nonzero(states == WAITING))
-        self.hint = 0  # before it nothing waits
-        self.again: bytearray | None = None  # of each message: it was given before
-        self.is_before_gap = False  # messages that followed here are done with
+        self.hint = 0  # no message before this index waits
+        self.again: bytearray | None = None  # of each message, whether a client had it before
+        self.is_before_gap = False  # whether messages that came after these are done with and gone
 
     def place(self, index: int) -> Place:
         if self._places is not None:
@@ -75,13 +78,13 @@ class Held:
         return self._places
 
     def find(self, place: Place) -> int | None:
-        """The index of the message at this place."""
+        """Returns the index of the message at this place, or None if it is not here."""
         places = self.places
         index = bisect_left(places, place)
         return index if index < len(places) and places[index] == place else None
 
     def belong_to(self, indexes: Sequence[int], client: int) -> bool:
-        """Whether this client has all of these."""
+        """Returns whether this client has all of these messages."""
         if isinstance(indexes, range):
             return self.owners[indexes.start : indexes.stop].count(client) == len(indexes)
         return all(self.owners[index] == client for index in indexes)
@@ -93,7 +96,7 @@ class Held:
             return None
 
     def count_before(self, place: Place) -> int:
-        """Of those that are wanted, and before this place."""
+        """Returns how many messages that are wanted and not done with are before this place."""
         if self.left == 0 or self.place(0) >= place:
             return 0
         if self.place(len(self.owners) - 1) < place:
@@ -104,7 +107,7 @@ class Held:
         )
 
     def mark_given_before(self, place: Place) -> None:
-        """Before a restart a client had these."""
+        """Notes that a client had the messages before this place before a restart."""
         if self.place(0) < place:
             count = len(self.owners)
             self.mark_given([index for index in range(count) if self.place(index) < place])
@@ -120,10 +123,10 @@ class Held:
 
 
 class Lent(NamedTuple):
-    """Messages of one batch that a client has."""
+    """Messages of one batch that are given to a client."""
 
     held: Held
-    indexes: Sequence[int]  # a range if none is left out between
+    indexes: Sequence[int]  # a range if no message between them is left out
 
     @property
     def is_whole_batch(self) -> bool:
@@ -131,7 +134,11 @@ class Lent(NamedTuple):
 
 
 class Spool:
-    """What sits at an endpoint, in the order of the log. Not thread-safe."""
+    """The messages at an endpoint, in the order of the log.
+
+    ``messages`` counts those that are not done with; ``nbytes`` are about the bytes of their
+    batches. The endpoint's ``Contents`` own this object. Not thread-safe.
+    """
 
     def __init__(self) -> None:
         self._chunks: deque[Held] = deque()
@@ -147,16 +154,19 @@ class Spool:
             self._chunks[-1].is_before_gap = True
 
     def low(self) -> Place | None:
-        """Of the first message that is not done with."""
+        """Returns the place of the first message that is not done with, or None without any."""
         if not self._chunks:
             return None
-        held = self._chunks[0]  # those of which all is done with are gone
+        held = self._chunks[0]  # it has such a message, or it would have been removed
         return held.place(int(np.argmax(np.frombuffer(held.owners, np.uint32) < UNWANTED)))
 
     def lend(
         self, client: int, count: int, accepts: Callable[[Held, int], bool] | None
     ) -> Lent | None:
-        """The first messages that wait, and that the client accepts: of one batch, one at least."""
+        """Gives a client the first messages that wait and that it accepts, at most ``count``.
+
+        They are of one batch. Returns None if there is no such message.
+        """
         for held in self._chunks:
             if held.hint >= len(held.owners):
                 continue
@@ -201,7 +211,7 @@ class Spool:
         return None
 
     def settle(self, held: Held, indexes: Sequence[int]) -> None:
-        """They are done with; REQUIRES: not before."""
+        """Notes that messages are done with. REQUIRES: they are here, and were not done with."""
         self._give(held, indexes, DONE)
         held.left -= len(indexes)
         self.messages -= len(indexes)
@@ -213,7 +223,10 @@ class Spool:
             self.nbytes -= _bytes_of(held)
 
     def give_back(self, client: int | None, again: bool = True) -> None:
-        """What this client has (None: any of them) waits again."""
+        """Lets all messages that a client has wait again; None: those of all clients.
+
+        ``again``: whether they are marked as given before.
+        """
         for held in self._chunks:
             owners = np.frombuffer(held.owners, np.uint32)
             if client is None:
@@ -221,11 +234,11 @@ class Spool:
             else:
                 theirs = owners == client
             indexes = np.flatnonzero(theirs).tolist()
-            del owners, theirs  # an array that is looked at cannot be assigned to
+            del owners, theirs  # their memory is that of held.owners, which is changed next
             self._release(held, indexes, again=again)
 
     def release(self, held: Held, index: int) -> None:
-        """It waits again."""
+        """Lets a message wait again, marked as given before."""
         self._release(held, [index], again=True)
 
     @staticmethod
@@ -238,7 +251,7 @@ class Spool:
                 held.mark_given(indexes)
 
     def drop_before(self, place: Place) -> int:
-        """Everything before this place is done with; how many that were not."""
+        """Notes that all messages before this place are done with. Returns how many were not."""
         dropped = 0
         for held in list(self._chunks):
             if held.place(0) >= place:
@@ -254,7 +267,7 @@ class Spool:
         return dropped
 
     def has_before(self, place: Place) -> bool:
-        """Whether a message before this place is not done with."""
+        """Returns whether a message before this place is not done with."""
         low = self.low()
         return low is not None and low < place
 
@@ -263,8 +276,10 @@ class Spool:
         self.messages = self.nbytes = 0
 
     def runs(self) -> list[tuple[Place, Place]]:
-        """First and last place of each run of messages that are not done with; between the runs
-        there is one that is."""
+        """Returns the first and the last place of each run of messages that are not done with.
+
+        A message that is done with separates two runs. One that nobody wants does not.
+        """
         runs: list[tuple[Place, Place]] = []
         joins = False
         for held in self._chunks:
@@ -287,11 +302,11 @@ class Spool:
         return joins
 
     def any_waiting(self) -> bool:
-        """Whether a message waits for a client."""
+        """Returns whether a message waits for a client."""
         return any(held.next_waiting(held.hint) is not None for held in self._chunks)
 
     def __iter__(self) -> Iterator[tuple[Held, int]]:
-        """Each message that is not done with."""
+        """Yields the chunk and the index of each message that is wanted and not done with."""
         for held in list(self._chunks):
             for index, owner in enumerate(list(held.owners)):
                 if owner < UNWANTED:

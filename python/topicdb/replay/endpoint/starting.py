@@ -1,4 +1,4 @@
-"""Where a replay begins, whether it may, and how much it is."""
+"""The start of a replay: the place where it begins, its options, and how much it will replay."""
 
 from __future__ import annotations
 
@@ -31,7 +31,13 @@ _ALL = (1 << 63) - 1
 
 
 class Begin(NamedTuple):
-    """The place to begin at; of a time, what is older is left out. ``text``: what was asked for."""
+    """Where a replay begins.
+
+    Attributes:
+        place: the place from which on it reads.
+        start_us: messages with older timestamps are left out; 0 if it does not start from a time.
+        text: the start that was asked for, for people.
+    """
 
     place: Place
     start_us: int
@@ -39,7 +45,11 @@ class Begin(NamedTuple):
 
 
 def begin_of(host: Host, start: ReplayStart, on_early: OnEarly) -> Begin:
-    """ValueError, TypeError: it is no start; a ReplayError: there is no replay from there."""
+    """Returns where a replay from ``start`` begins.
+
+    Raises ValueError or TypeError if an argument is wrong, and ReplayError if the log has no such
+    start; the subclass says why.
+    """
     if on_early not in ("fail", "clamp"):
         raise ValueError(f"on_early: expected 'fail' or 'clamp', got {on_early!r}")
     if isinstance(start, MessageId):
@@ -57,7 +67,10 @@ def run_of(
     rate: str | float | None,
     stall_timeout: str | timedelta | None,
 ) -> RunRecord:
-    """A replay of what was logged before now. ValueError: an option is wrong."""
+    """Returns the record of a replay of everything that was logged before now.
+
+    Raises ValueError or TypeError if an option is wrong.
+    """
     parse_rate(rate)
     return RunRecord(
         client,
@@ -74,7 +87,10 @@ def run_of(
 
 
 def messages_of(core: Engine, filters: list[str], run: RunRecord) -> int:
-    """About how many messages a replay is: it counts what is stored."""
+    """Returns about how many messages a replay has: those that are stored in its range.
+
+    It regards neither selectors, nor what was not logged, nor the end of the replay.
+    """
     if run.live_from.serial <= run.begin.serial:
         return 0
     after, until = run.begin.serial - 1, run.live_from.serial - 1
@@ -100,7 +116,7 @@ def _since(host: Host, start: TimeLike, on_early: OnEarly) -> Begin:
 
 
 def oldest_us(host: Host) -> int | None:
-    """The timestamp of the first message in the log; None: it is empty."""
+    """Returns the timestamp of the first logged message, in the order of commits, or None."""
     until = host.now()
     everything = EndpointRecord("", "queue", True, [], Place(0, 0))
     everything.run = RunRecord("", "", host.first, until)
