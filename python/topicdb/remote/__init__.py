@@ -1,6 +1,6 @@
 """A database in another process: ``topicdb serve`` there, ``topicdb.connect`` here.
 
-The server is in ``server`` and what it may do for whom in ``service``, ``access`` and ``tokens``;
-the client is in ``client``, and its database in ``database``. ``wire`` is what they say to each
-other. Both need the extra ``topicdb[serve]``.
+``server`` has the server: its calls, and what tokens may do. ``client`` has the database that
+``topicdb.connect`` returns. ``wire`` and ``records`` say how calls and results travel between them.
+Both sides need the extra ``topicdb[serve]``.
 """

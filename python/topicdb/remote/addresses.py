@@ -1,4 +1,4 @@
-"""What can be said in plain words of addresses, certificates, and why a connection cannot be."""
+"""Checks addresses and certificates, and says in plain words why a connection fails."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TAKEN = "another program listens there: end it, or choose another port"
 
 
 def check_address(host: str, port: int) -> None:
-    """StorageError: nobody can listen there, and why."""
+    """Raises StorageError, which says why, if no server can listen at this address."""
     where = f"{host}:{port}"
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -37,7 +37,11 @@ def check_address(host: str, port: int) -> None:
 
 
 def read_pair(certificate: Path, key: Path, names: tuple[str, str]) -> tuple[bytes, bytes]:
-    """PEM of a certificate with its chain, and of its key. ValueError, OSError."""
+    """Returns the PEM text of a certificate with its chain, and of its private key.
+
+    ``names`` are the names of the two options, for messages. Raises OSError if a file cannot be
+    read, and ValueError unless the files are a certificate and its private key without a password.
+    """
     with open(certificate, "rb") as file:
         certificate_pem = file.read()
     with open(key, "rb") as file:
@@ -54,7 +58,11 @@ def read_pair(certificate: Path, key: Path, names: tuple[str, str]) -> tuple[byt
 
 
 def read_authorities(source: Path | bytes, name: str) -> bytes:
-    """PEM of who vouches for others: of a file, or as it is given. ValueError, OSError."""
+    """Returns the PEM text of certificate authorities, from a file or from the bytes as given.
+
+    ``name`` is the name of the option, for messages. Raises OSError if the file cannot be read, and
+    ValueError if the text has no certificates.
+    """
     where = name
     data = source if isinstance(source, bytes) else b""
     if not isinstance(source, bytes):
@@ -63,7 +71,7 @@ def read_authorities(source: Path | bytes, name: str) -> bytes:
             data = file.read()
     try:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        text = data.decode("latin-1").encode("ascii", "replace").decode()  # comments may be any
+        text = data.decode("latin-1").encode("ascii", "replace").decode()  # comments have any bytes
         context.load_verify_locations(cadata=text)
         found = context.cert_store_stats()["x509"]
     except (ssl.SSLError, ValueError) as error:
@@ -79,7 +87,7 @@ def _reason(error: Exception) -> str:
 
 
 def why_not(url: str, text: str) -> str:
-    """In plain words, what ``text``, an error of gRPC or TLS, means for a client that connects."""
+    """Returns ``text``, an error of gRPC or TLS, in plain words for a client that connects."""
     is_tls = url.startswith("grpc+tls")
     host = url.partition("://")[2].rpartition(":")[0]
     low = text.lower()

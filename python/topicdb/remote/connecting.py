@@ -1,4 +1,4 @@
-"""``topicdb.connect`` and ``topicdb.serve``, without what they need."""
+"""``topicdb.connect`` and ``topicdb.serve``; importing them does not import pyarrow."""
 
 from __future__ import annotations
 
@@ -29,18 +29,29 @@ def connect(
 ) -> Database:
     """Opens the database that ``topicdb serve`` offers at ``url``; its API is that of ``open``.
 
-    - ``url``: ``grpc+tls://host:port``; or ``grpc://host:port``, which nobody should use but on one
-      machine: everything can be read on the way. A token is then sent to this machine only, unless
-      ``insecure``.
-    - ``token``: as ``topicdb token new`` printed it.
-    - ``tls_root_certs``: PEM file (or its bytes) of who vouches for the server, if that is not one
-      of the well-known. ``tls_certificate_name``: the name in its certificate, if it is not host.
-    - ``tls_certificate``, ``tls_key``: PEM files of who connects, for a server that was given
-      ``tls_client_ca``.
+    Arguments:
+        url: ``grpc+tls://host:port``, or ``grpc://host:port`` without TLS. Everybody on the way can
+            read what travels without TLS, so use that within one machine only. The port is 8815
+            unless given.
+        token: the token, as ``topicdb token new`` printed it. None: for a server without tokens.
+        tls_root_certs: PEM file, or its bytes, of the certificate authority that vouches for the
+            server. None: the well-known authorities.
+        tls_certificate_name: the name in the certificate of the server, if that is not ``host``.
+        tls_certificate, tls_key: PEM files of the certificate of this client and its private key,
+            for a server that was given ``tls_client_ca``. Give both or none.
+        insecure: sends the token without TLS to another machine, too.
 
-    UnavailableError: nobody answers there, or not with TLS, or one of both does not trust the
-    certificate of the other. AccessError: the token is missing, unknown or has expired. ValueError:
-    the URL, or files that are no certificates. ModuleNotFoundError: pyarrow is needed.
+    Returns:
+        The database. Many threads may use it, but not a forked child, which connects anew. Close
+        it, or use ``with``.
+
+    Raises:
+        UnavailableError: nobody answers there, or not with TLS, or one side does not trust the
+            certificate of the other, or the server speaks another version of the protocol.
+        AccessError: the token is missing, unknown or has expired.
+        ValueError: the URL or a combination of arguments is wrong, or a file has no certificates.
+        OSError: a file cannot be read.
+        ModuleNotFoundError: pyarrow is not installed.
 
     >>> db = topicdb.connect("grpc+tls://plant:8815", token=token)      # doctest: +SKIP
     """
@@ -81,16 +92,32 @@ def serve(
 ) -> Server:
     """Offers an open database to other processes; ``topicdb serve`` does it for a directory.
 
-    - ``host``, ``port``: where it listens: this machine only, unless told otherwise; 0: any port.
-    - ``tls_certificate``, ``tls_key``: PEM files. ``tls_client_ca``: PEM file of who vouches for
-      clients; only those that show such a certificate are let in. ``tokens``: the file that
-      ``topicdb token`` writes; without it everybody may do everything. Beyond this machine TLS and
-      tokens are needed, unless ``insecure``.
-    - ``limits``: what one client may have at a time; see ``topicdb.remote.server.handles.Limits``.
-    - ``snapshots``: the folder in which clients may have snapshots made; None: nowhere.
+    Arguments:
+        database: the database, which stays the caller's. Close the server before it.
+        host, port: the address to listen at. By default only this machine can connect. Port 0 takes
+            any free port; ``Server.port`` says which.
+        tls_certificate, tls_key: PEM files of the certificate of the server, with its chain, and of
+            its private key. Give both or none. None: no TLS.
+        tls_client_ca: PEM file of the certificate authority that vouches for clients. Only clients
+            that show such a certificate may connect. None: clients need no certificate.
+        tokens: the file that ``topicdb token`` writes. None: everybody may do everything.
+        insecure: allows a ``host`` that other machines can reach without TLS and tokens.
+        limits: what clients may use; see ``topicdb.remote.server.handles.Limits``. None: its
+            defaults.
+        snapshots: the folder in which clients may have snapshots made. None: they may not.
 
-    The server is up when this returns; close it before the database. ValueError; StorageError: the
-    port is taken. ModuleNotFoundError: pyarrow is needed.
+    Returns:
+        The server, which is up already. Close it, or use ``with``.
+
+    Raises:
+        ValueError: arguments that do not go together, files that are no certificates, a mistake in
+            ``tokens``, or a ``host`` that other machines can reach without TLS and tokens.
+        OSError: a file cannot be read.
+        StorageError: the server cannot listen there, for example because the port is taken.
+        ModuleNotFoundError: pyarrow is not installed.
+
+    >>> with topicdb.serve(db, port=8815) as server:                    # doctest: +SKIP
+    ...     print(server.url)
     """
     pair = _pair(tls_certificate, tls_key)
     if tls_client_ca is not None and pair is None:

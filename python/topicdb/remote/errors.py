@@ -24,7 +24,11 @@ _BUILT_IN = ("ValueError", "TypeError", "OverflowError", "NotImplementedError", 
 
 
 def packed(error: BaseException) -> dict[str, Any]:
-    """For ``wire``: the class, the text, and what it has to say beside it."""
+    """Returns an error as a dict that ``wire`` can encode: its class, its text and its attributes.
+
+    The class is the nearest base class that clients know. An error that has none becomes an
+    ``Error`` whose text names the class of the error.
+    """
     names = (base.__name__ for base in type(error).__mro__)
     kind = next((name for name in names if name in _OURS or name in _BUILT_IN), None)
     if kind is not None:
@@ -38,7 +42,7 @@ def packed(error: BaseException) -> dict[str, Any]:
 
 
 def unpacked(value: Any) -> BaseException:
-    """The error again, of the same class; of one that is not known here, ``topicdb.Error``."""
+    """Returns an error of the packed class, or ``topicdb.Error`` if it is unknown here."""
     kind: type[BaseException] = _core.Error
     if value["kind"] in _OURS:
         kind = _OURS[value["kind"]]

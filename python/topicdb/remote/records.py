@@ -1,8 +1,8 @@
-"""How results with named fields travel: as the tuple of the fields, in their order.
+"""Turns results with named fields into tuples of their fields, and back.
 
-A dataclass that the core gives, such as ``topicdb.Receipt``, is a tuple to who speaks the protocol.
-The other side makes the object again, of the class that the method of ``topicdb.engine.Engine`` is
-annotated with.
+The core returns dataclasses, such as ``topicdb.Receipt``. On the wire each is the tuple of its
+fields, in their order. The receiver makes the object again; its class is the one in the annotation
+of the method of ``topicdb.engine.Engine``.
 """
 
 from __future__ import annotations
@@ -38,41 +38,48 @@ _GROUPED: dict[type, tuple[Part, ...]] = {
 
 
 def is_record(value: object) -> bool:
-    """Whether it travels in this way."""
+    """Returns whether a value travels as the tuple of its fields, as dataclasses do."""
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
 def plain_of(record: Any) -> tuple[Any, ...]:
-    """What travels of a record; a field may be a record itself."""
+    """Returns the tuple that travels for a record; a field of it may be a record itself."""
     kind: Any = type(record)
     return tuple(_plain_part(record, part) for part in _parts_of(kind))
 
 
 def record_of(kind: type[Value], plain: Any) -> Value:
-    """The record of which this is what ``plain_of`` gave. TypeError, ValueError: it is none."""
+    """Returns the record of class ``kind`` for which ``plain_of`` gave this tuple.
+
+    Raises TypeError or ValueError if the tuple does not fit the class.
+    """
     any_kind: Any = kind
     found: Value = _make_of(any_kind)(plain)
     return found
 
 
 def result_of(method: Callable[..., Value], plain: Any) -> Value:
-    """What the method of an engine gave, of what travelled."""
+    """Returns the result of a method of ``Engine``, made from what travelled."""
     make = _makes_of(method)["return"]
     found: Value = plain if make is None else make(plain)
     return found
 
 
 def plain_result(result: Any) -> Any:
-    """What is to travel of what a method of an engine gave: also of slices the tuples, which have a
-    kind of their own where a client gives them."""
+    """Returns the form in which the result of a method of ``Engine`` travels.
+
+    Slices become plain tuples here: only slices that a client sends travel as the kind ``slice``.
+    """
     if isinstance(result, list):
         return [tuple(one) if isinstance(one, Slice) else one for one in result]
     return result
 
 
 def arguments_of(method: Callable[..., Any], plain: Sequence[Any]) -> list[Any]:
-    """What the method of an engine is to be given, of what travelled. TypeError, ValueError: it
-    has no such argument."""
+    """Returns the arguments for a method of ``Engine``, made from those that travelled.
+
+    Raises TypeError or ValueError if an argument does not fit its annotation.
+    """
     makes = list(_makes_of(method).values())
     return [
         one if number >= len(makes) or (make := makes[number]) is None else make(one)
@@ -82,7 +89,7 @@ def arguments_of(method: Callable[..., Any], plain: Sequence[Any]) -> list[Any]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class About:
-    """What travels of a delivery beside its messages, which are Arrow data, as a list."""
+    """What travels of a ``Delivered`` beside its messages, which are Arrow data."""
 
     seqno: int
     shard: int
@@ -93,15 +100,17 @@ class About:
 
     @staticmethod
     def of(given: Delivered) -> About:
+        """Returns what travels with the messages of this delivery."""
         return About(given.seqno, given.shard, given.serial, given.row, given.is_live, given.loss)
 
     def plain(self) -> list[Any]:
-        """What travels. The shard of a loss is that of the delivery."""
+        """Returns the list that travels; a loss is in it without its shard, the delivery's."""
         loss = None if self.loss is None else self.loss[1:]
         return [self.seqno, self.shard, self.serial, self.row, self.is_live, loss]
 
     @staticmethod
     def from_plain(plain: list[Any]) -> About:
+        """Returns the object for which ``plain`` gave this list."""
         seqno, shard, serial, row, is_live, loss = plain
         lost = None if loss is None else Loss(shard, *loss)
         return About(seqno, shard, serial, row, is_live, lost)
@@ -121,12 +130,15 @@ def _plain_part(record: Any, part: Part) -> Any:
 
 @cache
 def _makes_of(method: Callable[..., Any]) -> dict[str, Make | None]:
-    """By the names of the parameters, in their order, and of what it returns."""
+    """Returns what makes each parameter, by name and in their order, and the result (``return``).
+
+    None stands for a value that travels as it is.
+    """
     return {name: _make_in(hint) for name, hint in get_type_hints(method).items()}
 
 
 def _make_in(hint: Any) -> Make | None:
-    """What makes such a value of what travelled; None: they are the same."""
+    """Returns what makes a value of this annotation, or None if it travels as it is."""
     kind: Any = hint
     if dataclasses.is_dataclass(hint) or hint is Slice:
         return _make_of(kind)

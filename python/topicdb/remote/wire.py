@@ -1,12 +1,12 @@
-"""How calls and what they give travel: JSON, and behind it the bytes that it refers to.
+"""Encodes calls and results: JSON, and behind it the bytes that the JSON refers to.
 
     size of the JSON   4 bytes, little-endian
-    JSON               UTF-8; what it has no form for is an object with one key, the kind
+    JSON               UTF-8; what JSON has no form for is an object with one key, the kind
     bytes              {"bytes": [offset, size]} counts from here
 
-docs/serve.md lists the kinds; ``records`` tells of results with named fields. Messages of a scan
-are no part of this: they travel as Arrow data; those of an append as Arrow's IPC stream, which is
-of the kind ``arrow``.
+docs/serve.md lists the kinds; ``records`` describes results with named fields. The messages of a
+scan do not travel in this form but as Arrow data. Those of an append are an IPC stream of Arrow,
+which is of the kind ``arrow``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from topicdb.types import Slice
 
 PROTOCOL = 2
 _SIZE = struct.Struct("<I")
-_ALIGNMENT = 8  # of the bytes, as Arrow wants it
+_ALIGNMENT = 8  # of the bytes, as Arrow needs it
 
 SCHEMA = pa.schema(_core.arrow_schema())
 SERIAL_SCHEMA = SCHEMA.append(pa.field("serial", pa.uint64(), nullable=False))
@@ -35,7 +35,7 @@ ROW_SCHEMA = SERIAL_SCHEMA.append(pa.field("row", pa.uint32(), nullable=False))
 
 
 def arrow_of(batch: _core.Batch) -> pa.RecordBatch:
-    """A batch with its serials, if it has any, in a column of their own. No copy."""
+    """Returns a batch as Arrow data, without a copy; serials, if it has them, become a column."""
     arrow = pa.record_batch(batch)
     if batch.serials is None:
         return arrow
@@ -45,7 +45,7 @@ def arrow_of(batch: _core.Batch) -> pa.RecordBatch:
 
 
 def batch_of(arrow: pa.RecordBatch) -> _core.Batch:
-    """What ``arrow_of`` was given; other columns are left out."""
+    """Returns the batch that ``arrow_of`` was given; leaves out other columns."""
     serials = None
     if "serial" in arrow.schema.names:
         serials = arrow.column("serial").to_numpy()
@@ -53,20 +53,20 @@ def batch_of(arrow: pa.RecordBatch) -> _core.Batch:
 
 
 def has_envelopes(arrow: pa.RecordBatch | pa.Table) -> bool:
-    """Whether a value of it may be one, by the bytes that all of them begin with."""
+    """Returns whether a value may be an envelope, by the bytes with which each envelope begins."""
     values = arrow.column("value")
     return bool(pc.any(pc.starts_with(values, _core.ENVELOPE_MAGIC)).as_py())
 
 
 def in_form(arrow: pa.RecordBatch, form: Form) -> pa.RecordBatch:
-    """Messages as they are stored, with their values in another form."""
+    """Returns messages, given as they are stored, with their values in another form."""
     if form == "stored" or (form == "payload" and not has_envelopes(arrow)):
         return arrow
     return pa.record_batch(batch_of(arrow).read_as(form))
 
 
 def encode(value: Any) -> bytes:
-    """TypeError: it has something of a kind that does not travel."""
+    """Returns the bytes that travel for a value; raises TypeError if a part has no form."""
     blobs: list[bytes | memoryview] = []
     size = 0
 
@@ -117,9 +117,11 @@ def _plain(value: Any, keep: Callable[[bytes | memoryview], list[int]]) -> Any:
 def decode(
     data: bytes | memoryview, *, trusted: bool = False, json_bytes_max: int | None = None
 ) -> Any:
-    """ValueError: it is malformed. QuotaError: its JSON is longer than ``json_bytes_max``.
+    """Returns the value for which ``encode`` gave these bytes.
 
-    ``trusted``: it may have batches, whose form is not checked.
+    ``trusted``: the data comes from the server, and may have batches, whose form is not checked.
+    ``json_bytes_max``: a limit for the size of the JSON, checked before it is parsed. Raises
+    ValueError if the data is malformed, and QuotaError if the JSON is larger than the limit.
     """
     view = memoryview(data)
     if json_bytes_max is not None and len(view) >= _SIZE.size:
@@ -152,6 +154,8 @@ def _check_json_size(size: int, size_max: int) -> None:
 
 
 class _Decoder:
+    """Makes a value from parsed JSON and the bytes behind it. One object serves one message."""
+
     def __init__(self, body: memoryview, trusted: bool) -> None:
         self._body = body
         self._trusted = trusted
@@ -174,7 +178,7 @@ class _Decoder:
         return self._body[offset : offset + size]
 
     def arrow(self, place: list[int]) -> pa.Buffer:
-        """Without a copy, if it is where Arrow's numbers can be read."""
+        """Returns a buffer of the bytes, which copies them only if they are not aligned."""
         data = pa.py_buffer(self._part(place))
         return data if data.address % _ALIGNMENT == 0 else pa.py_buffer(data.to_pybytes())
 
