@@ -1,1 +1,1 @@
-"""The server: who may call, what it keeps for its clients, and what they can call."""
+"""The server: which calls clients can make, which tokens may make them, and what stays open."""

@@ -15,9 +15,10 @@ _TOPICS_KNOWN_MAX = 100_000
 
 
 def topics_of_name(name: str) -> list[str]:
-    """Filters of the topics in which ``consumer/etl``, or ``map/+``, is stored.
+    """Returns filters of the topics that store what a name such as ``consumer/etl`` stands for.
 
-    ValueError: it is no such name.
+    A ``+`` in the place of the name, as in ``map/+``, stands for any name of the kind. Raises
+    ValueError if ``name`` is of no such form.
     """
     kind, slash, label = name.partition("/")
     if kind not in KINDS or not slash or not label:
@@ -31,8 +32,14 @@ def topics_of_name(name: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Access:
-    """Topic filters that a token may ``read``, ``write`` and administer (``admin``), and ``names``
-    of consumers, groups, maps and sessions that are its own; or ``everything``. Thread-safe."""
+    """What one token may do. Thread-safe.
+
+    ``read``, ``write`` and ``admin`` are topic filters that the token may read, write and
+    administer. ``names`` are the consumers, groups, maps and sessions that are its own, as
+    ``consumer/etl`` or ``map/+``. ``everything`` permits all of that, for every topic and name.
+    ``expires_us`` is the end of the token, in microseconds since 1970-01-01 UTC; None: it has no
+    end.
+    """
 
     name: str
     read: tuple[str, ...] = ()
@@ -51,7 +58,10 @@ class Access:
         object.__setattr__(self, "_own", tuple(own))
 
     def check_read(self, filters: Filters) -> None:
-        """AccessError unless it may read all of them; None: every topic there is."""
+        """Raises AccessError unless the token may read all that ``filters`` match.
+
+        None stands for every topic, including those that begin with ``$``.
+        """
         if filters is None and not self.everything:
             raise self._refused("read", "every topic, those that begin with '$', too", self.read)
         if not self.may_read_any():
@@ -59,33 +69,33 @@ class Access:
         self._check(_listed(filters), (*self.read, *self._own), "read")
 
     def check_write(self, topic: str) -> None:
-        """AccessError unless it may write this topic."""
+        """Raises AccessError unless the token may write this topic."""
         if not self.everything and not self._may_write(topic):
             raise self._refused("write", repr(topic), self.write)
 
     def check_topics(self, topics: Iterable[str]) -> None:
-        """AccessError unless it may write all of these topics."""
+        """Raises AccessError unless the token may write all of these topics."""
         if self.everything:
             return
         for topic in topics:
             self.check_write(topic)
 
     def may_read_any(self) -> bool:
-        """Whether there is anything that it may read."""
+        """Returns whether there is anything that the token may read."""
         return self.everything or bool(self.read or self._own)
 
     def check_write_any(self) -> None:
-        """AccessError unless there is anything that it may write."""
+        """Raises AccessError unless there is anything that the token may write."""
         if not self.everything and not self.write and not self._own:
             raise self._refused("write", "anything", ())
 
     def check_own_any(self) -> None:
-        """AccessError unless there is any consumer, group, map or session that is its own."""
+        """Raises AccessError unless a consumer, group, map or session is the token's own."""
         if not self.everything and not self._own:
             raise self._refused("use", "any name", ())
 
     def check_any(self) -> None:
-        """AccessError if it may do nothing at all."""
+        """Raises AccessError if the token may do nothing at all."""
         if not (self.everything or self.read or self.write or self.admin or self._own):
             raise self._refused("do", "anything", ())
 
@@ -99,15 +109,15 @@ class Access:
         return known
 
     def check_delete(self, filter: str) -> None:
-        """AccessError unless it may administer what matches."""
+        """Raises AccessError unless the token may administer all topics that match ``filter``."""
         self._check((filter,), (*self.admin, *self._own), "administer")
 
     def check_admin(self) -> None:
-        """AccessError unless it may administer the database as a whole."""
+        """Raises AccessError unless the token may administer the database as a whole."""
         self._check(("#",), self.admin, "administer", wanted="the database as a whole")
 
     def check_name(self, kind: str, name: str) -> None:
-        """AccessError unless this consumer, group, map or session is its own."""
+        """Raises AccessError unless this consumer, group, map or session is the token's own."""
         self._check(
             (f"$topicdb/{kind}/{escape(name)}/#",), self._own, "use", wanted=f"{kind}/{name}"
         )

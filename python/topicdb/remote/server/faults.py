@@ -1,4 +1,4 @@
-"""Errors as Flight carries them, and what the log tells of those that nobody expects."""
+"""Turns errors into those of Flight, and logs those that are not expected."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _LOG_INTERVAL_S = 10.0
 
 
 class Faults:
-    """Makes errors Flight's. Thread-safe.
+    """Turns errors into those of Flight, and logs those that are not expected. Thread-safe.
 
-    The log gets a line of each that nobody expects, but of the same place one in ten seconds: what
-    a client sends again and again does not fill it.
+    The log gets at most one line in ten seconds for each place in the code, so a client that causes
+    an error again and again does not fill it.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Faults:
 
     @contextmanager
     def as_flight(self, method: str) -> Iterator[None]:
-        """Errors travel with all that they say."""
+        """Raises errors of the block as errors of Flight, which carry all that they say."""
         try:
             yield
         except flight.FlightError:
@@ -61,7 +61,7 @@ class Faults:
 
 
 def flight_error(error: BaseException) -> Exception:
-    """The one that says as much."""
+    """Returns the error of Flight that fits ``error`` best, with ``error`` in its details."""
     kind = flight.FlightServerError
     if isinstance(error, AccessError):
         kind = flight.FlightUnauthorizedError

@@ -1,4 +1,4 @@
-"""The first thing that every call meets: who calls, and whether anybody may."""
+"""Lets calls in, or refuses them, before anything else of them is looked at."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from topicdb.remote.server.tokens import Tokens
 
 
 class Gate(flight.ServerMiddlewareFactory):  # type: ignore[misc]
-    """Who calls, and whether anybody may: the first thing that every call meets."""
+    """Lets calls in, or refuses them, before anything else of them is looked at. Thread-safe.
+
+    A server has one, which Flight asks at the beginning of each call. It finds out whose call it
+    is, and counts the calls that run, so that the server can wait for their end.
+    """
 
     def __init__(self, service: Service, tokens: Tokens | None, meter: Meter) -> None:
         self._service = service
@@ -29,7 +33,10 @@ class Gate(flight.ServerMiddlewareFactory):  # type: ignore[misc]
         self.calls = 0
 
     def start_call(self, info: Any, headers: dict[str, list[Any]]) -> Call:
-        """The call, if it may be. AccessError, UnavailableError, QuotaError as Flight's errors."""
+        """Returns the call if it is let in.
+
+        Raises AccessError, QuotaError or UnavailableError, as errors of Flight, if it is not.
+        """
         try:
             token = _bearer(headers)
             access = self.access(token)
@@ -47,33 +54,33 @@ class Gate(flight.ServerMiddlewareFactory):  # type: ignore[misc]
         raise flight_error(_shutting_down())
 
     def access(self, token: str | None) -> Access:
-        """What the bearer may do now. AccessError."""
+        """Returns what the bearer of ``token`` may do now, or raises AccessError."""
         return ANYBODY if self._tokens is None else self._tokens.access(token)
 
     def ended(self) -> None:
-        """A call is over."""
+        """Counts a call as ended."""
         with self._changed:
             self.calls -= 1
             self._changed.notify_all()
 
     def check_open(self) -> None:
-        """UnavailableError after ``shut``."""
+        """Raises UnavailableError after ``shut``."""
         if not self._open:
             raise _shutting_down()
 
     def shut(self) -> None:
-        """No more calls."""
+        """Lets no more calls in."""
         with self._changed:
             self._open = False
 
     def wait(self, seconds: float) -> bool:
-        """Until no call is left; whether that is so."""
+        """Waits up to ``seconds`` until no call runs, and returns whether none does."""
         with self._changed:
             return self._changed.wait_for(lambda: self.calls == 0, seconds)
 
 
 class Call(flight.ServerMiddleware):  # type: ignore[misc]
-    """One call, from its beginning to its end."""
+    """One call and its caller. The gate makes it, and Flight keeps it until the call ends."""
 
     def __init__(self, gate: Gate, token: str | None, caller: Caller) -> None:
         self._gate = gate
@@ -81,18 +88,21 @@ class Call(flight.ServerMiddleware):  # type: ignore[misc]
         self.caller = caller
 
     def check_token(self) -> None:
-        """AccessError: it has expired or is revoked since the call began."""
+        """Raises AccessError if the token has expired or was revoked since the call began."""
         self._gate.access(self._token)
 
     def goes_on(self, context: flight.ServerCallContext) -> bool:
-        """Whether what lasts may go on: False when the client has gone. AccessError: the token has
-        expired or is revoked. UnavailableError: the server shuts down."""
+        """Returns whether a call that lasts may go on: False if its client has gone.
+
+        Raises AccessError if the token has expired or was revoked, and UnavailableError if the
+        server shuts down.
+        """
         self.check_token()
         self._gate.check_open()
         return not self.caller.client.ended and not context.is_cancelled()
 
     def waits_in(self, context: flight.ServerCallContext) -> None:
-        """While it waits for memory, it ends with its client. ClosedError then."""
+        """Ends waits of the call for memory, with ClosedError, when the client has gone."""
 
         def check() -> None:
             if not self.goes_on(context):
@@ -101,7 +111,7 @@ class Call(flight.ServerMiddleware):  # type: ignore[misc]
         self.caller.charge.check = check
 
     def call_completed(self, exception: BaseException | None) -> None:
-        """Flight says so, whatever has happened."""
+        """Gives back what the call holds; Flight calls it whatever has happened in the call."""
         self.caller.charge.close()
         self.caller.client.end_call()
         self._gate.ended()

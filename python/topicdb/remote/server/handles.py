@@ -1,4 +1,4 @@
-"""What a server keeps for its clients between calls, and who they are."""
+"""The clients of a server, and what the server keeps for them between calls."""
 
 from __future__ import annotations
 
@@ -19,17 +19,25 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Limits:
-    """What the clients of one token may have of a server at a time, together.
+    """What the clients of one token together may use of a server at a time.
 
-    ``calls_max``: calls, scans and subscriptions, each of which takes a thread; a connection with
-    something open takes one as well. ``handles_max``: transactions, tails, watches, subscriptions,
-    members and names. ``appends_max``: appends that are stored at a time; others
-    wait. ``append_bytes_max``: of one append, or of the writes of one transaction.
-    ``arguments_bytes_max``: of the arguments of one call, without values, as JSON.
-    ``batch_bytes_max``, ``window_bytes_max``: what a scan or a subscription may ask for.
-    ``token_memory_bytes_max``: what calls and open transactions hold in memory; of all tokens
-    together ``memory_bytes_max``. Who needs more waits up to ``memory_wait_s``.
-    ``client_timeout_s``: who says nothing for so long has gone.
+    A call that asks for more fails with QuotaError, unless the field says otherwise.
+
+    Attributes:
+        calls_max: calls, scans and subscriptions that run; each takes a thread. A connection that
+            has something open counts as one as well.
+        handles_max: transactions, tails, watches, subscriptions, members and names that are open.
+        appends_max: appends that are stored at a time. Others wait.
+        append_bytes_max: bytes of one append, or of the writes of one transaction.
+        arguments_bytes_max: bytes of the arguments of one call as JSON, without values.
+        batch_bytes_max: bytes of a batch of a scan. A scan that asks for larger ones gets these.
+        window_bytes_max: bytes of the window of a subscription. One that asks for a larger window
+            gets this.
+        token_memory_bytes_max: bytes of memory that calls and open transactions hold. A call that
+            needs more waits.
+        memory_bytes_max: the same, of all tokens together.
+        memory_wait_s: seconds that a call waits for memory before it fails.
+        client_timeout_s: seconds of silence after which a client counts as gone.
     """
 
     calls_max: int = 1_000
@@ -46,7 +54,7 @@ class Limits:
 
 
 class Handle(Protocol):
-    """Something that ends when its client does."""
+    """Something that a client has open at the server, and that ends with the client."""
 
     def close(self) -> None: ...
 
@@ -55,7 +63,10 @@ AnyHandle = TypeVar("AnyHandle", bound=Handle)
 
 
 class Share:
-    """What the clients of one token have, together. Thread-safe."""
+    """Counts what the clients of one token use together, against the limits. Thread-safe.
+
+    ``Clients`` owns it, and keeps it as long as the server runs.
+    """
 
     def __init__(self, token: str, limits: Limits, memory: Memory) -> None:
         self._token = token
@@ -67,7 +78,7 @@ class Share:
         self.appends = threading.BoundedSemaphore(limits.appends_max)
 
     def begin_call(self) -> None:
-        """QuotaError: there are too many."""
+        """Counts a call, or raises QuotaError if too many run."""
         with self._lock:
             if self._calls >= self._limits.calls_max:
                 raise _core.QuotaError(
@@ -81,7 +92,7 @@ class Share:
             self._calls -= 1
 
     def begin_handle(self) -> None:
-        """QuotaError: there are too many."""
+        """Counts a handle, or raises QuotaError if too many are open."""
         with self._lock:
             if self._handles >= self._limits.handles_max:
                 raise _core.QuotaError(
@@ -96,7 +107,12 @@ class Share:
 
 
 class Client:
-    """One connection of one token, and what it has open. Thread-safe."""
+    """One connection of one token, with the handles that it has open. Thread-safe.
+
+    ``Clients`` makes it at the first call of the connection. It ends with the connection, or when
+    it was silent for too long. ``seen_at`` is when a call last began or ended, on the monotonic
+    clock in seconds.
+    """
 
     def __init__(self, name: str, share: Share, numbers: Iterator[int]) -> None:
         self.name = name
@@ -108,7 +124,7 @@ class Client:
         self.seen_at = time.monotonic()
 
     def begin_call(self) -> None:
-        """QuotaError: there are too many of its token."""
+        """Counts a call, or raises QuotaError if too many of the token run."""
         self.seen_at = time.monotonic()
         self.share.begin_call()
 
@@ -117,8 +133,11 @@ class Client:
         self.share.end_call()
 
     def keep(self, handle: AnyHandle) -> int:
-        """Its number. QuotaError: there are too many, ClosedError: the client has gone; then it is
-        closed."""
+        """Takes over a handle, and returns the number under which ``get`` finds it.
+
+        Raises QuotaError if too many handles are open, and ClosedError if the client has gone; the
+        handle is closed then.
+        """
         try:
             self.share.begin_handle()
         except BaseException:
@@ -134,7 +153,7 @@ class Client:
         raise _core.ClosedError(f"client {self.name} has gone")
 
     def get(self, number: Any, kind: type[AnyHandle]) -> AnyHandle:
-        """ClosedError: it has ended, with the connection or by itself."""
+        """Returns the handle with this number, or raises ClosedError if it has ended."""
         with self._lock:
             handle = self._handles.get(number)
         if not isinstance(handle, kind):
@@ -144,7 +163,7 @@ class Client:
         return handle
 
     def drop(self, number: Any) -> None:
-        """Closes it, if it is there."""
+        """Closes the handle with this number, if there is one."""
         with self._lock:
             handle = self._handles.pop(number, None)
         if handle is not None:
@@ -152,12 +171,12 @@ class Client:
             handle.close()
 
     def handles(self) -> list[Handle]:
-        """All that it has."""
+        """Returns all handles that are open."""
         with self._lock:
             return list(self._handles.values())
 
     def end(self) -> None:
-        """Closes everything; nothing can be kept from now on. May be repeated."""
+        """Closes all handles; ``keep`` takes no more from now on. May be repeated."""
         with self._lock:
             self._ended = True
             handles, self._handles = list(self._handles.values()), {}
@@ -170,12 +189,12 @@ class Client:
 
     @property
     def ended(self) -> bool:
-        """``end`` was called."""
+        """Returns whether ``end`` was called."""
         return self._ended
 
 
 class Clients:
-    """All that are known. Thread-safe."""
+    """All clients of a server, and the shares of their tokens. Thread-safe."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -183,12 +202,15 @@ class Clients:
         self._lock = threading.Lock()
         self._by_key: dict[tuple[str, str], Client] = {}
         self._shares: dict[str, Share] = {}
-        # Of all clients: the number of one that has ended means nothing to who comes after it.
+        # All clients share it, so that the numbers of an ended client mean nothing to a later one.
         self._numbers = itertools.count(1)
 
     def find(self, access: Access, connection: str) -> Client:
-        """That of this connection; a new one if need be. What a connection of another token has
-        open cannot be reached by its number."""
+        """Returns the client of a connection, a new one if there is none that has not ended.
+
+        The name of the token is part of the key: numbers of handles mean nothing to the connections
+        of other tokens.
+        """
         key = access.name, connection
         with self._lock:
             client = self._by_key.get(key)
@@ -204,12 +226,12 @@ class Clients:
             return client
 
     def end_silent(self) -> None:
-        """Ends those that said nothing for too long."""
+        """Ends the clients that made no call for ``client_timeout_s``."""
         since = time.monotonic() - self._limits.client_timeout_s
         self._end(lambda client: client.seen_at < since)
 
     def end_all(self) -> None:
-        """Ends all of them."""
+        """Ends all clients."""
         self._end(lambda _: True)
 
     def _end(self, has_gone: Callable[[Client], bool]) -> None:
@@ -220,11 +242,11 @@ class Clients:
             client.end()
 
     def memory_by_token(self) -> dict[str, int]:
-        """Bytes that calls and open transactions of each token hold."""
+        """Returns the bytes that calls and open transactions hold, by the name of the token."""
         with self._lock:
             return {token: share.account.used for token, share in self._shares.items()}
 
     def all(self) -> list[Client]:
-        """Those that are known now."""
+        """Returns the clients that are known, of which some may have ended."""
         with self._lock:
             return list(self._by_key.values())

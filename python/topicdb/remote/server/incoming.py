@@ -1,9 +1,9 @@
-"""Arrow data from clients, looked at before anything of it is decoded.
+"""Checks Arrow data from clients before anything of it is decoded.
 
 Flight's own reader of a ``DoPut`` decompresses each batch before the server sees it: 47 KiB become
-gigabytes. So messages arrive as Arrow's IPC stream in the body of an action, and the metadata of
-each IPC message is read here first. What clients of TopicDB send is not compressed, has plain
-columns, and so is never larger in memory than on the way.
+gigabytes. So messages arrive as an IPC stream of Arrow in the body of an action, and the server
+reads the metadata of each IPC message first. It takes only what clients of TopicDB send, plain
+columns without compression, which are not larger in memory than on the way.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from topicdb import _core
 COLUMNS = ("topic", "timestamp", "value")
 BATCHES_MAX = 1_024
 _METADATA_BYTES_MAX = 1 << 20
-_HEADER_OF_MESSAGE = 2  # fields by their order in Arrow's Message.fbs
+_HEADER_OF_MESSAGE = 2  # numbers of fields, by their order in Arrow's Message.fbs
 _COMPRESSION_OF_BATCH = 3
 
 
 def table_of(data: pa.Buffer, size_max: int) -> pa.Table:
-    """The messages of an IPC stream.
+    """Returns the messages of an IPC stream.
 
-    QuotaError: they are more than ``size_max`` bytes. ValueError: this is no such stream, or has
-    what clients do not send.
+    Raises QuotaError if they have more than ``size_max`` bytes, and ValueError if the data is no
+    such stream or has a form that clients do not send.
     """
     check_size(data.size, size_max)
     try:
@@ -35,7 +35,7 @@ def table_of(data: pa.Buffer, size_max: int) -> pa.Table:
         with pa.ipc.open_stream(pa.BufferReader(data), options=_options()) as reader:
             _check_schema(reader.schema)
             table = reader.read_all()
-        check_size(table.nbytes, size_max)  # buffers may lie upon each other
+        check_size(table.nbytes, size_max)  # buffers may overlap
         table.validate(full=True)  # it comes from outside: offsets may point anywhere
     except (pa.ArrowException, OSError, struct.error, MemoryError, OverflowError) as error:
         raise ValueError(f"malformed Arrow data: {error}") from None
@@ -43,13 +43,16 @@ def table_of(data: pa.Buffer, size_max: int) -> pa.Table:
 
 
 def is_view(kind: pa.DataType) -> bool:
-    """Whether its values lie in any order, and may be the same bytes. Older versions know none."""
+    """Returns whether a type is a view, whose values lie in any order and may share bytes.
+
+    Older versions of pyarrow have no views.
+    """
     names = ("is_string_view", "is_binary_view")
     return any(getattr(pa.types, name, lambda _: False)(kind) for name in names)
 
 
 def check_size(size: int, size_max: int) -> None:
-    """QuotaError."""
+    """Raises QuotaError if an append of ``size`` bytes is too large."""
     if size > size_max:
         raise _core.QuotaError(
             f"an append may have {size_max} bytes here: split it, or raise the server's limit"
@@ -73,7 +76,7 @@ def _check(data: pa.Buffer) -> None:
 
 
 def _options() -> Any:
-    """Buffers that do not lie where their numbers can be read are copied."""
+    """Returns options with which the reader copies buffers that are not aligned."""
     alignment = getattr(pa.ipc, "Alignment", None)  # older versions read them as they are
     if alignment is None:
         return pa.ipc.IpcReadOptions()
@@ -100,7 +103,7 @@ def _check_schema(schema: pa.Schema) -> None:
 
 
 def _is_compressed(metadata: bytes) -> bool:
-    """Of a record batch. Arrow has verified the flatbuffer."""
+    """Returns whether a record batch is compressed; Arrow has verified the flatbuffer."""
     message = struct.unpack_from("<I", metadata)[0]
     header = _field(metadata, message, _HEADER_OF_MESSAGE)
     if header is None:
@@ -110,7 +113,7 @@ def _is_compressed(metadata: bytes) -> bool:
 
 
 def _field(data: bytes, table: int, number: int) -> int | None:
-    """Where a field of a flatbuffer's table is; None: it is not there."""
+    """Returns where a field of a flatbuffer's table is, or None if the table does not have it."""
     fields = table - struct.unpack_from("<i", data, table)[0]
     entry = 4 + 2 * number
     if entry + 2 > struct.unpack_from("<H", data, fields)[0]:

@@ -1,9 +1,9 @@
-"""What clients may hold of the server's memory: a bound, and back-pressure before it.
+"""Limits the memory that calls of clients hold, and makes them wait before the limit.
 
-Every token has an account, and all accounts share the server's memory. Who wants to read waits
-until there is room, and is given less at a time while there is little. What is in memory already,
-such as a call that has arrived, waits only as far as a quarter of the bound; beyond that it is
-refused at once.
+Every token has an account, and all accounts share the memory of the server. A call that is about to
+read waits until there is room, and gets less at a time while there is little. Data that is in
+memory already, such as the arguments of a call that has arrived, may wait only while at most a
+quarter of the account's limit waits so; more is refused at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ _LOOK_INTERVAL_S = 0.5
 
 
 class Memory:
-    """Of the server, in bytes. Thread-safe."""
+    """The bytes of memory that clients of a server may hold, and do hold.
+
+    Thread-safe: ``changed`` guards its figures and those of all accounts.
+    """
 
     def __init__(self, bytes_max: int, wait_s: float) -> None:
         self.bytes_max = bytes_max
@@ -33,7 +36,11 @@ class Memory:
 
 
 class Account:
-    """Of one token, in bytes. Thread-safe."""
+    """The bytes of memory that the clients of one token may hold, and do hold. Thread-safe.
+
+    While a method waits for room, it calls ``check`` now and then. An error that ``check`` raises
+    ends the wait.
+    """
 
     def __init__(self, memory: Memory, token: str, bytes_max: int) -> None:
         self._memory = memory
@@ -44,20 +51,23 @@ class Account:
         self.used = 0
 
     def share(self, most: int, check: Callable[[], None]) -> int:
-        """Takes up to ``most``, less of it while little is free; waits while there is nearly none.
+        """Takes up to ``most`` bytes, and returns how many; waits while there is nearly no room.
 
-        QuotaError: there was none for too long. Raises what ``check`` does, which is called while
-        it waits.
+        It takes at most a quarter of what is free, but at least 64 KiB, or ``most`` if that is
+        less. Raises QuotaError if there was no room for too long.
         """
         least = min(most, SHARE_BYTES_MIN)
         return self._when_free(least, lambda free: max(least, min(most, free // _SHARES)), check)
 
     def take(self, size: int, check: Callable[[], None]) -> None:
-        """As much as that, for what is not in memory yet."""
+        """Takes ``size`` bytes for what is not in memory yet; waits for room as ``share`` does."""
         self._when_free(size, lambda free: size, check)
 
     def hold(self, size: int, check: Callable[[], None]) -> None:
-        """As much as that, for what is in memory already."""
+        """Takes ``size`` bytes for what is in memory already.
+
+        Without room it waits, but raises QuotaError at once if too much in memory waits already.
+        """
         with self._memory.changed:
             if self._free() >= size:
                 self._add(size)
@@ -72,7 +82,7 @@ class Account:
                 self._held -= size
 
     def give_back(self, size: int) -> None:
-        """What was taken."""
+        """Gives back ``size`` bytes that were taken."""
         with self._memory.changed:
             self._add(-size)
             self._memory.changed.notify_all()
@@ -99,16 +109,16 @@ class Account:
             check()
 
     def _free(self) -> int:
-        """REQUIRES: the lock."""
+        """Returns the bytes that are free. REQUIRES: ``changed`` is held."""
         return min(self._bytes_max - self.used, self._memory.bytes_max - self._memory.used)
 
     def _add(self, size: int) -> None:
-        """REQUIRES: the lock."""
+        """Counts ``size`` bytes more, or less if negative. REQUIRES: ``changed`` is held."""
         self.used += size
         self._memory.used += size
 
     def _full(self, size: int, waited_s: float) -> _core.QuotaError:
-        """REQUIRES: the lock."""
+        """Returns the error for ``size`` bytes too many. REQUIRES: ``changed`` is held."""
         memory = self._memory
         waited = f", and {waited_s:.0f} s of waiting freed too little" if waited_s else ""
         return _core.QuotaError(
@@ -120,9 +130,10 @@ class Account:
 
 
 class Charge(Closing):
-    """What one call, or one thing that is open, has taken of an account. Thread-safe.
+    """The bytes that one call, or one open object, has taken of an account. Thread-safe.
 
-    ``check`` is called while it waits for room; what it raises ends the waiting.
+    It calls ``check`` now and then while it waits for room. An error that ``check`` raises ends the
+    wait.
     """
 
     def __init__(self, account: Account, check: Callable[[], None] = nothing) -> None:
@@ -134,27 +145,27 @@ class Charge(Closing):
 
     @property
     def bytes(self) -> int:
-        """What it has."""
+        """Returns how many bytes it has."""
         return self._bytes
 
     def share(self, most: int) -> int:
-        """Takes up to ``most`` for what is to come; see ``Account.share``."""
+        """Takes up to ``most`` bytes for what is to come; see ``Account.share``."""
         size = self._account.share(most, self.check)
         self._add(size)
         return size
 
     def take(self, size: int) -> None:
-        """For what is to come; see ``Account.take``."""
+        """Takes ``size`` bytes for what is to come; see ``Account.take``."""
         self._account.take(size, self.check)
         self._add(size)
 
     def hold(self, size: int) -> None:
-        """For what is there already; see ``Account.hold``."""
+        """Takes ``size`` bytes for what is in memory already; see ``Account.hold``."""
         self._account.hold(size, self.check)
         self._add(size)
 
     def settle(self, size: int) -> None:
-        """It needs ``size`` bytes in all now, which are in memory."""
+        """Changes what it has to ``size`` bytes, which are in memory already."""
         with self._lock:
             spare = max(0, self._bytes - size)
             missing = max(0, size - self._bytes)
@@ -165,13 +176,14 @@ class Charge(Closing):
             self.hold(missing)
 
     def moved(self) -> Charge:
-        """What this has belongs to another one now, which is given."""
+        """Returns a new charge that has all bytes of this one."""
         other = Charge(self._account)
         with self._lock:
             other._bytes, self._bytes = self._bytes, 0
         return other
 
     def _add(self, size: int) -> None:
+        """Counts ``size`` bytes; after ``close`` it gives them back, and raises ClosedError."""
         with self._lock:
             if not self._closed:
                 self._bytes += size

@@ -1,4 +1,4 @@
-"""What a server counts."""
+"""Counts the calls, messages and bytes of a server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 @dataclass
 class Counts:
-    """Of the calls of one name."""
+    """Counts of the calls of one name; ``seconds`` is the time that they took together."""
 
     calls: int = 0
     errors: int = 0
@@ -21,7 +21,7 @@ class Counts:
 
 @dataclass
 class Told:
-    """Calls, messages and bytes since the server began."""
+    """Calls, messages and bytes since the server began; ``refusals`` counts errors by class."""
 
     by_call: dict[str, Counts] = field(default_factory=dict)
     refusals: dict[str, int] = field(default_factory=dict)
@@ -32,21 +32,21 @@ class Told:
 
 
 class Meter:
-    """Counts. Thread-safe."""
+    """Counts the calls, messages and bytes of a server. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._told = Told()
 
     def told(self) -> Told:
-        """A copy of what was counted."""
+        """Returns a copy of what was counted."""
         with self._lock:
             by_call = {call: replace(counts) for call, counts in self._told.by_call.items()}
             return replace(self._told, by_call=by_call, refusals=dict(self._told.refusals))
 
     @contextmanager
     def measured(self, call: str) -> Iterator[None]:
-        """Counts what runs in it as a call."""
+        """Counts the block as a call with this name."""
         with self._lock:
             counts = self._told.by_call.setdefault(call, Counts())
             counts.running += 1
@@ -66,18 +66,18 @@ class Meter:
                 counts.seconds += time.monotonic() - began
 
     def refused(self, kind: str) -> None:
-        """A call that was not let in, and the error."""
+        """Counts a call that was not let in, by the class of the error."""
         with self._lock:
             self._told.refusals[kind] = self._told.refusals.get(kind, 0) + 1
 
     def received(self, messages: int, size: int) -> None:
-        """Messages to be stored."""
+        """Counts messages that clients sent to be stored."""
         with self._lock:
             self._told.messages_received += messages
             self._told.bytes_received += size
 
     def sent(self, messages: int, size: int) -> None:
-        """Messages to a client."""
+        """Counts messages that were sent to a client."""
         with self._lock:
             self._told.messages_sent += messages
             self._told.bytes_sent += size

@@ -1,4 +1,4 @@
-"""What a client has open in a server: each has a number, and ends with the connection."""
+"""The objects that a client has open in a server: each has a number, and ends with the client."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ from topicdb.remote.server.memory import Charge
 from topicdb.remote.wire import ROW_SCHEMA, arrow_of
 
 _ALL = (1 << 63) - 1
-_CHANGE_BYTES = 100  # that a change takes beside its topic and value, about
+_CHANGE_BYTES = 100  # about what a change takes beside its topic and value
 
 
 class Transaction:
-    """A transaction; changes come in lists, so that a call is needed for reads and the commit."""
+    """A transaction that a client has open.
+
+    Its changes come in lists, so the client needs a call only for reads and for the commit.
+    ``Client`` owns it and closes it.
+    """
 
     def __init__(self, core: TransactionEngine, bytes_max: int, charge: Charge) -> None:
         self.core = core
@@ -33,7 +37,7 @@ class Transaction:
         self._charge = charge
 
     def apply(self, access: Access, changes: list[Any]) -> None:
-        """Writes, deletes and requirements, in their order. An error ends the transaction."""
+        """Applies writes, deletes and requirements in order; an error ends the transaction."""
         changing: dict[str, Callable[..., None]] = {
             "write": self._write,
             "delete": self._delete,
@@ -75,7 +79,7 @@ class Transaction:
 
     def _require(self, access: Access, topic: str, timestamp: int, value: bytes | None) -> None:
         _core.check_topic(topic)
-        access.check_read(topic)  # a failure tells what is there
+        access.check_read(topic)  # a requirement that fails tells what is stored
         self._count(len(topic) + len(value or b""))
         self.core.require(topic, timestamp, value)
 
@@ -85,6 +89,8 @@ class Transaction:
 
 
 class Tail:
+    """A tail that a client has open."""
+
     def __init__(self, core: TailCursor) -> None:
         self.core = core
 
@@ -93,6 +99,8 @@ class Tail:
 
 
 class Watch:
+    """A watch for new streams that a client has open."""
+
     def __init__(self, core: StreamCursor) -> None:
         self.core = core
 
@@ -101,7 +109,10 @@ class Watch:
 
 
 class Subscription:
-    """One that is given away as it comes, by a call that lasts."""
+    """A subscription that a client has open; one call, which lasts, sends its messages.
+
+    ``wait_until_ready`` and ``next`` are for the thread of that call; others may call the rest.
+    """
 
     def __init__(self, core: SubscriptionCursor, window_bytes: int) -> None:
         self.core = core
@@ -113,11 +124,11 @@ class Subscription:
         core.on_ready(self._ready, 0)
 
     def wait_until_ready(self, timeout_us: int) -> bool:
-        """Whether there is something for ``next``, or may be."""
+        """Waits, and returns whether ``next`` has something or may have something."""
         return self._may_have_more or bool(self._ready.take(timeout_us))
 
     def next(self) -> tuple[pa.RecordBatch, About] | None:
-        """What is there, as far as the window goes, and what a client is told of it."""
+        """Returns messages within the window, and what the client is told of them, or None."""
         found = self.core.next(0, _ALL)
         self._may_have_more = found is not None
         if found is None:
@@ -126,7 +137,7 @@ class Subscription:
         return pa.RecordBatch.from_arrays(columns, schema=ROW_SCHEMA), About.of(found)
 
     def acknowledge(self, seqno: int) -> None:
-        """Up to there; what is acknowledged already does not count."""
+        """Acknowledges messages up to ``seqno``, unless they are acknowledged already."""
         with self._lock:
             if seqno > self._acknowledged:
                 self.core.acknowledge(seqno)
@@ -144,7 +155,10 @@ class Subscription:
 
 
 class Member:
-    """A member of a group; its batches have numbers until they are acknowledged."""
+    """A member of a group that a client has open.
+
+    The batches that it gives have numbers until they are acknowledged. Not thread-safe.
+    """
 
     def __init__(self, member: GroupMember) -> None:
         self.member = member
@@ -152,16 +166,18 @@ class Member:
         self._given: dict[int, tuple[_core.Batch, Charge]] = {}
 
     def poll(self, rows: int, wait_us: int) -> tuple[int, _core.Batch] | None:
+        """Returns the next batch and its number, or None if nothing came in time."""
         batch = self.member.poll(rows, wait_us / 1e6)
         if len(batch) == 0:
             return None
         return next(self._numbers), batch
 
     def keep(self, number: int, batch: _core.Batch, charge: Charge) -> None:
-        """Until it is acknowledged; what ``charge`` has counts until then, too."""
+        """Keeps a batch until it is acknowledged, and counts what ``charge`` has until then."""
         self._given[number] = batch, charge.moved()
 
     def ack(self, number: int) -> None:
+        """Acknowledges the batch with this number, or raises ValueError if it is not kept."""
         found = self._given.get(number)
         if found is None:
             raise ValueError("ack: this batch is acknowledged already, or was never given")
@@ -178,13 +194,14 @@ class Member:
 
 
 class Holds:
-    """Names of consumers and sessions that somebody has open. Thread-safe."""
+    """The names of consumers and sessions that clients have open. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_name: dict[tuple[str, str], Hold] = {}
 
     def take(self, hold: Hold, *, takeover: bool) -> None:
+        """Gives ``hold`` its name, or raises ConflictError if it is taken, unless ``takeover``."""
         with self._lock:
             if not takeover and hold.key in self._by_name:
                 kind, name = hold.key
@@ -194,18 +211,22 @@ class Holds:
             self._by_name[hold.key] = hold
 
     def has(self, kind: str, name: str) -> bool:
-        """Whether somebody has it open."""
+        """Returns whether a client has this name open."""
         with self._lock:
             return (kind, name) in self._by_name
 
     def release(self, hold: Hold) -> None:
+        """Frees the name, unless another hold has taken it over."""
         with self._lock, suppress(KeyError):
             if self._by_name[hold.key] is hold:
                 del self._by_name[hold.key]
 
 
 class Hold:
-    """That a consumer or session is open. ConflictError: it is, elsewhere."""
+    """Keeps the name of a consumer or session until it is closed.
+
+    The constructor raises ConflictError if the name is open, unless ``takeover``.
+    """
 
     def __init__(self, holds: Holds, kind: str, name: str, *, takeover: bool) -> None:
         self.key = kind, name

@@ -1,4 +1,4 @@
-"""Messages that clients send."""
+"""Stores the messages that clients send."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ APPENDS_MAX = 10_000
 
 
 class Receiver:
-    """Stores the messages of calls: together, or several appends that gather with others."""
+    """Stores the messages of calls: one append, or several that gather with others. Thread-safe."""
 
     def __init__(self, service: Service, meter: Meter) -> None:
         self._core = service.database._core
@@ -31,13 +31,16 @@ class Receiver:
         self._meter = meter
 
     def knows(self, method: str) -> bool:
-        """Whether it is for such calls."""
+        """Returns whether ``method`` is a call that stores messages."""
         return method in ("append", "append_async")
 
     def call(self, call: Call, method: str, args: list[Any]) -> Any:
-        """The receipt, or what became of each append. Raises what the embedded call would."""
+        """Returns the receipt, or the outcome of each append.
+
+        Raises the errors that the same append would raise in the process of the database.
+        """
         wanted = 2 if method == "append" else 3
-        if len(args) not in (wanted, wanted + 1):  # the last one: ids
+        if len(args) not in (wanted, wanted + 1):  # the last one is optional: ids
             raise ValueError(f"{method}: expected the durability, and messages as Arrow data")
         with call.caller.client.share.appends:
             if method == "append":
@@ -56,8 +59,11 @@ class Receiver:
     def _append_each(
         self, call: Call, durability: Any, counts: Any, data: Any, ids: Any = None
     ) -> list[tuple[int, bool, Any]]:
-        """Several appends, so many messages each, and their ids: of each its number, whether it
-        failed, and the error or the receipt."""
+        """Stores several appends, and returns the outcome of each.
+
+        ``counts`` has the number of messages of each append, and ``ids`` their ids. An outcome is
+        the number of the append, whether it failed, and the error or the receipt.
+        """
         table = table_of(_arrow(data), self._size_max)
         is_list = isinstance(counts, list) and all(type(n) is int and n > 0 for n in counts)
         if not is_list or sum(counts) != table.num_rows or len(counts) > APPENDS_MAX:
@@ -72,7 +78,7 @@ class Receiver:
             part = table.slice(offset, count)
             offset += count
             try:
-                # One that is wrong does not keep the others from being stored.
+                # A wrong append does not keep the others from being stored.
                 found = self._fault_of(call, part) if fault is not None else None
                 if found is not None:
                     raise found
@@ -94,7 +100,7 @@ class Receiver:
 
 
 def _outcome(started: Future[Receipt] | Exception) -> Any:
-    """The error, or the receipt; waits for it."""
+    """Waits for an append, and returns the error or the receipt."""
     if isinstance(started, Exception):
         return started
     error = started.exception()
@@ -115,7 +121,7 @@ def _arrow(data: Any) -> pa.Buffer:
 
 
 def _check_topics(access: Access, table: pa.Table) -> None:
-    """AccessError: a topic that it may not write."""
+    """Raises AccessError if there is a topic that the token may not write."""
     if access.everything or "topic" not in table.schema.names:
         return
     kind = table.schema.field("topic").type

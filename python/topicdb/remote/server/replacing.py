@@ -1,4 +1,4 @@
-"""A file that several processes change: one after the other, and each change as a whole."""
+"""Replaces a file that several processes change: one after the other, and each time as a whole."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _LOOK_INTERVAL_S = 0.02
 
 
 class Replacing(Closing):
-    """Holds the lock of a file, and replaces it.
+    """Holds the lock of a file, and replaces the file. Not thread-safe.
 
-    The lock is that of a file beside it, ``.NAME.lock``, which stays: the file itself is another
-    one after each change. A symbolic link stays one; what it leads to is replaced.
+    The constructor waits for the lock, and raises LockedError after 30 s. The lock is that of
+    another file beside it, ``.NAME.lock``, which stays, since each change makes the file itself a
+    new one. A symbolic link stays one: the file that it leads to is replaced.
     """
 
     def __init__(self, path: Path) -> None:
@@ -51,14 +52,17 @@ class Replacing(Closing):
             time.sleep(_LOOK_INTERVAL_S)
 
     def _tidy(self) -> None:
-        """Removes what a process has left that was killed."""
+        """Removes files that a process left behind when it was killed."""
         for left in self._target.parent.glob(f".{self._target.name}-*"):
             with suppress(OSError):
                 left.unlink()
 
     def replace(self, content: bytes) -> None:
-        """At once or not at all, also at a power cut. It keeps owner, mode and attributes; a new
-        one can be read by its owner only. PermissionError: they cannot be kept."""
+        """Gives the file new content, at once or not at all, also if the power fails.
+
+        A file that is there keeps its owner, mode and attributes; only its owner can read a new
+        one. Raises PermissionError if they cannot be kept.
+        """
         target = self._target
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
         try:
@@ -91,7 +95,7 @@ class Replacing(Closing):
         os.utime(temporary)
 
     def close(self) -> None:
-        """Lets others change it."""
+        """Frees the lock."""
         os.close(self._lock)
 
 

@@ -1,4 +1,4 @@
-"""The server: ``Service`` over Arrow Flight, with TLS, tokens and an orderly end."""
+"""The server: offers a ``Service`` over Arrow Flight, with TLS, tokens and an orderly end."""
 
 from __future__ import annotations
 
@@ -36,8 +36,10 @@ _EXPIRE_INTERVAL_S = 600.0
 
 @dataclass(frozen=True)
 class Tls:
-    """PEM text: the server's certificate with its chain, its private key, and who vouches for
-    clients, if they need a certificate, too."""
+    """The PEM texts for TLS: the certificate of the server with its chain, and its private key.
+
+    ``client_ca`` is the certificate authority that vouches for clients; None: clients need none.
+    """
 
     certificate: bytes
     key: bytes
@@ -45,9 +47,10 @@ class Tls:
 
 
 class Server(Closing):
-    """Offers a database to other processes; made by ``topicdb.serve``.
+    """Offers a database to other processes; made by ``topicdb.serve``. Thread-safe.
 
-    It is up when it is made. The database stays the caller's: close the server first.
+    It is up when it is made, until ``close`` or ``shutdown``. ``url`` is the address for clients.
+    The database stays the caller's: close the server before it.
     """
 
     def __init__(
@@ -81,7 +84,7 @@ class Server(Closing):
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """Returns the port at which it listens."""
         return int(self._flight.port)
 
     def _tidy(self) -> None:
@@ -96,14 +99,14 @@ class Server(Closing):
                 _logger.exception("housekeeping failed")
 
     def close(self) -> None:
-        """As ``shutdown`` with 10 seconds."""
+        """Ends the server as ``shutdown`` does, with 10 seconds of grace."""
         self.shutdown(10.0)
 
     def shutdown(self, grace: float) -> bool:
-        """Takes no more calls, waits up to ``grace`` seconds for those in flight, and ends.
+        """Takes no more calls, waits up to ``grace`` seconds for those that run, and ends.
 
-        Whether all calls have ended. If not, clients hold them up, and threads of theirs stay. May
-        be repeated.
+        Returns whether all calls have ended. If not, clients hold them up, and their threads stay.
+        May be repeated; only the first call waits.
         """
         with self._lock:
             if self._closed:
@@ -115,7 +118,7 @@ class Server(Closing):
         self.service.close()
         ended = ended or self._gate.wait(2 * WAIT_US_MAX / 1e6)
         if ended:
-            self._flight.shutdown()  # would wait for them
+            self._flight.shutdown()  # waits for all calls
         self._janitor.join()
         return ended
 
@@ -124,7 +127,7 @@ class Server(Closing):
 
 
 class _Flight(flight.FlightServerBase):  # type: ignore[misc]
-    """What Flight calls, in threads of its own."""
+    """Answers the calls of Flight, which come in threads of Flight's own."""
 
     def __init__(
         self,
@@ -146,12 +149,12 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]
         super().__init__(location, middleware={_MIDDLEWARE: gate}, **options)
 
     def _measured(self, method: str) -> AbstractContextManager[None]:
-        # Names that a client makes up are not counted each.
+        # Names that a client makes up get no counts of their own.
         known = self._service.knows(method) or self._receiver.knows(method)
         return self._meter.measured(method if known else "unknown")
 
     def do_action(self, context: Any, action: flight.Action) -> list[flight.Result]:
-        """A call of ``Service.call``, or an append."""
+        """Answers a call of ``Service.call``, or an append."""
         method, body, call = action.type, action.body, _call_of(context)
         with self._measured(method), self._faults.as_flight(method):
             json_bytes_max = self._service.admit(call.caller.access, method, body.size)
@@ -171,7 +174,7 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]
         return self._service.call(call.caller, method, args)
 
     def do_get(self, context: Any, ticket: flight.Ticket) -> flight.GeneratorStream:
-        """Messages: of ``Service.read``, or of a subscription; or the life of a connection."""
+        """Sends messages of ``Service.read`` or of a subscription, or keeps a connection alive."""
         with self._faults.as_flight("do_get"):
             call = _call_of(context)
             data = ticket.ticket
@@ -211,7 +214,7 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]
                 charge.settle(0)
                 if not subscription.wait_until_ready(WAIT_US_MAX):
                     if subscription.core.closed:
-                        call.goes_on(context)  # says why
+                        call.goes_on(context)  # raises the reason, if there is one
                         return
                     continue
                 charge.take(subscription.window_bytes)
@@ -225,7 +228,7 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]
                 del arrow, found
 
     def _connection(self, context: Any, call: Call) -> Iterator[tuple[pa.RecordBatch, bytes]]:
-        """Lasts as long as the connection: with it ends what the client has open."""
+        """Lasts as long as the connection; at its end it ends what the client has open."""
         empty = pa.RecordBatch.from_pylist([], schema=SCHEMA)
         client = call.caller.client
         try:
@@ -237,7 +240,7 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]
             client.end()
 
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        """Nothing is read: Flight would decompress, and decode, whatever comes."""
+        """Refuses to read: Flight would decompress and decode whatever comes."""
         with self._faults.as_flight("do_put"):
             raise ValueError(
                 "messages are stored by the actions 'append' and 'append_async', not by DoPut: the "
@@ -246,7 +249,7 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]
 
 
 def _counted(size: int) -> int:
-    """What is small does not count: a call that frees memory needs none."""
+    """Returns how much of a call counts: small ones are free, so that a call can free memory."""
     return size if size > SHARE_BYTES_MIN else 0
 
 

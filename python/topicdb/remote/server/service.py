@@ -1,4 +1,4 @@
-"""What clients can call, and whether they may: the server without its transport."""
+"""The calls of a server, and the check whether a token may make them; no transport."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WAIT_US_MAX = 500_000
 
 
 class Caller(NamedTuple):
-    """Who calls, and what the call holds of the server's memory."""
+    """The token and client that make a call, and what the call holds of the server's memory."""
 
     access: Access
     client: Client
@@ -53,12 +53,12 @@ _FEW_BYTES_MAX = 64 << 10
 _MANY = {"ping", "subscribe", "subscription.find", "set_retention", "tail"}
 _NAMED = ("hold", "group", "drop_group", "member")
 _WRITES = ("append", "append_async")
-_SCAN_BYTES = 2 << 20  # that an open scan takes beside what it gives, about
-_VALUES_OF_READ_MAX = 64 << 20  # streams, slices and iterators, as bytes
+_SCAN_BYTES = 2 << 20  # about what an open scan takes beside its batch
+_VALUES_OF_READ_MAX = 64 << 20  # of streams, slices and iterators, which travel as bytes
 
 
 class Service:
-    """A database, as clients see it. Thread-safe."""
+    """Answers the calls of clients about one database, which it does not own. Thread-safe."""
 
     def __init__(self, database: Database, limits: Limits, snapshots: str | None) -> None:
         self.database = database
@@ -116,14 +116,14 @@ class Service:
         }
 
     def knows(self, method: str) -> bool:
-        """Whether there is such a call."""
+        """Returns whether there is a call with this name."""
         return method in _SERVED or method in self._calls or method in self._reads
 
     def admit(self, access: Access, method: str, size: int) -> int:
-        """Before anything of a call is looked at: how many bytes of JSON its arguments may have.
+        """Returns how many bytes of JSON the arguments of a call may have, before they are read.
 
-        ``size``: of the whole call. ValueError: there is no such call. AccessError: whatever the
-        arguments are, this token may not. QuotaError: they are too many.
+        ``size`` is that of the whole call. Raises ValueError if there is no such call, AccessError
+        if the token may not make it, whatever the arguments are, and QuotaError if it is too large.
         """
         if method not in _WRITES and method not in _SERVED:
             _known(method, self._calls)
@@ -139,15 +139,17 @@ class Service:
         return json_max
 
     def admit_read(self, access: Access, size: int) -> int:
-        """As ``admit``, of a read, whose method is among the arguments."""
+        """Does what ``admit`` does for a read, whose method is among its arguments."""
         many = self.limits.arguments_bytes_max if access.may_read_any() else _FEW_BYTES_MAX
         if size > many + _VALUES_OF_READ_MAX:
             raise _core.QuotaError(f"a read may have {many} bytes of arguments here, not {size}")
         return many
 
     def call(self, caller: Caller, method: str, args: list[Any]) -> Any:
-        """What a method gives. Raises what the embedded one would, AccessError, and ValueError for
-        a call that is none."""
+        """Returns the result of a call.
+
+        Raises what the database would, AccessError, and ValueError for a malformed call.
+        """
         if method in _SERVED:
             _check_right(caller.access, method, args)
             given = arguments_of(getattr(Engine, method), args)
@@ -157,7 +159,7 @@ class Service:
         return call(caller, *args)
 
     def read(self, caller: Caller, method: str, args: list[Any]) -> Iterator[pa.RecordBatch]:
-        """Messages that a method gives. ``args`` ends with rows_max, bytes_max, with_serials."""
+        """Returns the messages of a read; ``args`` ends with rows_max, bytes_max, with_serials."""
         if len(args) < 3:
             raise ValueError(f"{method}: rows, bytes and serials are missing")
         *own, rows_max, bytes_max, with_serials = args
@@ -169,18 +171,18 @@ class Service:
         return _chunks(scan, rows_max, bytes_max, with_serials, caller.charge)
 
     def expire_sessions(self) -> None:
-        """Forgets sessions that have ended, and nobody has open."""
+        """Forgets sessions that have ended and that no client has open."""
         session_state.expire(self._core, lambda name: self._holds.has("session", name))
 
     def close(self) -> None:
-        """Ends what clients have open, and the groups."""
+        """Ends what clients have open, and closes the groups."""
         self.clients.end_all()
         with self._groups_lock:
             for group in self._groups.values():
                 group.close()
 
     def groups(self) -> list[Any]:
-        """Those that are open."""
+        """Returns the groups that are open."""
         with self._groups_lock:
             return [group for group in self._groups.values() if not group.closed]
 
@@ -298,7 +300,7 @@ class Service:
         return batch, tail.serials()
 
     def _settle(self, caller: Caller, number: int, batch: _core.Batch | None) -> None:
-        """What is too large to be given is lost to who follows, so that ends."""
+        """Charges for a batch; if there is no room for it, the reader has lost it, and ends."""
         try:
             caller.charge.settle(0 if batch is None else arrow_of(batch).nbytes)
         except BaseException:
@@ -329,11 +331,11 @@ class Service:
         return caller.client.keep(Subscription(core, size))
 
     def _window(self, wanted: int) -> int:
-        """Several of them have to go into the memory of a token."""
+        """Returns the window that a client gets: several of them must fit in a token's memory."""
         return min(wanted, self.limits.window_bytes_max, self.limits.token_memory_bytes_max // 4)
 
     def subscription(self, caller: Caller, number: int) -> Subscription:
-        """One that this client has open."""
+        """Returns the subscription that this client has open under this number."""
         return caller.client.get(number, Subscription)
 
     def _subscription_info(self, caller: Caller, number: int) -> dict[str, Any]:
@@ -343,9 +345,9 @@ class Service:
         return self.subscription(caller, number).core.find(shard, places)
 
     def _ping(self, caller: Caller, acknowledged: dict[int, int]) -> None:
-        """The client is there, and has these messages of its subscriptions."""
+        """Notes that the client is there, and what it acknowledges, by number of subscription."""
         for number, seqno in acknowledged.items():
-            with suppress(_core.ClosedError):  # the others want to go on
+            with suppress(_core.ClosedError):  # one that has ended does not stop the others
                 self.subscription(caller, number).acknowledge(seqno)
 
     # Names and groups.
@@ -355,7 +357,7 @@ class Service:
         return caller.client.keep(Hold(self._holds, kind, name, takeover=takeover))
 
     def _group(self, caller: Caller, name: str, filters: Any, options: dict[str, Any]) -> int:
-        """Opens it; how many parts it has."""
+        """Opens a group, and returns how many parts it has."""
         caller.access.check_name("group", name)
         caller.access.check_read(filters)
         timeout = timedelta(microseconds=options.pop("member_timeout_us"))
@@ -385,7 +387,7 @@ class Service:
     def _join(self, caller: Caller, group: str, name: str | None) -> tuple[int, str]:
         opened = self._opened_group(caller, group)
         caller.access.check_read(opened.filters)
-        member = opened.join(name, raw=True)  # clients read values as they want them
+        member = opened.join(name, raw=True)  # the client puts values in the form that it needs
         return caller.client.keep(Member(member)), member.name
 
     def _member(self, caller: Caller, number: int) -> Member:
@@ -420,7 +422,7 @@ def _topic(topic: Any) -> str:
 
 
 def _has_many(method: str) -> bool:
-    """Whether its arguments are lists that may be long."""
+    """Returns whether a call may have long lists as arguments."""
     return method in _MANY or method.startswith("transaction.")
 
 
@@ -429,7 +431,7 @@ def _has_values(method: str) -> bool:
 
 
 def _check_kind(access: Access, method: str) -> None:
-    """AccessError: it may make no such call, whatever the arguments are."""
+    """Raises AccessError if the token may not make such a call, whatever the arguments are."""
     if _SERVED.get(method) == ADMIN:
         access.check_admin()
     elif method in _WRITES:
@@ -441,7 +443,7 @@ def _check_kind(access: Access, method: str) -> None:
 
 
 def _check_right(access: Access, method: str, args: list[Any]) -> None:
-    """AccessError: it may not do that with these arguments. ValueError: they are missing."""
+    """Raises AccessError if the arguments are not allowed, ValueError if they are missing."""
     right = _SERVED[method]
     if right == ADMIN:
         access.check_admin()
@@ -457,7 +459,7 @@ def _check_right(access: Access, method: str, args: list[Any]) -> None:
 def _check_arguments(
     call: Callable[..., Any], method: str, caller: Caller, args: list[Any]
 ) -> None:
-    """ValueError: these are not those of the call."""
+    """Raises ValueError if the arguments do not fit the call."""
     try:
         inspect.signature(call).bind(caller, *args)
     except TypeError as error:
@@ -467,8 +469,10 @@ def _check_arguments(
 def _chunks(
     scan: ScanCursor, rows_max: int, bytes_max: int, with_serials: bool, charge: Charge
 ) -> Iterator[pa.RecordBatch]:
-    """Each is made when there is room for it, and counts until the next one is asked for, which is
-    when the client has it, or nearly."""
+    """Yields the batches of a scan, each made when there is room for it in memory.
+
+    A batch counts until the next one is asked for: by then the client has it, or nearly.
+    """
     arrow = None
     try:
         charge.take(_SCAN_BYTES)

@@ -1,4 +1,4 @@
-"""The file that says who may do what: ``topicdb token`` writes it, ``topicdb serve`` reads it."""
+"""The file that says what tokens may do; ``topicdb token`` writes it, a server reads it."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ TOKEN_BYTES = 32  # random, so that a plain hash of it is as good as a slow one
 
 
 def hash_of(token: str) -> str:
-    """What the file has of a token, which itself is written nowhere."""
+    """Returns the hash of a token, which the file has instead of the token."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Tokens:
-    """The tokens of a file; what is changed in it holds a second later. Thread-safe.
+    """The tokens of a file. Thread-safe.
 
-    A file that cannot be read, or has a mistake, lets nobody in until it is mended; it is told in
-    the log, and when it is so at the beginning, by an error.
+    It looks once a second whether the file has changed, and reads it again then. The constructor
+    raises ValueError or OSError if the file has a mistake or cannot be read. If that happens later,
+    the log says so, and no token is let in until the file is mended.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -47,7 +48,7 @@ class Tokens:
         self._look_at = time.monotonic() + _LOOK_INTERVAL_S
 
     def access(self, token: str | None) -> Access:
-        """What ``token`` may do. AccessError: it is none, or has expired."""
+        """Returns what ``token`` may do; raises AccessError if it is unknown or expired."""
         if not token:
             raise AccessError("a token is needed: topicdb.connect(…, token=…)")
         # A hash is looked up, so that the time it takes tells nothing about the token.
@@ -84,8 +85,10 @@ class Tokens:
 
 
 def load(path: Path) -> dict[str, Access]:
-    """What each token may do, by the hash of the token. ValueError names the file and the mistake;
-    OSError."""
+    """Returns what each token of the file may do, by the hash of the token.
+
+    Raises OSError if the file cannot be read, and ValueError, with the file and the mistake.
+    """
     found: dict[str, Access] = {}
     for entry in read_entries(path):
         access = _access_of(path, entry)
@@ -96,7 +99,10 @@ def load(path: Path) -> dict[str, Access]:
 
 
 def read_entries(path: Path) -> list[dict[str, Any]]:
-    """The entries of the file as they are."""
+    """Returns the entries of the file as they are.
+
+    Raises OSError if it cannot be read, and ValueError if it is not of that form.
+    """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -140,30 +146,34 @@ def _texts(where: str, entry: dict[str, Any], field: str) -> tuple[str, ...]:
 
 
 class _Change:
-    """The entries of a file that nobody else changes meanwhile."""
+    """The entries of a file while this process holds its lock."""
 
     def __init__(self, path: Path, file: Replacing) -> None:
         self._file = file
         self.entries = read_entries(path) if path.exists() else []
 
     def write(self, entries: list[dict[str, Any]]) -> None:
-        """Instead of those that are there: all of them or none."""
+        """Replaces the entries of the file by these, all of them or none."""
         text = json.dumps({"tokens": entries}, indent=2, ensure_ascii=False)
         self._file.replace(f"{text}\n".encode())
 
 
 @contextmanager
 def changing(path: Path) -> Iterator[_Change]:
-    """Changes of other processes and threads come before or after it. LockedError."""
+    """Yields the entries of the file, which nobody else can change within the block.
+
+    Raises LockedError if another process or thread changes the file for too long.
+    """
     with Replacing(path) as file:
         yield _Change(path, file)
 
 
 def add(path: Path, entry: dict[str, Any]) -> str:
-    """Adds a token to the file, which is made if need be, and returns it.
+    """Adds a token to the file, which it makes if there is none, and returns the token.
 
-    ``entry``: as in the file, without the hash. ExistsError: there is one of this name.
-    LockedError: another process changes the file, and does not come to an end.
+    ``entry``: as in the file, without the hash. Raises ExistsError if there is a token of this
+    name, ValueError if the entry has a mistake, and LockedError if another process changes the file
+    for too long.
     """
     token = secrets.token_urlsafe(TOKEN_BYTES)
     complete = {**entry, "sha256": hash_of(token)}
@@ -176,9 +186,13 @@ def add(path: Path, entry: dict[str, Any]) -> str:
 
 
 def remove(path: Path, name: str) -> None:
-    """Revokes a token. NotFoundError; LockedError as ``add``."""
+    """Revokes a token.
+
+    Raises NotFoundError if there is none of this name, OSError if there is no file, and LockedError
+    as ``add`` does.
+    """
     if not path.exists():
-        read_entries(path)  # says so; nothing is made
+        read_entries(path)  # raises FileNotFoundError before a lock file is made
     with changing(path) as change:
         left = [one for one in change.entries if one.get("name") != name]
         if len(left) == len(change.entries):
