@@ -1,1 +1,1 @@
-"""A database in another process, as its clients have it."""
+"""The client: a database in another process, with the API of ``topicdb.Database``."""

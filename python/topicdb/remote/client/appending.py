@@ -39,8 +39,11 @@ _ENCODINGS = (
 
 
 def table_of(messages: Any, *, escapes: bool) -> pa.Table:
-    """Rows, or anything with Arrow data, as what travels and is stored. ``escapes``: readers are to
-    see these values, whatever they look like. TopicError, ValueError, TypeError."""
+    """Returns messages, rows or anything with Arrow data, as the table that travels.
+
+    ``escapes``: readers are to see exactly these values, so those that look like envelopes are
+    escaped. Raises TopicError, ValueError or TypeError for messages that cannot be stored.
+    """
     table = _given(messages)
     if table is None:
         return _table_of_batch(_core.batch_of_rows(messages, escapes))
@@ -50,7 +53,7 @@ def table_of(messages: Any, *, escapes: bool) -> pa.Table:
 
 
 def _given(messages: Any) -> pa.Table | None:
-    """What comes as Arrow data, as it is."""
+    """Returns messages that come as Arrow data as a table, or None if they come otherwise."""
     if hasattr(messages, "__arrow_c_stream__"):
         try:
             return _wanted(pa.RecordBatchReader.from_stream(messages).read_all())
@@ -80,12 +83,15 @@ def _table_of_batch(batch: _core.Batch) -> pa.Table:
 
 
 def _wanted(table: pa.Table) -> pa.Table:
-    """Without columns that nobody looks at."""
+    """Returns the table without columns that the server does not read."""
     return table.select([name for name in table.schema.names if name in COLUMNS])
 
 
 def _is_encoded(table: pa.Table) -> bool:
-    """Whether a column has an encoding that the server does not read: the core makes plain ones."""
+    """Returns whether a column has an encoding that the server does not take.
+
+    The core makes plain columns of such ones.
+    """
     return any(check(kind) for kind in table.schema.types for check in _ENCODINGS)
 
 
@@ -96,8 +102,11 @@ def append(
     escapes: bool = False,
     id: str | None = None,
 ) -> Receipt:
-    """As ``Engine.append_rows``. With an id it is repeated while the server cannot be reached, for
-    ``REPEAT_S``: it is stored once."""
+    """Stores messages as ``Engine.append_rows`` does.
+
+    With an id it is repeated for up to ``REPEAT_S`` seconds while the server cannot be reached: the
+    server stores it once.
+    """
     data = _packed(connection, table_of(messages, escapes=escapes))
     if id is None:
         return record_of(Receipt, connection.call("append", durability, data))
@@ -112,8 +121,10 @@ def append(
 
 
 def _packed(connection: Connection, table: pa.Table) -> pa.Buffer:
-    """As Arrow's IPC stream, in plain columns: the server takes no others. QuotaError: it is more
-    than the server takes, which is better told before it is sent."""
+    """Returns a table as an IPC stream of Arrow, in plain columns.
+
+    Raises QuotaError before anything is sent if the server would not take that much.
+    """
     check_size(table.nbytes, connection.hello["append_bytes_max"])
     batches = table.to_batches(max_chunksize=CHUNK_ROWS)
     if len(batches) > BATCHES_MAX:
@@ -132,13 +143,14 @@ class _Queued:
     durability: str | None
     future: Future[Receipt]
     id: str | None
-    give_up_at: float  # with an id it is sent again until then if the connection breaks
+    give_up_at: float  # until then it is sent again, if it has an id, while the server is away
 
 
 class Appender:
-    """Sends appends one after the other without waiting for what became of them. Thread-safe.
+    """Sends appends one after the other, without keeping the caller waiting. Thread-safe.
 
-    The thread begins with the first append, and ends when there was none for a while.
+    The database that ``topicdb.connect`` returns owns it. Its thread begins with the first append,
+    and ends when none came for a while.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -157,7 +169,7 @@ class Appender:
         escapes: bool,
         id: str | None,
     ) -> Future[Receipt]:
-        """As ``AppendQueue.start``."""
+        """Queues an append as ``AppendQueue.start`` does."""
         table = table_of(messages, escapes=escapes)
         future: Future[Receipt] = Future()
         future.set_running_or_notify_cancel()  # what is queued cannot be taken back
@@ -183,7 +195,7 @@ class Appender:
         return future
 
     def close(self) -> None:
-        """Finishes what is queued."""
+        """Waits until everything that is queued is sent; no more can be queued."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -192,7 +204,7 @@ class Appender:
             thread.join()
 
     def close_engine(self) -> None:
-        """Finishes what is queued, and ends the connection."""
+        """Waits until everything that is queued is sent, and closes the connection."""
         self.close()
         self._connection.close()
 
@@ -201,7 +213,7 @@ class Appender:
             self._send(some)
 
     def _next(self) -> list[_Queued]:
-        """As many as go together, in one call; none when the thread is to end."""
+        """Returns the appends that go together in one call, or none if the thread is to end."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._queue) or self._closed, IDLE_S)
             if not self._queue:
@@ -223,7 +235,7 @@ class Appender:
         return some
 
     def _send(self, some: list[_Queued]) -> None:
-        """Tells the futures what became of each."""
+        """Sends appends in one call, and gives each future its outcome."""
         counts = [queued.batch.num_rows for queued in some]
         table = pa.Table.from_batches([queued.batch for queued in some]).combine_chunks()
         try:
@@ -241,7 +253,7 @@ class Appender:
                 queued.future.set_exception(error)
 
     def _put_back(self, sent: list[_Queued], error: Exception) -> list[_Queued]:
-        """Has those be sent again that may be; the others that nothing is known of."""
+        """Queues appends again that may be repeated, and returns those whose outcome is unknown."""
         now = time.monotonic()
         is_broken = isinstance(error, UnavailableError)
         lost = [queued for queued in sent if not queued.future.done()]

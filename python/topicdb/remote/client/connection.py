@@ -1,4 +1,4 @@
-"""A connection to a server: calls, and what the client has open there."""
+"""A connection to a server: its calls, and what the client has open there."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _TRANSPORT = (flight.FlightError, pa.ArrowException, OSError)
 
 
 class Connection:
-    """To one server, with one token. Thread-safe; not in a forked child.
+    """A connection to one server, with one token. Thread-safe, but not for use in a forked child.
 
-    What lasts between calls belongs to a ``Lease``, which begins with the first such thing and ends
-    when the connection breaks; the next one begins anew.
+    What lasts between calls belongs to a ``Lease``. The first such thing begins a lease, and a new
+    one begins after the connection broke.
     """
 
     def __init__(self, url: str, token: str | None, options: dict[str, Any]) -> None:
@@ -41,7 +41,7 @@ class Connection:
         self._pid = os.getpid()
         self._changed = threading.Condition()
         self._calls = 0
-        self._reads = 0  # of streams, that wait for something
+        self._reads = 0  # reads of streams that run
         self._streams: weakref.WeakSet[Stream] = weakref.WeakSet()
         self._closed = False
         self._lease: Lease | None = None
@@ -63,7 +63,10 @@ class Connection:
             )
 
     def _first_call(self) -> dict[str, Any]:
-        """AccessError; UnavailableError says in plain words why there is no connection."""
+        """Returns what the server says of itself; checks the token, too.
+
+        Raises AccessError, or UnavailableError that says in plain words why there is no connection.
+        """
         action = flight.Action("hello", encode([]))
         try:
             (result,) = self._client.do_action(action, self.options_for(self.id, CONNECT_TIMEOUT_S))
@@ -78,7 +81,7 @@ class Connection:
     def options_for(
         self, connection: str, timeout: float | None = None
     ) -> flight.FlightCallOptions:
-        """Who calls; ``timeout`` in seconds."""
+        """Returns options for calls of the client with this id; ``timeout`` is in seconds."""
         headers = [(b"topicdb-connection", connection.encode())]
         if self._token is not None:
             headers.append((b"authorization", b"Bearer " + self._token.encode()))
@@ -91,7 +94,7 @@ class Connection:
         options: flight.FlightCallOptions | None = None,
         timeout: float | None = None,
     ) -> Any:
-        """What the server's method gives. Raises what that raises; UnavailableError."""
+        """Returns the result of a call. Raises what the server raises, or UnavailableError."""
         if timeout is not None:
             options = self.options_for(self.id, timeout)
         with self.calling(), self.told():
@@ -102,7 +105,7 @@ class Connection:
     def read(
         self, method: str, *args: Any, options: flight.FlightCallOptions | None = None
     ) -> Stream:
-        """A stream of messages; reading it raises within ``told``."""
+        """Returns a stream of messages; read it within ``told``, which translates its errors."""
         with self.calling(), self.told():
             ticket = flight.Ticket(encode([method, *args]))
             stream = Stream(self, self._client.do_get(ticket, options or self._base))
@@ -111,7 +114,7 @@ class Connection:
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Transport errors as ours, and those of the server as they were there."""
+        """Raises transport errors of the block as ours, and errors of the server as they were."""
         try:
             yield
         except _core.Error:
@@ -131,7 +134,7 @@ class Connection:
 
     @contextmanager
     def calling(self) -> Iterator[None]:
-        """``close`` waits for what runs in it."""
+        """Counts the block as a call, for whose end ``close`` waits."""
         self.check_process()
         with self._changed:
             self.check_open()
@@ -145,7 +148,7 @@ class Connection:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """``close`` ends what runs in it, and waits for that."""
+        """Counts the block as a read, which ``close`` cancels and waits for."""
         with self._changed:
             self._reads += 1
         try:
@@ -157,24 +160,27 @@ class Connection:
 
     @property
     def is_forked(self) -> bool:
-        """This is not the process that connected: its threads, and who holds locks, are there."""
+        """Returns whether this process is a fork of the one that connected.
+
+        The threads of the connection, and those that hold its locks, are only in the other one.
+        """
         return os.getpid() != self._pid
 
     def check_process(self) -> None:
-        """ForkedError."""
+        """Raises ForkedError in a forked child."""
         if self.is_forked:
             raise _core.ForkedError(
                 f"the connection to {self.url} belongs to process {self._pid}: connect anew here"
             )
 
     def check_open(self) -> None:
-        """ClosedError, ForkedError."""
+        """Raises ClosedError after ``close``, and ForkedError in a forked child."""
         self.check_process()
         if self._closed:
             raise _core.ClosedError(f"the connection to {self.url} is closed")
 
     def lease(self) -> Lease:
-        """That of now; a new one if it has ended."""
+        """Returns the lease of now, or a new one if it has ended."""
         with self._lease_lock:
             if self._lease is not None and self._lease.lost:
                 self.id = secrets.token_hex(16)
@@ -186,11 +192,11 @@ class Connection:
 
     @property
     def closed(self) -> bool:
-        """``close`` was called."""
+        """Returns whether ``close`` was called."""
         return self._closed
 
     def abandon(self) -> None:
-        """For who has forgotten it: ends what is open at the server, and does not wait."""
+        """Ends what is open at the server without waiting, for a database that nobody refers to."""
         self._closed = True
         if self.is_forked:
             return
@@ -199,7 +205,7 @@ class Connection:
         self._let_go()
 
     def close(self) -> None:
-        """Ends what is open at the server, waits for calls in flight. May be repeated."""
+        """Ends what is open at the server, and waits for calls that run. May be repeated."""
         if self.is_forked:
             self._closed = True
             return
@@ -224,15 +230,18 @@ class Connection:
 
 
 class Stream:
-    """What the server gives bit by bit. It is let go when the connection is closed, whoever still
-    has this: what pyarrow has of a stream keeps the socket open."""
+    """A stream of messages that the server sends bit by bit.
+
+    Closing the connection lets it go, even if a caller still refers to it: pyarrow's reader would
+    keep the socket open.
+    """
 
     def __init__(self, connection: Connection, reader: flight.FlightStreamReader) -> None:
         self._connection = connection
         self._reader: flight.FlightStreamReader | None = reader
 
     def read_chunk(self) -> flight.FlightStreamChunk:
-        """The next; StopIteration at the end. ClosedError: it was let go."""
+        """Returns the next chunk; raises StopIteration at the end, ClosedError if it was let go."""
         reader = self._reader
         if reader is None:
             raise _core.ClosedError(f"the connection to {self._connection.url} is closed")
@@ -240,16 +249,16 @@ class Stream:
             with self._connection.reading():
                 return reader.read_chunk()
         finally:
-            del reader  # a traceback keeps what is here
+            del reader  # a traceback would keep it alive
 
     def cancel(self) -> None:
-        """Ends it, and calls that wait."""
+        """Ends the stream, and calls that wait for it."""
         reader = self._reader
         if reader is not None:
             reader.cancel()
 
     def let_go(self) -> None:
-        """Ends it for good."""
+        """Ends the stream, and frees what pyarrow has of it."""
         self.cancel()
         self._reader = None
 
@@ -260,10 +269,12 @@ def _text_of(error: BaseException) -> str:
 
 
 class Lease:
-    """What a client has open at a server lives as long as this. Thread-safe.
+    """Keeps alive what a client has open at a server. Thread-safe.
 
-    One thread waits for the end, another says that the client is there and passes on, without
-    keeping anybody waiting, what was acknowledged and what was left to the garbage collector.
+    The connection makes it. One thread waits for the end of the connection. Another one pings: it
+    says that the client is there, which messages were acknowledged, and which handles the garbage
+    collector has left, so that no caller waits for that. ``lost`` is true once it has ended; what
+    was open at the server has ended as well, and the lease is not used again.
     """
 
     def __init__(self, connection: Connection, options: flight.FlightCallOptions) -> None:
@@ -284,17 +295,17 @@ class Lease:
             threading.Thread(target=target, name=name, daemon=True).start()
 
     def call(self, method: str, *args: Any) -> Any:
-        """As ``Connection.call``; UnavailableError when the lease has ended."""
+        """Returns the result of ``Connection.call``; raises ``why()`` if the lease has ended."""
         if self.lost:
             raise self.why()
         return self.connection.call(method, *args, options=self._options)
 
     def read(self, method: str, *args: Any) -> Stream:
-        """As ``Connection.read``."""
+        """Returns a stream of messages as ``Connection.read`` does."""
         return self.connection.read(method, *args, options=self._options)
 
     def end_with(self, reader: Stream) -> None:
-        """Cancels a reader that lasts when this ends."""
+        """Has a stream cancelled when the lease ends."""
         with self._changed:
             self._readers.add(reader)
             if not self.lost:
@@ -302,25 +313,25 @@ class Lease:
         reader.cancel()
 
     def forget(self, reader: Stream) -> None:
-        """It has come to its end."""
+        """Forgets a stream that has come to its end."""
         with self._changed:
             self._readers.discard(reader)
 
     def acknowledge(self, number: int, seqno: int) -> None:
-        """To be told soon: the messages of a subscription up to there are done with."""
+        """Has the server told soon that the messages of a subscription up to ``seqno`` are done."""
         with self._changed:
             self._acknowledged[number] = seqno
             self._changed.notify_all()
 
     def flush(self) -> None:
-        """Waits until what was acknowledged is told."""
+        """Waits until the server is told what was acknowledged."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self.lost or (not self._acknowledged and not self._sending)
             )
 
     def why(self) -> _core.Error:
-        """What to raise when it is lost."""
+        """Returns the error for a lease that has ended."""
         url = self.connection.url
         if self.connection.closed:
             return _core.ClosedError(f"the connection to {url} is closed")
@@ -330,7 +341,7 @@ class Lease:
         return UnavailableError(f"{url}: the connection broke, what was open has ended{told}")
 
     def leave(self, number: int) -> None:
-        """To be closed soon; for finalizers, which must not wait."""
+        """Has a handle closed soon; for finalizers, which must not wait."""
         self._left.append(number)
 
     def _wait(self) -> None:
@@ -382,7 +393,7 @@ class Lease:
             self._changed.notify_all()
 
     def end(self) -> None:
-        """Closes everything at the server, which notices soon. Does not wait."""
+        """Ends everything at the server, which notices soon; does not wait for that."""
         self._end()
         self._reader.cancel()
         with self._changed:
@@ -394,8 +405,9 @@ class Lease:
 class RemoteHandle:
     """Something that is open at the server, under a number.
 
-    A call of it that breaks may have had its effect there, and what it gave may be lost: so it is
-    over then, and what it had not acknowledged is given again to who opens it anew.
+    A call of it that breaks may have had its effect at the server, and its result may be lost. So
+    such a call ends the handle, and whatever it had not acknowledged is given again to a reader
+    that is opened anew. If the handle is garbage collected, the lease closes it.
     """
 
     def __init__(self, lease: Lease, number: int) -> None:
@@ -406,7 +418,7 @@ class RemoteHandle:
         self._finalizer.atexit = False
 
     def call(self, method: str, *args: Any) -> Any:
-        """A call about it. ClosedError when it is over."""
+        """Returns the result of a call about it, or raises ClosedError if it is closed."""
         if self._over:
             raise _core.ClosedError(f"{method}: it is closed, or its connection broke")
         try:
@@ -416,22 +428,22 @@ class RemoteHandle:
             raise
         except (_core.Error, ValueError, TypeError, OverflowError, RuntimeError):
             raise
-        except BaseException:  # interrupted: what it gave has reached nobody
+        except BaseException:  # interrupted: the result has reached no caller
             self.close()
             raise
 
     @property
     def closed(self) -> bool:
-        """``close`` was called, or a call of it broke."""
+        """Returns whether it was closed, or a call of it broke."""
         return self._over
 
     @property
     def over(self) -> bool:
-        """It is closed, or its connection broke."""
+        """Returns whether it is closed, or its connection broke."""
         return self._over or self.lease.lost
 
     def ended(self) -> None:
-        """The server has ended it."""
+        """Notes that the server has ended it."""
         self._over = True
         self._finalizer.detach()
 
@@ -445,7 +457,10 @@ class RemoteHandle:
 
 
 def wait_slices(timeout_us: int | None, slice_us: int) -> Iterator[int]:
-    """Times to wait for, together ``timeout_us``; at least one."""
+    """Yields times to wait, in microseconds, at most ``slice_us`` each; at least one.
+
+    Together they are ``timeout_us``; None: they never end.
+    """
     end = None if timeout_us is None else time.monotonic() + timeout_us / 1e6
     while True:
         left = slice_us if end is None else round((end - time.monotonic()) * 1e6)

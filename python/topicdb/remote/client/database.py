@@ -1,4 +1,4 @@
-"""``topicdb.connect``: the database of another process, with the API of one that is here."""
+"""The database that ``topicdb.connect`` returns, with the API of one in this process."""
 
 from __future__ import annotations
 
@@ -29,13 +29,16 @@ if TYPE_CHECKING:
 
 
 class RemoteDatabase(Database):
-    """A database in another process; made by ``topicdb.connect``.
+    """A database in another process; made by ``topicdb.connect``. Thread-safe.
 
-    Its methods are those of ``Database``, with these differences: the path of a snapshot is a name
-    in the server's folder for them; ``import_parquet`` is for the machine of the database. What a
-    call raises when the connection breaks is UnavailableError; whether an append or a commit in
-    flight was stored is not known then. An append with an ``id`` is repeated by itself for ten
-    seconds, and may be repeated by the caller after that. AccessError: the token may not do that.
+    Its methods are those of ``Database``, with these differences:
+
+    - A call may raise UnavailableError when the connection breaks. It is not known then whether an
+      append or commit that was on its way is stored. An append with an ``id`` is repeated by itself
+      for ten seconds, and the caller may repeat it after that.
+    - A call raises AccessError if the token may not do that.
+    - The path of a snapshot is a name in the server's folder for snapshots.
+    - ``import_parquet`` works only on the machine of the database.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -49,23 +52,26 @@ class RemoteDatabase(Database):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The schema as stored."""
+        """Returns the schema as the server has stored it."""
         schema: dict[str, Any] = self._connection.call("hello")["schema"]
         return schema
 
     def snapshot(
         self, path: PathLike, *, base: PathLike | None = None, copy: bool = False
     ) -> Snapshot:
-        """As ``Database.snapshot``; ``path`` and ``base`` are names in the server's folder."""
+        """Copies the database as ``Database.snapshot`` does, at the server.
+
+        ``path`` and ``base`` are names in the server's folder for snapshots.
+        """
         names = os.fspath(path), None if base is None else os.fspath(base)
         return self._core.snapshot(*names, copy)
 
     def verify(self, *, deep: bool = True, progress: Progress = None) -> Verification:
-        """As ``Database.verify``, at the server; ``progress`` is not called."""
+        """Checks the database at the server as ``Database.verify`` does; ignores ``progress``."""
         return record_of(Verification, self._connection.call("verify", deep))
 
     def import_parquet(self, *args: Any, **options: Any) -> NoReturn:
-        """Only where the database is: NotImplementedError."""
+        """Raises NotImplementedError: files are imported only where the database is."""
         raise NotImplementedError(
             "files are imported where the database is: run `topicdb import` there, or append what "
             "pyarrow reads of them"
@@ -84,9 +90,10 @@ class RemoteDatabase(Database):
         durability: Durability | None = None,
         on_loss: OnLoss = "report",
     ) -> Group:
-        """As ``Database.group``: the group is at the server, its members in any process.
+        """Opens a group as ``Database.group`` does; its members may be in any process.
 
-        ``on_loss``: "report" writes to the log of the server; nothing to call.
+        The group is at the server, so ``on_loss="report"`` writes to the log of the server, and
+        ``on_loss`` cannot be something to call: that raises ValueError.
         """
         if callable(on_loss):
             raise ValueError("on_loss: a group at a server takes 'report' or 'raise'")
@@ -106,7 +113,10 @@ class RemoteDatabase(Database):
         return self._readers.group(name, make, lambda group: open_group())
 
     def drop_group(self, name: str) -> None:
-        """Forgets a group and its positions. NotFoundError; ConflictError if it has members."""
+        """Forgets a group and its positions.
+
+        Raises NotFoundError if there is none of this name, and ConflictError if it has members.
+        """
         self._connection.call("drop_group", name)
 
     def __repr__(self) -> str:
@@ -121,7 +131,7 @@ def connect(
     tls_certificate_name: str | None = None,
     tls_pair: tuple[bytes, bytes] | None = None,
 ) -> RemoteDatabase:
-    """See ``topicdb.connect``."""
+    """Opens a database as ``topicdb.connect`` does, with files read and checked already."""
     options: dict[str, Any] = {}
     if tls_pair is not None:
         options["cert_chain"], options["private_key"] = tls_pair
@@ -133,13 +143,13 @@ def connect(
 
 
 def _hold(connection: Connection, kind: str, name: str, takeover: bool) -> Callable[[], None]:
-    """Takes a name from all clients of the server; see ``follow.readers.Hold``."""
+    """Takes a name from all other clients of the server; see ``follow.readers.Hold``."""
     lease: Lease = connection.lease()
     return RemoteHandle(lease, lease.call("hold", kind, name, takeover)).close
 
 
 def _plain_start(start: Start) -> Any:
-    """As it is, but for a time, which is relative to here."""
+    """Returns ``start`` as it travels; a relative time becomes one by the clock of this machine."""
     if start in ("earliest", "latest") or isinstance(start, Mapping):
         return dict(start) if isinstance(start, Mapping) else start
     return start_of(start)[1]
@@ -151,7 +161,7 @@ _process = os.getpid()
 
 @atexit.register
 def _close_all() -> None:
-    # What is queued is stored, and no thread is left when Python takes itself apart.
+    # Queued appends are stored, and no thread is left when the interpreter shuts down.
     if os.getpid() == _process:
         for database in list(_open):
             database.close()

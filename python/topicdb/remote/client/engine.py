@@ -1,4 +1,4 @@
-"""A database in another process, as an engine: each method is a call of the server."""
+"""An engine whose methods are calls of a server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ Result = TypeVar("Result")
 
 
 class RemoteEngine:
-    """Keeps ``topicdb.engine.Engine`` over a connection, which it closes. Thread-safe."""
+    """Implements ``topicdb.engine.Engine`` by calls over a connection. Thread-safe.
+
+    The engine closes the connection. Its methods do what the protocol says.
+    """
 
     clock_ahead_us = 0
     """The server tells its own log."""
@@ -41,17 +44,17 @@ class RemoteEngine:
 
     @property
     def path(self) -> str:
-        """Address of the server."""
+        """Returns the address of the server."""
         return self.connection.url
 
     @property
     def schema(self) -> dict[str, Any]:
-        """As it was when the connection was made."""
+        """Returns the schema as it was when the connection was made."""
         return self._schema
 
     @property
     def closed(self) -> bool:
-        """``close`` was called."""
+        """Returns whether ``close`` was called."""
         return self.connection.closed
 
     def append_rows(
@@ -61,7 +64,7 @@ class RemoteEngine:
         escapes: bool = False,
         id: str | None = None,
     ) -> Receipt:
-        """Also what has Arrow data."""
+        """Stores rows, or anything that has Arrow data."""
         return appending.append(self.connection, rows, durability, escapes, id)
 
     def append_arrow(
@@ -212,7 +215,10 @@ class RemoteEngine:
         return self._call(Engine.trim, before_us, filter, dry_run)
 
     def snapshot(self, path: str, base: str | None, copy: bool) -> Snapshot:
-        """``path`` and ``base`` are names in the server's folder; the result has the path there."""
+        """Copies the database to a folder of the server, under the name ``path``.
+
+        ``base`` is a name there, too; the result has the whole path.
+        """
         return record_of(Snapshot, self.connection.call("snapshot", path, base, copy))
 
     def usage(self) -> list[SlabUsage]:
@@ -239,7 +245,7 @@ class RemoteEngine:
         *args: Arguments.args,
         **none: Arguments.kwargs,
     ) -> Result:
-        """What the server gives for this method, which is positional in all that it takes."""
+        """Returns the server's result of this method; all parameters of it are positional."""
         plain = self.connection.call(method.__name__, *args)
         given: Callable[..., Result] = method
         return result_of(given, plain)

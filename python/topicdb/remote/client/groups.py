@@ -1,4 +1,4 @@
-"""Shared groups of a database in another process: the server lends the parts."""
+"""Shared groups of a database in another process, whose server lends the parts."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _ALL = (1 << 63) - 1
 
 
 class RemoteGroup(Group):
-    """As ``Group``, which is at the server: its members may be in any process.
+    """A ``Group`` that is at the server, so that its members may be in any process.
 
-    ``close`` ends the members that were made here.
+    ``close`` ends only the members that this object made.
     """
 
     def __init__(
@@ -42,7 +42,11 @@ class RemoteGroup(Group):
     def join(
         self, name: str | None = None, *, properties: bool = False, raw: bool = False
     ) -> Member:
-        """A new member, with its share of the parts. ConflictError: there is one of this name."""
+        """Adds a member, which gets its share of the parts, and returns it.
+
+        ``name``: the name of the member; None: one that is free. ``properties``, ``raw``: as of
+        ``Database.scan``. Raises ConflictError if there is a member of this name.
+        """
         form = form_of(properties=properties, raw=raw)
         lease = self._opened()
         number, given = lease.call("group.join", self._name, name)
@@ -51,25 +55,27 @@ class RemoteGroup(Group):
         return member
 
     def members(self) -> dict[str, list[int]]:
-        """The parts of each member."""
+        """Returns the numbers of the parts that each member has, by its name."""
         members: dict[str, list[int]] = self._opened().call("group.members", self._name)
         return members
 
     def lag(self) -> int:
-        """Messages that are stored and not acknowledged: so many at most."""
+        """Returns how many messages are stored and not acknowledged, at most."""
         lag: int = self._opened().call("group.lag", self._name)
         return lag
 
     @property
     def lost(self) -> int:
-        """Messages that were dropped before a member had them: so many at most.
+        """Returns how many messages were dropped before a member had them, at most.
 
-        Counted when a member comes to where they were, and stored with what it acknowledges.
+        They are counted when a member comes to where they were, and the count is stored with what
+        the member acknowledges.
         """
         lost: int = self._opened().call("group.lost", self._name)
         return lost
 
     def _opened(self) -> Lease:
+        """Returns the lease, after opening the group again if the server was started anew."""
         if self._closed:
             raise _core.ClosedError(f"group {self._name!r} is closed")
         try:
@@ -80,33 +86,35 @@ class RemoteGroup(Group):
 
     @property
     def expired(self) -> int:
-        """Messages that were given to nobody, as they had expired (MQTT 5), since the server has
-        opened the group."""
+        """Returns how many messages were given to no member, as they had expired (MQTT 5).
+
+        The count begins when the server opens the group.
+        """
         expired: int = self._opened().call("group.expired", self._name)
         return expired
 
     @property
     def name(self) -> str:
-        """The name it was opened with."""
+        """Returns the name of the group."""
         return self._name
 
     @property
     def filters(self) -> list[str] | None:
-        """What it was made with; None: every topic."""
+        """Returns the filters with which the group was made; None: every topic."""
         return self._filters
 
     @property
     def parts(self) -> int:
-        """Into how many the topics are divided."""
+        """Returns into how many parts the topics are divided."""
         return self._parts_count
 
     @property
     def closed(self) -> bool:
-        """``close`` was called."""
+        """Returns whether ``close`` was called."""
         return self._closed
 
     def close(self) -> None:
-        """Ends the members that were made here. May be repeated."""
+        """Ends the members that this object made. May be repeated."""
         self._closed = True
         for member in list(self._made):
             member.close()
@@ -116,7 +124,7 @@ class RemoteGroup(Group):
 
 
 class RemoteMember(Member):
-    """As ``Member``; it leaves the group when its connection ends."""
+    """A ``Member`` of a group that is at the server; it leaves when its connection ends."""
 
     def __init__(self, lease: Lease, number: int, group: str, name: str, form: Form) -> None:
         self._handle = RemoteHandle(lease, number)
@@ -127,26 +135,29 @@ class RemoteMember(Member):
 
     @property
     def name(self) -> str:
-        """Unique in the group."""
+        """Returns the name of the member, which is unique in the group."""
         return self._name
 
     @property
     def parts(self) -> list[int]:
-        """The numbers of the parts that it has."""
+        """Returns the numbers of the parts that the member has; none if it has left."""
         parts: list[int] = [] if self._handle.over else self._handle.call("member.parts")
         return parts
 
     def heartbeat(self) -> None:
-        """It is alive, though it neither polls nor acknowledges: the work takes long.
+        """Says that the member is alive; for work that takes long between ``poll`` and ``ack``.
 
-        ConflictError: it was not for too long; see ``poll``.
+        Raises ConflictError if it was silent for too long; see ``poll``.
         """
         self._handle.call("member.heartbeat")
 
     def poll(self, rows: int = 1_000, timeout: float | timedelta | None = 1.0) -> Batch:
-        """The next messages of one part; an empty batch if there are none for ``timeout`` seconds.
+        """Returns the next messages of one part, or an empty batch if none come in time.
 
-        ConflictError: it was silent for too long, and its parts were given to others: join again.
+        ``rows``: how many messages it returns at most. ``timeout``: how many seconds it waits, or a
+        timedelta; None: for ever. Raises ConflictError if the member was silent for too long and
+        its parts were given to others: join again. With ``on_loss="raise"`` it raises LossError if
+        messages were dropped before the group had them; the next call goes on behind them.
         """
         if rows < 1:
             raise ValueError(f"rows must be at least 1, got {rows}")
@@ -171,15 +182,15 @@ class RemoteMember(Member):
         return None
 
     def __iter__(self) -> Iterator[Batch]:
-        """Each batch in turn, until it leaves."""
+        """Yields each batch in turn, until the member leaves."""
         while (batch := self._polled(None, _ALL)) is not None:
             yield batch
 
     def ack(self, batch: Batch) -> None:
-        """The work on this batch, and on those that were given before it of the same part, is done.
+        """Says that the work on a batch, and on earlier ones of the same part, is done.
 
-        ValueError: it was not given by this member, or is acknowledged already. ConflictError: its
-        part was given to another member since, who works on it again.
+        Raises ValueError if this member did not give the batch, or it is acknowledged already, and
+        ConflictError if its part was given to another member since, which works on it again.
         """
         if len(batch) == 0:  # as ``poll`` gives when nothing came
             self.heartbeat()
@@ -191,11 +202,11 @@ class RemoteMember(Member):
 
     @property
     def closed(self) -> bool:
-        """It has left, or its connection has ended."""
+        """Returns whether the member has left, or its connection has ended."""
         return self._handle.over
 
     def close(self) -> None:
-        """Leaves the group; what is not acknowledged goes to others. May be repeated."""
+        """Leaves the group; what is not acknowledged goes to other members. May be repeated."""
         self._handle.close()
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Scans, tails, watches, transactions of a database in another process."""
+"""Scans, tails, watches and transactions of a database in another process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OWN = "$topicdb/"
 
 
 class RemoteScan:
-    """As ``_core.Scan``. The read begins with the first batch."""
+    """A running read, as ``_core.Scan`` is; it begins with the first batch."""
 
     def __init__(self, source: Connection | Lease, method: str, args: tuple[Any, ...]) -> None:
         self._source = source
@@ -33,14 +33,14 @@ class RemoteScan:
     def next_batch(
         self, rows_max: int, bytes_max: int, with_serials: bool = False
     ) -> _core.Batch | None:
-        """The next messages, or None at the end."""
+        """Returns the next messages, or None at the end."""
         arrow = self._next(rows_max, bytes_max, with_serials)
         return None if arrow is None else batch_of(arrow)
 
     def next_arrow(
         self, rows_max: int, bytes_max: int, form: Form = "stored"
     ) -> pa.RecordBatch | None:
-        """As ``next_batch``, without a copy but of values that are envelopes."""
+        """Returns what ``next_batch`` does as Arrow data; copies only values that are envelopes."""
         arrow = self._next(rows_max, bytes_max, False)
         return None if arrow is None else in_form(arrow, form)
 
@@ -59,7 +59,7 @@ class RemoteScan:
                 return None
 
     def arrow_stream(self, rows_max: int, bytes_max: int, form: Form = "stored") -> object:
-        """The rest as an Arrow C stream."""
+        """Returns the rest as an Arrow C stream."""
 
         def batches() -> Any:
             while (arrow := self.next_arrow(rows_max, bytes_max, form)) is not None:
@@ -77,7 +77,11 @@ class RemoteScan:
 
 
 class RemoteTail:
-    """As ``_core.Tail``. ``until``: of each of ``shards``, if it is to end."""
+    """Commits in their order, as ``_core.Tail`` gives them.
+
+    ``until``: the serials at which it ends, by shard; without one for each of ``shards`` it goes
+    on.
+    """
 
     def __init__(
         self, lease: Lease, number: int, serials: dict[int, int], until: dict[int, int], shards: int
@@ -90,7 +94,7 @@ class RemoteTail:
     def next_batch(
         self, rows_max: int, bytes_max: int, timeout_us: int | None, with_serials: bool = False
     ) -> _core.Batch | None:
-        """Whole commits of one shard, or None."""
+        """Returns whole commits of one shard, or None if none came in time or it has ended."""
         for wait_us in wait_slices(timeout_us, WAIT_SLICE_US):
             batch, serials = self._handle.call(
                 "tail.next", rows_max, bytes_max, wait_us, with_serials
@@ -110,22 +114,22 @@ class RemoteTail:
         )
 
     def serials(self) -> dict[int, int]:
-        """Up to where it has given everything."""
+        """Returns the serial up to which it has given everything, by shard."""
         return dict(self._serials)
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends the tail."""
         self._handle.close()
 
 
 class RemoteWatch:
-    """As ``_core.StreamWatch``."""
+    """Streams as they come to be, as ``_core.StreamWatch`` gives them."""
 
     def __init__(self, lease: Lease, number: int) -> None:
         self._handle = RemoteHandle(lease, number)
 
     def next_streams(self, timeout_us: int | None) -> list[_core.Stream]:
-        """New streams; none after the time."""
+        """Returns the streams that are new, or none if none came in time."""
         for wait_us in wait_slices(timeout_us, WAIT_SLICE_US):
             streams: list[_core.Stream] = self._handle.call("watch.next", wait_us)
             if streams:
@@ -133,13 +137,16 @@ class RemoteWatch:
         return []
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends the watch."""
         self._handle.close()
 
 
 class RemoteTransaction:
-    """As ``_core.Transaction``. Changes wait here for a read or the commit, which takes them along;
-    so what the server has against them is raised there."""
+    """A transaction at the server, used as ``_core.Transaction`` is.
+
+    Changes wait here until a read or the commit takes them along, or until there are too many. That
+    call raises what the server has against them.
+    """
 
     def __init__(self, lease: Lease, number: int, shard: int) -> None:
         self._handle = RemoteHandle(lease, number)
@@ -156,7 +163,7 @@ class RemoteTransaction:
         reserved: bool = False,
         escapes: bool = False,
     ) -> None:
-        """value None: the serial of the commit."""
+        """Writes a message at commit; ``value`` None stands for the serial of the commit."""
         _core.check_topic(topic)
         if topic.startswith(_OWN) and not reserved:
             raise _core.TopicError(f"topic {topic!r}: topics under $topicdb/ are TopicDB's own")
@@ -170,7 +177,7 @@ class RemoteTransaction:
     def delete(
         self, filter: str, start: int | None, end: int | None, reserved: bool = False
     ) -> None:
-        """At commit."""
+        """Removes at commit what matches."""
         _core.check_filter(filter)
         if filter.startswith(_OWN) and not reserved:
             raise _core.TopicError(f"filter {filter!r}: topics under $topicdb/ are TopicDB's own")
@@ -179,7 +186,7 @@ class RemoteTransaction:
         self._change(["delete", filter, start, end, reserved], filter, None)
 
     def require(self, topic: str, timestamp: int, value: object | None) -> None:
-        """value None: there must be no message."""
+        """Lets the commit fail unless this message is stored; None: unless there is none."""
         _core.check_topic(topic)
         data = None if value is None else bytes(memoryview(value))  # type: ignore[arg-type]
         self._change(["require", topic, timestamp, data], topic, data)
@@ -206,23 +213,23 @@ class RemoteTransaction:
             return self._handle.call(method, changes, *args)
         except BaseException:
             if changes:
-                self.rollback()  # the server has done so
+                self.rollback()  # as the server has done
             raise
 
     def get(self, topic: str, timestamp: int) -> bytes | None:
-        """The value of a message."""
+        """Returns the value of a message, or None if there is none."""
         value: bytes | None = self._call("transaction.get", self._taken(), topic, timestamp)
         return value
 
     def scan(self, filter: str, start: int | None, end: int | None) -> RemoteScan:
-        """What matches."""
+        """Returns a scan of what matches."""
         self._check_open()
         self._flush()
         arguments = (self._handle.number, filter, start, end)
         return RemoteScan(self._handle.lease, "transaction.scan", arguments)
 
     def commit(self) -> Receipt:
-        """The receipt."""
+        """Applies everything or nothing, and returns the receipt."""
         self._check_open()
         changes = self._taken()
         try:
@@ -231,7 +238,7 @@ class RemoteTransaction:
             self._handle.ended()
 
     def rollback(self) -> None:
-        """Forgets it."""
+        """Forgets the transaction. May be repeated."""
         if self._handle.lease.connection.is_forked:
             return
         self._changes = []
@@ -244,10 +251,10 @@ class RemoteTransaction:
 
     @property
     def open(self) -> bool:
-        """Neither committed nor rolled back."""
+        """Returns whether it is neither committed nor rolled back, and its connection holds."""
         return not self._handle.over
 
     @property
     def shard(self) -> int:
-        """Where it reads and writes."""
+        """Returns the shard in which it reads and writes."""
         return self._shard

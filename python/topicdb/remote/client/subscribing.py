@@ -24,7 +24,10 @@ _TRANSIT_S = 5.0
 
 
 class _Arrived:
-    """What the server has given, and how much of it the reader has."""
+    """Messages that the server has sent, and how many of them the reader has taken.
+
+    The lock of ``RemoteSubscription`` guards it.
+    """
 
     def __init__(self, arrow: pa.RecordBatch, about: About) -> None:
         self.arrow = arrow
@@ -37,17 +40,17 @@ class _Arrived:
 
     @property
     def bytes_left(self) -> int:
-        """Of topics and values."""
+        """Returns the bytes of topics and values that are left."""
         left = self.arrow.slice(self.taken)
         sizes = (pc.sum(pc.binary_length(left.column(name))) for name in ("topic", "value"))
         return sum(size.as_py() or 0 for size in sizes)
 
     def place(self, row: int) -> tuple[int, int]:
-        """Of one of its messages."""
+        """Returns the place of one of its messages: the serial of the commit, and the row in it."""
         return self.arrow.column("serial")[row].as_py(), self.arrow.column("row")[row].as_py()
 
     def take(self, rows_max: int) -> Delivered:
-        """What ``_core.Subscription.next`` gives."""
+        """Takes up to ``rows_max`` messages, and returns what ``_core.Subscription.next`` would."""
         rows = min(rows_max, self.left)
         part = self.arrow.slice(self.taken, rows)
         self.taken += rows
@@ -69,8 +72,11 @@ class _Arrived:
 
 
 class RemoteSubscription:
-    """As ``_core.Subscription``. A thread takes what the server gives, as far as the window goes,
-    so that ``next`` finds it here. Thread-safe."""
+    """A subscription at the server, used as ``_core.Subscription`` is. Thread-safe.
+
+    A thread takes what the server sends, within the window, so that ``next`` finds it here. It ends
+    with the subscription.
+    """
 
     def __init__(self, lease: Lease, number: int) -> None:
         self._handle = RemoteHandle(lease, number)
@@ -80,7 +86,7 @@ class RemoteSubscription:
         self._seqno_arrived = 0
         self._delivered = 0
         self._acknowledged = 0
-        self._lost = 0  # messages that ``next`` has told of
+        self._lost = 0  # messages of the losses that ``next`` has given
         self._paused = False
         self._closed = False
         self._ended = False
@@ -119,13 +125,13 @@ class RemoteSubscription:
             self._tell()
 
     def _tell(self) -> None:
-        """REQUIRES: the lock."""
+        """Wakes up whoever waits for a change. REQUIRES: ``_changed`` is held."""
         self._changed.notify_all()
         for tokens, token in self._tokens:
             tokens.give(token)
 
     def next(self, timeout_us: int | None, rows_max: int) -> Delivered | None:
-        """As ``_core.Subscription.next``."""
+        """Returns what ``_core.Subscription.next`` does; None if nothing came in time."""
         self._lease.connection.check_process()
         with self._changed:
             timeout_s = None if timeout_us is None else timeout_us / 1e6
@@ -162,7 +168,10 @@ class RemoteSubscription:
         )
 
     def acknowledge(self, seqno: int) -> None:
-        """Told to the server without waiting."""
+        """Acknowledges messages up to ``seqno``; does not wait until the server is told.
+
+        Raises ValueError if they were not delivered, or are acknowledged already.
+        """
         with self._changed:
             if seqno > self._delivered:
                 raise ValueError(
@@ -174,20 +183,20 @@ class RemoteSubscription:
         self._lease.acknowledge(self._handle.number, seqno)
 
     def on_ready(self, tokens: _core.ReadyTokens, token: int) -> None:
-        """Gives the token whenever there is something for ``next``."""
+        """Has the token given whenever there may be something for ``next``."""
         with self._changed:
             self._tokens.append((tokens, token))
             if self._arrived or self._ended:
                 tokens.give(token)
 
     def info(self) -> dict[str, Any]:
-        """How it stands: at the server, but for what has arrived and nobody has taken."""
+        """Returns the server's figures, with what has arrived here and is not taken yet."""
         if self._closed:
             return self._closed_info()
         self._lease.flush()
         info: dict[str, Any] = self._handle.call("subscription.info")
         with self._changed:
-            # What the server has given and is on its way counts as waiting, once it is here.
+            # What the server has sent counts as waiting once it is here, so wait for that.
             self._changed.wait_for(
                 lambda: self._ended or self._seqno_arrived >= info["delivered"], _TRANSIT_S
             )
@@ -214,7 +223,7 @@ class RemoteSubscription:
     def find(
         self, shard: int, places: Sequence[tuple[int, int]]
     ) -> tuple[_core.Batch, npt.NDArray[np.uint32]]:
-        """Messages at these places."""
+        """Returns the messages that are at these places, and their rows."""
         pairs = [(serial, row) for serial, row in places]
         found: tuple[_core.Batch, npt.NDArray[np.uint32]] = self._handle.call(
             "subscription.find", shard, pairs
@@ -222,7 +231,7 @@ class RemoteSubscription:
         return found
 
     def pause(self) -> None:
-        """Gives nothing, and the server reads nothing ahead."""
+        """Gives nothing until ``resume``; the server reads nothing ahead."""
         self._lease.connection.check_open()
         with self._changed:
             self._paused = True
@@ -230,7 +239,7 @@ class RemoteSubscription:
             self._handle.call("subscription.pause")
 
     def resume(self) -> None:
-        """Goes on."""
+        """Goes on after ``pause``."""
         if not self._closed:
             self._handle.call("subscription.resume")
         with self._changed:
@@ -238,7 +247,7 @@ class RemoteSubscription:
             self._tell()
 
     def close(self) -> None:
-        """Ends it. May be repeated."""
+        """Ends the subscription. May be repeated."""
         if self._lease.connection.is_forked:
             self._closed = True
             return
@@ -253,5 +262,5 @@ class RemoteSubscription:
 
     @property
     def closed(self) -> bool:
-        """``close`` was called."""
+        """Returns whether ``close`` was called."""
         return self._closed
