@@ -1,4 +1,4 @@
-"""The ``topicdb`` command. Needs the extra ``topicdb[cli]`` (typer and rich)."""
+"""The ``topicdb`` command. It needs the extra ``topicdb[cli]`` (typer and rich)."""
 
 import sys
 
@@ -6,7 +6,7 @@ _EXTRA = ("typer", "rich")
 
 
 def main() -> int:
-    """Entry point of the command line. Returns the exit code, or raises SystemExit with it."""
+    """Runs the command line, and returns the exit code or raises SystemExit with it."""
     try:
         from topicdb.cli.app import run
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""The commands: options in, one call, results out."""
+"""The commands: each takes options, makes one call, and prints the result."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ app.add_typer(replay.app, name="replay")
 
 
 def run() -> int:
-    """Runs the command line of this process. Returns or exits with the exit code."""
+    """Runs the command line of this process, and returns or exits with the exit code."""
     try:
         app(prog_name="topicdb")
-    except KeyboardInterrupt:  # before or after a command ran
+    except KeyboardInterrupt:  # it came before or after a command ran
         return EXIT_INTERRUPTED
     return 0
 
@@ -154,9 +154,9 @@ def ingest(
     shards: ShardsOption = None,
     structure: StructureOption = None,
 ) -> None:
-    """Store messages from JSON lines or CSV. Creates the database if there is none.
+    """Store messages from JSON lines or CSV, and create the database if there is none.
 
-    What of a file is stored already, is left out.
+    Messages of FILE that the database has already are left out.
     """
     chosen_format = format or format_of(file)
     if chosen_format is None:
@@ -171,7 +171,7 @@ def ingest(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--topic") from None
     if tz is not None:
-        zone_of(tz)  # a mistake in it is none of the first line
+        zone_of(tz)  # here, so that no line of the input is blamed for a mistake in it
     mapping = Mapping(template, timestamp, time_unit, value, encoding, tz)
     counts = run_ingest(
         Source(file, chosen_format, mapping),
@@ -293,7 +293,7 @@ def streams(
 
 @app.command()
 def spark_log(path: PathArgument) -> None:
-    """List the jobs that were stored: of each streaming query of Spark its last batch."""
+    """List the jobs that were stored; of each streaming query of Spark, the last batch."""
     with topicdb.open(path, mode="r") as database:
         report.print_jobs(jobs.applied(database))
 
@@ -306,7 +306,7 @@ def structures(
         bool, typer.Option("--sizes", help="With messages and bytes: reads all of them.")
     ] = False,
 ) -> None:
-    """Show the learned topic structures that FILTER may find, as a tree."""
+    """Show the learned topic structures that may match FILTER, as a tree."""
     with topicdb.open(path, mode="r") as database:
         found = database.structures(filter)
         measured = report.structure_sizes(database, filter, found) if sizes else None

@@ -1,4 +1,4 @@
-"""``topicdb bridge``: from an MQTT broker into a database."""
+"""``topicdb bridge``: stores what an MQTT broker publishes in a database."""
 
 from __future__ import annotations
 
@@ -99,9 +99,10 @@ def bridge(
         bool, typer.Option("--json", help="A JSON object a second, and one at the end.")
     ] = False,
 ) -> None:
-    """Store what an MQTT broker publishes, until SIGTERM or Ctrl-C. Creates the database.
+    """Store what an MQTT broker publishes, until SIGTERM or Ctrl-C.
 
-    It is acknowledged to the broker when it is stored.
+    Creates the database if there is none. A message is acknowledged to the broker when it is
+    stored.
     """
     host, port = broker_address(broker)
     with (

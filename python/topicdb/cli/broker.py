@@ -1,4 +1,4 @@
-"""What commands need that talk to an MQTT broker."""
+"""What the commands that talk to an MQTT broker share."""
 
 from __future__ import annotations
 
@@ -17,14 +17,18 @@ PASSWORD_VARIABLE = "TOPICDB_MQTT_PASSWORD"
 
 
 class ProtocolChoice(str, Enum):
-    """Of MQTT."""
+    """Versions of MQTT."""
 
     V5 = "5"
     V311 = "3.1.1"
 
 
 def broker_address(text: str) -> tuple[str, int | None]:
-    """Of HOST, HOST:PORT, [::1]:PORT; of a URL the whole, which the API understands."""
+    """Returns host and port of HOST, HOST:PORT or [::1]:PORT.
+
+    A URL is returned whole as the host, without a port: the API understands it. Raises
+    typer.BadParameter if the text is none of these.
+    """
     try:
         return split_address(text)
     except ValueError as error:
@@ -32,7 +36,10 @@ def broker_address(text: str) -> tuple[str, int | None]:
 
 
 def give_up_after_s(text: str) -> float | None:
-    """Of seconds, a duration such as ``5m``, or ``never``."""
+    """Returns the seconds for which ``30``, ``5m`` or ``never`` (None) stands.
+
+    Raises typer.BadParameter if the text is none of these.
+    """
     if text == "never":
         return None
     try:
@@ -45,6 +52,7 @@ def give_up_after_s(text: str) -> float | None:
 
 
 def tls_of(tls: bool, ca: Path | None) -> bool | ssl.SSLContext:
+    """Returns the ``tls`` of the API: of --tls alone, or with the certificates of --ca."""
     if ca is None:
         return tls
     if not tls:
@@ -56,6 +64,7 @@ def tls_of(tls: bool, ca: Path | None) -> bool | ssl.SSLContext:
 
 
 def password_of(username: str | None, file: Path | None) -> str | None:
+    """Returns the password from the file, else from the environment, or None if there is none."""
     if username is None:
         if file is not None:
             raise typer.BadParameter("goes with --username", param_hint="--password-file")

@@ -1,4 +1,4 @@
-"""Looking after a database: ``snapshot``, ``restore``, ``verify``, ``repair``."""
+"""Commands that care for a database: ``snapshot``, ``restore``, ``verify``, ``repair``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def snapshot(
     base: BaseOption = None,
     copy: CopyOption = False,
 ) -> None:
-    """Copy a database that no other process writes; in its own process: Database.snapshot."""
+    """Copy a database that no other process has open for writing.
+
+    A program that has it open for writing calls Database.snapshot.
+    """
     with writing(path) as database:
         made = database.snapshot(to, base=base, copy=copy)
     _print_copy(made)
@@ -46,9 +49,9 @@ def restore(
     copy: CopyOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Make a database of a snapshot, which stays as it is.
+    """Make a database from a snapshot, which stays as it is.
 
-    With --replace it says what is at PATH, and asks whether that may go.
+    With --replace the command says what is at PATH, and asks before that goes.
     """
     if replace and not yes:
         _confirm_replaced(path)
@@ -62,7 +65,10 @@ def verify(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check what is on disk, also while it is written. Exit code 1 if something is damaged."""
+    """Check what is on disk, also while another process writes it.
+
+    The exit code is 1 if something is damaged.
+    """
     with Meter(of_messages=True) as meter:
         report = topicdb.verify(path, deep=not shallow, progress=meter.advance)
     if as_json:
@@ -80,9 +86,10 @@ def verify(
 
 
 def repair(path: PathArgument, yes: YesOption = False, as_json: JsonOption = False) -> None:
-    """Make damaged shards anew from what can be read. Exit code 1 if something remains damaged.
+    """Make damaged shards anew from what can be read.
 
-    Says what is damaged, and asks; damaged shards are kept in quarantine.
+    The command says what is damaged, and asks. Damaged shards are kept in quarantine. The exit code
+    is 1 if something remains damaged.
     """
     if not yes and not _confirm_repair(path, as_json):
         return
@@ -122,7 +129,10 @@ def _confirm_replaced(path: str) -> None:
 
 
 def _confirm_repair(path: str, as_json: bool) -> bool:
-    """Whether there is something to repair, and that may be done. UserError: it may not."""
+    """Returns whether to repair, after it has asked; False if nothing is damaged.
+
+    Raises UserError if the answer is no, or nobody can be asked.
+    """
     with Meter(of_messages=True) as meter:
         found = topicdb.verify(path, progress=meter.advance)
     if found.ok:
@@ -133,7 +143,7 @@ def _confirm_repair(path: str, as_json: bool) -> bool:
             print(f"{path}: nothing damaged")
         return False
     if all(problem.shard is None for problem in found.problems):
-        return True  # what no repair can mend; it says so, and changes nothing
+        return True  # no repair can mend that: ``repair`` says so, and changes nothing
     known = sum(problem.messages for problem in found.problems)
     first = printable(str(found.problems[0]))
     more = len(found.problems) - 1

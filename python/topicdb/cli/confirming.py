@@ -1,4 +1,4 @@
-"""Asking before data goes."""
+"""Asks before a command drops data."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ YesOption = Annotated[
 
 
 def can_ask() -> bool:
-    """Whether there is a person at a terminal."""
+    """Returns whether there is a person at a terminal."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def confirm(loss: str, *, yes: bool) -> None:
-    """Returns if what ``loss`` says may go: with --yes, or if the person at the terminal agrees.
+    """Returns if the loss may happen: with --yes, or if the person at the terminal agrees.
 
-    UserError otherwise, also where there is no terminal; then nothing was changed.
+    ``loss`` is a sentence that says what goes. Raises UserError, which says that nothing was
+    changed, if the person does not agree or there is no terminal.
     """
     if yes:
         return

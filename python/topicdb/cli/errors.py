@@ -1,4 +1,4 @@
-"""What a failure becomes: one line on stderr and an exit code."""
+"""Turns a failure into one line on stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
 
 class UserError(Exception):
-    """A mistake in the arguments or the data, told in one line."""
+    """A mistake in the arguments or the data; its text is one line."""
 
 
 def message_of(error: BaseException) -> str:
-    """One line that says what happened. (``str`` of a KeyError would put its text in quotes.)"""
+    """Returns one line that says what happened.
+
+    ``str`` alone would put the text of a KeyError in quotes.
+    """
     if isinstance(error, OSError) and error.strerror is not None:
         name = f": {os.fsdecode(error.filename)}" if error.filename is not None else ""
         text = f"{error.strerror}{name}"
@@ -35,17 +38,17 @@ def message_of(error: BaseException) -> str:
 
 
 class ErrorGroup(TyperGroup):
-    """The command group; reports the errors of its commands."""
+    """The group of all commands, which reports their errors."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the chosen command; ``typer.Exit`` carries the exit code of an error."""
+        """Runs the chosen command; raises ``typer.Exit`` with the exit code of an error."""
         debug = bool(ctx.params.get("debug"))
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()  # here, so that a closed pipe is noticed here
+            sys.stdout.flush()  # so that a closed pipe is noticed here, not at exit
             return result
         except BrokenPipeError:
-            _discard_output()  # the reader (`| head`) has all it wants
+            _discard_output()  # the reader (`| head`) has read all that it needs
             raise typer.Exit(0) from None
         except KeyboardInterrupt as error:
             _report(str(error) or "interrupted", debug)
@@ -69,7 +72,7 @@ def _report(text: str, debug: bool) -> None:
 
 
 def _discard_output() -> None:
-    """Sends what is still buffered nowhere: flushing it at exit would fail a second time."""
+    """Sends what is still buffered to the null device: a flush at exit would fail a second time."""
     with suppress(OSError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())

@@ -1,6 +1,6 @@
-"""The life of the data: ``retention``, ``usage``, ``plan``, ``trim``, ``rotate``.
+"""Commands about the life of the data: ``retention``, ``usage``, ``plan``, ``trim``, ``rotate``.
 
-What changes a database opens it without maintenance: nothing goes but what was asked for.
+Those that change a database open it without maintenance, so that only what was asked for goes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from topicdb.times import duration_us
 
 
 class Grouping(str, Enum):
-    """As ``by`` of ``Database.usage``."""
+    """The values of ``by`` of ``Database.usage``."""
 
     CLASS = "class"
     GENERATION = "generation"
@@ -63,8 +63,8 @@ def retention(
 ) -> None:
     """Show the retention classes, or replace them with --set.
 
-    If messages go by the new ones as soon as the database is next open for writing, it says how
-    many, and asks.
+    If the new classes let messages go as soon as the database is next open for writing, the command
+    says how many, and asks.
     """
     if set and keep_all:
         raise typer.BadParameter("give --set or --keep-all, not both")
@@ -137,7 +137,7 @@ def plan(
     ] = planning.QUOTA_TRIM,
     as_json: JsonOption = False,
 ) -> None:
-    """Work out the disk that a retention takes, and a quota for it."""
+    """Work out how much disk a retention takes, and a quota for it."""
     found = planning.plan(
         _bytes_per_day(per_day, rate, size, disk_factor, db),
         age,
@@ -163,9 +163,10 @@ def trim(
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove messages with older timestamps.
+    """Remove messages with earlier timestamps.
 
-    Without --yes it says what would go, and asks; where nobody can be asked, that is all.
+    Without --yes the command says what would go, and asks. Where nobody can be asked, it only says
+    that.
     """
     before = time_of(older_than, "--older-than", tz)
     with writing(path) as database:
@@ -198,7 +199,7 @@ def rotate(
         ),
     ] = False,
 ) -> None:
-    """Start new generations: what is stored is read-only from then on."""
+    """Start new generations; what is stored so far becomes read-only."""
     with writing(path) as database:
         database.rotate(retention_class, reset_clock=reset_clock)
         current = [
@@ -212,8 +213,11 @@ def rotate(
 
 
 def writing(path: str) -> topicdb.Database:
-    """A database that is there, opened to change something of it and nothing else."""
-    _core.read_schema(path)  # NotFoundError: it is not to be made here
+    """Opens a database that exists, without maintenance, to change something of it.
+
+    Raises NotFoundError if there is none.
+    """
+    _core.read_schema(path)  # raises NotFoundError: ``open`` would create it
     return topicdb.open(path, maintenance_interval=None)
 
 
@@ -225,7 +229,7 @@ def _print_json(found: Mapping[str, Any]) -> None:
 def _classes(texts: list[str]) -> dict[str, Retention]:
     classes: dict[str, Retention] = {}
     for text in texts:
-        filter, mark, limits = text.rpartition("=")  # limits have none, a filter may
+        filter, mark, limits = text.rpartition("=")  # a filter may contain "=", limits do not
         if not mark or not filter or not limits:
             raise typer.BadParameter(
                 f"{text!r}: expected FILTER=LIMITS, such as 'alarm/#=365d'", param_hint="--set"
@@ -237,7 +241,7 @@ def _classes(texts: list[str]) -> dict[str, Retention]:
 
 
 def confirm_dropped(foreseen: Maintained, *, yes: bool) -> None:
-    """Asks whether so much may go. UserError: no."""
+    """Asks whether the messages that ``foreseen`` drops may go; raises UserError if not."""
     if not foreseen.dropped:
         return
     messages = sum(item.slab.messages for item in foreseen.dropped)

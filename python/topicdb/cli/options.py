@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ StructureOption = Annotated[
 
 
 def time_of(text: str, what: str, zone: str | None = None) -> TimeLike:
-    """The time of the option ``what``; without a zone of its own it is in ``zone``, if given.
+    """Returns the time that ``text``, the value of the option ``what``, stands for.
 
-    ValueError for a number that is hardly meant to be microseconds. What is no time at all is for
-    ``topicdb.times`` to say.
+    ``zone`` is that of --tz; it is for times without a zone. Raises ValueError for such a time
+    without ``zone``, and for a number that is hardly meant to be microseconds. Text that is no time
+    is returned as it is: ``topicdb.times`` refuses it.
     """
     naive = naive_of(text)
     if naive is None:
@@ -57,12 +58,12 @@ def time_of(text: str, what: str, zone: str | None = None) -> TimeLike:
 
 
 def optional_time_of(text: str | None, what: str, zone: str | None = None) -> TimeLike | None:
-    """As ``time_of``; None stays None."""
+    """Returns ``time_of`` of the text, or None for None."""
     return None if text is None else time_of(text, what, zone)
 
 
 def range_of(start: str | None, end: str | None, zone: str | None) -> dict[str, Any]:
-    """``start`` and ``end`` as the API takes them."""
+    """Returns the arguments ``start`` and ``end`` as the API takes them."""
     return {
         "start": optional_time_of(start, "--start", zone),
         "end": optional_time_of(end, "--end", zone),
@@ -70,13 +71,16 @@ def range_of(start: str | None, end: str | None, zone: str | None) -> dict[str, 
 
 
 def in_zone(naive: datetime, zone: str) -> datetime:
-    """A time that has no zone as one of the zone that --tz names."""
+    """Returns a time without a zone as one of the zone that --tz names."""
     found = zone_of(zone)
     return naive.astimezone() if found is None else naive.replace(tzinfo=found)
 
 
 def zone_of(name: str) -> tzinfo | None:
-    """The zone that --tz names; None is that of this machine. UserError if there is none such."""
+    """Returns the zone that --tz names; None is that of this machine.
+
+    Raises UserError if there is no such zone.
+    """
     if name == "local":
         return None
     if name.upper() in ("UTC", "Z"):
@@ -91,7 +95,7 @@ def zone_of(name: str) -> tzinfo | None:
 
 
 class DurabilityChoice(str, Enum):
-    """As ``durability`` of ``topicdb.open``."""
+    """The values of ``durability`` of ``topicdb.open``."""
 
     NONE = "none"
     OS = "os"

@@ -1,4 +1,4 @@
-"""Messages out: lines for people, JSON lines, Parquet."""
+"""Writes messages as lines for people, as JSON lines, or to a Parquet file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Order(str, Enum):
 
 
 def time_text(timestamp: int) -> str:
-    """ISO 8601 in UTC with microseconds; the plain number after the year 9999."""
+    """Returns a timestamp in ISO 8601, UTC, with microseconds; after the year 9999 the number."""
     try:
         moment = _EPOCH + timedelta(microseconds=timestamp)
     except OverflowError:
@@ -45,7 +45,10 @@ def time_text(timestamp: int) -> str:
 
 
 def printable(text: str) -> str:
-    """``text`` with control characters escaped: it cannot break the line or drive the terminal."""
+    """Returns ``text`` with control characters escaped.
+
+    It can neither break the line nor drive the terminal then.
+    """
     if text.isprintable():
         return text
     return "".join(
@@ -54,7 +57,7 @@ def printable(text: str) -> str:
 
 
 def value_text(value: bytes) -> str:
-    """A value for people: its text if it is UTF-8, else ``0x`` and hex; long ones are cut."""
+    """Returns a value for people: its text if it is UTF-8, else ``0x`` and hex; cuts long ones."""
     cut = value[: 4 * _VALUE_CHARACTERS_MAX]
     try:
         text = printable(value.decode() if len(cut) == len(value) else _decode_start(cut))
@@ -66,7 +69,7 @@ def value_text(value: bytes) -> str:
 
 
 def _decode_start(cut: bytes) -> str:
-    """Decodes a cut value; its last character may have lost up to three bytes."""
+    """Decodes a cut value, whose last character may have lost up to three bytes."""
     try:
         return cut.decode()
     except UnicodeDecodeError as error:
@@ -76,7 +79,7 @@ def _decode_start(cut: bytes) -> str:
 
 
 def human_line(message: topicdb.Message) -> str:
-    """``time  topic  value``, and the properties that are known, if they were read."""
+    """Returns ``time  topic  value``, and the properties that are known, if they were read."""
     topic, timestamp, value = message[:3]
     properties: tuple[Any, ...] = message[3:]
     line = f"{time_text(timestamp)}  {printable(topic)}  {value_text(value)}"
@@ -94,10 +97,10 @@ def _properties_text(properties: topicdb.Properties) -> str:
 
 
 def json_line(message: topicdb.Message) -> str:
-    """A JSON object: topic, timestamp (µs), value; a value that is not UTF-8 as base64.
+    """Returns a JSON object with the topic, the timestamp in microseconds and the value.
 
-    ``"encoding": "base64"`` says so then. A message that was read with properties has those that
-    are known.
+    A value that is not UTF-8 is base64, and the object has ``"encoding": "base64"`` then. A message
+    that was read with properties has those that are known as further fields.
     """
     topic, timestamp, value = message[:3]
     properties: tuple[Any, ...] = message[3:]
@@ -108,7 +111,7 @@ def json_line(message: topicdb.Message) -> str:
 
 
 def _known(properties: topicdb.Properties) -> dict[str, Any]:
-    """Those that there are, as JSON has them: bytes as base64."""
+    """Returns the properties that are known, as JSON has them: bytes as base64."""
     found: dict[str, Any] = {}
     for name, value in properties._asdict().items():
         if isinstance(value, bytes):
@@ -119,7 +122,7 @@ def _known(properties: topicdb.Properties) -> dict[str, Any]:
 
 
 def json_fields(name: str, value: bytes) -> dict[str, str]:
-    """A field with a value's text, or two: with base64, and one that says so."""
+    """Returns one field with the text of a value; or two, base64 and a field that says so."""
     try:
         return {name: value.decode()}
     except UnicodeDecodeError:
@@ -129,7 +132,7 @@ def json_fields(name: str, value: bytes) -> dict[str, str]:
 def write_lines(
     scan: topicdb.Scan, line: Callable[[topicdb.Message], str], limit: int | None
 ) -> None:
-    """Writes each message to stdout (UTF-8 whatever the locale), at most ``limit`` of them."""
+    """Writes each message to stdout, in UTF-8 whatever the locale, at most ``limit`` of them."""
     output = sys.stdout.buffer
     for batch, count in _limited(scan, limit, BATCH_ROWS, BATCH_BYTES_MAX):
         messages = batch if count == len(batch) else batch.to_list()[:count]
@@ -138,10 +141,10 @@ def write_lines(
 
 
 def write_parquet(scan: topicdb.Scan, path: Path, limit: int | None) -> int:
-    """Writes messages to a Parquet file batch by batch; ``path`` appears when it is complete.
+    """Writes messages to a Parquet file batch by batch, and returns how many.
 
-    Columns: topic, timestamp (µs, UTC), value, and those of properties if the scan has them.
-    Returns their number.
+    The columns are topic, timestamp (µs, UTC) and value, and those of properties if the scan has
+    them. ``path`` appears when the file is complete.
     """
     try:
         import pyarrow as pa
@@ -166,7 +169,7 @@ def write_parquet(scan: topicdb.Scan, path: Path, limit: int | None) -> int:
 def _limited(
     scan: topicdb.Scan, limit: int | None, rows: int, bytes_max: int
 ) -> Iterator[tuple[topicdb.Batch, int]]:
-    """Batches and how many rows of each to use."""
+    """Yields batches, and how many rows of each to use."""
     left = sys.maxsize if limit is None else limit
     for batch in scan.batches(min(rows, left), bytes_max=bytes_max):
         yield batch, min(len(batch), left)
@@ -177,7 +180,7 @@ def _limited(
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    """A name beside ``path`` to write to; it takes the place of ``path`` unless writing failed."""
+    """Yields a path beside ``path`` to write to, which replaces it unless writing fails."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         yield part

@@ -1,4 +1,4 @@
-"""``topicdb export`` and ``topicdb import``: Parquet files out and in."""
+"""``topicdb export`` and ``topicdb import``: write and store Parquet files."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ def import_files(
     shards: ShardsOption = None,
     structure: StructureOption = None,
 ) -> None:
-    """Store the messages of Parquet files, all or none. Creates the database if there is none.
+    """Store the messages of Parquet files, all or none.
 
-    Works while another process has the database open for writing.
+    Creates the database if there is none. Works while another process has it open for writing.
     """
     _prepare(path, files, {"shards": shards, "structures": structure or None})
     with Meter(of_messages=True) as meter:
@@ -85,7 +85,7 @@ def import_files(
 
 
 def _prepare(path: str, files: list[str], options: dict[str, Any]) -> None:
-    """Makes the database if there is none; else checks the options against it."""
+    """Creates the database if there is none, else checks the options against it."""
     schema = schema_for(files)  # before anything is made
     try:
         _core.read_schema(path)

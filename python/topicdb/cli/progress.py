@@ -1,4 +1,4 @@
-"""Progress on stderr, when that is a terminal."""
+"""Shows progress on stderr, if that is a terminal."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from rich.text import Text
 
 
 class Meter:
-    """Shows bytes (of ``total_bytes``, if known) and messages while work goes on.
+    """Shows how many bytes and messages are done while work goes on.
 
-    ``of_messages``: shows the part of the messages that is done; for ``advance``.
+    ``total_bytes``: of how many bytes, if known. ``of_messages``: shows the part of the messages
+    that is done, as ``advance`` is told.
     """
 
     def __init__(self, total_bytes: int | None = None, *, of_messages: bool = False) -> None:
@@ -40,15 +41,15 @@ class Meter:
         self._task = self._progress.add_task("", total=total_bytes, messages=0)
 
     def update(self, messages: int, bytes_done: int = 0) -> None:
-        """Sets the figures."""
+        """Sets how many messages and bytes are done."""
         self._progress.update(self._task, completed=bytes_done, messages=messages)
 
     def advance(self, messages: int, total: int | None) -> None:
-        """Sets how many of all messages are done: what ``topicdb.parquet`` calls."""
+        """Sets how many of all messages are done; serves as ``progress`` of calls of the API."""
         self._progress.update(self._task, completed=messages, total=total, messages=messages)
 
     def note(self, text: str) -> None:
-        """A line on stderr, above the bar if one is shown."""
+        """Prints a line on stderr, above the bar if one is shown."""
         self._progress.console.print(Text(text), soft_wrap=True)
 
     def __enter__(self) -> Meter:

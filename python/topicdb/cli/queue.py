@@ -1,4 +1,4 @@
-"""``topicdb queue``: looks into queues, checks them, gets items out of them, repairs them."""
+"""``topicdb queue``: shows and checks queues, writes out their items, and repairs them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ PathArgument = Annotated[str, typer.Argument(help="Directory of the queue.")]
 
 @app.command()
 def info(path: PathArgument) -> None:
-    """Show segments, cursors and what is damaged, without reading items. Changes nothing."""
+    """Show segments, cursors and damage, without reading items.
+
+    Changes nothing.
+    """
     found = queue_files.inspect(path)
     report.print_queue(path, found)
     _print_damage(found.damage)
@@ -33,7 +36,10 @@ def info(path: PathArgument) -> None:
 
 @app.command()
 def verify(path: PathArgument) -> None:
-    """Read and check every item. Exit code 1 if something is damaged. Changes nothing."""
+    """Read and check every item.
+
+    The exit code is 1 if something is damaged. Changes nothing.
+    """
     found = queue_files.inspect(path, deep=True)
     _print_damage(found.damage)
     if found.damage:
@@ -51,9 +57,10 @@ def export(
         bool, typer.Option("--all", help="Also what is acknowledged and not yet freed.")
     ] = False,
 ) -> None:
-    """Write items as JSON lines: sequence, item; base64 where it is not UTF-8. Changes nothing.
+    """Write items as JSON lines with the sequence and the item.
 
-    Behind the first item that is not acknowledged, acknowledged ones are written, too.
+    An item that is not UTF-8 is base64. From the first item that is not acknowledged on, all items
+    are written, including acknowledged ones. Changes nothing.
     """
     low_water = 0
     if not everything:
@@ -69,9 +76,9 @@ def export(
 
 @app.command()
 def repair(path: PathArgument, yes: YesOption = False) -> None:
-    """Make a damaged queue usable: what cannot be read is left out, what is lost is told.
+    """Make a damaged queue usable, without what cannot be read.
 
-    If items are lost by it, it says how many, and asks.
+    If that loses items, the command says how many, and asks.
     """
     lost = sum(len(found.sequences) for found in queue_files.inspect(path, deep=True).damage)
     if lost:

@@ -1,4 +1,4 @@
-"""``topicdb replay``: what is stored, once more."""
+"""``topicdb replay``: publishes stored messages again."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _STOP_S = 10.0
 
 
 class QosChoice(str, Enum):
-    """Of all messages, or as a bridge has stored it."""
+    """The QoS of all messages, or of each the one that a bridge has stored."""
 
     ZERO = "0"
     ONE = "1"
@@ -59,7 +59,7 @@ class QosChoice(str, Enum):
 
 
 class RetainChoice(str, Enum):
-    """Of all messages, or as a bridge has stored it."""
+    """The retain flag of all messages, or of each the one that a bridge has stored."""
 
     NO = "no"
     YES = "yes"
@@ -139,7 +139,8 @@ def run(
 ) -> None:
     """Publish stored messages to an MQTT broker, in the order of their timestamps.
 
-    Each at least once. Ctrl-C ends it orderly, and tells with which --start it goes on.
+    Each message is published at least once. Ctrl-C ends the replay in good order, and the command
+    says with which --start to go on.
     """
     host, port = broker_address(broker)
     options: dict[str, Any] = {
@@ -176,7 +177,7 @@ def _report(replay: BrokerReplay, stopped: Stopping, give_up_after: str) -> None
 
 
 def _show(replay: BrokerReplay, stopped: Stopping, give_up_after: str) -> None:
-    """A line on stderr, if that is a terminal; else it tells there of a broker that fails."""
+    """Shows a line on stderr if that is a terminal, else says there that the broker fails."""
     trouble = _Trouble(give_up_after)
     bars = Bars(
         SpinnerColumn(),
@@ -203,7 +204,7 @@ def _show(replay: BrokerReplay, stopped: Stopping, give_up_after: str) -> None:
 
 
 class _Trouble:
-    """Tells of a broker that fails, once each time."""
+    """Says on stderr that the broker fails, once each time that it begins to fail."""
 
     def __init__(self, give_up_after: str) -> None:
         self._give_up_after = give_up_after
@@ -211,7 +212,7 @@ class _Trouble:
         self._is_told = False
 
     def tell(self, progress: Progress) -> None:
-        """On stderr, if it has failed for a while."""
+        """Says that the broker fails, if it has done so for a while and this was not said yet."""
         if progress.state != "retrying":
             self._since_s, self._is_told = None, False
             return
@@ -225,7 +226,7 @@ class _Trouble:
 
 
 def _over(replay: BrokerReplay, stopped: Stopping, wait_s: float) -> bool:
-    """Waits so long; whether it has ended, or is to be."""
+    """Waits up to ``wait_s`` seconds; returns whether the replay has ended, or is to end."""
     if stopped.is_set():
         return True
     return replay.wait(wait_s)
@@ -305,7 +306,8 @@ def status(
 ) -> None:
     """Show the replay logs of a database, their endpoints, and how replays stand.
 
-    As the process that has it open has stored it: within a second.
+    The figures are those that the process which has the database open has stored, at most a second
+    ago.
     """
     with topicdb.open(path, mode="r") as database, stopped_by_signals() as stopped:
         while True:

@@ -1,4 +1,4 @@
-"""Tables and trees for people: ``info``, ``streams``, ``structures``, ``stats``."""
+"""Prints tables and trees for people: ``info``, ``streams``, ``structures``, ``stats``."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _EMPTY_LEVEL = "(empty level)"
 
 
 def console() -> Console:
-    """A console that shows topics as they are: no markup, no emoji codes."""
+    """Returns a console that shows topics as they are: no markup, no emoji codes."""
     width = None if sys.stdout.isatty() else _WIDTH_OF_FILES
     return Console(markup=False, emoji=False, highlight=False, width=width)
 
 
 def print_info(database: topicdb.Database) -> None:
-    """Schema, totals and slabs."""
+    """Prints the schema, totals and slabs of a database."""
     slabs = database.slabs()
     facts = {"path": database.path, **_schema_facts(database.schema), **_slab_totals(slabs)}
     facts["on disk"] = decimal(database.stats()["disk_bytes"])
@@ -41,7 +41,7 @@ def print_info(database: topicdb.Database) -> None:
 
 
 def print_queue(path: str, queue: QueueInfo) -> None:
-    """Facts, and a row for each segment and cursor."""
+    """Prints the facts of a queue, and a row for each segment and cursor."""
     facts = {
         "path": path,
         "format": queue.format,
@@ -75,7 +75,7 @@ def print_queue(path: str, queue: QueueInfo) -> None:
 
 
 def print_streams(streams: Sequence[topicdb.Stream]) -> None:
-    """A row for each stream."""
+    """Prints a row for each stream."""
     rows = table("shard>", "class", "generation>", "stream>", "structure")
     for stream in streams:
         rows.add_row(
@@ -89,7 +89,7 @@ def print_streams(streams: Sequence[topicdb.Stream]) -> None:
 
 
 def print_jobs(applied: Sequence[Applied]) -> None:
-    """A row for each sequence, or job without one, and shard."""
+    """Prints a row for each sequence, or job without one, in each shard."""
     rows = table(
         "job", "number>", "shard>", "first serial>", "last serial>", "messages>", "malformed>", "at"
     )
@@ -109,12 +109,12 @@ def print_jobs(applied: Sequence[Applied]) -> None:
 
 
 def print_stats(stats: Mapping[str, Any]) -> None:
-    """Totals, and a row for each shard."""
+    """Prints totals, and a row for each shard."""
     shards: list[Mapping[str, Any]] = stats["shards"]
-    # The handle that reads does no maintenance and has no subscriptions.
+    # This handle only reads: it does no maintenance, and has no subscriptions.
     beside = ("shards", "maintenance", "subscriptions")
     totals = {name: _figure(name, value) for name, value in stats.items() if name not in beside}
-    # What reads did is for --json: a table within a table helps nobody.
+    # The counts of reads are only in --json: they would be a table within a table.
     columns = [name for name in shards[0] if name != "reads"] if shards else []
     rows = table(*(f"{column}>" for column in columns))
     for shard in shards:
@@ -127,7 +127,7 @@ def print_stats(stats: Mapping[str, Any]) -> None:
 
 @dataclass
 class Size:
-    """Messages of a structure, or below a level."""
+    """Messages, and bytes of topics and values, of a structure or below a level of the tree."""
 
     messages: int = 0
     bytes: int = 0
@@ -136,7 +136,10 @@ class Size:
 def structure_sizes(
     database: topicdb.Database, filter: str, structures: Mapping[str, Sequence[topicdb.Stream]]
 ) -> dict[str, Size]:
-    """Messages that match, and bytes of their topics and values, by structure. Reads them all."""
+    """Returns how many messages match, and their bytes of topics and values, by structure.
+
+    It reads all of them.
+    """
     sizes = {}
     for structure, streams in structures.items():
         size = sizes[structure] = Size()
@@ -148,7 +151,10 @@ def structure_sizes(
 
 @dataclass
 class _Level:
-    """A node of the tree of structures: its levels so far joined, and the streams below it."""
+    """A node of the tree of structures, with the streams at and below it.
+
+    ``name`` is its level, or several that were joined. ``own`` counts the streams that end here.
+    """
 
     name: str
     streams: int = 0
@@ -162,10 +168,10 @@ def structure_tree(
     title: str,
     sizes: Mapping[str, Size] | None = None,
 ) -> Tree:
-    """A tree of the levels of ``structures`` with the number of streams at and below each, and
-    their messages, bytes and share of the bytes if ``sizes`` are given.
+    """Returns a tree of the levels of ``structures``, with the streams at and below each level.
 
-    Levels that only lead to one other are joined (``metrics/+``): deep topics stay readable.
+    With ``sizes`` each level has its messages, its bytes, and its share of all bytes. Levels that
+    only lead to one other are joined (``metrics/+``), so that deep topics stay readable.
     """
     root = _Level(title)
     for structure, streams in structures.items():
@@ -207,7 +213,7 @@ def _joined(level: _Level) -> _Level:
 
 
 def _level_label(level: _Level, total_bytes: int) -> str:
-    """``metrics/+  3 streams``; says how many end here if others go on below."""
+    """Returns ``metrics/+  (3 streams)``; says how many end here if others go on below."""
     count = f"{level.streams:,} stream{'' if level.streams == 1 else 's'}"
     here = f", {level.own:,} of them here" if level.own and level.children else ""
     text = f"{printable(level.name) or _EMPTY_LEVEL}  ({count}{here})"
@@ -232,7 +238,7 @@ def _schema_value(value: Any) -> str:
 
 
 def age_text(microseconds: int | None) -> str:
-    """``7d``, in the largest unit that divides it; None: kept."""
+    """Returns an age such as ``7d``, in the largest unit that divides it, or ``kept`` for None."""
     if microseconds is None:
         return "kept"
     return next(
@@ -281,7 +287,7 @@ def _slab_table(slabs: Sequence[topicdb.Slab]) -> Table:
 
 
 def facts_table(facts: Mapping[str, str]) -> Table:
-    """A line for each fact: its name and what it is."""
+    """Returns a table with a line for each fact: its name and its value."""
     rows = Table.grid(padding=(0, 2))
     rows.add_column(no_wrap=True)
     rows.add_column(overflow="fold")
@@ -291,7 +297,7 @@ def facts_table(facts: Mapping[str, str]) -> Table:
 
 
 def table(*columns: str) -> Table:
-    """A plain table; a name that ends with ``>`` is a column of figures."""
+    """Returns a plain table; a name that ends with ``>`` is that of a column of figures."""
     rows = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         figures = column.endswith(">")
@@ -310,5 +316,5 @@ def _figure(name: str, value: int | str) -> str:
 
 
 def time_or_dash(timestamp: int | None) -> str:
-    """As ``time_text``; a dash for None."""
+    """Returns ``time_text`` of a timestamp, or a dash for None."""
     return "-" if timestamp is None else time_text(timestamp)

@@ -1,4 +1,4 @@
-"""``topicdb serve`` and ``topicdb token``: a database for other processes, and who may use it."""
+"""``topicdb serve`` offers a database to other processes; ``topicdb token`` says who may use it."""
 
 from __future__ import annotations
 
@@ -77,12 +77,15 @@ def serve(
     shards: ShardsOption = None,
     structure: StructureOption = None,
 ) -> None:
-    """Offer a database to other processes, until SIGTERM or Ctrl-C. Creates it if there is none."""
+    """Offer a database to other processes, until SIGTERM or Ctrl-C.
+
+    Creates the database if there is none.
+    """
     host, port = _address(listen, "--listen")
-    addresses.check_address(host, port)  # before anything is made
+    addresses.check_address(host, port)  # before a database is created
     if metrics is not None:
         addresses.check_address(*_address(metrics, "--metrics"))
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # a line of each handshake that fails
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # else gRPC writes about each failed handshake
     with stopped_by_signals() as stopped, ExitStack() as stack:
         database = stack.enter_context(
             topicdb.open(
@@ -109,7 +112,7 @@ def serve(
         stopped.wait()
         ended = server.shutdown(grace)
     if not ended:
-        # Calls that a client holds up cannot be ended in any other way. The database is closed.
+        # Nothing else ends calls that a client holds up. The database is closed.
         print("topicdb: some calls did not end in time", file=sys.stderr, flush=True)
         os._exit(1)
 
@@ -163,7 +166,10 @@ def new(
     everything: Annotated[bool, typer.Option("--everything", help="No limits.")] = False,
     expires: Annotated[str | None, typer.Option(help="In 30d, 12h; else never.")] = None,
 ) -> None:
-    """Make a token and print it. It is shown once: the file has only what it hashes to."""
+    """Make a token and print it.
+
+    It is shown only once: the file has a hash of it.
+    """
     from topicdb.remote.server.tokens import add
 
     entry: dict[str, Any] = {"name": name}
@@ -208,7 +214,7 @@ def _line(access: Any) -> str:
 def revoke(
     name: Annotated[str, typer.Argument(help="As it was made.")], tokens: TokensOption
 ) -> None:
-    """Take a token back; servers notice within a second."""
+    """Revoke a token; servers notice within a second."""
     from topicdb.remote.server.tokens import remove
 
     remove(tokens, name)

@@ -1,9 +1,10 @@
 """SIGTERM and Ctrl-C, for every command that runs until it is told to end.
 
-The kernel gives a signal to any thread of the process: while threads of gRPC or RocksDB are busy,
-or behind SIGSTOP and SIGCONT, often not to the main thread. Python notes it there, and runs its
-handler when the main thread next runs; a main thread that waits for a lock never does. So the main
-thread waits for a pipe, into which Python writes in whichever thread the signal arrives.
+The kernel may give a signal to any thread of the process. While threads of gRPC or RocksDB are
+busy, or after SIGSTOP and SIGCONT, that is often not the main thread. Python notes the signal
+there, and runs its handler when the main thread runs next, which a main thread that waits for a
+lock never does. So the main thread waits for a pipe, into which Python writes in whichever thread
+the signal arrives.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ _READ_BYTES = 4_096
 
 
 class Stopping:
-    """Whether the command is to end, and the way to wait for that. For one thread."""
+    """Says whether the command is to end, and waits for that.
+
+    One thread at a time calls ``is_set`` and ``wait``; any thread and signal handlers may call
+    ``set``.
+    """
 
     def __init__(self) -> None:
         self._read_end, self._write_end = os.pipe()
@@ -34,22 +39,22 @@ class Stopping:
 
     @property
     def write_end(self) -> int:
-        """The pipe that wakes who waits; a byte in it is the number of a signal."""
+        """Returns the pipe's end that wakes up ``wait``; a byte in it is the number of a signal."""
         return self._write_end
 
     def set(self) -> None:
-        """The command is to end. Also for signal handlers."""
+        """Says that the command is to end."""
         self._is_set = True
-        with suppress(BlockingIOError):  # it is full: whoever waits wakes up anyway
+        with suppress(BlockingIOError):  # the pipe is full: ``wait`` wakes up anyway
             os.write(self._write_end, bytes([signal.SIGTERM]))
 
     def is_set(self) -> bool:
-        """Whether it is to end."""
+        """Returns whether the command is to end."""
         self._take(0.0)
         return self._is_set
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until it is to end, ``timeout`` seconds at most. Whether it is."""
+        """Waits up to ``timeout`` seconds; returns whether the command is to end."""
         end = None if timeout is None else time.monotonic() + timeout
         while not self._is_set:
             left = None if end is None else max(0.0, end - time.monotonic())
@@ -59,7 +64,7 @@ class Stopping:
         return self._is_set
 
     def _take(self, timeout: float | None) -> None:
-        """Reads which signals came. Other signals that Python handles arrive here as well."""
+        """Reads which signals came; other signals that Python handles arrive here as well."""
         if self._is_set or not self._poll.poll(None if timeout is None else timeout * 1e3):
             return
         with suppress(BlockingIOError):
@@ -74,7 +79,7 @@ class Stopping:
 
 @contextmanager
 def stopped_by_signals() -> Iterator[Stopping]:
-    """SIGTERM and Ctrl-C end the command that runs in it, instead of the process.
+    """Lets SIGTERM and Ctrl-C end the command in the block, instead of the process.
 
     Outside of the main thread, where Python handles no signals, only ``Stopping.set`` does.
     """
