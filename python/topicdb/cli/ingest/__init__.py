@@ -1,1 +1,1 @@
-"""``topicdb ingest``: records in, messages out."""
+"""``topicdb ingest``: reads records from a file or pipe, and stores them as messages."""

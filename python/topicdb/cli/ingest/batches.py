@@ -1,4 +1,4 @@
-"""Batches of ``topicdb ingest``, with names by which a database knows those that it has already."""
+"""Stores rows in batches, and leaves out batches that the database has already."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ BATCH_BYTES_MAX = 64 << 20
 
 
 class Batches:
-    """Stores rows in batches: one that is stored already, from the same place of the same rows, is
-    left out.
+    """Stores rows in batches, and leaves out batches that the database has already.
 
-    A batch has an id: a hash of all rows before it and of its first one. Where that is known, the
-    batch ends where the known one ended, so that it does not matter how many rows one had then.
+    The id of a batch is a hash of all rows before it and of its first row. If the database knows
+    this id, the batch ends where the stored one ended, however many rows a batch has now. With
+    ``repeat`` batches have no id, and everything is stored. Not thread-safe.
     """
 
     def __init__(
@@ -42,11 +42,11 @@ class Batches:
 
     @property
     def rows(self) -> list[Row]:
-        """What waits to be stored."""
+        """Returns the rows that wait to be stored."""
         return self._rows
 
     def add(self, row: Row) -> bool:
-        """Whether the batch is full."""
+        """Adds a row, and returns whether the batch is full."""
         if not self._rows:
             self._begin(row)
         self._rows.append(row)
@@ -55,7 +55,7 @@ class Batches:
         return len(self._rows) >= self._limit or is_large
 
     def store(self) -> None:
-        """Stores what was added since the last time, if anything."""
+        """Stores the rows that were added since the last time, if there are any."""
         if not self._rows:
             return
         if self._id is None:
@@ -78,12 +78,12 @@ class Batches:
         self._limit = self._rows_max if known is None else known.count
 
     def _append(self, id: str) -> bool:
-        """Whether all of it was there."""
+        """Stores the batch, and returns whether all of it was there already."""
         try:
             return self._database.append(self._rows, raw=self._raw, id=id).repeated
         except ValueError:
-            # Other rows begin in the same way, and go on in another: these have a name of their
-            # own. If it was something else, it is raised again.
+            # The id belongs to a batch that begins with the same row and goes on in another way,
+            # so these rows get an id of their own. Another mistake is raised again.
             content = hashlib.blake2b(digest_size=16)
             _add_to(content, self._rows)
             name = f"{id}:{content.hexdigest()}"

@@ -1,4 +1,4 @@
-"""``topicdb ingest``: records in, batches of messages stored."""
+"""``topicdb ingest``: turns records into batches of messages, and stores them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOTES_MAX = 10
 
 @dataclass(frozen=True)
 class Source:
-    """What to read. ``name`` is a path, or ``-`` for stdin."""
+    """The input of ``topicdb ingest``. ``name`` is a path, or ``-`` for stdin."""
 
     name: str
     format: Format
@@ -33,8 +33,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Target:
-    """Where to store it. ``shards`` and ``structures`` matter when the database is created.
-    ``raw``: as of ``Database.append``. ``repeat``: also what of a file is there already.
+    """The database in which ``topicdb ingest`` stores.
+
+    ``shards`` and ``structures`` matter when the database is created. ``raw`` is that of
+    ``Database.append``. ``repeat``: messages of a file are stored although they are there already.
     """
 
     path: str
@@ -47,9 +49,11 @@ class Target:
 
 @dataclass
 class Counts:
-    """What has been done so far. ``last_line`` is the last one whose message is stored.
+    """What ``topicdb ingest`` has done so far.
 
-    ``repeated``: messages that were there already.
+    ``stored``: messages that were stored. ``repeated``: messages that were there already.
+    ``assigned``: stored messages with the time of their commit. ``skipped``: lines that made no
+    message. ``last_line``: the number of the last line whose message is stored.
     """
 
     stored: int = 0
@@ -59,7 +63,7 @@ class Counts:
     last_line: int = 0
 
     def so_far(self) -> str:
-        """How much of the input is stored, for an error message."""
+        """Returns how much of the input is stored, for an error message."""
         if self.repeated:
             return (
                 f"{self.stored:,} messages stored before it, {self.repeated:,} were there already, "
@@ -70,17 +74,17 @@ class Counts:
         return f"{self.stored:,} messages stored before it, up to line {self.last_line:,}"
 
     def after_failure(self, durability: Durability) -> str:
-        """The same, once the database has failed."""
+        """Returns what ``so_far`` does, for a failure of the database."""
         if durability == "none" and self.stored:
             return f"{self.so_far()}, of which the last ones may be gone (durability 'none')"
         return self.so_far()
 
 
 def ingest(source: Source, target: Target, batch_rows: int, *, skip_bad: bool) -> Counts:
-    """Stores every record of ``source``; each batch whole or not at all.
+    """Stores every record of ``source``, each batch whole or not at all, and returns the counts.
 
-    A record that makes no message stops it with UserError (nothing of its batch is stored), or is
-    counted and passed over with ``skip_bad``.
+    A record that makes no message is counted and passed over with ``skip_bad``. Without, it ends
+    the call with UserError, and nothing of its batch is stored.
     """
     with _input(source.name) as file:
         lines = Lines(file)
@@ -93,8 +97,9 @@ def ingest(source: Source, target: Target, batch_rows: int, *, skip_bad: bool) -
             structures=target.structures,
             durability=target.durability,
         ) as database:
-            # A pipe may well say the same once more; and where the same topic and timestamp are
-            # replaced, storing them again is what brings them back.
+            # A pipe may well send the same messages again. In the layout skipstream a message
+            # replaces one of the same topic and timestamp: storing a file again brings its own
+            # messages back.
             knows = _is_file(file) and database.schema["layout"] == "columnar"
             repeat = target.repeat or not knows
             batches = Batches(database, batch_rows, repeat=repeat, raw=target.raw)
@@ -126,7 +131,7 @@ def _is_file(file: BinaryIO) -> bool:
 
 
 class _Ingest:
-    """The batch being filled and what has been stored."""
+    """Fills a batch, stores it when it is full, and counts. Not thread-safe."""
 
     def __init__(
         self, batches: Batches, lines: Lines, meter: Meter, durability: Durability
@@ -153,7 +158,7 @@ class _Ingest:
             raise UserError(f"{message_of(error)}; {so_far}") from error
 
     def _take(self, records: Records, mapping: Mapping, skip_bad: bool) -> bool:
-        """Adds one record to the batch. False at the end of the input."""
+        """Adds one record to the batch; returns False at the end of the input."""
         try:
             line, fields = next(records)
             try:

@@ -1,4 +1,4 @@
-"""Lines of a file or pipe, read with bounded memory."""
+"""Reads the lines of a file or pipe with bounded memory."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ class LineError(Exception):
 class Lines:
     """Iterates over the lines of ``file`` without their line feed; goes on after a LineError.
 
-    ``on_idle`` is called when a pipe has had nothing to say for a second, so that what came before
-    can be stored instead of waiting for a batch to fill.
+    It calls ``on_idle`` when no byte came through a pipe for a second, so that what came before can
+    be stored instead of waiting for a batch to fill. ``number`` is that of the last line, from 1.
+    ``total_bytes`` is the size of a regular file, else None. Not thread-safe.
     """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file_descriptor = file.fileno()
         status = os.fstat(self._file_descriptor)
         self._regular = stat.S_ISREG(status.st_mode)
-        self._ready: list[bytes] = []  # whole lines, the next one last
+        self._ready: list[bytes] = []  # whole lines; the last is the next
         self._partial: list[bytes] = []  # the line that has not ended yet
         self._partial_bytes = 0
         self._ended = False
@@ -46,7 +47,10 @@ class Lines:
         return self
 
     def __next__(self) -> bytes:
-        """The next line. LineError if it is longer than ``LINE_BYTES_MAX`` (it is passed over)."""
+        """Returns the next line.
+
+        Raises LineError if it is longer than ``LINE_BYTES_MAX``; the next call goes on behind it.
+        """
         while not self._ready:
             if self._ended:
                 raise StopIteration
@@ -76,13 +80,13 @@ class Lines:
     def _wait(self) -> None:
         if self._regular:
             return
-        poller = select.poll()  # select.select takes no file number from 1,024 on
+        poller = select.poll()  # select.select takes only file numbers below 1,024
         poller.register(self._file_descriptor, select.POLLIN)
         while not poller.poll(_IDLE_SECONDS * 1_000):
-            self.on_idle()  # and Python runs the handler of a Ctrl-C that another thread got
+            self.on_idle()  # and Python runs the handler if another thread got a Ctrl-C
 
     def _extend_partial(self, data: bytes) -> None:
-        """Beyond the limit the bytes are dropped; one too many stays as the mark of it."""
+        """Adds to the line, up to one byte beyond the limit, which marks it as too long."""
         room = LINE_BYTES_MAX + 1 - self._partial_bytes
         if data and room > 0:
             self._partial.append(data[:room])

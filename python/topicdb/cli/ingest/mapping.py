@@ -1,4 +1,4 @@
-"""How a record becomes a message: which columns make its topic, its timestamp and its value."""
+"""Turns records into messages: says which columns make the topic, the timestamp and the value."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"[+-]?\d{1,40}(\.\d{1,40})?")
 
 
 class TimeUnit(str, Enum):
-    """Units of timestamps given as numbers."""
+    """Units of timestamps that are numbers."""
 
     SECONDS = "s"
     MILLISECONDS = "ms"
@@ -43,9 +43,10 @@ _MICROSECONDS = {
 
 
 class TopicTemplate:
-    """``site`` (a column) or ``plant/{site}/pump/{id}`` (columns in braces, ``{{`` for a brace).
+    """Makes topics of records: from a column, or from a template.
 
-    ValueError for a lone or empty brace.
+    ``site`` is a column. ``plant/{site}/pump/{id}`` is a template with columns in braces; ``{{``
+    stands for a brace. The constructor raises ValueError for a lone or empty brace.
     """
 
     def __init__(self, text: str) -> None:
@@ -73,7 +74,7 @@ class TopicTemplate:
                 self._parts.append((literal or match[0][0], False))
 
     def __call__(self, fields: Fields) -> str:
-        """The topic of a record. ValueError if a column is missing or holds no word."""
+        """Returns the topic of a record; raises ValueError if a column is missing or no word."""
         if self._column is not None:
             return _word(fields, self._column)
         return "".join(
@@ -82,13 +83,15 @@ class TopicTemplate:
 
 
 class Mapping:
-    """Turns records into (topic, timestamp or None, value) rows.
+    """Turns records into rows of topic, timestamp (or None) and value.
 
-    ``timestamp``: a column, or None for the column ``timestamp`` where there is one.
-    ``value``: a column, or ``*`` for the rest of the record as a JSON object.
-    ``encoding``: a column that says ``base64`` where the value is base64 text, or None.
-    ``time_unit``: of numbers; None is microseconds, where they can be meant to be.
-    ``zone``: of times without one, as --tz names it.
+    Arguments:
+        topic: makes the topic.
+        timestamp: the column with the timestamp. None: the column ``timestamp``, if there is one.
+        time_unit: the unit of numbers. None: microseconds, if the number can be meant so.
+        value: the column with the value, or ``*`` for the rest of the record as a JSON object.
+        encoding: a column that says ``base64`` where the value is base64 text, or None.
+        zone: the zone of times without one, as --tz names it. None: such times are errors.
     """
 
     def __init__(
@@ -110,7 +113,7 @@ class Mapping:
         self._used = {*topic.columns, self._timestamp}
 
     def check_columns(self, columns: Sequence[str]) -> None:
-        """UserError if a named column is not among ``columns``."""
+        """Raises UserError if a column that the user has named is not among ``columns``."""
         named = [*self._topic.columns]
         if self._timestamp_required:
             named.append(self._timestamp)
@@ -121,7 +124,7 @@ class Mapping:
                 raise UserError(_missing(column, columns))
 
     def row(self, fields: Fields) -> tuple[str, int | None, bytes]:
-        """The message of a record. ValueError (TopicError for the topic) says what is wrong."""
+        """Returns the message of a record, or raises ValueError or, for its topic, TopicError."""
         topic = self._topic(fields)
         _core.check_topic(topic)
         timestamp = timestamp_us(
@@ -144,11 +147,11 @@ class Mapping:
 def timestamp_us(
     value: Any, unit: TimeUnit | None, column: str, zone: str | None = None
 ) -> int | None:
-    """``value`` of ``column`` as microseconds since the epoch; None if it is null or empty.
+    """Returns ``value`` of ``column`` as microseconds since the epoch; None if it is null or empty.
 
-    A number counts ``unit``s since the epoch, a fraction below a microsecond is cut off. Text is a
-    number or ISO 8601 with a zone, or without one if ``zone`` says which. Without a unit a number
-    is refused that is hardly meant to be microseconds. ValueError otherwise.
+    A number counts ``unit``s since the epoch; what is less than a microsecond is cut off. Text is a
+    number, or ISO 8601 with a zone, or without one if ``zone`` says which. Raises ValueError for
+    anything else, and without a unit for a number that is hardly meant to be microseconds.
     """
     what = f"column {column!r}"
     if value is None or value == "":
@@ -180,7 +183,7 @@ def _check_unit(timestamp: int, what: str) -> None:
 
 
 def _number(value: Any, what: str) -> Decimal | None:
-    """A time given as a number or the text of one; None for text that can be ISO 8601."""
+    """Returns a time that is a number or the text of one; None for text that may be ISO 8601."""
     if isinstance(value, str):
         text = value.strip()
         if _NUMBER.fullmatch(text):

@@ -1,4 +1,4 @@
-"""Records (column name to value) from JSON lines or CSV."""
+"""Reads records, which map column names to values, from JSON lines or CSV."""
 
 from __future__ import annotations
 
@@ -31,27 +31,30 @@ _FORMAT_OF_SUFFIX = {
 
 
 def format_of(name: str) -> Format | None:
-    """The format a file name tells; JSON lines for ``-`` (stdin); None if it tells nothing."""
+    """Returns the format that a file name tells, or None; ``-`` (stdin) is JSON lines."""
     return Format.JSON if name == "-" else _FORMAT_OF_SUFFIX.get(Path(name).suffix.lower())
 
 
 class Records(Protocol):
-    """An iterator of (line number, fields) that goes on after it raised a LineError."""
+    """An iterator of (line number, fields) that goes on after it has raised a LineError."""
 
     @property
     def columns(self) -> Sequence[str] | None:
-        """Names of the columns, when the format says so up front."""
+        """Returns the names of the columns, or None if the format does not tell them beforehand."""
 
     def __next__(self) -> tuple[int, Fields]: ...
 
 
 def open_records(lines: Lines, format: Format) -> Records:
-    """The records of ``lines``. Reads the header of a CSV file; UserError if it has none."""
+    """Returns the records of ``lines``.
+
+    Reads the header of a CSV file, and raises UserError if it has none.
+    """
     return CsvRecords(lines) if format is Format.CSV else JsonRecords(lines)
 
 
 class JsonRecords:
-    """One JSON object a line; blank lines are passed over."""
+    """Reads one JSON object from each line, and passes over blank lines."""
 
     columns = None
 
@@ -77,7 +80,7 @@ class JsonRecords:
 
 
 class CsvRecords:
-    """Rows of a CSV file (RFC 4180, comma, UTF-8) whose first row names the columns."""
+    """Reads rows of a CSV file (RFC 4180, comma, UTF-8) whose first row names the columns."""
 
     def __init__(self, lines: Lines) -> None:
         csv.field_size_limit(LINE_BYTES_MAX)
@@ -92,7 +95,7 @@ class CsvRecords:
         return number, dict(zip(self.columns, row, strict=True))
 
     def _row(self) -> tuple[int, list[str]]:
-        """The next row that is not blank and the number of its first line."""
+        """Returns the next row that is not blank, and the number of its first line."""
         while True:
             number = self._lines.number + 1
             try:
@@ -118,7 +121,7 @@ class CsvRecords:
 
 
 class _TextLines:
-    """Decoded lines for csv.reader. No generator: it has to go on after an error."""
+    """Decodes lines for csv.reader; no generator, since it has to go on after an error."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
