@@ -1,4 +1,4 @@
-"""The ``topicdb`` command. It needs the extra ``topicdb[cli]`` (typer and rich)."""
+"""The ``topicdb`` command, which needs the extra ``topicdb[cli]`` (typer and rich)."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""How errors travel from a server to its clients."""
+"""Packs errors for the way from a server to its clients, and unpacks them there."""
 
 from __future__ import annotations
 

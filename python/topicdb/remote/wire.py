@@ -154,7 +154,7 @@ def _check_json_size(size: int, size_max: int) -> None:
 
 
 class _Decoder:
-    """Makes a value from parsed JSON and the bytes behind it. One object serves one message."""
+    """Makes a value from parsed JSON and the bytes behind it; one object serves one message."""
 
     def __init__(self, body: memoryview, trusted: bool) -> None:
         self._body = body

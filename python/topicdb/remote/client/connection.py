@@ -94,7 +94,7 @@ class Connection:
         options: flight.FlightCallOptions | None = None,
         timeout: float | None = None,
     ) -> Any:
-        """Returns the result of a call. Raises what the server raises, or UnavailableError."""
+        """Returns the result of a call, or raises what the server raises, or UnavailableError."""
         if timeout is not None:
             options = self.options_for(self.id, timeout)
         with self.calling(), self.told():

@@ -80,7 +80,7 @@ class Gate(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 
 
 class Call(flight.ServerMiddleware):  # type: ignore[misc]
-    """One call and its caller. The gate makes it, and Flight keeps it until the call ends."""
+    """One call and its caller; the gate makes it, and Flight keeps it until the call ends."""
 
     def __init__(self, gate: Gate, token: str | None, caller: Caller) -> None:
         self._gate = gate
