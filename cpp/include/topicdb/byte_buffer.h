@@ -9,7 +9,8 @@ namespace topicdb {
 
 // Like std::string, except that new room is not zeroed and that large buffers ask the system for
 // huge pages. Otherwise touching a column of 20 MB for the first time takes as long as filling it.
-// The memory of large buffers that were destroyed, up to 32 MiB in all, is kept for later buffers.
+// The memory of destroyed buffers of 2 to 8 MiB is kept for later buffers of any thread, up to 32
+// MiB in all. Not thread-safe: threads may only read a buffer at the same time.
 class ByteBuffer {
  public:
   ByteBuffer() = default;
@@ -26,8 +27,11 @@ class ByteBuffer {
   std::size_t capacity() const { return capacity_; }
   std::string_view view() const { return {data_, size_}; }
 
+  // Makes room for at least `capacity` bytes in all. Throws std::bad_alloc.
   void reserve(std::size_t capacity);
+  // Copies the bytes to the end. Throws std::bad_alloc. REQUIRES: `bytes` is not in this buffer
   void append(std::string_view bytes);
+  // Makes the buffer empty, and keeps its memory.
   void clear() { size_ = 0; }
 
  private:

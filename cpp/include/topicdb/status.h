@@ -17,8 +17,8 @@ enum class Code {
   kInvalidArgument = 1,  // an argument or option is wrong; nothing was changed
   kTopic = 2,            // malformed topic or filter
   kSchema = 3,           // the schema is malformed, too new, or not the stored one
-  kNotFound = 4,         // there is no such database, slab or stream
-  kLocked = 5,           // another process or handle writes this shard
+  kNotFound = 4,         // there is no such database, file, slab, stream or cursor
+  kLocked = 5,           // another process or handle has the shard or queue open for writing
   kReadOnly = 6,         // this handle cannot write
   kCorruption = 7,       // what is on disk is damaged or foreign
   kStorage = 8,          // the file system failed: full, I/O error, permissions
@@ -27,12 +27,12 @@ enum class Code {
   kInterrupted = 11,     // the caller asked to stop
   kConflict = 12,        // a transaction lost to another commit: no effect, a retry may succeed
   kPrecondition = 13,    // what a transaction requires is not so; a retry cannot help
-  kQuota = 14,           // the database has reached its quota; deletes still pass
+  kQuota = 14,           // the database has reached its quota (deletes pass), or a queue is full
   kExists = 15,          // there is something at a path where something new is to be made
 };
 
 // Success, or an error. Cheap to move. The message of an error says which path, topic or option it
-// is about, and what to do.
+// is about, and what to do. Threads may read one at the same time.
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -56,6 +56,8 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
+// Each returns an error with the code of its name: TopicFault and the like that of the name before
+// "Fault".
 Status InvalidArgument(std::string message);
 Status TopicFault(std::string message);
 Status SchemaFault(std::string message);

@@ -19,6 +19,7 @@ struct ClockReading {
   bool operator==(const ClockReading&) const = default;
 };
 
+// Returns what the clocks show now. Thread-safe.
 ClockReading ReadClocks();
 
 }  // namespace topicdb

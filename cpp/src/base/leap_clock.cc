@@ -40,7 +40,7 @@ void LeapClock::Advance(const ClockReading& now) {
   Settle(now);
 }
 
-// Nothing tells how long the machine was off but the clock of the day.
+// Only the wall clock tells how long the machine was off.
 void LeapClock::AdvanceOverStart(const ClockReading& now) {
   const std::int64_t off_us = now.wall_us - record_.at.wall_us;
   record_.held_us = 0;
@@ -57,11 +57,12 @@ void LeapClock::AdvanceOverStart(const ClockReading& now) {
 void LeapClock::TakeLeap(std::int64_t leap_us, const ClockReading& now) {
   record_.leaps_us += leap_us;
   if (leap_us < 0) {
-    // What was wrong from the start was no time that has passed.
+    // A step back first takes unproven time away. That time never passed, so its end is no leap.
     const std::int64_t wrong_us = std::min(record_.unproven_us, -leap_us);
     record_.unproven_us -= wrong_us;
     record_.leaps_us += wrong_us;
-    // It never goes back by exactly as much as it went ahead: the clocks differ by a microsecond.
+    // A clock never goes back by exactly as much as it went ahead, since the two clocks differ by
+    // microseconds. So a small rest counts as nothing.
     const std::int64_t held_us = record_.held_us + leap_us;
     record_.held_us = held_us > kToleranceUs ? held_us : 0;
   } else if (leap_us > kBelievedLeapUs && record_.at.wall_us >= kEarliestUs) {

@@ -2,8 +2,8 @@
 //
 // The system's clock (the wall clock) is set: by hand, by NTP after a start in 1970, or by a host
 // that has paused its guest. A second clock tells how long ago something was: it shows the time
-// since the machine was started, including the time that it slept. A leap is what the wall clock
-// gains on the second clock.
+// since the machine was started, including the time that it slept. A leap is how far the wall clock
+// gets ahead of the second clock, or falls behind it, between two looks.
 #pragma once
 
 #include <cstdint>
@@ -61,15 +61,21 @@ class LeapClock {
   // Takes note of what the clocks show, and returns the times to use.
   Times Look(const ClockReading& now = ReadClocks()) TOPICDB_EXCLUDES(mutex_);
 
+  // Returns the state, which the caller stores for Restore.
   LeapRecord record() const TOPICDB_EXCLUDES(mutex_);
   // Returns whether record() tells more than the last saved one, apart from the time that passed.
   bool IsChanged() const TOPICDB_EXCLUDES(mutex_);
+  // Tells the clock that this record was stored, for IsChanged.
   void NoteSaved(const LeapRecord& saved) TOPICDB_EXCLUDES(mutex_);
 
  private:
+  // Moves record_ to `now`, and takes a leap since the last look into account.
   void Advance(const ClockReading& now) TOPICDB_REQUIRES(mutex_);
+  // Moves record_ to `now` if the machine was started since the last look, or may have been.
   void AdvanceOverStart(const ClockReading& now) TOPICDB_REQUIRES(mutex_);
+  // Counts a leap, and decides how much of it to believe.
   void TakeLeap(std::int64_t leap_us, const ClockReading& now) TOPICDB_REQUIRES(mutex_);
+  // Believes what was held back, and counts what was unproven as passed, after kSettleUs.
   void Settle(const ClockReading& now) TOPICDB_REQUIRES(mutex_);
 
   mutable Mutex mutex_;

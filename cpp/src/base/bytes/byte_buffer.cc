@@ -14,15 +14,17 @@ namespace topicdb {
 
 namespace {
 
-// Large memory that was given back, for who asks next. A reader fills batch after batch of like
-// size; to get each from the system anew, with its pages zeroed, is a fifth of what reading takes.
+// Large memory of destroyed buffers, for the next buffer that needs some. A reader fills batch
+// after batch of similar size. To get memory for each from the system, which zeroes its pages, is a
+// fifth of what reading takes.
 //
-// For any thread; without a lock, which a forked child might find taken for ever. Memory in a slot
-// is nobody else's, and begins with its own size.
-constexpr std::size_t kReturnedBytesMax = std::size_t{8} << 20;  // of each
+// Any thread may use the slots. They need no lock, which a forked child might find locked forever.
+// Memory in a slot belongs to nobody else, and begins with its own size.
+constexpr std::size_t kReturnedBytesMax = std::size_t{8} << 20;  // of one slot
 std::array<std::atomic<char*>, 4> returned_memory;
 
-// Memory of `capacity` bytes or somewhat more, which `capacity` then is. Null: there is none.
+// Takes memory of `*capacity` bytes to twice as many out of a slot, and sets `*capacity` to its
+// size. Returns null if there is none.
 char* TakeReturned(std::size_t* capacity) {
   for (std::atomic<char*>& slot : returned_memory) {
     char* const memory = slot.exchange(nullptr);
@@ -38,6 +40,8 @@ char* TakeReturned(std::size_t* capacity) {
   return nullptr;
 }
 
+// Puts the memory of a buffer into an empty slot, or frees it if no slot is empty or its size does
+// not suit the slots.
 void GiveBack(char* memory, std::size_t bytes) {
   if (bytes < kHugePageBytes || bytes > kReturnedBytesMax) return std::free(memory);
   std::memcpy(memory, &bytes, sizeof(bytes));
@@ -60,7 +64,7 @@ void ByteBuffer::reserve(std::size_t capacity) {
     memory = TakeReturned(&capacity);
     if (memory == nullptr) {
       memory = std::aligned_alloc(kHugePageBytes, capacity);
-      // Only a wish; without it the pages are small.
+      // The system may refuse huge pages. Then it gives small ones.
       if (memory != nullptr) madvise(memory, capacity, MADV_HUGEPAGE);
     }
   } else {

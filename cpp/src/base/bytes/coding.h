@@ -11,6 +11,7 @@
 namespace topicdb {
 
 template <typename Unsigned>
+// Appends a number, its lowest byte first.
 void AppendLittle(std::string* out, Unsigned value) {
   for (std::size_t i = 0; i < sizeof(Unsigned); ++i) {
     out->push_back(static_cast<char>(value & 0xff));
@@ -19,12 +20,14 @@ void AppendLittle(std::string* out, Unsigned value) {
 }
 
 template <typename Unsigned>
+// Appends a number, its highest byte first.
 void AppendBig(std::string* out, Unsigned value) {
   for (std::size_t i = sizeof(Unsigned); i-- > 0;) {
     out->push_back(static_cast<char>((value >> (8 * i)) & 0xff));
   }
 }
 
+// Returns the number with which `bytes` begins, its highest byte first.
 // REQUIRES: bytes.size() >= sizeof(Unsigned)
 template <typename Unsigned>
 Unsigned ReadBig(std::string_view bytes) {
@@ -39,9 +42,9 @@ void AppendVarint(std::string* out, std::uint64_t value);
 // Appends the length as a varint, then the bytes.
 void AppendPrefixed(std::string* out, std::string_view bytes);
 
-// Reads fields from the front of a byte string, which must outlive it. A read past the end or of a
-// malformed varint makes it fail for good: later reads return zeros, so that the caller may check
-// ok() once at the end. Not thread-safe.
+// Reads fields from the front of a byte string, which must outlive it and the strings that it
+// returns. A read past the end or of a malformed varint makes it fail for good: later reads return
+// zeros and empty strings, so that the caller may check ok() once at the end. Not thread-safe.
 class Decoder {
  public:
   explicit Decoder(std::string_view bytes) : rest_(bytes) {}
@@ -60,11 +63,14 @@ class Decoder {
     const std::string_view bytes = Bytes(sizeof(Unsigned));
     return bytes.empty() ? Unsigned{0} : ReadBig<Unsigned>(bytes);
   }
+  // Returns a number that AppendVarint has encoded. More than 64 bits are malformed.
   std::uint64_t Varint();
   std::string_view Bytes(std::size_t size);
+  // Returns bytes that AppendPrefixed has encoded.
   std::string_view Prefixed();
 
   bool ok() const { return ok_; }
+  // Returns what was not read yet; empty after a failure.
   std::string_view rest() const { return rest_; }
   // Returns whether everything was read, and all of it was well-formed.
   bool Finished() const { return ok_ && rest_.empty(); }

@@ -6,6 +6,8 @@
 
 namespace topicdb {
 
+// Returns the checksum of the bytes. With the checksum of earlier bytes as `seed`, returns that of
+// both together.
 std::uint32_t Crc32(std::string_view bytes, std::uint32_t seed = 0);
 
 }  // namespace topicdb

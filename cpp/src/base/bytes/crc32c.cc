@@ -8,7 +8,7 @@ namespace topicdb {
 namespace {
 
 constexpr std::uint32_t kPolynomial = 0x82F63B78;
-constexpr std::size_t kStep = 8;  // bytes at once, each with a table of its own
+constexpr std::size_t kStep = 8;  // bytes that are taken at once, each with a table of its own
 
 using Tables = std::array<std::array<std::uint32_t, 256>, kStep>;
 

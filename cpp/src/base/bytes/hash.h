@@ -11,6 +11,7 @@
 
 namespace topicdb {
 
+// Returns the 64-bit hash of the bytes with this seed.
 inline std::uint64_t Hash64(std::string_view bytes, std::uint64_t seed = 0) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
@@ -24,6 +25,7 @@ class Hasher128 {
   void Add(std::string_view bytes) {
     XXH3_128bits_update(state_.get(), bytes.data(), bytes.size());
   }
+  // Returns the hash of the bytes that were added so far. More may be added after that.
   std::array<std::uint8_t, 16> Finish() const {
     XXH128_canonical_t canonical;
     XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state_.get()));

@@ -39,7 +39,8 @@ Result<std::shared_ptr<File>> File::CreateTemporary(const std::string& directory
   const int fd = open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (fd >= 0) return std::shared_ptr<File>(new File(fd, directory + "/(temporary file)"));
 #endif
-  // The file system, or the system, has none without a name.
+  // The system or the file system makes no files without a name, so this makes a file with a name
+  // and removes the name.
   std::string path = directory + "/topicdb-XXXXXX.tmp";
   const int named = mkostemps(path.data(), /*suffixlen=*/4, O_CLOEXEC);
   if (named < 0) return ErrnoFault("creating a temporary file in", directory, errno);

@@ -12,9 +12,11 @@
 namespace topicdb {
 
 // Reads and writes an open file. Its users share it, and the destructor closes the file.
-// Thread-safe: the calls share no offset.
+// Thread-safe: each call names its own offset.
 class File {
  public:
+  // Open a file that exists. Return kNotFound if there is none, and kStorage if it cannot be
+  // opened.
   static Result<std::shared_ptr<File>> OpenForReading(const std::string& path);
   static Result<std::shared_ptr<File>> OpenForWriting(const std::string& path);
   // Makes a new file. Returns kStorage if there is one of that name.
@@ -32,6 +34,7 @@ class File {
   // Reads `size` bytes into `out`, and returns how many it read: fewer only at the end of the file.
   Result<std::size_t> ReadAt(std::uint64_t offset, char* out, std::size_t size) const;
   Result<std::uint64_t> Size() const;
+  // Makes the file `size` bytes long: cuts its end off, or adds zeros.
   Status Truncate(std::uint64_t size) const;
   // Reserves space up to `size` without making the file longer. Does nothing if the file system
   // cannot do that. Returns kStorage if there is no space.

@@ -19,8 +19,8 @@ namespace topicdb {
 namespace {
 
 constexpr std::size_t kCopyBytes = std::size_t{1} << 20;
-// A table file of RocksDB ends with its properties, among them the id of the session that wrote it
-// and its number there.
+// How many bytes HaveSameEnd compares. A table file of RocksDB ends with its properties, among them
+// the id of the session that wrote it and its number in that session.
 constexpr std::size_t kEndBytes = std::size_t{16} << 10;
 
 }  // namespace

@@ -9,8 +9,8 @@
 
 namespace topicdb {
 
-// Gives a file a second name. Returns false if the names are in two file systems, or if the file
-// system has no links.
+// Gives a file a second name. Returns false if that is not possible: the names are in two file
+// systems, the file system has no links, or the file has as many names as it may.
 Result<bool> LinkFile(const std::string& from, const std::string& to);
 // Copies the first `bytes` of a file to a new one, and fsyncs it. Returns kCorruption if the file
 // is shorter, or kInterrupted.
@@ -21,7 +21,8 @@ Status CopyFile(const std::string& from, const std::string& to, std::uint64_t by
 bool HaveSameEnd(const std::string& a, const std::string& b);
 // Fsyncs a directory and all directories in it.
 Status SyncTree(const std::string& path);
-// Exchanges two names, in one step where the file system can do that.
+// Exchanges two names, in one step where the file system can do that. Elsewhere it renames three
+// times, and a crash in between leaves a file or directory with the name "<a>.exchanged".
 Status Exchange(const std::string& a, const std::string& b);
 
 }  // namespace topicdb

@@ -23,6 +23,7 @@ namespace topicdb {
 
 namespace {
 
+// Owns a file descriptor and closes it. Not thread-safe.
 class FileDescriptor {
  public:
   explicit FileDescriptor(int fd) : fd_(fd) {}
@@ -44,9 +45,10 @@ std::string ParentOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// Record locks do not exclude within a process, and closing any descriptor of the file drops them:
-// so a second FileLock must be refused before it opens the file. A forked child holds none of its
-// parent's.
+// The files that this process has locked. Record locks do not exclude other threads of the process,
+// and closing any descriptor of a file drops the locks of the process on it. So Acquire must refuse
+// a second FileLock before it opens the file. A forked child holds no lock of its parent, and
+// begins with an empty table.
 struct HeldLocks {
   Mutex mutex;
   std::set<std::string> keys TOPICDB_GUARDED_BY(mutex);
@@ -57,6 +59,7 @@ HeldLocks& GetHeldLocks() {
   return held.Get([] { return std::make_unique<HeldLocks>(); });
 }
 
+// Returns what identifies the file itself, whatever the path that leads to it.
 Result<std::string> FileKey(const std::string& path) {
   struct stat info{};
   if (stat(path.c_str(), &info) != 0) return ErrnoFault("looking at", path, errno);
@@ -77,6 +80,8 @@ struct flock WholeFile() {
   return request;
 }
 
+// Returns the error for a lock that failed. If the file system has no locks, says so and what to
+// do.
 Status LockFault(const std::string& path, int error_number) {
   Status status = ErrnoFault("locking", path, error_number);
   const bool unsupported = error_number == ENOLCK || error_number == EOPNOTSUPP ||
@@ -88,6 +93,7 @@ Status LockFault(const std::string& path, int error_number) {
                       "enabled where it is mounted (NFS: lockd, and no 'nolock')");
 }
 
+// Locks the whole file, or returns kLocked with the pid of the process that has the lock.
 Status LockDescriptor(int fd, const std::string& path) {
   struct flock request = WholeFile();
   if (fcntl(fd, F_SETLK, &request) == 0) return Status::Ok();

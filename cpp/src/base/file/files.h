@@ -20,25 +20,30 @@ Result<std::string> ReadFile(const std::string& path, std::size_t bytes_max);
 // Writes a temporary file beside `path`, fsyncs it, renames it and fsyncs the directory. After a
 // crash there is either the old file or the new one, and it is whole.
 Status WriteFileAtomically(const std::string& path, std::string_view content);
+// Removes a file and fsyncs its directory. Returns kStorage if there is no such file.
 Status RemoveFile(const std::string& path);
 // Removes a file, or a directory with everything in it. It is no error if there is none. The caller
 // must make the removal durable.
 Status RemoveTree(const std::string& path);
+// Fsyncs a directory, so that the names in it are safe from loss of power.
 Status SyncDirectory(const std::string& path);
-// Makes one directory, but not its parents. It is no error if it is there already.
+// Makes one directory, but not its parents, and fsyncs its parent. It is no error if the directory
+// is there already.
 Status MakeDirectory(const std::string& path);
 // Returns whether there is something of this name. A link counts as what it leads to.
 bool Exists(const std::string& path);
 bool IsDirectory(const std::string& path);
-// Renames in one step: nobody sees both names or neither. The caller must make it durable.
+// Renames in one step: nobody sees both names or neither. Replaces a file that has the name `to`.
+// The caller must make the new name durable.
 Status Rename(const std::string& from, const std::string& to);
-// Returns the names in a directory, sorted, without "." and "..".
+// Returns the names in a directory, sorted, without "." and "..". Returns kStorage if there is no
+// such directory.
 Result<std::vector<std::string>> ListDirectory(const std::string& path);
 
 // An exclusive advisory lock on a file. The caller of Acquire owns it, and holds the lock until it
 // is destroyed or the process ends. It excludes other processes and other FileLocks of this one. It
 // is a POSIX record lock: a forked child does not inherit it, and the kernel knows the pid of its
-// holder.
+// holder. Any thread may call Acquire or destroy the lock.
 class FileLock {
  public:
   // Makes the file if there is none, and locks it. Returns kLocked, with the holder's pid, if
@@ -51,7 +56,7 @@ class FileLock {
  private:
   FileLock(int fd, std::string key) : fd_(fd), key_(std::move(key)) {}
   int fd_;
-  std::string key_;  // in the process's table of held locks
+  std::string key_;  // the file's key in the process's table of held locks
 };
 
 }  // namespace topicdb

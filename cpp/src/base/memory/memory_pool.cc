@@ -21,7 +21,7 @@ MemoryPool::Piece MemoryPool::Map(std::size_t bytes) {
   void* const memory =
       mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
-  // Only a wish: to touch new memory takes less time then.
+  // With huge pages it takes less time to touch new memory. The system may refuse them.
   madvise(memory, size, MADV_HUGEPAGE);
   return {static_cast<char*>(memory), size};
 }

@@ -16,7 +16,8 @@ namespace topicdb {
 // it while pieces are in use. Thread-safe.
 class MemoryPool {
  public:
-  // Keeps a piece that comes back if the pool has at most `pieces_max` then, with those in use.
+  // When a piece comes back, the pool keeps it if it then has at most `pieces_max` pieces,
+  // including those in use.
   explicit MemoryPool(std::size_t pieces_max);
 
   // Returns at least `bytes` bytes with arbitrary content, aligned to 4 KiB. The piece comes back
@@ -38,6 +39,7 @@ class MemoryPool {
 
     // Returns an unused piece of at least `bytes`, or a new one. Throws std::bad_alloc.
     Piece Take(std::size_t bytes);
+    // Keeps the piece for a later Take, or returns it to the system.
     void GiveBack(Piece piece);
 
    private:
@@ -51,6 +53,8 @@ class MemoryPool {
     std::vector<Piece> unused_ TOPICDB_GUARDED_BY(mutex_);
   };
 
+  // Map gets a piece from the system, and throws std::bad_alloc if there is no memory. Unmap
+  // returns the piece to the system.
   static Piece Map(std::size_t bytes);
   static void Unmap(Piece piece);
 

@@ -6,8 +6,9 @@
 
 namespace topicdb {
 
-// Counts the calls that are inside. It costs a third of a shared mutex, since a call only adds to
-// one counter and takes that back. Thread-safe.
+// Counts the calls that are inside. Its owner must keep it alive until the last of them has left.
+// It costs a third of a shared mutex, since a call only adds to one counter and takes that back.
+// Thread-safe.
 class CallGate {
  public:
   // A call. If it entered, it is inside as long as this object lives.

@@ -8,8 +8,8 @@ namespace topicdb {
 
 namespace {
 
-// Counts the forks between the first process and this one. Never freed, and touched by nothing
-// but the child handler, so that it may be read in any state of the child.
+// Counts the forks between the first process and this one. It is never freed, and only the handler
+// in the child changes it, so it can be read in any state of the child.
 std::atomic<std::uint64_t> fork_epoch{1};
 
 void CountFork() { fork_epoch.fetch_add(1, std::memory_order_relaxed); }

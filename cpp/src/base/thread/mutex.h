@@ -29,6 +29,7 @@
 
 namespace topicdb {
 
+// A std::mutex with annotations. The thread that has locked it must not lock it again.
 class TOPICDB_CAPABILITY("mutex") Mutex {
  public:
   void Lock() TOPICDB_ACQUIRE() { mutex_.lock(); }
@@ -39,6 +40,7 @@ class TOPICDB_CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
+// A std::shared_mutex with annotations: one writer or several readers hold it at a time.
 class TOPICDB_CAPABILITY("shared mutex") SharedMutex {
  public:
   void Lock() TOPICDB_ACQUIRE() { mutex_.lock(); }
@@ -50,6 +52,7 @@ class TOPICDB_CAPABILITY("shared mutex") SharedMutex {
   std::shared_mutex mutex_;
 };
 
+// Holds a mutex as long as it lives. The mutex must outlive it.
 class TOPICDB_SCOPED_CAPABILITY MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) TOPICDB_ACQUIRE(mutex) : mutex_(mutex) { mutex_.Lock(); }
@@ -61,7 +64,9 @@ class TOPICDB_SCOPED_CAPABILITY MutexLock {
   Mutex& mutex_;
 };
 
-// A wait may end without a notice, so the caller must wait in a loop that checks its condition.
+// Lets threads that hold a Mutex wait for a notice. Thread-safe. A wait unlocks the mutex while the
+// thread sleeps, and locks it again before it returns. It may end without a notice, so the caller
+// must wait in a loop that checks its condition.
 class CondVar {
  public:
   void Wait(Mutex& mutex) TOPICDB_REQUIRES(mutex) {
@@ -82,6 +87,7 @@ class CondVar {
   std::condition_variable condition_;
 };
 
+// Holds a shared mutex alone as long as it lives. The mutex must outlive it.
 class TOPICDB_SCOPED_CAPABILITY WriterLock {
  public:
   explicit WriterLock(SharedMutex& mutex) TOPICDB_ACQUIRE(mutex) : mutex_(mutex) { mutex_.Lock(); }
@@ -93,6 +99,7 @@ class TOPICDB_SCOPED_CAPABILITY WriterLock {
   SharedMutex& mutex_;
 };
 
+// Holds a shared mutex together with other readers as long as it lives. The mutex must outlive it.
 class TOPICDB_SCOPED_CAPABILITY ReaderLock {
  public:
   explicit ReaderLock(SharedMutex& mutex) TOPICDB_ACQUIRE_SHARED(mutex) : mutex_(mutex) {

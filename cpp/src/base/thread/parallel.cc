@@ -29,7 +29,7 @@ Status RunInParallel(std::size_t tasks, const std::function<Status(std::size_t)>
       others.emplace_back(work);
       return true;
     } catch (const std::system_error&) {
-      return false;  // no more threads: those that there are do it
+      return false;  // the system gives no more threads: those that run do all tasks
     }
   };
   while (others.size() + 1 < threads_wanted && start()) {

@@ -8,9 +8,10 @@
 
 namespace topicdb {
 
-// Calls run(0) to run(tasks - 1), each once, from this thread and as many others as the machine has
-// processors for. Returns when all are done. After an error, starts no more tasks, and returns the
-// error of the task with the lowest number. Runs a single task in this thread.
+// Calls run(0) to run(tasks - 1), each once, and returns when all are done. This thread and others
+// run them: at most 8 threads, and at most as many as the machine has processors. Fewer do if the
+// system gives no more threads. After an error, starts no more tasks, and returns the error of the
+// task with the lowest number. Runs a single task in this thread.
 Status RunInParallel(std::size_t tasks, const std::function<Status(std::size_t)>& run);
 
 }  // namespace topicdb

@@ -7,10 +7,13 @@
 
 namespace topicdb {
 
-// Counts the calls that are inside. Thread-safe.
+// Counts the calls that are inside, so that a Pause can wait for them. Its owner must keep it alive
+// while calls are inside. Thread-safe.
 class PauseGate {
  public:
-  // Waits until no call is inside. While it lives, no call enters.
+  // Its constructor waits until no call is inside. While it lives, calls wait in Enter. Pauses that
+  // are made at the same time wait for each other. A thread that is inside must not make one: it
+  // would wait for itself.
   class Pause {
    public:
     explicit Pause(PauseGate& gate) : gate_(gate) { gate_.Shut(); }
@@ -22,7 +25,7 @@ class PauseGate {
     PauseGate& gate_;
   };
 
-  // Waits while the gate is shut. The caller must call Leave later, from whatever thread.
+  // Waits while the gate is shut. The caller must call Leave later, from any thread.
   void Enter() TOPICDB_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     while (shut_) changed_.Wait(mutex_);

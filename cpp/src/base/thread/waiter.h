@@ -20,8 +20,10 @@ class Waiter {
   // The thread must call Arm where it checks its condition, under the lock of the condition. A Wake
   // from then on ends the Wait.
   void Arm() { signal_.store(0, std::memory_order_relaxed); }
-  // May return without a Wake.
+  // Sleeps until a Wake that comes after Arm. A late Wake for an earlier condition ends it, too, so
+  // the thread must check its condition again.
   void Wait() { signal_.wait(0, std::memory_order_acquire); }
+  // Ends the Wait of the thread, now or when the thread calls it.
   void Wake() {
     signal_.store(1, std::memory_order_release);
     signal_.notify_one();
