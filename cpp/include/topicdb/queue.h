@@ -70,7 +70,8 @@ struct Drop {
   std::uint64_t bytes = 0;  // as stored, with headers
 };
 
-// A limit that several queues share. The queues that use it keep it alive. Thread-safe.
+// A limit of bytes that several queues share. The caller and the queues that use it share it.
+// Thread-safe.
 class QueueBudget {
  public:
   explicit QueueBudget(std::uint64_t bytes_max) : bytes_max_(bytes_max) {}
@@ -84,6 +85,7 @@ class QueueBudget {
   std::atomic<std::uint64_t> bytes_{0};
 };
 
+// How a queue works. Open copies it.
 struct QueueOptions {
   QueueMode mode = QueueMode::kDisk;
   // Absent: the format of the directory, or TopicDB's own for a new one. kReplayq is for
@@ -118,11 +120,13 @@ struct QueueOptions {
 // Looks at most once a second. Thread-safe.
 bool SystemMemoryIsHigh();
 
+// What an append has done.
 struct QueueReceipt {
   SequenceRange items;
   Durability durability = Durability::kNone;  // that the append reached
 };
 
+// How much Pop takes at most.
 struct PopLimits {
   std::size_t count = 1'000;        // at least 1
   std::uint64_t bytes = 2'000'000;  // of items without headers; at least 1
@@ -134,7 +138,9 @@ struct PopLimits {
   std::function<bool(std::string_view)> stop_before = nullptr;
 };
 
-// Items that Pop handed out, to be acknowledged. It keeps their bytes alive. Immutable.
+// Items that Pop handed out, to be acknowledged by their ranges. It keeps the bytes of the items
+// alive, even after the queue is closed. Not thread-safe: threads may only read it at the same
+// time.
 struct Delivery {
   std::vector<std::string_view> items;
   std::vector<SequenceRange> ranges;                // the numbers of the items, ascending
@@ -148,6 +154,7 @@ struct Delivery {
   }
 };
 
+// The state of a cursor at one moment.
 struct CursorStats {
   std::string name;
   std::uint64_t waiting = 0;        // items that can be popped
@@ -166,8 +173,9 @@ struct QueueDamage {
   SequenceRange items;
 };
 
+// The state of a queue at one moment.
 struct QueueStats {
-  std::uint64_t next_sequence = 0;
+  std::uint64_t next_sequence = 0;   // number of the next item that is appended
   std::uint64_t segments = 0;        // files
   std::uint64_t disk_bytes = 0;      // of segment files
   std::uint64_t bytes = 0;           // the bytes that count against bytes_max
@@ -180,11 +188,11 @@ struct QueueStats {
 inline constexpr std::string_view kDefaultCursor = "default";
 
 // A named reader of a queue, for one consumer or a group of them. It hands out each item once, and
-// again if the item is not acknowledged. Its holders share it with the queue, and it may outlive
-// the Queue. Thread-safe.
+// again if the item is not acknowledged. Every call of Queue::Cursor gives a handle of its own,
+// which its holder may keep longer than the Queue. Thread-safe.
 //
-// Methods return kClosed after the queue is closed, kNotFound after the cursor is removed, and
-// kForked in a forked child.
+// Methods that return a Status or Result return kClosed after the queue is closed, kNotFound after
+// the cursor is removed, and kForked in a forked child.
 class QueueCursor {
  public:
   QueueCursor() = default;
@@ -205,19 +213,20 @@ class QueueCursor {
                          std::optional<std::chrono::microseconds> timeout,
                          const InterruptCheck& interrupted = nullptr) = 0;
   // Acknowledges items, whether they are in flight or came back meanwhile. The order does not
-  // matter. May be repeated.
+  // matter. May be repeated. The ranges must be those of a Delivery: a part of one may be ignored.
   virtual Status Ack(std::span<const SequenceRange> ranges) = 0;
   // Gives items back, to be popped again before newer ones. Leaves items alone that are not in
-  // flight.
+  // flight. The ranges must be those of a Delivery, as for Ack.
   virtual Status Nack(std::span<const SequenceRange> ranges) = 0;
   // Returns a copy of the item that Pop would give first; absent if there is none.
   virtual Result<std::optional<std::string>> Peek() = 0;
+  // Returns the state of the cursor.
   virtual Result<CursorStats> GetStats() = 0;
 };
 
 // A buffer queue that is open. The caller of Open owns it. Destroying it closes it, except in a
-// forked child, where the queue is left alone. Thread-safe. Methods return kClosed after Close and
-// kForked in a forked child.
+// forked child, where the queue is left alone. Thread-safe. Methods that return a Status or Result
+// return kClosed after Close, except Close itself, and kForked in a forked child.
 class Queue {
  public:
   // Opens the queue in directory `path`, or makes it. `path` is empty for kMemory. Returns
@@ -246,10 +255,13 @@ class Queue {
   virtual Status Flush() = 0;
   // Drops all items, including those in flight. Their numbers are not used again.
   virtual Status Purge() = 0;
+  // Returns the state of the queue and of its cursors, and the damage that was found so far.
   virtual Result<QueueStats> GetStats() = 0;
-  // Waits for calls in flight. Calls that wait for items or room return kClosed.
+  // Stores what a later Open needs, and closes the files. Waits for calls in flight. Calls that
+  // wait for items or room return kClosed. May be repeated.
   virtual Status Close() = 0;
   virtual bool closed() const = 0;
+  // Returns the path that Open was given.
   virtual const std::string& path() const = 0;
 };
 

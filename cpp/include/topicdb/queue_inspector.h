@@ -13,14 +13,16 @@
 
 namespace topicdb {
 
+// A segment file as it is on disk.
 struct SegmentInfo {
   std::string path;
   std::uint64_t number = 0;
   SequenceRange items;
   std::uint64_t bytes = 0;  // up to the end of the last item
-  bool sealed = false;
+  bool sealed = false;      // closed: nothing more is appended to it
 };
 
+// A cursor as it was stored last.
 struct CursorInfo {
   std::string name;
   std::uint64_t low_water = 0;       // every item with a smaller number is acknowledged
@@ -28,6 +30,7 @@ struct CursorInfo {
   std::uint64_t unacknowledged = 0;  // items that were popped and not acknowledged
 };
 
+// What the files of a queue say.
 struct QueueInfo {
   QueueFormat format = QueueFormat::kTopicdb;
   bool closed = false;                // whether it was closed; not known for kReplayq

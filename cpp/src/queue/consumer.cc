@@ -53,7 +53,7 @@ Result<std::unique_ptr<Consumer>> Consumer::Decode(std::string_view content) {
   auto consumer = std::make_unique<Consumer>(std::move(name), in.Varint());
   const MutexLock lock(consumer->mutex_);
   consumer->next_ = read_position(consumer->next_.sequence);
-  std::uint64_t least = 1;  // what the next span may begin with
+  std::uint64_t least = 1;  // the smallest number with which the next span may begin
   bool valid = consumer->next_.sequence > 0;
   for (std::uint64_t left = in.Varint(); left > 0 && in.ok() && valid; --left) {
     Span span;
@@ -75,7 +75,8 @@ Result<std::unique_ptr<Consumer>> Consumer::Decode(std::string_view content) {
 
 void Consumer::Changed() {
   low_water_.store(state_.low_water(next_.sequence), std::memory_order_release);
-  // What is outstanding was read, so it is part of what was; but for spans of an older log.
+  // Outstanding items were read, so their bytes are part of next_count_. Only spans that were
+  // popped from an earlier log keep the bytes that they had there.
   acknowledged_bytes_.store(next_count_.bytes - state_.bytes(), std::memory_order_release);
   in_flight_bytes_.store(state_.in_flight_bytes(), std::memory_order_release);
   SetDirty();
@@ -151,7 +152,7 @@ std::uint64_t Consumer::StoredBytes(const Block& block, std::size_t begin, std::
     return bytes;
   };
   if (begin > 0) return sum(begin, end);
-  // The header counts with the first item.
+  // The header of the frame counts with its first item.
   return block.end_offset - block.offset - sum(end, block.items.size());
 }
 
@@ -177,7 +178,8 @@ Consumer::Portion Consumer::Admit(const QueueLogReader& reader, std::size_t begi
 
 Result<ReadEvent> Consumer::LoadNext(ReadReport* report) {
   while (true) {
-    // Before the log is looked at, so that what is appended meanwhile counts as unread.
+    // Asks for the end before it looks at the log, so that items that are appended meanwhile count
+    // as unread.
     const LogCount end = counted_frame_ == 0 ? log_->end_count() : LogCount{};
     TOPICDB_ASSIGN_OR_RETURN(const ReadEvent event, reader_->Load(next_));
     if (event == ReadEvent::kLost) {
@@ -296,7 +298,7 @@ Status Consumer::Pop(const PopLimits& limits, Delivery* delivery, ReadReport* re
       delivery->owners.push_back(*portion.owner);
     }
   });
-  // What was taken before an error is given out; the next call meets the error again.
+  // Gives out what was taken before an error. The next call meets the error again.
   return delivery->empty() ? status : Status::Ok();
 }
 
@@ -309,7 +311,8 @@ void Consumer::PutBack(std::size_t count, Delivery* delivery) {
     const std::uint64_t cut = range.first + keep;
     if (keep > 0) kept.push_back({range.first, keep});
     if (keep < range.count) {
-      // Of the span that is cut, items up to its end or that of the range.
+      // The bytes of the items from the cut to the end of their span, or to that of the range if it
+      // ends first.
       std::uint64_t tail_bytes = 0;
       const std::uint64_t span_end = std::min(state_.EndOfSpan(cut), range.end());
       for (std::uint64_t i = cut; i < span_end; ++i) {

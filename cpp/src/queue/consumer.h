@@ -18,7 +18,8 @@
 
 namespace topicdb {
 
-// What happened while a log was read. The queue tells the user about it once it holds no lock.
+// What happened while a log was read. Calls add to it. The queue tells the user about it once it
+// holds no lock.
 struct ReadReport {
   std::vector<Drop> drops;
   std::vector<LogDamage> damage;
@@ -26,9 +27,10 @@ struct ReadReport {
 
 // Keeps the state of one cursor, and pops items for it. The queue and the handles of the cursor
 // share it. Thread-safe. mutex_ is held while frames are read, so one thread at a time reads for a
-// cursor.
+// cursor. The log that Attach has set must outlive all calls that read.
 class Consumer {
  public:
+  // Makes a cursor whose first item has the number `next_sequence`.
   Consumer(std::string name, std::uint64_t next_sequence);
 
   // Makes a cursor from its stored form. Returns kCorruption if `content` is malformed.
@@ -44,6 +46,8 @@ class Consumer {
   void LoseBefore(std::uint64_t sequence, const std::string& path, ReadReport* report)
       TOPICDB_EXCLUDES(mutex_);
 
+  // Adds waiting items to `delivery`, as many as the limits admit, and counts them as in flight.
+  // Adds none if none waits. An error after some items were taken is returned by the next call.
   Status Pop(const PopLimits& limits, Delivery* delivery, ReadReport* report)
       TOPICDB_EXCLUDES(mutex_);
   // Ack and Nack return whether anything changed.
@@ -51,6 +55,7 @@ class Consumer {
   bool Nack(std::span<const SequenceRange> ranges) TOPICDB_EXCLUDES(mutex_);
   // Keeps only the first `count` items of a delivery that was just popped. The others wait again.
   void PutBack(std::size_t count, Delivery* delivery) TOPICDB_EXCLUDES(mutex_);
+  // Returns a copy of the item that Pop would take first, or nothing if none waits.
   Result<std::optional<std::string>> Peek(ReadReport* report) TOPICDB_EXCLUDES(mutex_);
   // Drops the oldest waiting items until they have at least `bytes` stored bytes, or all of them.
   Status DropOldest(std::uint64_t bytes, DropReason reason, ReadReport* report)
@@ -61,15 +66,17 @@ class Consumer {
   const std::string& name() const { return name_; }
   std::uint64_t id() const { return id_; }  // unique in this process
   // Return how many bytes of the log are acknowledged, and how many are in flight. Neither waits
-  // for a thread that reads. REQUIRES (acknowledged_bytes, in_flight_bytes): the log does not
-  // change meanwhile
+  // for a thread that reads. REQUIRES (acknowledged_bytes, in_flight_bytes): nobody attaches
+  // another log meanwhile
   std::uint64_t acknowledged_bytes() const {
     return acknowledged_bytes_.load(std::memory_order_acquire);
   }
   std::uint64_t in_flight_bytes() const { return in_flight_bytes_.load(std::memory_order_acquire); }
+  // Returns whether there is an item that Pop would take.
   bool HasWaiting() const TOPICDB_EXCLUDES(mutex_);
-  // Every item with a smaller number is acknowledged.
+  // Returns a number below which every item is acknowledged or dropped.
   std::uint64_t low_water() const { return low_water_.load(std::memory_order_acquire); }
+  // Returns the statistics, with the items of the log that were never popped.
   CursorStats stats() const TOPICDB_EXCLUDES(mutex_);
   // Returns what is known without a log: `waiting` counts only the items that came back.
   CursorStats stored_stats() const TOPICDB_EXCLUDES(mutex_);
@@ -78,7 +85,7 @@ class Consumer {
   bool TakeDirty() { return dirty_.exchange(false, std::memory_order_acq_rel); }
   void SetDirty() { dirty_.store(true, std::memory_order_release); }
 
-  // Marks the cursor as removed. RemoveCursor calls it.
+  // Marks the cursor as removed, so that its handles return kNotFound.
   void Remove() { removed_.store(true, std::memory_order_release); }
   bool removed() const { return removed_.load(std::memory_order_acquire); }
 
@@ -103,8 +110,9 @@ class Consumer {
   };
   using Sink = std::function<void(const Portion&)>;
 
-  // Takes the oldest waiting items, as many as the budget admits, and puts them in `state`. Gives
-  // them to `sink`. TakeReturned takes those that came back, TakeNew those never popped.
+  // Take the oldest waiting items, as many as the budget admits, put them in `state`, and give them
+  // to `sink`. TakeReturned takes items that came back, TakeNew items that were never popped, and
+  // Take takes both in this order.
   Status Take(Budget budget, Span::State state, ReadReport* report, const Sink& sink)
       TOPICDB_REQUIRES(mutex_);
   Status TakeReturned(Budget* budget, Span::State state, ReadReport* report, const Sink& sink)
@@ -115,6 +123,8 @@ class Consumer {
   // admits.
   Portion Admit(const QueueLogReader& reader, std::size_t begin, std::size_t end,
                 Budget* budget) const TOPICDB_REQUIRES(mutex_);
+  // Returns the stored bytes of the items from `begin` on and before `end`. The header of the frame
+  // counts with the first item of the block.
   std::uint64_t StoredBytes(const Block& block, std::size_t begin, std::size_t end) const
       TOPICDB_REQUIRES(mutex_);
   // Loads the frame of next_ into reader_, and moves next_ past lost items. Returns kBlock or kEnd.
@@ -122,8 +132,10 @@ class Consumer {
   // Loads the frame of the first span that came back into returned_reader_, and gives up lost items
   // on the way. Returns kBlock, or kEnd if no item came back.
   Result<ReadEvent> LoadReturned(ReadReport* report) TOPICDB_REQUIRES(mutex_);
+  // Counts items as dropped, and reports the drop.
   void Note(DropReason reason, const SequenceRange& items, std::uint64_t bytes, ReadReport* report)
       TOPICDB_REQUIRES(mutex_);
+  // Publishes the numbers that can be read without mutex_, and marks the state as changed.
   void Changed() TOPICDB_REQUIRES(mutex_);
   // Returns the statistics without the items that were never popped.
   CursorStats Stats() const TOPICDB_REQUIRES(mutex_);

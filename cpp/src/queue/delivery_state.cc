@@ -6,7 +6,8 @@
 namespace topicdb {
 
 namespace {
-// So many may be done in the middle before they are taken out, all at once.
+// DropDone removes done spans from the middle all at once, when there are at least this many and
+// they are half of all spans.
 constexpr std::size_t kDoneMin = 1'024;
 
 bool EndsBefore(const Span& span, std::uint64_t sequence) { return span.items.end() <= sequence; }

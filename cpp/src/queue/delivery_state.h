@@ -27,11 +27,12 @@ struct Span {
 // thread-safe: the consumer's mutex guards it.
 class DeliveryState {
  public:
-  // REQUIRES: the numbers are greater than all that were added before
+  // Adds a span, in flight or waiting. REQUIRES: its numbers are greater than all that were added
+  // before
   void Add(const Span& span);
-  // Ack marks the spans inside the range as done. Nack marks those of them that are in flight as
-  // waiting. Both return whether anything changed. Ranges that were handed out end where spans do,
-  // since spans are split and never joined.
+  // Ack marks the spans that lie wholly in the range as done. Nack marks those of them that are in
+  // flight as waiting. Both return whether anything changed. Ranges that were handed out end where
+  // spans do, since spans are split and never joined.
   bool Ack(const SequenceRange& range);
   bool Nack(const SequenceRange& range);
   // Returns the waiting span with the smallest numbers, or null if none waits. The span stays valid
@@ -55,22 +56,26 @@ class DeliveryState {
   std::uint64_t in_flight_items() const { return in_flight_items_; }
   std::uint64_t in_flight_bytes() const { return in_flight_bytes_; }
   std::uint64_t bytes() const { return bytes_; }  // of what is outstanding
-  // Returns the spans in the order of their numbers. Those that are done have no meaning.
+  // Returns the spans in the order of their numbers. Spans that are done may be among them, and
+  // callers must skip these.
   const std::deque<Span>& spans() const { return spans_; }
 
  private:
+  // Calls visit(span) for each span that lies wholly in the range.
   template <typename Visit>
   void ForEachIn(const SequenceRange& range, Visit visit);
   void SetState(Span* span, Span::State state);
+  // Add a span to the counters, and take it out of them.
   void CountIn(const Span& span);
   void CountOut(const Span& span);
+  // Removes the spans at the front that are done, and all that are done once there are many.
   void DropDone();
   // Shortens `span` to its first `count` items, which have `bytes` bytes, and adds a span for the
   // others. Returns the shortened one.
   Span* Cut(Span* span, std::uint64_t count, std::uint64_t bytes);
 
   std::deque<Span> spans_;
-  std::size_t done_ = 0;
+  std::size_t done_ = 0;                      // how many of spans_ are done
   std::uint64_t first_waiting_ = UINT64_MAX;  // no span with a smaller number waits
   std::uint64_t waiting_items_ = 0;
   std::uint64_t in_flight_items_ = 0;

@@ -8,6 +8,8 @@ namespace topicdb {
 
 namespace {
 
+// Reads the segments of a log one after the other. state_ is the segment that it reads, as it was
+// when it looked last. Not thread-safe.
 class DiskLogReader : public QueueLogReader {
  public:
   explicit DiskLogReader(SegmentLog* log) : log_(*log) {}
@@ -51,7 +53,8 @@ class DiskLogReader : public QueueLogReader {
   const LogDamage& lost() const override { return lost_; }
 
  private:
-  // Opens the segment of a position, at its frame if that is known. An event if there is none.
+  // Opens the segment of a position, at its frame if that is known. Returns kEnd or kLost if that
+  // cannot be read, and nothing if it can.
   Result<std::optional<ReadEvent>> Locate(const LogPosition& position) {
     TOPICDB_ASSIGN_OR_RETURN(auto over, OpenSegmentOf(position.sequence));
     if (over.has_value() || position.segment != state_.identity.number) return over;
@@ -60,13 +63,14 @@ class DiskLogReader : public QueueLogReader {
                              reader_->Next({state_.end.offset, state_.end.sequence}));
     if (event == ReadEvent::kBlock && block().first_sequence <= position.sequence) {
       reader_->Seek(position.offset, position.frame_sequence);
-    } else {  // not what it was: from the beginning
+    } else {  // the frame is not there: read from the beginning of the segment
       reader_->Seek(log_.format().header_bytes(), state_.identity.first_sequence);
     }
     return over;
   }
 
-  // All of a segment was read as far as it was known: more of it, or the next one.
+  // Called when the segment was read as far as it was known. Looks whether it has grown, or opens
+  // the next one. Returns as Locate does.
   Result<std::optional<ReadEvent>> Advance(std::uint64_t wanted) {
     TOPICDB_ASSIGN_OR_RETURN(const auto found, log_.Find(std::max(wanted, reader_->sequence())));
     if (!found.has_value()) return std::optional(ReadEvent::kEnd);
@@ -77,6 +81,7 @@ class DiskLogReader : public QueueLogReader {
     return OpenSegmentOf(std::max(wanted, reader_->sequence()));
   }
 
+  // Opens the segment that has `sequence`, or else the next one. Returns as Locate does.
   Result<std::optional<ReadEvent>> OpenSegmentOf(std::uint64_t sequence) {
     TOPICDB_ASSIGN_OR_RETURN(const auto found, log_.Find(sequence));
     reader_.reset();
@@ -92,6 +97,7 @@ class DiskLogReader : public QueueLogReader {
     return std::optional<ReadEvent>();
   }
 
+  // Reports items of the segment as lost.
   ReadEvent Lose(std::uint64_t first, std::uint64_t end, const char* what) {
     lost_ = {state_.path, what, first, end};
     return ReadEvent::kLost;

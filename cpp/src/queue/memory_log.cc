@@ -6,9 +6,11 @@ namespace topicdb {
 
 namespace {
 
-// As on disk, so that a queue is as large in memory as it will be there.
+// The header of a batch counts as that of a frame on disk does, so that a queue is as large in
+// memory as it will be there.
 constexpr std::uint64_t kBatchBytes = 32;
 
+// Reads the batches of a log in memory. Nothing of it can be lost. Not thread-safe.
 class MemoryLogReader : public QueueLogReader {
  public:
   explicit MemoryLogReader(const MemoryLog* log) : log_(*log) {}
@@ -30,7 +32,7 @@ class MemoryLogReader : public QueueLogReader {
  private:
   const MemoryLog& log_;
   std::shared_ptr<const MemoryBatch> batch_;
-  std::shared_ptr<const void> owner_;  // the same
+  std::shared_ptr<const void> owner_;  // the same batch
   const LogDamage nothing_;
 };
 
@@ -101,7 +103,7 @@ Status MemoryLog::FreeBefore(std::uint64_t sequence) {
 
 std::shared_ptr<const MemoryBatch> MemoryLog::Find(std::uint64_t sequence) const {
   const MutexLock lock(mutex_);
-  // The usual one: what is before it was freed.
+  // Usually it is the first batch, since those before it were freed.
   if (!batches_.empty() && sequence < batches_.front()->block.end_sequence()) {
     return batches_.front();
   }

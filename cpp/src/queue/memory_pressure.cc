@@ -1,4 +1,4 @@
-// Whether the system is short of memory.
+// SystemMemoryIsHigh: finds out whether the system is short of memory.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -13,11 +13,11 @@ namespace topicdb {
 
 namespace {
 
-// Less than this part of the memory is available: high. As the 80 % of RabbitMQ's and EMQX's
-// alarms.
+// Memory is high when less than a fifth of it is available, as with the alarms of RabbitMQ and EMQX
+// at 80 %.
 constexpr std::uint64_t kAvailableParts = 5;
 
-// A number of kB behind a name in /proc/meminfo.
+// Returns the number of KiB behind a name in /proc/meminfo, or nothing if it is not there.
 std::optional<std::uint64_t> MemInfoKib(const std::string& name) {
   std::ifstream file("/proc/meminfo");
   std::string word;
@@ -28,6 +28,7 @@ std::optional<std::uint64_t> MemInfoKib(const std::string& name) {
   return std::nullopt;
 }
 
+// Returns the number with which a file begins, or nothing if there is none.
 std::optional<std::uint64_t> NumberIn(const std::string& path) {
   std::ifstream file(path);
   std::uint64_t value = 0;
@@ -35,9 +36,10 @@ std::optional<std::uint64_t> NumberIn(const std::string& path) {
   return std::nullopt;
 }
 
+// Returns whether memory is high now.
 bool Probe() {
-  // Of the control group, as in a container; page cache that could be given up counts as used
-  // there, so only what is far from it says anything.
+  // Looks at the control group first, as in a container. There, page cache that could be given up
+  // counts as used.
   const auto used = NumberIn("/sys/fs/cgroup/memory.current");
   const auto allowed = NumberIn("/sys/fs/cgroup/memory.max");  // "max" is no number
   if (used.has_value() && allowed.has_value()) {

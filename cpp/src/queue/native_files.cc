@@ -64,6 +64,7 @@ Result<QueueRecord> DecodeRecord(std::string_view content) {
   return record;
 }
 
+// The QueueFiles of TopicDB's own format: a SlotFile for the record, and one for each cursor.
 class NativeFiles : public QueueFiles {
  public:
   explicit NativeFiles(std::string directory) : directory_(std::move(directory)) {}
@@ -85,7 +86,9 @@ class NativeFiles : public QueueFiles {
   Status RemoveConsumer(const std::string& name) override;
 
  private:
+  // Returns kCorruption if the directory has files, but not those of a queue.
   Status CheckDirectory() const;
+  // Makes the record of a new queue, which counts as closed.
   Status Create();
   std::string PathOf(std::string_view file) const { return directory_ + "/" + std::string(file); }
   std::string CursorPath(const std::string& name) const { return PathOf(name + ".cursor"); }

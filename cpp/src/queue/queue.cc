@@ -1,4 +1,5 @@
-// The public face of a queue.
+// The handles that users get of a queue and its cursors, and the calls of QueueImpl that do not
+// append.
 #include "topicdb/queue.h"
 
 #include <algorithm>
@@ -12,12 +13,13 @@ constexpr std::chrono::milliseconds kInterruptInterval{50};
 constexpr std::uint64_t kSegmentBytesMin = 4'096;
 constexpr std::uint64_t kItemBytesMax = 0xffffffff - (std::uint64_t{2} << 20);
 
-// In a forked child the parent's threads seem to wait for what the queue is made of, and its locks
-// may be in any state: it is left as it is, for ever.
+// A forked child must not destroy the queue: its threads are not there, and its locks may be in any
+// state. So this keeps a reference to it forever.
 void LeaveIfForked(const std::shared_ptr<QueueImpl>& queue) {
   if (queue->forked()) new std::shared_ptr<QueueImpl>(queue);
 }
 
+// A handle of a cursor. It keeps the queue and the cursor's state alive.
 class CursorHandle : public QueueCursor {
  public:
   CursorHandle(std::shared_ptr<QueueImpl> queue, std::shared_ptr<Consumer> consumer)
@@ -45,6 +47,7 @@ class CursorHandle : public QueueCursor {
   const std::shared_ptr<Consumer> consumer_;
 };
 
+// The handle of a queue. It refuses calls in a forked child, and passes on all others.
 class QueueHandle : public Queue {
  public:
   explicit QueueHandle(std::shared_ptr<QueueImpl> queue) : queue_(std::move(queue)) {}
@@ -172,7 +175,8 @@ Result<std::shared_ptr<Consumer>> QueueImpl::GetConsumer(const std::string& name
     consumers_.emplace(name, consumer);
   }
   Tell(report);
-  TOPICDB_RETURN_IF_ERROR(SaveCursors(/*sync=*/true));  // from now on it holds back what it needs
+  // Once the cursor is stored, it keeps its items even if the process is killed.
+  TOPICDB_RETURN_IF_ERROR(SaveCursors(/*sync=*/true));
   return consumer;
 }
 
@@ -249,7 +253,7 @@ Status QueueImpl::Ack(Consumer& consumer, std::span<const SequenceRange> ranges)
   TOPICDB_RETURN_IF_ERROR(CheckConsumer(consumer));
   if (!consumer.Ack(ranges)) return Status::Ok();
   NotifyRoom();
-  // It saves what is acknowledged, and removes files: who consumes shall not wait for a disk.
+  // The keeper saves what is acknowledged, and removes files, so that no consumer waits for a disk.
   if (options_.mode != QueueMode::kMemory) WakeKeeper();
   const bool may_free = consumer.low_water() >= free_at_.load(std::memory_order_acquire);
   if (may_free && !spilled_.load(std::memory_order_relaxed)) FreeAcknowledged().IgnoreError();

@@ -7,9 +7,10 @@ namespace topicdb {
 
 namespace {
 constexpr std::chrono::milliseconds kInterruptInterval{50};
-// So many numbers are noted at once as given away. After a crash as many may be skipped.
+// ReserveSequences notes this many numbers at once as given away. After a crash, about as many may
+// be skipped.
 constexpr std::uint64_t kSequencesReserved = std::uint64_t{1} << 20;
-// A frame's header with its padding.
+// The most bytes that a frame has besides its items: its header and padding.
 constexpr std::uint64_t kFrameBytesMax = 40;
 constexpr std::uint64_t kFrameBodyBytes = std::uint64_t{1} << 20;
 }  // namespace
@@ -218,7 +219,7 @@ Result<std::uint64_t> QueueImpl::AppendLocked(std::span<const std::string_view> 
   free_at_.store(log().free_at(), std::memory_order_release);
   if (memory_is_high) {
     ForEachConsumer([&](Consumer& consumer) {
-      // What cannot be dropped now stays; the append is done.
+      // The append is done, so an error is ignored: what cannot be dropped now stays.
       consumer.DropOldest(bytes, DropReason::kMemory, report).IgnoreError();
     });
   }

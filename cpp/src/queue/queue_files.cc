@@ -15,7 +15,8 @@ bool HasNativeFiles(const std::vector<std::string>& names) {
   return std::find(names.begin(), names.end(), "QUEUE") != names.end();
 }
 
-// A queue that was drained has no segments.
+// Returns whether the directory is a queue of replayq's format. Such a queue has no segments after
+// it was drained.
 bool HasReplayqFiles(const std::string& directory, const std::vector<std::string>& names) {
   const bool segments = std::any_of(names.begin(), names.end(), [](const std::string& name) {
     return ReplayqSegmentFormat().NumberOf(name).has_value();

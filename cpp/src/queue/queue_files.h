@@ -47,16 +47,20 @@ class QueueFiles {
 
   virtual QueueFormat format() const = 0;
   virtual const SegmentFormat& segment_format() const = 0;
+  // Returns the record as it was read or written last.
   virtual const QueueRecord& record() const = 0;
   // Returns whether one copy of the record is damaged. record() may then be an old one.
   virtual bool record_damaged() const = 0;
+  // Replaces the record, durably.
   virtual Status WriteRecord(const QueueRecord& record) = 0;
 
-  // Returns the stored cursors. Renames a damaged file and adds it to `damage`; its cursor has the
-  // number 0.
+  // Returns the stored cursors. Renames a damaged file and adds it to `damage`. The cursor of such
+  // a file has the low-water mark 0, which stands for the oldest item.
   virtual Result<std::vector<std::unique_ptr<Consumer>>> LoadConsumers(
       std::vector<LogDamage>* damage) = 0;
+  // Stores the state of a cursor. With `sync`, it is safe from loss of power when this returns.
   virtual Status WriteConsumer(const Consumer& consumer, bool sync) = 0;
+  // Removes the stored state of a cursor. It is no error if there is none.
   virtual Status RemoveConsumer(const std::string& name) = 0;
 };
 
@@ -75,6 +79,7 @@ Status WriteNativeRecord(const std::string& directory, const QueueRecord& record
 
 // Opens the files of TopicDB's own format: QUEUE, and a file for each cursor.
 Result<std::unique_ptr<QueueFiles>> OpenNativeFiles(const std::string& directory);
+// Read the files of one format for ReadQueueFiles, and add what they find to `info`.
 Status ReadNativeFiles(const std::string& directory, QueueFilesInfo* info);
 Status ReadReplayqFiles(const std::string& directory, QueueFilesInfo* info);
 // Returns whether a directory with these names in it is a queue of replayq's format, although none

@@ -1,8 +1,8 @@
 // The implementation of a buffer queue; see Queue in topicdb/queue.h.
 //
-// Lock order: append_mutex_, consumers_mutex_, signal_mutex_, a consumer's mutex, the log's mutex.
-// The other mutexes are taken last. The queue holds none of them while it calls the user's
-// callbacks.
+// Lock order: append_mutex_, consumers_mutex_, signal_mutex_, files_mutex_, a consumer's mutex, the
+// log's mutex. A thread that holds one of the other mutexes locks nothing else. The queue holds
+// none of them while it calls the user's callbacks.
 #pragma once
 
 #include <atomic>
@@ -27,8 +27,9 @@
 
 namespace topicdb {
 
-// A buffer queue. It owns the log, the files and the keeper's thread, which writes, syncs and frees
-// on the side. The handles of the queue and of its cursors share it. Thread-safe once it is open.
+// A buffer queue. It owns the log, the files and the thread of the keeper, which writes out, fsyncs
+// and frees what calls have left to it. The handles of the queue and of its cursors share it.
+// Thread-safe once it is open.
 class QueueImpl {
  public:
   using Clock = std::chrono::steady_clock;
@@ -39,7 +40,8 @@ class QueueImpl {
   QueueImpl(const QueueImpl&) = delete;
   QueueImpl& operator=(const QueueImpl&) = delete;
 
-  // Must be called once, before anything else.
+  // Opens or makes the queue. The caller must call it once, before anything else. If it fails, the
+  // caller must call Abandon.
   Status Open();
   // Closes what a failed Open has opened, and changes nothing on disk.
   void Abandon();
@@ -48,6 +50,7 @@ class QueueImpl {
   bool forked() const { return fork_guard_.Forked(); }
   const std::string& path() const { return path_; }
 
+  // The methods from here on are those of Queue and QueueCursor; see topicdb/queue.h.
   Result<QueueReceipt> Append(std::span<const std::string_view> items,
                               std::optional<Durability> durability,
                               const InterruptCheck& interrupted);
@@ -69,19 +72,31 @@ class QueueImpl {
   // Puts back the first item for which limits.stop_before returns true, and the items behind it.
   void StopBefore(Consumer& consumer, const PopLimits& limits, Delivery* delivery);
 
+  // Returns the name of the queue for messages.
   std::string Name() const { return path_.empty() ? "the queue in memory" : "queue " + path_; }
+  // Return kForked, kClosed, or for CheckConsumer kNotFound, if the call cannot go on.
   Status CheckUsable() const;
   Status CheckConsumer(const Consumer& consumer) const;
 
   // queue_open.cc
+  // Opens the files, the log on disk and the cursors. Chooses the log to append to.
   Status OpenFiles(ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
+  // Deletes the segments and cursors of a queue of QueueMode::kVolatile.
   Status DeleteVolatile();
+  // Loads the cursors, and gives up the items that the log does not have any more.
   Status OpenConsumers(SegmentLog* segments, ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
+  // Brings all that the queue keeps to disk, and notes that it was closed. A queue of kVolatile
+  // deletes its files instead.
   Status CloseFiles(ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
 
   // queue_append.cc
+  // Returns kInvalidArgument if an item is too long.
   Status CheckItems(std::span<const std::string_view> items) const;
+  // Returns the durability of an append, or kInvalidArgument if the queue cannot give the `wanted`
+  // one.
   Result<Durability> DurabilityFor(std::optional<Durability> wanted) const;
+  // Makes room for the items and appends them. Returns the number of the first. Sets `durability`
+  // to the one that was reached, as far as no fsync is needed for it.
   Result<std::uint64_t> AppendLocked(std::span<const std::string_view> items, bool memory_is_high,
                                      const InterruptCheck& interrupted, Durability* durability,
                                      ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
@@ -96,21 +111,29 @@ class QueueImpl {
   bool HasRoom(std::uint64_t bytes, bool droppable) const TOPICDB_REQUIRES(append_mutex_);
   // Returns a text that says which limit leaves no room for `bytes` more, and what takes the room.
   std::string DescribeFull(std::uint64_t bytes) const TOPICDB_REQUIRES(append_mutex_);
+  // Drops the oldest waiting items of each cursor that has no room for `bytes` more.
   Status DropOldest(std::uint64_t bytes, ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
+  // Waits until there is room for `bytes` more. Returns kQuota after block_timeout, kClosed or
+  // kInterrupted.
   Status WaitForRoom(std::uint64_t bytes, const InterruptCheck& interrupted)
       TOPICDB_REQUIRES(append_mutex_);
   // kOffload, kVolatile: moves the items in memory to disk if `bytes` more do not fit there or must
   // be durable. Goes back to memory once no item is left.
   Status ChooseLog(std::uint64_t bytes, Durability durability, ReadReport* report)
       TOPICDB_REQUIRES(append_mutex_);
+  // Move the items that are not acknowledged to the other log, and attach all cursors to it. For
+  // MoveToMemory there must be no such item.
   Status MoveToDisk(ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
   Status MoveToMemory(ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
+  // Makes all cursors read from `log`.
   Status AttachAll(QueueLog* log, ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
   // Notes on disk that the next `count` numbers are given away, before they are.
   Status ReserveSequences(std::uint64_t count) TOPICDB_REQUIRES(append_mutex_);
+  // Returns the log to which items are appended.
   QueueLog& log() const TOPICDB_REQUIRES(append_mutex_);
   // Returns the bytes that the slowest cursor has not acknowledged.
   std::uint64_t BytesInUse() const TOPICDB_REQUIRES(append_mutex_);
+  // Returns a number below which every cursor has acknowledged all items.
   std::uint64_t LowWater() const TOPICDB_EXCLUDES(consumers_mutex_);
   template <typename Visit>
   void ForEachConsumer(Visit visit) const TOPICDB_EXCLUDES(consumers_mutex_) {
@@ -124,21 +147,29 @@ class QueueImpl {
   Status SyncAppended() TOPICDB_EXCLUDES(sync_mutex_);
   // Fsyncs for all callers that wait. Unlocks sync_mutex_ meanwhile. REQUIRES: !syncing_
   void LeadSync(DiskLog& log) TOPICDB_REQUIRES(sync_mutex_);
+  // Returns kStorage if an fsync has failed.
   Status CheckPoison() const TOPICDB_EXCLUDES(sync_mutex_);
+  // Stores the cursors that have changed since they were stored last. With `sync`, stores all of
+  // them, safe from loss of power.
   Status SaveCursors(bool sync) TOPICDB_EXCLUDES(files_mutex_);
   // Waits until there is something to pop, or until `until`.
   void WaitForItems(const Consumer& consumer, Clock::time_point until);
   // Frees the items that every cursor has acknowledged, unless that frees nothing (see free_at_).
   Status FreeAcknowledged() TOPICDB_EXCLUDES(append_mutex_);
+  // Returns the log on disk if items are appended to it, else null.
   std::shared_ptr<DiskLog> disk() TOPICDB_EXCLUDES(append_mutex_);
   void StartKeeper();
   void StopKeeper();
-  void Keep();  // runs in the keeper's thread
+  // The loop of the keeper's thread. After each WakeKeeper it waits for flush_interval, writes out
+  // what is buffered, saves cursors and frees what is acknowledged. It also fsyncs, if
+  // sync_interval asks for it.
+  void Keep();
   void WakeKeeper();
 
   // Wake the calls that wait for items, and the calls that wait for room.
   void NotifyItems() TOPICDB_EXCLUDES(signal_mutex_);
   void NotifyRoom() TOPICDB_EXCLUDES(append_mutex_);
+  // Tells the shared budget how many bytes this queue has now.
   void UpdateBudget() TOPICDB_REQUIRES(append_mutex_);
   // Keeps the damage that was found, and tells the user what was dropped.
   void Tell(const ReadReport& report) TOPICDB_EXCLUDES(damage_mutex_);
@@ -149,7 +180,7 @@ class QueueImpl {
   CallGate gate_;  // every public call enters it
 
   Mutex append_mutex_;  // held to make the log longer or to replace it
-  CondVar room_;
+  CondVar room_;        // for the calls that wait for room
   std::atomic<std::uint32_t> room_waiters_{0};
   std::unique_ptr<MemoryLog> memory_ TOPICDB_GUARDED_BY(append_mutex_);  // null: on disk
   std::shared_ptr<DiskLog> disk_ TOPICDB_GUARDED_BY(append_mutex_);      // null: QueueMode::kMemory
@@ -183,7 +214,7 @@ class QueueImpl {
   std::uint64_t sync_begun_ TOPICDB_GUARDED_BY(sync_mutex_) = 0;
   std::uint64_t sync_ended_ TOPICDB_GUARDED_BY(sync_mutex_) = 0;
   std::atomic<bool> poisoned_{false};
-  std::string poison_ TOPICDB_GUARDED_BY(sync_mutex_);
+  std::string poison_ TOPICDB_GUARDED_BY(sync_mutex_);  // what the failed fsync said
 
   Mutex keeper_mutex_;
   CondVar keeper_wake_;

@@ -9,13 +9,14 @@ namespace topicdb {
 
 namespace {
 
-// How far beyond all that is known numbers go on, after QUEUE was lost.
+// When QUEUE was lost, new items get numbers this far beyond all that are known.
 constexpr std::uint64_t kSequencesSkipped = std::uint64_t{1} << 32;
 
 QueueDamage ToQueueDamage(const LogDamage& damage) {
   return {damage.path, damage.what, {damage.first_sequence, damage.items()}};
 }
 
+// The QueueInspector of both formats. It reads the segments one after the other.
 class Inspector : public QueueInspector {
  public:
   Status Load(const std::string& path) {
@@ -83,11 +84,11 @@ class Inspector : public QueueInspector {
   const SegmentFormat* format_ = nullptr;
   FoundSegments found_;
   QueueInfo info_;
-  std::size_t next_ = 0;  // the segment that is read
+  std::size_t next_ = 0;  // the index of the segment that is read
   std::unique_ptr<SegmentReader> reader_;
 };
 
-// A record for segments and cursors that have lost theirs.
+// Makes a record for segments and cursors whose QUEUE is lost.
 QueueRecord RecordFor(const FoundSegments& found, const QueueFilesInfo& files) {
   QueueRecord record;
   record.sequence_ceiling = found.previous_end;

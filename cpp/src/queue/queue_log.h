@@ -20,7 +20,8 @@ struct LogPosition {
   std::uint64_t frame_sequence = 0;  // of the first item of that frame
 };
 
-// How much there is before a place in a log: bytes of frames, and items. Freed ones count.
+// How much there is before a place in a log: bytes of frames, and items. What was freed counts,
+// too.
 struct LogCount {
   std::uint64_t bytes = 0;
   std::uint64_t items = 0;
@@ -44,8 +45,8 @@ class QueueLogReader {
   virtual const Block& block() const = 0;
   // Keeps the bytes of the block's items alive.
   virtual const std::shared_ptr<const void>& owner() const = 0;
-  virtual std::uint64_t segment() const = 0;  // that has the block
-  virtual LogCount count_before() const = 0;  // of what is before the block
+  virtual std::uint64_t segment() const = 0;  // the number of the segment that has the block
+  virtual LogCount count_before() const = 0;  // what is before the block in the log
   virtual const LogDamage& lost() const = 0;
 };
 
@@ -64,7 +65,9 @@ class QueueLog {
   virtual std::uint64_t end_sequence() const = 0;    // of the next item
   // FreeBefore does nothing for numbers that are smaller than this.
   virtual std::uint64_t free_at() const = 0;
+  // Returns how much there is before the next item.
   virtual LogCount end_count() const = 0;
+  // Returns a reader, which must not outlive the log.
   virtual std::unique_ptr<QueueLogReader> NewReader() = 0;
   // Frees the items that have smaller numbers, as far as the log can.
   virtual Status FreeBefore(std::uint64_t sequence) = 0;
@@ -72,7 +75,7 @@ class QueueLog {
   virtual std::uint64_t ItemBytes(std::string_view item) const = 0;
 };
 
-// A log in segment files.
+// A log in segment files. The queue shares it with the calls that fsync it. Thread-safe.
 class DiskLog : public QueueLog {
  public:
   explicit DiskLog(std::unique_ptr<SegmentLog> segments) : segments_(std::move(segments)) {}

@@ -9,8 +9,8 @@
 namespace topicdb {
 
 namespace {
-// Where one copy of the record is damaged, the other may be older than numbers that were given
-// away.
+// If one copy of the record is damaged, the other may be too old to know all numbers that were
+// given away. New items then get numbers this far beyond it.
 constexpr std::uint64_t kSequencesSkipped = std::uint64_t{1} << 32;
 }  // namespace
 
@@ -147,7 +147,8 @@ Status QueueImpl::Close() {
   gate_.WaitForCalls();
   StopKeeper();
   ReadReport report;
-  Status status = CheckPoison();  // what is on disk is not known: to be found out when it is opened
+  // After a failed fsync nobody knows what is on disk. The next Open finds out.
+  Status status = CheckPoison();
   if (status.ok()) {
     const MutexLock lock(append_mutex_);
     status = CloseFiles(&report);

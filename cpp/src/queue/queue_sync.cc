@@ -1,4 +1,4 @@
-// What a queue does on the side: fsync, saving cursors, freeing segments.
+// What a queue does besides its calls: it fsyncs, saves cursors and frees segments.
 #include <algorithm>
 
 #include "queue/queue_impl.h"
@@ -25,7 +25,7 @@ Status QueueImpl::SyncAppended() {
   if (log == nullptr) return Status::Ok();
   const MutexLock lock(sync_mutex_);
   if (++sync_callers_ >= gather_target_) gathered_.NotifyAll();
-  // One that is under way may have begun before the append.
+  // An fsync that is under way may have begun before the append, so wait for the one after it.
   const std::uint64_t wanted = sync_begun_ + 1;
   while (sync_ended_ < wanted && !poisoned_.load(std::memory_order_acquire)) {
     if (syncing_) {
@@ -45,8 +45,8 @@ Status QueueImpl::SyncAppended() {
 
 void QueueImpl::LeadSync(DiskLog& log) {
   syncing_ = true;
-  // Those that the last one served are on their way back with their next append: together they
-  // cost as much as one alone.
+  // The callers that the last fsync served are likely to come back with their next append. An fsync
+  // for all of them costs as much as an fsync for one, so wait for them for a moment.
   gather_target_ = sync_width_;
   const auto patience = Clock::now() + std::min<Clock::duration>(sync_time_, kGatherMax);
   while (sync_callers_ < gather_target_ && Clock::now() < patience) {
@@ -70,7 +70,7 @@ void QueueImpl::LeadSync(DiskLog& log) {
     poisoned_.store(true, std::memory_order_release);
   }
   const auto waiters = std::exchange(sync_waiters_, {});
-  sync_mutex_.Unlock();  // or they would only wait for it
+  sync_mutex_.Unlock();  // the threads that wake up lock it
   for (const auto& waiter : waiters) waiter->Wake();
   sync_mutex_.Lock();
 }
@@ -106,12 +106,13 @@ Status QueueImpl::FreeAcknowledged() {
       return status;
     }
   }
-  // First the cursors: or after a loss of power what they have not acknowledged would be missing.
+  // Saves the cursors first. Otherwise, after a loss of power, a stored cursor could ask for items
+  // that are gone.
   TOPICDB_RETURN_IF_ERROR(SaveCursors(/*sync=*/true));
   std::vector<std::string> paths;
   {
     const MutexLock lock(append_mutex_);
-    if (memory_ != nullptr) return Status::Ok();  // it has moved meanwhile
+    if (memory_ != nullptr) return Status::Ok();  // the log has moved meanwhile
     // A cursor may have been made meanwhile.
     paths = disk_->segments().Detach(std::min(low_water, LowWater()));
     free_at_.store(disk_->free_at(), std::memory_order_release);
@@ -148,10 +149,10 @@ void QueueImpl::Keep() {
     }
     const auto due = Clock::now() + options_.flush_interval;
     while (!keeper_stop_ && Clock::now() < due) keeper_wake_.WaitUntil(keeper_mutex_, due);
-    if (keeper_stop_) return;  // closing does what is left
+    if (keeper_stop_) return;  // Close does what is left
     keeper_due_.store(false);
     keeper_mutex_.Unlock();
-    // What fails here is tried again by the next round, by Flush or by Close, which say so.
+    // The next round, Flush or Close try again what fails here. Flush and Close return the error.
     if (const auto log = disk(); log != nullptr) {
       log->segments().WriteOut().IgnoreError();
       const bool sync =
@@ -187,7 +188,7 @@ void QueueImpl::Tell(const ReadReport& report) {
     const MutexLock lock(damage_mutex_);
     for (const LogDamage& found : report.damage) {
       const QueueDamage damage{found.path, found.what, {found.first_sequence, found.items()}};
-      const auto same = [&](const QueueDamage& other) {  // another cursor has come upon it
+      const auto same = [&](const QueueDamage& other) {  // another cursor has met it
         return other.path == damage.path && other.items == damage.items;
       };
       if (std::none_of(damage_.begin(), damage_.end(), same)) damage_.push_back(damage);

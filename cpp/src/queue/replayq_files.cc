@@ -12,7 +12,7 @@ namespace topicdb {
 namespace {
 
 constexpr std::string_view kCommitFile = "COMMIT";
-constexpr std::string_view kLockFile = "topicdb.lock";  // replayq has none and does not mind
+constexpr std::string_view kLockFile = "topicdb.lock";  // replayq has no lock and ignores this
 constexpr std::size_t kCommitBytesMax = 4'096;
 constexpr int kSegmentShift = 32;
 constexpr std::uint64_t kIdMask = 0xffffffff;
@@ -21,7 +21,7 @@ std::string_view SkipSpaces(std::string_view text) {
   return text.substr(std::min(text.find_first_not_of(" \t\n"), text.size()));
 }
 
-// The number behind the word `key` and "=>"; none if there is none.
+// Returns the number behind the word `key` and "=>", or nothing if there is none.
 std::optional<std::uint64_t> NumberBehind(std::string_view text, std::string_view key) {
   for (std::size_t at = text.find(key); at != std::string_view::npos; at = text.find(key, at + 1)) {
     const bool in_word = at > 0 && std::isalnum(static_cast<unsigned char>(text[at - 1])) != 0;
@@ -33,7 +33,8 @@ std::optional<std::uint64_t> NumberBehind(std::string_view text, std::string_vie
   return std::nullopt;
 }
 
-// The number of the last item that is acknowledged; none if the text says nothing of that.
+// Returns the number of the last item that is acknowledged, or nothing if the text does not tell
+// it.
 std::optional<std::uint64_t> ParseCommit(std::string_view text) {
   const auto id = NumberBehind(text, "id");
   const auto segment = NumberBehind(text, "segno");
@@ -43,6 +44,8 @@ std::optional<std::uint64_t> ParseCommit(std::string_view text) {
   return (*segment << kSegmentShift) + std::min(*id, kIdMask - 1);
 }
 
+// Returns the default cursor as COMMIT has it, or none if there is no COMMIT or nothing to read in
+// it.
 Result<std::vector<std::unique_ptr<Consumer>>> ReadCommit(const std::string& directory,
                                                           std::vector<LogDamage>* damage) {
   std::vector<std::unique_ptr<Consumer>> consumers;
@@ -62,6 +65,7 @@ Result<std::vector<std::unique_ptr<Consumer>>> ReadCommit(const std::string& dir
   return consumers;
 }
 
+// The QueueFiles of replayq's format, which stores one cursor and no record.
 class ReplayqFiles : public QueueFiles {
  public:
   explicit ReplayqFiles(std::string directory) : directory_(std::move(directory)) {}
@@ -85,7 +89,7 @@ class ReplayqFiles : public QueueFiles {
     return ReadCommit(directory_, damage);
   }
 
-  // What was acknowledged out of order is not in it: replayq could not read that.
+  // Stores the low-water mark alone. Replayq could not read what was acknowledged out of order.
   Status WriteConsumer(const Consumer& consumer, bool /*sync*/) override {
     const std::uint64_t low_water = consumer.low_water();
     const std::uint64_t segment = low_water >> kSegmentShift;
