@@ -1,4 +1,4 @@
-// TopicDB's segment files; drawn in docs/format.md.
+// TopicDB's own segment files. docs/format.md draws the bytes.
 #include <algorithm>
 
 #include "base/bytes/coding.h"
@@ -22,7 +22,8 @@ constexpr std::size_t kBodyCrcAt = 28;
 constexpr std::size_t kFieldsBytes = kBodyCrcAt - kFieldsBegin;
 constexpr std::size_t kFooterBytes = 64;
 constexpr std::size_t kAlignment = 8;
-// A longer append becomes several frames, so that a reader needs so much memory and no more.
+// An append with more bytes becomes several frames, so that a reader needs memory for this much, or
+// for one item if that is larger.
 constexpr std::size_t kFrameBodyTarget = std::size_t{1} << 20;
 constexpr std::uint8_t kContinues = 2;
 constexpr std::uint8_t kComplete = 1;
@@ -33,7 +34,8 @@ void PutLittle(char* out, std::uint64_t value, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; ++i) out[i] = static_cast<char>(value >> (8 * i));
 }
 
-// Of bytes at a place: the same bytes elsewhere have another checksum.
+// Returns the checksum of bytes at a place of a segment. The same bytes at another place have
+// another checksum.
 std::uint32_t CrcAt(const SegmentIdentity& identity, std::uint64_t offset, std::string_view bytes) {
   std::array<char, 32> place;
   PutLittle(place.data(), identity.number, 8);
@@ -56,13 +58,14 @@ struct FrameHeader {
   std::uint32_t body_bytes = 0;
   std::uint8_t kind = 0;
   std::uint32_t body_crc = 0;
-  std::uint32_t fields_crc = 0;  // with which body_crc begins
+  std::uint32_t fields_crc = 0;  // the seed of body_crc
 
   std::uint64_t frame_bytes() const {
     return kFrameHeaderBytes + body_bytes + PaddingOf(body_bytes);
   }
 };
 
+// Returns the header of a frame, or nothing if the bytes are not one or are damaged.
 // REQUIRES: bytes.size() >= kFrameHeaderBytes
 std::optional<FrameHeader> DecodeFrameHeader(const SegmentIdentity& identity, std::uint64_t offset,
                                              std::string_view bytes) {
@@ -83,10 +86,12 @@ std::optional<FrameHeader> DecodeFrameHeader(const SegmentIdentity& identity, st
   return sensible ? std::optional(header) : std::nullopt;
 }
 
+// Sets the items of `block` to those of a frame's body. Returns false if the body is malformed.
 bool DecodeItems(const FrameHeader& header, std::string_view body, Block* block) {
   Decoder in(body);
   block->items.clear();
-  // The lengths first; the items begin where the last of them ends, so they are shifted after.
+  // The lengths come first, and the items begin behind the last of them. So this gives each item
+  // its length first and moves it to its place later.
   std::uint64_t total = 0;
   for (std::uint32_t i = 0; i < header.items; ++i) {
     const std::uint64_t size = in.Varint();
@@ -103,6 +108,7 @@ bool DecodeItems(const FrameHeader& header, std::string_view body, Block* block)
   return true;
 }
 
+// TopicDB's own format.
 class NativeFormat : public SegmentFormat {
  public:
   NativeFormat() : SegmentFormat(kNumberDigits, kExtension, UINT64_MAX) {}

@@ -1,6 +1,6 @@
-// Segment files of EMQX's replayq 0.5 (github.com/emqx/replayq), as its source defines them; drawn
-// in docs/format.md. Numbers are big-endian. There is no header and no footer, and items are
-// counted, not numbered.
+// Segment files of EMQX's replayq 0.5 (github.com/emqx/replayq), as its source defines them.
+// docs/format.md draws the bytes. Numbers are big-endian. There is no header and no footer, and
+// items are counted, not numbered.
 #include <algorithm>
 
 #include "base/bytes/coding.h"
@@ -19,9 +19,11 @@ constexpr std::size_t kHeader0Bytes = 9;
 constexpr std::string_view kExtension = ".replaylog";
 constexpr std::size_t kNumberDigits = 10;
 constexpr int kSegmentShift = 32;
-// Records that become one block, so that an item popped alone does not cost a frame's handling.
+// Parse makes one block of at most this many records, so that a single item does not cost as much
+// work as a frame.
 constexpr std::size_t kBlockItemsMax = 1'024;
 
+// What is at some place: a whole record, or how it is broken.
 struct Record {
   Found found = Found::kNothing;
   std::uint64_t bytes = 0;
@@ -40,7 +42,7 @@ Record ParseVersion1(std::string_view bytes) {
   return {found, kHeader1Bytes + size, payload};
 }
 
-// Nine zero bytes would be a record of no bytes: replayq takes those for damage, and so do we.
+// Nine zero bytes would be a record of no bytes. Replayq takes those for damage, and so does this.
 Record ParseVersion0(std::string_view bytes) {
   if (bytes.size() < kHeader0Bytes) return {Found::kShort, kHeader0Bytes, {}};
   Decoder in(bytes.substr(1));
@@ -49,7 +51,7 @@ Record ParseVersion0(std::string_view bytes) {
   if (size == 0) return {};
   if (bytes.size() < kHeader0Bytes + size) return {Found::kShort, kHeader0Bytes + size, {}};
   const std::string_view payload = bytes.substr(kHeader0Bytes, size);
-  if (Crc32(payload) != crc) return {};  // there is no magic number that would speak for it
+  if (Crc32(payload) != crc) return {};  // no magic number shows that it is a record
   return {Found::kBlock, kHeader0Bytes + size, payload};
 }
 
@@ -59,13 +61,14 @@ Record ParseRecord(std::string_view bytes) {
   return bytes[0] == kVersion0 ? ParseVersion0(bytes) : Record{};
 }
 
-// Whether a record, or the end of the file, may be here: else the length before it is not to be
-// trusted, which no checksum covers.
+// Returns whether a record, or the end of the file, may be here. If not, the length of the record
+// before cannot be trusted, since no checksum covers it.
 bool MayBegin(std::string_view bytes) {
   const Found found = ParseRecord(bytes).found;
   return found == Found::kBlock || found == Found::kShort;
 }
 
+// The format of replayq. It has neither header nor footer.
 class ReplayqFormat : public SegmentFormat {
  public:
   ReplayqFormat() : SegmentFormat(kNumberDigits, kExtension, UINT32_MAX) {}

@@ -18,6 +18,7 @@
 
 namespace topicdb {
 
+// Identifies a queue. Each segment file names the queue that it belongs to.
 using QueueId = std::array<char, 16>;
 
 // What the header of a segment file says. The checksums of its frames depend on it, so that a frame
@@ -63,6 +64,7 @@ enum class Found {
   kNothing,  // nothing that can be trusted
 };
 
+// What Parse returns. Which members have a meaning depends on `found`.
 struct Parsed {
   Found found = Found::kNothing;
   std::uint64_t bytes = 0;
@@ -100,8 +102,8 @@ class SegmentFormat {
                                                     std::uint64_t offset,
                                                     std::string_view bytes) const = 0;
 
-  // Adds the frames of one append to `out`. REQUIRES: !items.empty(), and each item is smaller than
-  // 4 GiB - 1 MiB
+  // Adds the frames of one append to `out`. They begin at `offset` of the file.
+  // REQUIRES: !items.empty(), and each item is smaller than 4 GiB - 1 MiB
   virtual void EncodeFrames(const SegmentIdentity& identity, std::uint64_t offset,
                             std::uint64_t first_sequence, std::span<const std::string_view> items,
                             std::string* out) const = 0;

@@ -127,7 +127,8 @@ std::vector<std::string> SegmentLog::Detach(std::uint64_t sequence) {
 Status SegmentLog::RemoveSegments(const std::vector<std::string>& paths) {
   Status status;
   for (const std::string& path : paths) {
-    // Not followed by an fsync: one that comes back holds nothing that anybody would read.
+    // No fsync follows. A file that comes back after a loss of power has nothing that anybody would
+    // read.
     if (unlink(path.c_str()) != 0 && errno != ENOENT) status = ErrnoFault("removing", path, errno);
   }
   return status;

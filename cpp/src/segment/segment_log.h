@@ -24,8 +24,8 @@ namespace topicdb {
 class SegmentLog {
  public:
   // Opens the segments in the directory, which must exist. If the last segment still ends at
-  // `known_end`, its frames are not read. Otherwise they are read, the segment is cut behind its
-  // last whole append, and appends go to a new segment. The numbers of new items begin at
+  // `known_end`, Open does not read its frames. Otherwise it reads them, cuts the segment behind
+  // its last whole append, and appends go to a new segment. The numbers of new items begin at
   // `next_sequence`, which must be greater than all there are. Adds what is damaged to `damage`,
   // and leaves it out.
   static Result<std::unique_ptr<SegmentLog>> Open(const SegmentLogOptions& options,
@@ -39,7 +39,7 @@ class SegmentLog {
       TOPICDB_EXCLUDES(mutex_);
   // Hands what is buffered to the operating system.
   Status WriteOut() TOPICDB_EXCLUDES(mutex_);
-  // Makes everything that was appended before safe from loss of power.
+  // Makes everything that was appended before the call safe from loss of power.
   Status Sync() TOPICDB_EXCLUDES(mutex_);
   // Writes out what is buffered, gives back unused space, and returns where the log ends.
   Result<LogEnd> Close() TOPICDB_EXCLUDES(mutex_);
@@ -66,6 +66,7 @@ class SegmentLog {
   // Return the bytes of frames, and the items, of everything that was in this log.
   std::uint64_t end_bytes() const TOPICDB_EXCLUDES(mutex_);
   std::uint64_t end_items() const TOPICDB_EXCLUDES(mutex_);
+  // Returns the segments as they are now, by number.
   std::vector<SegmentState> Segments() const TOPICDB_EXCLUDES(mutex_);
   // Returns the first segment with an item of this number or a greater one, or nothing if there is
   // none. Writes out what is buffered for that segment.
@@ -75,23 +76,26 @@ class SegmentLog {
  private:
   explicit SegmentLog(const SegmentLogOptions& options) : options_(options) {}
 
+  // Begins a new segment file. REQUIRES: writer_ is null
   Status StartSegment() TOPICDB_REQUIRES(mutex_);
   // Makes writer_ the writer of a segment that is not full.
   Status PrepareWriter() TOPICDB_REQUIRES(mutex_);
+  // Ends the last segment, so that it can be freed as a whole. REQUIRES: writer_ is not null
   Status SealLast() TOPICDB_REQUIRES(mutex_);
   // Return the bytes of frames, and the items, up to the end of the last segment.
   std::uint64_t BytesAtEnd() const TOPICDB_REQUIRES(mutex_);
   std::uint64_t ItemsAtEnd() const TOPICDB_REQUIRES(mutex_);
+  // Sets free_at_ after the first segment has changed.
   void UpdateFreeAt() TOPICDB_REQUIRES(mutex_);
 
   const SegmentLogOptions options_;
   mutable Mutex mutex_;
   std::vector<SegmentState> segments_ TOPICDB_GUARDED_BY(mutex_);     // by number
   std::unique_ptr<SegmentWriter> writer_ TOPICDB_GUARDED_BY(mutex_);  // of the last, unless sealed
-  std::vector<std::shared_ptr<File>> unsynced_ TOPICDB_GUARDED_BY(mutex_);  // sealed segments
+  std::vector<std::shared_ptr<File>> unsynced_ TOPICDB_GUARDED_BY(mutex_);  // of sealed segments
   std::uint64_t next_sequence_ TOPICDB_GUARDED_BY(mutex_) = 1;
   std::uint64_t next_number_ TOPICDB_GUARDED_BY(mutex_) = 1;
-  std::uint64_t previous_end_ TOPICDB_GUARDED_BY(mutex_) = 1;  // what follows the last item
+  std::uint64_t previous_end_ TOPICDB_GUARDED_BY(mutex_) = 1;  // the number after the last item
   bool directory_unsynced_ TOPICDB_GUARDED_BY(mutex_) = false;
   std::uint64_t freed_bytes_ TOPICDB_GUARDED_BY(mutex_) = 0;
   std::uint64_t freed_items_ TOPICDB_GUARDED_BY(mutex_) = 0;

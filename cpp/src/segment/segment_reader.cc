@@ -39,7 +39,7 @@ Status SegmentReader::Fill(std::size_t size, std::uint64_t limit_offset) {
     window_ = std::move(next);
     window_owner_ = window_;
   }
-  // Bytes behind those that were read: nobody refers to them yet.
+  // Reads behind the bytes that are there. No item refers to that part of the window yet.
   const std::uint64_t from = window_->offset + window_->size;
   const std::size_t room = window_->capacity - window_->size;
   const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(room, limit_offset - from));
@@ -55,7 +55,7 @@ Result<Parsed> SegmentReader::ParseHere(std::uint64_t limit_offset) {
     TOPICDB_RETURN_IF_ERROR(Fill(wanted, limit_offset));
     const Parsed parsed = format_.Parse(identity_, offset_, sequence_, Rest(), &block_);
     if (parsed.found != Found::kShort) return parsed;
-    // Cut off by the limit, or by a file that is shorter than it was.
+    // The frame is cut off: by the limit, or because the file is shorter than it was.
     if (offset_ + parsed.bytes > limit_offset || Rest().size() >= parsed.bytes ||
         (wanted == parsed.bytes && Rest().size() < wanted)) {
       return Parsed{};
@@ -109,7 +109,7 @@ Result<ReadEvent> SegmentReader::Next(const ReadLimit& limit) {
   const std::uint64_t begin_sequence = sequence_;
   TOPICDB_RETURN_IF_ERROR(Resynchronise(limit));
   const std::uint64_t end = std::exchange(offset_, begin);
-  // What follows says by its number how many are lost.
+  // The number of the frame that follows tells how many items are lost.
   std::uint64_t next_sequence = limit.sequence;
   if (end < limit.offset) {
     offset_ = end;

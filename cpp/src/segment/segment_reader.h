@@ -40,8 +40,8 @@ struct ReadLimit {
   std::uint64_t sequence = 0;  // after its last item; 0 if it is not known
 };
 
-// Reads the frames of one segment file. The `format` must outlive it. Not thread-safe, but the file
-// may grow meanwhile.
+// Reads the frames of one segment file, around damage. Its owner is whoever makes it, and the
+// `format` must outlive it. Not thread-safe, but the file may grow meanwhile.
 class SegmentReader {
  public:
   static constexpr std::size_t kWindowBytes = std::size_t{256} << 10;
@@ -59,18 +59,24 @@ class SegmentReader {
   const LostItems& lost() const { return lost_; }
   // Returns the bytes that the items of block() refer to.
   const SegmentWindow& window() const { return *window_; }
+  // Keeps that window alive.
   const std::shared_ptr<const void>& window_owner() const { return window_owner_; }
+  // Return where the next frame begins, and the number of its first item.
   std::uint64_t offset() const { return offset_; }
   std::uint64_t sequence() const { return sequence_; }
 
  private:
-  // Parses the frame at offset(). Reads as many bytes as that takes.
+  // Parses the frame at offset(), and reads as many bytes as that takes. Finds nothing if the frame
+  // passes the limit.
   Result<Parsed> ParseHere(std::uint64_t limit_offset);
   // Makes the window hold at least `size` bytes from offset() on, or all before the limit.
   Status Fill(std::size_t size, std::uint64_t limit_offset);
+  // Returns the bytes of the window from offset() on.
   std::string_view Rest() const;
   // Moves to the next valid frame, or to the limit.
   Status Resynchronise(const ReadLimit& limit);
+  // Reports the items up to `end_sequence` and the bytes up to `offset` as lost, and moves behind
+  // them.
   ReadEvent Lose(std::uint64_t end_sequence, std::uint64_t offset);
 
   const std::shared_ptr<const File> file_;

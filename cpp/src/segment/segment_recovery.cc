@@ -12,6 +12,8 @@ namespace topicdb {
 
 namespace {
 
+// Does the work of one call of FindSegments, which makes and destroys it. Add looks at the segments
+// by their numbers. Not thread-safe.
 class Finder {
  public:
   Finder(const SegmentLogOptions& options, const std::optional<LogEnd>& known_end, bool look_only)
@@ -30,6 +32,7 @@ class Finder {
   }
 
  private:
+  // Returns the numbers of the segment files, sorted.
   Result<std::vector<std::uint64_t>> ListNumbers() const {
     TOPICDB_ASSIGN_OR_RETURN(const auto names, ListDirectory(options_.directory));
     std::vector<std::uint64_t> numbers;
@@ -42,6 +45,7 @@ class Finder {
     return numbers;
   }
 
+  // Looks at one segment, and adds it to what was found. `last` says whether it is the last one.
   Status Add(std::uint64_t number, bool last) {
     SegmentState state;
     state.path = options_.directory + "/" + format_.FileName(number);
@@ -80,9 +84,9 @@ class Finder {
     return Status::Ok();
   }
 
-  // What the damaged header of a segment said. Frames and footer have checksums of their own, which
-  // depend on the number of the segment and the id of the queue, and say which items they have.
-  // None if there is no whole frame.
+  // Finds out what the damaged header of a segment said. Frames and footer have checksums of their
+  // own, which depend on the number of the segment and the id of the queue, and they say which
+  // items they have. Returns nothing if there is no whole frame.
   Result<std::optional<SegmentIdentity>> InferIdentity(const std::shared_ptr<const File>& file,
                                                        std::uint64_t number) const {
     TOPICDB_ASSIGN_OR_RETURN(const std::uint64_t size, file->Size());
@@ -100,21 +104,22 @@ class Finder {
       identity.first_sequence = reader.sequence();
       complete = reader.lost().bytes == 0;
     }
-    // What the segment before it ended with, if that can be told: a gap between the two is then
-    // one of numbers that were never given to an item.
+    // If the segment has all its items and follows the one before it, a gap between the two has
+    // only numbers that were never given to an item.
     const bool follows =
         found_.segments.empty() || found_.segments.back().identity.number + 1 == number;
     identity.previous_end = complete && follows ? found_.previous_end : identity.first_sequence;
     return std::optional(identity);
   }
 
-  // The last segment, and a process ended before it wrote items there. What it had if not is known
-  // if the queue was closed.
+  // Drops the last segment, because a process ended before it wrote items there. If the segment has
+  // lost its items instead, known_end_ tells that, provided the queue was closed.
   Status Discard(const std::string& path, std::uint64_t number) {
     found_.next_number = number;
     return look_only_ ? Status::Ok() : RemoveFile(path);
   }
 
+  // Counts what is in the segments before this one.
   void Count(SegmentState* state) const {
     if (found_.segments.empty()) return;
     const SegmentState& before = found_.segments.back();
@@ -123,7 +128,8 @@ class Finder {
         before.items_before + before.end.sequence - before.identity.first_sequence;
   }
 
-  // Without numbers in frames, only the names of the files tell that one is missing.
+  // Reports the segments before `number` that are missing. Only the names of the files tell that if
+  // frames have no numbers.
   void NoteMissing(std::uint64_t number) {
     if (format_.numbers_items() || found_.segments.empty()) return;
     for (std::uint64_t missing = found_.next_number; missing < number; ++missing) {
@@ -132,7 +138,8 @@ class Finder {
     }
   }
 
-  // Items up to `end_sequence` should have come, and segment `number` was the last to hold them.
+  // Reports items as lost if fewer than all before `end_sequence` were found. Segment `number`
+  // should have had the last of them.
   void NoteLoss(std::uint64_t number, std::uint64_t end_sequence) {
     // Nothing is known of items before the first segment: they may have been freed.
     const bool set_aside = std::exchange(set_aside_, false);
@@ -148,6 +155,7 @@ class Finder {
     found_.previous_end = end_sequence;
   }
 
+  // Renames a file that is not a segment of this log, and reports it.
   Status SetAside(const std::string& path, const std::string& why) {
     const std::string aside = path + ".damaged";
     found_.damage.push_back({path, why + "; renamed to " + aside, 0, 0});
@@ -159,6 +167,7 @@ class Finder {
     return SyncDirectory(options_.directory);
   }
 
+  // Finds out where the items of a segment end. Seals the segment, unless appends may continue it.
   Status FindEnd(const File& file, bool last, bool headless, SegmentState* state) {
     TOPICDB_ASSIGN_OR_RETURN(const std::uint64_t size, file.Size());
     if (const auto footer = ReadFooter(file, size, state->identity); footer.has_value()) {
@@ -176,7 +185,7 @@ class Finder {
       TOPICDB_RETURN_IF_ERROR(Recover(size, state));
     }
     state->sealed = true;
-    // Without footers there are other writers, who leave such files as they are.
+    // A format without footers has other writers, which leave such files as they are.
     if (look_only_ || format_.footer_bytes() == 0) return Status::Ok();
     TOPICDB_ASSIGN_OR_RETURN(const auto writer,
                              SegmentWriter::Continue(state->path, format_, state->identity,
@@ -185,6 +194,7 @@ class Finder {
     return writer->file()->Sync();
   }
 
+  // Returns the footer at the end of a file of `size` bytes, or nothing if there is none.
   std::optional<SegmentFooter> ReadFooter(const File& file, std::uint64_t size,
                                           const SegmentIdentity& identity) const {
     const std::size_t bytes = format_.footer_bytes();
@@ -195,14 +205,14 @@ class Finder {
     return format_.DecodeFooter(identity, size - bytes, footer_bytes);
   }
 
-  // Reads a segment to find where its last whole append ends.
+  // Reads a segment to find where its last whole append ends, and reports what is behind that.
   Status Recover(std::uint64_t size, SegmentState* state) {
     TOPICDB_ASSIGN_OR_RETURN(const auto file, File::OpenForReading(state->path));
     SegmentReader reader(file, format_, state->identity);
     const ReadLimit limit{size, 0};
     state->end = {format_.header_bytes(), state->identity.first_sequence, 0};
     std::uint64_t payload_bytes = 0;
-    std::optional<LogDamage> tail;  // damage behind which no frame came yet
+    std::optional<LogDamage> tail;  // damage that no whole frame follows so far
     while (true) {
       TOPICDB_ASSIGN_OR_RETURN(const ReadEvent event, reader.Next(limit));
       if (event == ReadEvent::kEnd) break;
@@ -212,7 +222,7 @@ class Finder {
         tail->end_sequence = lost.end_sequence;
         continue;
       }
-      tail.reset();  // in the middle: readers will say so
+      tail.reset();  // frames follow the damage, so readers will report it
       for (const std::string_view item : reader.block().items) payload_bytes += item.size();
       if (reader.block().continues) continue;
       state->end = {reader.offset(), reader.sequence(), payload_bytes};
@@ -232,8 +242,8 @@ class Finder {
   const std::optional<LogEnd>& known_end_;
   const bool look_only_;
   FoundSegments found_;
-  bool set_aside_ = false;
-  std::uint64_t reported_end_ = 0;  // what is lost up to here was reported
+  bool set_aside_ = false;          // a file was set aside since the last NoteLoss
+  std::uint64_t reported_end_ = 0;  // losses of items before this number were reported
 };
 
 }  // namespace

@@ -41,6 +41,7 @@ struct LogEnd {
   SegmentEnd end;
 };
 
+// Which segments a log has, and how it writes them.
 struct SegmentLogOptions {
   std::string directory;
   const SegmentFormat* format = nullptr;
@@ -52,7 +53,7 @@ struct SegmentLogOptions {
 struct FoundSegments {
   std::vector<SegmentState> segments;  // by number; all are sealed, except perhaps the last
   std::uint64_t next_number = 1;
-  std::uint64_t previous_end = 1;  // what follows the last item
+  std::uint64_t previous_end = 1;  // the number after the last item
   std::vector<LogDamage> damage;
 };
 

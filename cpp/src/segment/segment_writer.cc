@@ -13,7 +13,7 @@ Result<std::unique_ptr<SegmentWriter>> SegmentWriter::Create(const std::string& 
   Status status = file->Reserve(reserve_bytes);
   if (status.ok()) status = file->WriteAt(0, header);
   if (!status.ok()) {
-    unlink(path.c_str());  // or the next attempt would find a file in its way
+    unlink(path.c_str());  // the next attempt must find no file in its way
     return status;
   }
   const SegmentEnd end{header.size(), identity.first_sequence, 0};
@@ -42,7 +42,7 @@ Status SegmentWriter::Append(std::span<const std::string_view> items, bool throu
     }
     end_.offset = written_offset_ = written_offset_ + buffer_.size();
     buffer_.clear();
-    if (buffer_.capacity() > 4 * kBufferBytes) buffer_ = {};  // of an append out of the ordinary
+    if (buffer_.capacity() > 4 * kBufferBytes) buffer_ = {};  // frees the memory of a large append
   } else {
     end_.offset = written_offset_ + buffer_.size();
   }

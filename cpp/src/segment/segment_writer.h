@@ -68,8 +68,8 @@ class SegmentWriter {
   const SegmentFormat& format_;
   const SegmentIdentity identity_;
   SegmentEnd end_;
-  std::uint64_t written_offset_;
-  std::string buffer_;  // the bytes from written_offset_ to end_.offset
+  std::uint64_t written_offset_;  // the end of what was handed to the operating system
+  std::string buffer_;            // the bytes from written_offset_ to end_.offset
 };
 
 }  // namespace topicdb

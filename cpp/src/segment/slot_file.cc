@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint16_t kVersion = 1;
 constexpr std::size_t kHeaderBytes = 32;
 constexpr std::size_t kCrcAt = 28;
-constexpr std::size_t kSlotBytesMin = 512;  // a sector: the slots never share one
+constexpr std::size_t kSlotBytesMin = 512;  // a sector, so that the slots never share one
 constexpr std::size_t kSlotBytesMax = std::size_t{64} << 20;
 
 std::size_t SlotBytesFor(std::size_t content_bytes) {

@@ -26,11 +26,12 @@ class SlotFile {
   // Opens the file. Returns kNotFound if there is none, and kCorruption if neither slot is whole.
   static Result<std::unique_ptr<SlotFile>> Open(const std::string& path, SlotMagic magic);
 
-  // Read returns what is in a file, like Open, but does not keep the file open.
+  // What Read returns: the content, and whether a slot was not whole.
   struct Stored {
     std::string content;
     bool damaged = false;
   };
+  // Returns what is in a file, like Open, but does not keep the file open.
   static Result<Stored> Read(const std::string& path, SlotMagic magic);
 
   // Returns the content that was written last and is whole.
@@ -46,19 +47,22 @@ class SlotFile {
  private:
   SlotFile(std::shared_ptr<File> file, std::string path, SlotMagic magic)
       : file_(std::move(file)), path_(std::move(path)), magic_(magic) {}
+  // Reads both slots, and takes the newer one that is whole.
   Status Load();
   // Decodes a slot. Returns false if the bytes are not a whole one.
   bool Decode(std::string_view bytes, std::uint64_t* serial, std::string* content) const;
+  // Returns the bytes of a slot.
   static std::string Encode(SlotMagic magic, std::uint64_t serial, std::size_t slot_bytes,
                             std::string_view content);
+  // Returns the bytes of a file with `content` in both slots.
   static std::string EncodeFile(SlotMagic magic, std::uint64_t serial, std::string_view content);
 
   std::shared_ptr<File> file_;  // null: only read
   const std::string path_;
   const std::string magic_;
   std::size_t slot_bytes_ = 0;
-  std::uint64_t serial_ = 0;
-  std::size_t next_slot_ = 0;
+  std::uint64_t serial_ = 0;   // of content_; each Write has the next one
+  std::size_t next_slot_ = 0;  // that Write replaces: the older or damaged one
   std::string content_;
   bool damaged_ = false;
 };
