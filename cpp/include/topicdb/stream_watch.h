@@ -1,4 +1,4 @@
-// Notice of new streams.
+// Tells a reader of new streams as they come.
 #pragma once
 
 #include <chrono>
@@ -14,9 +14,10 @@ namespace topicdb {
 
 class StreamWatchImpl;
 
-// Tells of every stream that may hold topics of a filter, once each, when its first message was
-// committed. A new generation has streams of its own. Database::WatchStreams makes it, and the
-// caller owns it. Thread-safe; it holds no lock while it waits. Closing the database ends it.
+// Tells of every stream that may hold topics of a filter, once each, when the first message of the
+// stream was committed. A new generation has streams of its own. Database::WatchStreams makes it,
+// and the caller owns it. Thread-safe; it holds no lock while it waits. Closing the database ends
+// it.
 class StreamWatch {
  public:
   explicit StreamWatch(std::shared_ptr<StreamWatchImpl> impl);

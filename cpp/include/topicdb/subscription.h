@@ -32,8 +32,9 @@ struct SubscribeFrom {
   // `parts`.
   std::uint32_t part = 0;
   std::uint32_t parts = 1;
-  // For each shard: drops up to this commit are no loss, or were counted already. For a shard that
-  // is not named, all drops count if it has a place. If it has none, those until now do not count.
+  // For each shard: drops of generations up to this commit are no loss, or were counted already.
+  // For a shard that is not named, all drops count if `places` names it with a place behind its
+  // beginning. Otherwise only those from now on count.
   std::map<std::uint32_t, std::uint64_t> counted;
 };
 
@@ -58,6 +59,7 @@ struct Loss {
   std::uint64_t messages = 0;  // that were not delivered, at most
 };
 
+// What Next gives: messages of one shard, or a loss.
 struct Delivered {
   // If this is there, nothing else was delivered: the messages after `next` are lost.
   std::optional<Loss> loss;
@@ -70,6 +72,7 @@ struct Delivered {
   bool is_live = false;  // false: read from history
 };
 
+// What a subscription is doing.
 enum class SubscriptionState : std::uint8_t {
   kCatchingUp,  // reads what is stored, in at least one shard
   kLive,        // has read everything that is committed
@@ -79,6 +82,7 @@ enum class SubscriptionState : std::uint8_t {
   kClosed,
 };
 
+// The state of a subscription at one moment.
 struct SubscriptionInfo {
   SubscriptionState state = SubscriptionState::kCatchingUp;
   std::uint64_t delivered = 0;                  // seqno of the last message that Next gave

@@ -16,6 +16,7 @@ namespace topicdb {
 
 class TailImpl;
 
+// Which part of the commit log a tail reads.
 struct TailOptions {
   // For each shard: the tail skips commits up to this one. It reads shards that are not named from
   // their oldest message on.
@@ -45,10 +46,10 @@ class Tail {
   Result<std::shared_ptr<const Batch>> Next(const PageLimits& limits,
                                             std::optional<std::chrono::microseconds> timeout,
                                             const InterruptCheck& interrupted = nullptr);
-  // Returns for each shard the last commit up to which Next has given every message. For
-  // TailOptions::after.
+  // Returns for each shard the last commit up to which Next has given every message. Another tail
+  // continues there with these numbers as TailOptions::after.
   std::map<std::uint32_t, std::uint64_t> serials() const;
-  // Frees what the tail holds. May be repeated.
+  // Frees what the tail holds. Later calls of Next return kClosed. May be repeated.
   void Close();
 
  private:

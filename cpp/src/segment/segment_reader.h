@@ -40,8 +40,8 @@ struct ReadLimit {
   std::uint64_t sequence = 0;  // after its last item; 0 if it is not known
 };
 
-// Reads the frames of one segment file, around damage. Its owner is whoever makes it, and the
-// `format` must outlive it. Not thread-safe, but the file may grow meanwhile.
+// Reads the frames of one segment file, around damage. The `format` must outlive it. Not
+// thread-safe, but the file may grow meanwhile.
 class SegmentReader {
  public:
   static constexpr std::size_t kWindowBytes = std::size_t{256} << 10;

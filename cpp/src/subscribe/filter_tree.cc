@@ -27,9 +27,9 @@ void FilterTree::Add(const Filter& filter, std::uint32_t number) {
 
 void FilterTree::Match(std::string_view topic, std::vector<std::uint32_t>* numbers) const {
   AddAll(everything_, numbers);
-  std::vector<const Node*> nodes{&root_};  // that fit the levels so far
+  std::vector<const Node*> nodes{&root_};  // the nodes that fit the levels so far
   std::vector<const Node*> next;
-  bool wildcards = !IsDollarLevel(topic);  // count at the first level
+  bool wildcards = !IsDollarLevel(topic);  // whether wildcards match the next level
   if (wildcards) AddAll(root_.below, numbers);
   ForEachLevel(topic, [&](std::string_view level) {
     next.clear();

@@ -13,8 +13,8 @@
 
 namespace topicdb {
 
-// Keeps filters and their numbers. An InterestSet owns it. Thread-safe once nothing is added any
-// more.
+// Keeps filters and their numbers. An InterestSet owns it. Threads may call Match at the same time,
+// but not while another one calls Add.
 class FilterTree {
  public:
   // Adds a filter, for which Match gives `number`. Several filters may have the same number.
@@ -30,7 +30,7 @@ class FilterTree {
     std::vector<std::uint32_t> below;  // of filters that end with this level and '#'
   };
   Node root_;
-  std::vector<std::uint32_t> everything_;
+  std::vector<std::uint32_t> everything_;  // of filters that match every topic
 };
 
 }  // namespace topicdb

@@ -10,18 +10,21 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kKeptBytes = std::size_t{64} << 20;  // of pages
+constexpr std::size_t kKeptBytes = std::size_t{64} << 20;  // of kept pages
 constexpr std::size_t kCatchUpThreads = 2;
-// What is read at once for all who want it; each gets of it what its window takes.
+// The limits of a page, which is read once for all that want something of it. Each subscriber gets
+// as much of it as its window takes.
 constexpr PageLimits kPageLimits{8'192, std::size_t{4} << 20, true};
-// Without commits nothing wakes the live thread, but that it is needed no more.
+// How long the live thread waits if nothing wakes it. Commits, lanes that join and the end of the
+// hub wake it.
 constexpr std::chrono::hours kLongWait(24);
-// A read-only handle looks so often whether there is something new.
+// How often a read-only handle looks for new commits.
 constexpr std::chrono::milliseconds kRefreshWait(250);
-// When nobody has been behind for so long, what is kept for those is given back.
+// When no lane was behind for this long, the hub gives back pages and cursors that it has kept.
 constexpr std::chrono::seconds kRest(1);
 
-// What a track that knows some does not know yet of what was dropped, for a page that was read.
+// Returns the drops that the view of a page knows and a track does not. The track knows those up to
+// the commit `known_until`, and all that a view with the removals version `known_version` knows.
 Result<Track::Drops> DropsFor(const LogPage& page, const Shard& shard, std::uint64_t known_until,
                               std::uint64_t known_version) {
   Track::Drops drops;
@@ -136,14 +139,15 @@ void SubscriptionHub::Complete(std::uint64_t client, SubscriptionInfo* info) con
   const MutexLock lock(mutex_);
   const auto found = clients_.find(client);
   if (found == clients_.end()) return;
-  // Now, when nothing can be offered: what waits and who is live must be of one moment.
+  // Asks the subscriber now, when nothing can be offered: what waits and which lanes are live must
+  // be of one moment.
   std::set<std::uint32_t> waiting;
   *info = found->second->subscriber->Info(&waiting);
   bool is_live = true;
   for (const Lane& lane : found->second->lanes) {
     is_live &= lane.is_live;
     const std::uint32_t shard = lane.track->shard();
-    // It has passed by what it does not want.
+    // The lane may be further, past messages that the subscriber does not want.
     if (!waiting.contains(shard)) info->places[shard] = lane.track->PlaceOf(lane);
   }
   if (info->state == SubscriptionState::kLive && !is_live) {
@@ -193,7 +197,7 @@ void SubscriptionHub::RunLive() {
     if (IsStopping()) return;
     if (const Status status = LivePass(); !status.ok()) {
       if (status.code() == Code::kClosed) return;
-      FailAll(status);  // those who come later may have more luck
+      FailAll(status);  // later subscribers may succeed
     }
     const auto now = Clock::now();
     database_->environment().commits->WaitUntil(seen,
@@ -242,7 +246,7 @@ bool SubscriptionHub::LiveStep(const std::shared_ptr<Shard>& shard) {
   track->Learn(std::move(found->drops));
   const std::size_t taken = track->ServeLive(page.get());
   const bool has_more = !page->span().at_end || track->TakeJoined();
-  if (page->span().rows->size() > 0) {  // or the commits were of no interest
+  if (page->span().rows->size() > 0) {  // else no live lane wants these commits
     ++stats_.live_reads;
     stats_.shared_reads += taken > 0 ? taken - 1 : 0;
     if (IsCurrent(*page)) cache_.Add(page);
@@ -319,7 +323,7 @@ Result<SubscriptionHub::Read> SubscriptionHub::ReadFor(const Errand& errand) {
   };
   auto found = read(errand.interests);
   if (found.ok() || errand.interests.size() == 1) return found;
-  return read({errand.first});  // what is damaged may be what another wants
+  return read({errand.first});  // the damage may be in what other lanes want
 }
 
 void SubscriptionHub::Finish(const Errand& errand, Result<Read> read) {
@@ -336,7 +340,8 @@ void SubscriptionHub::Finish(const Errand& errand, Result<Read> read) {
   const std::shared_ptr<LogPage>& page = read->page;
   errand.track->Learn(std::move(read->drops));
   const bool is_current = IsCurrent(*page);
-  // Who has come meanwhile gets nothing of what was removed before.
+  // If something was removed since the page was read, a subscriber that came after the errand began
+  // gets nothing of the page.
   const std::size_t taken =
       errand.track->ServeReady(page.get(), is_current ? last_client_ : errand.last_client);
   ++stats_.catch_up_reads;

@@ -56,13 +56,17 @@ class SubscriptionHub : public ViewHolder {
   Result<PlacedMessages> Find(std::uint32_t shard, const std::vector<Filter>& filters,
                               const std::vector<CommitPlace>& places,
                               const InterruptCheck& interrupted) const;
-  // Fills in `info`, including what Subscriber::Info does not know.
+  // Fills in `info`, including what Subscriber::Info does not know. Leaves it as it is if the
+  // subscriber was removed.
   void Complete(std::uint64_t client, SubscriptionInfo* info) const TOPICDB_EXCLUDES(mutex_);
+  // Returns what was read for all subscribers, and what is kept.
   SubscriptionStats Stats() const TOPICDB_EXCLUDES(mutex_);
 
+  // Return whether this process was forked from the one that made the hub, and kForked if it was.
   bool Forked() const { return database_->fork_guard().Forked(); }
   Status CheckNotForked() const { return Forked() ? database_->CheckUsable() : Status::Ok(); }
-  // REQUIRES: the database's lifecycle() is held, shared or alone.
+  // Ends the hub when the database closes: fails all subscribers, and lets the threads end.
+  // REQUIRES: the database's lifecycle() is held, shared or alone
   void Release() override TOPICDB_EXCLUDES(mutex_);
 
  private:
@@ -73,7 +77,7 @@ class SubscriptionHub : public ViewHolder {
     SharedInterest first;                   // of the lane at `from`
     std::vector<SharedInterest> interests;  // of all lanes that are near
     std::uint64_t last_client = 0;          // the newest one when the errand began
-    std::uint64_t drops_until = 0;          // that the track knows
+    std::uint64_t drops_until = 0;          // the last drop that the track knows
     std::uint64_t drops_version = 0;
   };
   // A page, and the drops that its track must learn before the page is offered.
@@ -82,6 +86,8 @@ class SubscriptionHub : public ViewHolder {
     Track::Drops drops;
   };
 
+  // The loops of the threads. RunLive reads for the live lanes, RunCatchUp for lanes that are
+  // behind.
   void RunLive() TOPICDB_EXCLUDES(mutex_);
   void RunCatchUp() TOPICDB_EXCLUDES(mutex_);
   // Reads what is new in all shards, for the live lanes. Returns kClosed if the database is closed.
@@ -98,7 +104,8 @@ class SubscriptionHub : public ViewHolder {
   // Returns whether nothing of the shard was removed since the page was read. Forgets the kept
   // pages of the shard that are not current.
   bool IsCurrent(const LogPage& page) TOPICDB_REQUIRES(mutex_);
-  // REQUIRES: the database's lifecycle() is held.
+  // Returns the removals version of the shard's present view.
+  // REQUIRES: the database's lifecycle() is held
   std::uint64_t RemovalsVersionOf(std::uint32_t shard) const;
   // Reads for all lanes that are near. If that fails, reads for the first lane alone.
   Result<Read> ReadFor(const Errand& errand) TOPICDB_EXCLUDES(mutex_);
@@ -110,7 +117,9 @@ class SubscriptionHub : public ViewHolder {
   // Fails all subscribers, and removes them.
   void FailAll(const Status& status) TOPICDB_EXCLUDES(mutex_);
 
+  // Returns the track of a shard, or null if there is none.
   Track* FindTrack(std::uint32_t shard) const;
+  // Returns the interest of all subscribers that want this, and makes it if there is none.
   SharedInterest InterestOf(const Wanted& wanted) TOPICDB_REQUIRES(mutex_);
   // Wakes the live thread.
   void WakeLive() const { database_->environment().commits->Notify(); }

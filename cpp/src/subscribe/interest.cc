@@ -9,8 +9,8 @@ namespace topicdb {
 
 namespace {
 
-// Each filter is read by a reader of its own, which decodes the pages that it needs: beyond so many
-// it takes less to read everything, once.
+// Each filter is read by a reader of its own, which decodes the pages that it needs. If there are
+// more filters than this, it takes less to read everything once.
 constexpr std::size_t kFiltersMax = 4;
 
 bool CoversOne(const std::vector<Filter>& filters, const Filter& wanted) {
@@ -18,7 +18,7 @@ bool CoversOne(const std::vector<Filter>& filters, const Filter& wanted) {
                      [&](const Filter& filter) { return filter.Covers(wanted); });
 }
 
-// None of which another covers.
+// Returns the filters of all interests, except those that another one covers.
 std::vector<Filter> FiltersOf(const std::vector<SharedInterest>& interests) {
   std::vector<Filter> filters;
   for (const SharedInterest& interest : interests) {
@@ -68,7 +68,7 @@ bool InterestSet::Has(const Interest& interest) const {
 std::string Wanted::Key() const {
   std::string key =
       std::to_string(start_us) + " " + std::to_string(part) + "/" + std::to_string(parts);
-  for (const Filter& filter : filters) key += '\0' + filter.text();  // which no filter has
+  for (const Filter& filter : filters) key += '\0' + filter.text();  // no filter has a NUL
   return key;
 }
 

@@ -32,10 +32,12 @@ struct Interest : Wanted {
 
   const std::uint64_t number;  // unique in a hub
 
+  // Returns whether the topic is wanted, at whatever timestamp.
   bool Wants(std::string_view topic) const {
     return IsInPart(topic) && std::any_of(filters.begin(), filters.end(),
                                           [&](const Filter& one) { return one.Matches(topic); });
   }
+  // Returns whether the topic belongs to the part of all topics that is wanted.
   bool IsInPart(std::string_view topic) const;
   // Returns whether the filters of this interest match all topics that `filter` matches.
   bool Covers(const Filter& filter) const {
@@ -45,17 +47,20 @@ struct Interest : Wanted {
 };
 using SharedInterest = std::shared_ptr<const Interest>;
 
-// Interests that are read together. Those that read share it. Immutable, so thread-safe.
+// Interests that are read together. Pages, kept cursors and the track of a shard share it.
+// Immutable, so thread-safe.
 class InterestSet {
  public:
   // Sorts the interests by number. REQUIRES: each is there once
   explicit InterestSet(std::vector<SharedInterest> interests);
 
   const std::vector<SharedInterest>& interests() const { return interests_; }
+  // Returns whether the interest is one of the set.
   bool Has(const Interest& interest) const;
   // Returns filters that match what any of the interests wants. If there are many of them, the
   // result may match more than that.
   const std::vector<Filter>& filters() const { return filters_; }
+  // Returns the smallest start_us of the interests.
   std::int64_t start_us() const { return start_us_; }
   // Returns whether a read for this set finds all that the interest wants.
   bool Covers(const Interest& interest) const;

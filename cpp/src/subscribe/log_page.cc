@@ -41,7 +41,7 @@ std::vector<LogPage::RowNumbers> LogPage::FindByTree() const {
   const Batch& batch = *span_.rows->batch;
   const auto& interests = interests_->interests();
   std::vector<RowNumbers> rows(interests.size());
-  std::unordered_map<std::string_view, std::vector<std::uint32_t>> known;  // who wants a topic
+  std::unordered_map<std::string_view, std::vector<std::uint32_t>> known;  // interests by topic
   for (std::uint32_t row = 0; row < batch.size(); ++row) {
     const auto [wanted, is_new] = known.try_emplace(batch.topic(row));
     if (is_new) wanted->second = interests_->WhoWants(batch.topic(row));

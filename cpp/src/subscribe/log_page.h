@@ -51,13 +51,16 @@ class LogPage {
   // Returns the rows of each interest that the page was read for and that finds something here, by
   // the number of the interest.
   const std::map<std::uint64_t, SharedLogRows>& rows() const { return rows_; }
+  // Returns about how much memory the page takes, without what RowsOf has made later.
   std::size_t bytes() const { return bytes_; }
 
  private:
   using RowNumbers = std::vector<std::uint32_t>;
+  // Returns the numbers of the rows that the interest wants.
   RowNumbers Find(const Interest& interest) const;
   // Finds the rows of all interests that the page was read for, in the order of the interests.
   std::vector<RowNumbers> FindByTree() const;
+  // Returns these rows as rows of their own, or null if there are none.
   SharedLogRows Choose(const RowNumbers& rows) const;
 
   const std::shared_ptr<const InterestSet> interests_;

@@ -38,6 +38,7 @@ class PageCache {
       return true;
     });
   }
+  // Adds a page. Removes the oldest ones if there are too many pages or bytes, but never this one.
   void Add(std::shared_ptr<LogPage> page) {
     bytes_ += page->bytes();
     pages_.push_front(std::move(page));

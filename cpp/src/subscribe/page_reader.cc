@@ -6,7 +6,7 @@ namespace topicdb {
 
 namespace {
 
-// Of decoded pages that a cursor has open; there are a few cursors.
+// How many bytes of decoded pages one cursor may have open. A track keeps at most five cursors.
 constexpr std::size_t kCursorBytes = std::size_t{32} << 20;
 
 LogQuery QueryOf(const InterestSet& interests, const CommitPlace& from) {
@@ -51,7 +51,7 @@ Result<std::shared_ptr<LogPage>> PageReader::Read(const std::shared_ptr<Shard>& 
     span.at_end = kept.cursor.at_end();
     span.removals_version = kept.cursor.removals_version();
     span.view_serial = kept.cursor.view_serial();
-    if (!span.at_end) kept_.push_front(std::move(kept));  // else it holds nothing
+    if (!span.at_end) kept_.push_front(std::move(kept));  // at the end it holds nothing
     if (kept_.size() > cursors_max_) kept_.pop_back();
   }
   return std::make_shared<LogPage>(std::move(interests), std::move(span));

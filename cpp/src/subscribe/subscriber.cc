@@ -9,17 +9,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Who can be interrupted looks so often whether it is.
+// How often a call that can be interrupted looks whether it was.
 constexpr std::chrono::nanoseconds kInterruptWait = std::chrono::milliseconds(50);
-// Others only look at the clock.
+// How often another call looks at the clock.
 constexpr std::chrono::nanoseconds kLongWait = std::chrono::hours(1);
-// A window that was full opens when this part of it is free: not for every single message.
+// A window that was full opens again when an eighth of it is free, and not for every single
+// message.
 constexpr std::uint64_t kRoomPart = 8;
 
 std::uint64_t BytesOf(const Batch& batch, std::size_t row) {
   return batch.topic(row).size() + batch.value(row).size();
 }
 
+// Returns the rows from `begin` on and before `end`.
 std::shared_ptr<const Batch> Cut(const std::shared_ptr<const Batch>& batch, std::size_t begin,
                                  std::size_t end) {
   if (begin == 0 && end == batch->size()) return batch;
@@ -50,7 +52,7 @@ Subscriber::Waiting Subscriber::Fit(const Offered& offered) const {
   }
   while (fit.end < batch.size() && fit.end - offered.begin < messages) {
     const std::uint64_t more = BytesOf(batch, fit.end);
-    // One that is larger than the window goes alone.
+    // A message that is larger than the window goes alone.
     const bool is_alone = unacknowledged_.empty() && fit.end == offered.begin;
     if (fit.bytes + more > bytes && !is_alone) break;
     fit.bytes += more;

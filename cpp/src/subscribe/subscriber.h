@@ -48,8 +48,8 @@ class Subscriber {
   Result<bool> Acknowledge(std::uint64_t seqno) TOPICDB_EXCLUDES(mutex_);
   bool Resume() TOPICDB_EXCLUDES(mutex_);
   void Pause() TOPICDB_EXCLUDES(mutex_);
-  // Returns what is known here. The state is kLive unless something is known to be against it. Adds
-  // the shards of which something waits for Next to `waiting`, if that is not null.
+  // Returns what the subscriber knows itself. It cannot tell kLive from kCatchingUp, and says kLive
+  // for both. Adds the shards of which something waits for Next to `waiting`, if that is not null.
   SubscriptionInfo Info(std::set<std::uint32_t>* waiting = nullptr) const TOPICDB_EXCLUDES(mutex_);
   void OnReady(std::function<void()> ready) TOPICDB_EXCLUDES(mutex_);
   void Close() TOPICDB_EXCLUDES(mutex_);
@@ -62,6 +62,7 @@ class Subscriber {
     std::uint64_t bytes = 0;
     std::uint64_t seqno = 0;  // of the last message
 
+    // Returns the place behind these messages, as Delivered::next.
     CommitPlace Behind() const {
       return end < offered.rows->size() ? offered.rows->place(end) : offered.to;
     }
@@ -76,6 +77,7 @@ class Subscriber {
   };
   // Takes out the first loss, for Next. REQUIRES: there is one
   Delivered TakeLoss() TOPICDB_REQUIRES(mutex_);
+  // Returns whether a loss comes before all messages that wait.
   bool HasLoss() const TOPICDB_REQUIRES(mutex_) {
     return !losses_.empty() && losses_.front().after <= delivered_;
   }
@@ -83,10 +85,13 @@ class Subscriber {
   Waiting Take(std::size_t rows_max) TOPICDB_REQUIRES(mutex_);
   // Returns the offered rows that there is room for, and their bytes.
   Waiting Fit(const Offered& offered) const TOPICDB_REQUIRES(mutex_);
+  // Returns whether enough of the window is free for a full one to open again.
   bool HasRoomAgain() const TOPICDB_REQUIRES(mutex_);
   // Returns whether Next has messages, a loss or an error to give, or tells that this is closed.
   bool IsReady() const TOPICDB_REQUIRES(mutex_);
+  // Wakes calls of Next, and calls `ready`.
   void TellReady() TOPICDB_REQUIRES(mutex_);
+  // Returns the state for Info.
   SubscriptionState State() const TOPICDB_REQUIRES(mutex_);
   // Ends the state of being full if there is room again. Returns whether it did.
   bool Reopen() TOPICDB_REQUIRES(mutex_);

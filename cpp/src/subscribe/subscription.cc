@@ -9,7 +9,8 @@ namespace topicdb {
 Subscription::Subscription(std::unique_ptr<SubscriptionImpl> impl) : impl_(std::move(impl)) {}
 
 Subscription::~Subscription() {
-  // In a forked child there are no threads, and locks may be in any state: leave it.
+  // A forked child has none of the hub's threads, and locks may be in any state. So it leaves the
+  // subscription as it is.
   if (impl_->hub().Forked()) {
     new std::unique_ptr<SubscriptionImpl>(std::move(impl_));
   } else {

@@ -1,4 +1,4 @@
-// What a Subscription hides.
+// The implementation of a Subscription.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,9 @@
 
 namespace topicdb {
 
-// A subscriber, and its share of the hub that serves it. A Subscription owns it. Thread-safe.
+// A subscriber, and its share of the hub that serves it. A Subscription owns it, and removes the
+// subscriber from the hub when it closes. Immutable, so thread-safe; the subscriber and the hub
+// have locks of their own.
 class SubscriptionImpl {
  public:
   SubscriptionImpl(std::shared_ptr<SubscriptionHub> hub, const Wanted& wanted,

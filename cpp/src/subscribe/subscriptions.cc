@@ -28,9 +28,10 @@ Status CheckSubscribe(const Schema& schema, const std::vector<Filter>& filters,
   return CheckShards("start", serials, schema.shards);
 }
 
+// Returns whether no message can stand before this place.
 bool IsTheFirst(const CommitPlace& place) { return place <= CommitPlace{1, 0}; }
 
-// Of every open shard.
+// Returns where the lanes of a subscription begin, for every open shard.
 LaneStarts StartsOf(const SubscribeFrom& from, const std::vector<ShardMoment>& moments) {
   LaneStarts starts;
   for (const ShardMoment& moment : moments) {
@@ -58,7 +59,7 @@ Subscriptions::~Subscriptions() = default;
 Result<std::unique_ptr<Subscription>> Subscriptions::Subscribe(
     const std::vector<Filter>& filters, const SubscribeFrom& from,
     const SubscribeWindow& window) const {
-  std::shared_ptr<SubscriptionHub> hub;  // its end must come after that of this call
+  std::shared_ptr<SubscriptionHub> hub;  // declared first: it ends after the lock of TOPICDB_ENTER
   TOPICDB_ENTER(impl_);
   TOPICDB_RETURN_IF_ERROR(impl_->CheckKeepsLog());
   TOPICDB_RETURN_IF_ERROR(CheckSubscribe(impl_->environment().schema, filters, from, window));
@@ -75,7 +76,7 @@ Result<std::map<std::uint32_t, CommitPlace>> Subscriptions::PlacesAt(
   TOPICDB_RETURN_IF_ERROR(impl_->CheckKeepsLog());
   std::map<std::uint32_t, CommitPlace> places;
   for (const ShardMoment& moment : impl_->shards().WholeMoments()) {
-    if (start_us == kBehindAll) {  // nothing needs to be read to know that
+    if (start_us == kBehindAll) {  // known without reading
       places[moment.shard->index()] = BehindCommit(moment.view->serial());
       continue;
     }
@@ -108,7 +109,7 @@ Result<std::uint64_t> Subscriptions::CountDropped(std::uint32_t shard,
 }
 
 Result<SubscriptionStats> Subscriptions::GetStats() const {
-  std::shared_ptr<SubscriptionHub> hub;  // its end must come after that of this call
+  std::shared_ptr<SubscriptionHub> hub;  // declared first: it ends after the lock of TOPICDB_ENTER
   TOPICDB_ENTER(impl_);
   hub = impl_->Hub([] { return nullptr; });
   return hub == nullptr ? SubscriptionStats{} : hub->Stats();

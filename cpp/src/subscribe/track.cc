@@ -68,7 +68,7 @@ void Track::FallBehind(Lane* lane, const CommitPlace& place) {
 Track::LaneSet::const_iterator Track::FirstFrom(const LaneSet& lanes, const CommitPlace& place) {
   Client none;
   Lane first;
-  first.client = &none;  // its number is less than any
+  first.client = &none;  // its number, 0, is less than any other
   first.place = place;
   return lanes.lower_bound(&first);
 }
@@ -162,7 +162,7 @@ void Track::Join(Lane* lane) {
   if (live_lanes_ == 0) {
     live_place_ = lane->place;
   } else if (lane->place < live_place_) {
-    return;  // what is in between is likely to be kept
+    return;  // the page in between is likely to be kept
   }
   Unlink(lane);
   LinkLive(lane);
@@ -177,7 +177,7 @@ std::size_t Track::ServeReady(LogPage* page, std::uint64_t client_max) {
   std::vector<Lane*> lanes;
   for (auto it = FirstFrom(ready_, span.from); it != ready_.end(); ++it) {
     const Lane& lane = **it;
-    if (lane.place >= span.to && lane.place != span.from) break;  // a page may be empty
+    if (lane.place >= span.to && lane.place != span.from) break;  // an empty page serves its place
     if (lane.client->number > client_max) continue;
     if (page->Covers(*lane.client->interest)) lanes.push_back(*it);
   }
@@ -185,7 +185,7 @@ std::size_t Track::ServeReady(LogPage* page, std::uint64_t client_max) {
   for (Lane* lane : lanes) {
     if (Advance(lane, page)) ++taken;
   }
-  sweep_ = {span.to.serial, span.to.index + 1};  // others before these again
+  sweep_ = {span.to.serial, span.to.index + 1};  // other lanes come before these again
   return taken;
 }
 

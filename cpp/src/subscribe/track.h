@@ -51,7 +51,9 @@ class Track {
   // Adds a lane, which is behind at first.
   void Add(Lane* lane);
   void Remove(Lane* lane);
+  // Says whether the client of the lane takes messages.
   void SetOpen(Lane* lane, bool open);
+  // Returns how far the lane is. The subscriber was given everything before this place.
   CommitPlace PlaceOf(const Lane& lane) const;
 
   // Returns whether a lane has become live since the last call. There may be new messages for it.
@@ -72,6 +74,7 @@ class Track {
   // Returns the interests of the live lanes, for which the caller must read from live_place() on.
   // Returns null if there are no live lanes.
   std::shared_ptr<const InterestSet> BeginLiveRead();
+  // Returns how far the live lanes are. It has no meaning if there are none.
   CommitPlace live_place() const { return live_place_; }
   // Offers the live lanes the page that was read. Returns how many of them took something.
   std::size_t ServeLive(LogPage* page);
@@ -84,8 +87,11 @@ class Track {
     std::vector<meta::DropRecord> more;  // after drops_until()
     std::uint64_t removals_version = 0;  // of a view: all drops up to it are known
   };
+  // Return the serial of the last drop that the track knows, and the removals version of the view
+  // that it knows them from.
   std::uint64_t drops_until() const { return drops_.empty() ? 0 : drops_.back().serial; }
   std::uint64_t drops_version() const { return drops_version_; }
+  // Adds drops. The caller must do that before it offers the page that knows of them.
   void Learn(Drops drops);
 
   bool is_being_read = false;  // a thread reads for lanes that are behind
@@ -100,6 +106,7 @@ class Track {
   };
   using LaneSet = std::set<Lane*, Order>;
 
+  // Add a lane to those that are behind, or to the live ones. Unlink takes it out of where it is.
   void LinkBehind(Lane* lane);
   void LinkLive(Lane* lane);
   void Unlink(Lane* lane);
@@ -111,9 +118,11 @@ class Track {
   // Tells the subscriber which messages it lost by drops up to the commit `view_serial`. A lane
   // moves over a page only after that: what it was not given by then, it is never given.
   void CountLosses(Lane* lane, std::uint64_t view_serial);
+  // Calls CountLosses for all live lanes, if there are new drops.
   void CountLiveLosses(std::uint64_t view_serial);
   // Puts a lane behind, at this place.
   void FallBehind(Lane* lane, const CommitPlace& place);
+  // Returns the first lane that is at this place or behind it in the order of places.
   static LaneSet::const_iterator FirstFrom(const LaneSet& lanes, const CommitPlace& place);
 
   const std::uint32_t shard_;

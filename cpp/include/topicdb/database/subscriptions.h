@@ -20,8 +20,9 @@ struct SubscribeWindow;
 class Subscription;
 struct SubscriptionStats;
 
-// A part of a Database, which owns it and gives it out (Database::subscriptions). Thread-safe.
-// Every method returns kClosed after Database::Close, and kForked in a forked child.
+// Makes the subscriptions of a database, and finds the places where readers of its commit log
+// begin. The Database owns it and gives it out (Database::subscriptions). Thread-safe. Every method
+// returns kClosed after Database::Close, and kForked in a forked child.
 class Subscriptions {
  public:
   explicit Subscriptions(std::shared_ptr<DatabaseImpl> impl);
