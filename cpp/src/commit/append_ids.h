@@ -62,6 +62,7 @@ class AppendIds {
   // Adds an id, and forgets the oldest one if there are too many.
   // REQUIRES: its serial is greater than all others
   void Add(const std::string& id, const KnownAppend& known) TOPICDB_EXCLUDES(mutex_);
+  // Returns how many ids are known.
   std::size_t size() const TOPICDB_EXCLUDES(mutex_);
 
  private:

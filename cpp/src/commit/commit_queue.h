@@ -14,8 +14,9 @@
 
 namespace topicdb {
 
-// Takes commits of one type, which derives from QueuedCommit, and gives them to two functions. Its
-// owner must keep alive what these functions use. Thread-safe.
+// Gathers the commits of one type, which derives from QueuedCommit, and has two functions write and
+// fsync them. The Committer of a shard owns it, and must keep alive what these functions use.
+// Thread-safe; Close must be the last call.
 template <typename Commit>
 class CommitQueue {
  public:

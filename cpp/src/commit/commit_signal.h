@@ -1,4 +1,4 @@
-// Wakes those who wait for commits.
+// Wakes the threads that wait for commits.
 #pragma once
 
 #include <chrono>
@@ -13,12 +13,13 @@ namespace topicdb {
 // mutex_.
 class CommitSignal {
  public:
-  // Returns how many commits there were so far.
+  // Returns how many calls of Notify there were so far.
   std::uint64_t count() const TOPICDB_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return count_;
   }
-  // Counts a commit and wakes those who wait. Shards call it once a commit is visible.
+  // Counts a commit and wakes the threads that wait. Shards call it once a commit is visible. The
+  // database and its hub call it to have threads look at their state again.
   void Notify() TOPICDB_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     ++count_;

@@ -8,7 +8,7 @@ namespace topicdb {
 
 namespace {
 
-// What all topics that match the filter begin with.
+// Returns the text with which all topics that match the filter begin.
 std::string LiteralPrefix(const Filter& filter) {
   std::string prefix;
   for (std::size_t i = 0; i < filter.levels().size(); ++i) {

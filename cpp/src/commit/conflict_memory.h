@@ -1,5 +1,5 @@
-// Remembers what was committed lately to a shard, and tells a transaction whether anything that it
-// has read was changed since it began.
+// Remembers what was committed lately to a shard, and tells whether anything that a transaction has
+// read was changed since the transaction began.
 //
 // The memory is exact: it keeps topics and timestamps as they were written, and merges none. It is
 // bounded: it forgets the older half when there are too many entries, or when they are older than
@@ -21,13 +21,15 @@
 
 namespace topicdb {
 
-// The shard's TransactionCheck owns it. Not thread-safe: the shard's commit mutex guards it.
+// Keeps the messages and deletes of the last commits, in two halves by age. The shard's
+// TransactionCheck owns it. Not thread-safe: the shard's commit mutex guards it.
 class ConflictMemory {
  public:
   // It remembers at most `entries_max` messages and deletes.
   explicit ConflictMemory(std::size_t entries_max) : entries_max_(entries_max) {}
 
-  // Add a message or a delete of a commit. REQUIRES: serials do not fall from call to call
+  // Add a message or a delete of a commit. REQUIRES (RecordWrite, RecordDelete): serials do not
+  // fall from call to call
   void RecordWrite(std::string_view topic, std::int64_t timestamp, std::uint64_t serial);
   void RecordDelete(const KeyRange& keys, std::uint64_t serial);
   // Forgets what was recorded before the last call of Age. The caller calls it once in each window.
@@ -41,6 +43,7 @@ class ConflictMemory {
   // REQUIRES: !Forgot(serial)
   std::uint64_t FindChange(const KeyRange& keys, std::uint64_t serial) const;
 
+  // Returns how many messages and deletes are remembered.
   std::size_t entries() const { return current_.entries + old_.entries; }
 
  private:
@@ -59,7 +62,9 @@ class ConflictMemory {
     std::uint64_t last_serial = 0;
   };
 
+  // Counts an entry of current_. Forgets the older half if there are too many.
   void CountEntry(std::uint64_t serial);
+  // Does the work of FindChange for one half.
   static std::uint64_t FindIn(const Half& half, const KeyRange& keys, std::uint64_t serial);
 
   const std::size_t entries_max_;

@@ -8,17 +8,18 @@ namespace topicdb {
 
 namespace {
 
-// A group is one RocksDB batch in memory; a larger commit is a group of its own.
+// A group has at most this many bytes, since it is one RocksDB batch in memory. A larger commit is
+// a group of its own.
 constexpr std::size_t kGroupBytesMax = std::size_t{8} << 20;
 
 bool WantsSync(const QueuedCommit& commit) { return commit.durability == Durability::kDisk; }
 
-// Whether it is written, and waits for an fsync.
+// Returns whether the commit is written and wants an fsync.
 bool NeedsSync(const QueuedCommit& commit) {
   return commit.status.ok() && commit.written && WantsSync(commit);
 }
 
-// Whether it is as well written after the fsync that is running.
+// Returns whether the commit may as well be written after the fsync that is running.
 bool CanWait(const QueuedCommit& commit) { return WantsSync(commit) && !commit.is_urgent; }
 
 }  // namespace
@@ -98,8 +99,9 @@ void GroupCommit::WaitForRoom(const std::shared_ptr<Waiter>& waiter) {
   room_waiters_.push_back(waiter);
 }
 
-// Callers that were just served come back at once, but a little too late for the next fsync: they
-// would share every second one with each other, and the others would run with one commit each.
+// Callers that were just served come back at once, but a little too late for the next fsync.
+// Without Gather, they would share every second fsync, and each fsync between would serve one
+// commit.
 void GroupCommit::Gather(const QueuedCommit& leader) {
   gather_target_ = std::max(last_width_, previous_width_);
   if (pending_.size() >= gather_target_) return;
@@ -138,7 +140,7 @@ void GroupCommit::Lead(const QueuedCommit* leader, Wakes* wakes) {
   mutex_.Lock();
   ++written_groups_;
   leading_ = false;
-  // Last, for it may be gone then.
+  // Serve comes last, since the commit may be gone then.
   bool leader_syncs = false;
   for (QueuedCommit* commit : group) {
     if (commit == leader) leader_syncs = NeedsSync(*commit) && sync_fault_.ok();
@@ -174,7 +176,7 @@ void GroupCommit::WakeNext(const QueuedCommit* awake, Wakes* wakes) {
   }
   if (leading_ || pending_.size() == submitted_) return;
   for (QueuedCommit* commit : pending_) {
-    const bool waits_for_sync = syncs_itself && CanWait(*commit);  // it is about to begin
+    const bool waits_for_sync = syncs_itself && CanWait(*commit);  // an fsync is about to begin
     if (commit->entry.done || waits_for_sync || !MayLead(*commit)) continue;
     wakes->push_back(commit->entry.waiter);
     return;
@@ -270,7 +272,7 @@ void GroupCommit::FlushSubmitted() {
 }
 
 void GroupCommit::Finish(std::vector<std::unique_ptr<QueuedCommit>> commits) {
-  std::uint64_t group = 0;  // the last that is to be fsynced
+  std::uint64_t group = 0;  // the last one that must be fsynced
   for (const auto& commit : commits) {
     if (NeedsSync(*commit)) group = std::max(group, commit->entry.group);
   }
