@@ -27,7 +27,7 @@ FamilyGarbage MeasureGarbage(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* famil
 }
 
 std::uint64_t OldestSnapshot(rocksdb::DB* db) {
-  const std::uint64_t now = db->GetLatestSequenceNumber();  // first: snapshots may come meanwhile
+  const std::uint64_t now = db->GetLatestSequenceNumber();  // first: a snapshot may come meanwhile
   std::uint64_t oldest = 0;
   const bool has_any =
       db->GetIntProperty(rocksdb::DB::Properties::kOldestSnapshotSequence, &oldest) && oldest > 0;
@@ -38,8 +38,8 @@ Status RemoveGarbage(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family,
                      std::atomic<bool>* canceled) {
   rocksdb::CompactRangeOptions options;
   options.exclusive_manual_compaction = false;
-  options.allow_write_stall = true;  // or it waits for a moment at which it stalls nobody
-  // What is in the last level already may be all that there is to remove.
+  options.allow_write_stall = true;  // else it waits for a moment at which it stalls nobody
+  // All that can be removed may be in the last level already.
   options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
   options.canceled = canceled;
   const rocksdb::Status status = db->CompactRange(options, family, nullptr, nullptr);

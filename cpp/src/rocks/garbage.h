@@ -11,6 +11,7 @@
 
 namespace topicdb::rocks {
 
+// How much of a column family is garbage.
 struct FamilyGarbage {
   std::uint64_t removed = 0;     // removed keys that merging has not forgotten yet
   std::uint64_t written = 0;     // keys with values in files, including those removed since
@@ -24,6 +25,7 @@ struct FamilyGarbage {
     return static_cast<std::uint64_t>(part * static_cast<double>(file_bytes));
   }
 };
+// Returns how much garbage a family has now. Reads no keys.
 FamilyGarbage MeasureGarbage(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family);
 
 // Returns a sequence number before which no reader has a snapshot. If there are no snapshots, that

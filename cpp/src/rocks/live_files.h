@@ -25,6 +25,7 @@ struct LiveFile {
 // the database must outlive it.
 class FilesHold {
  public:
+  // Begins to keep the files. Returns kStorage.
   static Result<std::unique_ptr<FilesHold>> Take(rocksdb::DB* db);
   ~FilesHold();
   FilesHold(const FilesHold&) = delete;

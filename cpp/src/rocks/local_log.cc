@@ -14,7 +14,8 @@ rocksdb::WriteOptions OptionsOf(const ShardEntry& entry) {
   rocksdb::WriteOptions options;
   options.disableWAL = entry.durability == EntryDurability::kMemory;
   options.sync = entry.durability == EntryDurability::kDisk;
-  // The slab may be dropped meanwhile; RocksDB would take no more writes after one that failed.
+  // The slab may be dropped meanwhile. If that made the write fail, RocksDB would take no more
+  // writes.
   options.ignore_missing_column_families = entry.kind == EntryKind::kData;
   return options;
 }

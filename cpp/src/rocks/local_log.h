@@ -17,7 +17,7 @@ namespace topicdb::rocks {
 // one after the other, because RocksDB would make one record of concurrent writes.
 class LocalLog : public ShardLog {
  public:
-  // name: of the shard, for messages. `db` must outlive the log.
+  // `name` is that of the shard, for messages. `db` must outlive the log.
   LocalLog(rocksdb::DB* db, std::string name);
 
   Status Write(const ShardEntry& entry, rocksdb::WriteBatch* batch) override
@@ -29,10 +29,10 @@ class LocalLog : public ShardLog {
  private:
   rocksdb::DB* const db_;
   const std::string name_;
-  const std::uint32_t session_;
+  const std::uint32_t session_;  // see CommitLink
   std::atomic<std::uint64_t> bytes_{0};
   Mutex mutex_;
-  std::uint64_t next_ TOPICDB_GUARDED_BY(mutex_) = 0;
+  std::uint64_t next_ TOPICDB_GUARDED_BY(mutex_) = 0;  // number of the next batch
 };
 
 }  // namespace topicdb::rocks

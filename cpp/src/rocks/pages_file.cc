@@ -15,7 +15,7 @@ namespace topicdb::rocks {
 
 namespace {
 
-constexpr std::size_t kUnusedBytes = std::size_t{1} << 20;  // of caches that writing does not need
+constexpr std::size_t kUnusedBytes = std::size_t{1} << 20;  // of caches, which writing does not use
 
 rocksdb::Options MakeOptions() {
   const SharedResources resources = MakeSharedResources(kUnusedBytes, kUnusedBytes);
@@ -61,11 +61,12 @@ Status ForEachPage(const std::string& path,
 }
 
 Status Ingest(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, const std::string& path) {
-  // RocksDB moves the second name; the first stays, so that whoever is interrupted can begin again.
+  // RocksDB moves a second name of the file. The first one stays, so that an interrupted caller can
+  // begin again.
   const std::string second = path + ".ingest";
   unlink(second.c_str());
   rocksdb::IngestExternalFileOptions options;
-  options.move_files = link(path.c_str(), second.c_str()) == 0;  // else it is copied
+  options.move_files = link(path.c_str(), second.c_str()) == 0;  // else RocksDB copies the file
   options.failed_move_fall_back_to_copy = true;
   options.snapshot_consistency = false;  // no reader knows of these pages yet
   options.write_global_seqno = false;

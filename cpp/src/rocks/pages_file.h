@@ -23,6 +23,7 @@ class PagesFile {
 
   // Adds a page. REQUIRES: `key` is greater than the one before
   Status Put(std::string_view key, std::string_view page);
+  // Returns how many bytes the file has so far.
   std::uint64_t bytes() const;
   // Ends the file and fsyncs it. No Put may follow.
   Status Finish();

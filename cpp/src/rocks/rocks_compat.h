@@ -25,7 +25,9 @@ Status FromRocks(const rocksdb::Status& status, const std::string& context);
 using Families = std::vector<rocksdb::ColumnFamilyDescriptor>;
 using FamilyHandles = std::vector<rocksdb::ColumnFamilyHandle*>;
 
-// REQUIRES: CheckProcessMayWrite (rocks/process_threads.h)
+// Open a database and its column families as RocksDB's functions of these names do. A database that
+// Open has opened counts as a writing handle until it is closed (rocks/files/process_threads.h).
+// REQUIRES (Open): CheckProcessMayWrite returned Ok
 rocksdb::Status Open(const rocksdb::DBOptions& options, const std::string& path,
                      const Families& families, FamilyHandles* handles,
                      std::unique_ptr<rocksdb::DB>* db);

@@ -31,8 +31,12 @@ struct SharedResources {
   std::array<rocksdb::ColumnFamilyOptions, kFamilyUses> families;
 };
 
+// Returns a cache of `cache_bytes`, a limit of `write_buffer_bytes` for what is in memory and not
+// in files yet, and the options of families that use both.
 SharedResources MakeSharedResources(std::size_t cache_bytes, std::size_t write_buffer_bytes);
+// Returns how many bytes the cache holds now.
 std::size_t CacheBytesInUse(const SharedResources& resources);
+// Returns the options to open a RocksDB with.
 rocksdb::DBOptions MakeDbOptions(const SharedResources& resources, bool read_only);
 // Returns options that live as long as `resources`.
 const rocksdb::ColumnFamilyOptions& FamilyOptions(const SharedResources& resources, FamilyUse use);

@@ -27,6 +27,7 @@ constexpr std::size_t kCurrentBytesMax = 4'096;
 constexpr std::string_view kManifest = "MANIFEST-";
 constexpr int kSizeAttemptsMax = 4;
 
+// Copies the files of a directory, and links the table files where it can.
 Status CopyDirectory(const std::string& from, const std::string& to) {
   TOPICDB_RETURN_IF_ERROR(MakeDirectory(to));
   TOPICDB_ASSIGN_OR_RETURN(const std::vector<LiveFile> files, ListClosedFiles(from));
@@ -41,8 +42,9 @@ Status CopyDirectory(const std::string& from, const std::string& to) {
   return Status::Ok();
 }
 
-// Writes a table file of two deletes of keys that never were, and says how long it is: a byte more
-// for each one of `padding`, but for some steps of two.
+// Writes a table file with two deletes of keys that never existed, and returns its length. Each
+// byte of `padding` makes the file a byte longer, sometimes two. `longer` adds a byte in
+// another place.
 Result<std::uint64_t> WriteTable(const std::string& path, const std::string& key,
                                  std::size_t padding, bool longer) {
   rocksdb::BlockBasedTableOptions table;
@@ -62,8 +64,8 @@ Result<std::uint64_t> WriteTable(const std::string& path, const std::string& key
   return info.file_size;
 }
 
-// Puts a table file without messages in place of one: as long as the manifest says, since that is
-// where its end is looked for.
+// Replaces a table file by one without messages that has as many bytes as the manifest says, since
+// RocksDB looks for its end there.
 Status WriteEmptyTable(const std::string& path, const std::string& key, std::uint64_t bytes) {
   const std::string temporary = path + ".empty";
   for (const bool longer : {false, true}) {
@@ -153,9 +155,9 @@ rocksdb::DBOptions Salvage::DbOptions() const {
   rocksdb::DBOptions options = MakeDbOptions(resources_, /*read_only=*/true);
   options.paranoid_checks = false;
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kSkipAnyCorruptedRecords;
-  // In the one pass in which column families are made nothing else may change.
+  // AddFamilies opens the copy for writing, and must change nothing but the column families.
   options.avoid_flush_during_recovery = true;
-  options.verify_sst_unique_id_in_manifest = false;  // those that were replaced have others
+  options.verify_sst_unique_id_in_manifest = false;  // files that were replaced have others
   return options;
 }
 
@@ -216,9 +218,9 @@ Result<std::string> Salvage::FindNewerTable() const {
   return std::string();
 }
 
-// A process that is killed leaves a table file that no edit names yet. What it has is then where it
-// was before: in a log that was there at the last edit, or in table files that the manifest names.
-// Those are removed once an edit names the new one.
+// A process that is killed may leave a table file that no edit of the manifest names yet. What the
+// file has is then still where it was before: in a log that was there at the last edit, or in table
+// files that the manifest names. RocksDB removes those only once an edit names the new file.
 Result<bool> Salvage::HasOldManifest() const {
   std::vector<rocksdb::LiveFileMetaData> tables;
   db_->GetLiveFilesMetaData(&tables);

@@ -61,11 +61,16 @@ class Salvage {
   Salvage(std::string directory, const SharedResources& resources)
       : directory_(std::move(directory)), resources_(resources) {}
 
+  // Has CURRENT name the newest manifest, if it names none.
   Status MendCurrent();
+  // Mends the logs, and notes which of them have lost commits.
   Status MendDamagedLogs();
+  // Opens the copy with all its column families, for reading.
   Status OpenDb();
+  // Returns the column families that the manifest names.
   Result<Families> ListFamilies() const;
   void CloseDb();
+  // Has RocksDB make a manifest from the table files, and opens the copy with it.
   Status RepairManifest(const std::string& reason);
   // Returns the name of a whole table file that is newer than all that the manifest names; empty if
   // there is none.

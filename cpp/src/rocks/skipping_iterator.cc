@@ -8,7 +8,8 @@ namespace topicdb::rocks {
 
 namespace {
 
-// Keys are taken for numbers of so many bytes more than they have.
+// SkipFrom takes a key for a number with this many bytes more than the key has, and with at least
+// kBytesMin bytes.
 constexpr std::size_t kMoreBytes = 8;
 constexpr std::size_t kBytesMin = 32;
 
@@ -20,7 +21,7 @@ std::unique_ptr<rocksdb::Iterator> NewIterator(rocksdb::DB* db, const rocksdb::S
   return std::unique_ptr<rocksdb::Iterator>(db->NewIterator(options, family));
 }
 
-// Adds the bit, counted from the lowest one; false if the number would be too large.
+// Adds 1 << bit to a big-endian number. Returns false if the number would be too large.
 bool AddBit(std::string* number, std::size_t bit) {
   unsigned carry = 1U << (bit % 8);
   for (std::size_t i = number->size() - 1 - bit / 8; carry != 0; --i) {
@@ -54,22 +55,22 @@ bool SkippingIterator::IsSound() {
   const rocksdb::Status status = records_->status();
   if (status.ok()) return true;
   status_ = FromRocks(status, "reading a block of a table file");
-  if (status_.code() != Code::kCorruption) return true;  // and not valid: the end
+  if (status_.code() != Code::kCorruption) return true;  // the iterator is not valid, as at the end
   why_ = status_.message();
   status_ = Status::Ok();
   return false;
 }
 
 bool SkippingIterator::IsSoundAt(const std::string& key) {
-  // A new one each time: an iterator that has met damage some times in a row goes on to find it
-  // everywhere (RocksDB 9.10; it is what it has read ahead).
+  // Makes a new iterator each time. One that has met damage several times in a row finds it
+  // everywhere from then on, because of what it has read ahead (RocksDB 9.10).
   records_ = NewIterator(db_, snapshot_, family_);
   records_->Seek(key);
   return IsSound();
 }
 
-// The first key that can be read is looked for in steps that double; then, between the last step
-// that failed and the first that did not, by halves.
+// Looks for the first key that can be read, in steps that double. Then looks for it between the
+// last step that failed and the first that did not, by halving.
 void SkippingIterator::SkipFrom(const std::string& key) {
   const std::string why = why_;
   std::string failed = key;

@@ -30,7 +30,9 @@ class SkippingIterator {
   SkippingIterator(rocksdb::DB* db, const rocksdb::Snapshot* snapshot,
                    rocksdb::ColumnFamilyHandle* family);
 
+  // Moves to the first key from `key` on that can be read.
   void Seek(std::string_view key);
+  // Moves to the next key that can be read. REQUIRES: Valid()
   void Next();
   bool Valid() const { return records_->Valid(); }
   // REQUIRES: Valid()
@@ -45,7 +47,9 @@ class SkippingIterator {
  private:
   // Returns whether the iterator is where it should be: at a key, or at the end.
   bool IsSound();
+  // Seeks with a new iterator, and returns IsSound.
   bool IsSoundAt(const std::string& key);
+  // Moves to the first key behind the damage that was met at `key`, and notes the gap.
   void SkipFrom(const std::string& key);
 
   rocksdb::DB* const db_;

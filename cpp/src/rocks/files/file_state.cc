@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kCurrentBytesMax = 4'096;
 
-// Name and size of the manifest in use; it is only appended to.
+// Returns name and size of the manifest in use, which only grows; empty if it cannot be read.
 std::string ManifestState(const std::string& directory) {
   const Result<std::string> current = ReadFile(directory + "/CURRENT", kCurrentBytesMax);
   if (!current.ok()) return {};

@@ -19,11 +19,12 @@ namespace topicdb::rocks {
 
 namespace {
 
+// Returns whether RocksDB would store its options there.
 bool IsOptionsFile(std::string_view path) {
   return path.substr(path.rfind('/') + 1).starts_with("OPTIONS-");
 }
 
-// One of several handles on a directory, whose descriptor they share.
+// One of several handles on a directory, which share its descriptor.
 class SharedDirectory : public rocksdb::FSDirectoryWrapper {
  public:
   explicit SharedDirectory(std::shared_ptr<rocksdb::FSDirectory> directory)
@@ -38,8 +39,8 @@ class SharedDirectory : public rocksdb::FSDirectoryWrapper {
   const std::shared_ptr<rocksdb::FSDirectory> directory_;
 };
 
-// The directories that are open in this process. RocksDB opens that of a shard once for each
-// column family, and keeps it open, to fsync it. Thread-safe.
+// The directories that are open in this process. RocksDB opens the directory of a shard once for
+// each column family, and keeps it open to fsync it. A process has one such object. Thread-safe.
 class OpenDirectories {
  public:
   using Open = std::function<rocksdb::IOStatus(std::unique_ptr<rocksdb::FSDirectory>*)>;
@@ -76,6 +77,8 @@ OpenDirectories& ProcessOpenDirectories() {
   return directories.Get([] { return std::make_unique<OpenDirectories>(); });
 }
 
+// The file system of the machine, with what file_system.h says. It lives as long as the process.
+// Thread-safe.
 class TableFileSystem : public rocksdb::FileSystemWrapper {
  public:
   explicit TableFileSystem(FilesOwner owner)
@@ -122,14 +125,15 @@ class TableFileSystem : public rocksdb::FileSystemWrapper {
     return WithRoom([&] { return FileSystemWrapper::GetChildren(path, options, names, debug); });
   }
 
-  // Table files are read when they are asked for.
+  // A TableFile reads when it is asked, and not ahead in the background.
   void SupportedOps(std::int64_t& operations) override {
     FileSystemWrapper::SupportedOps(operations);
     operations &= ~(std::int64_t{1} << rocksdb::FSSupportedOps::kAsyncIO);
   }
 
  private:
-  // Table files give way to what cannot be closed in between.
+  // Opens something that stays open as long as it is used. If the process has too many files open,
+  // closes table files that are not being read, and tries once more.
   template <typename Open>
   static rocksdb::IOStatus WithRoom(Open open) {
     static const std::string kTooMany = std::generic_category().message(EMFILE);

@@ -16,7 +16,7 @@ namespace topicdb::rocks {
 
 namespace {
 
-constexpr std::uint64_t kLimitWanted = 65'536;
+constexpr std::uint64_t kLimitWanted = 65'536;  // of open files, for the process
 constexpr std::size_t kOpenMin = 16;
 constexpr int kOpenAttempts = 3;
 
@@ -26,7 +26,7 @@ rocksdb::IOStatus Fault(const std::string& doing, const std::string& path, int e
   return rocksdb::IOStatus::IOError(doing + ": " + path, text);
 }
 
-// An open file; closes it when nobody reads it any more.
+// Owns the descriptor of an open file. Reads share it, and the last one closes it.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -55,7 +55,8 @@ int AdviceFor(rocksdb::FSRandomAccessFile::AccessPattern pattern) {
   return POSIX_FADV_NORMAL;
 }
 
-// What the kernel makes of it is its own affair.
+// Tells the kernel how a part of a file will be read. The kernel may ignore that, so errors do not
+// matter.
 void Advise(int fd, std::uint64_t offset, std::size_t bytes, int advice) {
   static_cast<void>(
       posix_fadvise(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes), advice));
@@ -63,14 +64,14 @@ void Advise(int fd, std::uint64_t offset, std::size_t bytes, int advice) {
 
 }  // namespace
 
-// A table file as RocksDB reads it, open or not.
+// A table file as RocksDB reads it, open or not. RocksDB owns it. Thread-safe.
 class TableFile : public rocksdb::FSRandomAccessFile {
  public:
   TableFile(OpenFiles* files, std::string path, FilesOwner owner)
       : files_(files), path_(std::move(path)), owner_(owner) {}
   ~TableFile() override { files_->Remove(this); }
 
-  // Opens it for the first time.
+  // Opens the file for the first time. REQUIRES: no other thread knows of it
   rocksdb::IOStatus Begin() {
     std::shared_ptr<const Descriptor> descriptor;
     rocksdb::IOStatus status = Acquire(&descriptor);
@@ -112,12 +113,13 @@ class TableFile : public rocksdb::FSRandomAccessFile {
     if (descriptor_ != nullptr) Advise(descriptor_->get(), 0, 0, AdviceFor(pattern));
   }
 
-  // Where it is among the open ones. Of OpenFiles, under its mutex.
+  // Where the file is in the list of OpenFiles, if it is there. The mutex of OpenFiles guards it.
   std::optional<std::list<TableFile*>::iterator> place;
 
-  // Whether it was read since the last time.
+  // Returns whether the file was read since the last call.
   bool TakeUsed() { return used_.exchange(false, std::memory_order_relaxed); }
-  // False if somebody reads it: then it will be closed after that, too late for who wants room.
+  // Closes the file. Returns false if a thread is reading it: the end of the read closes it then,
+  // too late for a caller that needs room now.
   bool Close() TOPICDB_EXCLUDES(mutex_) {
     std::shared_ptr<const Descriptor> closed;
     const MutexLock lock(mutex_);
@@ -140,7 +142,8 @@ class TableFile : public rocksdb::FSRandomAccessFile {
     return status;
   }
 
-  // It stays open for as long as the caller has the descriptor.
+  // Returns the descriptor of the file, and opens the file if it is closed. It stays open as long
+  // as the caller has the descriptor.
   rocksdb::IOStatus Acquire(std::shared_ptr<const Descriptor>* descriptor) const
       TOPICDB_EXCLUDES(mutex_) {
     used_.store(true, std::memory_order_relaxed);
@@ -172,6 +175,7 @@ class TableFile : public rocksdb::FSRandomAccessFile {
     return rocksdb::IOStatus::OK();
   }
 
+  // Opens the file, and says which file was found.
   rocksdb::IOStatus OpenAgain(std::shared_ptr<const Descriptor>* descriptor, Identity* found) const
       TOPICDB_EXCLUDES(mutex_) {
     int fd = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
@@ -189,6 +193,7 @@ class TableFile : public rocksdb::FSRandomAccessFile {
     return rocksdb::IOStatus::OK();
   }
 
+  // Returns the error for a file that is gone, which tells a reader what to do.
   rocksdb::IOStatus Gone(const std::string& what) const {
     const std::string text =
         begun_ && owner_ == FilesOwner::kReader
@@ -202,7 +207,7 @@ class TableFile : public rocksdb::FSRandomAccessFile {
   OpenFiles* const files_;
   const std::string path_;
   const FilesOwner owner_;
-  bool begun_ = false;  // constant once others know of it
+  bool begun_ = false;  // constant once Begin has returned
   mutable std::atomic<bool> used_{true};
   mutable Mutex mutex_;
   mutable std::shared_ptr<const Descriptor> descriptor_ TOPICDB_GUARDED_BY(mutex_);
@@ -226,7 +231,7 @@ void OpenFiles::MakeRoom() {
 }
 
 bool OpenFiles::CloseOne() {
-  // Each twice: the first look may only take note that it was read.
+  // Looks at each file at most twice: the first look may only find that the file was read.
   for (std::size_t looks = 2 * files_.size(); looks > 0; --looks) {
     TableFile* const file = files_.front();
     if (file->TakeUsed()) {

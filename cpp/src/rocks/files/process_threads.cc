@@ -12,7 +12,7 @@ namespace topicdb::rocks {
 
 namespace {
 
-// Never freed, and touched by nothing but the child handler while a process is being forked.
+// These are never freed. While a process is being forked, only the handler in the child uses them.
 std::atomic<std::uint64_t> writing_handles{0};
 std::atomic<bool> forked_while_writing{false};
 
@@ -20,11 +20,13 @@ void NoteFork() {
   if (writing_handles.exchange(0) > 0) forked_while_writing.store(true);
 }
 
-// Runs each job in a thread of its own. RocksDB bounds how many there are at a time.
+// Runs each job in a thread of its own. RocksDB limits how many jobs there are at a time.
+// Thread-safe.
 class EnvWithoutPool : public rocksdb::EnvWrapper {
  public:
   explicit EnvWithoutPool(rocksdb::Env* base) : EnvWrapper(base) {
-    // A wrapper would reach them through the interface that environments had before, call by call.
+    // Without this, each call of the file system or the clock would go through an older interface
+    // of environments.
     file_system_ = base->GetFileSystem();
     system_clock_ = base->GetSystemClock();
   }
@@ -34,13 +36,13 @@ class EnvWithoutPool : public rocksdb::EnvWrapper {
 
   void IncBackgroundThreadsIfNeeded(int /*number*/, Priority /*pri*/) override {}
   void SetBackgroundThreads(int /*number*/, Priority /*pri*/) override {}
-  // As many as it takes; RocksDB asks whether there are any.
+  // There are as many threads as jobs. RocksDB only asks whether there are any.
   int GetBackgroundThreads(Priority pri) override { return pri == Priority::BOTTOM ? 0 : 1; }
   int ReserveThreads(int /*number*/, Priority /*pri*/) override { return 0; }
   int ReleaseThreads(int /*number*/, Priority /*pri*/) override { return 0; }
   unsigned int GetThreadPoolQueueLen(Priority /*pri*/) const override { return 0; }
 
-  // RocksDB waits for its jobs before it closes.
+  // The thread may be detached, since RocksDB waits for its jobs before it closes.
   void Schedule(void (*function)(void*), void* argument, Priority /*pri*/, void* /*tag*/,
                 void (* /*when_unscheduled*/)(void*)) override {
     std::thread(function, argument).detach();
@@ -48,6 +50,7 @@ class EnvWithoutPool : public rocksdb::EnvWrapper {
   int UnSchedule(void* /*tag*/, Priority /*pri*/) override { return 0; }
 };
 
+// Counts a writing handle as long as it lives. It listens to no event.
 class WritingMark : public rocksdb::EventListener {
  public:
   WritingMark() {
@@ -70,7 +73,7 @@ std::unique_ptr<rocksdb::Env> WithoutPool(rocksdb::Env* base) {
 }
 
 bool HasPool() {
-  static const ForkGuard first_writer;  // the threads are made by it
+  static const ForkGuard first_writer;  // its process makes the threads
   return !first_writer.Forked();
 }
 

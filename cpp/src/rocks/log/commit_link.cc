@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::string_view kLinkMagic = "TDBL";
 constexpr std::size_t kLinkBytes = 16;
-// How RocksDB stores it at the end of a batch (db/write_batch.cc): the tag of a blob, its length.
+// How RocksDB begins log data at the end of a batch (db/write_batch.cc): the tag of a blob, and its
+// length.
 constexpr std::string_view kLinkHead = "\x03\x10";
 
 }  // namespace

@@ -21,8 +21,8 @@ std::string ManifestOf(const std::string& directory) {
 EditNumbers NumbersOf(std::string_view edit) {
   constexpr std::uint64_t kNextFileNumber = 3;
   constexpr std::uint64_t kMinLogNumberToKeep = 10;
-  // Tags of what is one number: of logs, files, commits, families, edits that belong together. They
-  // come before all others.
+  // The tags that a single number follows: of logs, files, commits, families, and edits that belong
+  // together. In an edit they come before all others.
   constexpr std::array<std::uint64_t, 8> kNumbers{
       2, kNextFileNumber, 4, 9, kMinLogNumberToKeep, 200, 203, 300};
   Decoder decoder(edit);
@@ -52,7 +52,7 @@ Result<std::vector<std::string>> WriteAheadLogs(const std::string& directory,
     if (!name.ends_with(".log") || (is_numbered && number < needed_from)) continue;
     paths.push_back(directory + "/" + name);
   }
-  // By their numbers: those have zeros before them, up to six digits.
+  // Sorts by numbers, which have zeros before them up to six digits.
   std::sort(paths.begin(), paths.end(), [](const std::string& a, const std::string& b) {
     return a.size() != b.size() ? a.size() < b.size() : a < b;
   });

@@ -22,6 +22,7 @@ struct EditNumbers {
   // The number of the next file of any kind. It is higher than all numbers so far.
   std::uint64_t next_file = 0;
 };
+// Returns the numbers of an edit, as far as they come before all else in it.
 EditNumbers NumbersOf(std::string_view edit);
 
 // Returns the paths of the write-ahead logs from number `needed_from` on, the oldest first. RocksDB

@@ -15,6 +15,7 @@ namespace topicdb::rocks {
 
 namespace {
 
+// Appends a record to the bytes of a log, in as many pieces as it takes.
 void AppendRecord(std::string_view record, std::string* log) {
   bool is_first = true;
   while (true) {
@@ -37,12 +38,14 @@ void AppendRecord(std::string_view record, std::string* log) {
   }
 }
 
+// A log, read around its damage.
 struct Mended {
   std::optional<std::uint64_t> damaged_at;
   bool has_lost = false;
-  std::string log;  // anew
+  std::string log;  // the bytes of the log without the damage
 };
 
+// Reads a log around its damage, and calls take(record) for each whole record.
 Mended ReadBroken(const std::string& path, const std::function<void(std::string_view)>& take) {
   LogReader log(path, LogReader::BrokenHeaders::kMend);
   Mended mended;
@@ -75,7 +78,8 @@ Result<std::vector<MendedLog>> MendLogs(const std::string& directory) {
   const Mended edits = ReadBroken(manifest, [&](std::string_view edit) {
     needed_from = std::max(needed_from, NumbersOf(edit).logs_needed_from);
   });
-  // Of edits that are left out nothing would tell: another manifest must be made.
+  // A manifest that has lost edits stays as it is. Nothing in a mended one would tell that edits
+  // are missing, so RocksDB's repair must make another one.
   if (edits.damaged_at.has_value() && !edits.has_lost) {
     TOPICDB_RETURN_IF_ERROR(WriteFileAtomically(manifest, edits.log));
     logs.push_back(Describe(manifest, edits));

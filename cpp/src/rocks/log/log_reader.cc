@@ -8,14 +8,14 @@ namespace topicdb::rocks {
 namespace {
 
 constexpr std::size_t kSectorBytes = 512;
-// As many zeros may well stand at the end of a piece without having been lost.
+// Up to this many zeros at an end of a piece may well be its content.
 constexpr std::size_t kChanceZerosMax = 2;
 
 bool AreZeros(std::string_view bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](char byte) { return byte == '\0'; });
 }
 
-// We recycle no log; RocksDB 9.10 would read such a record again and again for ever.
+// TopicDB recycles no log, and RocksDB 9.10 would read such a record again and again forever.
 bool IsOfRecycledLog(unsigned char type) { return (type >= 5 && type <= 8) || type == 11; }
 
 bool IsWholePiece(std::string_view header, std::string_view rest) {
@@ -38,14 +38,15 @@ LogStep LogReader::Next() {
       case Piece::kEnd:
         return LogStep::kEnd;
       case Piece::kZeros:
-        // RocksDB takes a record that the file's end cuts off, but none that goes on with zeros.
+        // RocksDB accepts a record that the end of the file cuts off, but not one that continues
+        // with zeros.
         return is_within ? LogStep::kLost : LogStep::kEnd;
       case Piece::kLost:
         return LogStep::kLost;
       case Piece::kDamaged:
         return LogStep::kDamaged;
       case Piece::kOther:
-        continue;  // what RocksDB says of the log itself
+        continue;  // says something of the log itself
       case Piece::kFull:
       case Piece::kFirst:
         if (is_within) return LogStep::kDamaged;
@@ -61,8 +62,9 @@ LogStep LogReader::Next() {
   }
 }
 
-// The length is believed if what follows is whole; else the rest of the block is left out. Looking
-// for something whole in it could take what a message holds for a record.
+// Believes the length of the broken piece if what follows it is whole. Otherwise leaves out the
+// rest of the block: a search for something whole in it could take the content of a message for a
+// record.
 void LogReader::SkipBroken() {
   const auto is_whole_at = [&](std::size_t begin) {
     return begin + kPieceHeaderBytes <= block_.size() &&
@@ -71,7 +73,7 @@ void LogReader::SkipBroken() {
   if (block_.size() < piece_ + kPieceHeaderBytes) return;
   const PieceHeader header = ParsePieceHeader(std::string_view(block_).substr(piece_));
   const std::size_t end = piece_ + kPieceHeaderBytes + header.length;
-  if (is_whole_at(piece_)) {  // what is broken is the record before
+  if (is_whole_at(piece_)) {  // the record before it is broken
     const bool begins_record = header.type == kWholeRecord || header.type == kFirstOfRecord;
     next_ = begins_record ? piece_ : end;
   } else {
@@ -124,7 +126,8 @@ LogReader::Piece LogReader::TakeWhole(const PieceHeader& header) {
 LogReader::Piece LogReader::WhatIsBroken(const PieceHeader& header) const {
   if (IsOfRecycledLog(header.type)) return Piece::kDamaged;
   const std::size_t end = piece_ + kPieceHeaderBytes + header.length;
-  // The end of a file that was being written, unless a full block cannot hold it.
+  // The end of a file that was being written may be cut off. A piece that is longer than a full
+  // block can hold is not such an end.
   const bool may_be_cut_off = block_.size() < kLogBlockBytes && end <= kLogBlockBytes;
   if (end > block_.size() && may_be_cut_off) return Piece::kEnd;
   return HasLostSector(piece_, std::min(end, block_.size())) ? Piece::kLost : Piece::kDamaged;
@@ -135,8 +138,8 @@ bool LogReader::IsWhole(std::size_t begin, std::string_view header) const {
 }
 
 // No checksum covers the length. If one bit of it is flipped, that looks like an end that is cut
-// off, and RocksDB leaves out what follows without a word. A piece that is cut off in fact passes
-// for one that a bit makes whole once in 70 million times.
+// off, and RocksDB leaves out what follows without a word. Once in 70 million times, a piece that
+// is really cut off looks like one with a flipped bit.
 std::optional<std::string> LogReader::WholeButForABit() const {
   std::string header = block_.substr(piece_, kPieceHeaderBytes);
   for (char& byte : header) {
@@ -170,9 +173,10 @@ bool LogReader::OnlyZerosFollow() {
   return true;
 }
 
-// Whether one of the sectors of [begin, end) of the block is as it was before that was written:
-// zeros from there on. Of a sector that holds a byte or two of the piece, its first or last, zeros
-// say little, as they may have been written; so the rest has to be as it was.
+// A sector that was never written has zeros from the beginning of the piece, or of the sector, to
+// the end of the sector. If a sector has only a byte or two of the piece, its first or its last,
+// they may be zeros that were written. If there is one such sector and no other with zeros, it
+// counts as lost only if other bytes there would make the piece whole.
 bool LogReader::HasLostSector(std::size_t begin, std::size_t end) const {
   struct Range {
     std::size_t begin, end;

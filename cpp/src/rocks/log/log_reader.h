@@ -29,6 +29,7 @@ class LogReader {
   explicit LogReader(const std::string& path, BrokenHeaders broken = BrokenHeaders::kReport);
   bool is_open() const { return file_.is_open(); }
 
+  // Reads the next record. After kLost or kDamaged, the caller must call SkipBroken or stop.
   LogStep Next();
   // After a broken record, moves to what is whole behind it.
   void SkipBroken();
@@ -43,16 +44,21 @@ class LogReader {
  private:
   enum class Piece { kFull, kFirst, kMiddle, kLast, kOther, kEnd, kZeros, kLost, kDamaged };
 
+  // Finds the next piece of the block, or of the next block, and says what it is.
   Piece NextPiece();
+  // Loads the next block. Returns false at the end of the file.
   bool LoadBlock();
   // Returns whether the piece at `begin` of the block would be whole if it had this header.
   bool IsWhole(std::size_t begin, std::string_view header) const;
   // Returns a header that makes the piece whole and differs from its own in one bit, if any does.
   std::optional<std::string> WholeButForABit() const;
+  // Moves behind a whole piece, and returns what it is.
   Piece TakeWhole(const PieceHeader& header);
   // Returns in which way a piece is broken. REQUIRES: it is not whole
   Piece WhatIsBroken(const PieceHeader& header) const;
+  // Returns whether there are only zeros from the piece to the end of the file.
   bool OnlyZerosFollow();
+  // Returns whether a sector of [begin, end) of the block was never written.
   bool HasLostSector(std::size_t begin, std::size_t end) const;
   // Returns whether the piece would be whole with other bytes in [begin, end).
   bool IsWholeWithOthersIn(std::size_t begin, std::size_t end) const;

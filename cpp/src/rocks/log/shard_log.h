@@ -27,6 +27,7 @@ enum class EntryDurability : std::uint8_t {
   kDisk,    // in the log, fsynced
 };
 
+// What a write does, and how durable it must be.
 struct ShardEntry {
   EntryKind kind = EntryKind::kCommit;
   EntryDurability durability = EntryDurability::kLog;
@@ -45,9 +46,9 @@ class ShardLog {
   // Writes a batch, which nobody else uses meanwhile, and may add to it. Leaves out what kData has
   // for families that were dropped meanwhile. Returns kStorage, with the name of the shard.
   virtual Status Write(const ShardEntry& entry, rocksdb::WriteBatch* batch) = 0;
-  // Fsyncs everything that was written to the log. kStorage.
+  // Fsyncs everything that was written to the log. Returns kStorage if that fails.
   virtual Status Sync() = 0;
-  // Returns Ok, or why this process may not write: another one leads.
+  // Returns Ok, or the reason why this process may not write: another process leads.
   virtual Status MayWrite() const = 0;
   // Returns how many bytes were written since the opening, to the log or not.
   virtual std::uint64_t bytes() const = 0;
