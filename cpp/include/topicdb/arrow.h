@@ -21,15 +21,16 @@ namespace topicdb {
 // docs/properties.md, which are null where a message has no such property. The caller must release
 // `out`.
 void ExportSchema(ArrowSchema* out, ValueForm form = ValueForm::kStored);
-// Writes arrays to `out` that point into the batch. They keep the batch alive until they are
-// released, which any thread may do.
+// Writes an array of structs to `out`, with a column for topic, timestamp and value. The columns
+// point into the batch, and keep it alive until they are released, which any thread may do. The
+// caller must release `out`.
 void ExportBatch(std::shared_ptr<const Batch> batch, ArrowArray* out);
 // As above. Unless `stored` is null, `out` also has the columns of the properties that its values
 // have. REQUIRES: `stored` has the messages of `batch`, as they are stored
 void ExportBatch(const std::shared_ptr<const Batch>& batch,
                  const std::shared_ptr<const Batch>& stored, ArrowArray* out);
-// Writes a stream to `out` that gives the rest of the scan. Any thread may call the stream, but
-// only one at a time.
+// Writes a stream to `out` that gives the rest of the scan, in batches within `limits`. Any thread
+// may call the stream, but only one at a time. The caller must release `out`.
 void ExportStream(std::shared_ptr<Scan> scan, const PageLimits& limits, ValueForm form,
                   ArrowArrayStream* out);
 
@@ -39,6 +40,7 @@ struct ArrowBytesType;
 // timestamp (a timestamp of any unit with a zone, or int64 µs; null: assigned at commit) and value
 // (binary or strings). Strings and binary may be in any of Arrow's encodings: plain, large, views,
 // fixed size, dictionaries, run ends. Refuses other columns, and nulls in topic and value.
+// Immutable once made, so threads may call Append at the same time for different `out`.
 class ArrowMessages {
  public:
   // Copies what it needs of the schema, and neither keeps nor releases the schema. Returns
@@ -51,13 +53,14 @@ class ArrowMessages {
                 std::vector<MessageView>* out) const;
 
  private:
+  // Where a column of strings is in an array, and how it encodes its rows.
   struct Column {
     std::size_t index = 0;
     std::shared_ptr<const ArrowBytesType> type;
   };
   struct TimeColumn {
     std::size_t index = 0;
-    std::int64_t multiply = 1;  // to µs
+    std::int64_t multiply = 1;  // multiply and divide turn its numbers into µs
     std::int64_t divide = 1;
   };
 

@@ -13,6 +13,7 @@
 
 namespace topicdb {
 
+// A name and a value that a publisher has chosen. Points into other memory, as Envelope does.
 struct UserProperty {
   std::string_view name;
   std::string_view value;
@@ -21,7 +22,8 @@ struct UserProperty {
 };
 
 // A payload, how it was published, and its MQTT 5 properties. Points into the bytes that it was
-// decoded from or will be encoded from; the caller must keep these alive.
+// decoded from or will be encoded from. The caller must keep these alive. Not thread-safe: threads
+// may only read it at the same time.
 struct Envelope {
   std::string_view payload;
   // False for an escape: the payload is a value without properties that readers would take for an

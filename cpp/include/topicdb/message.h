@@ -51,9 +51,9 @@ struct Receipt {
   bool repeated = false;  // an append with the same id had stored all of it before
 };
 
-// Messages as columns, laid out so that Arrow arrays can point into them. Each variable-length
-// column has n + 1 offsets of 32 bits and one run of bytes. The values may lie in memory that the
-// batch does not own but keeps alive. Their offsets need not begin at 0 then.
+// Keeps messages as columns, laid out so that Arrow arrays can point into them. Each
+// variable-length column has n + 1 offsets of 32 bits and one run of bytes. The values may lie in
+// memory that the batch does not own but keeps alive. Their offsets need not begin at 0 then.
 //
 // One thread fills a batch. After that, any thread may read it, and nobody changes it. A column
 // never has more than 2^31 - 1 bytes: whoever fills the batch must ask Fits() first.
@@ -124,6 +124,7 @@ class Batch {
   std::size_t values_size() const {
     return static_cast<std::size_t>(value_offsets().back() - value_offsets().front());
   }
+  // Copies the values from the owner's memory, so that Append can add more.
   void CopyBorrowed();
 
   bool keeps_serials_;

@@ -27,7 +27,8 @@ Status CheckTopic(std::string_view topic);
 // `shards`. REQUIRES: shards > 0
 std::uint32_t ShardOfTopic(std::string_view topic, std::uint32_t shards);
 
-// Calls visit(level) for each level, the text between slashes; levels may be empty.
+// Calls visit(level) for each level of a topic or filter, which is the text between slashes. Levels
+// may be empty.
 template <typename Visit>
 void ForEachLevel(std::string_view topic, Visit visit) {
   std::size_t begin = 0;
@@ -71,13 +72,14 @@ class Filter {
 
   bool is_everything() const { return everything_; }
   const std::string& text() const { return text_; }
-  // The levels without the final '#'.
+  // Returns the levels without the final '#'.
   const std::vector<Level>& levels() const { return levels_; }
-  // Whether the filter ends in '#', which matches any number of further levels, including zero.
+  // Returns whether the filter ends in '#', which matches any number of further levels, including
+  // zero.
   bool ends_in_hash() const { return ends_in_hash_; }
-  // Whether the filter has no wildcard, and so is the only topic that it matches.
+  // Returns whether the filter has no wildcard, and so is the only topic that it matches.
   bool is_topic() const;
-  // Whether the first level is '+' or '#', so that topics that begin with '$' do not match.
+  // Returns whether the first level is '+' or '#', so that topics that begin with '$' do not match.
   bool begins_with_wildcard() const;
 
  private:

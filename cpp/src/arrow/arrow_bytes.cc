@@ -10,8 +10,9 @@ namespace {
 using Encoding = ArrowBytesType::Encoding;
 using Bytes = std::optional<std::string_view>;
 
-// A view: its length, and the bytes themselves if they are at most this many; else their first
-// four, the number of a buffer, and where they begin in it.
+// A view begins with the length of the row. If that is at most kInlineMax, the bytes follow.
+// Otherwise their first four follow, the number of a buffer, and the place in the buffer where they
+// begin.
 constexpr std::size_t kViewBytes = 16;
 constexpr std::int32_t kInlineMax = 12;
 
@@ -22,6 +23,7 @@ T Load(const void* buffer, std::size_t at) {
   return value;
 }
 
+// Reads a row of an array with offsets, as ArrowBytesReader::Read does.
 template <typename Offset>
 const char* ReadOffsets(const ArrowArray& array, std::size_t at, Bytes* bytes) {
   const auto begin = Load<Offset>(array.buffers[1], at);
@@ -37,7 +39,8 @@ const char* ReadOffsets(const ArrowArray& array, std::size_t at, Bytes* bytes) {
   return nullptr;
 }
 
-// An index of a dictionary; -1 for one that no dictionary can have.
+// Returns an index or a run end in a buffer of the type `format`. Returns -1 for one that is too
+// large for any array.
 std::int64_t IndexAt(const ArrowArray& array, char format, std::size_t at) {
   const void* buffer = array.buffers[1];
   switch (format) {
@@ -64,6 +67,8 @@ std::int64_t IndexAt(const ArrowArray& array, char format, std::size_t at) {
   }
 }
 
+// Returns the type of a column that has the bytes of its rows itself, or nothing if the format is
+// another one.
 std::optional<ArrowBytesType> PlainType(std::string_view format) {
   ArrowBytesType type;
   type.is_text = format == "u" || format == "U" || format == "vu";
@@ -84,7 +89,8 @@ std::optional<ArrowBytesType> PlainType(std::string_view format) {
   return type;
 }
 
-// One whose rows stand for those of another column.
+// Returns the type of a column whose rows refer to rows of another column: of a dictionary, or of
+// runs. Returns nothing if it is not one of strings or bytes.
 std::optional<ArrowBytesType> IndirectType(Encoding encoding, const ArrowSchema& indexes,
                                            std::string_view index_formats,
                                            const ArrowSchema* values) {
@@ -106,7 +112,7 @@ Status WrongShape(const char* what) {
   return InvalidArgument(std::string("an Arrow array is not as its schema says: ") + what);
 }
 
-// Buffers that every array of the encoding has.
+// Returns how many buffers every array of the encoding has.
 std::int64_t BuffersMin(Encoding encoding) {
   switch (encoding) {
     case Encoding::kOffsets32:
@@ -223,7 +229,7 @@ const char* ArrowBytesReader::ReadView(std::size_t at, Bytes* bytes) const {
   }
   const auto buffer = Load<std::int32_t>(view, 2);
   const auto begin = Load<std::int32_t>(view, 3);
-  // Validity and views come first, the sizes of those between last.
+  // The buffers of validity and views come first. The last buffer has the sizes of those between.
   if (buffer < 0 || buffer >= array_->n_buffers - 3 || array_->buffers[2 + buffer] == nullptr) {
     return "it is in a buffer that the Arrow array does not have";
   }
@@ -250,7 +256,7 @@ std::int64_t ArrowBytesReader::RunEnd(std::size_t run) const {
   return IndexAt(ends, type_->index, run + static_cast<std::size_t>(ends.offset));
 }
 
-// The run of a row: the one that was read last or a later one, else by halving.
+// Looks at the run that was read last and at the next one, then searches by halving.
 bool ArrowBytesReader::FindRun(std::int64_t at) {
   const auto runs = static_cast<std::size_t>(array_->children[0]->length);
   const auto holds = [&](std::size_t run) {

@@ -42,7 +42,8 @@ struct ArrowBytesType {
   std::shared_ptr<const ArrowBytesType> values;  // kDictionary, kRunEnds: what these refer to
 };
 
-// Reads the rows of one array. The type and the array must outlive it. Not thread-safe.
+// Reads the rows of one array. ArrowMessages makes it for one call. The type and the array must
+// outlive it. Not thread-safe.
 class ArrowBytesReader {
  public:
   // Returns kInvalidArgument if the array does not have the shape of its type.
@@ -59,12 +60,15 @@ class ArrowBytesReader {
   ArrowBytesReader(const ArrowBytesType& type, const ArrowArray& array)
       : type_(&type), array_(&array) {}
 
+  // Returns kInvalidArgument if buffers, children or the dictionary are missing.
   Status CheckShape() const;
+  // Read a row as Read does. `at` includes the array's offset.
   const char* ReadView(std::size_t at, std::optional<std::string_view>* bytes) const;
   const char* ReadIndexed(std::size_t at, std::optional<std::string_view>* bytes);
   const char* ReadRun(std::size_t at, std::optional<std::string_view>* bytes);
-  // REQUIRES: kRunEnds
+  // Returns the number of the row behind a run. REQUIRES: the encoding is kRunEnds
   std::int64_t RunEnd(std::size_t run) const;
+  // Sets run_ to the run that has a row. Returns false if there is none.
   bool FindRun(std::int64_t at);
 
   const ArrowBytesType* type_;

@@ -6,8 +6,9 @@
 #include "arrow/arrow_properties.h"
 #include "topicdb/arrow.h"
 
-// Ownership: each exported structure has a heap object as private_data that owns everything it
-// points to; release deletes it. Release callbacks may come from any thread and touch nothing else.
+// Ownership: each exported structure has an object on the heap as private_data, which owns
+// everything that the structure points to. Its release callback deletes that object. Any thread may
+// call it, since it touches nothing else.
 namespace topicdb {
 
 namespace {
@@ -15,6 +16,7 @@ namespace {
 constexpr std::size_t kColumns = 3;
 constexpr std::size_t kAllColumns = kColumns + kPropertyColumns;
 
+// What an exported schema owns.
 struct SchemaHolder {
   std::array<ArrowSchema, kAllColumns> children{};
   std::array<ArrowSchema*, kAllColumns> pointers{};
@@ -38,12 +40,14 @@ ArrowSchema LeafSchema(const char* format, const char* name) {
   return schema;
 }
 
-// A child may be moved out of its parent and outlive it, so each keeps the batch by itself.
+// What an exported column owns. A column may be moved out of its parent and outlive it, so each
+// keeps the batch alive by itself.
 struct ColumnHolder {
   std::shared_ptr<const Batch> batch;
   std::array<const void*, 3> buffers{};
 };
 
+// What an exported batch owns: its columns.
 struct BatchHolder {
   std::array<ArrowArray, kAllColumns> children{};
   std::array<ArrowArray*, kAllColumns> pointers{};
@@ -63,7 +67,8 @@ void ReleaseBatch(ArrowArray* array) {
   delete static_cast<BatchHolder*>(array->private_data);
 }
 
-// buffers: after that of validity, which there is none of. The last may be null if it is empty.
+// Makes a column of the batch without nulls. `buffers` are those behind the validity, which it
+// leaves out. The last may be null if it is empty.
 void FillColumn(const std::shared_ptr<const Batch>& batch,
                 std::initializer_list<const void*> buffers, ArrowArray* out) {
   auto* holder = new ColumnHolder{batch, {}};
@@ -76,6 +81,7 @@ void FillColumn(const std::shared_ptr<const Batch>& batch,
   out->private_data = holder;
 }
 
+// What an exported stream owns.
 struct StreamHolder {
   std::shared_ptr<Scan> scan;
   PageLimits limits;
@@ -100,7 +106,7 @@ int StreamGetNext(ArrowArrayStream* stream, ArrowArray* out) {
     return EIO;
   }
   if (*batch == nullptr) {
-    *out = {};  // a released array: the end
+    *out = {};  // a released array tells the end
   } else if (holder.form == ValueForm::kStored) {
     ExportBatch(std::move(*batch), out);
   } else {

@@ -8,13 +8,15 @@ namespace topicdb {
 
 namespace {
 
+// Returns the error for a column that has the wrong type.
 Status WrongType(const std::string& column, const char* expected, const ArrowSchema& found) {
   std::string type = std::string("Arrow format '") + found.format + "'";
   if (found.dictionary != nullptr) type = "a dictionary with indexes of " + type;
   return InvalidArgument("column '" + column + "': expected " + expected + ", got " + type);
 }
 
-// 'tsu:UTC' and the like: multiplies or divides to µs; false if it is no such type.
+// Sets by what the numbers of a timestamp column, such as 'tsu:UTC', are multiplied or divided to
+// be µs. Returns false if the format is not one of a timestamp.
 bool TimestampScale(std::string_view format, std::int64_t* multiply, std::int64_t* divide) {
   *multiply = *divide = 1;
   if (format == "l") return true;  // int64: µs
@@ -36,6 +38,7 @@ bool TimestampScale(std::string_view format, std::int64_t* multiply, std::int64_
   }
 }
 
+// Returns how a column of strings or bytes encodes its rows, or null if it is another column.
 std::shared_ptr<const ArrowBytesType> BytesTypeOf(const ArrowSchema& schema) {
   std::optional<ArrowBytesType> type = ArrowBytesType::Of(schema);
   if (!type.has_value()) return nullptr;

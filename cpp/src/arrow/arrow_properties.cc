@@ -11,6 +11,7 @@ namespace topicdb {
 
 namespace {
 
+// The name and the Arrow type of a column.
 struct Field {
   const char* name;
   const char* format;
@@ -18,7 +19,8 @@ struct Field {
   bool is_nullable = true;
 };
 
-// The columns, in their order. What readers of Arrow know best: numbers have a sign.
+// Returns the columns in their order. Their types are those that readers of Arrow know best, so
+// numbers have a sign.
 const std::array<Field, kPropertyColumns>& Fields() {
   static const std::array<Field, kPropertyColumns> fields{{
       {"qos", "i", {}},
@@ -38,11 +40,13 @@ const std::array<Field, kPropertyColumns>& Fields() {
   return fields;
 }
 
+// What an exported schema owns.
 struct SchemaHolder {
   std::vector<ArrowSchema> children;
   std::vector<ArrowSchema*> pointers;
 };
 
+// The release callback of an ArrowSchema or ArrowArray whose private_data is a `Holder`.
 template <typename Structure, typename Holder>
 void Release(Structure* structure) {
   for (std::int64_t i = 0; i < structure->n_children; ++i) {
@@ -69,7 +73,8 @@ ArrowSchema SchemaOf(const Field& field) {
   return schema;
 }
 
-// A column that is being filled, and then what an exported array points to.
+// A column. It is filled item by item, and then an exported array owns it and points to it. Not
+// thread-safe while it is filled.
 class Column {
  public:
   explicit Column(const Field& field) : format_(field.format) {
@@ -77,7 +82,7 @@ class Column {
     if (HasOffsets()) offsets_.push_back(0);
   }
 
-  // One item each.
+  // Each adds one item.
   void AddNull() {
     if (validity_.empty()) validity_.assign(static_cast<std::size_t>(length_) / 8 + 1, '\xff');
     if (format_ == "i") {
@@ -106,12 +111,13 @@ class Column {
     data_.insert(data_.end(), text.begin(), text.end());
     End(true);
   }
-  // Ends a list, or a struct, of what was added to the children.
+  // Adds an item that is a list or a struct. It has what was added to the children since the last
+  // one.
   void End() { End(true); }
 
   Column& child(std::size_t i) { return *children_[i]; }
 
-  // The array owns the column.
+  // Returns an array that owns the column.
   static ArrowArray Export(std::unique_ptr<Column> column) {
     for (std::unique_ptr<Column>& child : column->children_) {
       column->child_arrays_.push_back(Export(std::move(child)));
@@ -166,7 +172,7 @@ class Column {
   const std::string_view format_;
   std::int64_t length_ = 0;
   std::int64_t nulls_ = 0;
-  std::vector<char> validity_;  // bits; empty: nothing is null
+  std::vector<char> validity_;  // bits; empty if nothing is null
   std::vector<std::int32_t> offsets_;
   std::vector<char> data_;
   std::vector<std::unique_ptr<Column>> children_;
@@ -176,6 +182,7 @@ class Column {
   std::vector<ArrowArray*> child_pointers_;
 };
 
+// Adds the value, or null if there is none.
 template <typename Optional, typename Add>
 void AddOptional(Column* column, const Optional& value, Add add) {
   if (value.has_value()) {

@@ -10,10 +10,11 @@ namespace topicdb {
 
 inline constexpr std::size_t kPropertyColumns = 11;
 
-// Fills kPropertyColumns structures at `out`. Whoever gets them must release each of them.
+// Fills kPropertyColumns structures at `out`. The caller must release each of them.
 void FillPropertySchemas(ArrowSchema* out);
 // Fills kPropertyColumns structures from `stored`, which has messages as they are stored. All
-// columns are null for a message without properties. The arrays own what they point to.
+// columns are null for a message without properties. The arrays own what they point to. The caller
+// must release each of them.
 void FillPropertyArrays(const Batch& stored, ArrowArray* out);
 
 }  // namespace topicdb

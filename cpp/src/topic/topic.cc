@@ -12,13 +12,14 @@ namespace {
 
 constexpr std::uint64_t kEachByte = 0x0101010101010101U;
 
-// Non-zero if a byte of `word` is zero; the usual trick, see Warren, "Hacker's Delight", 6-1.
+// Returns a number that is not zero if a byte of `word` is zero. For the method, see Warren,
+// "Hacker's Delight", 6-1.
 constexpr std::uint64_t ZeroBytes(std::uint64_t word) {
   return (word - kEachByte) & ~word & (kEachByte << 7);
 }
 
-// Whether these are nothing but ASCII characters that are no wildcards and no NUL: what nearly all
-// topics are, found out eight bytes at a time.
+// Returns whether the text has only ASCII characters, and no wildcard or NUL among them. Nearly all
+// topics are such, and it looks at eight bytes at a time.
 bool IsPlain(std::string_view text) {
   std::uint64_t bad = 0;
   const auto look = [&](std::uint64_t word) {
