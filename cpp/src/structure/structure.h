@@ -18,7 +18,9 @@ struct Structure {
   std::vector<Filter::Level> levels;
   bool any = false;
 
+  // Returns the structure as a topic filter, such as "metrics/+/cpu" or "#".
   std::string Text() const;
+  // Returns how many levels vary, or 1 for `any`: the whole topic is its one varying word then.
   std::size_t VaryingCount() const;
 };
 
@@ -28,7 +30,8 @@ struct Structure {
 void VaryingWords(const Structure& structure, std::string_view topic,
                   std::vector<std::string_view>* out);
 
-// Builds topics of one structure from the words at its varying levels.
+// Builds topics of one structure from the words at its varying levels. Readers own it. Immutable,
+// so thread-safe.
 class TopicBuilder {
  public:
   explicit TopicBuilder(const Structure& structure);
@@ -48,8 +51,8 @@ class TopicBuilder {
   std::vector<std::string> pieces_;  // text before, between and after the varying words
 };
 
-// The part of a filter that remains to be checked for the topics of one stream: which words must
-// stand at some of the varying levels.
+// Checks the topics of one stream for a filter, by their words at varying levels. All else of the
+// filter was checked once, when it was made for the stream's structure. Immutable, so thread-safe.
 class RowFilter {
  public:
   struct Constraint {
@@ -57,10 +60,13 @@ class RowFilter {
     std::string word;
   };
 
-  // Returns nothing if no topic of the structure can match.
+  // Makes the rest of the filter for a structure. Returns nothing if no topic of the structure can
+  // match.
   static std::optional<RowFilter> Make(const Structure& structure, const Filter& filter);
 
+  // Returns the words that must stand at varying levels.
   const std::vector<Constraint>& constraints() const { return constraints_; }
+  // Returns whether a topic with these words at the varying levels matches.
   bool Matches(std::span<const std::string_view> words) const;
 
  private:

@@ -7,10 +7,10 @@
 namespace topicdb {
 
 namespace {
-// What a budget of streams lets nodes and words take, for each stream.
+// How many nodes, and bytes of words, the budget allows for each of its streams.
 constexpr std::size_t kNodesPerStream = 32;
 constexpr std::size_t kLabelBytesPerStream = 1'024;
-// Words that a level must have before they are taken to be alike: two may be "cpu" and "mem".
+// A level must have this many words before they are taken to be alike: two may be "cpu" and "mem".
 constexpr std::uint32_t kSiblingsMin = 3;
 }  // namespace
 
@@ -198,7 +198,8 @@ void StructureEdit::SeedHint(const Filter& hint) {
   } else if (node > base_last_) {
     records_[node - base_last_ - 1].all_vary = true;
   }
-  // Paths of earlier hints below it, too: the order of hints does not matter. Parents come first.
+  // Marks the paths of earlier hints below it, too, so that the order of hints does not matter.
+  // Parents come before their children.
   for (NodeRecord& record : records_) record.all_vary = record.all_vary || AllVary(record.parent);
 }
 

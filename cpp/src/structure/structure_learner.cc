@@ -20,24 +20,27 @@ using Nodes = std::vector<std::uint32_t>;
 
 constexpr std::size_t kLevelsMax = 128;
 constexpr std::uint32_t kRoot = 0;
-// Relative depths at which subtrees are compared.
+// How many levels below a node a signature describes.
 constexpr std::size_t kSignatureDepth = 3;
-// Nodes of a level that are looked at: they are enough to tell.
+// A signature looks at most at this many nodes of a level, which are enough to tell.
 constexpr std::size_t kSignatureNodesMax = 256;
+// Words are alike if their signatures are at least this similar.
 constexpr double kAlikeMin = 0.5;
-// Words that stand below so few parents on average are those parents' own: they vary.
+// A word that stands below fewer parents than this belongs to them alone, so it is likely to vary.
 constexpr double kRecurrentMin = 2.5;
 
-// How readily words of a level become one wildcard; later attempts are for budgets that are small.
+// How many words of a sort a level may keep. With more of them, they become a wildcard. Later
+// attempts keep fewer, for small budgets.
 struct Eagerness {
-  std::size_t names_max;     // of which nothing is known but that they are alike
+  std::size_t names_max;     // that are alike, and of which nothing else is known
   std::size_t keywords_max;  // that recur below many parents
   std::size_t outliers_max;  // that are unlike the rest
 };
 constexpr std::array<Eagerness, 5> kAttempts{
     {{16, 256, 64}, {8, 64, 16}, {4, 16, 4}, {1, 4, 1}, {0, 0, 0}}};
 
-// The topics as a trie.
+// The topics as a trie. LearnStructures makes one, and all attempts read it. Not changed after
+// that, so thread-safe.
 class Sample {
  public:
   explicit Sample(std::span<const std::string_view> topics) : nodes_(1) {
@@ -81,10 +84,12 @@ class Sample {
   std::vector<bool> has_digits_;
 };
 
-// What is below some nodes, to compare it: words at relative depths, and where topics end.
+// What is below some nodes, for a comparison: words and ends of topics, each with its depth below
+// the nodes.
 using Signature = std::set<std::pair<std::size_t, std::string>>;
 
-// One level of a group of nodes that one path leads to: its words, and the nodes each leads to.
+// The level below a group of nodes that one path leads to: its words, and the nodes that each word
+// leads to.
 struct Level {
   struct Word {
     WordId id;
@@ -95,12 +100,13 @@ struct Level {
   bool ends = false;
 };
 
+// One attempt to find structures, with one eagerness. Not thread-safe.
 class Learner {
  public:
   Learner(const Sample& sample, const Eagerness& eagerness, std::size_t streams_max)
       : sample_(sample), eagerness_(eagerness), streams_max_(streams_max) {}
 
-  // False if there are too many structures.
+  // Finds the structures. Returns false if there are too many.
   bool Run() {
     Visit({kRoot});
     return found_.size() <= streams_max_;
@@ -108,7 +114,7 @@ class Learner {
   std::vector<Structure> Take() { return std::move(found_); }
 
  private:
-  // Finds the structures that go on from `path_` with what is below these nodes.
+  // Finds the structures that begin with path_ and continue with what is below these nodes.
   void Visit(const Nodes& group) {
     if (found_.size() > streams_max_) return;
     const Level level = LevelOf(group);
@@ -147,7 +153,8 @@ class Learner {
     return level;
   }
 
-  // Which words of a level become its wildcard. One alone never does: it would gain nothing.
+  // Returns which words of a level become its wildcard. A single one of several words never does,
+  // since that would gain nothing. The only word of a level does in the last attempt.
   std::vector<bool> Varying(const Level& level) const {
     std::vector<bool> varies = Numbered(level);
     std::vector<std::size_t> names;
@@ -162,7 +169,7 @@ class Learner {
     return varies;
   }
 
-  // Words of which another one has the same shape.
+  // Returns which words have digits and share their shape with another word.
   std::vector<bool> Numbered(const Level& level) const {
     std::map<std::string_view, std::size_t> families;
     for (const Level::Word& word : level.words) {
@@ -175,6 +182,7 @@ class Learner {
     return varies;
   }
 
+  // Decides about the words that are not numbered.
   void JudgeNames(const Level& level, std::vector<std::size_t> names,
                   std::vector<bool>* varies) const {
     JudgeAmongNumbered(level, &names, varies);
@@ -184,21 +192,23 @@ class Learner {
     for (const std::size_t i : names) {
       (static_cast<double>(level.words[i].nodes.size()) >= often ? recurrent : rare).push_back(i);
     }
-    // Each below a parent or two of many: the parents' own words, unless what follows says
-    // otherwise.
+    // Rare words stand below one or two of many parents each, so they are these parents' own,
+    // unless JudgeAlike finds otherwise.
     JudgeAlike(level, rare, level.parents > 1 ? 1 : eagerness_.names_max, varies);
     JudgeAlike(level, recurrent, level.parents > 1 ? eagerness_.keywords_max : eagerness_.names_max,
                varies);
   }
 
+  // Returns below how many parents a word must stand to count as recurrent.
   static double RecurrentMin(const Level& level) {
     if (level.parents < 2) return 1;
     const auto parents = static_cast<double>(level.parents);
     return std::min(kRecurrentMin, 0.75 * parents);
   }
 
-  // Words below which it looks alike become the wildcard if they would multiply structures, or if
-  // they are more than `few`.
+  // Words that are alike in what is below them become the wildcard if there are more than `few` of
+  // them, or if several structures begin with them. Words that are like no other become it if there
+  // are too many.
   void JudgeAlike(const Level& level, const std::vector<std::size_t>& names, std::size_t few,
                   std::vector<bool>* varies) const {
     std::vector<Signature> signatures;
@@ -223,8 +233,9 @@ class Learner {
     for (const std::size_t i : alone) (*varies)[i] = true;
   }
 
-  // Names among numbered words: some of them if they look alike below, as far as that says
-  // anything, or have digits themselves.
+  // Decides about names that stand beside numbered words, and removes those from `names` that join
+  // them. A name does if more than half of what is below it is also below the numbered words. That
+  // says something only if there is more than one thing below it, or if it has digits itself.
   void JudgeAmongNumbered(const Level& level, std::vector<std::size_t>* names,
                           std::vector<bool>* varies) const {
     Nodes numbered;
@@ -244,7 +255,7 @@ class Learner {
     });
   }
 
-  // Whether more than one structure begins with these words taken together.
+  // Returns whether more than one structure begins with these words if they are taken together.
   bool HaveSeveral(const Level& level, const std::vector<std::size_t>& words) const {
     Nodes merged;
     for (const std::size_t i : words) {
@@ -256,7 +267,8 @@ class Learner {
     return below.found_.size() > 1;
   }
 
-  // Words that stand only once below several nodes say nothing: they vary there.
+  // Describes what is below the nodes. Leaves out words that stand only once below several nodes:
+  // they vary there, and say nothing.
   Signature SignatureOf(Nodes nodes) const {
     Signature signature;
     for (std::size_t depth = 1; depth <= kSignatureDepth && !nodes.empty(); ++depth) {
@@ -283,12 +295,13 @@ class Learner {
     return signature;
   }
 
+  // Returns how much of `a` is in `b`, too.
   static std::size_t SharedOf(const Signature& a, const Signature& b) {
     return static_cast<std::size_t>(
         std::count_if(a.begin(), a.end(), [&](const auto& item) { return b.contains(item); }));
   }
 
-  // Jaccard's index.
+  // Returns Jaccard's index of the two.
   static double Similarity(const Signature& a, const Signature& b) {
     const std::size_t shared = SharedOf(a, b);
     const std::size_t all = a.size() + b.size() - shared;
@@ -313,7 +326,7 @@ std::vector<Structure> LearnStructures(std::span<const std::string_view> topics,
     Learner learner(sample, eagerness, streams_max);
     if (learner.Run()) return learner.Take();
   }
-  return {};  // more depths than streams
+  return {};  // the topics have more depths than there are streams
 }
 
 }  // namespace topicdb

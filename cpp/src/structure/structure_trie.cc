@@ -29,7 +29,7 @@ std::size_t StructureTrie::memory_bytes() const {
 }
 
 NodeId StructureTrie::FindWord(NodeId parent, std::string_view word) const {
-  // Most nodes have no word or one: no need of the table.
+  // Most nodes have no word or one, and need no table.
   const NodeId first = nodes_[parent].first_child;
   if (first == kNoNode) return kNoNode;
   if (nodes_[first].next_sibling == kNoNode) return Label(nodes_[first]) == word ? first : kNoNode;
@@ -83,7 +83,7 @@ void StructureTrie::Add(const NodeRecord& record) {
   if (record.kind == NodeKind::kPlus) MarkExemplars(record.id);
   if (record.kind != NodeKind::kWord) return;
   ++word_count_;
-  if (2 * word_count_ > table_.size()) {  // words that vary are looked for in vain: short runs
+  if (2 * word_count_ > table_.size()) {  // words that vary are not there, so runs must be short
     GrowTable();
   } else {
     InsertIntoTable(record.id);
@@ -136,7 +136,7 @@ bool StructureTrie::IsStream(NodeId id) const {
 
 NodeId StructureTrie::Find(std::string_view topic, std::vector<std::string_view>* varying) const {
   const NodeId node = Walk(*this, topic, varying);
-  const NodeId end = nodes_[node].end_child;  // that of no node is no node
+  const NodeId end = nodes_[node].end_child;  // kNoNode has none
   if (end != kNoNode || any_stream() == kNoNode) return end;
   varying->assign(1, topic);
   return any_stream();
@@ -156,7 +156,8 @@ Structure StructureTrie::StructureOf(NodeId stream) const {
   return structure;
 }
 
-// Walks the trie and the filter together. An explicit stack: a topic may have 65,535 levels.
+// Walks the trie and the filter together, with a stack of its own instead of recursion, since a
+// topic may have 65,535 levels.
 void StructureTrie::Match(const Filter& filter, const std::function<void(NodeId)>& visit) const {
   const auto& wanted = filter.levels();
   struct Place {

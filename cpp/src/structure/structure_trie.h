@@ -53,7 +53,7 @@ enum class NodeKind : std::uint8_t {
              // such a node, the trie learns nothing more
 };
 
-// Says how a trie learns structures while messages come.
+// How a trie learns structures while messages come.
 struct Learning {
   std::vector<std::uint32_t> thresholds;  // by depth; the last one repeats. REQUIRES: not empty
   bool adaptive = false;                  // if false, the base algorithm, which has no budget
@@ -71,6 +71,8 @@ struct NodeRecord {
 
 class StructureEdit;
 
+// The learned structures of one slab, which owns the trie. Not thread-safe, but threads may call
+// const methods at the same time; see above.
 class StructureTrie {
  public:
   explicit StructureTrie(Learning learning);
@@ -98,12 +100,15 @@ class StructureTrie {
   Structure StructureOf(NodeId stream) const;
 
   const Learning& learning() const { return learning_; }
+  // Returns with how many words a node of this depth gets a '+' edge.
   std::uint32_t Threshold(std::size_t depth) const;
   // Returns the largest id in use.
   NodeId last_node() const { return static_cast<NodeId>(nodes_.size() - 1); }
   std::size_t stream_count() const { return stream_count_; }
   std::size_t label_bytes() const { return labels_.size(); }
+  // Returns how much memory the trie has allocated.
   std::size_t memory_bytes() const;
+  // Returns whether a hint "#" makes every level a wildcard.
   bool root_all_vary() const { return nodes_[kRootNode].all_vary; }
 
  private:
@@ -126,6 +131,7 @@ class StructureTrie {
   std::string_view Label(const Node& node) const {
     return std::string_view(labels_).substr(node.label_begin, node.label_size);
   }
+  // Return the node below `parent` that the word or the '+' edge leads to, or kNoNode.
   NodeId FindWord(NodeId parent, std::string_view word) const;
   NodeId PlusOf(NodeId node) const { return nodes_[node].plus_child; }
   // Returns the node that the topic's words lead to, or kNoNode if they lead nowhere. `graph` is a
@@ -134,7 +140,9 @@ class StructureTrie {
   static NodeId Walk(const Graph& graph, std::string_view topic,
                      std::vector<std::string_view>* varying);
   NodeId any_stream() const { return nodes_[kRootNode].end_child; }  // the root has no other end
+  // Makes the path to a new '+' edge the exemplar of each node on it that has none.
   void MarkExemplars(NodeId plus);
+  // Adds a node. REQUIRES: its id is the next one, and its parent has no such child
   void Add(const NodeRecord& record);
   void InsertIntoTable(NodeId child);
   void GrowTable();
@@ -149,8 +157,8 @@ class StructureTrie {
 };
 
 // Additions to a trie that are not in the trie yet. An edit resolves topics as if its additions
-// were in the trie. It keeps a reference to the trie, which must not change meanwhile. Not
-// thread-safe.
+// were in the trie. The code that prepares a write makes an edit for it, and owns the edit. It
+// keeps a reference to the trie, which must not change meanwhile. Not thread-safe.
 class StructureEdit {
  public:
   explicit StructureEdit(const StructureTrie& base);
@@ -189,6 +197,7 @@ class StructureEdit {
     std::size_t operator()(const WordKey& key) const;
   };
 
+  // These look at the trie and at the additions together.
   NodeId FindWord(NodeId node, std::string_view word) const;
   // Returns the node that the trie has as `in_base`. If it has none, returns the one that the edit
   // adds as `in_edit`.
@@ -197,17 +206,23 @@ class StructureEdit {
   NodeId EndOf(NodeId node) const;
   NodeId ExemplarOf(NodeId node) const;
   NodeId ParentOf(NodeId node) const;
+  // Returns whether a budget is used up, so that no new stream may be learned.
   bool IsFull() const;
+  // Returns the threshold of a depth, or 0 once half of the budget is used.
   std::uint32_t ThresholdNow(std::size_t depth) const;
+  // Returns how many word edges a node has.
   std::uint32_t WordCountOf(NodeId node) const;
   bool AllVary(NodeId node) const;
+  // Returns what the edit adds to a node, or null if it adds nothing.
   const Delta* FindDelta(NodeId node) const;
 
+  // Add a node below `parent`, and return its id. AddPlus also marks exemplars.
   NodeId Add(NodeId parent, NodeKind kind, std::string_view label);
   NodeId AddWord(NodeId parent, std::string_view word);
   NodeId AddPlus(NodeId parent);
   // Returns the stream that holds the topic so far, or kNoNode if there is none.
   NodeId Find(std::string_view topic, std::vector<std::string_view>* varying) const;
+  // Adds the path of a topic, and returns its stream.
   NodeId Learn(std::string_view topic, std::vector<std::string_view>* varying);
   // Returns the node that `word` leads to from `node`, and adds a node if there is none. If that is
   // a wildcard, adds the word to `varying`. `model` is a node like `node`, of which the trie may
@@ -216,6 +231,7 @@ class StructureEdit {
               std::vector<std::string_view>* varying);
   // Returns the model of `child`, to which `word` has led from `node`. `model` is that of `node`.
   NodeId ModelOf(NodeId node, NodeId model, NodeId child, std::string_view word) const;
+  // Returns the node that a level leads to from `node`, and adds it if there is none.
   NodeId SeedLevel(NodeId node, const Filter::Level& level);
 
   const StructureTrie& base_;

@@ -6,13 +6,15 @@ namespace topicdb {
 
 namespace {
 
-// Hexadecimal text of so many digits is taken for an identifier if it has a decimal digit, too.
+// Hexadecimal text of at least this many digits is taken for an identifier if one of them is
+// decimal.
 constexpr std::size_t kIdentifierDigitsMin = 6;
 constexpr std::string_view kSeparators = "-_.:;, ";
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsHexDigit(char c) { return IsDigit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
+// Returns the shape of a part of a word, which has no separators.
 std::string PartShape(std::string_view part) {
   if (std::none_of(part.begin(), part.end(), IsDigit)) return std::string(part);
   const std::string_view digits = part.starts_with("0x") ? part.substr(2) : part;
