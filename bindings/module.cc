@@ -10,8 +10,9 @@ void CheckProcessor() {
 #endif
 }
 
-// pybind11 takes the GIL by the thread's first interpreter, which in a second one of a process
-// waits for itself, and the exceptions of Raise are those of one interpreter.
+// Returns true in the main interpreter, and sets an ImportError in another one. There, pybind11
+// would wait for itself, since it takes the GIL by the thread's first interpreter. Also, the
+// exceptions of Raise belong to one interpreter.
 bool IsMainInterpreter() {
   if (PyInterpreterState_Get() == PyInterpreterState_Main()) return true;
   PyErr_SetString(

@@ -14,7 +14,7 @@
 
 namespace topicdb::python {
 
-// Calls `call` without the GIL, and returns its result. `call` may take long and must not use
+// Calls `call` without the GIL, and returns its result. `call` may take long, and must not use
 // Python. REQUIRES: the GIL
 template <typename Call>
 auto WithoutGil(Call call) {
@@ -24,6 +24,7 @@ auto WithoutGil(Call call) {
 
 // Throws ImportError if the processor lacks the instructions that RocksDB is built for.
 void CheckProcessor();
+// Each registers the classes and functions of one file.
 void RegisterTopic(pybind11::module_& module);
 void RegisterBatch(pybind11::module_& module);
 void RegisterEnvelope(pybind11::module_& module);
@@ -48,9 +49,9 @@ void RegisterVerify(pybind11::module_& module);
 // Throws TopicError if `text` is not a topic filter.
 Filter ParseFilter(const pybind11::str& text);
 using Filters = std::optional<std::vector<pybind11::str>>;
-// Returns the filters; those of every topic if `filters` is None.
+// Returns the filters, or one that matches every topic if `filters` is None. Throws TopicError.
 std::vector<Filter> ParseFilters(const Filters& filters);
-// Returns a topicdb._core.Scan.
+// Returns a topicdb._core.Scan. REQUIRES (WrapScan, WrapTail): the GIL
 pybind11::object WrapScan(std::unique_ptr<Scan> scan);
 
 // Returns a topicdb._core.Tail.

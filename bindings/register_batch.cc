@@ -16,10 +16,11 @@ namespace {
 
 using SharedBatch = std::shared_ptr<const Batch>;
 
-// Python's view of a batch: pybind11 holders cannot be pointers to const.
+// A batch in Python. It is a class of its own because pybind11 cannot hold pointers to const.
+// Immutable, so thread-safe.
 struct PyBatch : MessageRows {};
 
-// Keeps the batch, whose memory it refers to.
+// Returns an array that refers to memory of the batch, and keeps the batch alive.
 template <typename Number>
 py::array_t<Number> ArrayOf(const PyBatch& self, std::span<const Number> numbers) {
   const auto* owner = new SharedBatch(self.batch);
@@ -81,7 +82,7 @@ py::object AllProperties(const PyBatch& self) {
   return properties;
 }
 
-// The same object if there is nothing to change.
+// Returns the batch with values of another form, or `self` if there is nothing to change.
 py::object ReadAs(const py::object& self, const std::string& form) {
   const auto& stored = self.cast<const PyBatch&>().batch;
   const ValueForm wanted = ParseForm(form);
@@ -97,7 +98,7 @@ struct PySchema {
 
 using SerialArray = py::array_t<std::uint64_t, py::array::c_style | py::array::forcecast>;
 
-// REQUIRES: the GIL
+// Returns a batch with copies of the messages. REQUIRES: the GIL
 py::object NewBatch(const std::vector<MessageView>& messages,
                     const std::optional<SerialArray>& serials) {
   if (serials.has_value() && serials->size() != static_cast<py::ssize_t>(messages.size())) {

@@ -11,15 +11,15 @@
 #include <tuple>
 #include <variant>
 
-// Every bound method: arguments are taken with the GIL, then it is released around the call to the
-// core (which may wait for disk or for another thread), then the result is converted.
+// Every bound method converts its arguments with the GIL, releases the GIL around the call of the
+// core, which may wait for a disk or for another thread, and then converts the result.
 namespace topicdb::python {
 
 namespace py = pybind11;
 
 namespace {
 
-// One filter; or several, or none for every topic.
+// One filter, several filters, or None for every topic.
 using FilterOrFilters = std::variant<py::str, Filters>;
 
 std::vector<Filter> ParseAny(const FilterOrFilters& filters) {
@@ -67,7 +67,7 @@ void AddCounters(const ReadCounters& counters, py::dict* result) {
   (*result)["bytes_spilled"] = counters.bytes_spilled;
 }
 
-// Empty: there is none.
+// Returns the id of an append, or an empty text if there is none. Throws ValueError if it is empty.
 std::string ParseId(const std::optional<py::str>& id) {
   if (!id.has_value()) return {};
   std::string text = TopicText(*id, "id");
@@ -87,7 +87,7 @@ std::optional<Receipt> FindAppend(const Database& self, const py::str& id) {
   return Unwrap(WithoutGil([&] { return self.FindAppend(name); }));
 }
 
-// Queues copies of the messages; the outcome comes out of `completions` with `token`.
+// Queues copies of the messages. The outcome comes to `completions`, with `token`.
 template <typename Copies>
 void AppendAsync(Database& self, std::shared_ptr<const Copies> copies,
                  const OptionalText& durability, std::shared_ptr<Completions> completions,
@@ -175,7 +175,7 @@ py::object Last(const Database& self, const FilterOrFilters& filter, OptionalTim
   return WrapScan(Unwrap(WithoutGil([&] { return self.Last(parsed, {start, end}); })));
 }
 
-// Each stream once, in the order that one filter gives.
+// Returns each stream once, in the order in which one filter alone would give them.
 std::vector<Stream> Streams(const Database& self, const FilterOrFilters& filters,
                             OptionalTime start, OptionalTime end) {
   std::vector<Stream> streams;

@@ -9,7 +9,8 @@ namespace py = pybind11;
 
 namespace {
 
-// Kept for the life of the process: modules of C++ extensions are never unloaded.
+// The class topicdb.Properties. It is kept for the life of the process, since modules of C++
+// extensions are never unloaded.
 PyObject* properties_type = nullptr;
 
 using Text = std::optional<std::string_view>;
@@ -30,7 +31,7 @@ py::object NumberOf(const std::optional<Value>& number) {
 
 py::tuple IdsOf(const Envelope& envelope) { return py::tuple(py::cast(envelope.subscription_ids)); }
 
-// In the order of topicdb.Properties.
+// Returns the fields in the order of topicdb.Properties.
 py::tuple PropertiesOf(const Envelope& envelope, std::int64_t timestamp) {
   const bool is_known = !envelope.client_id.empty();
   return py::make_tuple(py::int_(envelope.qos), py::bool_(envelope.retain),
@@ -41,8 +42,8 @@ py::tuple PropertiesOf(const Envelope& envelope, std::int64_t timestamp) {
                         IdsOf(envelope), py::int_(envelope.received_us.value_or(timestamp)));
 }
 
-// Returns None if it is no envelope, or an escape. The caller keeps the bytes of `value` until the
-// result is converted.
+// Returns the envelope, or None if `value` is not one or is an escape. The caller must keep the
+// bytes of `value` until the result is converted.
 std::optional<Envelope> Decode(const py::bytes& value) {
   const std::string_view bytes = value;
   Envelope envelope;
@@ -81,7 +82,7 @@ py::bytes Encode(const py::bytes& payload, std::uint8_t qos, bool retain,
   return {bytes.data(), bytes.size()};
 }
 
-// The payload, or the value itself if it is no envelope.
+// Returns the payload of an envelope, or else the value itself.
 py::bytes Payload(const py::bytes& value) {
   const std::string_view bytes = value;
   if (!MayBeEnvelope(bytes)) return value;

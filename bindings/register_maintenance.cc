@@ -1,4 +1,4 @@
-// Methods of Database for the life of the data: retention, generations, trimming, copies.
+// The methods of Database for the life of the data: retention, generations, trimming, copies.
 #include "register.h"
 
 namespace topicdb::python {

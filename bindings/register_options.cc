@@ -33,7 +33,7 @@ bool ParseLearning(const std::string& learning) {
   throw py::value_error("learning: 'adaptive' or 'base', not '" + learning + "'");
 }
 
-// The core refuses 0.
+// Returns a number of bytes. A negative one becomes 0, which the core refuses.
 std::size_t Size(std::int64_t value) {
   return static_cast<std::size_t>(std::max<std::int64_t>(value, 0));
 }

@@ -10,7 +10,7 @@ namespace py = pybind11;
 
 namespace {
 
-// Values that compare, hash, pickle and encode by their bytes.
+// Defines a class whose values compare, hash, pickle and encode by their bytes.
 template <typename Value>
 void DefineAsValue(py::class_<Value>& type) {
   type.def("__bytes__", [](const Value& self) { return py::bytes(self.Encode()); })

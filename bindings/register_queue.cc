@@ -15,7 +15,7 @@ namespace {
 
 using Ranges = std::vector<std::pair<std::uint64_t, std::uint64_t>>;  // first number, count
 
-// A Python callable that C++ may call, copy and destroy without the GIL.
+// A Python callable that C++ may call, copy and destroy without the GIL. Thread-safe.
 class Callable {
  public:
   explicit Callable(py::object function)
@@ -24,7 +24,8 @@ class Callable {
           delete held;
         }) {}
 
-  // What it returns as a truth value; false, and a report on stderr, if it raises.
+  // Returns the truth value of what the function returns. If it raises, reports that on stderr and
+  // returns false.
   template <typename... Arguments>
   bool operator()(Arguments&&... arguments) const {
     const py::gil_scoped_acquire acquire;
@@ -40,8 +41,8 @@ class Callable {
   std::shared_ptr<const py::object> function_;
 };
 
-// Items of an append. Bytes objects cannot change, so those are only held; of others a copy is
-// made.
+// Keeps the items of an append. Bytes objects cannot change, so it only holds them. It copies other
+// items. REQUIRES (constructor, destructor): the GIL
 class HeldItems {
  public:
   explicit HeldItems(const py::object& items) {
@@ -50,7 +51,7 @@ class HeldItems {
       throw py::type_error("items: expected a list of bytes, got one " +
                            std::string(Py_TYPE(items.ptr())->tp_name) + "; write [item]");
     }
-    // A list of its own: another thread may change the caller's.
+    // Makes a tuple of its own, since another thread may change the caller's list.
     list_ = py::reinterpret_steal<py::object>(PySequence_Tuple(items.ptr()));
     if (!list_) throw py::error_already_set();
     const auto count = static_cast<std::size_t>(PyTuple_GET_SIZE(list_.ptr()));
@@ -181,7 +182,8 @@ py::list ItemsOf(const Delivery& delivery) {
   return items;
 }
 
-// Asks a Python predicate, and keeps what it raises for the caller.
+// Asks a Python predicate about items, and keeps what it raises for Rethrow. Pop owns it. Not
+// thread-safe. May be called without the GIL.
 class StopBefore {
  public:
   explicit StopBefore(py::object predicate) : predicate_(std::move(predicate)) {}
@@ -195,7 +197,7 @@ class StopBefore {
       return true;
     }
   }
-  // REQUIRES: the GIL
+  // Throws what the predicate has raised, if anything. REQUIRES: the GIL
   void Rethrow() {
     if (raised_.has_value()) throw py::error_already_set(std::move(*raised_));
   }

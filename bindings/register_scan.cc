@@ -8,7 +8,7 @@ namespace py = pybind11;
 
 namespace {
 
-// Shared with an Arrow stream that may outlive the Python object.
+// A scan in Python. It shares the core's scan with Arrow streams, which may outlive it.
 struct PyScan {
   std::shared_ptr<Scan> scan;
 };

@@ -1,4 +1,4 @@
-// Methods of Database for those who read it with many processes: slices, and the log by commits.
+// The methods of Database for reading with many processes: slices, and the log by commits.
 #include "register.h"
 #include "topicdb/tail.h"
 

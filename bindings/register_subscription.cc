@@ -19,7 +19,8 @@ struct PySubscription {
 
 using Places = std::map<std::uint32_t, std::pair<std::uint64_t, std::uint32_t>>;
 
-// Signals come to the main thread only; others need not look for them.
+// Returns whether this is Python's main thread. Signals come to it alone, so other threads need not
+// look for them.
 bool IsMainThread() {
   const py::module_ threading = py::module_::import("threading");
   return threading.attr("get_ident")().equal(threading.attr("main_thread")().attr("ident"));
@@ -117,7 +118,7 @@ std::uint64_t CountDropped(const Database& self, std::uint32_t shard, const Filt
       [&] { return self.subscriptions().CountDropped(shard, parsed, start_us, from, counted); }));
 }
 
-// (batch, rows)
+// Returns (batch, rows).
 py::tuple Find(const PySubscription& self, std::uint32_t shard,
                const std::vector<std::pair<std::uint64_t, std::uint32_t>>& places) {
   std::vector<CommitPlace> wanted;
@@ -149,7 +150,7 @@ void GiveToken(ReadyTokens& self, std::uint64_t token) {
   self.Add(token);
 }
 
-// Calls a method without the GIL.
+// Calls a method of the subscription without the GIL.
 template <void (Subscription::*Method)()>
 void Call(const PySubscription& self) {
   const py::gil_scoped_release release;

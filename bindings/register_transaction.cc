@@ -11,7 +11,7 @@ namespace {
 
 using OptionalTime = std::optional<std::int64_t>;
 
-// A copy: another thread may change a bytearray while it is written.
+// Returns a copy of the bytes, since another thread may change a bytearray while it is written.
 std::string BytesOf(const py::object& value) {
   const py::object view = py::reinterpret_steal<py::object>(PyMemoryView_FromObject(value.ptr()));
   if (!view) {

@@ -1,4 +1,4 @@
-// Functions that look at a database on disk, without a handle.
+// The functions that look at a database on disk without a handle: verify and its like.
 #include <exception>
 
 #include "register.h"
@@ -11,7 +11,8 @@ namespace py = pybind11;
 
 namespace {
 
-// A Python function that is told how far a long call is. What it raises ends the call.
+// Tells a Python function how far a long call is. What the function raises ends the call. The call
+// owns it. Not thread-safe.
 class Progress {
  public:
   explicit Progress(py::object function) : function_(std::move(function)) {}
@@ -28,7 +29,7 @@ class Progress {
   }
   bool is_wanted() const { return !function_.is_none(); }
   bool Interrupts() const { return error_ != nullptr || PythonInterrupts(); }
-  // REQUIRES: the GIL
+  // Throws what the function has raised, if anything. REQUIRES: the GIL
   void Rethrow() const {
     if (error_ != nullptr) std::rethrow_exception(error_);
   }

@@ -10,7 +10,8 @@ namespace py = pybind11;
 
 namespace {
 
-// A consumer that took the structure over has set release to null; what is left is ours to free.
+// The destructor of a capsule. A consumer that took the structure over has set `release` to null.
+// Otherwise this releases the structure. It frees its memory in both cases.
 template <typename Structure>
 void DeleteCapsule(PyObject* capsule) {
   const char* name = PyCapsule_GetName(capsule);
@@ -27,6 +28,7 @@ py::object NewCapsule(std::unique_ptr<Structure> structure, const char* name) {
   return py::reinterpret_steal<py::object>(capsule);
 }
 
+// Returns the structure in a capsule. Throws ValueError if it was released.
 template <typename Structure>
 Structure* PointerOf(const py::handle& capsule, const char* name) {
   auto* structure = static_cast<Structure*>(PyCapsule_GetPointer(capsule.ptr(), name));
@@ -36,7 +38,7 @@ Structure* PointerOf(const py::handle& capsule, const char* name) {
   return structure;
 }
 
-// Releases what was received from a stream at the end of its scope.
+// A structure that a stream has given. Its destructor releases it.
 template <typename Structure>
 struct Owned : Structure {
   Owned() : Structure{} {}
@@ -47,6 +49,7 @@ struct Owned : Structure {
   Owned& operator=(const Owned&) = delete;
 };
 
+// Throws the error of a stream, if there is one.
 void CheckStream(int error, ArrowArrayStream* stream) {
   if (error == 0) return;
   if (PyErr_Occurred() != nullptr) throw py::error_already_set();
@@ -92,7 +95,7 @@ void ArrowCopies::ReadStream(const py::object& source) {
   Owned<ArrowSchema> schema;
   int error = 0;
   {
-    // The producer may be ours, reading a database, or one that takes the GIL itself.
+    // The producer may read a database, as ours does, or take the GIL itself.
     const py::gil_scoped_release release;
     error = stream->get_schema(stream, &schema);
   }

@@ -12,16 +12,19 @@
 
 namespace topicdb::python {
 
-// REQUIRES (SchemaCapsule, BatchCapsules, StreamCapsule): the GIL
+// Returns a capsule with the schema of messages. REQUIRES (SchemaCapsule, BatchCapsules,
+// StreamCapsule): the GIL
 pybind11::object SchemaCapsule(ValueForm form = ValueForm::kStored);
 // Returns (schema, array), with the columns of properties if `stored` is not null.
 pybind11::tuple BatchCapsules(const std::shared_ptr<const Batch>& batch,
                               const std::shared_ptr<const Batch>& stored);
+// Returns a capsule with a stream of the rest of the scan.
 pybind11::object StreamCapsule(std::shared_ptr<Scan> scan, const PageLimits& limits,
                                ValueForm form);
 
 // Keeps copies of the messages of anything with __arrow_c_stream__ or __arrow_c_array__. It copies
-// them because Arrow buffers may belong to NumPy or other mutable memory.
+// them because Arrow buffers may belong to NumPy or other mutable memory. It refers to no Python
+// object, so the caller may release the GIL and destroy it without the GIL. Immutable once made.
 class ArrowCopies {
  public:
   // With `escapes`, readers will see the values as they are given, whatever they look like. Throws
@@ -32,6 +35,7 @@ class ArrowCopies {
  private:
   void ReadStream(const pybind11::object& source);
   void ReadArray(const pybind11::object& source);
+  // Adds copies of the messages of an array.
   void Take(const ArrowMessages& reader, const ArrowArray& array);
 
   std::deque<std::vector<char>> blocks_;

@@ -10,8 +10,8 @@ namespace py = pybind11;
 
 namespace {
 
-// A type of CPython's own kind: calling into a bound C++ function takes as long as making a
-// message.
+// The iterator, as a type of CPython's own kind. A call of a bound C++ function would take as long
+// as it takes to make a message.
 struct IteratorObject {
   PyObject_HEAD MessageRows* rows;  // null at the end
   std::size_t row;
@@ -29,7 +29,7 @@ PyObject* Next(PyObject* self) {
   if (iterator->rows == nullptr) return nullptr;
   if (iterator->row == iterator->rows->batch->size()) {
     delete std::exchange(iterator->rows, nullptr);
-    return nullptr;  // without an exception: the end
+    return nullptr;  // no exception is set, which means the end
   }
   return NewMessage(*iterator->rows, iterator->row++);
 }

@@ -9,8 +9,8 @@
 
 namespace topicdb::python {
 
-// Returns an iterator that makes each message when it is asked for. A caller that does not keep the
-// messages uses the same memory again and again. REQUIRES: the GIL
+// Returns an iterator that makes each message when the caller asks for it. If the caller keeps no
+// messages, they use the same memory again and again. REQUIRES: the GIL
 pybind11::object IterateBatch(MessageRows rows);
 
 }  // namespace topicdb::python

@@ -8,9 +8,11 @@
 
 namespace topicdb::python {
 
-// Throws ValueError if `text` is not such a word. REQUIRES (both ParseDurability): the GIL
+// Return the level of a word: "none", "os" or "disk". Throw ValueError if `text` is another word.
+// REQUIRES (both ParseDurability): the GIL
 Durability ParseDurability(const std::string& text);
 std::optional<Durability> ParseDurability(const std::optional<std::string>& text);
+// Returns the word for a level.
 const char* NameOf(Durability durability);
 
 }  // namespace topicdb::python

@@ -11,7 +11,7 @@
 
 namespace topicdb::python {
 
-// Takes topicdb.Properties from the Python layer.
+// Takes the class topicdb.Properties from the Python layer, once. REQUIRES: the GIL
 void ConfigureProperties(pybind11::type properties_type);
 
 // Returns a new reference to the topicdb.Properties of a stored message; all are None if it has
@@ -21,13 +21,16 @@ PyObject* NewProperties(const Batch& stored, std::size_t row);
 // Returns ((name, value), …). REQUIRES: the GIL
 pybind11::tuple UserPropertiesOf(const Envelope& envelope);
 
-// Throws ValueError unless `text` is "stored", "payload" or "properties".
+// Returns the form that `text` names. Throws ValueError unless it is "stored", "payload" or
+// "properties".
 ValueForm ParseForm(const std::string& text);
 
-// Replaces values that look like envelopes, so that readers see what was given. Keeps the bytes of
-// the replacements, so it must outlive the messages. Not thread-safe.
+// Replaces values that look like envelopes, so that readers see what was given. It keeps the bytes
+// of the replacements, so its owner, which has the messages, must keep it as long as them. Not
+// thread-safe.
 class EscapedValues {
  public:
+  // Replaces the values that need it.
   void Apply(std::span<MessageView> messages) {
     for (MessageView& message : messages) {
       if (!MayBeEnvelope(message.value)) continue;

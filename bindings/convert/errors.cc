@@ -8,7 +8,7 @@ namespace py = pybind11;
 
 namespace {
 
-// Borrowed for good: the module keeps them.
+// The exception classes. The module keeps them, so they are never released.
 struct Classes {
   PyObject* topic = nullptr;
   PyObject* schema = nullptr;
@@ -27,6 +27,7 @@ struct Classes {
 
 Classes classes;
 
+// Makes an exception class and adds it to the module.
 PyObject* Define(py::module_& module, const char* name, const char* doc, py::handle bases) {
   const std::string qualified = std::string("topicdb.") + name;
   PyObject* type = PyErr_NewExceptionWithDoc(qualified.c_str(), doc, bases.ptr(), nullptr);
@@ -35,8 +36,8 @@ PyObject* Define(py::module_& module, const char* name, const char* doc, py::han
   return type;
 }
 
-// str(KeyError) is the repr of its argument, so that a missing key can be told from text. Ours
-// carry a sentence.
+// Makes str() of an error its message. That of a KeyError is the repr of its argument, which suits
+// a missing key and not a sentence.
 void ShowAsSentence(PyObject* type) {
   py::setattr(type, "__str__", py::getattr(PyExc_Exception, "__str__"));
 }
@@ -169,9 +170,9 @@ py::object ExceptionOf(const Status& status) {
 }
 
 void Raise(const Status& status) {
-  // A signal handler has raised already, and its exception is the one to show.
+  // If a signal handler has raised an exception, that is the one to throw.
   if (!(status.code() == Code::kInterrupted && PyErr_Occurred() != nullptr)) {
-    // Messages may quote what is no UTF-8.
+    // A message may quote bytes that are not UTF-8.
     const std::string& text = status.message();
     const py::object message = py::reinterpret_steal<py::object>(
         PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));

@@ -10,6 +10,7 @@
 
 namespace topicdb::python {
 
+// Makes the exception classes, which live as long as the process.
 void RegisterErrors(pybind11::module_& module);
 
 // Throws what becomes the Python exception for the code of `status`. REQUIRES: the GIL,
@@ -21,6 +22,9 @@ void RegisterErrors(pybind11::module_& module);
 // Returns the exception that Raise would throw. REQUIRES: the GIL, !status.ok()
 pybind11::object ExceptionOf(const Status& status);
 
+// Check raises the error of `status`, if it is one. Unwrap does so, too, and otherwise returns the
+// value.
+// REQUIRES (Check, Unwrap): the GIL
 inline void Check(const Status& status) {
   if (!status.ok()) Raise(status);
 }

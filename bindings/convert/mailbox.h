@@ -14,7 +14,8 @@
 
 namespace topicdb::python {
 
-// Keeps items until Python takes them. Thread-safe.
+// Keeps items until Python takes them. Python and the calls that add items share it. Thread-safe.
+// No method needs the GIL, and callers of Take must not hold it.
 template <typename Item>
 class Mailbox {
  public:
@@ -23,6 +24,7 @@ class Mailbox {
     items_.push_back(std::move(item));
     changed_.notify_one();
   }
+  // Ends calls of Take that wait. Items may still be added and taken.
   void Close() {
     const std::lock_guard lock(mutex_);
     closed_ = true;

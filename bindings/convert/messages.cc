@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
 
-// Kept for the life of the process: modules of C++ extensions are never unloaded.
+// What Configure has taken. It is kept for the life of the process, since modules of C++ extensions
+// are never unloaded.
 PyTypeObject* message_type = nullptr;
 PyTypeObject* property_message_type = nullptr;
 PyObject* time_us = nullptr;
@@ -28,12 +29,13 @@ Status NoUtf8(const std::string& what) {
   return TopicFault(what + " has lone surrogates, so it is no valid UTF-8");
 }
 
-// Calls time_us(object, what="row N: timestamp"); its errors are its own.
+// Calls time_us(object, what="row N: timestamp"), and lets its errors pass.
 py::object ConvertTime(py::handle object, std::size_t number) {
   const std::string what = "row " + std::to_string(number) + ": timestamp";
   return py::reinterpret_borrow<py::object>(time_us)(object, py::arg("what") = what);
 }
 
+// Returns the timestamp of a row, or kAssignTimestamp for None.
 std::int64_t TimestampOf(py::handle object, std::size_t number) {
   if (object.is_none()) return kAssignTimestamp;
   py::object converted = py::reinterpret_borrow<py::object>(object);
@@ -50,7 +52,7 @@ std::int64_t TimestampOf(py::handle object, std::size_t number) {
   return value;
 }
 
-// Items of a row that is a tuple or list of three.
+// The items of a row, which is a tuple or list of three.
 struct RowItems {
   py::object topic;
   py::object timestamp;
@@ -134,8 +136,8 @@ void RowCopies::Add(py::handle row, std::size_t number) {
   messages_.push_back(message);
 }
 
-// A NamedTuple is a tuple whose type has names: filling one is some ten times as fast as calling
-// the type.
+// A NamedTuple is a tuple whose type has names. It is some ten times as fast to fill one as to call
+// its type.
 PyObject* NewMessage(const MessageRows& rows, std::size_t row) {
   const Batch& batch = *rows.batch;
   const std::string_view topic = batch.topic(row);

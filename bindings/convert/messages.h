@@ -14,7 +14,8 @@
 namespace topicdb::python {
 
 // Takes from the Python layer what the extension needs of it: topicdb.Message,
-// topicdb.PropertyMessage, and topicdb.times.time_us, which turns other times into ints.
+// topicdb.PropertyMessage, and topicdb.times.time_us, which turns other times into ints. It keeps
+// them for the life of the process. REQUIRES: the GIL
 void Configure(pybind11::type message_type, pybind11::type property_message_type,
                pybind11::function time_us);
 
@@ -23,7 +24,8 @@ void Configure(pybind11::type message_type, pybind11::type property_message_type
 std::string TopicText(const pybind11::str& text, const char* what);
 
 // Keeps copies of the rows that Python gives. They refer to no Python object, so the caller may
-// release the GIL. No other thread can change the bytes while they are checksummed and written.
+// release the GIL and destroy them without it. No other thread can change the bytes while they are
+// checksummed and written. Immutable once made.
 class RowCopies {
  public:
   // With `escapes`, readers will see the values as they are given, whatever they look like. Throws
@@ -32,7 +34,9 @@ class RowCopies {
   const std::vector<MessageView>& messages() const { return messages_; }
 
  private:
+  // Adds a row. `number` is for the messages of errors.
   void Add(pybind11::handle row, std::size_t number);
+  // Returns a copy of the bytes, which lives as long as this.
   std::string_view Keep(const char* bytes, std::size_t size);
 
   std::deque<std::string> blocks_;  // never moved once filled

@@ -13,7 +13,7 @@
 
 namespace topicdb::python {
 
-// Returns `value`, or throws the error that `fault` makes if the value of `option` is out of range.
+// Returns `value`, which `option` has. Throws the error that `fault` makes if it is out of range.
 // REQUIRES (Unsigned, AllUnsigned): the GIL
 inline std::uint32_t Unsigned(std::int64_t value, const char* option,
                               Status (*fault)(std::string)) {
@@ -29,6 +29,7 @@ inline pybind11::array_t<std::uint32_t> ArrayOf(const std::vector<std::uint32_t>
                                           numbers.data());
 }
 
+// Does the same for several values.
 inline std::vector<std::uint32_t> AllUnsigned(const std::vector<std::int64_t>& values,
                                               const char* option, Status (*fault)(std::string)) {
   std::vector<std::uint32_t> result;

@@ -13,7 +13,8 @@ RecordClass::RecordClass(const char* name, const std::vector<const char*>& field
 }
 
 void RecordClass::Use(const py::type& type) {
-  // Dataclasses and NamedTuples have their fields there, in the order in which they are declared.
+  // Dataclasses and NamedTuples have the names of their fields there, in the order of their
+  // declaration.
   const auto declared = py::getattr(type, "__match_args__", py::tuple()).cast<py::tuple>();
   py::tuple wanted(fields_.size());
   for (std::size_t i = 0; i < fields_.size(); ++i) wanted[i] = py::handle(fields_[i]);
@@ -30,7 +31,7 @@ bool RecordClass::IsClassOf(py::handle object) const {
   return type_ != nullptr && PyObject_TypeCheck(object.ptr(), type_) != 0;
 }
 
-// Calling the class takes several times as long as filling an object of it.
+// It takes several times as long to call the class as to fill an object of it.
 py::object RecordClass::New() const {
   if (type_ == nullptr) {
     throw py::type_error(std::string(name_) + ": the extension was not given this class");
@@ -45,7 +46,7 @@ void RecordClass::Set(const py::object& record, std::size_t field, py::object va
   if (is_tuple_) {
     PyTuple_SET_ITEM(record.ptr(), static_cast<py::ssize_t>(field), value.release().ptr());
   } else if (PyObject_GenericSetAttr(record.ptr(), fields_[field], value.ptr()) != 0) {
-    // A frozen dataclass refuses setattr, not this, which is what its constructor uses.
+    // A frozen dataclass refuses setattr, but not this, which its own constructor uses.
     throw py::error_already_set();
   }
 }

@@ -13,7 +13,7 @@
 namespace topicdb::python {
 
 // A class of the Python layer, such as topicdb.Receipt, and the names of its fields. The class is a
-// dataclass with slots, or a NamedTuple. Lives for the life of the process.
+// dataclass with slots, or a NamedTuple. It lives as long as the process. The GIL guards it.
 // REQUIRES (every method): the GIL
 class RecordClass {
  public:
@@ -22,16 +22,19 @@ class RecordClass {
   RecordClass& operator=(const RecordClass&) = delete;
 
   const char* name() const { return name_; }
+  // Returns whether Use was called.
   bool has_type() const { return type_ != nullptr; }
   // Makes objects of `type` from now on. Throws TypeError unless its fields are those of this class
   // in the same order.
   void Use(const pybind11::type& type);
+  // Returns whether an object is of the class.
   bool IsClassOf(pybind11::handle object) const;
 
  protected:
   ~RecordClass() = default;
   // Returns an object without values. The caller sets each field once.
   pybind11::object New() const;
+  // Sets a field of an object that New has made.
   void Set(const pybind11::object& record, std::size_t field, pybind11::object value) const;
 
  private:
@@ -42,19 +45,22 @@ class RecordClass {
   bool is_tuple_ = false;
 };
 
+// A field: its name, and how it is found in a value.
 template <typename Value>
 struct Field {
   const char* name;
   pybind11::object (*of)(const Value& value);
 };
 
-// The class of the Python layer for `Value`, and what each of its fields is of a value.
+// The class of the Python layer for `Value`, with how each of its fields is found in a value. Lives
+// and is guarded as RecordClass.
 template <typename Value>
 class RecordFields final : public RecordClass {
  public:
   RecordFields(const char* name, std::vector<Field<Value>> fields)
       : RecordClass(name, NamesOf(fields)), fields_(std::move(fields)) {}
 
+  // Returns an object of the class with the fields of `value`. REQUIRES: the GIL
   pybind11::object Make(const Value& value) const {
     pybind11::object record = New();
     for (std::size_t i = 0; i < fields_.size(); ++i) Set(record, i, fields_[i].of(value));
@@ -84,7 +90,7 @@ concept IsRecord = requires { Record<Value>::kName; };
 template <typename Value>
 concept IsTakenRecord = requires(pybind11::handle record) { Record<Value>::Take(record); };
 
-// Converts anything that pybind11 knows.
+// Converts a value of any type that pybind11 knows.
 template <typename Value>
 pybind11::object Object(const Value& value) {
   return pybind11::cast(value);

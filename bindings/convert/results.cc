@@ -17,7 +17,7 @@ namespace py = pybind11;
 
 namespace {
 
-// {shard: serial}
+// Returns {shard: serial}.
 py::object SerialsOf(const std::vector<std::pair<std::uint32_t, std::uint64_t>>& serials) {
   py::dict found;
   for (const auto& [shard, serial] : serials) found[py::int_(shard)] = serial;

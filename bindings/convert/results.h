@@ -174,7 +174,7 @@ struct Record<QueueInfo> {
 };
 
 // Takes the classes from the Python layer, each of which has the name of one here. Throws TypeError
-// if one is missing, or is none of these, or has other fields.
+// if one is missing, is none of these, or has other fields. REQUIRES: the GIL
 void ConfigureResults(const pybind11::args& types);
 
 }  // namespace topicdb::python
