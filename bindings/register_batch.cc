@@ -92,6 +92,7 @@ py::object ReadAs(const py::object& self, const std::string& form) {
   return payloads == stored ? self : WrapBatch(std::move(payloads));
 }
 
+// The schema of messages in Python, which Arrow libraries take.
 struct PySchema {
   ValueForm form;
 };

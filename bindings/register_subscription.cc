@@ -13,6 +13,7 @@ namespace py = pybind11;
 
 namespace {
 
+// A subscription in Python.
 struct PySubscription {
   std::shared_ptr<Subscription> subscription;
 };

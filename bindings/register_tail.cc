@@ -8,6 +8,7 @@ namespace py = pybind11;
 
 namespace {
 
+// A tail in Python.
 struct PyTail {
   std::shared_ptr<Tail> tail;
 };

@@ -7,6 +7,7 @@ namespace py = pybind11;
 
 namespace {
 
+// A watch of streams in Python.
 struct PyStreamWatch {
   std::shared_ptr<StreamWatch> watch;
 };

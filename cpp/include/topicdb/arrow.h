@@ -58,6 +58,7 @@ class ArrowMessages {
     std::size_t index = 0;
     std::shared_ptr<const ArrowBytesType> type;
   };
+  // Where the column of timestamps is in an array, and its unit.
   struct TimeColumn {
     std::size_t index = 0;
     std::int64_t multiply = 1;  // multiply and divide turn its numbers into µs

@@ -52,6 +52,7 @@ inline bool IsDollarLevel(std::string_view level) { return !level.empty() && lev
 class Filter {
  public:
   enum class LevelKind : std::uint8_t { kWord, kPlus };
+  // A level of a filter: a word or '+'.
   struct Level {
     LevelKind kind;
     std::string word;  // empty for kPlus

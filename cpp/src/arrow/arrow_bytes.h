@@ -23,6 +23,7 @@ namespace topicdb {
 
 // How a column of a schema encodes its rows. It may outlive the schema.
 struct ArrowBytesType {
+  // How the rows are in the buffers of an array.
   enum class Encoding : std::uint8_t {
     kOffsets32,
     kOffsets64,

@@ -43,6 +43,7 @@ class LeapClock {
   // time between two looks is no leap.
   static constexpr std::int64_t kToleranceUs = std::int64_t{60} * 1'000'000;
 
+  // The times to use at one moment.
   struct Times {
     std::int64_t wall_us = 0;       // what the wall clock shows
     std::int64_t timestamp_us = 0;  // what a message gets: without what is not believed yet

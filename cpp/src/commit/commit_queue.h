@@ -20,7 +20,7 @@ namespace topicdb {
 template <typename Commit>
 class CommitQueue {
  public:
-  // As those of GroupCommit.
+  // They write and fsync as the functions of GroupCommit do.
   using WriteGroup = std::function<void(std::span<Commit* const> group)>;
   using SyncLog = GroupCommit::SyncLog;
 

@@ -47,14 +47,17 @@ class ConflictMemory {
   std::size_t entries() const { return current_.entries + old_.entries; }
 
  private:
+  // A message that was committed; its topic is the key of Half::writes.
   struct Write {
     std::int64_t timestamp;
     std::uint64_t serial;
   };
+  // A delete that was committed.
   struct Delete {
     KeyRange keys;
     std::uint64_t serial;
   };
+  // What was committed between two calls of Age.
   struct Half {
     std::map<std::string, std::vector<Write>, std::less<>> writes;  // by topic
     std::vector<Delete> deletes;

@@ -52,6 +52,7 @@ std::size_t VarintBytes(std::uint64_t value) {
   return bytes;
 }
 
+// What the header of a frame says.
 struct FrameHeader {
   std::uint64_t first_sequence = 0;
   std::uint32_t items = 0;

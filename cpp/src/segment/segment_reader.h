@@ -28,6 +28,7 @@ struct LostItems {
   std::uint64_t bytes = 0;
 };
 
+// What one step of a reader finds.
 enum class ReadEvent {
   kBlock,  // the next frame
   kLost,   // bytes that are not a valid frame; reading continues behind them

@@ -55,6 +55,7 @@ class TopicBuilder {
 // filter was checked once, when it was made for the stream's structure. Immutable, so thread-safe.
 class RowFilter {
  public:
+  // The word that must stand at a varying level.
   struct Constraint {
     std::size_t varying_index;  // from 0
     std::string word;

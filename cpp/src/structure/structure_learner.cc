@@ -51,6 +51,7 @@ class Sample {
     }
   }
 
+  // A node of the trie: its words, and whether a topic ends there.
   struct Node {
     std::map<WordId, std::uint32_t> children;
     bool ends = false;

@@ -114,6 +114,7 @@ class StructureTrie {
  private:
   friend class StructureEdit;
 
+  // A node in memory.
   struct Node {
     NodeId parent = kNoNode;
     NodeId first_child = kNoNode;  // the first word below; next_sibling links the words

@@ -23,6 +23,7 @@ class FilterTree {
   void Match(std::string_view topic, std::vector<std::uint32_t>* numbers) const;
 
  private:
+  // A level of the filters, with the filters that end there.
   struct Node {
     std::map<std::string, std::unique_ptr<Node>, std::less<>> words;
     std::unique_ptr<Node> plus;

@@ -27,6 +27,7 @@ class PageReader {
   void Clear() TOPICDB_EXCLUDES(mutex_);
 
  private:
+  // A cursor that stands where the last read with it ended.
   struct Kept {
     std::shared_ptr<const InterestSet> interests;  // for which the cursor reads
     LogCursor cursor;

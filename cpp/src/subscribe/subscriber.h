@@ -56,6 +56,7 @@ class Subscriber {
   bool closed() const TOPICDB_EXCLUDES(mutex_);
 
  private:
+  // Offered messages that there was room for and that Next has not given yet.
   struct Waiting {
     Offered offered;
     std::size_t end = 0;  // after the last of the rows that wait
@@ -67,10 +68,12 @@ class Subscriber {
       return end < offered.rows->size() ? offered.rows->place(end) : offered.to;
     }
   };
+  // A loss, and where it stands among the messages.
   struct Lost {
     Loss loss;
     std::uint64_t after = 0;  // seqno of the message before it
   };
+  // Messages that were offered together and are not all acknowledged.
   struct Unacknowledged {
     std::uint64_t seqno;  // of the last message
     std::uint64_t bytes;

@@ -99,6 +99,7 @@ class Track {
   PageReader reader{4};        // thread-safe
 
  private:
+  // Orders lanes by place, and at one place by the age of their clients.
   struct Order {
     bool operator()(const Lane* a, const Lane* b) const {
       return std::tie(a->place, a->client->number) < std::tie(b->place, b->client->number);

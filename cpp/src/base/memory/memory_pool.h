@@ -25,6 +25,7 @@ class MemoryPool {
   std::shared_ptr<char> Take(std::size_t bytes);
 
  private:
+  // A piece of memory from the system.
   struct Piece {
     char* begin = nullptr;
     std::size_t bytes = 0;

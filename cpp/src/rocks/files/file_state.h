@@ -5,6 +5,7 @@
 
 namespace topicdb::rocks {
 
+// The files that StateOf looks at.
 enum class StateFiles {
   kManifest,  // changes when table files come or go
   kLogsToo,   // changes with each write

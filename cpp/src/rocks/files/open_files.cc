@@ -128,6 +128,7 @@ class TableFile : public rocksdb::FSRandomAccessFile {
   }
 
  private:
+  // What shows that a file of this name is the one that was opened first.
   struct Identity {
     dev_t device = 0;
     ino_t number = 0;

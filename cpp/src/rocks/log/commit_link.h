@@ -14,6 +14,7 @@
 
 namespace topicdb::rocks {
 
+// The numbers of a link.
 struct CommitLink {
   std::uint64_t number = 0;
   std::uint32_t session = 0;

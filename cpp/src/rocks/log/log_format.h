@@ -16,6 +16,7 @@ inline constexpr std::size_t kLogBlockBytes = 32'768;
 inline constexpr std::size_t kPieceHeaderBytes = 7;
 inline constexpr std::size_t kPieceTypeAt = 6;
 
+// Which part of a record a piece is. RocksDB's logs have these numbers.
 enum PieceType : unsigned char {
   kWholeRecord = 1,
   kFirstOfRecord = 2,
@@ -23,12 +24,14 @@ enum PieceType : unsigned char {
   kLastOfRecord = 4,
 };
 
+// What stands before the payload of a piece.
 struct PieceHeader {
   std::uint32_t checksum = 0;
   std::size_t length = 0;  // of the payload
   unsigned char type = 0;
 };
 
+// Returns the header with which `bytes` begins. REQUIRES: bytes.size() >= kPieceHeaderBytes
 inline PieceHeader ParsePieceHeader(std::string_view bytes) {
   Decoder decoder(bytes);
   PieceHeader header;
