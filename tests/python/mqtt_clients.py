@@ -44,7 +44,7 @@ class Publisher:
             for name, value in named.items():
                 setattr(properties, name, value)
         info = self.client.publish(topic, payload, qos, retain, properties)
-        info.wait_for_publish(30)
+        info.wait_for_publish(PATIENCE_S)
         assert info.is_published()
 
     def __enter__(self) -> Publisher:

@@ -16,11 +16,16 @@ def is_settled(subscription: Any) -> bool:
     return state in ("full", "failed", "closed") or subscription.lag() == 0
 
 
-def all_given(poll: Callable[[float], Given], settled: Callable[[], bool]) -> Iterator[Given]:
-    """What ``poll(timeout)`` gives until ``settled()`` was true before a call that gave nothing."""
+def all_given(
+    poll: Callable[[float], Given], settled: Callable[[], bool], last_wait_s: float = 0
+) -> Iterator[Given]:
+    """What ``poll(timeout)`` gives until ``settled()`` was true before a call that gave nothing.
+
+    That call waits for ``last_wait_s``: for what should not come.
+    """
     while True:
         is_last = settled()
-        given = poll(0 if is_last else WAIT_S)
+        given = poll(last_wait_s if is_last else WAIT_S)
         if len(given) > 0:
             yield given
         elif is_last:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from brokers import MOSQUITTO, Broker, mosquitto
+from brokers import MOSQUITTO, Broker, mosquitto, unsent_bytes
 from mqtt_clients import Asker, Publisher, connected, has_stored, values
 from paho.mqtt.client import MQTTv5, MQTTv311
-from support import wait_until
+from support import PATIENCE_S, wait_until
 
 import topicdb
 from topicdb.bridge import Bridge
@@ -75,17 +75,31 @@ def test_everything_of_a_message_is_stored(broker: Broker, db: topicdb.Database)
     assert found["a/0"] == Envelope(b"zero") and found["a/1"] == Envelope(b"", qos=1)
 
 
-def test_the_devices_own_time(broker: Broker, db: topicdb.Database) -> None:
+def test_the_devices_own_time(
+    broker: Broker, db: topicdb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     began_us = now_us()
     made_us = began_us - 3_600_000_000
+    have_come = threading.Event()
+    original = Store._commit
+
+    def commit(self: Store, part: Part) -> int:
+        assert have_come.wait(PATIENCE_S)
+        return original(self, part)
+
+    monkeypatch.setattr(Store, "_commit", commit)
     with (
         Bridge(db, "127.0.0.1", broker.port, timestamp="field:ts", timestamp_unit="us") as bridge,
         Publisher(broker.port) as publisher,
     ):
         connected(bridge)
+        publisher.publish("b", b"no JSON", 1)
+        wait_until(lambda: bridge.status().received == 1)
+        # While it stores that, the others come: it takes them together.
         for ts in (made_us, made_us, made_us - 5, "never", began_us - 40 * 86_400_000_000):
             publisher.publish("a", json.dumps({"ts": ts}).encode(), 1)
-        publisher.publish("b", b"no JSON", 1)
+        wait_until(lambda: unsent_bytes(broker.port) == 0)
+        have_come.set()
         has_stored(bridge, 6)
         assert bridge.status().untimed == 3 and bridge.status().refused == 0
     found: Any = db.scan("#", order="time", properties=True).to_list()

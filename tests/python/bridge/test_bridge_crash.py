@@ -24,6 +24,7 @@ pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not inst
 
 SEED = 20_261_123
 IN_FLIGHT = 20
+ENOUGH = 100  # messages that are checked at least
 
 _BRIDGE = """
 import sys
@@ -182,6 +183,7 @@ class Trial:
         self.wait_until_connected(before + 1)
 
     def finish(self) -> None:
+        wait_until(lambda: len(self.publisher.acknowledged) > ENOUGH)
         self.publisher.quiet()
         self.publisher.close()
         self.drain()
@@ -199,7 +201,7 @@ class Trial:
 
 
 def check(acknowledged: set[int], stored: Counter[int]) -> None:
-    assert len(acknowledged) > 100
+    assert len(acknowledged) > ENOUGH
     missing = [number for number in acknowledged if number not in stored]
     assert missing == []
     twice = [number for number, count in stored.items() if count > 1 and qos_of(number) == 2]

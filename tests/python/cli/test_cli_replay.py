@@ -131,7 +131,7 @@ def test_on_a_terminal(broker: Broker, path: Path) -> None:
     terminal, stderr = pty.openpty()
     try:
         with subprocess.Popen(
-            [COMMAND, "replay", "run", path, *at(broker), "--rate", "400"],
+            [COMMAND, "replay", "run", path, *at(broker), "--rate", "60"],
             stdout=subprocess.PIPE,
             stderr=stderr,
             env={**os.environ, "COLUMNS": "200", "TERM": "xterm"},

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
-from support import Child, run_child
+from support import Child, run_child, wait_until
 
 import topicdb
 
@@ -171,10 +170,7 @@ def test_what_a_writer_removes_under_a_reader_is_an_error_and_no_end(path: Path)
             for slab in db.slabs():
                 if slab.generation <= GENERATIONS // 2:
                     db.drop_slab(slab)
-            deadline = time.monotonic() + 60
-            while len(before - set(path.rglob("*.sst"))) < SHARDS * GENERATIONS // 2:
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+            wait_until(lambda: len(before - set(path.rglob("*.sst"))) >= SHARDS * GENERATIONS // 2)
         reader.send()
         for what in ("a scan", "an iterator"):
             message = reader.read_line()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -62,9 +63,10 @@ def test_each_message_for_one_member(db: topicdb.Database) -> None:
     assert [len(parts) for parts in group.members().values()] == [16, 16, 16, 16]
 
     def run(member: topicdb.Member) -> None:
-        for batch in member:
-            found[member.name] += numbers(batch)
-            member.ack(batch)
+        with suppress(topicdb.ClosedError):  # one that is closed between two batches
+            for batch in member:
+                found[member.name] += numbers(batch)
+                member.ack(batch)
 
     threads = [threading.Thread(target=run, args=(member,)) for member in members]
     for thread in threads:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from settling import all_given
+from support import PATIENCE_S, wait_until
 
 import topicdb
+
+MORE_S = 0.2  # how long a test waits for what should not come
 
 
 @pytest.fixture
@@ -40,29 +44,63 @@ def numbers(batch: topicdb.Batch) -> list[int]:
     return [int(value) for value in batch.values]
 
 
-def drain(reader: topicdb.Consumer | topicdb.Member) -> list[int]:
+def drain(reader: topicdb.Consumer) -> list[int]:
     """Everything that comes, acknowledged."""
+    return drained(reader, reader.lag)
+
+
+def drain_member(member: topicdb.Member, group: topicdb.Group) -> list[int]:
+    """The same of the only member of a group."""
+    return drained(member, group.lag)
+
+
+def drained(reader: topicdb.Consumer | topicdb.Member, lag: Callable[[], int]) -> list[int]:
     found: list[int] = []
-    while len(batch := reader.poll(timeout=0.2)) > 0:
+    for batch in all_given(lambda wait: reader.poll(timeout=wait), lambda: lag() == 0, MORE_S):
         found += numbers(batch)
         reader.ack(batch)
     return sorted(found)
 
 
+def count_given(subscription: topicdb.Subscription) -> int:
+    """How many messages come until it has given all that is stored."""
+    given = all_given(
+        lambda wait: [] if (found := subscription.next(wait)) is None else [found],
+        lambda: subscription.lag() == 0,
+        MORE_S,
+    )
+    count = 0
+    for (delivery,) in given:
+        subscription.ack(delivery.seqno)
+        count += len(delivery.batch)
+    return count
+
+
+def count_sent(session: topicdb.Session) -> int:
+    """How many packets come until the session has sent all that is stored."""
+
+    def has_sent_all() -> bool:
+        subscription = session._subscribed()
+        assert subscription is not None
+        return subscription.lag() == 0
+
+    given = all_given(lambda wait: session.poll(10_000, timeout=wait), has_sent_all, MORE_S)
+    return sum(map(len, given))
+
+
 def read_by_all(db: topicdb.Database, name: str) -> list[int]:
     """How many messages one of each kind gets that begins now."""
-    with db.subscribe(start="earliest", timeout=0.2) as subscription:
-        counts = [sum(1 for _ in subscription)]
+    with db.subscribe(start="earliest") as subscription:
+        counts = [count_given(subscription)]
     with db.consumer(name) as consumer:
         counts.append(len(drain(consumer)))
         assert consumer.lag() == 0
-    with db.group(name).join() as member:
-        counts.append(len(drain(member)))
+    group = db.group(name)
+    with group.join() as member:
+        counts.append(len(drain_member(member, group)))
     session = db.session(name)
     session.subscribe("#", 0, start="earliest")
-    sent = 0
-    while packets := session.poll(10_000, timeout=0.2):
-        sent += len(packets)
+    sent = count_sent(session)
     session.close()
     tail = db.tail(timeout=0)
     return [*counts, sent, sum(1 for _ in tail)]
@@ -91,7 +129,7 @@ class TestWhatIsGone:
     def test_a_consumer_that_is_moved_or_opened_anew(self, db: topicdb.Database) -> None:
         generations(db, 1)
         consumer = db.consumer("c")
-        assert len(consumer.poll(10)) == 10
+        assert len(consumer.poll(10, timeout=PATIENCE_S)) == 10
         db.delete("#")
         consumer.rewind()
         assert len(consumer.poll(timeout=0.2)) == 0
@@ -104,7 +142,7 @@ class TestWhatIsGone:
         generations(db, 1)
         with db.consumer("c", "a/#") as consumer, db.subscribe(start="earliest") as subscription:
             group = db.group("g")
-            consumer.ack(consumer.poll(10))
+            consumer.ack(consumer.poll(10, timeout=PATIENCE_S))
             db.delete("a/+")
             assert consumer.lag() == 0
             assert group.lag() == 0
@@ -153,7 +191,7 @@ class TestLosses:
         generations(db)
         told: list[topicdb.Loss] = []
         with db.consumer("c", window=100, on_loss=told.append) as consumer:
-            consumer.ack(consumer.poll(100))
+            consumer.ack(consumer.poll(100, timeout=PATIENCE_S))
             drop(db, 1, 2)
             assert len(drain(consumer)) == 1_000 + sum(900 - loss.messages for loss in told[:1])
         assert [loss.generation for loss in told] == [1, 2]
@@ -163,7 +201,7 @@ class TestLosses:
         with topicdb.open(path) as db:
             generations(db)
             with db.consumer("c") as consumer:
-                consumer.ack(consumer.poll(100))
+                consumer.ack(consumer.poll(100, timeout=PATIENCE_S))
             drop(db, 1)
         with topicdb.open(path) as db:
             drop(db, 2)
@@ -172,12 +210,12 @@ class TestLosses:
             with db.consumer("c", on_loss="raise") as consumer:
                 for lost in (900, 1_900):
                     with pytest.raises(topicdb.LossError, match="consumer 'c' has lost up to"):
-                        consumer.poll()
+                        consumer.poll(timeout=PATIENCE_S)
                     assert consumer.lost == lost
             with db.consumer("c", on_loss="raise", takeover=True) as consumer:  # not stored yet
                 for _ in range(2):
                     with pytest.raises(topicdb.LossError):
-                        consumer.poll()
+                        consumer.poll(timeout=PATIENCE_S)
                 assert drain(consumer) == list(range(2_000, 3_000))
                 assert consumer.info()["lost"] == 1_900
         with topicdb.open(path) as db, db.consumer("c", on_loss="raise") as consumer:
@@ -201,9 +239,14 @@ class TestLosses:
                 db.consumer("c", on_loss="raise") as consumer,
                 pytest.raises(topicdb.LossError),
             ):
-                consumer.poll()
+                consumer.poll(timeout=PATIENCE_S)
         with db.consumer("c") as consumer:
-            assert len(consumer.poll(timeout=0.5)) == 0
+
+            def is_told() -> bool:
+                assert len(consumer.poll(timeout=0.1)) == 0
+                return consumer.lost == 1_000
+
+            wait_until(is_told)
             consumer.ack()
             assert consumer.lost == 1_000
         with db.consumer("c", on_loss="raise") as consumer:
@@ -215,10 +258,10 @@ class TestLosses:
             db.append([("alarm/fire", None, b"!")])
             generations(db)
             with db.consumer("alarms", "alarm/#", on_loss="raise") as consumer:
-                assert [m.topic for m in consumer.poll()] == ["alarm/fire"]
+                assert [m.topic for m in consumer.poll(timeout=PATIENCE_S)] == ["alarm/fire"]
                 consumer.ack()
             with db.consumer("all", on_loss="raise") as consumer:
-                assert len(consumer.poll(10_000)) == 3_001
+                assert len(consumer.poll(10_000, timeout=PATIENCE_S)) == 3_001
                 consumer.ack()
             drop(db, 1, 2, 3)
         with topicdb.open(path) as db:
@@ -231,7 +274,7 @@ class TestLosses:
     def test_what_was_deleted_is_no_loss(self, db: topicdb.Database) -> None:
         generations(db)
         with db.consumer("c", window=100, on_loss="raise") as consumer:
-            consumer.ack(consumer.poll(100))
+            consumer.ack(consumer.poll(100, timeout=PATIENCE_S))
             held = 100  # what it may have at hand
             db.delete("#")
             drop(db, 1, 2, 3)
@@ -245,7 +288,7 @@ class TestLosses:
             db.consumer("c", on_loss="raise", window=10) as consumer,
         ):
             generations(db, 2)
-            consumer.ack(consumer.poll(10))
+            consumer.ack(consumer.poll(10, timeout=PATIENCE_S))
             db.maintain()
             assert 7 <= len(drain(consumer)) < 1_990
             assert consumer.lost == 0
@@ -260,12 +303,12 @@ class TestLosses:
                 db.consumer("c", on_loss="raise") as consumer,
                 pytest.raises(topicdb.LossError, match="1,000"),
             ):
-                consumer.poll()
+                consumer.poll(timeout=PATIENCE_S)
 
     def test_a_new_start_loses_nothing(self, db: topicdb.Database) -> None:
         generations(db)
         with db.consumer("c", window=10, on_loss="raise") as consumer:
-            consumer.ack(consumer.poll(10))
+            consumer.ack(consumer.poll(10, timeout=PATIENCE_S))
             drop(db, 1)
             consumer.seek("earliest")
             assert drain(consumer) == list(range(1_000, 3_000))
@@ -278,9 +321,9 @@ class TestLosses:
             generations(db)
             group = db.group("g", parts=8, window=10)
             with group.join() as member:
-                member.ack(member.poll())
+                member.ack(member.poll(timeout=PATIENCE_S))
                 drop(db, 1)
-                assert drain(member)[-1] == 2_999
+                assert drain_member(member, group)[-1] == 2_999
                 assert 900 <= group.lost <= 1_000
             lost = group.lost
             group.close()
@@ -289,7 +332,7 @@ class TestLosses:
         with topicdb.open(path) as db:
             group = db.group("g")
             with group.join() as member:
-                assert drain(member) == []
+                assert drain_member(member, group) == []
             assert group.lost == lost
 
     def test_a_member_raises(self, db: topicdb.Database) -> None:
@@ -299,9 +342,9 @@ class TestLosses:
         group = db.group("g", on_loss="raise")
         with group.join() as member:
             with pytest.raises(topicdb.LossError, match="group 'g' has lost up to 1,000") as told:
-                member.poll()
+                member.poll(timeout=PATIENCE_S)
             assert told.value.loss.generation == 1
-            assert len(drain(member)) == 2_000
+            assert len(drain_member(member, group)) == 2_000
         assert group.lost == 1_000
 
     def test_a_session_counts(self, path: Path) -> None:
@@ -312,10 +355,7 @@ class TestLosses:
             generations(db)
             drop(db, 1)
             session = db.session("s")
-            sent = 0
-            while packets := session.poll(10_000, timeout=0.2):
-                sent += len(packets)
-            assert sent == 2_000
+            assert count_sent(session) == 2_000
             assert session.lost == 1_000
             session.close()
             session = db.session("s")
@@ -346,7 +386,7 @@ def test_a_reader_of_the_database_lists_who_reads_it(path: Path) -> None:
     with topicdb.open(path, shards=3) as db:
         generations(db, 1)
         with db.consumer("c", "a/#") as consumer:
-            consumer.ack(consumer.poll(400))
+            consumer.ack(consumer.poll(400, timeout=PATIENCE_S))
         db.group("g", "b/#").close()
         db.session("s").close()
         session = db.session("t")

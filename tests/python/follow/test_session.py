@@ -10,14 +10,15 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from settling import packets_of
-from support import PATIENCE_S
+from support import PATIENCE_S, wait_until
 
 import topicdb
 from topicdb.follow.session_state import Qos
@@ -181,18 +182,28 @@ def test_a_poll_that_waits_goes_on(db: topicdb.Database) -> None:
     def begin(count: int) -> threading.Thread:
         thread = threading.Thread(target=poll, args=(count,))
         thread.start()
-        time.sleep(0.02)
         return thread
 
+    def while_it_waits(change: Callable[[], None]) -> None:
+        may_give: Any = session._may_give
+
+        def was_changed() -> bool:
+            with session._lock:  # without which nobody ends waiting
+                if not may_give._waiters:
+                    return False
+                change()
+                return True
+
+        wait_until(was_changed)
+
     thread = begin(2)  # there is no filter
-    session.subscribe("a/#", start="earliest")
-    while not session.in_flight:
-        time.sleep(0.001)
+    while_it_waits(lambda: session.subscribe("a/#", start="earliest"))
+    wait_until(lambda: session.in_flight)
     session.puback(1)
     thread.join()
     assert numbers(found) == [0, 1]
     thread = begin(3)  # and now no room
-    session.close()
+    while_it_waits(session.close)
     thread.join()
     assert len(found) == 2
 

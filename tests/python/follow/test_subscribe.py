@@ -280,7 +280,7 @@ def test_asyncio(db: topicdb.Database) -> None:
         for i in range(10, 40, 10):
             await asyncio.sleep(0.005)
             append(db, i, i + 10)
-        for found in await asyncio.wait_for(asyncio.gather(*tasks), 30):
+        for found in await asyncio.wait_for(asyncio.gather(*tasks), PATIENCE_S):
             assert sorted(found) == list(range(40))
         assert await subscriptions[0].next_await(timeout=0.01) is None
         for one in subscriptions:
@@ -300,7 +300,7 @@ def test_a_task_that_waits_ends_with_its_subscription(db: topicdb.Database) -> N
         task = asyncio.create_task(subscription.next_await())
         await asyncio.sleep(0.01)
         subscription.close()
-        assert await asyncio.wait_for(task, 10) is None
+        assert await asyncio.wait_for(task, PATIENCE_S) is None
 
     asyncio.run(follow())
 

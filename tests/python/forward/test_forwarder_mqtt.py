@@ -132,7 +132,9 @@ FORWARD = """
     from topicdb.forward import MqttSink
 
     def topic(item):
-        time.sleep(0.0005)  # so that the end does not come before the kill
+        time.sleep(0.0005)  # so that the kill comes while it forwards
+        if int(item) == int(sys.argv[3]):
+            sys.stdin.read()  # it does not come to its end before the kill
         return "t"
 
     with topicdb.Queue.open(sys.argv[1]) as queue:
@@ -149,12 +151,12 @@ def test_a_forwarder_that_is_killed_loses_nothing(broker: Broker, tmp_path: Path
         queue.append(items)
     with Subscriber(broker.port) as subscriber:
         for seen in (500, 1500):
-            with Child(FORWARD, path, broker.port) as child:
+            with Child(FORWARD, path, broker.port, seen + 1000) as child:
                 wait_until(partial(subscriber.has, items[seen]))
                 child.kill()
             with topicdb.Queue.open(path) as queue:
                 assert 0 < len(queue) < len(items)
-        with Child(FORWARD, path, broker.port) as child:
+        with Child(FORWARD, path, broker.port, -1) as child:
             child.expect("done")
             assert child.finish() == (0, "", "")
         wait_until(partial(subscriber.has, items[-1]))

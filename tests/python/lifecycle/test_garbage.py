@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import topicdb
+from sealing import sealing_is_over
 from topicdb import Database
 
 PATIENCE_S = 60  # "within a minute"
@@ -54,7 +55,7 @@ def test_a_closed_generation_is_stored_once(tmp_path: Path) -> None:
         db.rotate()
         # LZ4 and Zstandard together are more than LZ4 alone.
         wait_until(lambda: table_bytes(path) < 0.7 * before, db, path)
-        wait_until(lambda: garbage_bytes(db) == 0, db, path)
+        wait_until(lambda: sealing_is_over(db) and garbage_bytes(db) == 0, db, path)
         assert db.scan().count() == ROWS * BATCHES
         [closed, current] = db.usage(by="generation")
         assert closed.disk_bytes >= 0.9 * table_bytes(path) - current.disk_bytes
@@ -69,7 +70,7 @@ def test_usage_names_it_and_maintain_removes_it(tmp_path: Path) -> None:
         before = table_bytes(path)
         db.rotate()
         # Both copies are there: the old one is garbage.
-        wait_until(lambda: garbage_bytes(db) > 0.8 * before, db, path)
+        wait_until(lambda: sealing_is_over(db) and garbage_bytes(db) > 0.8 * before, db, path)
         [closed, current] = db.usage(by="generation")
         assert closed.garbage_bytes < closed.disk_bytes and current.garbage_bytes == 0
         assert db.usage()[0].garbage_bytes == closed.garbage_bytes
@@ -85,7 +86,7 @@ def test_it_is_gone_after_closing(tmp_path: Path) -> None:
         fill(db)
         before = table_bytes(path)
         db.rotate()
-        wait_until(lambda: garbage_bytes(db) > 0.8 * before, db, path)
+        wait_until(lambda: sealing_is_over(db) and garbage_bytes(db) > 0.8 * before, db, path)
     assert table_bytes(path) < 0.7 * before
     with topicdb.open(path, mode="r") as reader:
         assert reader.scan().count() == ROWS * BATCHES
@@ -113,7 +114,7 @@ def test_a_reader_keeps_what_it_sees_and_it_goes_after_it(tmp_path: Path) -> Non
         scan = db.scan().batches(rows=1_000)
         seen = len(next(scan))
         db.rotate()
-        wait_until(lambda: garbage_bytes(db) > 0.8 * before, db, path)
+        wait_until(lambda: sealing_is_over(db) and garbage_bytes(db) > 0.8 * before, db, path)
         db.maintain()
         assert table_bytes(path) >= before, "the reader needs them"
         seen += sum(len(batch) for batch in scan)

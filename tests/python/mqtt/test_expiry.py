@@ -11,7 +11,7 @@ from brokers import MOSQUITTO, Broker, mosquitto
 from cli_runs import run_here
 from mqtt_clients import Asker, Subscriber, connected
 from settling import batches_of_member, packets_of
-from support import wait_until
+from support import PATIENCE_S, wait_until
 
 import topicdb
 from topicdb.bridge import Bridge
@@ -85,7 +85,11 @@ def test_a_replay_passes_by_what_has_expired(
             port=broker.port,
             protocol=protocol,  # type: ignore[arg-type]
         )
-        replay.run()
+        replay.pause()  # until they are counted
+        with replay:
+            wait_until(lambda: replay.progress().total == 5)
+            replay.resume()
+            wait_until(lambda: replay.progress().state == "complete")
         wait_until(lambda: len(subscriber.messages) == 3)
     assert subscriber.items == [b"1", b"2", b"4"]
     progress = replay.progress()
@@ -137,7 +141,7 @@ def test_answers_of_history_do_so_too(broker: Broker, db: topicdb.Database) -> N
         assert asker.users(end)["end"] == "3" and asker.users(end)["expired"] == "2"
         left: Any = answers[1].properties
         assert 3_500 < left.MessageExpiryInterval <= 3_600
-        assert bridge.status().expired == 2
+        wait_until(lambda: bridge.status().expired == 2)
 
 
 # Groups.
@@ -175,7 +179,7 @@ def test_what_has_expired_behind_what_is_worked_on_goes_with_it(db: topicdb.Data
     group = db.group("g", "a", parts=1)
     first = group.join("first")
     db.append([("a", None, value(b"new", 1_000))], raw=True)
-    batch = first.poll(timeout=5)
+    batch = first.poll(timeout=PATIENCE_S)
     db.append([("a", old, value(b"old", 1))], raw=True)
     wait_until(lambda: len(first.poll(timeout=0)) == 0 and group.expired == 1)
     second = group.join("second")

@@ -285,7 +285,7 @@ def _next(db: topicdb.Database) -> None:
 
 def _subscription(db: topicdb.Database) -> None:
     with db.subscribe("a/#", start="earliest") as messages:
-        delivery = messages.next(5)
+        delivery = messages.next(PATIENCE_S)
         assert delivery is not None
         messages.ack(delivery.seqno)
         messages.pause()

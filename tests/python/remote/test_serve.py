@@ -184,6 +184,7 @@ def test_metrics_of_a_database_without_a_server(tmp_path: Path) -> None:
     with topicdb.open(tmp_path / "db") as database:
         done = threading.Event()
         subscription = database.subscribe("a", callback=lambda batch: done.set())
+        wait_until(lambda: subscription.info()["state"] == "live")
         database.append([("a", 1, b"")])
         assert done.wait(PATIENCE_S)
         values = collected(Collector(database))

@@ -152,8 +152,9 @@ def test_gaps_are_kept(broker: Broker, db: topicdb.Database) -> None:
         with replay:
             wait_until(partial(subscriber.has, b"0"))
             wait_until(lambda: replay.progress().done == 1 and replay.progress().total == 3)
+            wait_until(lambda: replay.progress().state == "replaying")
             eta_s = replay.progress().eta_s
-            assert replay.progress().state == "replaying" and eta_s is not None
+            assert eta_s is not None
             assert 3_600 < eta_s <= 7_200
             assert subscriber.items == [b"0"]
             replay.set_rate("1000000x")
@@ -164,11 +165,13 @@ def test_gaps_are_kept(broker: Broker, db: topicdb.Database) -> None:
 
 def test_a_pause(broker: Broker, db: topicdb.Database) -> None:
     fill(db, numbered(2_000))
-    with Subscriber(broker.port) as subscriber, replay_to(broker, db, rate=1_000) as replay:
+    # Slowly: the end must not come before the pause.
+    with Subscriber(broker.port) as subscriber, replay_to(broker, db, rate=50) as replay:
         wait_until(lambda: len(subscriber.items) >= 20)
         replay.pause()
         wait_until(lambda: replay.progress().state == "paused")
         wait_until(lambda: replay.progress().unconfirmed == 0)
+        wait_until(lambda: replay.progress().total == 2_000)  # counted beside it
         before = replay.progress()
         time.sleep(0.3)
         assert replay.progress()._replace(per_s=0) == before._replace(per_s=0)
@@ -214,7 +217,8 @@ def test_it_goes_on_where_it_was_stopped(broker: Broker, db: topicdb.Database) -
     items = numbered(3_000)
     fill(db, items)
     with Subscriber(broker.port) as subscriber:
-        replay = replay_to(broker, db, rate=2_000, unconfirmed_max=50)
+        # Slowly: the end must not come before it is stopped.
+        replay = replay_to(broker, db, rate=200, unconfirmed_max=50)
         replay.start()
         with pytest.raises(RuntimeError, match="runs already"):
             replay.run()
@@ -249,7 +253,8 @@ def test_a_broker_killed_in_the_middle_loses_nothing(
     with Subscriber(broker.port, qos=1) as subscriber:
         broker.process.send_signal(signal.SIGUSR1)  # Mosquitto writes what it knows
         wait_until((tmp_path / "mosquitto" / "mosquitto.db").exists)
-        with replay_to(broker, db, qos=qos, rate=1_500, unconfirmed_max=100) as replay:
+        # Slowly: the end must not come before the last kill.
+        with replay_to(broker, db, qos=qos, rate=500, unconfirmed_max=100) as replay:
             for kills in range(3):
                 # Killed only while the subscriber is connected: see there.
                 wait_until(partial(subscriber.has, items[1_000 * kills + 300]))
@@ -258,6 +263,7 @@ def test_a_broker_killed_in_the_middle_loses_nothing(
                 assert replay.progress().last_error
                 broker.start()
                 wait_until(partial(subscriber.was_connected, kills + 2))
+            replay.set_rate("max")
             assert replay.wait(PATIENCE_S) and replay.progress().state == "complete"
         wait_until(partial(subscriber.has, items[-1]))
         progress = replay.progress()
