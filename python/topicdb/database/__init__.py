@@ -1,1 +1,1 @@
-"""The database as its users have it: opening, making, copying, checking and repairing it."""
+"""The database as its users have it: opening, copying, checking and repairing it."""

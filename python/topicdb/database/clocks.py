@@ -1,4 +1,4 @@
-"""A word to the log where the timestamps that a database assigns are ahead of the clock."""
+"""A warning in the log when the timestamps that a database assigns are ahead of the clock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _told_at: dict[str, float] = {}
 
 
 def tell_of_clock(core: Engine) -> None:
-    """To be called after appends. Tells once an hour for each database."""
+    """Warns in the log if timestamps are ahead of the clock; once an hour for each database.
+
+    To be called after appends. Thread-safe.
+    """
     ahead_us = core.clock_ahead_us
     if ahead_us <= AHEAD_US:
         return

@@ -18,9 +18,10 @@ from topicdb.types import Receipt
 class Completer:
     """Hands out futures and fulfils them as the core reports outcomes. Thread-safe.
 
-    The thread starts with the first future; a database without asynchronous appends has none. It
-    ends with ``close``, or when ``owner`` is gone and every future is fulfilled. A program that
-    ends without closing the database closes it then, so that nothing queued is lost.
+    A Database owns it. The thread starts with the first future; a database without asynchronous
+    appends has none. The thread ends with ``close``, or when the owner is gone and every future is
+    fulfilled. If the program ends before the database is closed, an exit handler closes it, so that
+    nothing queued is lost.
     """
 
     def __init__(self, core: _core.Database) -> None:
@@ -33,18 +34,18 @@ class Completer:
         self._retired = False
 
     def retire_with(self, owner: object) -> None:
-        """To be called once, by what owns it."""
+        """Ends the thread when ``owner`` is gone and nothing is queued. The owner calls it once."""
         weakref.finalize(owner, self._retire).atexit = False
 
     def start(
         self, messages: Any, durability: str | None, *, escapes: bool, id: str | None
     ) -> Future[Receipt]:
-        """As ``AppendQueue.start``."""
+        """Queues an append, as ``AppendQueue.start`` says."""
         append: Any = (
             self._core.append_arrow_async if has_arrow(messages) else self._core.append_rows_async
         )
         future: Future[Receipt] = Future()
-        future.set_running_or_notify_cancel()  # what is queued cannot be taken back
+        future.set_running_or_notify_cancel()  # a queued append cannot be cancelled
         token = next(self._tokens)
         with self._lock:
             if self._thread is None:
@@ -63,13 +64,13 @@ class Completer:
         return future
 
     def close(self) -> None:
-        """Ends the thread. The core must have no append left."""
+        """Ends the thread. REQUIRES of ``close``: the core has no append left."""
         self._outcomes.close()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     def close_engine(self) -> None:
-        """Finishes what is queued, and ends."""
+        """Finishes what is queued, closes the core, and ends the thread."""
         try:
             self._core.close()
         finally:
@@ -101,7 +102,7 @@ _running: weakref.WeakSet[Completer] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    # Threads that the core wakes up while Python takes itself apart would abort the process.
+    # A thread that the core wakes up while the interpreter shuts down would abort the process.
     if os.getpid() == _process:
         for completer in list(_running):
             completer.close_engine()

@@ -1,4 +1,4 @@
-"""The database handle: one directory of messages."""
+"""The database handle."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ from topicdb.follow.readers import OpenReaders
 
 
 class Database(Writing, Reading, Following, Lifecycle, Copying, ParquetFiles, Closing):
-    """An open database. Made by ``topicdb.open``; safe to use from many threads."""
+    """An open database: a directory of messages. Made by ``topicdb.open`` or ``topicdb.connect``.
 
-    # The base classes keep nothing and know nothing of each other: they declare methods in groups
-    # and hand them on to what is made here.
+    Thread-safe. A forked child must not use it: it opens its own. Whoever opens the handle closes
+    it, best by ``with``. After that its methods raise ClosedError, and so do its scans, tails,
+    subscriptions and transactions.
+    """
+
+    # The base classes hold no state and do not know each other. Each declares a group of methods,
+    # which call the objects that are made here.
 
     def __init__(
         self,
@@ -34,46 +39,48 @@ class Database(Writing, Reading, Following, Lifecycle, Copying, ParquetFiles, Cl
         self._readers = readers or OpenReaders(core)
 
     def stats(self) -> dict[str, Any]:
-        """Counts and sizes: messages, bytes, streams, and each shard's serial, clock and memory.
+        """Returns counts and sizes of messages and streams, and how each shard stands.
 
-        Of a shard, ``clock`` is the last timestamp that was assigned, and ``clock_ahead`` how far
-        that is ahead of the clock (µs), which has stepped back then. ``clock_held`` is by how much
-        the clock leapt ahead without being believed yet.
+        Each shard has its serial, clock and memory. ``clock`` is the last timestamp that was
+        assigned (µs since 1970), and ``clock_ahead`` says how far that is ahead of the clock (µs),
+        which must have stepped back then. ``clock_held`` is how far (µs) the clock has leapt ahead
+        without being believed yet.
 
-        ``subscriptions``: how many there are, and what was read for them: ``live_reads`` of what
-        was just committed, ``catch_up_reads`` of history, ``shared_reads``, those that others had
-        done; ``page_bytes``, of what is kept.
+        ``subscriptions``: how many there are, and what was read for them. ``live_reads`` are reads
+        of what was just committed, ``catch_up_reads`` those of history, ``shared_reads`` those that
+        another subscription had done. ``page_bytes`` is the size of the pages that are kept for
+        them.
         """
         return {**self._core.stats(), "subscriptions": self._core.subscription_stats()}
 
     def refresh(self) -> None:
-        """In a read-only handle: sees what was written since. Elsewhere it does nothing."""
+        """In a read-only handle, shows what was written since. Otherwise does nothing."""
         self._core.refresh()
 
     def flush(self) -> None:
-        """Moves everything written so far to files and fsyncs it."""
+        """Moves everything that was written so far to files and fsyncs it."""
         self._core.flush()
 
     def close(self) -> None:
-        """Waits for calls in flight, flushes, releases the locks. May be repeated.
+        """Waits for calls in flight, flushes, and releases the locks. May be repeated.
 
-        Running scans, transactions and maps end; queued appends are finished before.
+        Queued appends are finished before. Running scans, transactions and maps end.
         """
         self._appends.close_engine()
 
     @property
     def path(self) -> str:
-        """Directory of the database."""
+        """The directory of the database; of one from ``topicdb.connect``, the address."""
         return self._core.path
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The schema as stored: the options of ``open`` that are part of it."""
+        """The stored schema: those options of ``topicdb.open`` that are part of it."""
         return self._core.schema
 
     @property
     def closed(self) -> bool:
-        """Whether close() was called."""
+        """Whether ``close`` was called."""
         return self._core.closed
 
     def __repr__(self) -> str:

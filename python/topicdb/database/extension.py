@@ -1,4 +1,4 @@
-"""The classes of which the extension makes objects."""
+"""Tells the extension the classes of which it makes objects."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from topicdb.types import Message, Page, Properties, PropertyMessage, Receipt, S
 
 
 def configure() -> None:
-    """Makes the extension ready. To be called once, before anything else of it.
+    """Makes the extension ready. To be called once, before any other call of it.
 
-    TypeError: the extension gives other fields than a class has; it is of another version.
+    Raises TypeError if a class has other fields than the extension gives: it is of another version.
     """
     _core.configure(Message, PropertyMessage, Properties, time_us)
     _core.configure_results(

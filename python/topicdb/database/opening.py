@@ -1,4 +1,4 @@
-"""``topicdb.open``, and what its options mean to the core."""
+"""``topicdb.open``, and the translation of its options for the core."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ def open(
 ) -> Database:
     """Opens the database at ``path``, or creates it there (``mode="rw"``) with the given schema.
 
-    The schema is fixed at creation; what is given later must agree with what is stored.
+    The schema is fixed at creation; a value that is given later must agree with the stored one.
+
+    >>> with topicdb.open("fleet.db", retention={"#": "30d"}) as db:    # doctest: +SKIP
+    ...     db.append([("metrics/h1/cpu", None, b"42")])
 
     Schema (``None``: as stored, or the default for a new database):
         shards: number of shards, 1 to 1,024 (default 1). One process writes a shard.
@@ -58,43 +61,55 @@ def open(
             (for state: the same topic and timestamp overwrites).
         timestamp_bytes: 8, or 0 for a pure map of topics (every timestamp is then 0).
         structures: hints, such as ``["metrics/+/cpu/#"]``: levels known to vary.
-        thresholds: distinct words a level may have before it is taken to vary, by depth; the last
-            one repeats (default ``[100, 10]``).
+        thresholds: how many distinct words a level may have before it counts as varying, by depth;
+            the last number repeats (default ``[100, 10]``).
         retention: topic filter to age (``"7d"``, a timedelta), ``Retention`` (age, bytes or both),
-            or None for "keep". The first filter that matches a topic decides its retention class;
-            what none matches is kept. ``Database.set_retention`` changes it.
+            or None for "keep". The first filter that matches a topic decides its retention class.
+            Topics that no filter matches are kept. ``Database.set_retention`` changes it.
     Settings of this handle:
+        mode: ``"rw"`` reads and writes, ``"r"`` only reads, also beside a process that writes.
         durability: the default of ``append``. ``"none"`` survives close, ``"os"`` ``kill -9``,
             ``"disk"`` a power cut.
-        only_shards: open these shards only; other processes may write the others.
-        cache_bytes, write_buffer_bytes: memory for reads, and for writes before they go to files.
-        seal_bytes: layout columnar: messages of a slab that are kept as they came, before they are
-            sorted, compressed and indexed in the background. Reading takes longest there.
-        learning, streams_max: how structures are learned: ``"adaptive"``, within a budget of
-            streams for each slab, and anew whenever a generation is closed; or ``"base"``, by
-            thresholds alone.
+        only_shards: opens these shards only; other processes may write the others.
+        cache_bytes: memory for reads, shared by all shards (default 32 MiB).
+        write_buffer_bytes: memory for written messages before they go to files, shared by all
+            shards (default 64 MiB).
+        seal_bytes: layout columnar: each slab keeps this many bytes of messages as they came,
+            before they are sorted, compressed and indexed in the background (default 16 MiB).
+            Reading takes longest there.
+        learning: how structures are learned. ``"adaptive"``: within a budget of streams for each
+            slab, and anew whenever a generation ends. ``"base"``: by thresholds alone.
+        streams_max: that budget (default 4,096).
         flush_interval, idle_flush_interval: asynchronous appends gather until the oldest has waited
-            for the first, or none came for the second. Others are written at once.
-        max_pending, max_pending_bytes: commits that may wait in a shard; who brings more waits.
-        conflict_window: a transaction that writes must not be open for longer.
-        quota_bytes: while the open shards have so many bytes on disk (a number, or ``"30GB"``;
-            measured once a second), what adds data raises QuotaError; deletes pass. None: no limit.
-        quota_trim: from this part of the quota on, the oldest generations are dropped. None: never.
+            for the first, or none came for the second. Other appends are written at once.
+        max_pending, max_pending_bytes: how many commits, and bytes of them, may wait in a shard. A
+            caller that brings more waits itself.
+        conflict_window: the longest time that a transaction which writes may be open.
+        quota_bytes: once the open shards have this many bytes on disk (a number, or ``"30GB"``;
+            measured once a second), calls that add data raise QuotaError; deletes pass. None: no
+            limit.
+        quota_trim: the part of the quota from which on the oldest generations are dropped. None:
+            never.
         maintenance_interval: how often ``Database.maintain`` runs in the background; it drops what
-            ``retention`` and ``quota_trim`` keep no longer. None: only when it is called.
-        directory_mode: permissions of the directory ``path``, such as ``0o700``, when this makes
-            it: who may not enter it reads nothing. None: what the umask leaves, often readable for
-            everybody. Directories above it are made as the umask has it.
+            ``retention`` and ``quota_trim`` no longer keep. None: only when it is called.
+        directory_mode: permissions of the directory ``path``, such as ``0o700``, when this call
+            makes it: whoever may not enter it can read nothing. None: what the umask leaves, often
+            readable for everybody. Directories above it are made as the umask has it.
+
+    Returns the handle. Many threads may use it, but no forked child: that opens its own. Close it,
+    or use ``with``.
 
     Raises:
-        NotFoundError: ``mode="r"`` and nothing is there. CorruptionError: something else is there,
-        or it is damaged. SchemaError: the arguments disagree with what is stored, are malformed, or
-        a newer TopicDB wrote it. LockedError: another process (its pid is named) writes it.
+        NotFoundError: there is no database, and ``mode="r"``.
+        CorruptionError: something else is there, or the database is damaged.
+        SchemaError: the arguments disagree with what is stored, are malformed, or a newer TopicDB
+            wrote the database.
+        LockedError: another process (its pid is named) writes it.
         ForkedError: it would write, and this process was forked while its parent had a database
-        open for writing.
-
-    The handle may be used from many threads, not in a forked child: that opens its own. Close it,
-    or use ``with``.
+            open for writing.
+        StorageError: the file system failed. With ``mode="r"`` also: the power failed while the
+            database was written, and nobody has opened it for writing since.
+        ValueError, TypeError: another option is wrong.
     """
     if mode not in ("rw", "r"):
         raise ValueError(f"mode: expected 'rw' or 'r', got {mode!r}")

@@ -1,4 +1,4 @@
-"""Making a damaged database whole again."""
+"""Repair of a damaged database."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ RepairProgress: TypeAlias = "Callable[[str, int, int], object] | None"
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What was mended, and what is lost.
+    """The result of a repair.
 
-    - ``shards``: those that were made anew; ``messages``: how many they have.
-    - ``quarantine``: the directory where the damaged ones are now; None if nothing was mended.
+    - ``shards``: the shards that were built anew; ``messages``: how many messages they have.
+    - ``quarantine``: the directory where the damaged shards are now; None if nothing was mended.
     - ``problems``: what was damaged; ``Problem.messages`` says how many messages are lost by it.
     - ``remaining``: damage that is still there.
     """
@@ -33,24 +33,29 @@ class Repair:
 
     @property
     def ok(self) -> bool:
-        """Nothing is damaged (any more); messages may be lost."""
+        """Whether no damage is left. Messages may be lost all the same."""
         return not self.remaining
 
     @property
     def lost(self) -> int:
-        """Messages that are lost, as far as that is known."""
+        """How many messages are lost, as far as that is known."""
         return sum(problem.messages for problem in self.problems)
 
 
 def repair(path: PathLike, *, progress: RepairProgress = None) -> Repair:
-    """Makes shards that are damaged anew, from all that can be read of them.
+    """Builds the damaged shards of the database at ``path`` anew, from all that can be read.
 
-    The database at ``path`` is verified first (``topicdb.verify``); shards without damage stay as
-    they are. Messages keep their serials, generations and structures; indexes, filters and counters
-    are made of the messages. A damaged shard is moved to ``<path>/quarantine/<time>`` once the new
-    one is complete, so that takes as much space as it has; remove it when you miss nothing.
+    It first verifies the database (``topicdb.verify``); shards without damage stay as they are.
+    Messages keep their serials, generations and structures. Indexes, filters and counters are made
+    anew from the messages. Once a new shard is complete, the damaged one is moved to
+    ``<path>/quarantine/<time>``, so a repair takes as much space again as the shard has. Remove
+    that directory when you miss nothing.
 
-    LockedError: a handle has the database open for writing. CorruptionError: the file ``TOPICDB``
-    or ``retention`` is damaged: restore a snapshot. NotFoundError: there is no database.
+    ``progress(phase, done, total)`` is called now and then; the phase is "verify", "rebuild" or
+    "check".
+
+    Raises LockedError if a handle has the database open for writing; CorruptionError if the file
+    ``TOPICDB`` or ``retention`` is damaged (restore a snapshot); NotFoundError if there is no
+    database.
     """
     return _core.repair(os.fspath(path), progress)

@@ -1,4 +1,4 @@
-"""Copies of a database: snapshots while it is written, and back."""
+"""Snapshots: copies of a database, made while it is written, and databases made of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PathLike: TypeAlias = "str | os.PathLike[str]"
 
 
 def snapshot(engine: Engine, path: PathLike, *, base: PathLike | None, copy: bool) -> Snapshot:
-    """As ``Database.snapshot``."""
+    """Copies the database, as ``Database.snapshot`` says."""
     target = checked_path(path)
     with directories_for(target):
         return engine.snapshot(target, _path(base), copy)
@@ -28,16 +28,20 @@ def restore(
     base: PathLike | None = None,
     copy: bool = False,
 ) -> Snapshot:
-    """Makes a database at ``path`` of a snapshot, which stays as it is.
+    """Makes a database at ``path`` from a snapshot, which stays as it is.
 
-    Also copies any other database that nobody has open for writing.
+    It also copies any other database that nobody has open for writing.
 
-    - ``replace``: a database that is at ``path`` gives way to it, at one moment. Readers that have
-      it open keep what they see.
+    - ``replace``: replaces a database that is at ``path``, at one moment. Readers that have the old
+      one open keep what they see.
     - ``base``, ``copy``: as in ``Database.snapshot``.
 
-    NotFoundError: there is no database at ``snapshot``. ExistsError: there is something at
-    ``path``. LockedError: one of them is open for writing; it names the process.
+    Returns a ``Snapshot`` that describes the new database; its ``serials`` are empty.
+
+    Raises NotFoundError if there is no database at ``snapshot``; ExistsError if there is something
+    at ``path``; LockedError, which names the process, if one of the two is open for writing.
+
+    >>> topicdb.restore("backup/monday", "fleet.db", replace=True)      # doctest: +SKIP
     """
     source, target = checked_path(snapshot), checked_path(path)
     with directories_for(target):

@@ -1,4 +1,4 @@
-"""Checking a database on disk."""
+"""Verification of a database on disk."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ Progress: TypeAlias = "Callable[[int, int], object] | None"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that cannot be right.
+    """Something on disk that cannot be right.
 
     - ``what``: a sentence that names the file, block or record.
-    - ``shard``, ``retention_class``, ``generation``: where, if it is in one.
-    - ``messages``: how many cannot be read because of it, as far as that is known; their first and
-      last timestamp, and the structures of which they may be.
+    - ``shard``, ``retention_class``, ``generation``: where it is; None if it is in none.
+    - ``structures``: the structures that messages which cannot be read may have.
+    - ``messages``: how many messages cannot be read because of it, as far as that is known.
+    - ``first_timestamp``, ``last_timestamp``: of those messages, in µs since 1970; None if not
+      known.
     """
 
     what: str
@@ -43,7 +45,11 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What a check has found, and how much was checked."""
+    """The result of a verification.
+
+    ``problems`` lists the damage. The other fields count the shards, slabs, blocks, pages and
+    messages that were checked.
+    """
 
     problems: list[Problem]
     shards: int
@@ -54,18 +60,24 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Nothing was found."""
+        """Whether no problem was found."""
         return not self.problems
 
 
 def verify(path: PathLike, *, deep: bool = True, progress: Progress = None) -> Verification:
-    """Checks what is on disk of the database at ``path``, all processors at work.
+    """Checks what is on disk of the database at ``path``, on all processors.
 
-    ``deep``: every byte has its checksum compared, and every message is compared with its block's
-    entry, directory, filters and index, and with the structures; otherwise only those are read.
     A database that is written meanwhile, here or in another process, is checked as it was at some
-    moment. ``progress(done, total)`` is called now and then, with messages.
+    moment.
 
-    Damage is not raised but reported. NotFoundError: there is no database.
+    - ``deep``: compares every byte with its checksum, and every message with its block's entry,
+      directory, filters and index, and with the structures. Otherwise it reads only those.
+    - ``progress``: called now and then with (messages done, messages in all); what it raises ends
+      the call.
+
+    Returns what was found: damage is not raised. Raises NotFoundError if there is no database.
+
+    >>> topicdb.verify("fleet.db").ok                               # doctest: +SKIP
+    True
     """
     return _core.verify(os.fspath(path), deep, progress)

@@ -1,1 +1,1 @@
-"""The methods of a Database in groups, which keep nothing: they hand on what is asked for."""
+"""The methods of a Database in groups, which hold no state and call its engine."""

@@ -8,7 +8,7 @@ from topicdb.engine import Engine
 
 
 class Copying:
-    """Methods of Database, for its engine (``_core``)."""
+    """Methods of Database that use its engine (``_core``)."""
 
     _core: Engine
 
@@ -17,19 +17,25 @@ class Copying:
     ) -> Snapshot:
         """Copies the database to ``path``, as it is at one moment, while it is written.
 
-        What was acknowledged before the call is in it; an append to several shards is in it wholly
-        or not at all. It is a database itself: ``topicdb.open(path, mode="r")``.
+        The snapshot holds what was acknowledged before the call. An append to several shards is in
+        it wholly or not at all. It is a database itself: ``topicdb.open(path, mode="r")``.
 
-        - ``base``: an earlier snapshot, on the file system of ``path``: files that it has are not
-          copied again.
-        - ``copy``: every byte. As it is, files are hard links where they can be: they take no time
-          and no space, but damage to one is damage to both.
+        - ``path``: a directory that does not exist yet. Nothing is left there after an error or
+          Ctrl-C.
+        - ``base``: an earlier snapshot on the same file system as ``path``. Files that it has are
+          not copied again.
+        - ``copy``: copies every byte. Otherwise files are hard links where they can be: these take
+          no time and no space, but damage to one is damage to both.
 
-        ExistsError if there is something at ``path``; ReadOnlyError unless all shards are open for
-        writing here. Nothing is left at ``path`` after an error or Ctrl-C.
+        Returns a ``Snapshot``: its serials and sizes.
+
+        Raises ExistsError if there is something at ``path``; ReadOnlyError unless this handle has
+        all shards open for writing.
+
+        >>> db.snapshot("backup/tuesday", base="backup/monday")         # doctest: +SKIP
         """
         return snapshot(self._core, path, base=base, copy=copy)
 
     def verify(self, *, deep: bool = True, progress: Progress = None) -> Verification:
-        """Checks what is on disk, while it may be written; see ``topicdb.verify``."""
+        """Checks what is on disk, also while it is written; see ``topicdb.verify``."""
         return verify(self._core.path, deep=deep, progress=progress)

@@ -11,7 +11,7 @@ from topicdb.times import TimeLike
 
 
 class ParquetFiles:
-    """Methods of Database, for its engine (``_core``) and its quota (``_quota_bytes``)."""
+    """Methods of Database that use its engine (``_core``) and its quota (``_quota_bytes``)."""
 
     _core: Engine
     _quota_bytes: int
@@ -30,22 +30,27 @@ class ParquetFiles:
         """Writes messages, ``start`` <= timestamp < ``end``, to a file or a directory of files.
 
         - ``path``: a file if it ends with ``.parquet``, else a directory. It appears when all is
-          written and on the disk; an export that fails or is interrupted leaves nothing.
-        - ``filter``: one; several, of which a topic has to match one; or None: every topic, those
-          that begin with ``$`` too (``#`` does not match them).
-        - ``rows_per_file``: of a directory, messages in a file at most (10,000,000).
-        - ``properties``: columns of MQTT properties, which ``import_parquet`` reads back. None: if
-          a message has any; when the first one is found the export begins anew. False: properties
-          are left out.
-        - ``progress``: called after each group of rows with (messages written, about how many
-          there will be). To know that takes a look at the index of what is stored.
+          written and on disk; an export that fails or is interrupted leaves nothing.
+        - ``filter``: one topic filter; several, of which a topic has to match one; or None: every
+          topic, also those that begin with ``$`` (``#`` does not match them).
+        - ``rows_per_file``: the most messages in a file of a directory (default 10,000,000).
+        - ``properties``: True writes columns of MQTT properties, which ``import_parquet`` reads
+          back; False leaves the properties out. None: writes the columns if any message has
+          properties. When the first such message is found, the export begins anew.
+        - ``progress``: called after each group of rows with (messages written, about how many there
+          will be). For the second number the export first looks at the index of what is stored.
 
-        All of it is what was there when it began; but if ``filter`` is None or several, what is
-        deleted or dropped meanwhile through this handle may be missing. Messages of a topic with
-        equal timestamps keep their order. Memory is bounded, in that case by the largest commit.
+        The export sees the database as it is when the export begins. But if ``filter`` is None or
+        several, messages that are deleted or dropped meanwhile through this handle may be missing.
+        Messages of a topic with equal timestamps keep their order. Memory is bounded; in that case
+        by the largest commit.
 
-        ExistsError: there is something at ``path``. TopicError, ValueError: bad arguments.
-        ModuleNotFoundError: pyarrow is missing. OSError: the file system failed.
+        Returns how much was written, and the files.
+
+        Raises ExistsError if there is something at ``path``; TopicError or ValueError for bad
+        arguments; ModuleNotFoundError if pyarrow is missing; OSError if the file system failed.
+
+        >>> db.export_parquet("site.parquet", "site/#", start="-7d")    # doctest: +SKIP
         """
         return files.export(
             self._core,
@@ -67,22 +72,26 @@ class ParquetFiles:
         """Stores the messages of Parquet files: all of them, or none.
 
         - ``path``: a file, a directory (its ``*.parquet``, by name), or several of them, in this
-          order. Of foreign files, the columns topic, timestamp (with a zone, or int64 µs) and value
-          (binary or string) are read.
-        - ``repeat``: stores them although the same files were imported before. Otherwise an import
-          that is repeated within a week, whatever the files are called now, does nothing.
+          order. Of files that TopicDB has not written, it reads the columns topic, timestamp (with
+          a zone, or int64 µs) and value (binary or string).
+        - ``repeat``: stores the messages although the same files were imported before. Otherwise an
+          import that is repeated within a week does nothing, whatever the files are called now.
         - ``progress``: called after each batch with (rows read, rows in all).
 
         Everything is checked and staged as a job (``topicdb.jobs``) before anything of it can be
         seen; then it is there at once, durably. A process that is killed before leaves no message.
-        With the layout ``skipstream``, what exceeds 256 MiB comes in several such steps; to repeat
-        an import that was killed between them completes it. Memory is bounded, but a page of a
-        Parquet file is read whole: writers make pages of 1 MiB, and the format allows 2 GiB.
+        With the layout ``skipstream``, an import of more than 256 MiB is stored in several such
+        steps. If it was killed between them, repeating it completes it. Memory is bounded, but each
+        page of a Parquet file is read whole: writers make pages of 1 MiB, and the format allows 2
+        GiB.
 
-        ValueError, TopicError: a column is missing or has another type, or a row is no message;
-        file, column and row (from 0) are named. SchemaError: the file is of a database with
-        timestamps, this has none; or a newer TopicDB wrote it. CorruptionError: it is no Parquet
-        file, or damaged. QuotaError, ReadOnlyError, ModuleNotFoundError (pyarrow), OSError.
+        Returns how many messages were stored, and whether the import was a repeated one.
+
+        Raises ValueError or TopicError if a column is missing or has another type, or a row is no
+        message; the error names file, column and row (from 0). Raises SchemaError if the file is of
+        a database with timestamps and this one has none, or a newer TopicDB wrote it;
+        CorruptionError if it is damaged or no Parquet file; QuotaError, ReadOnlyError,
+        ModuleNotFoundError (pyarrow) or OSError.
         """
         return files.import_files(
             self._core, self._quota_bytes, path, repeat=repeat, progress=progress

@@ -1,4 +1,4 @@
-"""The methods of a Database for those who follow what is written."""
+"""The methods of a Database for readers that follow what is written."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Following:
-    """Methods of Database, for its engine (``_core``) and what is open of it (``_readers``)."""
+    """Methods of Database that use its engine (``_core``) and its open readers (``_readers``)."""
 
     _core: Engine
     _readers: OpenReaders
@@ -50,24 +50,27 @@ class Following:
         raw: bool = False,
         on_loss: OnLoss = "report",
     ) -> Subscription:
-        """Messages of ``filter``: from ``start`` on, and then as they are committed.
+        """Returns a subscription: messages from ``start`` on, then those that are committed.
 
-        Each comes once, in each shard in the order of commits. ``start``: ``"latest"``, what is
-        committed from now on; ``"earliest"``, everything that is stored, too; a time: only messages
-        with that timestamp or a later one, stored or to come; {shard: serial}, what was committed
-        behind that (``Receipt.serials``); {shard: Place}, as of ``Delivery.next``. Shards that are
-        not named are read from their oldest message on.
+        Each message comes once; in each shard, in the order of commits.
 
-        ``window``, ``window_bytes``: messages, and bytes of topics and values, that may be
-        delivered and not acknowledged; then nothing comes until something is. One message may be
-        larger. A subscriber that is slow delays nobody, and misses nothing.
+        - ``filter``: as in ``scan``.
+        - ``start``: ``"latest"``: what is committed from now on; ``"earliest"``: also everything
+          that is stored; a time: only messages with that timestamp or a later one, stored or to
+          come; {shard: serial}: what was committed behind that (``Receipt.serials``); {shard:
+          Place}: from that place on (``Delivery.next``). Shards that are not named are read from
+          their oldest message on.
+        - ``window``, ``window_bytes``: how many messages, and bytes of topics and values, may be
+          delivered and not acknowledged (default 1,000 and 8 MiB). Then nothing comes until
+          something is acknowledged. One message may be larger. A slow subscriber delays nobody, and
+          misses nothing.
+        - ``timeout``: iteration ends when nothing comes for this many seconds; None: never.
+        - ``callback``: called with each batch, in a thread of its own, until the subscription is
+          closed; an error that it raises ends the subscription.
+        - ``properties``, ``raw``: as in ``scan``. ``on_loss``: as in ``consumer``.
 
-        ``timeout``: iteration ends when nothing comes for so many seconds; None: never.
-        ``callback``: is called with each batch, in a thread of its own, until the subscription is
-        closed; an error that it raises ends it. ``properties``, ``raw``: as of ``scan``.
-        ``on_loss``: as of ``consumer``.
-
-        ValueError: the layout ``skipstream`` keeps no commit log; a bad window or start.
+        Raises ValueError for a bad window or start, and with the layout ``skipstream``, which keeps
+        no commit log.
 
         >>> with db.subscribe("site/+/pump/#", start="-24h") as messages:   # doctest: +SKIP
         ...     for message in messages:
@@ -100,23 +103,26 @@ class Following:
         raw: bool = False,
         on_loss: OnLoss = "report",
     ) -> Consumer:
-        """A reader that goes on where it was, after a restart, too; see ``Consumer``.
+        """Opens a consumer, which continues where it was, also after a restart; see ``Consumer``.
 
-        The first time, it is made: it begins at ``start``, as ``subscribe`` does. From then on
-        ``filter`` must be the same, and ``start`` does not count; see ``Consumer.seek``.
+        The first call with this name makes the consumer, and it begins at ``start``. Later calls
+        must give the same ``filter``, and ``start`` does not count; see ``Consumer.seek``.
 
-        ``window``, ``window_bytes``: what is read ahead of ``poll``. ``timeout``: iteration ends
-        when nothing comes for so many seconds. ``durability``: of what it stores. ``properties``,
-        ``raw``: as of ``scan``.
+        - ``start``: as in ``subscribe``.
+        - ``takeover``: ends the object that has the name open in this process.
+        - ``window``, ``window_bytes``: how much is read ahead of ``poll`` (default 10,000 messages
+          and 32 MiB).
+        - ``timeout``: iteration ends when nothing comes for this many seconds; None: never.
+        - ``durability``: of the positions that it stores; None: the default of ``open``.
+        - ``properties``, ``raw``: as in ``scan``.
+        - ``on_loss``: what to do when it comes to where retention, the quota or ``drop_slab`` has
+          dropped messages before it had them. ``"report"`` writes a warning to the log
+          (``logging``). ``"raise"`` raises LossError, once for each generation. A function is
+          called with a ``Loss``. ``Consumer.lost`` counts these messages in any case.
 
-        ``on_loss``: what it does when it comes to where messages were that retention, the quota or
-        ``drop_slab`` has dropped before it had them. ``"report"`` writes a warning to the log
-        (``logging``), ``"raise"`` raises LossError, once for each generation; something to call is
-        called with a ``Loss``. ``Consumer.lost`` counts them in any case.
-
-        ConflictError: it is open elsewhere in this process; ``takeover=True`` ends that one.
-        ValueError: it was made with another filter. ReadOnlyError: positions are stored in the
-        database, which has to be open for writing, with all shards.
+        Raises ConflictError if it is open elsewhere in this process, unless ``takeover``;
+        ValueError if it was made with another filter; ReadOnlyError unless the database is open for
+        writing with all shards, since positions are stored in it.
 
         >>> with db.consumer("etl", "site/#") as consumer:     # doctest: +SKIP
         ...     for batch in consumer:
@@ -147,14 +153,19 @@ class Following:
         takeover: bool = False,
         durability: Durability | None = None,
     ) -> Session:
-        """The MQTT session of a client, as it was left, or a new one; see ``Session``.
+        """Opens the MQTT session of a client, as it was left, or a new one; see ``Session``.
 
-        ``expiry``: so long after it was last stored (by a change or ``close``) it ends; None:
-        never. ``receive_maximum``: packets that the client may have without an acknowledgement.
-        ``clean_start``: forgets what there was.
+        - ``expiry``: the session ends this long after it was last stored (by a change or
+          ``close``); None: never.
+        - ``receive_maximum``: how many packets the client may have without an acknowledgement, 1 to
+          65,535.
+        - ``clean_start``: forgets a session that was stored.
+        - ``takeover``: ends the object that has the session open in this process, as MQTT wants it.
+        - ``durability``: of what it stores; None: the default of ``open``.
 
-        ConflictError: it is connected elsewhere in this process; ``takeover=True``, as MQTT wants
-        it, ends that one. ReadOnlyError: sessions are stored in the database.
+        Raises ConflictError if the client is connected elsewhere in this process, unless
+        ``takeover``; ReadOnlyError unless the database is open for writing, since sessions are
+        stored in it; ValueError for a bad option.
         """
         if not 1 <= receive_maximum <= PACKET_ID_MAX:
             raise ValueError(f"receive_maximum: expected 1 to 65535, got {receive_maximum}")
@@ -173,17 +184,21 @@ class Following:
         return self._readers.session(client_id, make, takeover=takeover)
 
     def sessions(self) -> list[str]:
-        """The client ids of all sessions that are stored, sorted."""
+        """Returns the client ids of all sessions that are stored, sorted."""
         return sorted(client_id for client_id, _ in session_state.stored(self._core))
 
     def drop_session(self, client_id: str) -> None:
-        """Forgets a session. NotFoundError; ConflictError if it is connected."""
+        """Forgets a session.
+
+        Raises NotFoundError if there is none, ConflictError if it is connected.
+        """
         self._readers.drop_session(client_id)
 
     def expire_sessions(self) -> list[str]:
-        """Forgets the sessions that have ended by now, and are not connected; which ones.
+        """Forgets the sessions that have ended and are not connected, and returns their client ids.
 
-        To be called from time to time; a session that has ended is never resumed anyway.
+        To be called from time to time. A session that has ended is never resumed, whether this was
+        called or not.
         """
         return session_state.expire(self._core, self._readers.has_session)
 
@@ -200,16 +215,23 @@ class Following:
         durability: Durability | None = None,
         on_loss: OnLoss = "report",
     ) -> Group:
-        """Messages of ``filter`` for many workers, each for one of them; see ``Group``.
+        """Opens a group, which divides messages of ``filter`` among workers; see ``Group``.
 
-        The first time, it is made, and begins at ``start``; from then on ``filter`` must be the
-        same, and ``start`` and ``parts`` do not count. In one process it is the same object each
-        time. ``parts``: into how many the topics are divided, so many members can work at once.
-        ``member_timeout``: so long a member may be silent. ``window``, ``window_bytes``: what may
-        be given of one part and not be acknowledged. ``on_loss``: as of ``consumer``; what it does
-        happens in ``Member.poll``.
+        The first call with this name makes the group, and it begins at ``start``. Later calls must
+        give the same ``filter``; ``start`` and ``parts`` do not count. In one process every call
+        returns the same object.
 
-        ValueError: it was made with another filter. ReadOnlyError, as ``consumer``.
+        - ``start``: as in ``subscribe``.
+        - ``parts``: how many parts the topics are divided into; at most this many members can work
+          at once.
+        - ``member_timeout``: how many seconds a member may be silent before it loses its parts.
+        - ``window``, ``window_bytes``: how much of one part may be given and not acknowledged
+          (default 1,000 messages and 8 MiB).
+        - ``durability``: of the positions that it stores; None: the default of ``open``.
+        - ``on_loss``: as in ``consumer``; ``Member.poll`` does it.
+
+        Raises ValueError if it was made with another filter, or for a bad option; ReadOnlyError as
+        ``consumer`` does.
 
         >>> with db.group("workers", "jobs/#").join() as member:     # doctest: +SKIP
         ...     for batch in member:
@@ -231,24 +253,30 @@ class Following:
         return self._readers.group(name, make, lambda group: group.report_to(report))
 
     def groups(self) -> list[str]:
-        """The names of all groups that were made and not dropped."""
+        """Returns the names of all groups that were made and not dropped."""
         return names(self._core, "group")
 
     def drop_group(self, name: str) -> None:
-        """Forgets a group and its positions. NotFoundError; ConflictError if it is open."""
+        """Forgets a group and its positions.
+
+        Raises NotFoundError if there is none, ConflictError if it is open.
+        """
         self._readers.drop_group(name)
 
     def consumers(self) -> list[str]:
-        """The names of all consumers that were made and not dropped."""
+        """Returns the names of all consumers that were made and not dropped."""
         return names(self._core, "consumer")
 
     def standings(self) -> list[Reader]:
-        """Consumers and groups that were made and not dropped, and how each stands.
+        """Returns all consumers and groups that were made and not dropped, and how each stands.
 
-        Also of a handle that may only read.
+        A handle that only reads can call this, too.
         """
         return readers_of(self._core)
 
     def drop_consumer(self, name: str) -> None:
-        """Forgets a consumer and its position. NotFoundError; ConflictError if it is open."""
+        """Forgets a consumer and its position.
+
+        Raises NotFoundError if there is none, ConflictError if it is open.
+        """
         self._readers.drop_consumer(name)

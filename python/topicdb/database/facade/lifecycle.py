@@ -21,31 +21,32 @@ from topicdb.times import TimeLike
 
 
 class Lifecycle:
-    """Methods of Database, for its engine (``_core``) and its quota (``_quota_bytes``)."""
+    """Methods of Database that use its engine (``_core``) and its quota (``_quota_bytes``)."""
 
     _core: Engine
     _quota_bytes: int
 
     @property
     def retention(self) -> dict[str, Retention]:
-        """The retention classes, in the order they are tried."""
+        """The retention classes by topic filter, in the order in which they are tried."""
         return lifecycle.classes_of(self._core)
 
     def set_retention(
         self, retention: Mapping[str, RetentionLike], *, dry_run: bool = False
     ) -> Maintained:
-        """Replaces the retention classes; see ``topicdb.open``. Holds at once, and for good.
+        """Replaces the retention classes, at once and for good; see ``topicdb.open``.
 
-        Returns what the next maintenance rotates and drops because of age, bytes or ``keep_last``,
-        by the files as they are now: nothing has gone yet. With ``dry_run`` it changes nothing,
-        and only says so. ``kept`` is 0: how many messages ``keep_last`` saves is not known before.
+        Messages stay in the class in which they were stored, under its new limits. If that class is
+        not among the new ones, it keeps its messages as long as any class that their topics may
+        belong to now.
 
-        Messages stay in the class in which they were stored, under its new limits. If that class
-        is not among the new ones, they are kept as long as any class that their topics may belong
-        to now.
+        Returns what the next maintenance will rotate and drop because of age, bytes or
+        ``keep_last``, judged by the files as they are now: nothing has been dropped yet.
+        ``dry_run`` only returns this, and changes nothing. ``kept`` is 0, since it is not known
+        before how many messages ``keep_last`` saves.
 
-        SchemaError for classes that cannot be, ReadOnlyError unless all shards are open for
-        writing here.
+        Raises SchemaError for classes that contradict each other or are malformed; ReadOnlyError
+        unless this handle has all shards open for writing.
 
         >>> db.set_retention({"#": "30d"}, dry_run=True).dropped    # doctest: +SKIP
         []
@@ -53,67 +54,78 @@ class Lifecycle:
         return lifecycle.set_classes(self._core, retention, dry_run=dry_run)
 
     def rotate(self, retention_class: str | None = None, *, reset_clock: bool = False) -> None:
-        """Starts a new generation in every shard, of one retention class or of all.
+        """Starts a new generation in every shard, of one retention class or of all (None).
 
-        What was the current generation is read-only from then on.
+        The generation that was current is read-only from then on.
 
-        ``reset_clock``: timestamps that are assigned (None) go on from what the clock shows, even
-        if later ones were assigned before, when the clock was wrong (``stats()``: ``clock_ahead``).
-        Until then each is later than the one before. ValueError together with a class: a shard has
-        one clock.
+        ``reset_clock``: timestamps that are assigned (None) continue from what the clock shows,
+        even if later ones were assigned before, when the clock was wrong (``stats()``:
+        ``clock_ahead``). Otherwise each timestamp stays later than the one before. Raises
+        ValueError together with a class, since a shard has one clock for all classes.
         """
         self._core.rotate(retention_class, reset_clock)
 
     def slabs(self) -> list[Slab]:
-        """Every slab (shard, retention class, generation) with its times, sizes and counts."""
+        """Returns every slab (shard, class, generation) with its times, sizes and counts."""
         return self._core.slabs()
 
     def drop_slab(self, slab: Slab) -> None:
-        """Deletes a read-only slab at once. ValueError: it is the current one. NotFoundError."""
+        """Deletes a read-only slab at once.
+
+        Raises ValueError if it is of the current generation, NotFoundError if it is gone.
+        """
         self._core.drop_slab(slab.shard, slab.retention_class, slab.generation)
 
     def expire(self, now: TimeLike | None = None) -> list[Slab]:
-        """Drops what is older than the age of its retention class; returns the slabs that went.
+        """Drops slabs that are older than the age of their class, and returns them.
 
-        A part of ``maintain``: a slab goes when its generation ended longer ago than that age; of a
-        class with ``keep_last`` without its last messages.
+        This is a part of ``maintain``. A slab is dropped when its generation ended longer ago than
+        that age; in a class with ``keep_last`` the last messages of its topics are kept. ``now``:
+        acts as if it were that time.
         """
         return lifecycle.expire(self._core, now)
 
     def maintain(self, now: TimeLike | None = None) -> Maintained:
         """Does at once what happens every ``maintenance_interval``, as if it were ``now``.
 
-        Starts new generations where one had its time, or an eighth of the bytes of its class or of
-        the quota; then drops slabs that are older than their class keeps, and the oldest of a class
-        with too many bytes, or of all while the files take more than ``quota_trim`` of the quota.
-        Of a class with ``keep_last``, a new slab has the last messages of those that went. At last
-        what was sealed again, or deleted, leaves the files that it still is in, unless a reader
-        that began before sees it.
+        It starts a new generation where one has taken messages for its time, or an eighth of the
+        bytes of its class or of the quota. Then it drops slabs that are older than their class
+        keeps, the oldest of a class with too many bytes, and the oldest of all while the files take
+        more than ``quota_trim`` of the quota. In a class with ``keep_last``, a new slab takes the
+        last messages of the dropped ones. Last, it frees space in files: messages that were sealed
+        again or deleted leave the files that they still are in, unless a reader that began before
+        can see them.
+
+        Returns what it did.
         """
         return lifecycle.maintain(self._core, now)
 
     def trim(
         self, older_than: TimeLike | timedelta, filter: str | None = None, *, dry_run: bool = True
     ) -> Trimmed:
-        """Removes messages with earlier timestamps; or, as it is, says what would go.
+        """Removes messages with earlier timestamps; by default it only says what it would remove.
 
         - ``older_than``: a time, or an age such as ``"7d"``. ValueError for a number that looks
-          like seconds, milliseconds or nanoseconds; ``before`` of the result is what was
+          like seconds, milliseconds or nanoseconds. ``before`` of the result is what was
           understood.
-        - ``filter``: only these topics. Without it, slabs of which all is older go as a whole, and
-          of the others what ``#`` matches (not topics that begin with ``$``).
+        - ``filter``: only these topics. Without it, slabs in which every message is older are
+          removed as a whole, and in the others the messages that ``#`` matches (not topics that
+          begin with ``$``).
+        - ``dry_run``: False removes. True counts, for which it reads the messages that it counts.
 
-        Counting for ``dry_run`` reads what it counts.
+        >>> db.trim("30d").messages                                 # doctest: +SKIP
+        0
+        >>> db.trim("30d", dry_run=False)                           # doctest: +SKIP
         """
         return lifecycle.trim(self._core, older_than, filter, dry_run=dry_run)
 
     def usage(self, by: Literal["class", "generation", "structure"] = "class") -> list[Usage]:
-        """What is stored, by class, its generations or its structures, over the open shards.
+        """Returns what is stored in the open shards, by class, by generation or by structure.
 
         By structure it reads the directories of all blocks, and a few pages of each.
         """
         return lifecycle.usage_of(self._core, by)
 
     def forecast(self, now: TimeLike | None = None) -> Forecast:
-        """How fast the files grow, and when the quota will be reached."""
+        """Returns how fast the files grow, and when the quota will be reached."""
         return lifecycle.forecast(self._core, self._quota_bytes, now)

@@ -26,7 +26,7 @@ from topicdb.types import Page, Slice
 
 
 class Reading:
-    """Methods of Database, for its engine (``_core``)."""
+    """Methods of Database that use its engine (``_core``)."""
 
     _core: Engine
 
@@ -41,21 +41,26 @@ class Reading:
         properties: bool = False,
         raw: bool = False,
     ) -> Scan:
-        """Messages whose topic matches ``filter``, ``start`` <= timestamp < ``end``.
+        """Returns a scan of the messages that match ``filter``, ``start`` <= timestamp < ``end``.
 
-        ``filter``: one topic filter; several, of which a message has to match one, and is given
-        once if it matches more; or None: every topic, those that begin with "$", too.
+        - ``filter``: one topic filter; several, of which a message has to match one (it is given
+          once if it matches more); or None: every topic, also those that begin with "$".
+        - ``start``, ``end``: int µs since 1970, an aware datetime, ISO 8601 text with a zone, or an
+          age such as ``"-24h"``; None: no bound.
+        - ``order``: ``"stream"`` reads one stream after the other, each by time, an older
+          generation before a newer one. Messages that overlap in time are sorted, with at most 112
+          MiB in memory and the rest in a temporary file. ``"time"`` merges all streams by
+          timestamp, which takes up to twice the time. ``"none"`` gives messages as they are stored,
+          each once. It sorts nothing, so it takes the same time however they overlap;
+          ``Scan.count`` always reads like that.
+        - ``streams``: reads only these of ``Database.streams``.
+        - ``properties``: gives each message as a ``PropertyMessage``, with the MQTT properties that
+          a bridge has stored; Arrow data then has a column for each. See docs/properties.md.
+        - ``raw``: gives values as they are stored, with the properties in them, for
+          ``append(raw=True)``.
 
-        ``order="stream"`` reads one stream after the other, each by time, an older generation
-        before a newer one: what overlaps in time is sorted, with at most 112 MiB in memory and the
-        rest in a temporary file. ``order="time"`` merges all streams by timestamp, for up to twice
-        the time. ``order="none"`` gives messages as they are stored, each once: nothing is sorted,
-        so it takes the same time however they overlap; ``Scan.count`` reads like that by itself.
-        ``streams`` limits it to some of ``Database.streams``.
-
-        ``properties``: gives each message as a ``PropertyMessage``, with the MQTT properties that a
-        bridge has stored; Arrow data then has a column for each. ``raw``: values are as they are
-        stored, with the properties in them, for ``append(raw=True)``. See docs/properties.md.
+        Nothing is read before the scan is iterated. Raises TopicError for a bad filter, ValueError
+        for another bad argument.
 
         >>> db.scan("site/#", properties=True).to_arrow()           # doctest: +SKIP
         """
@@ -73,12 +78,13 @@ class Reading:
         properties: bool = False,
         raw: bool = False,
     ) -> Scan:
-        """The newest message of each topic that matches, in the order of topics (bytewise).
+        """Returns the newest message of each topic that matches, in the bytewise order of topics.
 
-        The newest is the one with the greatest timestamp, of equal ones that which was committed
-        last. Deleted messages do not count, nor, with ``start``, what is older: a topic that has
-        nothing since is left out. History is not read: see docs/last_values.md for the cost. Keeps
-        one message a topic in memory while it is iterated. ``properties``, ``raw``: as of ``scan``.
+        The newest message is the one with the greatest timestamp; among equal ones, the one that
+        was committed last. Deleted messages do not count, and neither do messages before ``start``:
+        a topic without a message since then is left out. History is not read: see
+        docs/last_values.md for the cost. The scan keeps one message for each topic in memory while
+        it is iterated. ``properties``, ``raw``: as in ``scan``.
 
         >>> db.last("alarm/#", start="-24h").to_arrow()             # doctest: +SKIP
         """
@@ -93,10 +99,10 @@ class Reading:
         properties: bool = False,
         raw: bool = False,
     ) -> Scan:
-        """As ``last`` would have been at ``time``: later messages do not count, those at it do.
+        """Returns what ``last`` would have given at ``time``: later messages do not count.
 
-        What was deleted since is not there, and what came late, with a timestamp up to ``time``,
-        is.
+        Messages with the timestamp ``time`` do count. Messages that were deleted since are missing.
+        Messages that were stored later, but have a timestamp up to ``time``, are there.
 
         >>> db.state_at("2026-01-31T14:02:00Z", "plant/#")          # doctest: +SKIP
         """
@@ -109,7 +115,10 @@ class Reading:
         start: TimeLike | None = None,
         end: TimeLike | None = None,
     ) -> list[Stream]:
-        """Streams that may hold matching messages, by shard, class, generation and structure."""
+        """Returns the streams that may hold messages that match.
+
+        They are in the order of shard, class, generation and structure.
+        """
         return self._core.streams(any_of(filter), *time_range_us(start, end))
 
     def iterator(
@@ -120,16 +129,23 @@ class Reading:
         start: TimeLike | None = None,
         end: TimeLike | None = None,
     ) -> Iterator:
-        """Position at the first message of ``stream`` from ``start`` on. Store its ``bytes()``."""
+        """Returns an iterator at the first message of ``stream`` from ``start`` on.
+
+        To continue after a restart, store its ``bytes()`` and use ``Iterator.from_bytes``.
+
+        >>> iterator = db.iterator(db.streams("site/#")[0], "site/#")   # doctest: +SKIP
+        >>> page = db.next(iterator, 100)                               # doctest: +SKIP
+        >>> stored = bytes(page.iterator)                               # doctest: +SKIP
+        """
         one_filter(filter)
         return self._core.iterator(stream, filter, *time_range_us(start, end))
 
     def next(
         self, iterator: Iterator, rows: int = 1_000, *, properties: bool = False, raw: bool = False
     ) -> Page:
-        """Up to ``rows`` messages from ``iterator`` on, and the iterator to go on with.
+        """Returns at most ``rows`` messages from ``iterator`` on, and the iterator behind them.
 
-        ``properties``, ``raw``: as of ``scan``. NotFoundError when its generation has been dropped.
+        ``properties``, ``raw``: as in ``scan``. Raises NotFoundError if its generation was dropped.
         """
         form = form_of(properties=properties, raw=raw)
         check_batch_limits(rows, BATCH_BYTES_MAX)
@@ -146,12 +162,17 @@ class Reading:
         until: Mapping[int, int] | None = None,
         bytes_max: int = SLICE_BYTES_MAX,
     ) -> list[Slice]:
-        """Slices of about ``bytes_max`` bytes that together hold each matching message once.
+        """Returns slices of about ``bytes_max`` bytes that hold each matching message once.
 
-        For reading with many processes: send each some slices, and read those with
-        ``scan_slices``. All of them see this moment: what is committed later is in none. Large
-        slabs are cut by commits and times where that divides evenly what is stored. ``after``,
-        ``until``: {shard: serial}; only commits behind the first, up to the second.
+        For reading with many processes: send each of them some slices, which it reads with
+        ``scan_slices``. All of them see this moment: later commits are in none. Large slabs are cut
+        by commits and times where that divides their messages evenly.
+
+        - ``after``, ``until``: {shard: serial}; only commits behind the first, up to the second.
+        - ``bytes_max``: default 128 MiB.
+
+        >>> slices = db.slices("site/#", start="-7d")               # doctest: +SKIP
+        >>> pool.map(count_slice, slices)                           # doctest: +SKIP
         """
         return self._core.slices(
             filter_list(filter),
@@ -169,12 +190,12 @@ class Reading:
         properties: bool = False,
         raw: bool = False,
     ) -> Scan:
-        """Messages of ``slices`` that match, each once, in no order.
+        """Returns the messages of ``slices`` that match, each once, in no order, as a ``Scan``.
 
-        The scan raises NotFoundError, naming the slab, if one of them has been dropped, and
-        ValueError if this handle was opened before the slices were made: see ``refresh``. Messages
-        that were deleted since, or replaced (layout ``skipstream``), are left out. ``properties``,
-        ``raw``: as of ``scan``.
+        Messages that were deleted since, or replaced (layout ``skipstream``), are left out.
+        ``properties``, ``raw``: as in ``scan``. Reading the scan raises NotFoundError, which names
+        the slab, if one of the slabs was dropped, and ValueError if this handle was opened before
+        the slices were made: see ``refresh``.
         """
         form = form_of(properties=properties, raw=raw)
         return Scan(partial(self._core.scan_slices, filter_list(filter), slices), form)
@@ -189,14 +210,20 @@ class Reading:
         properties: bool = False,
         raw: bool = False,
     ) -> Tail:
-        """Messages in commit order, those that are stored and those that follow. See ``Tail``.
+        """Returns messages in commit order, those that are stored and those that follow.
 
-        ``after``: {shard: serial} as in ``Receipt.serials`` and ``Tail.serials``; commits up to
-        there are left out. ``until``: later ones are left out, and once all shards are read so
-        far, iteration ends. ``timeout``: iteration ends when no message comes for so many seconds;
-        0: at the end of what is stored; None: it waits for ever. ValueError: the database has the
-        layout ``skipstream``, which keeps no commit log, or ``after`` names no shard of it.
-        ``properties``, ``raw``: as of ``scan``.
+        See ``Tail``.
+
+        - ``after``: {shard: serial}, as in ``Receipt.serials`` and ``Tail.serials``; commits up to
+          these are left out.
+        - ``until``: later commits are left out. Once all shards are read up to there, iteration
+          ends.
+        - ``timeout``: iteration ends when no message comes for this many seconds; 0: at the end of
+          what is stored; None: it waits for ever.
+        - ``properties``, ``raw``: as in ``scan``.
+
+        Raises ValueError if the database has the layout ``skipstream``, which keeps no commit log,
+        or if ``after`` names a shard that it does not have.
 
         >>> for message in db.tail("metrics/#", after=receipt.serials):     # doctest: +SKIP
         ...     print(message)
@@ -212,10 +239,11 @@ class Reading:
         existing: bool = False,
         timeout: float | timedelta | None = None,
     ) -> StreamWatch:
-        """New streams that may hold topics of ``filter``. See ``StreamWatch``.
+        """Returns new streams that may hold topics of ``filter``. See ``StreamWatch``.
 
-        ``existing``: gives those that are there first. ``timeout``: iteration ends when none comes
-        for so many seconds; 0: at the end of what is there; None: it waits for ever.
+        - ``existing``: first gives the streams that are there.
+        - ``timeout``: iteration ends when no stream comes for this many seconds; 0: at the end of
+          those that are there; None: it waits for ever.
 
         >>> for stream in db.watch_streams("metrics/#"):     # doctest: +SKIP
         ...     print(stream.structure)
@@ -226,18 +254,19 @@ class Reading:
     def explain(
         self, filter: Filters = "#", *, start: TimeLike | None = None, end: TimeLike | None = None
     ) -> dict[str, int]:
-        """What a scan of these messages takes, found by running it.
+        """Runs a scan of these messages, and returns what it cost.
 
-        ``slabs`` and ``streams`` that may hold them; ``blocks`` considered, and how many of them
-        were skipped by their times, streams and words; the same of the ``pages`` of the others;
-        ``pages_read`` and ``bytes_read`` (as stored); messages examined and matched (``rows_…``),
-        and how many waited in a temporary file because they overlapped too much (``rows_spilled``,
-        ``bytes_spilled``).
+        ``slabs`` and ``streams``: how many may hold such messages. ``blocks``: how many were
+        considered; ``blocks_skipped_by_…``: how many of them were skipped by their times, streams
+        and words. The same of the ``pages`` of the other blocks, by their times and topics.
+        ``pages_read`` and ``bytes_read`` (as stored). ``rows_…``: how many messages were examined
+        and matched. ``rows_spilled``, ``bytes_spilled``: what waited in a temporary file because
+        too many messages overlapped in time.
         """
         return self._core.explain(any_of(filter), *time_range_us(start, end))
 
     def structures(self, filter: Filters = "#") -> dict[str, list[Stream]]:
-        """Learned topic structures that ``filter`` may find, each with its streams."""
+        """Returns the learned topic structures that ``filter`` may find, each with its streams."""
         found: dict[str, list[Stream]] = {}
         for stream in self.streams(filter):
             found.setdefault(stream.structure, []).append(stream)

@@ -23,7 +23,7 @@ Value = TypeVar("Value")
 
 
 class Writing:
-    """Methods of Database, for its engine (``_core``) and its queue of appends (``_appends``)."""
+    """Methods of Database that use its engine (``_core``) and its appends (``_appends``)."""
 
     _core: Engine
     _appends: AppendQueue
@@ -38,25 +38,32 @@ class Writing:
     ) -> Receipt:
         """Stores messages: all or none of them in each shard, in the order given.
 
-        ``messages``: (topic, timestamp, value) tuples, or Arrow data with the columns ``topic``
-        (strings), ``timestamp`` (timestamp with any unit and a zone, or int64 µs; may be null) and
-        ``value`` (binary or strings); without a timestamp column all are None. Arrow's strings and
-        binary may come in any encoding: views as polars has them, dictionaries, run ends, large
-        and fixed size. A timestamp of None is assigned at commit: unique and increasing within a
-        shard, also if the clock was set back, of which the log is told then. Values are bytes-like.
+        - ``messages``: (topic, timestamp, value) tuples, or Arrow data with the columns ``topic``
+          (strings), ``timestamp`` (timestamp with any unit and a zone, or int64 µs; may be null)
+          and ``value`` (binary or strings); without a timestamp column all are None. Arrow's
+          strings and binary may come in any encoding: views as polars has them, dictionaries, run
+          ends, large and fixed size. A timestamp of None is assigned at commit: unique and
+          increasing within a shard, even if the clock was set back, of which the log is told then.
+          Values are bytes-like.
+        - ``durability``: what the append survives before it returns; None: the default of ``open``.
+        - ``raw``: values are as ``scan(raw=True)`` gives them, or
+          ``topicdb.replay.Envelope.encode``: those that are envelopes have properties. By default
+          readers see the values that are given.
+        - ``id``: makes the append safe to repeat, for a caller that got no answer. Text of at most
+          255 bytes that nobody else uses, such as ``str(uuid.uuid4())``. Each shard remembers the
+          last 65,536 appends with an id, on disk and with their messages. The same messages with
+          the same id are stored only where they are not stored yet.
 
-        Readers see the values that are given. ``raw``: values are as ``scan(raw=True)`` gives them,
-        or ``topicdb.replay.Envelope.encode``: those that are envelopes have properties.
-
-        ``id``: for who may have to append the same once more, as it got no answer. Each shard
-        remembers the last 65,536 appends with an id, on disk and with their messages. The same
-        messages with the same id are stored only where they are not stored yet, and the receipt is
-        that of the first append, with ``repeated`` if there was nothing to store. Text of up to 255
-        bytes that nobody else uses, such as ``str(uuid.uuid4())``.
+        Returns the receipt. For a repeated ``id`` it is that of the first append, with ``repeated``
+        if there was nothing to store.
 
         Raises TopicError, ValueError or TypeError for a bad row, naming it; then nothing is
-        written. ValueError: the id was used for other messages. ReadOnlyError, ClosedError,
-        ForkedError, StorageError (what happened on disk).
+        written. Raises ValueError if the id was used for other messages; QuotaError, ReadOnlyError,
+        ClosedError, ForkedError, or StorageError (what happened on disk).
+
+        >>> receipt = db.append([("metrics/h1/cpu", None, b"42")])  # doctest: +SKIP
+        >>> receipt.serials, receipt.count                          # doctest: +SKIP
+        ({0: 1}, 1)
         """
         if id is not None:
             check_id(id)
@@ -68,10 +75,10 @@ class Writing:
         return receipt
 
     def find_append(self, id: str) -> Receipt | None:
-        """The receipt of the append that had this ``id``; None if no shard remembers it.
+        """Returns the receipt of the append that had this ``id``; None if no shard remembers it.
 
-        ``serials``: of the shards that have it, ``count``: of all of its messages. ReadOnlyError:
-        only a handle that writes knows.
+        ``serials`` has the shards that remember it, ``count`` is the number of all of its messages.
+        Raises ReadOnlyError in a handle that only reads, which does not know this.
         """
         check_id(id)
         return self._core.find_append(id)
@@ -84,12 +91,19 @@ class Writing:
         raw: bool = False,
         id: str | None = None,
     ) -> Future[Receipt]:
-        """As ``append``, but returns once the messages are copied and queued.
+        """Queues an append and returns a future; otherwise like ``append``.
 
-        They gather with other appends of a few milliseconds (``flush_interval``), so that many
-        small ones cost little. Appends of one thread are stored in their order. Bad rows raise
-        here; what happens later is in the future, which cannot be cancelled. While ``max_pending``
-        appends wait, it waits too. ``close`` finishes what is queued.
+        It returns once the messages are copied and queued. They gather with other appends of a few
+        milliseconds (``flush_interval``), so that many small ones cost little. Appends of one
+        thread are stored in their order. While ``max_pending`` commits wait in a shard, this call
+        waits. ``close`` finishes what is queued.
+
+        Raises errors about bad rows here. Later errors are in the future, which cannot be
+        cancelled.
+
+        >>> future = db.append_async([("metrics/h1/cpu", None, b"42")])     # doctest: +SKIP
+        >>> future.result().durability                                      # doctest: +SKIP
+        'os'
         """
         if id is not None:
             check_id(id)
@@ -104,7 +118,10 @@ class Writing:
         raw: bool = False,
         id: str | None = None,
     ) -> Receipt:
-        """As ``append``, for asyncio. A task that is cancelled does not take its messages back."""
+        """Appends like ``append_async``, for asyncio, and returns the receipt.
+
+        A task that is cancelled does not take its messages back.
+        """
         future = self.append_async(messages, durability=durability, raw=raw, id=id)
         return await asyncio.wrap_future(future)
 
@@ -116,11 +133,13 @@ class Writing:
         end: TimeLike | None = None,
         durability: Durability | None = None,
     ) -> Receipt:
-        """Removes what matches in ``start`` <= timestamp < ``end``, from all generations.
+        """Removes the messages that match in ``start`` <= timestamp < ``end``.
 
-        In each shard it is one commit: readers see all of it or nothing. Any number of messages is
-        removed in bounded memory, and ``count`` of the receipt says how many. The disk space comes
-        back as files are compacted; ``drop_slab`` is faster where it will do.
+        It removes them from all generations. It is one commit in each shard: readers see all of it
+        or nothing. It removes any number of messages in bounded memory. The disk space is freed as
+        files are compacted; ``drop_slab`` is faster where it will do.
+
+        Returns the receipt; its ``count`` says how many messages were removed.
         """
         one_filter(filter)
         return self._core.delete(filter, *time_range_us(start, end), durability)
@@ -135,9 +154,14 @@ class Writing:
     ) -> Transaction:
         """Begins a transaction on the shard of ``key``, or on ``shard``. Use it in ``with``.
 
-        ``generation``: reads, deletes and writes only there; otherwise it reads and deletes in all
-        and writes to the current one. Raises ValueError for a shard that is not there,
-        NotFoundError for such a generation, ReadOnlyError if the shard is not open for writing.
+        - ``key``: text such as a topic; the same key always means the same shard.
+        - ``shard``: the number of a shard. One of both is needed unless there is only one shard.
+        - ``generation``: reads, deletes and writes only there. By default the transaction reads and
+          deletes in all generations and writes to the current one.
+        - ``durability``: of its commit; None: the default of ``open``.
+
+        Raises ValueError for an unknown shard, NotFoundError for an unknown generation,
+        ReadOnlyError if the shard is not open for writing.
 
         >>> with db.transaction(key="client-7") as tx:              # doctest: +SKIP
         ...     n = int(tx.get("sessions/client-7/visits") or 0)
@@ -156,10 +180,14 @@ class Writing:
         durability: Durability | None = None,
         retries: int = 10,
     ) -> Result:
-        """Runs ``function(tx)`` in a transaction and returns its result.
+        """Runs ``function(tx)`` in a transaction, commits, and returns the function's result.
 
-        After a ConflictError it is run again, at most ``retries`` times, with a growing random
-        pause; so it should change nothing but the transaction (see ``Transaction.on_commit``).
+        After a ConflictError it runs ``function`` again, at most ``retries`` times, with a growing
+        random pause. So the function should change nothing but the transaction (see
+        ``Transaction.on_commit``). The other arguments are those of ``transaction``.
+
+        Raises ConflictError if the last attempt had a conflict too, and whatever ``function``
+        raises.
         """
         begin = partial(
             self.transaction, key=key, shard=shard, generation=generation, durability=durability
@@ -187,10 +215,15 @@ class Writing:
         takeover: bool = False,
         durability: Durability | None = None,
     ) -> Map[Any]:
-        """Opens the persistent map ``name``, a dict of str to bytes; makes it if need be.
+        """Opens the persistent map ``name``, a dict of str to bytes; see ``Map``.
 
-        ``codec``: (encode, decode) between values and bytes. ConflictError: the map has an owner
-        that has not closed it; ``takeover=True`` takes it from there. See ``Map``.
+        A map that does not exist is created.
+
+        - ``codec``: (encode, decode) between values and bytes.
+        - ``takeover``: takes the map from its owner.
+        - ``durability``: of its commits; None: the default of ``open``.
+
+        Raises ConflictError if the map has an owner that has not closed it, unless ``takeover``.
         """
         opened: Map[Any] = Map(self._core, name, Codec(*codec), durability)
         opened._open(takeover=takeover)
