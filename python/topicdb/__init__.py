@@ -63,8 +63,8 @@ if TYPE_CHECKING:
 configure()
 shard_of = _core.shard_of
 topic_matches = _core.topic_matches
-# Parts that few programs need, and that take as long to import as all the rest: found when asked
-# for. Each process of a pipeline imports this package.
+# Few programs need these names, and importing their modules takes as long as all the rest. Each
+# process of a pipeline imports this package, so ``__getattr__`` imports them on first use.
 _LATER = {
     "Forwarder": "topicdb.forward.forwarder",
     "ReplayError": "topicdb.replay.errors",

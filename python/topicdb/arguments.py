@@ -1,7 +1,7 @@
-"""Arguments of a wrong type, told in plain words.
+"""Messages in plain words for arguments of a wrong type.
 
-The extension checks the types of what it is given, and says so with its own signatures. ``guard``
-has its functions name the argument, what is accepted, and what came instead.
+The extension checks the types of its arguments, but its messages quote C++ signatures. ``guard``
+wraps its functions: their TypeErrors name the argument, what is accepted, and what was given.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from topicdb.types import ArrowArray, ArrowStream
 
 _MARKS = ("incompatible function arguments", "incompatible constructor arguments")
-_KEPT = ("__init__", "__getitem__")  # of what begins with "__", what users call with arguments
-# How arguments of the extension are called where users give them.
+_KEPT = ("__init__", "__getitem__")  # the special methods that users call with arguments
+# The names of the extension's arguments, and the names under which users give them.
 _NAMES = {
     "rows": "messages",
     "filters": "filter",
@@ -40,7 +40,7 @@ _INT_MIN, _INT_END = -(1 << 63), 1 << 64
 
 
 def guard(module: ModuleType) -> None:
-    """Has the functions and classes of an extension raise TypeErrors in plain words."""
+    """Makes the functions and classes of an extension raise TypeErrors in plain words."""
     for name, found in list(vars(module).items()):
         if isinstance(found, type) and not issubclass(found, BaseException):
             _guard_class(found)
@@ -64,7 +64,7 @@ def _guard_class(kind: type) -> None:
 
 
 def _guarded(function: Callable[..., Any], doc: str | None = None) -> Callable[..., Any]:
-    """``doc`` begins with the function's signature; None: its own does."""
+    """Wraps ``function``. ``doc`` begins with its signature; None: its own docstring does."""
     signature = (function.__doc__ or "") if doc is None else doc
 
     @functools.wraps(function)
@@ -80,26 +80,26 @@ def _guarded(function: Callable[..., Any], doc: str | None = None) -> Callable[.
 
 
 def wrong_type(what: str, accepted: str, value: object) -> TypeError:
-    """``what`` should be ``accepted``, and is not."""
+    """Returns an error which says that ``what`` must be ``accepted``, and what it is."""
     return TypeError(f"{what}: expected {accepted}, got {type(value).__name__}")
 
 
 def check_id(id: object) -> None:
-    """TypeError for what is no ``id`` of an append."""
+    """Raises TypeError if ``id`` cannot be the ``id`` of an append."""
     if not isinstance(id, str):
         raise wrong_type("id", "str", id)
 
 
 def has_arrow(messages: object) -> TypeIs[ArrowStream | ArrowArray]:
-    """Whether messages come as Arrow data.
+    """Returns whether messages come as Arrow data.
 
-    Not isinstance: for a protocol that costs more than a small append.
+    It does not use isinstance: for a protocol that costs more than a small append.
     """
     return hasattr(messages, "__arrow_c_stream__") or hasattr(messages, "__arrow_c_array__")
 
 
 def explanation(doc: str, args: Sequence[Any], named: Mapping[str, Any]) -> str:
-    """What is wrong with the arguments; the first line of ``doc`` is the function's signature."""
+    """Says what is wrong with the arguments; the first line of ``doc`` is the signature."""
     parameters = _parameters(doc)
     given = dict(zip(parameters, args, strict=False)) | dict(named)
     given.pop("self", None)
@@ -115,7 +115,7 @@ def explanation(doc: str, args: Sequence[Any], named: Mapping[str, Any]) -> str:
 
 
 def _parameters(doc: str) -> dict[str, str]:
-    """Name and type of each."""
+    """Returns the name and type of each parameter of a signature."""
     line = doc.partition("\n")[0]
     inside = line[line.find("(") + 1 : line.rfind(") ->")]
     found: dict[str, str] = {}
@@ -127,7 +127,7 @@ def _parameters(doc: str) -> dict[str, str]:
 
 
 def _split(text: str, mark: str) -> list[str]:
-    """At each mark that is in no brackets."""
+    """Splits text at each mark that is outside brackets."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter in "[(") - (letter in "])")
@@ -185,7 +185,7 @@ def _fits_container(kind: str, value: Any) -> bool:
 
 
 def _words(kind: str) -> str:
-    """A type as a reader of plain words says it."""
+    """Returns a type in plain words."""
     alternatives = list(dict.fromkeys(_one_word(one) for one in _split(kind, "|")))
     if len(alternatives) == 1:
         return alternatives[0]
@@ -205,7 +205,7 @@ def _one_word(kind: str) -> str:
 
 
 def _name_of(value: Any) -> str:
-    """Its type; of a container that of what is in it, too."""
+    """Returns the name of a value's type; for a list or tuple, also the types of its items."""
     name = type(value).__name__
     if isinstance(value, (list, tuple)) and value:
         return f"{name} of {', '.join(dict.fromkeys(type(item).__name__ for item in value))}"

@@ -1,4 +1,4 @@
-"""What is closed at the end of a ``with``."""
+"""Handles that are closed at the end of a ``with``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Handle = TypeVar("Handle", bound="Closing")
 
 
 class Closing:
-    """Makes ``close`` the end of a ``with``, however it ends."""
+    """A base class of handles: the end of a ``with`` closes them, however it ends."""
 
     def close(self) -> None:
-        """Frees what it holds. May be repeated."""
+        """Frees what the handle holds. May be repeated."""
         raise NotImplementedError
 
     def __enter__(self: Handle) -> Handle:
@@ -33,9 +33,10 @@ class Closing:
 
 @contextmanager
 def first_error(error: BaseException | None) -> Iterator[None]:
-    """If ``error`` has ended a ``with``, what fails when it is closed does not hide it.
+    """Keeps ``error``, which has ended a ``with``, from being hidden by an error of closing.
 
-    It becomes a note of ``error``; before Python 3.11, its context if it has none.
+    The error of closing becomes a note of ``error``; before Python 3.11, its context if it has
+    none. If ``error`` is None, the error of closing is raised.
     """
     try:
         yield
@@ -49,14 +50,14 @@ def first_error(error: BaseException | None) -> Iterator[None]:
 
 
 def nothing() -> None:
-    """For who has nothing to do."""
+    """Does nothing: a callback for callers that need none."""
 
 
 class Named(Closing):
-    """What has a name for itself until it is closed."""
+    """A handle that owns a name until it is closed."""
 
     _give_up: Callable[[], None] = staticmethod(nothing)
 
     def at_end(self, give_up: Callable[[], None]) -> None:
-        """``give_up`` is called at the end; it may be repeated."""
+        """Sets the function that gives up the name. It may be called more than once."""
         self._give_up = give_up

@@ -1,4 +1,4 @@
-"""Directories that are made for a new database or queue."""
+"""Makes the directories for a new database or queue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MODE_MAX = 0o7777
 
 
 def checked_path(path: str | os.PathLike[str]) -> str:
-    """TypeError: it is neither text nor a path."""
+    """Returns ``path`` as text. Raises TypeError if it is neither text nor a path."""
     if isinstance(path, (str, os.PathLike)):
         found = os.fspath(path)
         if isinstance(found, str):
@@ -23,14 +23,15 @@ def checked_path(path: str | os.PathLike[str]) -> str:
 
 @contextmanager
 def directories_for(path: str, mode: int | None = None) -> Iterator[None]:
-    """Makes the directories that lead to ``path``, if they are missing.
+    """Makes the missing directories above ``path``, for as long as the block does not fail.
 
-    ``mode``: makes ``path``, too, if it is missing, with these permissions, whatever the umask. If
-    the block raises, what was made and is still empty is removed again. ValueError for a mode that
-    is none, or that would keep the owner out; StorageError.
+    With ``mode`` it also makes ``path``, if it is missing, with these permissions, whatever the
+    umask is. If the block raises, the directories that were made and are still empty are removed
+    again. Raises ValueError for a mode that is none, or that would keep the owner out; StorageError
+    if the file system fails.
     """
     check_mode(mode)
-    if not path or "\0" in path:  # what opens it says so
+    if not path or "\0" in path:  # the block, which opens it, raises the error
         yield
         return
     made: list[str] = []
@@ -48,7 +49,7 @@ def directories_for(path: str, mode: int | None = None) -> Iterator[None]:
 
 
 def check_mode(mode: int | None) -> None:
-    """ValueError, TypeError for what ``directories_for`` does not take."""
+    """Raises ValueError or TypeError for a mode that ``directories_for`` does not take."""
     if mode is None:
         return
     if isinstance(mode, bool) or not isinstance(mode, int):
@@ -63,7 +64,7 @@ def check_mode(mode: int | None) -> None:
 
 
 def _missing_above(path: str) -> list[str]:
-    """Directories above ``path`` that are not there, the nearest first."""
+    """Returns the directories above ``path`` that do not exist, the nearest first."""
     missing = []
     directory = os.path.dirname(os.path.abspath(path))
     while not os.path.lexists(directory):

@@ -1,7 +1,7 @@
-"""The contract between a database and what it is built on.
+"""The contract between ``topicdb.Database`` and the engine that it is built on.
 
-``_core.Database`` keeps it in this process, ``remote.engine.RemoteEngine`` by calls of a server.
-All times are microseconds since 1970-01-01 UTC; None means "no bound".
+``_core.Database`` fulfils it in this process, ``remote.engine.RemoteEngine`` by calls of a server.
+All times are integers: microseconds since 1970-01-01 UTC. A bound of None means "no bound".
 """
 
 from __future__ import annotations
@@ -39,8 +39,11 @@ RowPlace: TypeAlias = tuple[int, int]
 
 
 class Right(NamedTuple):
-    """What a client of a server needs for a method; ``argument`` is the number of the one that says
-    of which topics."""
+    """The right that a client of a server needs to call a method.
+
+    ``argument`` is the number of the argument that holds the topic filters which the right must
+    cover; None if the right is about no topics.
+    """
 
     kind: Literal["any", "read", "delete", "admin"]
     argument: int | None = None
@@ -51,7 +54,7 @@ ADMIN = Right("admin")
 
 
 def served(right: Right) -> Callable[[Method], Method]:
-    """Marks a method that a server passes on as it is to clients with that right."""
+    """Marks a method that a server passes on unchanged for clients that have this right."""
 
     def mark(method: Method) -> Method:
         _rights[method.__name__] = right
@@ -64,90 +67,99 @@ _rights: dict[str, Right] = {}
 
 
 def served_methods() -> dict[str, Right]:
-    """By the names of methods of ``Engine``: those that are passed on as they are."""
+    """Returns the methods that a server passes on unchanged, with the right for each."""
     return dict(_rights)
 
 
 class ScanCursor(Protocol):
-    """A running read. Belongs to who opened it, who closes it. One thread at a time."""
+    """A running read.
+
+    Whoever opened it owns it and closes it. Not thread-safe: one thread at a time.
+    """
 
     def next_batch(
         self, rows_max: int, bytes_max: int, with_serials: bool = False, /
     ) -> Batch | None:
-        """The next messages as they are stored, or None at the end.
+        """Returns the next messages as they are stored, or None at the end.
 
-        ``with_serials``: the batch has the serial of each message's commit.
+        With ``with_serials`` the batch has the serial of each message's commit.
         """
 
     def next_arrow(
         self, rows_max: int, bytes_max: int, form: Form = "stored", /
     ) -> ArrowArray | None:
-        """The next messages in a form, or None at the end."""
+        """Returns the next messages with their values in ``form``, or None at the end."""
 
     def arrow_stream(self, rows_max: int, bytes_max: int, form: Form = "stored", /) -> object:
-        """The rest as a PyCapsule "arrow_array_stream", which takes over this cursor."""
+        """Returns the rest as a PyCapsule "arrow_array_stream", which takes over this cursor."""
 
     def close(self) -> None:
-        """Frees what it holds. May be repeated."""
+        """Frees what the cursor holds. May be repeated."""
 
 
 class TailCursor(Protocol):
-    """Commits in their order. Belongs to who opened it. One thread at a time; another may close."""
+    """Commits in their order, those that are stored and those that follow.
+
+    Whoever opened it owns it. One thread at a time reads; another may close it.
+    """
 
     def next_batch(
         self, rows_max: int, bytes_max: int, timeout_us: int | None, with_serials: bool = False, /
     ) -> Batch | None:
-        """Whole commits of one shard, or None if there was none for so long."""
+        """Returns whole commits of one shard, or None if there are none for ``timeout_us``."""
 
     def serials(self) -> Serials:
-        """Up to where it has given everything."""
+        """Returns the serials up to which it has given every message."""
 
     def close(self) -> None:
-        """Frees what it holds, and ends a call that waits. May be repeated."""
+        """Frees what the cursor holds, and ends a call that waits. May be repeated."""
 
 
 class StreamCursor(Protocol):
-    """Streams as they come to be. One thread at a time; another may close."""
+    """Streams as they come to be. One thread at a time reads; another may close it."""
 
     def next_streams(self, timeout_us: int | None, /) -> list[Stream]:
-        """All that are new; none if none came for so long."""
+        """Returns all new streams; waits for the first. Empty if none comes for ``timeout_us``."""
 
     def close(self) -> None:
-        """Frees what it holds, and ends a call that waits. May be repeated."""
+        """Frees what the cursor holds, and ends a call that waits. May be repeated."""
 
 
 class SubscriptionCursor(Protocol):
     """Messages that are stored, and then those that are committed. Thread-safe."""
 
     def next(self, timeout_us: int | None, rows_max: int, /) -> Delivered | None:
-        """None: nothing came for so long."""
+        """Returns at most ``rows_max`` messages, or a loss; None after ``timeout_us``."""
 
     def acknowledge(self, seqno: int, /) -> None:
-        """The messages up to there are done with. ValueError: they were not given, or are so."""
+        """Frees the window of the messages up to ``seqno``.
+
+        Raises ValueError if they were not given, or are acknowledged already.
+        """
 
     def on_ready(self, tokens: ReadyTokens, token: int, /) -> None:
-        """Gives the token whenever there is something for ``next`` after there was nothing."""
+        """Gives ``token`` whenever ``next`` has something again after it had nothing."""
 
     def info(self) -> dict[str, Any]:
-        """How it stands."""
+        """Returns the state, counts and places that ``topicdb.Subscription.info`` documents."""
 
     def find(
         self, shard: int, places: Sequence[RowPlace], /
     ) -> tuple[Batch, npt.NDArray[np.uint32]]:
-        """Messages of its filters at these places, and their rows; those that are there."""
+        """Returns those messages of its filters that are at these places, and the row of each."""
 
     def pause(self) -> None:
         """Gives nothing until ``resume``."""
 
     def resume(self) -> None:
-        """Goes on."""
+        """Ends a pause."""
 
     def close(self) -> None:
-        """Frees what it holds, and ends a call that waits. May be repeated."""
+        """Frees what the cursor holds, and ends a call that waits. May be repeated."""
 
     @property
     def closed(self) -> bool:
-        """``close`` was called, or the database is closed."""
+        """Whether ``close`` was called, or the database is closed."""
 
 
 class TransactionEngine(Protocol):
@@ -161,23 +173,27 @@ class TransactionEngine(Protocol):
         reserved: bool = False,
         escapes: bool = False,
     ) -> None:
-        """``timestamp`` None: assigned at commit. ``value`` None: the serial of the commit, 8 bytes
-        big-endian. ``reserved``: the topic may be one of TopicDB's own. ``escapes``: readers are to
-        see this value; else it is as it is to be stored."""
+        """Stores a message at commit.
+
+        - ``timestamp``: None lets the commit assign it.
+        - ``value``: None stands for the serial of the commit, 8 bytes big-endian.
+        - ``reserved``: the topic may be one of TopicDB's own.
+        - ``escapes``: readers are to see this value. Otherwise it is stored as it is.
+        """
 
     def delete(
         self, filter: str, start: int | None, end: int | None, reserved: bool = False
     ) -> None:
-        """Removes at commit what matches in ``start`` <= timestamp < ``end``."""
+        """Removes at commit the messages that match in ``start`` <= timestamp < ``end``."""
 
     def get(self, topic: str, timestamp: int) -> bytes | None:
-        """The value of one message, as it is stored."""
+        """Returns the value of one message as it is stored, or None."""
 
     def scan(self, filter: str, start: int | None, end: int | None) -> ScanCursor:
-        """What matches, by timestamp."""
+        """Reads the messages that match, by timestamp."""
 
     def require(self, topic: str, timestamp: int, value: object | None) -> None:
-        """Lets the commit fail unless this message is stored; None: unless there is none."""
+        """Lets the commit fail unless this message is stored; None: unless none is there."""
 
     def commit(self) -> Receipt:
         """Applies everything or nothing."""
@@ -187,25 +203,25 @@ class TransactionEngine(Protocol):
 
     @property
     def open(self) -> bool:
-        """Neither committed nor rolled back."""
+        """Whether it is neither committed nor rolled back."""
 
     @property
     def shard(self) -> int:
-        """Where it reads and writes."""
+        """The shard that it reads and writes."""
 
 
 class Engine(Protocol):
     """A database. Thread-safe; whoever opened it closes it.
 
-    A server offers it to clients with ``topicdb.remote``: methods that are marked with ``served``
-    travel as they are, the others have calls of their own there.
+    A server offers it to clients by ``topicdb.remote``. Methods that are marked with ``served``
+    travel unchanged; each of the others has a call of its own there.
 
-    What it raises is documented at the methods of ``topicdb.Database`` that call it.
+    The methods of ``topicdb.Database`` that call these document the errors.
     """
 
     @property
     def path(self) -> str:
-        """Directory, or address of the server."""
+        """The directory of the database, or the address of its server."""
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -213,11 +229,14 @@ class Engine(Protocol):
 
     @property
     def closed(self) -> bool:
-        """``close`` was called."""
+        """Whether ``close`` was called."""
 
     @property
     def clock_ahead_us(self) -> int:
-        """How far the last assigned timestamp is ahead of the clock; 0 if another tells of it."""
+        """How far the last assigned timestamp is ahead of the clock, in µs.
+
+        0 in an engine that leaves the warning about it to another one, such as that of a server.
+        """
 
     def append_rows(
         self,
@@ -227,7 +246,10 @@ class Engine(Protocol):
         id: str | None = None,
         /,
     ) -> Receipt:
-        """Stores (topic, timestamp, value) rows. ``escapes``: readers are to see these values."""
+        """Stores (topic, timestamp, value) rows.
+
+        With ``escapes`` readers see these values; otherwise they are stored as they are.
+        """
 
     def append_arrow(
         self,
@@ -237,22 +259,22 @@ class Engine(Protocol):
         id: str | None = None,
         /,
     ) -> Receipt:
-        """As ``append_rows``, of what has an Arrow C stream or array."""
+        """Stores messages that have an Arrow C stream or array, otherwise like ``append_rows``."""
 
     @served(ADMIN)
     def find_append(self, id: str, /) -> Receipt | None:
-        """The receipt of the append with this id."""
+        """Returns the receipt of the append with this id, or None."""
 
     @served(Right("delete", 0))
     def delete(
         self, filter: str, start: int | None, end: int | None, durability: str | None, /
     ) -> Receipt:
-        """Removes what matches."""
+        """Removes the messages that match in ``start`` <= timestamp < ``end``."""
 
     def begin(
         self, shard: int, generation: int | None, durability: str | None, /
     ) -> TransactionEngine:
-        """A new transaction."""
+        """Begins a transaction on ``shard``; ``generation`` None: on all generations."""
 
     def scan(
         self,
@@ -263,23 +285,23 @@ class Engine(Protocol):
         streams: Sequence[Stream] | None,
         /,
     ) -> ScanCursor:
-        """What matches in ``start`` <= timestamp < ``end``."""
+        """Reads the messages that match in ``start`` <= timestamp < ``end``."""
 
     def last(self, filter: Filters, start: int | None, end: int | None, /) -> ScanCursor:
-        """The newest message of each topic."""
+        """Reads the newest message of each topic."""
 
     @served(Right("read", 0))
     def streams(self, filter: Filters, start: int | None, end: int | None, /) -> list[Stream]:
-        """Streams that may hold what matches."""
+        """Returns the streams that may hold messages that match."""
 
     @served(Right("read", 1))
     def iterator(
         self, stream: Stream, filter: str, start: int | None, end: int | None, /
     ) -> Iterator:
-        """The position at the first message of a stream."""
+        """Returns an iterator at the first message of a stream."""
 
     def next(self, iterator: Iterator, rows_max: int, bytes_max: int, /) -> Page:
-        """Messages from a position on."""
+        """Returns messages from an iterator on."""
 
     @served(Right("read", 0))
     def slices(
@@ -292,20 +314,20 @@ class Engine(Protocol):
         bytes_max: int,
         /,
     ) -> list[Slice]:
-        """Parts that together hold what matches."""
+        """Returns slices of about ``bytes_max`` bytes that together hold what matches."""
 
     def scan_slices(self, filters: Sequence[str] | None, slices: Sequence[Slice], /) -> ScanCursor:
-        """What matches in these slices."""
+        """Reads the messages of these slices that match."""
 
     @served(Right("read", 0))
     def explain(self, filter: Filters, start: int | None, end: int | None, /) -> dict[str, int]:
-        """What a scan takes."""
+        """Returns what a scan costs; ``topicdb.Database.explain`` documents the keys."""
 
     def tail(self, filters: Sequence[str] | None, after: Serials, until: Serials, /) -> TailCursor:
-        """Commits behind ``after``, up to ``until``."""
+        """Reads commits behind ``after``, up to ``until``."""
 
     def watch_streams(self, filter: str, existing: bool, /) -> StreamCursor:
-        """New streams, and those that are there."""
+        """Gives new streams, with ``existing`` after those that are there."""
 
     def subscribe(
         self,
@@ -318,12 +340,16 @@ class Engine(Protocol):
         counted: Serials = ...,
         /,
     ) -> SubscriptionCursor:
-        """``places`` None: from now on. ``part``: number of one of so many parts of the topics.
-        ``counted``: what was dropped by these commits is no loss."""
+        """Subscribes to messages.
+
+        - ``places``: where to begin in each shard; None: with what is committed from now on.
+        - ``part``: (number, count): only topics of this one of ``count`` parts.
+        - ``counted``: what was dropped up to these commits is not reported as a loss.
+        """
 
     @served(Right("read", 0))
     def places_at(self, filters: Sequence[str] | None, start_us: int, /) -> dict[int, RowPlace]:
-        """Where messages from this time on begin, by shard."""
+        """Returns by shard the place of the first message that is not older than that."""
 
     @served(Right("read", 1))
     def measure_log(
@@ -337,9 +363,10 @@ class Engine(Protocol):
         bytes_max: int,
         whole_blocks: bool = False,
     ) -> CommitSpan:
-        """How far commits go within the limits. At least one commit.
+        """Returns how far commits behind ``after`` go within the limits, at least one commit.
 
-        ``whole_blocks``: or less, but half of ``bytes_max``, if a block ends there.
+        With ``whole_blocks`` it ends earlier where a block ends, once half of ``bytes_max`` is
+        reached.
         """
 
     @served(Right("read", 1))
@@ -352,33 +379,36 @@ class Engine(Protocol):
         counted: int,
         /,
     ) -> int:
-        """Messages behind a place that were dropped before they were read, at most."""
+        """Returns how many messages behind a place were dropped before they were read, at most.
+
+        Drops up to the commit ``counted`` are left out.
+        """
 
     @served(ADMIN)
     def subscription_stats(self) -> dict[str, int]:
-        """Counts of subscriptions and their reads."""
+        """Returns counts of subscriptions and of the reads for them."""
 
     @served(ANYBODY)
     def retention(self) -> list[RetentionClass]:
-        """The classes, in the order in which they take topics."""
+        """Returns the retention classes in the order in which they are tried."""
 
     @served(ADMIN)
     def set_retention(
         self, classes: Sequence[RetentionClass], dry_run: bool = False, /
     ) -> Maintained:
-        """What ``maintain`` would do next because of them."""
+        """Replaces the classes, unless ``dry_run``; returns what ``maintain`` would do next."""
 
     @served(ADMIN)
     def rotate(self, retention_class: str | None, resets_clock: bool = False, /) -> None:
-        """Begins a new generation."""
+        """Begins a new generation of one class, or of all."""
 
     @served(ADMIN)
     def jobs(self) -> list[Applied]:
-        """Jobs that were applied, by shard and sequence."""
+        """Returns the jobs that were applied, by shard and sequence."""
 
     @served(ADMIN)
     def slabs(self) -> list[Slab]:
-        """Of all shards, classes and generations."""
+        """Returns the slabs of all shards, classes and generations."""
 
     @served(ADMIN)
     def drop_slab(self, shard: int, retention_class: str, generation: int, /) -> None:
@@ -386,49 +416,49 @@ class Engine(Protocol):
 
     @served(ADMIN)
     def expire(self, as_if_us: int | None, /) -> list[Slab]:
-        """Drops what retention does not keep; which."""
+        """Drops what is older than its class allows, and returns those slabs."""
 
     @served(ADMIN)
     def maintain(self, as_if_us: int | None, /) -> Maintained:
-        """Rotates, and drops what retention does not keep."""
+        """Rotates and drops as retention wants it, at ``as_if_us`` or, with None, now."""
 
     def trim(self, before_us: int, filter: str | None, dry_run: bool, /) -> TrimCount:
-        """Removes earlier messages, or says what would go."""
+        """Removes messages before ``before_us``; with ``dry_run`` it only counts them."""
 
     def snapshot(self, path: str, base: str | None, copy: bool, /) -> Snapshot:
-        """Copies the database."""
+        """Copies the database to ``path``."""
 
     @served(ADMIN)
     def usage(self) -> list[SlabUsage]:
-        """What each slab takes."""
+        """Returns what each slab takes on disk."""
 
     @served(ADMIN)
     def usage_by_structure(self) -> list[StructureUsage]:
-        """What each structure takes, by class."""
+        """Returns what the messages of each structure take, by class."""
 
     @served(ADMIN)
     def stats(self) -> dict[str, Any]:
-        """Counts and sizes."""
+        """Returns counts and sizes; ``topicdb.Database.stats`` documents the keys."""
 
     @served(ANYBODY)
     def refresh(self) -> None:
-        """Sees what another process wrote since."""
+        """In a read-only engine, shows what another process has written since."""
 
     @served(ADMIN)
     def flush(self) -> None:
         """Moves what is in memory to files, and fsyncs them."""
 
     def close(self) -> None:
-        """Waits for calls in flight, and releases what it holds. May be repeated."""
+        """Waits for calls in flight, and frees what the engine holds. May be repeated."""
 
 
 class AppendQueue(Protocol):
-    """Appends that nobody waits for, to one engine. Thread-safe."""
+    """Asynchronous appends to one engine. Thread-safe."""
 
     def start(
         self, messages: Any, durability: str | None, *, escapes: bool, id: str | None
     ) -> Future[Receipt]:
-        """Queues an append of rows, or of what has an Arrow C stream or array.
+        """Queues an append of rows, or of an object that has an Arrow C stream or array.
 
         The messages are copied before it returns. It waits while too many are queued.
         """

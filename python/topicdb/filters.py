@@ -1,4 +1,4 @@
-"""Topic filters, as the methods of a database take them."""
+"""Topic filters as the methods of a database take them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from typing import TypeAlias
 from topicdb import _core
 from topicdb.arguments import wrong_type
 
-SHARED = "$share/"  # $share/<group>/<filter>: one of the group gets each message
+SHARED = "$share/"  # $share/<group>/<filter>: one client of the group gets each message
 
 Filters: TypeAlias = "str | Sequence[str] | None"
 """A topic filter; several, of which a message has to match one; or None: every topic, "$…" too."""
 
 
 def filter_list(filter: Filters) -> list[str] | None:
-    """TopicError if one of them is none."""
+    """Returns the filters as a list; None stands for every topic.
+
+    Raises TopicError if one is no topic filter, TypeError if one is no text.
+    """
     if filter is None:
         return None
     if not isinstance(filter, (str, Sequence, Set)) or isinstance(filter, (bytes, bytearray)):
@@ -29,12 +32,12 @@ def filter_list(filter: Filters) -> list[str] | None:
 
 
 def unshared(filter: str) -> str:
-    """What a filter matches, shared or not."""
+    """Returns the filter without the prefix of a shared subscription, if it has one."""
     return filter.split("/", 2)[2] if filter.startswith(SHARED) else filter
 
 
 def any_of(filter: Filters) -> str | list[str] | None:
-    """What a read in order takes: one filter as it is, several as a list without repetitions."""
+    """Returns what ``Engine.scan`` takes: one filter, or several without repetitions."""
     filters = filter_list(filter)
     if filters is None:
         return None
@@ -43,7 +46,10 @@ def any_of(filter: Filters) -> str | list[str] | None:
 
 
 def one_filter(filter: object, *, what: str = "filter") -> str:
-    """For what takes no list of them. TypeError; TopicError if it is no filter."""
+    """Returns ``filter`` for a call that takes no list of them.
+
+    Raises TypeError if it is no text, TopicError if it is no topic filter.
+    """
     if not isinstance(filter, str):
         raise wrong_type(what, "one topic filter (str)", filter)
     _core.check_filter(filter)

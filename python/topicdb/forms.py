@@ -1,4 +1,4 @@
-"""How values are read: as payloads, with their properties, or as they are stored."""
+"""How reads give values: as payloads, with their properties, or as they are stored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Form: TypeAlias = Literal["stored", "payload", "properties"]
 
 
 def form_of(*, properties: bool, raw: bool) -> Form:
-    """ValueError: both are asked for."""
+    """Returns the form for these options of a read. Raises ValueError if both are given."""
     if properties and raw:
         raise ValueError(
             "give properties=True or raw=True, not both: a raw value has its properties in it"

@@ -1,9 +1,9 @@
-"""Jobs: many processes prepare messages, one commit makes all of them part of a database.
+"""Jobs: many processes prepare messages, and one commit makes all of them part of a database.
 
-For Spark, Dask, Ray, or a pool of processes of your own. Tasks *stage*: they sort, compress and
-index their messages in files beside the shards, without opening the database, any number at the
-same time. ``commit`` takes what counts; readers see all of a shard's part at once, and a crash
-leaves everything or nothing. The database may be open for writing elsewhere meanwhile.
+For Spark, Dask, Ray, or a pool of processes of your own. Tasks *stage*: any number at the same time
+sort, compress and index their messages in files beside the shards, without opening the database.
+``commit`` takes the staged files that count. Readers see all of a shard's part at once, and a crash
+leaves everything or nothing. Meanwhile another process may have the database open for writing.
 
 >>> from topicdb import jobs
 >>> def task(messages):                                               # doctest: +SKIP
@@ -35,9 +35,11 @@ COMMIT_TIMEOUT_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What a task has staged, for ``commit``. Small, and may travel pickled.
+    """The messages that one task has staged, to be given to ``commit``. Small; may be pickled.
 
-    ``malformed``: messages that were left out (``drop_malformed``). ``bytes``: topics and values.
+    - ``file``: the name of the staged file.
+    - ``messages``, ``bytes``: how many messages it has, and the bytes of their topics and values.
+    - ``malformed``: how many messages were left out, with ``drop_malformed``.
     """
 
     file: str
@@ -48,11 +50,13 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a job has brought.
+    """The result of committing a job.
 
-    ``serials``: of each shard the last one. ``pending``: shards that another process has open and
-    has not applied it to yet; it will, or whoever opens them next. ``repeated``: the job was
-    committed before, and nothing was done.
+    - ``serials``: for each shard the serial of the job's last commit.
+    - ``messages``: how many messages the job has stored.
+    - ``pending``: shards that another process has open and has not applied the job to yet. That
+      process will, or the next one that opens them.
+    - ``repeated``: the job was committed before, and this call did nothing.
     """
 
     serials: dict[int, int]
@@ -63,10 +67,15 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The last job of a sequence that a shard has applied; or a job without one, for a week.
+    """The last job of a sequence that a shard has applied, or a job without a sequence.
 
-    ``sequence``: or the job's name, with ``number`` 0. ``messages``: in this shard. ``malformed``:
-    left out by the whole job. ``applied_at``: µs since the epoch.
+    A job without a sequence is remembered for a week.
+
+    - ``sequence``, ``number``: those of ``commit``; for a job without a sequence its name, and 0.
+    - ``first_serial``, ``last_serial``: the job's commits in this shard.
+    - ``messages``: how many it stored in this shard.
+    - ``malformed``: how many messages the whole job left out.
+    - ``applied_at``: µs since 1970-01-01 UTC.
     """
 
     shard: int
@@ -82,9 +91,9 @@ class Applied:
 class StagedWriter:
     """Stages the messages of one attempt of one task; a context manager. Thread-safe.
 
-    At the end of ``with`` the files are complete and on the disk, and ``staged`` says what they
-    are; after an exception they are removed. Attempts whose ``staged`` is not given to ``commit``
-    do not count.
+    At the end of ``with`` the files are complete and on disk, and ``staged`` describes them; after
+    an exception they are removed. An attempt whose ``staged`` is not given to ``commit`` does not
+    count.
     """
 
     def __init__(
@@ -95,14 +104,17 @@ class StagedWriter:
         memory_bytes: int = MEMORY_BYTES,
         drop_malformed: bool = False,
     ) -> None:
-        """
-        - ``path``: of a database that exists. ``job``: 1 to 128 letters, digits, ``-``, ``_`` or
-          ``.``; the same in all tasks of a job and in no other job.
-        - ``memory_bytes``: what it holds of messages before it writes them.
+        """Begins an attempt.
+
+        - ``path``: the directory of an existing database.
+        - ``job``: 1 to 128 letters, digits, ``-``, ``_`` or ``.``; the same in all tasks of a job
+          and in no other job.
+        - ``memory_bytes``: how many bytes of messages it holds before it writes them (default 64
+          MiB).
         - ``drop_malformed``: leaves out messages that ``Database.append`` would refuse, and counts
           them in ``staged.malformed``.
 
-        Raises NotFoundError without a database, ValueError for options.
+        Raises NotFoundError if there is no database, ValueError for a bad option.
         """
         if memory_bytes < 1:
             raise ValueError(f"memory_bytes must be at least 1, got {memory_bytes}")
@@ -114,7 +126,8 @@ class StagedWriter:
     def append(self, messages: Any, *, raw: bool = False) -> None:
         """Stages messages, given as to ``Database.append``. They are copied.
 
-        Raises what that raises; nothing of ``messages`` is staged then.
+        Raises what that raises; then nothing of ``messages`` is staged. Raises ClosedError after
+        ``finish`` or ``discard``.
         """
         core = self._open()
         if has_arrow(messages):
@@ -123,7 +136,7 @@ class StagedWriter:
             core.append_rows(messages, not raw)
 
     def finish(self) -> Staged:
-        """Completes the files and makes them safe from loss of power."""
+        """Completes the files, makes them safe from loss of power, and describes them."""
         self._staged = self._open().finish()
         self._core = None
         return self._staged
@@ -134,7 +147,7 @@ class StagedWriter:
 
     @property
     def staged(self) -> Staged:
-        """RuntimeError before ``finish``."""
+        """The result of ``finish``. Raises RuntimeError before that."""
         if self._staged is None:
             raise RuntimeError("the staged writer is not finished")
         return self._staged
@@ -170,15 +183,18 @@ def commit(
 ) -> Committed:
     """Makes what the tasks of a job have staged part of the database, and removes the rest of it.
 
-    Once this returns, and if it raises an error that says so, the job is committed for good.
-    Before, nothing of it is. Shards that no process has open are opened for it; where one has, that
-    process applies it, for which this waits ``timeout`` seconds.
+    Once this returns, the job is committed for good; likewise if it raises an error that says so.
+    Before that, nothing of the job is committed. Shards that no process has open are opened for it.
+    If a process has a shard open, that process applies the job; this call waits for that.
 
-    ``sequence``, ``number``: jobs that follow each other, such as the batches of a stream. A job
-    with a number (from 1) that is not above the last committed one of its sequence does nothing:
-    so what is repeated is stored once.
+    - ``path``, ``job``: as given to ``StagedWriter``.
+    - ``staged``: the attempts that count, one for each task.
+    - ``sequence``, ``number``: for jobs that follow each other, such as the batches of a stream. A
+      job whose number (from 1) is not above the last committed one of its sequence does nothing, so
+      a repeated job is stored once.
+    - ``timeout``: how many seconds to wait for other processes; then their shards are ``pending``.
 
-    Raises CorruptionError and NotFoundError for staged files that are damaged or gone.
+    Raises CorruptionError or NotFoundError for staged files that are damaged or gone.
     """
     waits_us = timeout_us(timeout, what="timeout")
     if waits_us is None:
@@ -196,10 +212,10 @@ def commit(
 
 
 def abort(path: str | os.PathLike[str], job: str) -> None:
-    """Removes what a job has staged. Does nothing if it is committed, or was never there."""
+    """Removes what a job has staged. Does nothing if the job is committed or unknown."""
     _core.abort_job(os.fspath(path), job)
 
 
 def applied(database: Database) -> list[Applied]:
-    """The jobs that a database has applied, by shard and sequence."""
+    """Returns the jobs that a database has applied, by shard and sequence."""
     return database._core.jobs()

@@ -24,17 +24,17 @@ _ESCAPES = str.maketrans({c: f"%{ord(c):02X}" for c in "%/+#\0"})
 
 
 def escape(name: str) -> str:
-    """As one level of a topic."""
+    """Returns ``name`` as one level of a topic."""
     return name.translate(_ESCAPES)
 
 
 def unescape(level: str) -> str:
-    """What ``escape`` was given."""
+    """Returns the name that ``escape`` has turned into ``level``."""
     return unquote(level)
 
 
 class Codec(NamedTuple, Generic[Value]):
-    """How the values of a map become bytes, and back."""
+    """How the values of a map become bytes, and bytes become values."""
 
     encode: Callable[[Value], bytes]
     decode: Callable[[bytes], Value]
@@ -48,15 +48,18 @@ RAW: Codec[bytes] = Codec(_to_bytes, bytes)
 
 
 class Map(MutableMapping[str, Value]):
-    """A dict of str to bytes (or what a codec makes of them) that lasts; made by ``Database.map``.
+    """A persistent dict of str to bytes, or what a codec makes of them; made by ``Database.map``.
 
-    It is read into memory when it is opened. Changes are seen here at once and stored by
-    ``commit``, which writes the keys that were changed and nothing else, in one transaction.
-    Values are immutable: to change one, assign it anew.
+    The whole map is read into memory when it is opened. Changes are seen here at once. ``commit``
+    stores them in one transaction, which writes the keys that were changed and nothing else. Values
+    are immutable: to change one, assign it anew.
 
-    A map has one owner. Each commit checks that this object still is; after another one took it
-    over, it raises ConflictError and stores nothing. ``close`` (or the end of ``with``, which
-    commits before) gives it up. Not thread-safe.
+    A map has one owner. Each commit checks that this object still is the owner. Once another one
+    has taken the map over, commits raise ConflictError and store nothing. ``close`` gives the map
+    up; the end of ``with`` commits and then closes. Not thread-safe.
+
+    >>> with db.map("settings") as settings:                        # doctest: +SKIP
+    ...     settings["unit"] = b"bar"
     """
 
     def __init__(
@@ -71,7 +74,7 @@ class Map(MutableMapping[str, Value]):
         self._shard = _core.shard_of(f"$topicdb/map/{escaped}", core.schema["shards"])
         self._prefix = f"$topicdb/map/{escaped}/"
         self._guard = f"$topicdb/owner/{escaped}"
-        self._owner: bytes | None = None  # what the guard says while the map is ours
+        self._owner: bytes | None = None  # the value of the guard while this object is the owner
         self._values: dict[str, Value] = {}
         self._changed: set[str] = set()
 
@@ -79,7 +82,7 @@ class Map(MutableMapping[str, Value]):
         return begun(self._core, self._shard, self._durability)
 
     def _open(self, *, takeover: bool) -> None:
-        """Takes the map, and reads it, in one transaction."""
+        """Takes the map over and reads it, in one transaction."""
         with self._begun() as transaction:
             if not takeover and transaction.get(self._guard, 0) is not None:
                 raise _core.ConflictError(
@@ -101,7 +104,7 @@ class Map(MutableMapping[str, Value]):
 
     @property
     def name(self) -> str:
-        """The name it was opened with."""
+        """The name of the map."""
         return self._name
 
     @property
@@ -117,7 +120,7 @@ class Map(MutableMapping[str, Value]):
         if not isinstance(key, str):
             raise TypeError(f"key: expected str, got {type(key).__name__}")
         _core.check_topic(self._topic_of(key))
-        self._codec.encode(value)  # what cannot be stored is refused here
+        self._codec.encode(value)  # raises for a value that cannot be stored
         self._values[key] = value
         self._changed.add(key)
 
@@ -133,12 +136,15 @@ class Map(MutableMapping[str, Value]):
         return len(self._values)
 
     def commit(self, transaction: Transaction | None = None) -> Receipt | None:
-        """Stores the changed keys. None if there are none.
+        """Stores the changed keys, and returns the receipt; None if nothing was changed.
 
-        With a ``transaction`` (of this map's shard: ``db.transaction(shard=map.shard)``) they are
-        part of it: stored when that commits (PreconditionError if another one owns the map by
-        then), and changed still if it does not. Raises ConflictError when another one owns the map
-        by now; this object is of no more use then.
+        ``transaction``: stores the changes as a part of this transaction, which must be one of the
+        map's shard (``db.transaction(shard=map.shard)``), and returns None. The changes are stored
+        when that commits; if it does not commit, the keys still count as changed. Its commit raises
+        PreconditionError if the map has another owner by then.
+
+        Raises ConflictError if the map was closed or has another owner by now; this object is of no
+        more use then. Raises ValueError for a transaction on another shard.
         """
         self._check_owned()
         if transaction is not None:
@@ -164,22 +170,22 @@ class Map(MutableMapping[str, Value]):
         return receipt
 
     def _forget_changes(self, stored: dict[str, object]) -> None:
-        """Keys that have got another value since are still to be stored."""
+        """Marks as stored the keys that still have the value that was stored."""
         for key, value in stored.items():
             if self._values.get(key, _GONE) is value:
                 self._changed.discard(key)
 
     @property
     def shard(self) -> int:
-        """Where it is stored."""
+        """The shard in which the map is stored."""
         return self._shard
 
     def close(self) -> None:
-        """Gives the map up without storing what was not committed. May be repeated."""
+        """Gives the map up without storing uncommitted changes. May be repeated."""
         if self._owner is None:
             return
         owner, self._owner = self._owner, None
-        # What fails says that it is another's by now.
+        # These errors say that the map has another owner by now.
         with suppress(_core.PreconditionError, _core.ConflictError), self._begun() as transaction:
             transaction.require(self._guard, 0, owner)
             transaction.delete(self._guard, 0, 1, reserved=True)

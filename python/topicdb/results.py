@@ -1,7 +1,8 @@
-"""What the core gives of a database and its life, in classes that the extension makes objects of.
+"""Results of the core about a database and the life of its data.
 
-``topicdb.types`` has those of messages, ``topicdb.jobs`` those of jobs. A class has the fields that
-the extension gives, in the same order: importing ``topicdb`` fails if they differ.
+``topicdb.types`` has the results about messages, ``topicdb.jobs`` those about jobs. The extension
+makes objects of these classes: each has the fields that the extension gives, in the same order.
+Importing ``topicdb`` fails if they differ.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What a subscription is given: messages of one shard, or a loss, with an empty batch.
+    """One delivery of a subscription: messages of one shard, or a loss with an empty batch.
 
-    ``seqno``: of the last message. ``serial``, ``row``: the place behind it. ``rows``: of each
-    message the number in its commit.
+    ``seqno`` is the number of the last message. ``serial`` and ``row`` are the place behind it.
+    ``rows`` has for each message its number in its commit. ``is_live``: it came from a commit, not
+    from history.
     """
 
     batch: Batch
@@ -38,7 +40,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class CommitSpan:
-    """Commits of a shard up to the serial ``until``, and how much they have of what matches."""
+    """Commits of a shard up to ``until``, and the messages and bytes in them that match."""
 
     until: int
     messages: int
@@ -49,8 +51,10 @@ class CommitSpan:
 class RetentionClass:
     """How long messages of the topics of ``filter`` are kept; 0 sets no limit.
 
-    ``age_us``: of a message. ``bytes_max``: of files, in all shards. ``rotate_us``: a generation
-    takes messages for so long; 0: as the core finds right. ``keep_last``: messages of each topic.
+    - ``age_us``: how long ago a message may have been stored.
+    - ``bytes_max``: limit for its files, in all shards together.
+    - ``rotate_us``: how long a generation takes messages; 0: the core decides.
+    - ``keep_last``: how many messages of each topic are kept, whatever their age.
     """
 
     filter: str
@@ -71,7 +75,10 @@ class SlabUsage:
 
 @dataclass(frozen=True, slots=True)
 class StructureUsage:
-    """What the messages of one structure take in a retention class."""
+    """The size of the messages of one structure in a retention class.
+
+    ``bytes`` are those of topics and values, ``disk_bytes`` those of files.
+    """
 
     retention_class: str
     structure: str
@@ -82,8 +89,11 @@ class StructureUsage:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A slab that went, its bytes on disk, and why: ``"age"``, ``"bytes"`` (of its class),
-    ``"quota"``, or ``"keep_last"`` (nothing else is to be kept)."""
+    """A slab that was dropped, its bytes on disk, and the reason.
+
+    ``reason``: ``"age"``; ``"bytes"``: its class had too many; ``"quota"``; or ``"keep_last"``: its
+    class keeps nothing but the last messages.
+    """
 
     slab: Slab
     disk_bytes: int
@@ -92,10 +102,11 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Maintained:
-    """What one run of maintenance did, or would do.
+    """The result of one run of maintenance, or of one that would run next.
 
-    ``rotated``: generations that were started. ``kept``: messages of dropped slabs that are in new
-    ones, as the last of their topics.
+    - ``rotated``: how many generations it began.
+    - ``dropped``: the slabs that it dropped.
+    - ``kept``: how many messages of those slabs it wrote to new ones, as the last of their topics.
     """
 
     rotated: int
@@ -105,7 +116,7 @@ class Maintained:
 
 @dataclass(frozen=True, slots=True)
 class TrimCount:
-    """``slabs`` that went as a whole, and ``messages`` of others that went one by one."""
+    """The slabs that were removed as a whole, and how many messages of others one by one."""
 
     slabs: list[Slab]
     messages: int
@@ -115,9 +126,11 @@ class TrimCount:
 class Snapshot:
     """A copy of a database.
 
-    ``serials``: of each shard the last commit in it; empty if it was made by ``restore``. Of
-    ``bytes`` in ``files``, ``copied_bytes`` were copied; the rest shares its space with the source
-    or with the base.
+    - ``path``: its directory.
+    - ``serials``: for each shard the last commit that it holds; empty if ``restore`` made it.
+    - ``files``, ``bytes``: how many files it has, and their size.
+    - ``copied_bytes``: how many of the bytes were copied. The rest shares its space on disk with
+      the source or with the base.
     """
 
     path: str

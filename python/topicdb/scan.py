@@ -1,4 +1,4 @@
-"""Reading many messages: a lazy, repeatable query."""
+"""Scans: lazy reads of many messages, which can be repeated."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ SLICE_BYTES_MAX = 128 << 20
 
 
 def check_batch_limits(rows: int, bytes_max: int) -> None:
-    """ValueError unless a batch of these limits can hold a message; TypeError: it is no number."""
+    """Checks the limits of a batch.
+
+    Raises ValueError if a batch of these limits can hold no message, TypeError if one is no
+    integer.
+    """
     for what, limit in (("rows", rows), ("bytes_max", bytes_max)):
         if isinstance(limit, bool) or not hasattr(limit, "__index__"):
             raise wrong_type(what, "int", limit)
@@ -38,37 +42,48 @@ OpenScan: TypeAlias = Callable[[], ScanCursor]
 class Scan:
     """Messages that match a filter in a time range; made by ``Database.scan``.
 
-    Nothing is read until it is iterated or converted, and each time is a new read that sees the
-    database as of that moment. Hands Arrow data to pyarrow, polars or DuckDB through
-    ``__arrow_c_stream__``.
+    Nothing is read until the scan is iterated or converted. Each time is a new read, which sees the
+    database as it is at that moment. Hands Arrow data to pyarrow, polars or DuckDB through
+    ``__arrow_c_stream__``. Valid while its database is open. Threads may share it: each read is
+    independent of the others.
+
+    Reading raises ClosedError, CorruptionError or ForkedError.
+
+    >>> scan = db.scan("site/#", start="-24h")                      # doctest: +SKIP
+    >>> for message in scan:                                        # doctest: +SKIP
+    ...     print(message.topic, message.value)
+    >>> frame = polars.DataFrame(scan)                              # doctest: +SKIP
     """
 
     def __init__(
         self, open: OpenScan, form: Form = "payload", open_unordered: OpenScan | None = None
     ) -> None:
-        """``open`` begins a read; ``open_unordered`` one of the same messages in any order, if that
-        is faster."""
+        """``open`` begins a read; ``open_unordered`` one of the same messages in any order.
+
+        ``open_unordered`` serves ``count``; it is given where that is faster.
+        """
         self._open = open
         self._form = form
         self._open_unordered = open_unordered or open
 
     @property
     def form(self) -> Form:
-        """How it gives values: "payload", "properties" or "stored"."""
+        """How values are given: "payload", "properties" or "stored"."""
         return self._form
 
     def __iter__(self) -> _Iterator[Message]:
-        """Each message in turn. Errors: ClosedError, CorruptionError, ForkedError."""
+        """Gives each message in turn. Raises ClosedError, CorruptionError or ForkedError."""
         for batch in self.batches():
             yield from batch
 
     def batches(
         self, rows: int = BATCH_ROWS, *, bytes_max: int = BATCH_BYTES_MAX, serials: bool = False
     ) -> _Iterator[_core.Batch]:
-        """Batches of at most ``rows`` messages and about ``bytes_max`` bytes; none is empty.
+        """Gives batches of at most ``rows`` messages and about ``bytes_max`` bytes; none is empty.
 
-        ``serials``: ``Batch.serials`` then has, for each message, the serial of the commit that
-        brought it, in the shard of its topic; 0 for what the transaction itself has yet to commit.
+        With ``serials`` the property ``Batch.serials`` has, for each message, the serial of the
+        commit that stored it, in the shard of its topic; 0 for a message that the transaction which
+        reads has yet to commit. Raises ValueError if a limit is less than 1.
         """
         check_batch_limits(rows, bytes_max)
         with self._opened() as scan:
@@ -77,19 +92,19 @@ class Scan:
                     yield batch.read_as(self._form)
 
     def to_list(self) -> list[Message]:
-        """All messages as a list."""
+        """Returns all messages as a list."""
         return [message for batch in self.batches() for message in batch.to_list()]
 
     def count(self) -> int:
-        """How many messages there are (reads them all, as they are stored)."""
+        """Returns how many messages there are. It reads them all, as they are stored."""
         stored = Scan(self._open_unordered, "stored")
         return sum(len(batch) for batch in stored.batches())
 
     def to_arrow(self) -> pa.Table:
-        """All messages as a pyarrow.Table with the columns topic, timestamp (µs, UTC) and value;
-        with ``properties=True`` those of docs/properties.md, too.
+        """Returns all messages as a pyarrow.Table.
 
-        Needs the extra ``topicdb[arrow]``.
+        Its columns are topic, timestamp (µs, UTC) and value, and with ``properties=True`` also
+        those of docs/properties.md. Needs the extra ``topicdb[arrow]``.
         """
         import pyarrow as pa
 
@@ -98,7 +113,7 @@ class Scan:
         return pa.Table.from_batches(batches, schema=pa.schema(_core.arrow_schema(self._form)))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The messages as an Arrow C stream, read lazily: the database must stay open."""
+        """Returns the messages as an Arrow C stream, read lazily: the database must stay open."""
         return self._open().arrow_stream(BATCH_ROWS, BATCH_BYTES_MAX, self._form)
 
     @contextmanager

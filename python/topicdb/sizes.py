@@ -1,4 +1,4 @@
-"""Numbers of bytes as the API and the command line accept them."""
+"""Sizes in bytes as the API and the command line accept them."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _UNITS = (
 
 
 def is_size(value: object) -> bool:
-    """Whether it is text such as ``"30GB"``."""
+    """Returns whether ``value`` is text such as ``"30GB"``."""
     return isinstance(value, str) and _bytes_of(value) is not None
 
 
 def is_number(value: object) -> bool:
-    """Whether it is text that is a number without a unit, such as ``"30"``."""
+    """Returns whether ``value`` is text that is a number without a unit, such as ``"30"``."""
     return isinstance(value, str) and _NUMBER.fullmatch(value.strip()) is not None
 
 
 def size_bytes(size: Size, *, what: str = "size") -> int:
-    """Bytes of ``"125000MB"``, ``"10GiB"`` or ``"4096B"``; a number that is no text is of bytes.
+    """Returns the number of bytes of ``"125000MB"``, ``"10GiB"``, ``"4096B"`` or a plain number.
 
-    Text without a unit is refused: nobody can tell what ``"30"`` means. ValueErrors and TypeErrors
-    name ``what``.
+    Raises ValueError, naming ``what``, for text that is no size. Text without a unit is refused:
+    nobody can tell what ``"30"`` means. Raises TypeError for anything else.
     """
     if isinstance(size, str):
         found = _bytes_of(size)

@@ -12,12 +12,12 @@ from topicdb.engine import StreamCursor
 class StreamWatch(Closing):
     """Streams that may hold topics of a filter, each once; made by ``Database.watch_streams``.
 
-    A stream comes when its first message was committed, and that can be read. A new generation has
-    streams of its own, and so has what ``keep_last`` has kept of earlier ones. Of one shard and
-    class, streams of an older generation come first.
+    A stream is given when its first message is committed and can be read. A new generation has
+    streams of its own, and so has a slab of messages that ``keep_last`` has kept of earlier ones.
+    In one shard and class, streams of an older generation come first.
 
-    Ends when none comes for ``timeout``, or ClosedError when the database is closed. To be used by
-    one thread at a time; another may close it.
+    Iteration ends when no stream comes for ``timeout``, and raises ClosedError when the database is
+    closed. One thread at a time may read it; another may close it.
     """
 
     def __init__(self, core: StreamCursor, timeout_us: int | None) -> None:
@@ -25,12 +25,12 @@ class StreamWatch(Closing):
         self._timeout_us = timeout_us
 
     def __iter__(self) -> _Iterator[Stream]:
-        """Each stream in turn."""
+        """Gives each stream in turn."""
         while streams := self.next_streams():
             yield from streams
 
     def next_streams(self) -> list[Stream]:
-        """All that are new; waits for the first. Empty if none comes for ``timeout``."""
+        """Returns all new streams; waits for the first. Empty if none comes for ``timeout``."""
         return self._core.next_streams(self._timeout_us)
 
     def close(self) -> None:

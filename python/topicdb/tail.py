@@ -1,4 +1,4 @@
-"""Following the commit log."""
+"""Tails: messages in the order of the commit log."""
 
 from __future__ import annotations
 
@@ -19,8 +19,16 @@ class Tail(Closing):
     committed while it runs, whatever their timestamps. There is an order within each shard, none
     among shards. Messages that are deleted or dropped before the tail comes to them are left out.
 
-    ``serials`` says how far it has come: store it, and give it to ``Database.tail(after=…)`` to go
-    on there. To be used by one thread at a time; ends when the database is closed (ClosedError).
+    ``serials`` says how far it has come. A program stores that, and passes it to
+    ``Database.tail(after=…)`` to continue there. Use it in ``with``, or close it.
+
+    Not thread-safe: one thread at a time reads; another may close it. Iteration raises ClosedError
+    when the database is closed.
+
+    >>> with db.tail("metrics/#", after=stored, timeout=0) as tail:     # doctest: +SKIP
+    ...     for batch in tail.batches():
+    ...         load(batch)
+    ...     stored = tail.serials
     """
 
     def __init__(self, core: TailCursor, timeout_us: int | None, form: Form = "payload") -> None:
@@ -31,23 +39,24 @@ class Tail(Closing):
 
     @property
     def serials(self) -> dict[int, int]:
-        """By shard: every message up to this commit was given, and its batch is done with.
+        """By shard, the last commit of which every message was given and whose batch is done with.
 
-        A batch is done with when the next one is asked for, or the last has ended the iteration.
+        A batch is done with when the next one is asked for, or when iteration has ended after it.
         """
         return dict(self._serials)
 
     def __iter__(self) -> _Iterator[Message]:
-        """Each message in turn; ends when none comes for ``timeout``."""
+        """Gives each message in turn; ends when none comes for ``timeout``."""
         for batch in self.batches():
             yield from batch
 
     def batches(
         self, rows: int = BATCH_ROWS, *, bytes_max: int = BATCH_BYTES_MAX, serials: bool = False
     ) -> _Iterator[_core.Batch]:
-        """Batches of whole commits: some ``rows`` messages, more if a commit has more.
+        """Gives batches of whole commits: about ``rows`` messages, more if one commit has more.
 
-        ``serials``: whether ``Batch.serials`` has the commit of each message.
+        With ``serials`` the property ``Batch.serials`` has the commit of each message. Raises
+        ValueError if a limit is less than 1.
         """
         check_batch_limits(rows, bytes_max)
         while True:
@@ -59,5 +68,5 @@ class Tail(Closing):
             yield batch.read_as(self._form)
 
     def close(self) -> None:
-        """Frees what it holds. May be repeated."""
+        """Frees what the tail holds. May be repeated."""
         self._core.close()

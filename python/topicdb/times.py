@@ -1,4 +1,4 @@
-"""Points in time as the API accepts them, turned into microseconds since the epoch."""
+"""Points in time as the API accepts them, and their conversion to microseconds since 1970."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from datetime import datetime, timedelta, timezone
 from typing import SupportsIndex, TypeAlias
 
-TIMEOUT_SECONDS_MAX = 1e9  # some thirty years
+TIMEOUT_SECONDS_MAX = 1e9  # about thirty years
 
 TimeLike: TypeAlias = "int | SupportsIndex | datetime | str"
 """int µs since the epoch, an aware datetime, ISO 8601 text with a zone, or relative: ``"-24h"``."""
@@ -15,11 +15,11 @@ TimeLike: TypeAlias = "int | SupportsIndex | datetime | str"
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 TIMESTAMP_MAX = (1 << 63) - 1
-# Numbers outside are hardly meant to be microseconds: seconds and milliseconds of our days are
-# less, nanoseconds are more.
+# Numbers outside this range are hardly meant to be microseconds: today's seconds and milliseconds
+# are smaller, today's nanoseconds larger.
 _PLAUSIBLE_MIN_US = 10**14  # in March 1973
 _PLAUSIBLE_MAX_US = 10**17  # in the year 5138
-_FAITHFUL_BELOW = 10**8  # as seconds that would be March 1973, and nothing of our days
+_FAITHFUL_BELOW = 10**8  # such a number means no time of today in any unit: 1973 as seconds
 
 _UNIT_US = {
     "us": 1,
@@ -35,17 +35,20 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|min|m|h|d|w)")
 
 
 def now_us() -> int:
-    """The system clock in microseconds since the epoch."""
+    """Returns the time of the system clock in microseconds since 1970."""
     return time.time_ns() // 1_000
 
 
 def is_duration(value: object) -> bool:
-    """Whether it is text such as ``"90s"``."""
+    """Returns whether ``value`` is text such as ``"90s"``."""
     return isinstance(value, str) and _DURATION.fullmatch(value.strip()) is not None
 
 
 def duration_us(text: str | timedelta, *, what: str = "duration") -> int:
-    """Microseconds of ``"90s"``, ``"365d"`` or a timedelta. ValueErrors name ``what``."""
+    """Returns the microseconds of ``"90s"``, ``"365d"`` or a timedelta.
+
+    Raises ValueError, naming ``what``, for anything else and for a duration that is not above zero.
+    """
     if isinstance(text, timedelta):
         result = text // _MICROSECOND
     else:
@@ -62,10 +65,10 @@ def duration_us(text: str | timedelta, *, what: str = "duration") -> int:
 
 
 def time_us(value: TimeLike, *, what: str = "timestamp", now: int | None = None) -> int:
-    """``value`` as microseconds since the epoch.
+    """Returns ``value`` as microseconds since 1970-01-01 UTC.
 
-    Raises ValueError (naming ``what``, the argument) for a naive datetime, text without a zone,
-    or a time outside 0 <= t < 2**63; TypeError for any other type.
+    Raises ValueError, naming the argument ``what``, for a naive datetime, text without a zone, or a
+    time outside 0 <= t < 2**63. Raises TypeError for any other type.
     """
     if isinstance(value, datetime):
         result = _from_datetime(value, what)
@@ -84,10 +87,11 @@ def time_us(value: TimeLike, *, what: str = "timestamp", now: int | None = None)
 
 
 def check_plausible(value: object, *, what: str) -> None:
-    """ValueError for a number that is hardly meant to be microseconds since the epoch.
+    """Raises ValueError for a number that is hardly meant to be microseconds since 1970.
 
-    For what removes messages by time, where seconds or nanoseconds of ``time.time()`` and its like
-    would mean 1970, or a far future. Times below 100 s after the epoch pass.
+    For calls that remove messages by time. There, seconds or nanoseconds, as ``time.time()`` and
+    ``time.time_ns()`` give them, would mean 1970 or a far future. Times below 100 s after 1970
+    pass.
     """
     if isinstance(value, (str, datetime, timedelta, bool)) or not hasattr(value, "__index__"):
         return
@@ -98,9 +102,9 @@ def check_plausible(value: object, *, what: str) -> None:
 
 
 def time_of_text(text: str, *, what: str) -> TimeLike:
-    """Text of a command line as a time: digits are microseconds, if they can be meant to be.
+    """Returns text of a command line as a time: digits are microseconds, if that is plausible.
 
-    ValueError for another number, such as a year, or seconds: it says what that would be.
+    Raises ValueError for another number, such as a year or seconds, and says what it would mean.
     """
     digits = text.strip()
     if not (digits.isascii() and digits.isdigit()):
@@ -112,7 +116,7 @@ def time_of_text(text: str, *, what: str) -> TimeLike:
 
 
 def _doubt(number: int) -> str:
-    """Why a number is not taken for microseconds, and what to write."""
+    """Says why a number is not taken for microseconds, and what to write instead."""
     try:
         moment = (_EPOCH + timedelta(microseconds=number)).isoformat()
     except OverflowError:
@@ -135,12 +139,12 @@ def _guess(number: int) -> str:
 
 
 def optional_time_us(value: TimeLike | None, *, what: str, now: int | None = None) -> int | None:
-    """As ``time_us``; None stays None."""
+    """Returns what ``time_us`` returns, and None for None."""
     return None if value is None else time_us(value, what=what, now=now)
 
 
 def time_range_us(start: TimeLike | None, end: TimeLike | None) -> tuple[int | None, int | None]:
-    """Both bounds of a range against one reading of the clock."""
+    """Returns both bounds of a range; relative ones are measured from the same moment."""
     now = now_us()
     return (
         optional_time_us(start, what="start", now=now),
@@ -158,10 +162,10 @@ def _from_datetime(value: datetime, what: str) -> int:
 
 
 def naive_of(text: str) -> datetime | None:
-    """ISO 8601 text without a zone; None for everything else."""
+    """Returns the time of ISO 8601 text without a zone, or None for anything else."""
     stripped = text.strip()
     if stripped[:4].isdigit() and stripped[4:5] != "-":
-        return None  # a number, also one that fromisoformat of newer Pythons takes for a date
+        return None  # a number; newer Pythons take some of them for a date
     try:
         parsed = datetime.fromisoformat(stripped)
     except ValueError:
@@ -190,7 +194,10 @@ def _from_text(value: str, what: str, now: int | None) -> int:
 
 
 def timeout_us(timeout: float | timedelta | None, *, what: str = "timeout") -> int | None:
-    """Seconds to wait, in microseconds; None is for ever. ValueError for other numbers."""
+    """Returns seconds to wait as microseconds; None means for ever.
+
+    Raises ValueError for a number below 0 or of 1e9 and more.
+    """
     if timeout is None:
         return None
     seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout

@@ -44,17 +44,17 @@ SERIAL: Final = SerialType()
 class Transaction:
     """A running transaction on one shard; made by ``Database.transaction``.
 
-    Reads see the shard as it was when the transaction began, with its own writes and deletes. What
-    is assigned at commit (a timestamp of None, ``SERIAL``) is not seen before. A delete takes
-    earlier writes of the same transaction that match.
+    Reads see the shard as it was when the transaction began, with its own writes and deletes. They
+    do not see what is assigned at commit: a timestamp of None, and ``SERIAL``. A delete also
+    removes earlier writes of the same transaction that match.
 
-    Nothing is stored before the commit, which applies everything or nothing. If anything that was
-    read, deleted or required was changed by another commit meanwhile, it is ConflictError; so it is
-    when the transaction was open for longer than ``conflict_window`` and has written something.
-    Writes that nothing read overwrite each other: the last commit wins.
+    Nothing is stored before the commit, which applies everything or nothing. The commit raises
+    ConflictError if another commit has meanwhile changed anything that this transaction read,
+    deleted or required; and also if it has written something and was open for longer than
+    ``conflict_window``. Writes that nothing read overwrite each other: the last commit wins.
 
-    Every method raises ClosedError once it is over. May be used from several threads, one call at
-    a time.
+    Every method raises ClosedError once the transaction is over. Several threads may use it, one
+    call at a time. Use it in ``with``: the end commits, and an error rolls back.
     """
 
     def __init__(self, core: TransactionEngine) -> None:
@@ -70,11 +70,14 @@ class Transaction:
         *,
         raw: bool = False,
     ) -> None:
-        """Stores a message at commit; the same topic and timestamp are replaced.
+        """Stores a message at commit; it replaces one with the same topic and timestamp.
 
-        It is stored in the shard of this transaction, whatever its topic is. A timestamp of None is
-        assigned at commit. ``raw``: as of ``Database.append``. Raises TopicError, ValueError,
-        TypeError for what no message can be.
+        - ``topic``: any; the message is stored in the shard of this transaction.
+        - ``timestamp``: None is assigned at commit.
+        - ``value``: bytes-like, or ``topicdb.SERIAL`` for the serial of the commit.
+        - ``raw``: as in ``Database.append``.
+
+        Raises TopicError, ValueError or TypeError for what cannot be a message.
         """
         if value is None:
             raise TypeError("value: expected bytes-like or topicdb.SERIAL, got None")
@@ -89,12 +92,15 @@ class Transaction:
     def delete(
         self, filter: str, start: TimeLike | None = None, end: TimeLike | None = None
     ) -> None:
-        """Removes, at commit, what matches in ``start`` <= timestamp < ``end``."""
+        """Removes, at commit, the messages that match in ``start`` <= timestamp < ``end``."""
         one_filter(filter)
         self._core.delete(filter, *time_range_us(start, end))
 
     def get(self, topic: str, timestamp: TimeLike = 0) -> bytes | None:
-        """The value of one message, or None; of the newest generation if several have it."""
+        """Returns the value of one message, or None if it is not stored.
+
+        If several generations have such a message, the newest generation counts.
+        """
         value = self._core.get(topic, time_us(timestamp))
         return None if value is None else _core.payload_of(value)
 
@@ -107,39 +113,50 @@ class Transaction:
         properties: bool = False,
         raw: bool = False,
     ) -> Scan:
-        """Matching messages of this shard by timestamp, ``start`` <= timestamp < ``end``.
+        """Returns the messages of this shard that match, by timestamp.
 
-        ``properties``, ``raw``: as of ``Database.scan``.
+        Only those with ``start`` <= timestamp < ``end``.
+
+        ``properties``, ``raw``: as in ``Database.scan``.
         """
         one_filter(filter)
         form = form_of(properties=properties, raw=raw)
         return Scan(partial(self._core.scan, filter, *time_range_us(start, end)), form)
 
     def require(self, topic: str, timestamp: TimeLike, value: BytesLike) -> None:
-        """Lets the commit fail (PreconditionError) unless this very message is stored before it."""
+        """Lets the commit fail with PreconditionError unless this very message is stored.
+
+        The commit checks what is stored before its own writes. The value of a message is its
+        payload.
+        """
         if value is None:
             raise TypeError("value: expected bytes-like, got None; see require_absent")
         self._core.require(topic, time_us(timestamp), value)
 
     def require_absent(self, topic: str, timestamp: TimeLike) -> None:
-        """Lets the commit fail (PreconditionError) if there is such a message before it."""
+        """Lets the commit fail with PreconditionError if a message is stored there.
+
+        The commit checks what is stored before its own writes.
+        """
         self._core.require(topic, time_us(timestamp), None)
 
     def on_commit(self, function: Callable[[], object]) -> None:
         """Calls ``function`` after the commit has succeeded, in the order of registration.
 
-        An error of it is raised by the commit, after the others have run; what is committed stays.
+        If a function raises an error, the others still run, and then the commit raises the first
+        error. What is committed stays.
         """
         if not callable(function):
             raise TypeError(f"on_commit: expected a function, got {type(function).__name__}")
         self._on_commit.append(function)
 
     def commit(self) -> Receipt:
-        """Applies everything or nothing. The end of ``with`` calls it.
+        """Applies everything or nothing, and returns the receipt. The end of ``with`` calls it.
 
-        Raises ConflictError (running it again may succeed; ``conflicts`` lists what was changed),
-        PreconditionError (it cannot; ``failures`` lists what was expected and found), QuotaError,
-        ReadOnlyError (a generation that takes no messages), StorageError.
+        Raises ConflictError (running the transaction again may succeed; ``conflicts`` lists what
+        was changed), PreconditionError (running it again cannot; ``failures`` lists what was
+        expected and found), QuotaError, ReadOnlyError (a generation that takes no messages) or
+        StorageError.
         """
         self._receipt = self._core.commit()
         functions, self._on_commit = self._on_commit, []
@@ -167,12 +184,15 @@ class Transaction:
 
     @property
     def shard(self) -> int:
-        """Where it reads and writes."""
+        """The shard that it reads and writes."""
         return self._core.shard
 
     @property
     def receipt(self) -> Receipt | None:
-        """What the commit reached; ``serials`` is empty if there was nothing to write."""
+        """The receipt of the commit, or None before it.
+
+        ``serials`` is empty if there was nothing to write.
+        """
         return self._receipt
 
     def __enter__(self) -> Transaction:
@@ -195,7 +215,7 @@ class Transaction:
 
 @contextmanager
 def begun(core: Engine, shard: int, durability: Durability | None) -> Iterator[TransactionEngine]:
-    """One of TopicDB's own; it is rolled back at the end unless it was committed."""
+    """Begins a transaction of TopicDB's own. The end rolls it back unless it was committed."""
     transaction = core.begin(shard, None, durability)
     try:
         yield transaction
@@ -206,7 +226,7 @@ def begun(core: Engine, shard: int, durability: Durability | None) -> Iterator[T
 def transact(
     begin: Callable[[], Transaction], function: Callable[[Transaction], Result], *, retries: int
 ) -> Result:
-    """See ``Database.transact``."""
+    """Runs ``function`` as ``Database.transact`` documents it; ``begin`` begins each attempt."""
     if retries < 0:
         raise ValueError(f"retries: {retries} is negative")
     for attempt in itertools.count():

@@ -1,4 +1,4 @@
-"""Small public value types, and what calls take and give."""
+"""Small public types of values: what calls take and what they return."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from topicdb._core import Batch, Iterator
 if TYPE_CHECKING:
     from topicdb.times import TimeLike
 
+# A commit survives closing the database, ``kill -9``, or loss of power.
 Durability: TypeAlias = Literal["none", "os", "disk"]
 BytesLike: TypeAlias = "bytes | bytearray | memoryview"
+# A message to be stored: topic, timestamp (None: assigned at commit) and value.
 Row: TypeAlias = "tuple[str, TimeLike | None, BytesLike]"
 
 
 class ArrowStream(Protocol):
-    """Anything with an Arrow C stream: pyarrow.Table, RecordBatchReader, polars.DataFrame, …"""
+    """Any object with an Arrow C stream: pyarrow.Table, RecordBatchReader, polars.DataFrame, …"""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
 class ArrowArray(Protocol):
-    """Anything with an Arrow C array: pyarrow.RecordBatch, topicdb.Batch, …"""
+    """Any object with an Arrow C array: pyarrow.RecordBatch, topicdb.Batch, …"""
 
     def __arrow_c_array__(
         self, requested_schema: object | None = None
@@ -30,10 +32,10 @@ class ArrowArray(Protocol):
 
 
 class Message(NamedTuple):
-    """One stored message (a topic-time-value triple).
+    """One stored message: a topic, a timestamp and a value.
 
-    ``timestamp`` is in microseconds since 1970-01-01 UTC, ``value`` is opaque bytes: the payload of
-    what was published.
+    ``timestamp`` is in microseconds since 1970-01-01 UTC. ``value`` is opaque bytes: the payload
+    that was published.
     """
 
     topic: str
@@ -44,11 +46,18 @@ class Message(NamedTuple):
 class Properties(NamedTuple):
     """How a message was published, and its MQTT 5 properties; docs/properties.md.
 
-    None or empty is what is not known. Of a message that was stored without properties nothing is.
-    ``client_id``: of the publisher, where a bridge was told. ``message_expiry_s``: seconds that the
-    message had to live when it was received. ``user_properties``: (name, value), in their order; a
-    name may be there more than once. ``received``: when it was received, µs since 1970; it is the
-    timestamp, unless that is the device's own.
+    A field is None or empty if its value is not known. A message that was stored without properties
+    has none of them.
+
+    - ``qos``, ``retain``: as the message was published.
+    - ``client_id``: of the publisher, if a bridge was told.
+    - ``payload_format``, ``content_type``, ``response_topic``, ``correlation_data``: those of MQTT
+      5.
+    - ``message_expiry_s``: how many seconds the message had left to live when it was received.
+    - ``user_properties``: (name, value) pairs in their order; a name may occur more than once.
+    - ``subscription_ids``: MQTT's subscription identifiers.
+    - ``received``: when the message was received, in µs since 1970. It equals the timestamp, unless
+      that is the device's own.
     """
 
     qos: int | None = None
@@ -65,7 +74,7 @@ class Properties(NamedTuple):
 
 
 class PropertyMessage(NamedTuple):
-    """A stored message with its properties: what is read with ``properties=True``."""
+    """A stored message with its properties, as reads with ``properties=True`` give it."""
 
     topic: str
     timestamp: int
@@ -74,11 +83,11 @@ class PropertyMessage(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """A part of what ``Database.slices`` was asked for, to be read by ``Database.scan_slices``.
+    """A part of a read, made by ``Database.slices`` and read by ``Database.scan_slices``.
 
-    Messages of one slab (``shard``, ``retention_class``, ``generation``), of its commits behind
-    ``after`` up to ``until``, ``start`` <= timestamp < ``end``. ``messages`` and ``bytes`` are
-    about what there is of them. Can be pickled.
+    It stands for messages of one slab (``shard``, ``retention_class``, ``generation``): those of
+    commits behind ``after`` up to ``until``, with ``start`` <= timestamp < ``end``. ``messages``
+    and ``bytes`` say about how much that is. Can be pickled.
     """
 
     shard: int
@@ -94,12 +103,13 @@ class Slice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What an append reached.
+    """The result of an append, a delete or another commit.
 
-    ``serials`` maps each shard that was written to the serial of its commit, ``count`` is the
-    number of messages, ``durability`` the level that was reached: ``"none"``, ``"os"`` or
-    ``"disk"``. ``repeated``: all of it was stored before, by an append with the same ``id``; the
-    serials are those of that.
+    - ``serials``: for each shard that was written, the serial of its commit.
+    - ``count``: the number of messages.
+    - ``durability``: the level that was reached: ``"none"``, ``"os"`` or ``"disk"``.
+    - ``repeated``: an earlier append with the same ``id`` had stored all of it. The serials are
+      those of that append.
     """
 
     serials: dict[int, int]
@@ -110,7 +120,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One answer of ``Database.next``: where to go on, what was read, and whether that was all.
+    """The result of ``Database.next``: the messages, and the iterator behind them.
 
     ``end_of_stream`` is true only when a read-only generation has been read to its end. An empty
     batch without it means "nothing yet".
