@@ -1,7 +1,8 @@
 """Typed stub of the C++ extension. Private: import these names from ``topicdb``.
 
 The extension converts, releases the GIL, calls the core and maps errors; it has no policy. Times
-here are always integers: microseconds since the epoch. ``None`` means "no bound".
+here are always integers: microseconds since 1970-01-01 UTC. ``None`` means "no bound". Methods that
+``topicdb.engine`` declares, too, are documented there, errors in docs/errors.md.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,28 +31,30 @@ from topicdb.results import (
 )
 from topicdb.types import Message, Page, Properties, PropertyMessage, Receipt, Slice
 
-_bytes: TypeAlias = bytes  # where a property has that name
+_bytes: TypeAlias = bytes  # for classes that have a property of that name
 
 FORMAT_VERSION: int
 ROCKSDB_VERSION: str
 
-class Error(Exception): ...
-class TopicError(Error, ValueError): ...
-class SchemaError(Error, ValueError): ...
-class NotFoundError(Error, KeyError): ...
-class LockedError(Error, OSError): ...
-class ReadOnlyError(Error, OSError): ...
-class CorruptionError(Error, OSError): ...
-class StorageError(Error, OSError): ...
-class ClosedError(Error, RuntimeError): ...
-class ForkedError(Error, RuntimeError): ...
-class QuotaError(Error, OSError): ...
-class ExistsError(Error, FileExistsError): ...
+class Error(Exception): ...  # every error of TopicDB
+class TopicError(Error, ValueError): ...  # a topic or filter breaks MQTT's rules
+class SchemaError(Error, ValueError): ...  # options disagree with the stored schema
+class NotFoundError(Error, KeyError): ...  # no such database, slab, name or cursor
+class LockedError(Error, OSError): ...  # another process or handle writes it
+class ReadOnlyError(Error, OSError): ...  # the handle, shard or generation takes no writes
+class CorruptionError(Error, OSError): ...  # data on disk or saved bytes are damaged
+class StorageError(Error, OSError): ...  # the file system failed
+class ClosedError(Error, RuntimeError): ...  # the handle or its database was closed
+class ForkedError(Error, RuntimeError): ...  # the process was forked since it was opened
+class QuotaError(Error, OSError): ...  # a limit of bytes is reached
+class ExistsError(Error, FileExistsError): ...  # something is at the path already
 
 class ConflictError(Error, RuntimeError):
+    # (filter, start, end, serial of the commit that changed it; 0: too long ago to know)
     conflicts: Sequence[tuple[str, int | None, int | None, int]]
 
 class PreconditionError(Error, RuntimeError):
+    # (topic, timestamp, expected, found); None stands for no message
     failures: Sequence[tuple[str, int, bytes | None, bytes | None]]
 
 def configure(
@@ -61,19 +64,19 @@ def configure(
     time_us: Callable[..., int],
     /,
 ) -> None:
-    """Tells the extension which tuple types to build and what converts times that are no ints."""
+    """Tells the extension which tuple types to build, and which function converts times."""
 
 def configure_results(*types: type[Any]) -> None:
-    """Tells the extension the classes of its results: those of the Python layer with these names.
+    """Tells the extension the classes of its results, by their names.
 
-    TypeError: one is missing or unknown, or has other fields than the extension gives.
+    Raises TypeError if one is missing, unknown, or has other fields than the extension gives.
     """
 
 ENVELOPE_MAGIC: bytes
 """What the values begin with that may be envelopes."""
 
 def decode_envelope(value: bytes, /) -> Envelope | None:
-    """None: it is none, or one without properties."""
+    """Returns the envelope; None for a value that is none, or one without properties."""
 
 def encode_envelope(
     payload: bytes,
@@ -91,19 +94,19 @@ def encode_envelope(
     /,
 ) -> bytes: ...
 def payload_of(value: bytes, /) -> bytes:
-    """What readers see of a stored value."""
+    """Returns what readers see of a stored value."""
 
 def escaped_value(value: bytes, /) -> bytes:
-    """What is to be stored so that readers see this value."""
+    """Returns the value to store so that readers see this one."""
 
 def empty_batch() -> Batch: ...
 def batch_of_rows(rows: Iterable[Any], escapes: bool = False) -> Batch:
-    """As ``Database.append_rows`` takes them; a timestamp that is to be assigned is -1."""
+    """Copies rows, as ``Database.append_rows`` takes them; a timestamp of None becomes -1."""
 
 def batch_of_arrow(
     source: object, serials: npt.NDArray[np.uint64] | None = None, escapes: bool = False
 ) -> Batch:
-    """As ``Database.append_arrow`` takes it; a copy."""
+    """Copies Arrow data, as ``Database.append_arrow`` takes it."""
 
 def arrow_schema(form: Form = "stored") -> ArrowSchema: ...
 def check_topic(topic: str, /) -> None: ...
@@ -117,20 +120,25 @@ class ArrowSchema:
 
 @final
 class Batch:
+    """Messages as columns. Immutable, thread-safe; outlives the database that it came from.
+
+    Iterate it for messages, or hand it to pyarrow or polars as an Arrow array.
+    """
+
     @property
     def topics(self) -> list[str]: ...
     @property
-    def timestamps(self) -> npt.NDArray[np.int64]: ...
+    def timestamps(self) -> npt.NDArray[np.int64]: ...  # µs since 1970; read-only, no copy
     @property
-    def serials(self) -> npt.NDArray[np.uint64] | None: ...
+    def serials(self) -> npt.NDArray[np.uint64] | None: ...  # of commits; None unless asked for
     @property
     def values(self) -> list[bytes]: ...
     @property
-    def properties(self) -> list[Properties] | None: ...
+    def properties(self) -> list[Properties] | None: ...  # None unless read with them
     def read_as(self, form: Form, /) -> Batch:
-        """The same messages, which are as they are stored, with their values in another form."""
+        """Returns the same messages in ``form``. REQUIRES: the batch is as it is stored."""
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int: ...  # of all columns
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Message: ...
     def __iter__(self) -> _Iterator[Message]: ...
@@ -142,6 +150,8 @@ class Batch:
 
 @final
 class Stream:
+    """The topics of one structure in one slab. Its ``bytes()`` may be stored. Immutable."""
+
     @property
     def shard(self) -> int: ...
     @property
@@ -149,9 +159,9 @@ class Stream:
     @property
     def generation(self) -> int: ...
     @property
-    def structure(self) -> str: ...
+    def structure(self) -> str: ...  # such as "metrics/+/cpu"
     @property
-    def id(self) -> int: ...
+    def id(self) -> int: ...  # within the slab
     def __bytes__(self) -> bytes: ...
     @staticmethod
     def from_bytes(data: bytes, /) -> Stream: ...
@@ -162,6 +172,8 @@ class Stream:
 
 @final
 class Iterator:
+    """Where ``Database.next`` continues in a stream. Its ``bytes()`` may be stored. Immutable."""
+
     @property
     def shard(self) -> int: ...
     @property
@@ -169,7 +181,7 @@ class Iterator:
     @property
     def filter(self) -> str: ...
     @property
-    def timestamp(self) -> int: ...
+    def timestamp(self) -> int: ...  # µs since 1970
     def __bytes__(self) -> bytes: ...
     @staticmethod
     def from_bytes(data: bytes, /) -> Iterator: ...
@@ -180,32 +192,34 @@ class Iterator:
 
 @final
 class Slab:
+    """One generation of one retention class in one shard; see ``Database.slabs``. Immutable."""
+
     @property
     def shard(self) -> int: ...
     @property
-    def retention_class(self) -> str: ...
+    def retention_class(self) -> str: ...  # its topic filter
     @property
     def generation(self) -> int: ...
     @property
     def layout(self) -> str: ...
     @property
-    def read_only(self) -> bool: ...
+    def read_only(self) -> bool: ...  # it is not of the current generation
     @property
-    def created_at(self) -> int: ...
+    def created_at(self) -> int: ...  # µs since 1970
     @property
-    def sealed_at(self) -> int | None: ...
+    def sealed_at(self) -> int | None: ...  # when it became read-only
     @property
-    def messages(self) -> int: ...
+    def messages(self) -> int: ...  # written; one that was overwritten counts each time
     @property
-    def bytes(self) -> int: ...
+    def bytes(self) -> int: ...  # of their topics and values
     @property
     def streams(self) -> int: ...
     @property
-    def first_timestamp(self) -> int | None: ...
+    def first_timestamp(self) -> int | None: ...  # the smallest that was written
     @property
-    def last_timestamp(self) -> int | None: ...
+    def last_timestamp(self) -> int | None: ...  # the largest
     @property
-    def keep_last(self) -> int: ...
+    def keep_last(self) -> int: ...  # messages of each topic kept of earlier generations; 0: none
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     def __getstate__(self) -> tuple[Any, ...]: ...
@@ -214,11 +228,11 @@ class Slab:
 @final
 class Scan:
     def next_batch(self, rows_max: int, bytes_max: int, with_serials: bool = False) -> Batch | None:
-        """The next messages, at least one, or None at the end."""
+        """Returns the next messages, at least one, or None at the end."""
     def next_arrow(self, rows_max: int, bytes_max: int, form: Form = "stored") -> Batch | None:
-        """As ``next_batch``, with the values in a form."""
+        """Returns the next messages with their values in ``form``, or None at the end."""
     def arrow_stream(self, rows_max: int, bytes_max: int, form: Form = "stored") -> object:
-        """A PyCapsule "arrow_array_stream" that takes over this scan."""
+        """Returns a PyCapsule "arrow_array_stream" that takes over this scan."""
     def close(self) -> None: ...
 
 @final
@@ -248,7 +262,7 @@ class Tail:
     def next_batch(
         self, rows_max: int, bytes_max: int, timeout_us: int | None, with_serials: bool = False
     ) -> Batch | None:
-        """Whole commits of one shard, or None if there was none for so long."""
+        """Returns whole commits of one shard, or None if there are none for ``timeout_us``."""
     def serials(self) -> dict[int, int]: ...
     def close(self) -> None: ...
 
@@ -262,21 +276,21 @@ class ReadyTokens:
     def __init__(self) -> None: ...
     def give(self, token: int, /) -> None: ...
     def take(self, timeout_us: int | None = None) -> list[int]:
-        """Waits for tokens of subscriptions that have something to give; empty when closed."""
+        """Waits for tokens of subscriptions that have something; empty when closed."""
     def close(self) -> None: ...
 
 @final
 class Subscription:
     def next(self, timeout_us: int | None, rows_max: int) -> Delivered | None:
-        """None: nothing came for so long."""
+        """Returns at most ``rows_max`` messages, or a loss; None after ``timeout_us``."""
     def acknowledge(self, seqno: int) -> None: ...
     def on_ready(self, tokens: ReadyTokens, token: int) -> None:
-        """Gives the token whenever there is something for ``next`` after there was nothing."""
+        """Gives ``token`` whenever ``next`` has something again after it had nothing."""
     def info(self) -> dict[str, Any]: ...
     def find(
         self, shard: int, places: Sequence[tuple[int, int]]
     ) -> tuple[Batch, npt.NDArray[np.uint32]]:
-        """Messages of its filters at these places, and their rows; those that are there."""
+        """Returns those messages of its filters that are at these places, and their rows."""
     def pause(self) -> None: ...
     def resume(self) -> None: ...
     def close(self) -> None: ...
@@ -293,14 +307,14 @@ class Transaction:
         reserved: bool = False,
         escapes: bool = False,
     ) -> None:
-        """value None: the serial of the commit, 8 bytes big-endian."""
+        """Stores a message; ``value`` None: the serial of the commit, 8 bytes big-endian."""
     def delete(
         self, filter: str, start: int | None, end: int | None, reserved: bool = False
     ) -> None: ...
     def get(self, topic: str, timestamp: int) -> bytes | None: ...
     def scan(self, filter: str, start: int | None, end: int | None) -> Scan: ...
     def require(self, topic: str, timestamp: int, value: object | None) -> None:
-        """value None: there must be no message."""
+        """Lets the commit fail unless this message is stored; None: unless none is there."""
     def commit(self) -> Receipt: ...
     def rollback(self) -> None: ...
     @property
@@ -312,7 +326,7 @@ class Transaction:
 class Completions:
     def __init__(self) -> None: ...
     def take(self) -> list[tuple[int, Receipt | BaseException]]:
-        """Waits for outcomes of (token, receipt or error); empty when closed."""
+        """Waits for outcomes: (token, receipt or error); empty when closed."""
     def close(self) -> None: ...
 
 def restore(source: str, path: str, replace: bool, base: str | None, copy: bool) -> Snapshot: ...
@@ -321,12 +335,12 @@ def verify(
 ) -> Verification: ...
 def repair(path: str, progress: Callable[[str, int, int], object] | None) -> Repair: ...
 def read_schema(path: str) -> dict[str, Any]:
-    """As ``Database.schema``, without opening a shard."""
+    """Returns the stored schema without opening a shard."""
 
 @final
 class OpenOptions:
-    """What ``topicdb.open`` asks for. Attributes can be set, not read; what is not set is as it is
-    by default in the core. Schema: as stored, or the default of a new database."""
+    """The options of ``topicdb.open``. Attributes can be set, not read. What is not set has the
+    default of the core; a part of the schema is as stored, or the default of a new database."""
 
     def __init__(self) -> None: ...
     shards: int
@@ -364,7 +378,7 @@ class Database:
     def closed(self) -> bool: ...
     @property
     def clock_ahead_us(self) -> int:
-        """The last assigned timestamp was so far ahead of the clock."""
+        """How far the last assigned timestamp is ahead of the clock."""
     def append_rows(
         self,
         rows: Iterable[Any],
@@ -372,7 +386,7 @@ class Database:
         escapes: bool = False,
         id: str | None = None,
     ) -> Receipt:
-        """``escapes``: readers are to see these values; else they are as they are to be stored."""
+        """Stores rows. With ``escapes`` readers see these values; else they are stored as is."""
     def append_arrow(
         self,
         stream: object,
@@ -434,7 +448,7 @@ class Database:
         part: tuple[int, int] = (0, 1),
         counted: dict[int, int] = ...,
     ) -> Subscription:
-        """places None: from now on. counted: what was dropped by then is no loss, by shard."""
+        """Subscribes. ``places`` None: from now on. Drops up to ``counted`` are no losses."""
     def count_dropped(
         self,
         shard: int,
@@ -456,7 +470,7 @@ class Database:
         until: dict[int, int],
         bytes_max: int,
     ) -> list[Slice]:
-        """filters None: every topic, "$…" too."""
+        """Returns slices of what matches; ``filters`` None: every topic, also "$…"."""
     def scan_slices(self, filters: Sequence[str] | None, slices: Sequence[Slice]) -> Scan: ...
     def measure_log(
         self,
@@ -469,9 +483,10 @@ class Database:
         bytes_max: int,
         whole_blocks: bool = False,
     ) -> CommitSpan:
-        """How far commits go within the limits. At least one commit.
+        """Returns how far commits behind ``after`` go within the limits, at least one commit.
 
-        whole_blocks: or less, but half of ``bytes_max``, if a block ends there.
+        With ``whole_blocks`` it ends earlier where a block ends, once half of ``bytes_max`` is
+        reached.
         """
     def explain(
         self, filter: str | Sequence[str] | None, start: int | None, end: int | None
@@ -479,7 +494,7 @@ class Database:
     def next(self, iterator: Iterator, rows_max: int, bytes_max: int) -> Page: ...
     def retention(self) -> list[RetentionClass]: ...
     def set_retention(self, classes: Sequence[RetentionClass], dry_run: bool = False) -> Maintained:
-        """As ``maintain``: what that would do next because of them."""
+        """Replaces the classes, unless ``dry_run``; returns what ``maintain`` would do next."""
     def rotate(self, retention_class: str | None, resets_clock: bool = False) -> None: ...
     def jobs(self) -> list[Applied]: ...
     def slabs(self) -> list[Slab]: ...
@@ -497,12 +512,15 @@ class Database:
 
 @final
 class QueueBudget:
+    """A limit of bytes that several queues share. Thread-safe."""
+
     def __init__(self, total_bytes: int) -> None: ...
     @property
-    def total_bytes(self) -> int: ...
+    def total_bytes(self) -> int: ...  # the limit
     @property
-    def bytes(self) -> int: ...
-    def share(self, queues: int) -> int: ...
+    def bytes(self) -> int: ...  # held by the queues and not acknowledged, with headers
+    def share(self, queues: int) -> int:
+        """Returns an equal part of the limit, for ``max_total_bytes`` of each queue."""
 
 @final
 class QueueCursor:
@@ -518,7 +536,7 @@ class QueueCursor:
         stop_before: Callable[[_bytes], bool] | None,
         timeout_us: int | None,
     ) -> tuple[list[_bytes], tuple[tuple[int, int], ...]]:
-        """Items, and their numbers as (first, count)."""
+        """Returns items, and their numbers as (first, count)."""
     def ack(self, arg0: Sequence[tuple[int, int]]) -> None: ...
     def nack(self, arg0: Sequence[tuple[int, int]]) -> None: ...
     def peek(self) -> _bytes | None: ...
@@ -561,6 +579,6 @@ class QueueInspector:
     def __init__(self, path: str) -> None: ...
     def info(self) -> QueueInfo: ...
     def next(self) -> list[tuple[int, _bytes]]:
-        """Some further items with their numbers; none at the end."""
+        """Returns some further items with their numbers; none at the end."""
 
 def repair_queue(path: str) -> list[Damage]: ...
