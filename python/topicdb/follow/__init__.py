@@ -1,1 +1,1 @@
-"""Those who follow what is written, and their places in it."""
+"""Readers that follow commits: subscriptions, consumers, sessions and groups."""

@@ -1,4 +1,4 @@
-"""Readers with a name, whose positions last."""
+"""Consumers: named readers whose positions are stored."""
 
 from __future__ import annotations
 
@@ -25,15 +25,22 @@ _ALL = (1 << 63) - 1
 
 
 class Consumer(Named):
-    """Messages of a filter, from where it was; made by ``Database.consumer``.
+    """A named reader that continues where it was; made by ``Database.consumer``.
 
-    It gives batches, by iteration or ``poll``; ``ack`` stores how far the work on them has come.
-    What was not acknowledged comes again after a restart: each message at least once. With
-    ``ack(batch, transaction)`` the position is part of a transaction of yours: it is stored if and
-    only if what the work has written there is, so that each message has its effect exactly once.
+    It gives batches, by iteration or ``poll``. ``ack`` stores how far the work on them has come.
+    Batches that were not acknowledged come again after a restart: each message comes at least once.
+    With ``ack(batch, transaction)`` the position is a part of your transaction: it is stored if and
+    only if the results of the work, which the transaction writes, are. So each message has its
+    effect exactly once.
 
-    Messages come in each shard in the order of commits; new streams, generations and structures
-    are followed by themselves. To be used by one thread at a time; another may close it.
+    In each shard, messages come in the order of commits. New streams, generations and structures
+    are read without further action. One thread at a time may use it; another may close it. Whoever
+    opened it closes it, best by ``with``; the name is free again then.
+
+    >>> with db.consumer("etl", "site/#", timeout=5) as consumer:       # doctest: +SKIP
+    ...     for batch in consumer:
+    ...         load(batch)
+    ...         consumer.ack(batch)
     """
 
     def __init__(
@@ -58,7 +65,7 @@ class Consumer(Named):
         self._places = {int(shard): Place(*place) for shard, place in self._kept["start"].items()}
         self._places.update({int(key): place for key, place in places.items()})
         self._closed = False
-        self._told: set[int] = set()  # shards with losses that nothing acknowledged is behind
+        self._told: set[int] = set()  # shards with a loss and no acknowledged message behind it
         self._subscribe()
 
     def _subscribe(self) -> None:
@@ -70,11 +77,11 @@ class Consumer(Named):
         self._subscription = Subscription(
             core, self._core, self._filters, start_us, self._timeout_us, self._form, self._lose
         )
-        self._seqno_given = 0  # that ``poll`` has given away
-        self._given: deque[Given] = deque()  # and not acknowledged
+        self._seqno_given = 0  # of the last batch that was given to the user
+        self._given: deque[Given] = deque()  # given and not acknowledged
         self._seqnos: WeakKeyDictionary[Batch, int] = WeakKeyDictionary()
         self._acknowledged = 0
-        self._attempts: dict[int, Transaction] = {}  # acknowledgements not committed yet, by seqno
+        self._attempts: dict[int, Transaction] = {}  # uncommitted acknowledgements, by seqno
 
     def _lose(self, loss: Loss) -> None:
         with self._lock:
@@ -85,11 +92,11 @@ class Consumer(Named):
             self._report(loss)
 
     def poll(self, rows: int = 1_000, timeout: float | timedelta | None = 1.0) -> Batch:
-        """The next messages, at most ``rows``; an empty batch if none come for ``timeout``
-        seconds (None: waits for ever), or it is closed.
+        """Returns the next messages, at most ``rows``.
 
-        LossError: messages were dropped before it had them (``on_loss="raise"``); the next call
-        goes on behind them.
+        Returns an empty batch if none come for ``timeout`` seconds (None: waits for ever), or when
+        the consumer is closed. Raises LossError if messages were dropped before it had them
+        (``on_loss="raise"``); the next call continues behind them.
         """
         if rows < 1:
             raise ValueError(f"rows must be at least 1, got {rows}")
@@ -103,7 +110,7 @@ class Consumer(Named):
             return None
         with self._lock:
             if subscription is not self._subscription:
-                return _core.empty_batch()  # it was given before a seek
+                return _core.empty_batch()  # a seek or rewind came first: nothing of it counts
             subscription._done_with(delivery)
             self._given.append(Given(delivery.seqno, delivery.shard, delivery.next))
             self._seqnos[delivery.batch] = self._seqno_given = delivery.seqno
@@ -112,7 +119,10 @@ class Consumer(Named):
         return delivery.batch
 
     def _forget_lost(self) -> None:
-        """Batches that nobody has any more cannot be named, but the last of each shard counts."""
+        """Forgets batches that the user no longer has, except the last one of each shard.
+
+        Nobody can acknowledge such a batch by itself.
+        """
         named = set(self._seqnos.values())
         last = {given.shard: given.seqno for given in self._given}
         self._given = deque(
@@ -122,23 +132,25 @@ class Consumer(Named):
         )
 
     def __iter__(self) -> Iterator[Batch]:
-        """Each batch in turn, never an empty one; ends when none comes for ``timeout``."""
+        """Gives each batch in turn, never an empty one; ends when none comes for ``timeout``."""
         while (batch := self._poll(self._timeout_us)) is not None:
             if len(batch) > 0:
                 yield batch
 
     def ack(self, batch: Batch | None = None, transaction: Transaction | None = None) -> None:
-        """The work on this batch, and on all that were given before it, is done.
+        """Says that the work on ``batch``, and on all that were given before it, is done.
 
-        Without a batch: on everything that was given; of an empty batch, which ``poll`` gives when
-        nothing came, there is nothing to do. Stored at once; or with ``transaction``, of any shard,
-        when that commits. If it does not, the next ``ack`` must be for the same batch, or come
-        after ``rewind``: what was done for it is not stored.
+        - ``batch``: None: everything that was given. An empty batch, which ``poll`` gives when
+          nothing came, needs no acknowledgement; then this does nothing.
+        - ``transaction``: of any shard. The position is stored when it commits; without one, at
+          once. If it does not commit, the next ``ack`` must be for the same batch, or come after
+          ``rewind``, because the results of the work on that batch are not stored.
 
-        ValueError: the batch was not given by this consumer, or since it was moved, or is
-        acknowledged already; an earlier acknowledgement belongs to a transaction that is not
-        committed. ConflictError: another one has taken the name over; with ``transaction``, the
-        commit raises that or a PreconditionError.
+        Raises ValueError if this consumer did not give the batch, or not since it was moved
+        (``seek``, ``rewind``), if the batch is acknowledged already, or if an earlier
+        acknowledgement belongs to a transaction that is not committed. Raises ConflictError if
+        another object has taken the name over; with ``transaction``, its commit raises that or
+        PreconditionError.
         """
         with self._lock:
             self._check_open()
@@ -194,18 +206,18 @@ class Consumer(Named):
         self._told.difference_update(int(shard) for shard in places)
 
     def rewind(self) -> None:
-        """What was given and not acknowledged comes again."""
+        """Gives what was given and not acknowledged once more."""
         with self._lock:
             self._check_open()
             self._subscription.close()
             self._subscribe()
 
     def seek(self, start: Start) -> None:
-        """Goes on from there, and stores that at once.
+        """Continues at ``start``, and stores that at once.
 
-        ``"earliest"``, ``"latest"`` or a time: that of the first message with this timestamp or a
-        later one, in each shard; or places, as ``subscribe`` takes them. A transaction that is open
-        with an acknowledgement cannot be committed any more.
+        ``start``: ``"earliest"``; ``"latest"``; a time: in each shard the first message with that
+        timestamp or a later one; or places, as ``Database.subscribe`` takes them. An open
+        transaction with an acknowledgement of this consumer cannot be committed any more.
         """
         with self._lock:
             self._check_open()
@@ -218,25 +230,29 @@ class Consumer(Named):
             self._subscribe()
 
     def lag(self) -> int:
-        """Messages that are stored and not acknowledged; about, as ``Subscription.lag``."""
+        """Returns how many messages are stored and not acknowledged; see ``Subscription.lag``."""
         start_us: int = self._kept["start_us"]
         return lag_of(self._core, self._filters, start_us, self.places)
 
     @property
     def name(self) -> str:
-        """The name it was opened with."""
+        """The name that it was opened with."""
         return self._positions.label
 
     @property
     def places(self) -> dict[int, Place]:
-        """Of each shard: everything before is acknowledged. Shards without one are at the start."""
+        """For each shard, the place before which everything is acknowledged.
+
+        Shards without one are at the start.
+        """
         with self._lock:
             return dict(self._places)
 
     def info(self) -> dict[str, Any]:
-        """How it stands: as ``Subscription.info``; and ``unacknowledged``: messages given.
+        """Returns how it stands: the keys of ``Subscription.info``, with these differences.
 
-        ``lost`` is that of the name, of earlier runs, too.
+        ``unacknowledged``: how many messages were given and not acknowledged. ``lost`` also counts
+        those of earlier runs under this name.
         """
         with self._lock:
             info = self._subscription.info()
@@ -247,17 +263,17 @@ class Consumer(Named):
 
     @property
     def lost(self) -> int:
-        """Messages that were dropped with their generation before it had them: so many at most.
+        """How many messages were dropped with their generation before it had them, at most.
 
-        Counted when it comes to where they were, and stored with the next ``ack``; with ``ack()``
-        also if nothing comes behind them.
+        They are counted when it comes to where they were. The count is stored with the next ``ack``
+        of a message behind them; ``ack()`` stores it even if no message comes behind them.
         """
         with self._lock:
             return self._positions.losses.total
 
     @property
     def closed(self) -> bool:
-        """``close`` was called, or another one took the name over."""
+        """Whether ``close`` was called, or another object has taken the name over."""
         return self._closed
 
     def _check_open(self) -> None:
@@ -265,15 +281,18 @@ class Consumer(Named):
             raise _core.ClosedError(f"{self._positions.name} is closed, or was taken over")
 
     def close(self) -> None:
-        """Ends it, and calls that wait. May be repeated."""
+        """Ends it, and calls that wait. May be repeated. What was not acknowledged comes again."""
         with self._lock:
             if not self._closed:
-                with suppress(_core.Error):  # it only comes to the same place sooner
+                with suppress(_core.Error):  # storing this only spares the next run some reading
                     self._pass_by({*range(self._core.schema["shards"])} - self._told)
             self._end()
 
     def _pass_by(self, shards: set[int]) -> None:
-        """Stores that what it does not want is passed by: who drops that takes nothing from it."""
+        """Stores that messages which the consumer does not want are passed by.
+
+        A later drop of those is no loss for it then.
+        """
         info = self._subscription.info()
         if self._attempts or info["delivered"] != self._seqno_given or self._core.closed:
             return
@@ -296,7 +315,7 @@ class Consumer(Named):
         self._give_up()
 
     def abandon(self) -> None:
-        """For who takes it over: what is stored is what counts."""
+        """Ends it for a takeover, without storing anything more."""
         with self._lock:
             self._end()
 

@@ -1,4 +1,4 @@
-"""Shared groups: the messages of a filter, divided among members."""
+"""Groups: the messages of a filter, divided among members."""
 
 from __future__ import annotations
 
@@ -25,17 +25,19 @@ _ALL = (1 << 63) - 1
 
 
 class _Part:
-    """What is lent: the messages of all topics with this hash. At most one member has it."""
+    """A part of a group: the messages of all topics with this hash. At most one member has it."""
 
     def __init__(self, number: int, places: dict[int, Place]) -> None:
         self.number = number
-        self.places = places  # before them everything is acknowledged
+        self.places = places  # everything before them is acknowledged
         self.lease: _Lease | None = None
 
 
 class _Given(NamedTuple):
-    """Messages that were given, and are not acknowledged. ``is_done``: none is left of them, since
-    all have expired."""
+    """Messages that were given and are not acknowledged.
+
+    ``is_done``: all of them have expired, so none needs an acknowledgement.
+    """
 
     seqno: int
     shard: int
@@ -44,14 +46,14 @@ class _Given(NamedTuple):
 
 
 class _Lease:
-    """A part in the hands of a member."""
+    """A part while a member has it. All of it is used with the lock of the group held."""
 
     def __init__(self, part: _Part, member: Member, subscription: Subscription) -> None:
         self.part = part
         self.member = member
         self.subscription = subscription
-        self.given: deque[_Given] = deque()  # and not acknowledged
-        self.revoked_at: float | None = None  # since then it gives nothing more
+        self.given: deque[_Given] = deque()  # given and not acknowledged
+        self.revoked_at: float | None = None  # when the part was asked back; it gives nothing since
         self.ended = False
 
     @property
@@ -59,7 +61,7 @@ class _Lease:
         return self.part.number
 
     def settle(self, seqno: int) -> None:
-        """What was given up to this number is done with, and what behind it needs no work."""
+        """Acknowledges what was given up to ``seqno``, and what follows it and needs no work."""
         while self.given and (self.given[0].seqno <= seqno or self.given[0].is_done):
             done = self.given.popleft()
             known = self.part.places.get(done.shard, done.next)
@@ -69,22 +71,29 @@ class _Lease:
             self.subscription.ack(seqno)
 
     def pass_by(self) -> None:
-        """What the part has not of the log is done with, if all that it had is."""
+        """Moves the places past messages of other parts, if all that it gave is acknowledged."""
         if not self.given and not self.subscription.closed:
             self.part.places.update(self.subscription.info()["places"])
 
 
 class Group(Closing):
-    """Messages of a filter for many workers, each message for one; made by ``Database.group``.
+    """A group of workers that share the messages of a filter; made by ``Database.group``.
 
     The topics are divided into parts by a hash, and each part is lent to one member at a time: the
     messages of a topic are worked on in their order. When members join or leave, as few parts as
-    possible change hands, and only when what was given of them is acknowledged; so in calm
-    conditions each message is given once. A member that does not poll or acknowledge for
-    ``member_timeout`` loses its parts; what it had not acknowledged is given to others, and when it
-    comes back it is told. So each message is worked on at least once.
+    possible change hands, and each only after what was given of it is acknowledged. So in calm
+    conditions each message is given once. A member that neither polls, acknowledges nor calls
+    ``heartbeat`` for ``member_timeout`` loses its parts; other members get what it had not
+    acknowledged, and its next call raises ConflictError. So each message is worked on at least
+    once.
 
-    Thread-safe. A group has positions of its own, which last.
+    Thread-safe. All callers in a process share one object for a name. Its positions are stored in
+    the database, and outlast it.
+
+    >>> group = db.group("workers", "jobs/#")                           # doctest: +SKIP
+    >>> with group.join("worker-1") as member:                          # doctest: +SKIP
+    ...     batch = member.poll()
+    ...     member.ack(batch)
     """
 
     def __init__(
@@ -114,14 +123,15 @@ class Group(Closing):
             self._parts[int(number)].places[int(shard)] = place
 
     def report_to(self, report: Reporter) -> None:
-        """What is to be done when a member comes to where messages were dropped."""
+        """Sets what is done when a member comes to where messages were dropped."""
         self._report = report
 
     @property
     def lost(self) -> int:
-        """Messages that were dropped before a member had them: so many at most.
+        """How many messages were dropped before a member had them, at most.
 
-        Counted when a member comes to where they were, and stored with what it acknowledges.
+        They are counted when a member comes to where they were. The count is stored with what the
+        member acknowledges.
         """
         with self._lock:
             return self._positions.losses.total
@@ -129,9 +139,12 @@ class Group(Closing):
     def join(
         self, name: str | None = None, *, properties: bool = False, raw: bool = False
     ) -> Member:
-        """A new member, with its share of the parts. ConflictError: there is one of this name.
+        """Adds a member, and returns it with its share of the parts.
 
-        ``properties``, ``raw``: as of ``Database.scan``.
+        - ``name``: unique in the group; None: the first free one of "member-1", "member-2", …
+        - ``properties``, ``raw``: as in ``Database.scan``.
+
+        Raises ConflictError if there is a member of this name.
         """
         form = form_of(properties=properties, raw=raw)
         with self._lock:
@@ -149,16 +162,16 @@ class Group(Closing):
             return member
 
     def members(self) -> dict[str, list[int]]:
-        """The parts of each member."""
+        """Returns the numbers of the parts that each member has, by its name."""
         with self._lock:
             self._drop_silent()
             self._balance()
             return {name: member.parts for name, member in sorted(self._members.items())}
 
     def lag(self) -> int:
-        """Messages that are stored and not acknowledged: so many at most.
+        """Returns how many messages are stored and not acknowledged, at most.
 
-        Counted from the part that is farthest behind.
+        It counts from the part that is farthest behind.
         """
         places: dict[int, Place] = {}
         with self._lock:
@@ -171,32 +184,35 @@ class Group(Closing):
 
     @property
     def expired(self) -> int:
-        """Messages that were given to nobody, as they had expired (MQTT 5), since it was opened."""
+        """How many messages were given to nobody because they had expired (MQTT 5).
+
+        Counted since the group was opened.
+        """
         return self._expired
 
     @property
     def name(self) -> str:
-        """The name it was opened with."""
+        """The name that it was opened with."""
         return self._positions.label
 
     @property
     def filters(self) -> list[str] | None:
-        """What it was made with; None: every topic."""
+        """The filters that it was made with; None: every topic."""
         filters: list[str] | None = self._kept["filters"]
         return filters
 
     @property
     def parts(self) -> int:
-        """Into how many the topics are divided."""
+        """How many parts the topics are divided into."""
         return len(self._parts)
 
     @property
     def closed(self) -> bool:
-        """``close`` was called."""
+        """Whether ``close`` was called."""
         return self._closed
 
     def close(self) -> None:
-        """Ends all members. May be repeated."""
+        """Ends all members, and stores its positions. May be repeated."""
         with self._lock:
             if self._closed:
                 return
@@ -215,7 +231,7 @@ class Group(Closing):
     def __repr__(self) -> str:
         return f"<topicdb.Group {self.name!r}{' (closed)' if self._closed else ''}>"
 
-    # All that follow are called with the lock held.
+    # The lock is held in all methods below.
 
     def _check_open(self) -> None:
         if self._closed:
@@ -229,7 +245,7 @@ class Group(Closing):
         member._tokens.close()
 
     def _drop_silent(self) -> None:
-        """Members that have said nothing for too long, and leases that are not given back."""
+        """Removes members that were silent for too long, and ends leases not given back in time."""
         now = self._clock()
         for member in list(self._members.values()):
             if now - member._seen_at > self._timeout_s:
@@ -240,7 +256,7 @@ class Group(Closing):
                     self._end(lease)
 
     def _balance(self) -> None:
-        """Lends what is free, and asks those back that somebody else should have."""
+        """Lends free parts, and asks parts back that another member should have."""
         if not self._members:
             return
         members = sorted(
@@ -294,10 +310,10 @@ class Group(Closing):
 
 
 class Member(Closing):
-    """One of those who share a group; made by ``Group.join``.
+    """A member of a group; made by ``Group.join``.
 
-    As a ``Consumer``: iterate it or ``poll``, and ``ack`` what is done. To be used by one thread at
-    a time; another may close it.
+    Like a ``Consumer``: iterate it or call ``poll``, and ``ack`` what is done. One thread at a time
+    may use it; another may close it.
     """
 
     def __init__(self, group: Group, name: str, now: float, form: Form = "payload") -> None:
@@ -313,7 +329,7 @@ class Member(Closing):
 
     @property
     def name(self) -> str:
-        """Unique in the group."""
+        """The name of the member, unique in the group."""
         return self._name
 
     @property
@@ -323,9 +339,9 @@ class Member(Closing):
             return sorted(lease.number for lease in self._leases)
 
     def heartbeat(self) -> None:
-        """It is alive, though it neither polls nor acknowledges: the work takes long.
+        """Says that the member is alive, while long work keeps it from polling and acknowledging.
 
-        ConflictError: it was not for too long; see ``poll``.
+        Raises ConflictError if it was silent for too long; see ``poll``.
         """
         with self._group._lock:
             self._check()
@@ -334,11 +350,15 @@ class Member(Closing):
             self._group._balance()
 
     def poll(self, rows: int = 1_000, timeout: float | timedelta | None = 1.0) -> Batch:
-        """The next messages of one part; an empty batch if there are none for ``timeout`` seconds.
+        """Returns the next messages of one part, at most ``rows``.
 
-        ConflictError: it was silent for too long, and its parts were given to others: join again.
-        LossError: messages were dropped before the group had them (``on_loss="raise"``); the next
-        call goes on behind them.
+        Returns an empty batch if there are none for ``timeout`` seconds (None: waits for ever), or
+        when another thread closes the member meanwhile.
+
+        Raises ConflictError if it was silent for too long and its parts were given to others: join
+        again. Raises LossError if messages were dropped before the group had them
+        (``on_loss="raise"``); the next call continues behind them. Raises ClosedError if the member
+        or the group is closed.
         """
         if rows < 1:
             raise ValueError(f"rows must be at least 1, got {rows}")
@@ -366,7 +386,7 @@ class Member(Closing):
                 return None
 
     def _take(self, rows: int) -> tuple[Batch | None, bool]:
-        """The next messages of a part; and whether there may be more, though there are none."""
+        """Returns the next messages of a part; and, if it found none, whether to try again."""
         has_more = False
         for number, lease in enumerate(self._leases):
             if lease.revoked_at is not None:
@@ -383,25 +403,26 @@ class Member(Closing):
                 continue
             batch = batch.read_as(self._form)
             self._batches[batch] = (lease, delivery.seqno)
-            self._leases.append(self._leases.pop(number))  # others before it the next time
+            self._leases.append(self._leases.pop(number))  # the next call tries the others first
             return batch, True
         return None, has_more
 
     def __iter__(self) -> Iterator[Batch]:
-        """Each batch in turn, until it leaves."""
+        """Gives each batch in turn; ends when the member is closed while it waits for one."""
         while (batch := self._poll(None, _ALL)) is not None:
             yield batch
 
     def ack(self, batch: Batch) -> None:
-        """The work on this batch, and on those that were given before it of the same part, is done.
+        """Says that the work on ``batch``, and on earlier batches of the same part, is done.
 
-        ValueError: it was not given by this member, or is acknowledged already. ConflictError: its
-        part was given to another member since, who works on it again.
+        An empty batch, which ``poll`` gives when nothing came, needs no acknowledgement. Raises
+        ValueError if this member did not get the batch, or has acknowledged it already. Raises
+        ConflictError if its part was given to another member since, which works on the batch again.
         """
         with self._group._lock:
             self._check()
             self._seen_at = self._group._clock()
-            if len(batch) == 0:  # as ``poll`` gives when nothing came
+            if len(batch) == 0:  # ``poll`` gives such a batch when nothing came
                 return
             lease, seqno = self._lease_of(batch)
             places = {given.shard: given.next for given in lease.given if given.seqno <= seqno}
@@ -439,11 +460,11 @@ class Member(Closing):
 
     @property
     def closed(self) -> bool:
-        """It has left, or was dropped."""
+        """Whether it has left, or was dropped."""
         return self._left or self._gone
 
     def close(self) -> None:
-        """Leaves the group; what is not acknowledged goes to others. May be repeated."""
+        """Leaves the group. Others get what it has not acknowledged. May be repeated."""
         with self._group._lock:
             self._left = True
             if not self._gone:

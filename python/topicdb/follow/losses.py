@@ -1,4 +1,4 @@
-"""Messages that were dropped with their generation before a reader had them."""
+"""Losses: messages that were dropped with their generation before a reader had them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ _logger = logging.getLogger(__name__)
 class Loss(NamedTuple):
     """A generation that was dropped with messages that a reader had not been given.
 
-    It went by retention, by the quota, or by ``drop_slab``; what ``delete`` removes, and what
-    ``keep_last`` leaves out, is no loss. ``messages``: so many at most. ``serial``: the commit that
-    dropped it.
+    Retention, the quota or ``drop_slab`` dropped it. What ``delete`` removes, and what
+    ``keep_last`` leaves out, is no loss.
+
+    - ``shard``, ``retention_class``, ``generation``: which one was dropped.
+    - ``serial``: the commit that dropped it.
+    - ``messages``: how many messages the reader has lost, at most.
     """
 
     shard: int
@@ -32,17 +35,17 @@ OnLoss: TypeAlias = "Literal['report', 'raise'] | Callable[[Loss], object]"
 
 
 class LossError(_core.Error, RuntimeError):
-    """Messages were dropped before they were given; ``loss`` says which."""
+    """Messages were dropped before a reader was given them; ``loss`` says which."""
 
     __module__ = "topicdb"
     loss: Loss
 
 
 class Reporter:
-    """Tells of losses in the way that was asked for."""
+    """Reports the losses of one reader in the way that the user asked for."""
 
     def __init__(self, reader: str, on_loss: OnLoss = "report") -> None:
-        """ValueError: there is no such way."""
+        """``reader`` names the reader in texts. Raises ValueError for an unknown ``on_loss``."""
         if on_loss not in ("report", "raise") and not callable(on_loss):
             raise ValueError(
                 f"on_loss: expected 'report', 'raise' or something to call, got {on_loss!r}"
@@ -51,7 +54,7 @@ class Reporter:
         self._on_loss = on_loss
 
     def __call__(self, loss: Loss) -> None:
-        """LossError, or what the callback raises."""
+        """Reports a loss. Raises LossError if that was asked for, or what the callback raises."""
         text = (
             f"{self._reader} has lost up to {loss.messages:,} messages: generation "
             f"{loss.generation} of class {loss.retention_class!r} in shard {loss.shard} was "
@@ -71,9 +74,9 @@ class Reporter:
 
 
 class LossCount:
-    """What one reader has lost, by shard. Not thread-safe.
+    """Counts what one reader has lost, by shard. Not thread-safe.
 
-    ``counted``: losses by drops up to this commit are in ``messages``.
+    ``messages``: how many were lost. ``counted``: losses by drops up to this commit are in it.
     """
 
     def __init__(
@@ -81,26 +84,29 @@ class LossCount:
     ) -> None:
         self.counted = counted or {}
         self.messages = messages or {}
-        self._before = dict(self.counted)  # what is told of those is known
+        self._before = dict(self.counted)  # drops up to here were counted before, or are no losses
         self._known: dict[tuple[int, int], int] = {}
 
     @property
     def total(self) -> int:
-        """Messages, so many at most."""
+        """How many messages were lost, at most."""
         return sum(self.messages.values())
 
     def start(self, shard: int) -> int:
-        """The commit behind which drops are to be told."""
+        """Returns the commit behind which drops are to be reported."""
         return self._before.get(shard, 0)
 
     def restart(self, serials: dict[int, int]) -> None:
-        """What was dropped up to these commits is no loss any more."""
+        """Counts nothing more that was dropped up to these commits."""
         self.counted = {**self.counted, **serials}
         self._before = dict(self.counted)
         self._known.clear()
 
     def add(self, loss: Loss) -> int:
-        """How many messages this has that were not counted yet; parts of a group tell the same."""
+        """Counts a loss, and returns how many of its messages were not counted yet.
+
+        Several parts of a group report the same drop.
+        """
         if loss.serial <= self._before.get(loss.shard, 0):
             return 0
         key = loss.shard, loss.serial
@@ -111,11 +117,11 @@ class LossCount:
         return more
 
     def start_all(self, shards: int) -> dict[int, int]:
-        """``start`` of each shard, for ``subscribe``."""
+        """Returns ``start`` of each shard, for ``Engine.subscribe``."""
         return {shard: self.start(shard) for shard in range(shards)}
 
     def as_json(self) -> dict[str, Any]:
-        """To be stored."""
+        """Returns what is to be stored."""
         shards = sorted({*self.counted, *self.messages})
         return {
             str(shard): [self.counted.get(shard, 0), self.messages.get(shard, 0)]
@@ -124,7 +130,10 @@ class LossCount:
 
     @classmethod
     def of_json(cls, stored: Any) -> LossCount:
-        """What ``as_json`` gave; None of a reader that was stored before there was such a thing."""
+        """Returns the count that ``as_json`` gave.
+
+        None stands for a reader that was stored by a version without such counts.
+        """
         items = {int(shard): pair for shard, pair in (stored or {}).items()}
         return cls(
             {shard: counted for shard, (counted, _) in items.items()},
@@ -133,6 +142,6 @@ class LossCount:
 
 
 def serials_now(core: Engine, filters: list[str] | None) -> dict[int, int]:
-    """The last commit of each shard, for who may read these."""
+    """Returns the last commit of each shard, also for a client that may only read these filters."""
     everything = (1 << 63) - 1
     return {shard: serial - 1 for shard, (serial, _) in core.places_at(filters, everything).items()}

@@ -1,18 +1,19 @@
 """Named positions that are stored in the database, each with one owner.
 
-Kept among TopicDB's own topics, as maps are:
+They are stored under TopicDB's own topics, as maps are:
 
 - ``$topicdb/<kind>/<name>/state``, in the home shard of the name: JSON with the ``epoch``, what the
-  kind wants to keep, the places at the beginning of the epoch, and what was ``lost`` until then;
+  kind wants to keep (``kept``), the places at the beginning of the epoch, and what was ``lost``
+  until then;
 - ``$topicdb/<kind>/<name>/fence``, in every shard: the epoch, eight bytes, big-endian;
 - ``$topicdb/<kind>/<name>/at/<key>``, in any shard: epoch, serial (eight bytes each) and row
-  (four), big-endian; if something was lost in the shard of the key, which follows its last ``-``,
-  the commit up to which drops are counted and the messages lost (eight bytes each). Of several of
-  the epoch the last place counts.
+  (four), big-endian. The key ends with ``-`` and a shard, or is a shard. If something was lost in
+  that shard, two numbers of eight bytes follow: the commit up to which drops are counted, and the
+  messages lost. If several shards have a place of the key in this epoch, the last place counts.
 
-So a place can be stored by a transaction of any shard, together with what that writes. Every owner
-has an epoch of its own; it begins with the fences, so that a transaction of an earlier owner that
-is still open cannot be committed, and ends with the state: whatever is interrupted in between, the
+So a transaction of any shard can store a place, together with what else it writes. Every owner has
+an epoch of its own. An epoch begins with the fences, so that an open transaction of an earlier
+owner can no longer commit, and then stores the state. Whatever is interrupted in between, the
 places of the last complete epoch hold.
 """
 
@@ -39,21 +40,26 @@ _FENCE = struct.Struct(">Q")
 _ALL = (1 << 63) - 1
 KINDS = ("consumer", "group")
 STATE_BYTES_MAX = 64 << 20
-PARTS_MAX = 4_096  # of a group
+PARTS_MAX = 4_096  # the most parts of a group
 
 
 class Place(NamedTuple):
-    """Of a message among those committed to its shard: the commit, and its place in that."""
+    """A place among the messages that were committed to a shard.
+
+    ``serial``: the number of a commit, from 1. ``row``: the number of a message in it, from 0.
+    """
 
     serial: int
     row: int
 
 
 class Standing(NamedTuple):
-    """How a consumer or group stands: messages that are stored and not acknowledged, about, and
-    messages that were dropped before they could be read, so many at most.
+    """How a consumer or group stands.
 
-    Of a group, the lag is counted from the part that is farthest behind. ``filters`` None: all.
+    - ``filters``: its topic filters; None: every topic.
+    - ``lag``: about how many messages are stored and not acknowledged. For a group it is counted
+      from the part that is farthest behind.
+    - ``lost``: how many messages were dropped before it could read them, at most.
     """
 
     filters: list[str] | None
@@ -62,7 +68,11 @@ class Standing(NamedTuple):
 
 
 class Positions:
-    """Those of one name. ``open``, ``restart`` and ``losses`` are for one thread at a time."""
+    """The stored positions of one name.
+
+    Its consumer or group owns it. One thread at a time may call ``open``, ``restart`` and
+    ``losses``.
+    """
 
     def __init__(self, core: Engine, kind: str, name: str, durability: Durability | None) -> None:
         self._core = core
@@ -77,14 +87,15 @@ class Positions:
         self.losses = LossCount()
 
     def kept(self) -> dict[str, Any] | None:
-        """What is kept with the name; None if there is none."""
+        """Returns what is kept with the name; None if there is no such name."""
         state = self._load()
         return None if state is None else state["kept"]
 
     def open(self, made: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, Place]]:
-        """Becomes the owner. What is kept with the name, and the places, by key.
+        """Becomes the owner; returns what is kept with the name, and the places by key.
 
-        ``made``: what is kept if the name is new; with None that is a NotFoundError.
+        ``made``: what to keep if the name is new. Raises NotFoundError if the name is new and it is
+        None.
         """
         state = self._load()
         if state is None:
@@ -111,7 +122,10 @@ class Positions:
         return places, LossCount(lost.counted, lost.messages)
 
     def standing(self) -> Standing:
-        """How far who reads under this name has come, whoever has it open. NotFoundError."""
+        """Returns how the reader of this name stands, whoever has it open.
+
+        Raises NotFoundError if there is no such name.
+        """
         state = self._load()
         if state is None:
             raise self.missing()
@@ -132,13 +146,16 @@ class Positions:
         return Standing(filters, lag_of(self._core, filters, start_us, farthest), messages)
 
     def restart(self, kept: Mapping[str, Any], places: Mapping[str, Place]) -> None:
-        """Other places, also earlier ones, and what is to be kept with the name."""
+        """Stores other places, which may be earlier ones, and what is to be kept with the name."""
         fence = self._epoch + 1
         self._raise_fences(fence)
         self._begin_epoch(fence, kept, places)
 
     def save(self, places: Mapping[str, Place]) -> None:
-        """Stores places by a transaction of their own. ConflictError: it has another owner now."""
+        """Stores places in a transaction of their own.
+
+        Raises ConflictError if the name has another owner now.
+        """
         with self._begun(self.home) as transaction:
             self.write(transaction, self.home, places)
             try:
@@ -149,7 +166,10 @@ class Positions:
     def write(
         self, transaction: TransactionEngine, shard: int, places: Mapping[str, Place]
     ) -> None:
-        """Has a transaction store places; PreconditionError at its commit: another owner."""
+        """Lets ``transaction`` store places.
+
+        Its commit raises PreconditionError if the name has another owner.
+        """
         transaction.require(self._prefix + "fence", 0, _FENCE.pack(self._epoch))
         for key, place in places.items():
             value = _AT.pack(self._epoch, *place)
@@ -159,18 +179,18 @@ class Positions:
             transaction.write(f"{self._prefix}at/{key}", 0, value, reserved=True)
 
     def drop(self) -> None:
-        """Removes all of it."""
+        """Removes everything that is stored of the name."""
         for shard in sorted(self._shards, key=lambda shard: shard == self.home):
             with self._begun(shard) as transaction:
                 transaction.delete(self._prefix + "#", None, None, reserved=True)
                 transaction.commit()
 
     def missing(self) -> _core.NotFoundError:
-        """That there is no such name."""
+        """Returns the error that there is no such name."""
         return _core.NotFoundError(f"there is no {self.name} in {self._core.path}")
 
     def lost(self) -> _core.ConflictError:
-        """That it has another owner."""
+        """Returns the error that the name has another owner."""
         return _core.ConflictError(
             f"{self.name} is not this object's any more: it was taken over or dropped"
         )
@@ -184,7 +204,7 @@ class Positions:
         return None
 
     def _fence(self) -> int:
-        """The highest of all shards."""
+        """Returns the highest fence of all shards."""
         fences = stored(self._core, self._prefix + "fence")
         return max((int(_FENCE.unpack(value)[0]) for _, value in fences), default=0)
 
@@ -195,7 +215,7 @@ class Positions:
                 transaction.commit()
 
     def _stored(self) -> Iterator[tuple[str, int, Place, int, int]]:
-        """Key, epoch, place; the commit up to which drops are counted, and messages lost."""
+        """Gives key, epoch, place, the commit up to which drops are counted, and messages lost."""
         for topic, value in stored(self._core, self._prefix + "at/+"):
             key = topic[len(self._prefix) + 3 :]
             if len(value) == _AT_LOST.size:
@@ -222,7 +242,7 @@ class Positions:
 
 
 def check_stored(topic: str, value: bytes | None) -> None:
-    """ValueError: this would be the state of a consumer or group, and none can be read from it."""
+    """Raises ValueError if ``value`` is to be the state of a name and cannot be read as such."""
     levels = topic.split("/")
     is_own = len(levels) == 4 and levels[0] == "$topicdb" and levels[1] in KINDS
     if is_own and levels[3] == "state":
@@ -233,7 +253,7 @@ def check_stored(topic: str, value: bytes | None) -> None:
 
 
 def _state_of(value: bytes) -> dict[str, Any]:
-    """ValueError."""
+    """Returns the state of a name. Raises ValueError if ``value`` is none."""
     if len(value) > STATE_BYTES_MAX:
         raise ValueError(f"the state of a name has {STATE_BYTES_MAX} bytes at most")
     try:
@@ -256,7 +276,10 @@ def _state_of(value: bytes) -> dict[str, Any]:
 def lag_of(
     core: Engine, filters: list[str] | None, start_us: int, places: Mapping[int, Place]
 ) -> int:
-    """Messages from these places on; from the oldest of shards without one."""
+    """Returns how many messages there are from these places on.
+
+    Shards without a place count from their oldest message.
+    """
     lag = 0
     for shard in range(core.schema["shards"]):
         after = max(places.get(shard, Place(1, 0)).serial, 1) - 1
@@ -266,7 +289,7 @@ def lag_of(
 
 
 def stored(core: Engine, filter: str) -> Iterator[tuple[str, bytes]]:
-    """Topics of TopicDB's own, and what is stored there; for handles that may only read, too."""
+    """Gives TopicDB's own topics that match, and their values; also for handles that only read."""
     scan = core.scan(filter, None, None, "stream", None)
     try:
         while (batch := scan.next_batch(10_000, 8 << 20)) is not None:
@@ -277,25 +300,25 @@ def stored(core: Engine, filter: str) -> Iterator[tuple[str, bytes]]:
 
 
 def names(core: Engine, kind: str) -> list[str]:
-    """Of all that there are, sorted."""
+    """Returns the names of all consumers or all groups, sorted."""
     prefix = f"$topicdb/{kind}/"
     topics = (topic for topic, _ in stored(core, f"{prefix}+/state"))
     return sorted(unescape(topic[len(prefix) :].split("/")[0]) for topic in topics)
 
 
 def standings(core: Engine, kind: str) -> dict[str, Standing | None]:
-    """Of all names of a kind; None: what is stored of it cannot be read."""
+    """Returns how all names of a kind stand; None for one whose stored state cannot be read."""
     found: dict[str, Standing | None] = {}
     for name in names(core, kind):
         try:
             found[name] = Positions(core, kind, name, None).standing()
         except _core.ClosedError:
             raise
-        except Exception:  # whatever somebody has written there
+        except Exception:  # anybody may have written anything there
             found[name] = None
     return found
 
 
 def _shard_of(key: str) -> int:
-    """Of a consumer's key, or of that of a part of a group."""
+    """Returns the shard in the key of a consumer, or of a part of a group."""
     return int(key.rpartition("-")[2])

@@ -26,11 +26,13 @@ Hold: TypeAlias = Callable[[str, str, bool], Callable[[], None]]
 
 
 class Reader(NamedTuple):
-    """A consumer or group, and how it stands, whoever has it open.
+    """A consumer or group and how it stands, whoever has it open; see ``Database.standings``.
 
-    ``kind``: "consumer" or "group". ``filters`` None: every topic. ``lag``: messages that are
-    stored and not acknowledged, about. ``lost``: messages that were dropped with their generation
-    before they could be read, so many at most.
+    - ``kind``: "consumer" or "group".
+    - ``filters``: its topic filters; None: every topic.
+    - ``lag``: about how many messages are stored and not acknowledged.
+    - ``lost``: how many messages were dropped with their generation before it could read them, at
+      most.
     """
 
     kind: str
@@ -41,19 +43,19 @@ class Reader(NamedTuple):
 
 
 def _hold_here(kind: str, name: str, takeover: bool) -> Callable[[], None]:
-    """For a database that is open in this process: nobody else has its names."""
+    """Takes a name of a database that is open in this process: no other process has its names."""
     return nothing
 
 
 class OpenReaders:
-    """The consumers, sessions and groups that are open of one database, each under its name.
+    """The consumers, sessions and groups of one database that are open, each under its name.
 
-    It sees to it that a name is open once. A consumer or session has its name until it is closed or
-    another takes it over; a group is one object for all who ask for its name. ``hold`` takes names
-    of consumers and sessions where other processes have some, too.
+    It makes sure that a name is open once. A consumer or session has its name until it is closed or
+    another one takes the name over. A group is one object for all who ask for its name. ``hold``
+    takes names of consumers and sessions where other processes may have some, too.
 
-    The database owns it and lives as long; it keeps alive nothing that is open. Thread-safe: the
-    lock guards the groups, and is held while one is made.
+    The database owns it, and it lives as long. It holds only weak references to what is open.
+    Thread-safe; its lock guards the groups, and is held while a group is made.
     """
 
     def __init__(self, engine: Engine, hold: Hold = _hold_here) -> None:
@@ -65,16 +67,24 @@ class OpenReaders:
         self._groups_lock = Lock()
 
     def consumer(self, name: str, make: Callable[[], Consumer], *, takeover: bool) -> Consumer:
-        """The one that ``make`` opens, under this name. ConflictError: the name is open."""
+        """Opens a consumer with ``make``, under this name.
+
+        Raises ConflictError if the name is open, unless ``takeover``.
+        """
         return self._opened_as(self._consumers, name, "consumer", make, takeover=takeover)
 
     def session(self, client_id: str, make: Callable[[], Session], *, takeover: bool) -> Session:
-        """The one that ``make`` opens, under this id. ConflictError: the id is open."""
+        """Opens a session with ``make``, under this client id.
+
+        Raises ConflictError if the session is open, unless ``takeover``.
+        """
         return self._opened_as(self._sessions, client_id, "session", make, takeover=takeover)
 
     def group(self, name: str, make: Callable[[], Group], join: Callable[[Group], object]) -> Group:
-        """The group that is open under this name, after ``join`` was called with it; or the one
-        that ``make`` opens."""
+        """Returns the group that is open under this name, after calling ``join`` with it.
+
+        If none is open, opens one with ``make``.
+        """
         with self._groups_lock:
             group = self._groups.get(name)
             if group is None or group.closed:
@@ -84,20 +94,20 @@ class OpenReaders:
         return group
 
     def has_session(self, client_id: str) -> bool:
-        """Whether this session is open here."""
+        """Returns whether this session is open here."""
         session = self._sessions.get(client_id)
         return session is not None and not session.closed
 
     def drop_consumer(self, name: str) -> None:
-        """NotFoundError; ConflictError if it is open."""
+        """Forgets it. Raises NotFoundError, or ConflictError if it is open."""
         self._drop(self._consumers, "consumer", name)
 
     def drop_group(self, name: str) -> None:
-        """NotFoundError; ConflictError if it is open."""
+        """Forgets it. Raises NotFoundError, or ConflictError if it is open."""
         self._drop(self._groups, "group", name)
 
     def drop_session(self, client_id: str) -> None:
-        """NotFoundError; ConflictError if it is open."""
+        """Forgets it. Raises NotFoundError, or ConflictError if it is open."""
         with ExitStack() as stack:
             stack.callback(self._make_way(self._sessions, client_id, "session", takeover=False))
             if not session_state.drop(self._engine, client_id):
@@ -121,7 +131,11 @@ class OpenReaders:
         *,
         takeover: bool,
     ) -> Callable[[], None]:
-        """Ends the one that is open under this name, or refuses to; what gives the name up."""
+        """Takes the name, and returns the function that gives it up.
+
+        If an object has the name open, ends that with ``takeover``, and raises ConflictError
+        without.
+        """
         other = opened.get(name)
         if other is not None and not other.closed:
             if not takeover:
@@ -140,7 +154,7 @@ class OpenReaders:
         *,
         takeover: bool,
     ) -> One:
-        """One that has the name until it is closed."""
+        """Opens a reader that has the name until it is closed."""
         give_up = self._make_way(opened, name, kind, takeover=takeover)
         try:
             handle = make()
@@ -155,7 +169,10 @@ class OpenReaders:
 def kept_for(
     engine: Engine, positions: Positions, filters: list[str] | None, start: Start
 ) -> dict[str, Any]:
-    """What is kept with a name, or is to be. ValueError: it was made with other filters."""
+    """Returns what is stored with a name, or for a new name what is to be stored.
+
+    Raises ValueError if the name was made with other filters.
+    """
     kept = positions.kept()
     if kept is None:
         places, start_us = start_of(start)
@@ -171,7 +188,7 @@ def kept_for(
 
 
 def readers_of(engine: Engine) -> list[Reader]:
-    """Consumers and groups that were made and not dropped, and how each stands."""
+    """Returns all consumers and groups that were made and not dropped, and how each stands."""
     return [
         Reader(kind, name, *standing)
         for kind in ("consumer", "group")
@@ -183,7 +200,7 @@ def readers_of(engine: Engine) -> list[Reader]:
 def group_timeout_us(
     parts: int, member_timeout: float | timedelta, window: int, window_bytes: int
 ) -> int:
-    """``member_timeout`` in µs. ValueError: one of the options of a group is wrong."""
+    """Returns ``member_timeout`` in µs. Raises ValueError if an option of a group is wrong."""
     if not 1 <= parts <= PARTS_MAX:
         raise ValueError(f"parts: expected 1 to {PARTS_MAX}, got {parts}")
     timeout = timeout_us(member_timeout, what="member_timeout")

@@ -1,4 +1,4 @@
-"""Durable MQTT sessions: filters, positions and packets in flight that outlast a connection."""
+"""MQTT sessions: filters, positions and packets in flight that outlast a connection."""
 
 from __future__ import annotations
 
@@ -42,10 +42,12 @@ _TOPICS_KNOWN_MAX = 10_000
 
 
 class Packet(NamedTuple):
-    """A PUBLISH to be sent to the client. ``id`` is 0 with QoS 0; ``dup``: it was sent before.
+    """A PUBLISH to be sent to the client.
 
-    ``properties``: those that a bridge has stored with it; ``qos`` is that of the subscription.
-    ``message_expiry_s``: the expiry interval that is left to it (MQTT 5), None if it has none.
+    - ``id``: its packet id; 0 with QoS 0. ``qos`` is that of the client's subscription.
+    - ``dup``: it was sent before.
+    - ``properties``: those that a bridge has stored with the message.
+    - ``message_expiry_s``: seconds that it has left to live (MQTT 5); None if it never expires.
     """
 
     id: int
@@ -59,16 +61,18 @@ class Packet(NamedTuple):
 
 
 class Session(Named):
-    """What a server keeps of an MQTT client while it comes and goes; made by ``Database.session``.
+    """The stored session of an MQTT client, which comes and goes; made by ``Database.session``.
 
-    ``subscribe`` and ``unsubscribe`` are those of the client. ``poll`` gives the packets to send;
-    ``puback``, ``pubrec`` and ``pubcomp`` take what the client answers. After a reconnection (the
-    next ``Database.session`` of this client) ``poll`` gives first, with ``dup``, exactly what was
-    not acknowledged, under the same packet ids, and ``releases`` the ids whose PUBREL is to be sent
-    again; then it goes on. A message that several filters match comes once, with the greatest QoS.
+    ``subscribe`` and ``unsubscribe`` are the client's. ``poll`` gives the packets to send;
+    ``puback``, ``pubrec`` and ``pubcomp`` take the client's answers. After a reconnection (the next
+    ``Database.session`` of this client) ``poll`` first gives, with ``dup``, exactly the packets
+    that were not acknowledged, under the same packet ids, and ``releases`` has the ids whose PUBREL
+    is to be sent again. Then it continues. A message that several filters match comes once, with
+    the greatest QoS.
 
-    What it costs while nobody is connected is a record on disk. ``poll`` is for one thread at a
-    time; others may meanwhile answer, subscribe and close.
+    While nobody is connected, a session costs a record on disk. One thread at a time may call
+    ``poll``; others may meanwhile answer, subscribe and close. Methods raise ClosedError once it is
+    closed.
     """
 
     def __init__(
@@ -89,7 +93,7 @@ class Session(Named):
         self._receive_maximum = receive_maximum
         self._report = Reporter(f"session {client_id!r}")
         self._lock = threading.RLock()
-        self._may_give = threading.Condition(self._lock)  # something was acknowledged, or asked for
+        self._may_give = threading.Condition(self._lock)  # after an answer, or a change of filters
         self._closed = False
         self._subscription: Subscription | None = None
         self._matching: dict[str, list[SessionFilter]] = {}
@@ -101,22 +105,23 @@ class Session(Named):
         if self._resumed and self._stored is not None:
             self._state = SessionState.decode(self._stored)
             self._state.expiry_us = expiry_us
-        self._again: deque[Packet] = deque()  # to be given before anything else
+        self._again: deque[Packet] = deque()  # packets to give before anything else
         self._found_again = False
         self._changed = False
         self._expired = 0
 
     @property
     def resumed(self) -> bool:
-        """Whether there was such a session that had not ended: MQTT's "session present"."""
+        """Whether there was a session that had not ended: MQTT's "session present"."""
         return self._resumed
 
-    # What the client asks for.
+    # The requests of the client.
 
     def subscribe(self, filter: str, qos: Qos = 1, *, start: Start = "latest") -> None:
-        """Messages of ``filter`` from now on, or from ``start``; replaces one with the same text.
+        """Subscribes to ``filter`` from ``start`` on, or changes the QoS if the client has done so.
 
-        Stored at once. TopicError: it is no filter.
+        ``start``: as in ``Database.subscribe``; it does not count for a known filter. Stored at
+        once. Raises TopicError for a bad filter, ValueError for a bad ``qos``.
         """
         if qos not in (0, 1, 2):
             raise ValueError(f"qos: expected 0, 1 or 2, got {qos!r}")
@@ -133,7 +138,7 @@ class Session(Named):
     def _add(self, new: SessionFilter) -> None:
         state = self._state
         if not any(one.until is None for one in state.filters):
-            state.places = dict(new.since)  # nobody has waited for what is before
+            state.places = dict(new.since)  # no filter wants earlier messages
             state.lost.restart(serials_now(self._core, [new.text]))
         elif any(new.since[shard] < place for shard, place in state.places.items()):
             self._go_back(new)
@@ -142,7 +147,7 @@ class Session(Named):
         self._restart()
 
     def _go_back(self, new: SessionFilter) -> None:
-        """For a filter with a start in the past: the others have had what comes between."""
+        """Goes back for a filter with a start in the past; the others skip what they had."""
         state = self._state
         for one in state.filters:
             one.since = {
@@ -153,7 +158,7 @@ class Session(Named):
         }
 
     def unsubscribe(self, filter: str) -> bool:
-        """No more messages of ``filter`` but those in flight; whether there was such a one."""
+        """Ends a subscription, except for packets in flight; returns whether there was one."""
         with self._lock:
             self._check_open()
             known = self._find(filter)
@@ -173,16 +178,16 @@ class Session(Named):
 
     @property
     def filters(self) -> dict[str, Qos]:
-        """What the client has subscribed to."""
+        """The QoS of each filter that the client has subscribed to."""
         return {f.text: f.qos for f in self._state.filters if f.until is None}
 
-    # What goes to the client, and what it answers.
+    # The packets to the client, and its answers.
 
     def poll(self, count: int = 100, timeout: float | timedelta | None = 1.0) -> list[Packet]:
-        """Up to ``count`` packets to send; none if there are none for ``timeout`` seconds.
+        """Returns at most ``count`` packets to send; none if none come for ``timeout`` seconds.
 
         Their ids are stored before they are given. While ``receive_maximum`` packets with QoS 1 and
-        2 are not acknowledged, nothing comes.
+        2 are not acknowledged, nothing comes. ``timeout`` None waits for ever.
         """
         if count < 1:
             raise ValueError(f"count must be at least 1, got {count}")
@@ -209,7 +214,7 @@ class Session(Named):
             return []
         with self._lock:
             if subscription is not self._subscription:
-                return []  # a filter was added or removed meanwhile: it is read again
+                return []  # a filter was added or removed meanwhile: these are read again
             subscription._done_with(delivery)
             packets = list(self._packets_of(delivery))
             if any(packet.id for packet in packets):
@@ -217,7 +222,7 @@ class Session(Named):
         return packets
 
     def _packets_of(self, delivery: Delivery) -> Iterator[Packet]:
-        """Those of a delivery that are wanted and have not expired, each with an id."""
+        """Gives the packets of a delivery that are wanted and have not expired, each with an id."""
         now = now_us()
         for message, place in _placed(delivery.batch, delivery.rows):
             wanted = [
@@ -256,7 +261,7 @@ class Session(Named):
         return packet.id
 
     def puback(self, *ids: int) -> None:
-        """The client has these packets, of QoS 1. ValueError: not in flight.
+        """Says that the client has these packets, of QoS 1. ValueError: one is not in flight.
 
         Stored with the next change or ``close``: after a crash they may come again.
         """
@@ -264,9 +269,9 @@ class Session(Named):
             self._forget(self._known(ids, 1))
 
     def pubrec(self, *ids: int) -> None:
-        """The client has these packets, of QoS 2: send PUBREL. May be repeated.
+        """Says that the client has these packets, of QoS 2: send PUBREL. May be repeated.
 
-        Stored when it returns: they do not come again. ValueError: not in flight.
+        Stored when it returns: they do not come again. ValueError: one is not in flight.
         """
         with self._lock:
             packets = self._known(ids, 2)
@@ -275,9 +280,10 @@ class Session(Named):
             self._save()
 
     def pubcomp(self, *ids: int) -> None:
-        """The client has let go of these ids, of QoS 2. ValueError: not in flight, or no PUBREC.
+        """Says that the client has released these ids, of QoS 2.
 
         Stored with the next change or ``close``: after a crash PUBREL may have to be sent again.
+        ValueError: one is not in flight, or had no PUBREC.
         """
         with self._lock:
             packets = self._known(ids, 2)
@@ -293,7 +299,7 @@ class Session(Named):
 
     @property
     def expired(self) -> int:
-        """Messages that were not given, as they had expired (MQTT 5), since it was opened."""
+        """How many messages had expired (MQTT 5) and were not given, since it was opened."""
         return self._expired
 
     @property
@@ -316,15 +322,15 @@ class Session(Named):
         for packet in packets:
             state.in_flight.pop(packet.id, None)
         self._may_give.notify_all()
-        if not state.in_flight:  # nothing is left of filters that were removed
+        if not state.in_flight:  # filters that were removed are needed no longer
             state.filters = [one for one in state.filters if one.until is None]
             self._matching.clear()
         self._changed = True
 
-    # What is read.
+    # Reading.
 
     def _subscribed(self) -> Subscription | None:
-        """Made when it is first needed; then what is in flight is looked for."""
+        """Returns the subscription, after making it and finding what is in flight if need be."""
         state = self._state
         if self._subscription is None and state.filters:
             filters = [one.text for one in state.filters]
@@ -371,13 +377,15 @@ class Session(Named):
 
     @property
     def lost(self) -> int:
-        """Messages that were dropped with their generation before they could be sent: so many at
-        most. Counted when ``poll`` comes to where they were."""
+        """How many messages were dropped with their generation before they could be sent, at most.
+
+        They are counted when ``poll`` comes to where they were.
+        """
         with self._lock:
             return self._state.lost.total
 
     def _restart(self) -> None:
-        """The filters have changed: it is read on from where it is."""
+        """Ends the subscription after a change of filters; the next one continues where it was."""
         self._may_give.notify_all()
         self._matching.clear()
         if self._subscription is not None:
@@ -385,20 +393,20 @@ class Session(Named):
             self._subscription = None
 
     def _now_at(self, filter: str, start: Start) -> dict[int, Place]:
-        """Of each shard: where messages of a filter begin that are wanted from ``start`` on."""
+        """Returns for each shard where the messages of a filter begin that ``start`` asks for."""
         found = places_of(self._core, [filter], start)
         return {
             shard: found.get(shard, Place(1, 0)) for shard in range(self._core.schema["shards"])
         }
 
-    # What is stored.
+    # Storing.
 
     def _load(self) -> bytes | None:
         with begun(self._core, self._shard, None) as transaction:
             return transaction.get(self._topic, 0)
 
     def _save(self) -> None:
-        """On condition that what was stored before is what this object has stored."""
+        """Stores the state, on condition that the stored one is what this object has stored."""
         value = self._state.encode(now_us())
         with begun(self._core, self._shard, self._durability) as transaction:
             transaction.require(self._topic, 0, self._stored)
@@ -412,14 +420,14 @@ class Session(Named):
         self._changed = False
 
     def flush(self) -> None:
-        """Stores what was not yet."""
+        """Stores changes that are not stored yet."""
         with self._lock:
             self._check_open()
             if self._changed:
                 self._save()
 
     def close(self) -> None:
-        """Stores what was not yet; from now on ``expiry`` runs. May be repeated."""
+        """Stores what is not stored yet; from now on ``expiry`` runs. May be repeated."""
         with self._lock:
             if self._closed:
                 return
@@ -430,7 +438,7 @@ class Session(Named):
                 self._end()
 
     def abandon(self) -> None:
-        """For who takes it over: what is stored is what counts."""
+        """Ends it for a takeover, without storing anything more."""
         with self._lock:
             self._end()
 
@@ -443,12 +451,12 @@ class Session(Named):
 
     @property
     def closed(self) -> bool:
-        """``close`` was called, or another one has taken it over."""
+        """Whether ``close`` was called, or another connection has taken it over."""
         return self._closed
 
     @property
     def client_id(self) -> str:
-        """Whose it is."""
+        """The client id of the session."""
         return self._client_id
 
     def _check_open(self) -> None:

@@ -1,4 +1,4 @@
-"""What is stored of a durable session, and where."""
+"""The stored state of an MQTT session, and where it is stored."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from topicdb.transaction import begun
 
 Qos: TypeAlias = Literal[0, 1, 2]
 _PREFIX = "$topicdb/session/"
-_HEAD = struct.Struct(">QQ")  # when it was last stored, and when it ends: µs
+_HEAD = struct.Struct(">QQ")  # when the state was stored, and when the session ends: µs since 1970
 
 
 @dataclass(slots=True)
 class SessionFilter:
-    """A filter of a session: wanted are messages from ``since`` on, and before ``until``."""
+    """A filter of a session: it wants messages from ``since`` on, and before ``until``."""
 
     text: str
     qos: Qos
@@ -45,15 +45,20 @@ class InFlight:
     shard: int
     place: Place
     qos: Qos
-    received: bool = False  # QoS 2: PUBREC came, so what is left to do is PUBREL
+    received: bool = False  # QoS 2: PUBREC came, so only PUBREL is still to be done
 
 
 @dataclass(slots=True)
 class SessionState:
+    """The stored state of a session: its filters, its places, and its packets in flight.
+
+    Not thread-safe.
+    """
+
     expiry_us: int
     next_id: int = 1
     filters: list[SessionFilter] = field(default_factory=list)
-    places: dict[int, Place] = field(default_factory=dict)  # before them everything was sent
+    places: dict[int, Place] = field(default_factory=dict)  # everything before them was sent
     in_flight: dict[int, InFlight] = field(default_factory=dict)  # by packet id
     lost: LossCount = field(default_factory=LossCount)
 
@@ -95,26 +100,26 @@ def _places(by_key: dict[str, list[int]]) -> dict[int, Place]:
 
 
 def end_of(value: bytes) -> int:
-    """When what is stored ends, if nobody connects: µs."""
+    """Returns when a stored session ends, if nobody connects: µs since 1970."""
     return int(_HEAD.unpack_from(value)[1])
 
 
 def topic_of(client_id: str) -> str:
-    """Where a session is stored. TopicError: the name is too long."""
+    """Returns the topic of a session. Raises TopicError if the client id is too long."""
     topic = f"{_PREFIX}{escape(client_id)}/state"
     _core.check_topic(topic)
     return topic
 
 
 def stored(core: Engine) -> Iterator[tuple[str, int]]:
-    """The client ids of all sessions, and when they end if nobody connects: µs."""
+    """Gives the client id of each session, and when it ends if nobody connects: µs since 1970."""
     for topic, value in stored_in(core, f"{_PREFIX}+/state"):
-        if len(value) >= _HEAD.size:  # or it is nothing that a session has stored
+        if len(value) >= _HEAD.size:  # no session has stored a shorter value
             yield unescape(topic.split("/")[2]), end_of(value)
 
 
 def drop(core: Engine, client_id: str, ended_before: int = TIMESTAMP_MAX + 1) -> bool:
-    """Forgets a session, unless it ends later; whether there was such a one."""
+    """Forgets a session that ends before ``ended_before``; returns whether there was one."""
     topic = topic_of(client_id)
     with begun(core, _core.shard_of(topic, core.schema["shards"]), None) as transaction:
         value = transaction.get(topic, 0)
@@ -126,7 +131,7 @@ def drop(core: Engine, client_id: str, ended_before: int = TIMESTAMP_MAX + 1) ->
 
 
 def expire(core: Engine, is_open: Callable[[str], bool]) -> list[str]:
-    """Forgets the sessions that have ended by now, and are not open; which ones."""
+    """Forgets the sessions that have ended and are not open, and returns their client ids."""
     now = now_us()
     ended = [client_id for client_id, end in stored(core) if end < now]
     left = [client_id for client_id in ended if not is_open(client_id)]

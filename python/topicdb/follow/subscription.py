@@ -1,4 +1,4 @@
-"""Messages handed to who wants them, as they are committed."""
+"""Subscriptions: messages that are delivered as they are committed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,12 @@ Start: TypeAlias = "Literal['earliest', 'latest'] | TimeLike | Mapping[int, Plac
 
 
 def start_of(start: Start) -> tuple[dict[int, tuple[int, int]] | None, int]:
-    """Places by shard (None: now), and the first timestamp that is wanted."""
+    """Returns places by shard, and the first timestamp that is wanted.
+
+    Places of None stand for the end of what is stored.
+
+    Raises ValueError or TypeError for a ``start`` that is no time, place or word.
+    """
     if start == "latest":
         return None, 0
     if start == "earliest":
@@ -54,9 +59,10 @@ def start_of(start: Start) -> tuple[dict[int, tuple[int, int]] | None, int]:
 
 
 def places_of(core: Engine, filters: list[str] | None, start: Start) -> dict[int, Place]:
-    """Places by shard to go on from; of a time: of the first message with it or a later one.
+    """Returns places by shard from which a reader continues, for ``start``.
 
-    Shards that are left out begin with their oldest message.
+    For a time they are those of the first message with that timestamp or a later one. Shards that
+    are left out begin with their oldest message.
     """
     places, start_us = start_of(start)
     if places is None or start_us > 0:
@@ -65,19 +71,23 @@ def places_of(core: Engine, filters: list[str] | None, start: Start) -> dict[int
 
 
 def check_window(window: int, window_bytes: int) -> None:
-    """ValueError: nothing would ever come."""
+    """Raises ValueError for a window of 0 or less: nothing would ever come."""
     for name, value in (("window", window), ("window_bytes", window_bytes)):
         if value < 1:
             raise ValueError(f"{name}: at least 1 is needed, got {value}")
 
 
 class Delivery(NamedTuple):
-    """What a subscription gives at a time: messages of one shard.
+    """One delivery of a subscription: messages of one shard.
 
-    ``seqno`` is the number of its last message, counted over the subscription from 1;
-    ``Subscription.ack`` wants it. Every message of the shard before ``next`` was delivered: another
-    subscription can start there. ``is_live``: it came from a commit, not from history.
-    ``Batch.serials`` and ``rows`` have of each message its commit and the place in that.
+    - ``batch``: the messages. ``Batch.serials`` has the commit of each, and ``rows`` its number in
+      that.
+    - ``seqno``: the number of the last message, counted over the subscription from 1; to be given
+      to ``Subscription.ack``.
+    - ``shard``: the shard of the messages.
+    - ``next``: the place behind them. Every message of the shard before it was delivered; another
+      subscription can start there.
+    - ``is_live``: the messages came from a commit, not from history.
     """
 
     batch: Batch
@@ -89,7 +99,7 @@ class Delivery(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What is kept of a delivery until it is acknowledged."""
+    """The part of a delivery that is kept until it is acknowledged."""
 
     seqno: int
     shard: int
@@ -97,21 +107,27 @@ class Given(NamedTuple):
 
 
 class _Begun(NamedTuple):
-    """A delivery, and what of it was not iterated over."""
+    """A delivery, and its messages that have not been iterated over."""
 
     delivery: Delivery
     messages: _Iterator[Message]
 
 
 class Subscription(Closing):
-    """Messages of a filter: what is stored, and then what is committed; see ``subscribe``.
+    """Messages of a filter: those stored, then those committed; made by ``Database.subscribe``.
 
-    Iterate it, with ``for`` or ``async for``, for messages, or ``batches()``; what was given is
-    acknowledged when the next is asked for. With ``next`` and ``ack`` (or ``deliveries``) that is
-    up to you. Iteration ends when nothing comes for ``timeout``, and when the subscription is
-    closed; ClosedError when the database is.
+    Iterate it for messages, with ``for`` or ``async for``, or iterate ``batches()``. Iteration
+    acknowledges what it gave when it asks for the next. With ``next`` and ``deliveries`` it is up
+    to you to call ``ack``. Iteration ends when nothing comes for ``timeout``, and when the
+    subscription is closed. It raises ClosedError when the database is closed.
 
-    May be used by many threads; each message goes to one of them.
+    Thread-safe: each message goes to one of the threads that read. asyncio may read it in one event
+    loop. Whoever made it closes it, best by ``with``.
+
+    >>> with db.subscribe("site/#", start="earliest") as subscription:  # doctest: +SKIP
+    ...     for delivery in subscription.deliveries():
+    ...         load(delivery.batch)
+    ...         subscription.ack(delivery.seqno)
     """
 
     def __init__(
@@ -139,12 +155,14 @@ class Subscription(Closing):
     def next(
         self, timeout: float | timedelta | None = None, *, rows: int | None = None
     ) -> Delivery | None:
-        """The next messages, at most ``rows``.
+        """Returns the next messages, at most ``rows`` (None: any number).
 
-        None if there are none for ``timeout`` seconds (None: waits for ever), or it is closed.
+        Returns None if none come for ``timeout`` seconds (None: waits for ever), or when it is
+        closed.
 
-        CorruptionError: what it is to read next is damaged; nothing comes behind it. LossError:
-        messages were dropped before they came (``on_loss="raise"``); the next call goes on.
+        Raises CorruptionError if what it has to read next is damaged; then nothing more comes.
+        Raises LossError if messages were dropped before they came (``on_loss="raise"``); the next
+        call continues behind them. Raises ClosedError when the database is closed.
         """
         if rows is not None and rows < 1:
             raise ValueError(f"rows must be at least 1, got {rows}")
@@ -162,29 +180,28 @@ class Subscription(Closing):
         return None
 
     def ack(self, seqno: int) -> None:
-        """Everything up to the message ``seqno`` is done with: there is room in the window for as
-        much.
+        """Acknowledges everything up to the message ``seqno``, which makes room in the window.
 
-        ValueError if it was not delivered, or is acknowledged already.
+        Raises ValueError if that message was not delivered, or is acknowledged already.
         """
         self._core.acknowledge(seqno)
         self._acknowledged = max(self._acknowledged, seqno)
 
     def _done_with(self, delivery: Delivery) -> None:
-        if delivery.seqno > self._acknowledged:  # or who iterates has done it
+        if delivery.seqno > self._acknowledged:  # another call of the user may have acknowledged it
             self.ack(delivery.seqno)
 
     def deliveries(self) -> _Iterator[Delivery]:
-        """Each delivery in turn; they wait for ``ack`` when the window is full."""
+        """Gives each delivery in turn. When the window is full, it waits for ``ack``."""
         while (delivery := self._next(self._timeout_us)) is not None:
             yield delivery
 
     def batches(self) -> Batches:
-        """To be iterated, with ``for`` or ``async for``: each batch in turn."""
+        """Returns the batches, to be iterated with ``for`` or ``async for``."""
         return Batches(self)
 
     def __iter__(self) -> _Iterator[Message]:
-        """Each message in turn. What a loop leaves when it ends early, the next one gives."""
+        """Gives each message in turn. If a loop ends early, the next loop gives the rest."""
         while True:
             while (message := self._next_message()) is not None:
                 yield message
@@ -193,7 +210,7 @@ class Subscription(Closing):
             self._begun.append(_Begun(delivery, iter(delivery.batch)))
 
     async def __aiter__(self) -> AsyncIterator[Message]:
-        """Each message in turn. What a loop leaves when it ends early, the next one gives."""
+        """Gives each message in turn. If a loop ends early, the next loop gives the rest."""
         while True:
             while (message := self._next_message()) is not None:
                 yield message
@@ -202,7 +219,10 @@ class Subscription(Closing):
             self._begun.append(_Begun(delivery, iter(delivery.batch)))
 
     def _next_message(self) -> Message | None:
-        """Of the deliveries that were begun; those that are at their end are done with."""
+        """Returns the next message of the deliveries that were begun, or None.
+
+        It acknowledges deliveries of which no message is left.
+        """
         while True:
             try:
                 begun = self._begun[0]
@@ -215,14 +235,17 @@ class Subscription(Closing):
                 self._done_with(begun.delivery)
 
     async def next_await(self, timeout: float | timedelta | None = None) -> Delivery | None:
-        """As ``next``, for asyncio; of one event loop."""
+        """Returns the next delivery, like ``next``, for asyncio.
+
+        All calls must be of one event loop; RuntimeError otherwise.
+        """
         return await self._next_await(timeout_us(timeout))
 
     async def _next_await(self, timeout_us: int | None) -> Delivery | None:
         is_ready = self._ready_event()
         seconds = None if timeout_us is None else timeout_us / 1e6
         while True:
-            is_ready.clear()  # what comes from now on sets it again
+            is_ready.clear()  # messages that come from now on set it again
             if (delivery := self._next(0)) is not None or self.closed:
                 return delivery
             try:
@@ -257,68 +280,74 @@ class Subscription(Closing):
             self._core.close()
 
     def join(self, timeout: float | None = None) -> bool:
-        """Waits until the callback is not called any more; whether that is so."""
+        """Waits until the callback is no longer called; returns whether that is so.
+
+        ``timeout``: seconds; None waits for ever. Returns True at once if there is no callback.
+        """
         if self._thread is None:
             return True
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def pause(self) -> None:
-        """Nothing is given until ``resume``. May be repeated."""
+        """Stops giving messages until ``resume``. May be repeated."""
         self._core.pause()
 
     def resume(self) -> None:
-        """Ends a pause: goes on where it was."""
+        """Ends a pause: continues where it was."""
         self._core.resume()
 
     def info(self) -> dict[str, Any]:
-        """How it stands.
+        """Returns how the subscription stands.
 
-        ``state``: "catching up", "live", "full" (it waits for ``ack``), "paused", "failed" or
-        "closed"; ``delivered`` and ``acknowledged``: sequence numbers; ``waiting``: messages that
-        are at hand for ``next``, and their ``waiting_bytes``; ``places``: of each shard, the place
-        up to which everything was given; ``lost``: messages that were dropped with their generation
-        before they could be given, so many at most.
+        - ``state``: "catching up", "live", "full" (it waits for ``ack``), "paused", "failed" or
+          "closed".
+        - ``delivered``, ``acknowledged``: sequence numbers.
+        - ``waiting``, ``waiting_bytes``: how many messages are at hand for ``next``, and their
+          bytes.
+        - ``places``: for each shard, the place up to which everything was given.
+        - ``lost``: how many messages were dropped with their generation before they could be given,
+          at most.
         """
         info = self._core.info()
         info["places"] = {shard: Place(*place) for shard, place in info["places"].items()}
         return info
 
     def lag(self) -> int:
-        """Messages that are stored and were not given yet.
+        """Returns about how many messages are stored and were not given yet.
 
-        Counted by the entries of blocks where these tell, else by reading. About: a commit that was
-        given in part counts as a whole. What was deleted does not count.
+        It counts by the entries of blocks where these suffice, else by reading. A commit that was
+        given in part counts as a whole. Deleted messages do not count.
         """
         return lag_of(self._owner, self._filters, self._start_us, self.info()["places"])
 
     @property
     def closed(self) -> bool:
-        """``close`` was called, or its callback has ended."""
+        """Whether ``close`` was called, or the callback has ended."""
         return self._core.closed
 
     def close(self) -> None:
-        """Ends it, and calls that wait; waits for a callback that runs. May be repeated."""
+        """Ends it, and calls that wait; waits for a callback that is running. May be repeated."""
         self._core.close()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
 
 class Batches:
-    """The batches of a subscription, each acknowledged when the next one is asked for."""
+    """The batches of a subscription. Each is acknowledged when the next one is asked for."""
 
     def __init__(self, subscription: Subscription) -> None:
         self._subscription = subscription
 
     def __iter__(self) -> Generator[Batch, None, None]:
-        """Each in turn; waits for them."""
+        """Gives each batch in turn; waits for them."""
         subscription = self._subscription
         while (delivery := subscription._next(subscription._timeout_us)) is not None:
             yield delivery.batch
             subscription._done_with(delivery)
 
     async def __aiter__(self) -> AsyncIterator[Batch]:
-        """Each in turn; the event loop goes on while it waits."""
+        """Gives each batch in turn; the event loop runs on while it waits."""
         subscription = self._subscription
         while (delivery := await subscription._next_await(subscription._timeout_us)) is not None:
             yield delivery.batch
@@ -326,7 +355,11 @@ class Batches:
 
 
 class _Notifier:
-    """Wakes event loops when subscriptions have something to give: one thread for all of them."""
+    """Wakes event loops when subscriptions have something to give.
+
+    There is one for the process, with one thread for all subscriptions; the thread starts with the
+    first ``watch``. Thread-safe.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -380,7 +413,7 @@ _with_threads: weakref.WeakSet[Subscription] = weakref.WeakSet()
 
 def _after_fork() -> None:
     global _notifier
-    _notifier = _Notifier()  # the thread has stayed behind
+    _notifier = _Notifier()  # a forked child has no such thread
     _with_threads.clear()
 
 
@@ -389,7 +422,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 @atexit.register
 def _end_threads() -> None:
-    # A thread that the core wakes up while Python takes itself apart would abort the process.
+    # A thread that the core wakes up while the interpreter shuts down would abort the process.
     for subscription in list(_with_threads):
         subscription.close()
     _notifier.close()

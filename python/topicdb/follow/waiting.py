@@ -14,7 +14,10 @@ thread, when that next runs: so often a thread that waits wakes up."""
 def wait_for(
     changed: threading.Condition, is_so: Callable[[], bool], timeout_s: float | None = None
 ) -> bool:
-    """As ``Condition.wait_for``; signal handlers, such as that of Ctrl-C, run meanwhile."""
+    """Waits like ``Condition.wait_for``, and lets signal handlers run meanwhile.
+
+    One of them is that of Ctrl-C.
+    """
     end = None if timeout_s is None else time.monotonic() + timeout_s
     while not (found := is_so()):
         left = SLICE_S if end is None else min(SLICE_S, end - time.monotonic())
