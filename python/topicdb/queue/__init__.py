@@ -1,1 +1,1 @@
-"""The buffer queue, and its files."""
+"""The buffer queue and its files."""

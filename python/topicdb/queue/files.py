@@ -1,4 +1,4 @@
-"""The files of a queue, without opening it: what is there, what is damaged; and repair."""
+"""The files of a queue: inspecting and repairing them without opening the queue."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from topicdb.queue.queue import Damage
 
 
 class Segment(NamedTuple):
-    """One file of items. ``bytes`` is up to the end of its last item."""
+    """One file of items.
+
+    - ``number``: of the segment. ``sequences``: the numbers of its items.
+    - ``bytes``: up to the end of its last item.
+    - ``sealed``: whether it is complete.
+    """
 
     path: str
     number: int
@@ -22,8 +27,11 @@ class Segment(NamedTuple):
 
 
 class StoredCursor(NamedTuple):
-    """What is stored of a cursor: below ``low_water`` everything is acknowledged, and from
-    ``next_sequence`` on nothing was popped. ``unacknowledged``: items popped, not acknowledged.
+    """A cursor as it is stored.
+
+    - ``low_water``: every item with a smaller number is acknowledged.
+    - ``next_sequence``: the number of the first item that was never popped.
+    - ``unacknowledged``: how many items were popped and not acknowledged.
     """
 
     name: str
@@ -34,7 +42,10 @@ class StoredCursor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QueueInfo:
-    """``format`` is ``"topicdb"`` or ``"replayq"``; ``closed``: it was closed, not killed."""
+    """The content of the directory of a queue.
+
+    ``format`` is ``"topicdb"`` or ``"replayq"``. ``closed``: the queue was closed, not killed.
+    """
 
     format: str
     closed: bool
@@ -44,15 +55,15 @@ class QueueInfo:
 
     @property
     def items(self) -> int:
-        """Stored items, acknowledged ones in segments that are not yet freed included."""
+        """How many items are stored, with acknowledged ones in segments that are not freed yet."""
         return sum(len(segment.sequences) for segment in self.segments)
 
 
 def inspect(path: str | os.PathLike[str], *, deep: bool = False) -> QueueInfo:
-    """What is in a queue's directory. ``deep`` reads and checks every item.
+    """Returns what is in a queue's directory. ``deep`` reads and checks every item.
 
-    Changes nothing and takes no lock. Beside a process that has it open, the end of the last
-    segment may look torn. Errors: CorruptionError if it is no queue; StorageError.
+    It changes nothing and takes no lock. Beside a process that has the queue open, the end of the
+    last segment may look torn. Raises CorruptionError if the directory is no queue; StorageError.
     """
     inspector = _core.QueueInspector(os.fspath(path))
     while deep and inspector.next():
@@ -61,14 +72,18 @@ def inspect(path: str | os.PathLike[str], *, deep: bool = False) -> QueueInfo:
 
 
 def stored_items(path: str | os.PathLike[str]) -> Iterator[tuple[int, bytes]]:
-    """(number, item) of everything that can be read, acknowledged or not; as ``inspect``."""
+    """Gives (number, item) of everything that can be read, acknowledged or not.
+
+    Takes no lock, and raises what ``inspect`` raises.
+    """
     inspector = _core.QueueInspector(os.fspath(path))
     while items := inspector.next():
         yield from items
 
 
 def repair(path: str | os.PathLike[str]) -> list[Damage]:
-    """Makes a queue usable whose file ``QUEUE`` is damaged or missing, from its segments, and has
-    other damage dealt with as opening it does. What was found.
+    """Repairs a queue whose file ``QUEUE`` is damaged or missing, from its segments.
+
+    It treats other damage as opening the queue does. Returns the damage that it found.
     """
     return _core.repair_queue(os.fspath(path))

@@ -1,4 +1,4 @@
-"""The buffer queue: what producers append is popped, and once acknowledged it is gone."""
+"""The buffer queue: producers append items, consumers pop them and acknowledge them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ DEFAULT_CURSOR = "default"
 
 @dataclass(frozen=True, slots=True)
 class QueueReceipt:
-    """What an append reached.
+    """The result of an append to a queue.
 
-    ``sequences`` are the numbers of its items, in order; ``durability`` the level that was
+    ``sequences`` are the numbers of its items, in order. ``durability`` is the level that was
     reached: ``"none"``, ``"os"`` or ``"disk"``.
     """
 
@@ -38,6 +38,7 @@ class QueueReceipt:
 
     @property
     def count(self) -> int:
+        """The number of items."""
         return len(self.sequences)
 
 
@@ -61,17 +62,23 @@ class Ref:
 
 
 class Popped(NamedTuple):
-    """What ``pop`` gives: items, and what acknowledges them; without items, no ``ref``."""
+    """The result of ``pop``: items, and the reference that acknowledges them.
+
+    ``ref`` is None if there are no items.
+    """
 
     items: list[bytes]
     ref: Ref | None
 
 
 class Drop(NamedTuple):
-    """Items that a cursor will not deliver.
+    """Items that a cursor will not deliver; given to ``on_drop``.
 
-    ``reason``: ``"overflow"`` (no room), ``"memory"`` (the system is short of it), ``"purge"``, or
-    ``"damage"`` (they cannot be read). ``bytes`` are as stored, with headers; 0 if not known.
+    - ``reason``: ``"overflow"`` (no room), ``"memory"`` (the system is short of it), ``"purge"``,
+      or ``"damage"`` (they cannot be read).
+    - ``cursor``: the name of the cursor.
+    - ``sequences``: the numbers of the items.
+    - ``bytes``: their bytes as stored, with headers; 0 if not known.
     """
 
     reason: str
@@ -81,7 +88,10 @@ class Drop(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Something that was found damaged on disk, and the items that were lost by it."""
+    """Damage that was found on disk, and the numbers of the items that were lost by it.
+
+    ``path`` is the damaged file, ``what`` a sentence about it.
+    """
 
     path: str
     what: str
@@ -90,7 +100,15 @@ class Damage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CursorStats:
-    """How far a cursor is. ``bytes`` are as stored, of what is waiting and in flight."""
+    """How far a cursor is.
+
+    - ``waiting``: how many items can be popped.
+    - ``in_flight``: how many were popped and not acknowledged.
+    - ``bytes``: of both, as stored, with headers.
+    - ``next_sequence``: the number of the first item that was never popped.
+    - ``low_water``: every item with a smaller number is acknowledged.
+    - ``dropped_items``, ``dropped_bytes``: by ``Drop.reason``, since the queue was opened.
+    """
 
     name: str
     waiting: int
@@ -104,7 +122,15 @@ class CursorStats:
 
 @dataclass(frozen=True, slots=True)
 class QueueStats:
-    """``bytes`` is what counts against ``max_total_bytes``: of the slowest cursor."""
+    """How a queue stands.
+
+    - ``next_sequence``: the number that the next item gets.
+    - ``segments``, ``disk_bytes``: how many segment files there are, and their bytes.
+    - ``bytes``: what counts against ``max_total_bytes``: the bytes of the slowest cursor.
+    - ``on_disk``: whether the next append goes to a file.
+    - ``cursors``: by name.
+    - ``damage``: what was found since the queue was opened.
+    """
 
     next_sequence: int
     segments: int
@@ -116,10 +142,10 @@ class QueueStats:
 
 
 class Consumer:
-    """What a queue and its other cursors can do alike. Thread-safe.
+    """The methods that a queue and its other cursors share. Thread-safe.
 
-    Errors: ClosedError; NotFoundError once the cursor is removed; ForkedError; StorageError if the
-    disk cannot be read.
+    Its methods raise ClosedError after the queue is closed, NotFoundError after the cursor is
+    removed, ForkedError in a forked child, and StorageError if the disk cannot be read.
     """
 
     def __init__(self, core: _core.QueueCursor) -> None:
@@ -134,13 +160,20 @@ class Consumer:
         *,
         timeout: Seconds | None = 0,
     ) -> Popped:
-        """Takes the oldest items: those first that came back, then new ones in their order.
+        """Takes the oldest items: first those that came back, then new ones in their order.
 
-        At most ``count`` of them, and by ``rule`` at most ``bytes`` (but one in any case) or at
-        least so many. ``stop_before(item)`` is asked about each in turn: when it says true, that
-        item and those behind it stay. If there is none, waits up to ``timeout`` seconds (None: for
-        ever). They are in flight until ``ack`` or ``nack``, and come again when the queue is
-        opened anew.
+        - ``count``: the most items.
+        - ``bytes``, ``rule``: with ``"at_most"`` it ends before the item that would exceed
+          ``bytes``, but takes at least one item. With ``"at_least"`` it takes items until they have
+          ``bytes``.
+        - ``stop_before``: called with each item in turn; when it returns true, that item and those
+          behind it stay in the queue.
+        - ``timeout``: how many seconds to wait if there is no item; 0: not at all; None: for ever.
+
+        Returns the items and a reference to them. They are in flight until ``ack`` or ``nack``, and
+        come again when the queue is opened anew.
+
+        Raises ValueError for a bad argument.
         """
         if rule not in ("at_most", "at_least"):
             raise ValueError(f"rule: expected 'at_most' or 'at_least', got {rule!r}")
@@ -160,7 +193,7 @@ class Consumer:
         *,
         timeout: Seconds | None = 0,
     ) -> Popped:
-        """As ``pop``, for asyncio. A task that is cancelled gives back what it would have got."""
+        """Pops like ``pop``, for asyncio. A task that is cancelled gives its items back."""
         loop = asyncio.get_running_loop()
         call = partial(self.pop, count, bytes, rule, stop_before, timeout=timeout)
         future = loop.run_in_executor(None, call)
@@ -175,12 +208,19 @@ class Consumer:
             self.nack(future.result().ref)
 
     def ack(self, ref: Ref | None) -> None:
-        """These items are done. In any order; may be repeated; None is no item."""
+        """Acknowledges the items of a ``pop``, which are done.
+
+        In any order; may be repeated. None stands for no items. Raises ValueError if ``ref`` is of
+        another cursor, or of an earlier opening.
+        """
         if ref is not None:
             self._core.ack(self._ranges_of(ref))
 
     def nack(self, ref: Ref | None) -> None:
-        """These items are to be popped again, before newer ones."""
+        """Gives the items of a ``pop`` back, to be popped again before newer ones.
+
+        Raises ValueError as ``ack`` does.
+        """
         if ref is not None:
             self._core.nack(self._ranges_of(ref))
 
@@ -190,11 +230,11 @@ class Consumer:
         return ref._ranges
 
     def peek(self) -> _bytes | None:
-        """What ``pop`` would give first; None if there is nothing."""
+        """Returns the item that ``pop`` would give first; None if there is none."""
         return self._core.peek()
 
     def __len__(self) -> int:
-        """Items that wait: stored, not in flight, not acknowledged."""
+        """Returns how many items wait: stored, not in flight, not acknowledged."""
         waiting: int = self._core.stats()["waiting"]
         return waiting
 
@@ -202,8 +242,10 @@ class Consumer:
         return True  # an empty queue is a queue
 
     def __iter__(self) -> Iterator[_bytes]:
-        """Items until none waits. Each is acknowledged when the next is asked for, so the one at
-        which a loop breaks off, or fails, comes again.
+        """Gives items until none waits.
+
+        Each is acknowledged when the next one is asked for. So if a loop ends early or fails, its
+        last item comes again.
         """
         while (popped := self.pop(1)).ref is not None:
             try:
@@ -215,15 +257,18 @@ class Consumer:
 
 
 class Cursor(Consumer):
-    """A consumer of a queue, or a group of them: each item is handed out once, and again if it is
-    not acknowledged. Made by ``Queue.cursor``.
+    """A named reader of a queue, for one consumer or a group of them; made by ``Queue.cursor``.
+
+    It hands out each item once, and again if the item is not acknowledged. Thread-safe.
     """
 
     @property
     def name(self) -> str:
+        """The name of the cursor."""
         return self._core.name
 
     def stats(self) -> CursorStats:
+        """Returns how far the cursor is."""
         return CursorStats(**self._core.stats())
 
     def __repr__(self) -> str:
@@ -231,9 +276,15 @@ class Cursor(Consumer):
 
 
 class Queue(Consumer, Closing):
-    """A buffer queue of byte strings. Thread-safe; use it in ``with``.
+    """A buffer queue of byte strings. Thread-safe.
 
-    Its own ``pop``, ``ack``, … are those of the cursor ``"default"``.
+    Its own ``pop``, ``ack`` and so on are those of the cursor ``"default"``. Whoever opens the
+    queue closes it, best by ``with``. A forked child must not use it.
+
+    >>> with topicdb.Queue.open("out.q") as queue:                      # doctest: +SKIP
+    ...     queue.append([b"first", b"second"])
+    ...     items, ref = queue.pop()
+    ...     queue.ack(ref)
     """
 
     @classmethod
@@ -261,24 +312,30 @@ class Queue(Consumer, Closing):
         - ``mode``: ``"disk"``; ``"memory"`` (no path); ``"offload"`` (in memory until there are
           more than ``segment_bytes``, and on disk when it is closed); ``"volatile"`` (as offload,
           but what is there is deleted when it is opened, and when it is closed).
-        - ``format``: ``"replayq"`` keeps the files of EMQX's replayq, which can open them; a
-          directory of replayq's is recognized. It has one cursor and keeps acknowledgements in
-          order only. For mode ``"disk"``.
-        - ``max_total_bytes``: limit of what one cursor has not acknowledged, with headers.
-          ``budget``: one that several queues share.
-        - ``overflow``: what an append does that would exceed them: ``"drop_oldest"`` (never what
-          is in flight), ``"reject"`` (QuotaError), ``"block"`` (waits up to ``block_timeout``
-          seconds, then QuotaError).
-        - ``durability`` of appends: ``"none"`` (written within ``flush_interval`` seconds),
-          ``"os"`` (survives kill -9), ``"disk"`` (fsynced). ``sync_interval``: fsyncs as often.
-        - ``drop_if_highmem``: while the system is short of memory (or the function says so), an
-          append drops as many bytes of the oldest items as it adds.
-        - ``on_drop``: called with each ``Drop``, by the thread that it happens in.
-        - ``directory_mode``: permissions of the directory when this makes it, as ``topicdb.open``.
+        - ``format``: ``"replayq"`` keeps the files of EMQX's replayq, which can open them. It has
+          one cursor and keeps acknowledgements in order only. For mode ``"disk"``. None: the format
+          of the directory, or TopicDB's own for a new one.
+        - ``segment_bytes``: a segment file is closed at this many bytes (default 10 MiB).
+        - ``max_total_bytes``: the most bytes, with headers, that one cursor has not acknowledged.
+        - ``item_bytes_max``: a longer item is refused; the default is MQTT's longest payload.
+        - ``budget``: a limit that several queues share.
+        - ``overflow``: what an append does that would exceed a limit: ``"drop_oldest"`` (never
+          items in flight), ``"reject"`` (QuotaError), ``"block"`` (waits up to ``block_timeout``
+          seconds, None: for ever, then QuotaError).
+        - ``durability``: of appends that name none: ``"none"`` (written within ``flush_interval``
+          seconds), ``"os"`` (survives kill -9), ``"disk"`` (fsynced).
+        - ``flush_interval``: after how many seconds items of ``"none"`` and acknowledgements are
+          handed to the operating system.
+        - ``sync_interval``: after how many seconds items are fsynced; None: only for ``"disk"``.
+        - ``drop_if_highmem``: while the system is short of memory (less than a fifth is available,
+          or the function says so), an append drops as many bytes of the oldest items as it adds.
+        - ``on_drop``: called with each ``Drop``, by the thread in which it happens.
+        - ``directory_mode``: permissions of the directory when this call makes it, as in
+          ``topicdb.open``.
 
-        Raises ValueError for an option, LockedError if it is open elsewhere, CorruptionError for a
-        directory that is no queue; StorageError. Damage to single files does not prevent opening:
-        ``stats().damage`` tells it.
+        Raises ValueError for a bad option, LockedError if the queue is open elsewhere,
+        CorruptionError if the directory is no queue, StorageError if the file system failed. Damage
+        to single files does not prevent opening: ``stats().damage`` lists it.
         """
         tell = None if on_drop is None else _teller(on_drop)
         where = "" if path is None else checked_path(path)
@@ -311,10 +368,12 @@ class Queue(Consumer, Closing):
 
     @property
     def path(self) -> str | None:
+        """The directory of the queue; None in memory."""
         return self._queue.path or None
 
     @property
     def closed(self) -> bool:
+        """Whether ``close`` was called."""
         return self._queue.closed
 
     def append(
@@ -322,28 +381,40 @@ class Queue(Consumer, Closing):
     ) -> QueueReceipt:
         """Adds items: all of them or none.
 
-        Raises TypeError and ValueError naming the item, QuotaError if there is no room,
-        StorageError; then nothing was added.
+        ``durability`` None: that of ``open``. Returns the numbers of the items and the durability
+        that was reached.
+
+        Raises TypeError or ValueError, naming the item; QuotaError if there is no room;
+        StorageError. Then nothing was added.
         """
         return self._queue.append(items, durability)
 
     async def append_await(
         self, items: Iterable[BytesLike], *, durability: Durability | None = None
     ) -> QueueReceipt:
-        """As ``append``, for asyncio. A task that is cancelled does not take its items back."""
+        """Appends like ``append``, for asyncio.
+
+        A task that is cancelled does not take its items back.
+        """
         call = partial(self.append, tuple(items), durability=durability)
         return await asyncio.get_running_loop().run_in_executor(None, call)
 
     def cursor(self, name: str, *, start: Literal["oldest", "newest"] = "oldest") -> Cursor:
-        """The cursor of that name; a new one starts with the oldest item stored, or behind the
-        newest. Each cursor gets every item, and an item is kept until all have acknowledged it.
+        """Returns the cursor of this name, and makes it if there is none.
+
+        A new cursor starts with the oldest stored item, or behind the newest. Each cursor gets
+        every item, and an item is kept until all cursors have acknowledged it. A name has 1 to 64
+        letters, digits, ``_``, ``-`` and ``.``, and does not begin with ``.``.
         """
         if start not in ("oldest", "newest"):
             raise ValueError(f"start: expected 'oldest' or 'newest', got {start!r}")
         return Cursor(self._queue.cursor(name, start == "newest"))
 
     def remove_cursor(self, name: str) -> None:
-        """What only this cursor still needed is gone. NotFoundError if there is none."""
+        """Removes a cursor, and the items that only it still needed.
+
+        Raises NotFoundError if there is none, ValueError for the cursor ``"default"``.
+        """
         self._queue.remove_cursor(name)
 
     @property
@@ -354,24 +425,31 @@ class Queue(Consumer, Closing):
 
     @property
     def overflow(self) -> int:
-        """``bytes`` beyond ``max_total_bytes``; negative while there is room."""
+        """How far ``bytes`` is beyond ``max_total_bytes``; negative while there is room."""
         return self.bytes - self._max_total_bytes
 
     def flush(self) -> None:
-        """Everything appended and acknowledged is safe from loss of power afterwards."""
+        """Makes everything that was appended and acknowledged safe from loss of power."""
         self._queue.flush()
 
     def purge(self) -> None:
-        """Drops everything, for all cursors, also what is in flight. Numbers go on."""
+        """Drops all items for all cursors, including those in flight.
+
+        Their numbers are not used again.
+        """
         self._queue.purge()
 
     def stats(self) -> QueueStats:
+        """Returns how the queue and its cursors stand."""
         stats = self._queue.stats()
         stats["cursors"] = {cursor["name"]: CursorStats(**cursor) for cursor in stats["cursors"]}
         return QueueStats(**stats)
 
     def close(self) -> None:
-        """Saves what is to be kept, and waits for calls in flight. May be repeated."""
+        """Waits for calls in flight, and saves what its mode keeps. May be repeated.
+
+        Calls that wait for items or room raise ClosedError.
+        """
         self._queue.close()
 
     def __repr__(self) -> str:
