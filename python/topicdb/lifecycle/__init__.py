@@ -1,1 +1,1 @@
-"""How long messages stay: retention classes, generations, and what a plan of them takes."""
+"""The life of data: retention classes, generations, and plans of how much disk they take."""

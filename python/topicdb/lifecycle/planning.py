@@ -1,4 +1,4 @@
-"""Sizes: how much disk a retention takes, and which quota leaves room beside it.
+"""Planning: how much disk a retention takes, and which quota leaves room beside it.
 
 >>> from topicdb.lifecycle import planning
 >>> found = planning.plan(planning.size_bytes("125000MB"), "7d")
@@ -21,19 +21,20 @@ QUOTA_TRIM = 0.9
 SPARE_CYCLES = 1.0
 
 _DAY_US = 86_400 * 1_000_000
-ROTATIONS = 8  # of an age, where nothing else is said: what the database does
-KEEP_LAST_ROTATE_US = _DAY_US  # where only keep_last is said
+ROTATIONS = 8  # generations of an age, unless rotate is given: as the database does it
+KEEP_LAST_ROTATE_US = _DAY_US  # of a class that has only keep_last
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a retention takes on disk, and what to open the database with.
+    """The size of a retention on disk, and the options to open the database with.
 
-    - ``log_bytes``: of files at most, while ``bytes_per_day`` come.
-    - ``quota_bytes``, ``quota_trim``: for ``topicdb.open``; ``retention``: of the class.
-    - ``trim_bytes``: from there on the oldest go before their age; None: never.
-    - ``reserve_days``: of messages that may come beyond what was planned, before that happens.
-    - ``generations``: that a shard has at most.
+    - ``bytes_per_day``: as given to ``plan``.
+    - ``retention``: of the class. ``quota_bytes``, ``quota_trim``: for ``topicdb.open``.
+    - ``log_bytes``: the most bytes of files, while ``bytes_per_day`` come.
+    - ``trim_bytes``: from here on the oldest messages are dropped before their age; None: never.
+    - ``reserve_days``: how many days of messages may come beyond the plan before that happens.
+    - ``generations``: the most generations of a shard.
     """
 
     bytes_per_day: float
@@ -55,19 +56,20 @@ def plan(
     fill: float = FILL,
     quota_trim: float | None = QUOTA_TRIM,
 ) -> Plan:
-    """The disk that messages of ``bytes_per_day`` take when they are kept for ``age``.
+    """Returns the disk that messages of ``bytes_per_day`` take when they are kept for ``age``.
 
-    They go by generations, which last for ``rotate``: the oldest message is up to age + rotate old
-    when its generation goes. So that long, the log grows:
+    Messages are dropped by generations, which last for ``rotate``: the oldest message is up to
+    age + rotate old when its generation is dropped. Until then, the log grows:
 
         log = bytes_per_day * (age + spare_cycles * rotate)      quota = log / fill
 
-    - ``bytes_per_day``: of files, that is compressed.
-    - ``rotate``: by default a day, or an eighth of ``age`` if that is longer or ``age`` is less.
+    - ``bytes_per_day``: bytes of files, that is, compressed.
+    - ``rotate``: by default a day; or an eighth of ``age``, if that is longer, or if ``age`` is
+      less than a day.
     - ``spare_cycles``: 1 is what the last generation needs; more leaves room for busy days.
-    - ``fill``: the part of the quota that the log may take. ``quota_trim``: as of ``topicdb.open``.
+    - ``fill``: the part of the quota that the log may take. ``quota_trim``: as in ``topicdb.open``.
 
-    ValueError: a number that makes no sense, naming it.
+    Raises ValueError for a number that makes no sense, naming it.
     """
     age_us = duration_us(age, what="age")
     rotate_us = _rotate_us(age_us) if rotate is None else duration_us(rotate, what="rotate")
@@ -102,11 +104,13 @@ def plan(
 def bytes_per_day(
     messages_per_second: float, message_bytes: float, disk_factor: float = 1.0
 ) -> float:
-    """What messages take on disk in a day.
+    """Returns how many bytes messages take on disk in a day.
 
     - ``message_bytes``: of topic and value.
-    - ``disk_factor``: bytes on disk for each of those; 1 for what does not compress. ``disk_bytes``
-      by ``bytes`` of ``Database.usage`` is what it is in a database.
+    - ``disk_factor``: bytes on disk for each of those; 1 for messages that do not compress. In an
+      existing database it is ``disk_bytes`` divided by ``bytes`` of ``Database.usage``.
+
+    Raises ValueError for a number that is not above zero, naming it.
     """
     factors = {
         "messages_per_second": messages_per_second,

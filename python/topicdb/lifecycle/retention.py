@@ -1,4 +1,4 @@
-"""How long messages are kept, and what they take: retention, trimming, usage."""
+"""Retention: how long messages are kept, what they take, and how they are trimmed."""
 
 from __future__ import annotations
 
@@ -40,12 +40,15 @@ _KEEP_LAST = "last:"
 class Retention:
     """How long messages of a class are kept; None sets no limit.
 
-    - ``age``: they go when they were stored so long ago.
-    - ``bytes``: of files, in all shards; beyond it the oldest go. A number, or ``"10GiB"``.
-    - ``rotate``: a generation takes messages for so long (default: an eighth of ``age``). Messages
-      go by whole generations: none outlives its age by more than this.
-    - ``keep_last``: of each topic so many messages are kept, whatever their age. Without ``age``
-      and ``bytes``, others go once their generation ends (``rotate``: a day).
+    - ``age``: messages are dropped when they were stored this long ago: ``"7d"`` or a timedelta.
+    - ``bytes``: of files, in all shards; beyond it the oldest messages are dropped. A number, or
+      ``"10GiB"``.
+    - ``rotate``: how long a generation takes messages (default: an eighth of ``age``). Only whole
+      generations are dropped, so no message outlives its age by more than this.
+    - ``keep_last``: how many messages of each topic are kept, whatever their age. Without ``age``
+      and ``bytes``, all others are dropped once their generation ends (``rotate``: a day).
+
+    >>> topicdb.Retention("1h", bytes="10GiB", keep_last=1)             # doctest: +SKIP
     """
 
     age: Age | None = None
@@ -56,9 +59,12 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
-    """What went, or would go: ``slabs`` as a whole, and of others ``messages`` one by one.
+    """The result of a trim, or of one that would run.
 
-    ``before``: timestamps before this one, in µs: what ``older_than`` was understood to be.
+    - ``slabs``: those that are removed as a whole.
+    - ``messages``: how many are removed one by one.
+    - ``before``: messages with timestamps before this one, in µs since 1970: how ``older_than`` was
+      understood.
     """
 
     slabs: list[Slab]
@@ -68,13 +74,16 @@ class Trimmed:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a retention class takes, one of its generations, or the messages of one structure.
+    """The size of a retention class, one of its generations, or the messages of one structure.
 
-    ``generation`` is 0, and ``structure`` None, where it is not about one. ``messages`` and
-    ``bytes`` (of topics and values) as they were written; ``disk_bytes`` of files, of which about
-    ``garbage_bytes`` were sealed again since, or deleted, and go with the next maintenance. Of a
-    structure: what is stored now, ``bytes`` estimated, with the layout skipstream ``messages`` as
-    well, no timestamps and no garbage.
+    - ``generation``: 0 unless it is about one. ``structure``: None unless it is about one.
+    - ``messages``, ``bytes``: how many were written, and the bytes of their topics and values.
+    - ``disk_bytes``: of files. About ``garbage_bytes`` of them are of messages that were sealed
+      again or deleted since; the next maintenance frees these.
+    - ``first_timestamp``, ``last_timestamp``: µs since 1970.
+
+    For a structure it is what is stored now: ``bytes`` is estimated, with the layout skipstream
+    ``messages`` as well, and there are no timestamps and no garbage.
     """
 
     retention_class: str
@@ -90,8 +99,13 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """``bytes_per_day``: on disk, as over the life of what is stored. ``days_left``: until the
-    quota is reached at that rate; None without a quota, or while nothing grows."""
+    """How fast the files grow.
+
+    - ``disk_bytes``: bytes of files now.
+    - ``bytes_per_day``: the average growth on disk over the life of what is stored.
+    - ``days_left``: until the quota is reached at that rate; None without a quota, or while nothing
+      grows.
+    """
 
     disk_bytes: int
     bytes_per_day: float
@@ -99,7 +113,7 @@ class Forecast:
 
 
 def classes_of(engine: Engine) -> dict[str, Retention]:
-    """As ``Database.retention``."""
+    """Returns the classes, as ``Database.retention`` does."""
     return {
         one.filter: Retention(
             timedelta(microseconds=one.age_us) if one.age_us else None,
@@ -114,24 +128,24 @@ def classes_of(engine: Engine) -> dict[str, Retention]:
 def set_classes(
     engine: Engine, retention: Mapping[str, RetentionLike], *, dry_run: bool
 ) -> Maintained:
-    """As ``Database.set_retention``."""
+    """Replaces the classes, as ``Database.set_retention`` says."""
     return engine.set_retention(retention_classes(retention), dry_run)
 
 
 def expire(engine: Engine, now: TimeLike | None) -> list[Slab]:
-    """As ``Database.expire``."""
+    """Drops what is too old, as ``Database.expire`` says."""
     return engine.expire(_as_if_us(now))
 
 
 def maintain(engine: Engine, now: TimeLike | None) -> Maintained:
-    """As ``Database.maintain``."""
+    """Rotates and drops, as ``Database.maintain`` says."""
     return engine.maintain(_as_if_us(now))
 
 
 def trim(
     engine: Engine, older_than: TimeLike | timedelta, filter: str | None, *, dry_run: bool
 ) -> Trimmed:
-    """As ``Database.trim``."""
+    """Removes old messages, as ``Database.trim`` says."""
     if filter is not None:
         one_filter(filter)
     before = _before_us(older_than)
@@ -140,7 +154,7 @@ def trim(
 
 
 def usage_of(engine: Engine, by: Literal["class", "generation", "structure"]) -> list[Usage]:
-    """As ``Database.usage``."""
+    """Returns what is stored, as ``Database.usage`` says."""
     if by == "structure":
         return [
             Usage(
@@ -165,7 +179,7 @@ def usage_of(engine: Engine, by: Literal["class", "generation", "structure"]) ->
 
 
 def forecast(engine: Engine, quota_bytes: int, now: TimeLike | None) -> Forecast:
-    """As ``Database.forecast``."""
+    """Returns how fast the files grow, as ``Database.forecast`` says. 0 is no quota."""
     at = _now_us(now)
     usage = engine.usage()
     disk_bytes = sum(one.disk_bytes for one in usage)
@@ -185,7 +199,10 @@ def forecast(engine: Engine, quota_bytes: int, now: TimeLike | None) -> Forecast
 
 
 def retention_classes(retention: Mapping[str, RetentionLike]) -> list[RetentionClass]:
-    """In the order given."""
+    """Returns the classes in the order given.
+
+    Raises TypeError for what is no mapping, SchemaError for limits that cannot be.
+    """
     if not isinstance(retention, Mapping):
         raise TypeError(
             "retention: expected a mapping of topic filters to ages or Retention, got "
@@ -198,9 +215,10 @@ def retention_classes(retention: Mapping[str, RetentionLike]) -> list[RetentionC
 
 
 def parse_retention(text: str, *, what: str) -> Retention:
-    """``"1h,10GiB,rotate:10m,last:5"``, in any order, each at most once; or ``"keep"``.
+    """Parses ``"1h,10GiB,rotate:10m,last:5"``, in any order, each at most once; or ``"keep"``.
 
-    ValueErrors name ``what``. A number without a unit is refused: it could be an age or a size.
+    Raises ValueError, naming ``what``. A number without a unit is refused: it could be an age or a
+    size.
     """
     given: dict[str, Any] = {}
     for part in [] if text.strip() == _KEEP else text.split(","):
