@@ -1,1 +1,1 @@
-"""What everything shares that talks to an MQTT broker. Does not import paho-mqtt by itself."""
+"""What all modules share that talk to an MQTT broker. Importing it does not import paho-mqtt."""

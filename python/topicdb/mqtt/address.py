@@ -1,4 +1,4 @@
-"""Where a broker is: a host, or a URL such as ``mqtts://user:password@broker.example:8884``."""
+"""Addresses of brokers: a host, or a URL such as ``mqtts://user:password@broker.example:8884``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _FORM = "mqtt[s]://[USER:PASSWORD@]HOST[:PORT]"
 
 
 class Broker(NamedTuple):
-    """A broker to connect to. ``tls`` is None without TLS."""
+    """A broker to connect to.
+
+    ``tls`` is None without TLS. ``login`` is user name and password, or None.
+    """
 
     host: str
     port: int
@@ -27,7 +30,7 @@ class Broker(NamedTuple):
 
 
 def address_text(host: str, port: int) -> str:
-    """``host:port``, and ``[::1]:port`` of an IPv6 address."""
+    """Returns ``host:port``, or ``[::1]:port`` for an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -38,10 +41,13 @@ def broker_of(
     username: str | None = None,
     password: str | None = None,
 ) -> Broker:
-    """What these arguments name. ``host`` is a name, an address, or a URL: ``mqtt://`` or
-    ``mqtts://`` (with TLS), ``user:password@``, host, ``:port``.
+    """Returns the broker that these arguments name.
 
-    ValueError: the URL is none, or an argument says again, or otherwise, what the URL says. No
+    ``host`` is a name, an address, or a URL: ``mqtt://`` or ``mqtts://`` (with TLS),
+    ``user:password@``, host, ``:port``. ``port`` None: 1883, or 8883 with TLS. ``tls``: True, or a
+    context of your own.
+
+    Raises ValueError if the URL is malformed, or an argument repeats or contradicts the URL. No
     message shows a password.
     """
     if "://" in host:
@@ -60,8 +66,10 @@ def broker_of(
 
 
 def split_address(text: str) -> tuple[str, int | None]:
-    """Host and port of ``HOST``, ``HOST:PORT``, ``[::1]:PORT``; a URL is left as it is, for
-    ``broker_of``. ValueError: it is none of these."""
+    """Returns host and port of ``HOST``, ``HOST:PORT`` or ``[::1]:PORT``.
+
+    A URL is returned unchanged, for ``broker_of``, with None. Raises ValueError for any other text.
+    """
     if "://" in text:
         _parsed(text)
         return text, None
@@ -77,7 +85,7 @@ def split_address(text: str) -> tuple[str, int | None]:
 
 
 def named(error: OSError, address: str) -> OSError:
-    """The same error, whose text names the broker."""
+    """Returns the same error, with the broker's address in its text."""
     if address not in str(error):
         if isinstance(error.strerror, str):
             error.strerror = f"{address}: {error.strerror}"

@@ -1,4 +1,4 @@
-"""A message with its MQTT properties, as the value under which a bridge stores it."""
+"""The envelope: the value under which a bridge stores a message with its MQTT properties."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from topicdb import _core
 
 
 class Envelope(NamedTuple):
-    """What was published: the ``payload``, how, and the MQTT 5 properties; None or empty where
-    there was nothing. ``client_id``: of the publisher, where the bridge was told. ``received``:
-    when it was received, µs since 1970, if that is not the timestamp of the message."""
+    """A published message: its payload, how it was published, and its MQTT 5 properties.
+
+    A field is None or empty if the message had no such property.
+
+    - ``client_id``: of the publisher, if the bridge was told.
+    - ``message_expiry_s``: how many seconds the message had left to live when it was received.
+    - ``received``: when it was received, in µs since 1970, if that is not the timestamp of the
+      message.
+    """
 
     payload: bytes
     qos: int = 0
@@ -26,9 +32,9 @@ class Envelope(NamedTuple):
     received: int | None = None
 
     def encode(self) -> bytes:
-        """The bytes that are stored, for ``append(raw=True)``; docs/format.md draws them.
+        """Returns the bytes to store, for ``append(raw=True)``; docs/format.md draws them.
 
-        ValueError: a number is negative. TypeError: a field is of another type.
+        Raises ValueError if a number is negative, TypeError if a field has another type.
         """
         try:
             return _core.encode_envelope(*self)
@@ -39,21 +45,28 @@ class Envelope(NamedTuple):
 
     @staticmethod
     def decode(value: bytes) -> Envelope | None:
-        """Of a value as ``scan(raw=True)`` gives it: the envelope, or None; the value is none, or
-        is damaged."""
+        """Returns the envelope in a value that ``scan(raw=True)`` gave.
+
+        Returns None if the value is no envelope, or is damaged.
+        """
         return _core.decode_envelope(value)
 
     @staticmethod
     def read(value: bytes, qos: int = 0) -> Envelope:
-        """As ``decode``; of a value without properties one that has this ``qos``, and nothing else
-        beside the payload."""
+        """Returns the envelope in a value, or for one without properties an envelope with ``qos``.
+
+        Such an envelope has nothing else but the payload.
+        """
         envelope = Envelope.decode(value)
         return Envelope(_core.payload_of(value), qos) if envelope is None else envelope
 
     def properties(self) -> dict[str, str | int | bool]:
-        """For selectors: user properties by name (of several the last), and ``mqtt_qos``,
+        """Returns the properties for selectors.
+
+        These are the user properties by name (the last one of a name), and ``mqtt_qos``,
         ``mqtt_retain``, ``mqtt_client_id``, ``mqtt_payload_format``, ``mqtt_message_expiry_s``,
-        ``mqtt_content_type``, ``mqtt_response_topic``, where there are such."""
+        ``mqtt_content_type`` and ``mqtt_response_topic``, if the message has them.
+        """
         found: dict[str, str | int | bool] = dict(self.user_properties)
         found["mqtt_qos"] = self.qos
         found["mqtt_retain"] = self.retain

@@ -1,4 +1,4 @@
-"""Message expiry of MQTT 5: how long a stored message has still to live."""
+"""Message expiry of MQTT 5: how long a stored message has left to live."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _SECOND_US = 1_000_000
 
 
 def remaining_s(message_expiry_s: int, received_us: int, now_us: int) -> int:
-    """Seconds that are left, begun ones included; 0: it has expired.
+    """Returns how many seconds are left, rounded up; 0 if the message has expired.
 
-    ``message_expiry_s``: what the message had left when it was received. A clock that was set back
-    gives it no more than that.
+    ``message_expiry_s``: how many it had left when it was received. It never gets more than that,
+    even if the clock was set back.
     """
     left_us = received_us + message_expiry_s * _SECOND_US - now_us
     return min(max(0, -(-left_us // _SECOND_US)), message_expiry_s)
 
 
 def expires_at_us(properties: Envelope | Properties, timestamp_us: int) -> int | None:
-    """When a message expires that a bridge has stored with this timestamp; None: never."""
+    """Returns when a message expires that a bridge has stored with this timestamp; None: never."""
     if properties.message_expiry_s is None:
         return None
     received_us = received_at_us(properties, timestamp_us)
@@ -34,12 +34,12 @@ def expires_at_us(properties: Envelope | Properties, timestamp_us: int) -> int |
 
 
 def received_at_us(properties: Envelope | Properties, timestamp_us: int) -> int:
-    """When a message was received: its timestamp, unless that is the device's own time."""
+    """Returns when a message was received: its timestamp, unless that is the device's own time."""
     return timestamp_us if properties.received is None else properties.received
 
 
 def left_s(properties: Envelope | Properties, timestamp_us: int, now_us: int) -> int | None:
-    """Seconds that a message has left; 0: it has expired, None: it never does."""
+    """Returns how many seconds a message has left; 0 if it has expired, None if it never does."""
     if properties.message_expiry_s is None:
         return None
     received_us = received_at_us(properties, timestamp_us)
@@ -47,9 +47,12 @@ def left_s(properties: Envelope | Properties, timestamp_us: int, now_us: int) ->
 
 
 def without_expired(stored: Batch, now_us: int) -> tuple[Batch, int]:
-    """A batch of messages as they are stored, without those that have expired, and how many these
-    are. Most batches have none, and are given back as they are."""
-    if stored.read_as("payload") is stored:  # nothing in it has properties
+    """Returns a batch without its expired messages, and how many these are.
+
+    ``stored`` has its messages as they are stored. Most batches have no expired messages, and are
+    returned unchanged.
+    """
+    if stored.read_as("payload") is stored:  # no message in it has properties
         return stored, 0
     kept = [row for row in stored if not _has_expired(row.value, row.timestamp, now_us)]
     if len(kept) == len(stored):

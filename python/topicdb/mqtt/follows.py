@@ -1,4 +1,4 @@
-"""What the bridges of a database follow, as it is stored: for them, and for replays."""
+"""The stored record of which filters a bridge follows, for bridges and replays."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ LEVEL = "follows"
 
 
 class Follows(NamedTuple):
-    """A bridge follows these ``filters`` (shared ones, too) of the broker at ``host``, ``port``.
+    """The ``filters`` that a bridge follows of the broker at ``host`` and ``port``.
 
-    ``confirmed``: those that the broker has certainly accepted, in the session that it keeps, with
-    the bridge's subscription identifier. ``stores_replays``: also what a replay publishes.
+    Some of them may be shared ones.
+
+    ``confirmed``: the filters that the broker has certainly accepted, in the session that it keeps,
+    with the bridge's subscription identifier. ``stores_replays``: the bridge also stores what a
+    replay publishes.
     """
 
     host: str
@@ -28,12 +31,12 @@ class Follows(NamedTuple):
     stores_replays: bool = False
 
     def encode(self) -> bytes:
-        """The bytes that are stored; docs/format.md draws them."""
+        """Returns the bytes to store; docs/format.md draws them."""
         return json.dumps(self._asdict(), ensure_ascii=False, separators=(",", ":")).encode()
 
     @staticmethod
     def decode(value: bytes) -> Follows:
-        """What ``encode`` was given."""
+        """Returns the record that ``encode`` has encoded."""
         found = json.loads(value)
         return Follows(
             found["host"],
@@ -46,7 +49,7 @@ class Follows(NamedTuple):
 
 
 def stored(core: Engine) -> Iterator[tuple[str, Follows]]:
-    """The names of all bridges of a database that ever had a connection, and what they follow."""
+    """Gives the name and the record of each bridge of a database that ever had a connection."""
     scan = core.scan(f"{_PREFIX}+/{LEVEL}", None, None, "stream", None)
     try:
         while (batch := scan.next_batch(1_000, 8 << 20)) is not None:

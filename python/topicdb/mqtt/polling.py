@@ -1,6 +1,6 @@
-"""One turn of a client's loop, in processes with any number of open files.
+"""One turn of a client's loop, also in processes with many open files.
 
-paho-mqtt's own loop waits with ``select``, which takes no file number from 1,024 on.
+The loop of paho-mqtt waits with ``select``, which takes no file number above 1,023.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _READABLE = select.POLLIN | select.POLLPRI | select.POLLHUP | select.POLLERR
 
 
 class HasNumber(Protocol):
-    """A socket, of what kind so ever."""
+    """A socket of any kind."""
 
     def fileno(self) -> int: ...
 
 
 def wait_for(sock: HasNumber, to_write: bool, timeout_s: float) -> tuple[bool, bool]:
-    """Whether it may be read, and written, within so many seconds.
+    """Returns whether the socket can be read, and whether it can be written, within ``timeout_s``.
 
-    OSError, ValueError: it is closed.
+    Raises OSError or ValueError if it is closed.
     """
     number = sock.fileno()
     if number < 0:
@@ -41,9 +41,9 @@ def wait_for(sock: HasNumber, to_write: bool, timeout_s: float) -> tuple[bool, b
 
 
 def turn(client: Client, timeout_s: float) -> MQTTErrorCode:
-    """As ``Client.loop``.
+    """Runs one turn, as ``Client.loop`` does.
 
-    ConnectionError: the broker has sent what paho-mqtt fails to read.
+    Raises ConnectionError if the broker has sent what paho-mqtt fails to read.
     """
     from paho.mqtt.enums import MQTTErrorCode
 
@@ -66,10 +66,10 @@ def turn(client: Client, timeout_s: float) -> MQTTErrorCode:
 
 
 def read(client: Client) -> MQTTErrorCode:
-    """As ``Client.loop_read``.
+    """Reads packets, as ``Client.loop_read`` does.
 
-    ConnectionError: the broker has sent what paho-mqtt fails to read. What it raises then depends
-    on where its reading ends: struct.error, IndexError, KeyError, MQTTException, …
+    Raises ConnectionError if the broker has sent what paho-mqtt fails to read. paho-mqtt itself
+    raises different errors then: struct.error, IndexError, KeyError, MQTTException, …
     """
     try:
         return client.loop_read()

@@ -1,6 +1,6 @@
-"""MQTT 5 properties of a PUBLISH, as bytes.
+"""The MQTT 5 properties of a PUBLISH, as bytes.
 
-paho-mqtt's own take 70 µs a message, which is as long as all the rest of publishing it.
+Those of paho-mqtt take 70 µs a message, which is as long as all the rest of publishing it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ _U32 = struct.Struct("!I")
 
 
 class PublishProperties:
-    """Those of an envelope but for the expiry, which is the one given: what paho-mqtt's ``publish``
-    asks of properties. Subscription identifiers are not for publishers."""
+    """The properties of an envelope, in the form that paho-mqtt's ``publish`` takes.
+
+    The expiry is the one given, not the envelope's. Subscription identifiers are left out:
+    publishers send none.
+    """
 
     __slots__ = ("_envelope", "_expiry_s", "_packed")
 
@@ -31,9 +34,10 @@ class PublishProperties:
         self._packed: bytes | None = None
 
     def pack(self) -> bytes:
-        """Their length, and they.
+        """Returns the length of the properties, and the properties.
 
-        ValueError: no packet can have one of them, such as a text of more than 65,535 bytes.
+        Raises ValueError if no packet can have one of them, such as a text of more than 65,535
+        bytes.
         """
         if self._packed is None:
             self._packed = _packed(self._envelope, self._expiry_s)
@@ -64,7 +68,7 @@ def _packed(envelope: Envelope, expiry_s: int | None) -> bytes:
 
 
 def varint(number: int) -> bytes:
-    """A variable byte integer."""
+    """Returns ``number`` as a variable byte integer."""
     out = bytearray()
     while number >= 0x80:
         out.append(number & 0x7F | 0x80)
