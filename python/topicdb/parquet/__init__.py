@@ -1,4 +1,4 @@
-"""Parquet files out of a database and into it."""
+"""Export of a database to Parquet files, and import of such files."""
 
 from topicdb.parquet.files import Exported, Imported, import_into, schema_for
 

@@ -1,4 +1,4 @@
-"""Parquet both ways: a part of a database as files that any tool reads, and back, nothing lost.
+"""Export of a part of a database as Parquet files that any tool reads, and import without loss.
 
 The columns are ``topic`` (string), ``timestamp`` (timestamp[us, UTC]) and ``value`` (binary), none
 of them null. Needs the extra ``topicdb[arrow]``.
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from topicdb.parquet.writing import About
 
 ROWS_PER_FILE = 10_000_000
-_FORM: Form = "stored"  # of what is read: with its properties
-# Of topics and values, while they are read; the scan's own memory is beside it.
+_FORM: Form = "stored"  # messages are read with their properties
+# The limits of a batch that is read; the scan itself needs further memory.
 _SCAN_ROWS = 100_000
 _SCAN_BYTES = 16 << 20
 # With the layout skipstream a shard stores a job in one batch, of 1 GiB at most.
@@ -51,7 +51,7 @@ PathLike: TypeAlias = "str | os.PathLike[str]"
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """``files`` that were written, their ``messages``, and their ``bytes`` on disk."""
+    """The result of an export: its files, their messages, and their bytes on disk."""
 
     files: list[str]
     messages: int
@@ -60,10 +60,10 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """``files`` that were read, their ``messages``, and their ``bytes`` on disk.
+    """The result of an import: its files, their messages, and their bytes on disk.
 
-    ``repeated``: the same was imported before, and nothing was done. ``pending``: shards that
-    another process has open and that do not show it yet; they will.
+    ``repeated``: the same files were imported before, and nothing was done. ``pending``: shards
+    that another process has open and that do not show the messages yet; they will.
     """
 
     files: list[str]
@@ -83,7 +83,7 @@ def export(
     properties: bool | None,
     progress: Progress | None,
 ) -> Exported:
-    """As ``Database.export_parquet``; ``times``: start and end."""
+    """Exports messages, as ``Database.export_parquet`` says. ``times``: start and end."""
     about = _about(engine, filter, times, properties)
     try:
         return _export(engine, Path(path), about, rows_per_file, progress)
@@ -100,9 +100,9 @@ def import_files(
     repeat: bool,
     progress: Progress | None,
 ) -> Imported:
-    """As ``Database.import_parquet``; ``quota_bytes``: of the handle, 0 for none."""
+    """Imports files, as ``Database.import_parquet`` says. ``quota_bytes`` 0: no quota."""
     check_quota = partial(_check_quota, engine, quota_bytes)
-    engine.append_rows([], None)  # closed, or open for reading only?
+    engine.append_rows([], None)  # raises the error of a handle that is closed or only reads
     check_quota()
     work = _Import(engine.path, engine.schema, _paths(path), repeat, progress)
     return work.run(_applied(engine), check_quota)
@@ -130,10 +130,10 @@ def import_into(
     repeat: bool = False,
     progress: Progress | None = None,
 ) -> Imported:
-    """As ``Database.import_parquet``, for a database that another process may have open.
+    """Imports files into a database that another process may have open; see ``import_parquet``.
 
-    That process shows the messages, and has no say: its ``quota_bytes`` is not asked for.
-    NotFoundError: no database is there.
+    That process then shows the messages. Its ``quota_bytes`` is not checked. Raises NotFoundError
+    if there is no database.
     """
     options = _core.OpenOptions()
     options.read_only = True
@@ -144,10 +144,10 @@ def import_into(
 
 
 def schema_for(path: PathLike | Iterable[PathLike]) -> dict[str, Any]:
-    """Options of ``topicdb.open`` for a new database that is to have what these files hold.
+    """Returns options of ``topicdb.open`` for a new database that can hold what these files hold.
 
-    That is the layout, and whether there are timestamps; foreign files are messages. Raises what
-    ``import_parquet`` raises before it looks at rows.
+    These are the layout, and whether there are timestamps. Files that TopicDB has not written are
+    taken for messages. Raises what ``import_parquet`` raises before it looks at rows.
     """
     _require_pyarrow("import")
     from topicdb.parquet import reading
@@ -225,11 +225,11 @@ def _about(
 
 
 class _PropertiesFoundError(Exception):
-    """An export without columns for properties has come upon some."""
+    """An export without columns for properties has found a message with properties."""
 
 
 def _messages(engine: Engine, about: About) -> Iterator[pa.RecordBatch]:
-    """What is to be exported; messages of a topic with equal timestamps in their order."""
+    """Gives the messages to export; those of a topic with equal timestamps keep their order."""
     import pyarrow as pa
 
     if isinstance(about.filter, str):
@@ -254,17 +254,20 @@ def _slices(engine: Engine, about: About) -> list[Slice]:
 
 
 def _logged(engine: Engine, about: About) -> Iterator[_core.Batch]:
-    """In the order of commits, up to now: slices have no order, and a scan takes one filter."""
+    """Gives messages in the order of commits, up to now.
+
+    Slices have no order; so it reads the commits that they cover from the log.
+    """
     filters = filter_list(about.filter)
     for shard, after, until in _commits(_slices(engine, about)):
-        # Of the other shards nothing.
+        # The tail reads nothing of the other shards.
         ends = dict.fromkeys(range(engine.schema["shards"]), 0) | {shard: until}
         with Tail(engine.tail(filters, {shard: after}, ends), None, _FORM) as tail:
             yield from tail.batches(_SCAN_ROWS, bytes_max=_SCAN_BYTES)
 
 
 def _commits(slices: Iterable[Slice]) -> Iterator[tuple[int, int, int]]:
-    """Shard, after, until: the runs of commits that slices are of, each once."""
+    """Gives the runs of commits that the slices cover, each once, as (shard, after, until)."""
     shard, first, last = -1, 0, 0
     for one in sorted(slices, key=lambda one: (one.shard, one.after)):
         if one.shard == shard and one.after <= last:
@@ -278,7 +281,10 @@ def _commits(slices: Iterable[Slice]) -> Iterator[tuple[int, int, int]]:
 
 
 def _states(engine: Engine, about: About) -> Iterator[_core.Batch]:
-    """Of layout skipstream: a topic and time once in a generation, the newest generation last."""
+    """Gives messages of the layout skipstream, older generations first.
+
+    A topic and timestamp is in a generation at most once, so its newest value comes last.
+    """
     by_generation: dict[int, list[Slice]] = {}
     for one in _slices(engine, about):
         by_generation.setdefault(one.generation, []).append(one)
@@ -288,7 +294,7 @@ def _states(engine: Engine, about: About) -> Iterator[_core.Batch]:
 
 
 def _within(batch: pa.RecordBatch, about: About) -> pa.RecordBatch:
-    """What is in the range of times: the log of commits does not know of it."""
+    """Returns the rows in the range of times. Reads of the log of commits ignore that range."""
     if isinstance(about.filter, str) or about.start is about.end is None:
         return batch
     import pyarrow as pa
@@ -308,7 +314,7 @@ def _estimate(engine: Engine, about: About) -> Callable[[], int]:
 def _counted(
     tables: Iterator[pa.Table], estimate: Callable[[], int], progress: Progress | None
 ) -> Iterator[pa.Table]:
-    """The tables; tells ``progress`` of each when it is written."""
+    """Gives the tables, and calls ``progress`` after each was written."""
     if progress is None:
         yield from tables
         return
@@ -321,7 +327,7 @@ def _counted(
 
 
 class _Import:
-    """One import: what is read, and the jobs that bring it."""
+    """One import: the files that are read, and the jobs that store them."""
 
     def __init__(
         self,
@@ -339,7 +345,7 @@ class _Import:
         self._sources = reading.open_sources(paths)
         for source in self._sources:
             _check_width(source, schema["timestamp_bytes"])
-        # Who imports the same again comes by the same name, and finds it done.
+        # A later import of the same files gets the same name, and finds that it is done.
         self._name = f"parquet-{reading.digest_of(self._sources)}"
         if repeat:
             self._name += f"-{secrets.token_hex(8)}"
@@ -366,7 +372,7 @@ class _Import:
         return f"{self._name}-{number}"
 
     def _stage(self) -> None:
-        """Stages all rows: in one job, or in as many as they have to be."""
+        """Stages all rows: in one job, or with the layout skipstream in as many as are needed."""
         pieces = self._pieces()
         rows = next(pieces, None)
         while rows is not None:

@@ -1,6 +1,6 @@
-"""Reads Parquet files of messages and checks them: types, nulls, times, what they say they are.
+"""Reads Parquet files of messages and checks them: types, nulls, times and metadata.
 
-Importing this needs pyarrow; ``topicdb.parquet`` does so when it is asked to read.
+Importing this module needs pyarrow; ``topicdb.parquet`` imports it when it is asked to read.
 """
 
 from __future__ import annotations
@@ -38,20 +38,17 @@ _UTC_US = pa.timestamp("us", "UTC")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file whose columns are those of messages. ``about``: None for a foreign one."""
+    """A file with the columns of messages. ``about``: None if TopicDB has not written it."""
 
     path: Path
     rows: int
     about: About | None
-    dictionaries: tuple[str, ...]  # columns to be read as such: their values may repeat
+    dictionaries: tuple[str, ...]  # columns to read as dictionaries, since their values may repeat
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of a file, as messages. ``first``: the number of the first of them, from 0.
-
-    ``is_stored``: values are as they are to be stored, with their properties.
-    """
+    """Rows of a file, as messages. ``first`` is the number of the first one, from 0."""
 
     source: Source
     first: int
@@ -59,21 +56,23 @@ class Rows:
 
     @property
     def is_stored(self) -> bool:
+        """Whether values are as they are to be stored, with their properties."""
         about = self.source.about
         return about is not None and about.properties is not False
 
 
 def open_sources(paths: Iterable[Path]) -> list[Source]:
-    """The files at ``paths``; of a directory, those that end with ``.parquet``, by name.
+    """Returns the files at ``paths``; for a directory, those that end with ``.parquet``, by name.
 
-    OSError: something is not there. CorruptionError: it is no Parquet file. ValueError: a column is
-    missing or has another type. SchemaError: a newer TopicDB wrote it.
+    Raises OSError if something is not there, CorruptionError for what is no Parquet file,
+    ValueError if a column is missing or has another type, SchemaError if a newer TopicDB wrote a
+    file.
     """
     return [_source(file) for path in paths for file in _files_at(path)]
 
 
 def digest_of(sources: Sequence[Source]) -> str:
-    """A name for what the files hold, in this order, whatever they are called."""
+    """Returns a name for the content of the files in this order, whatever the files are called."""
     whole = hashlib.sha256()
     for source in sources:
         content = hashlib.sha256()
@@ -85,8 +84,11 @@ def digest_of(sources: Sequence[Source]) -> str:
 
 
 def read(source: Source) -> Iterator[Rows]:
-    """All rows, in batches of bounded size. ValueError names column and row of a null or a time
-    that is not whole microseconds; CorruptionError: a part of the file is damaged."""
+    """Gives all rows, in batches of bounded size.
+
+    Raises ValueError, naming column and row, for a null or a time that is not whole microseconds;
+    CorruptionError if a part of the file is damaged.
+    """
     first = 0
     with _opened(source.path, source.dictionaries) as file:
         for group in range(file.num_row_groups):
@@ -123,7 +125,7 @@ def _check_complete(path: Path, names: list[str]) -> None:
 
 @contextmanager
 def _opened(path: Path, dictionaries: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
-    """OSError: there is no such file; CorruptionError: it is none of Parquet."""
+    """Opens a file. Raises OSError if there is none, CorruptionError if it is no Parquet file."""
     with open(path, "rb") as raw:
         with _damage_named(path):
             file = pq.ParquetFile(
@@ -144,7 +146,7 @@ def _damage_named(path: Path) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise  # of the file system
+            raise  # an error of the file system
         text = "; ".join(str(error).splitlines())
         raise _core.CorruptionError(f"{path}: no Parquet file, or damaged: {text}") from error
 
@@ -176,7 +178,7 @@ def _check_columns(path: Path, schema: pa.Schema) -> None:
 def _check_times(path: Path, file: pq.ParquetFile) -> None:
     kind = file.schema_arrow.field("timestamp").type
     columns = map(file.schema.column, range(len(file.schema)))
-    # INT96, of Hive and of Spark's defaults, knows no zones: it is UTC.
+    # INT96, as Hive and Spark write it by default, has no zone: it is UTC.
     is_int96 = any(c.path == "timestamp" and c.physical_type == "INT96" for c in columns)
     is_zoned = pa.types.is_timestamp(kind) and kind.tz is not None
     if not (is_int96 or is_zoned or pa.types.is_int64(kind)):
@@ -198,7 +200,7 @@ def _check_properties(path: Path, schema: pa.Schema) -> None:
 
 
 def _shape(kind: pa.DataType) -> Any:
-    """A type without what writers name as they like."""
+    """Returns a type without the names that writers are free to choose."""
     if pa.types.is_list(kind):
         return [_shape(kind.value_type)]
     if pa.types.is_struct(kind):
@@ -246,7 +248,10 @@ def _check_about(about: About) -> None:
 
 
 def _dictionaries(metadata: pq.FileMetaData) -> tuple[str, ...]:
-    """Columns stored with dictionaries. A few bytes may stand for gigabytes of values there."""
+    """Returns the columns that are stored with dictionaries.
+
+    There, a few bytes may stand for gigabytes of values.
+    """
     found = set()
     for group in range(metadata.num_row_groups):
         for index in range(metadata.num_columns):
@@ -275,7 +280,7 @@ def _batches(source: Source, file: pq.ParquetFile, group: int) -> Iterator[pa.Re
 
 
 def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Pieces that stay small when what repeats in them is written out."""
+    """Cuts a batch into pieces that stay small when repeated values are written out."""
     ends = np.cumsum(_lengths(batch.column("topic")) + _lengths(batch.column("value")))
     first = 0
     while first < batch.num_rows:
@@ -310,7 +315,7 @@ def _as_messages(source: Source, first: int, batch: pa.RecordBatch) -> pa.Record
 
 
 def _stored(times: pa.Array, values: pa.Array, batch: pa.RecordBatch) -> pa.Array:
-    """Values with their properties, as they are to be stored."""
+    """Returns values with their properties, as they are to be stored."""
     found = [values.to_pylist(), times.cast(pa.int64()).to_pylist()]
     for name in Properties._fields:
         column = batch.column(name)
@@ -352,7 +357,10 @@ def _stored_one(
 
 
 def _times(source: Source, first: int, column: pa.Array) -> pa.Array:
-    """Microseconds; a time that would be rounded or does not fit is an error."""
+    """Returns times in microseconds.
+
+    Raises ValueError for a time that would be rounded or does not fit.
+    """
     try:
         times = column.cast(_UTC_US)
     except pa.ArrowInvalid:
@@ -387,7 +395,10 @@ def _check_range(source: Source, about: About, first: int, times: npt.NDArray[np
 
 
 def naming(rows: Rows, error: Exception) -> Exception:
-    """What storing rows raised ("row 3: …", counted from their first), with file and column."""
+    """Returns an error of storing rows with the file, the row of the file, and the column.
+
+    The text of ``error`` is "row 3: …", counted from the first of ``rows``.
+    """
     text = str(error)
     match = re.match(r"row (\d+): (.*)", text, re.DOTALL)
     if match is None:
@@ -404,5 +415,5 @@ def naming(rows: Rows, error: Exception) -> Exception:
 
 
 def files_bytes(sources: Sequence[Source]) -> int:
-    """Size of all files."""
+    """Returns the size of all files together."""
     return sum(os.stat(source.path).st_size for source in sources)

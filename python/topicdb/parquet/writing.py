@@ -1,6 +1,6 @@
-"""Writes messages as Parquet files: columns, encodings, row groups, and what a file says of itself.
+"""Writes messages as Parquet files: columns, encodings, row groups, and metadata.
 
-Importing this needs pyarrow; ``topicdb.parquet`` does so when it is asked to write.
+Importing this module needs pyarrow; ``topicdb.parquet`` imports it when it is asked to write.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ SUFFIX = ".parquet"
 ABOUT_KEY = b"topicdb"
 ABOUT_VERSION = 2
 
-# Large enough to compress well and to be worth a task of its own, small enough to be held twice.
+# A row group is large enough to compress well and to be worth a task of its own, and small enough
+# to be held in memory twice.
 ROW_GROUP_ROWS = 1 << 17
 ROW_GROUP_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a file says of itself, for who imports it: what was asked for, and of which database.
+    """The metadata of an export in its files: the request, and the database.
 
-    ``filter``: one, several, or None for every topic. ``start``, ``end``: µs since the epoch.
-    ``properties``: whether there are columns of MQTT properties; None, which is version 1: there
-    are none, and values are as they are stored.
+    - ``filter``: one topic filter, several, or None for every topic.
+    - ``start``, ``end``: µs since 1970.
+    - ``properties``: whether there are columns of MQTT properties. None, in files of version 1:
+      there are none, and values are as they are stored.
     """
 
     filter: str | list[str] | None
@@ -47,27 +49,29 @@ class About:
 
     @property
     def form(self) -> Form:
-        """That of the columns."""
+        """The form of the columns."""
         return "properties" if self.properties else "payload"
 
     def encode(self) -> bytes:
-        """The value of the key ``topicdb`` in a file's metadata."""
+        """Returns the value of the key ``topicdb`` in a file's metadata."""
         fields = asdict(self)
         version = ABOUT_VERSION
-        if self.properties is None:  # what the first release reads, too
+        if self.properties is None:  # the first release reads this, too
             version = 1
             del fields["properties"]
         return json.dumps({"version": version, **fields}).encode()
 
 
 def message_schema(form: Form = "payload") -> pa.Schema:
-    """topic string, timestamp timestamp[us, UTC], value binary; none of them null. With the form
-    "properties" the columns of docs/properties.md."""
+    """Returns the columns topic string, timestamp timestamp[us, UTC] and value binary, never null.
+
+    With the form "properties" it also has the columns of docs/properties.md.
+    """
     return pa.schema(_core.arrow_schema(form))
 
 
 def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Gathers batches until they make a row group; the last one may be smaller, none is empty."""
+    """Gathers batches into row groups; the last one may be smaller, none is empty."""
     pending: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -87,7 +91,11 @@ def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 class FileWriter:
-    """One Parquet file that is being written; a context manager. At its end it is on the disk."""
+    """One Parquet file that is being written; a context manager. Not thread-safe.
+
+    At the end of ``with`` the file is complete and fsynced. After an exception it is closed, and
+    the caller removes it.
+    """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self.path = path
@@ -107,7 +115,7 @@ class FileWriter:
         )
 
     def write(self, table: pa.Table) -> None:
-        """Writes a row group. OSError: the file system failed."""
+        """Writes a row group. Raises OSError if the file system failed."""
         with _naming(self.path):
             self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
         self.rows += table.num_rows
@@ -123,16 +131,19 @@ class FileWriter:
                     self._file.flush()
                     os.fsync(self._file.fileno())
             else:
-                with suppress(Exception):  # what went wrong before is what matters
+                with suppress(Exception):  # the first error matters
                     self._writer.close()
         finally:
-            with suppress(OSError):  # of what could not be written before
+            with suppress(OSError):  # it may fail once more to write what it could not before
                 self._file.close()
 
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """An error of the file system names the file: that of a write to an open one does not."""
+    """Adds the name of the file to an error of the file system, if it has none.
+
+    The error of a write to an open file has none.
+    """
     try:
         yield
     except OSError as error:
@@ -142,7 +153,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def write_file(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> int:
-    """Writes one file, a row group for each table; gives the number of rows."""
+    """Writes one file, a row group for each table; returns the number of rows."""
     with FileWriter(path, schema) as writer:
         for table in tables:
             writer.write(table)
@@ -152,9 +163,11 @@ def write_file(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> int
 def write_directory(
     path: Path, tables: Iterable[pa.Table], schema: pa.Schema, rows_max: int
 ) -> int:
-    """Makes a directory of files of at most ``rows_max`` rows, one at least; gives all rows.
+    """Makes a directory of files of at most ``rows_max`` rows; returns the number of all rows.
 
-    A file's name says how many there are, so that a missing one is missed.
+    It has at least one file.
+
+    The name of each file says how many files there are, so that the import notices a missing one.
     """
     path.mkdir()
     pieces = _pieces(tables, rows_max)
@@ -186,10 +199,10 @@ def _pieces(tables: Iterable[pa.Table], rows_max: int) -> Iterator[pa.Table]:
 
 @contextmanager
 def appearing(path: Path) -> Iterator[Path]:
-    """A name beside ``path`` for a file or directory that is to be made.
+    """Gives a name beside ``path``, under which the block makes a file or directory.
 
-    At the end of the block it becomes ``path``, for good; after an exception it is removed.
-    ExistsError, before anything is written, if there is something at ``path``.
+    At the end of the block it is renamed to ``path`` and fsynced; after an exception it is removed.
+    Raises ExistsError, before anything is written, if there is something at ``path``.
     """
     _refuse(path)
     part = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
@@ -209,13 +222,14 @@ def _refuse(path: Path) -> None:
 
 def _rename(part: Path, path: Path) -> None:
     if not part.is_dir():
-        # A link takes no name that another process has taken meanwhile; a rename would.
+        # If another process has made a file of that name meanwhile, a link fails; a rename would
+        # replace it.
         try:
             os.link(part, path)
         except FileExistsError:
             _refuse(path)
             raise
-        except OSError:  # the file system knows no links
+        except OSError:  # the file system has no links
             pass
         else:
             part.unlink()
