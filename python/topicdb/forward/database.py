@@ -1,4 +1,4 @@
-"""Delivery into a database of TopicDB."""
+"""A sink that delivers into a database of TopicDB."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ if TYPE_CHECKING:
 
 
 class DatabaseSink:
-    """Appends each batch to a database; confirmed when the append returns.
+    """Appends each batch to a database. A batch is confirmed when the append returns.
 
-    ``decode(item)`` gives (topic, timestamp, value), as ``Database.append`` takes it. If it raises,
-    or gives what cannot be stored, that is PermanentError. An item that is sent twice is stored
-    twice, but in layout skipstream with a timestamp of its own. ``durability``: as in ``append``;
-    with less than the queue has, a crash may lose what was acknowledged. The database stays open.
+    - ``decode``: called with each item, returns (topic, timestamp, value), as ``Database.append``
+      takes it. If it raises, or returns what cannot be stored, the sink raises PermanentError.
+    - ``durability``: as in ``append``. If it is weaker than that of the queue, a crash may lose
+      items that were acknowledged.
+
+    An item that is sent twice is stored twice, except in the layout skipstream if ``decode`` gives
+    it a timestamp of its own. The sink does not close the database.
     """
 
     def __init__(

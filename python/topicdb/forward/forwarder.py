@@ -1,4 +1,4 @@
-"""The forwarder: from a queue to a sink, at least once."""
+"""The forwarder: delivers items from a queue to a sink, at least once."""
 
 from __future__ import annotations
 
@@ -24,20 +24,25 @@ from topicdb.forward.sink import AnySink, as_async
 from topicdb.forward.status import Health, Metrics, Status
 from topicdb.queue.queue import Consumer, Queue
 
-# A stop that is late by so much was noticed and is on its way; later, the sink hangs.
+# A run that ends at most this long after the deadline of a stop is still waited for. If it takes
+# longer, the sink hangs.
 GRACE_SECONDS = 0.5
 
 
 class Forwarder:
     """Takes items from a queue and delivers them to a sink, at least once and in their order.
 
-    An item is acknowledged when the sink has confirmed it. If an attempt fails, it and what was
-    sent behind it are sent again, in order, until it succeeds: so items may come twice, and never
-    remain behind newer ones. What is not confirmed when it stops stays in the queue. The order is
-    that of the cursor; with other consumers on the same cursor, that of the forwarder's share.
+    An item is acknowledged when the sink has confirmed it. If an attempt fails, the item and those
+    that were sent behind it are sent again, in order, until the sink confirms them. So an item may
+    come twice, but never stays behind newer ones. Items that are not confirmed when the forwarder
+    stops remain in the queue. The order is that of the cursor; if the cursor has other consumers,
+    that of the items that the forwarder gets.
 
-    Use it in ``with``, or call ``start`` and ``stop``; or ``run`` it in a thread of your own. It
+    Use it in ``with``, call ``start`` and ``stop``, or call ``run`` in a thread of your own. It
     may be started again. Thread-safe. A program that ends without ``stop`` stops it.
+
+    >>> with topicdb.Forwarder(queue, print):                             # doctest: +SKIP
+    ...     queue.append([b"started"])
     """
 
     def __init__(
@@ -57,26 +62,28 @@ class Forwarder:
         poison: Poison = "stop",
         on_error: OnError | None = None,
     ) -> None:
-        """
+        """Checks the options. ``start`` or ``run`` begins to forward.
+
         - ``queue``: a queue or one of its cursors; ``cursor``: the name of the queue's cursor to
           use, which is made if need be. The forwarder closes neither.
         - ``sink``: see ``topicdb.forward``; or a function that is called with each batch, a list of
           bytes, and returns when it is delivered. A sink serves one forwarder.
-        - ``batch_count``, ``batch_bytes``: a batch ends before it would exceed them, but has one
-          item in any case. ``in_flight_max``: batches that a sink with confirmations may have.
-        - ``retry_min``, ``retry_max``: the pause after a failed attempt, in seconds, doubles with
-          each in a row from the one to the other; ``retry_jitter`` (0 to 1): up to this share of
-          it, by chance, is left out.
-        - ``confirm_timeout``: an attempt has failed if nothing is confirmed for so many seconds. A
-          function, or a sink with ``deliver``, is waited for without a limit.
-        - ``stop_timeout``: of ``stop`` and of the end of ``with``.
-        - ``poison``: what happens to an item with which the sink raises PermanentError: ``"stop"``
-          (it stays, and the forwarder ends as failed), ``"drop"``, or a function that is called
-          with [item] and the error and may put it elsewhere; if that raises, it is retried. Batches
-          are halved to find the item, so others may come twice.
+        - ``batch_count``, ``batch_bytes``: a batch ends before it would exceed them, but has at
+          least one item. ``in_flight_max``: how many batches a sink with confirmations may have at
+          a time.
+        - ``retry_min``, ``retry_max``: the pause after a failed attempt, in seconds. It begins with
+          the first, and doubles with each further failure in a row up to the second.
+          ``retry_jitter`` (0 to 1): a random share of the pause, at most this one, is left out.
+        - ``confirm_timeout``: an attempt fails if nothing is confirmed for this many seconds; None:
+          no limit. A function, or a sink with ``deliver``, is always waited for without a limit.
+        - ``stop_timeout``: how many seconds ``stop`` and the end of ``with`` wait.
+        - ``poison``: what happens to an item for which the sink raises PermanentError: ``"stop"``
+          (the item stays, and the forwarder ends as failed), ``"drop"``, or a function that is
+          called with [item] and the error and may put it elsewhere; if that raises, it is called
+          again after a pause. Batches are halved to find the item, so others may come twice.
         - ``on_error``: called with the error of each failed attempt, by the forwarder's thread.
 
-        Raises ValueError and TypeError for options; what ``Queue.cursor`` raises.
+        Raises ValueError or TypeError for bad options, and what ``Queue.cursor`` raises.
         """
         if cursor is not None:
             if not isinstance(queue, Queue):
@@ -102,7 +109,7 @@ class Forwarder:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Starts to forward, in a thread of its own. RuntimeError if it runs already."""
+        """Starts to forward, in a thread of its own. Raises RuntimeError if it runs already."""
         with self._lock:
             pump = self._new_pump(until_empty=False)
             self._thread = threading.Thread(
@@ -112,11 +119,13 @@ class Forwarder:
             self._thread.start()
 
     def run(self, *, until_empty: bool = False) -> None:
-        """Forwards in this thread until ``stop`` is called, the queue is closed, or, with
-        ``until_empty``, nothing waits.
+        """Forwards in this thread until ``stop`` is called or the queue is closed.
 
-        Raises what makes it fail: PermanentError, NotFoundError (the cursor was removed);
-        RuntimeError if it runs already. Ctrl-C gives back what is not confirmed.
+        ``until_empty``: also ends when no item waits.
+
+        Raises the error that makes it fail: PermanentError, or NotFoundError if the cursor was
+        removed; RuntimeError if it runs already. After Ctrl-C, items that are not confirmed are
+        back in the queue.
         """
         with self._lock:
             pump = self._new_pump(until_empty)
@@ -124,15 +133,16 @@ class Forwarder:
         pump.run()
 
     def stop(self, timeout: Seconds | None = None, drain: bool = False) -> bool:
-        """Ends it: takes nothing more, and waits for what is in flight to be confirmed.
+        """Takes no more items, waits until those in flight are confirmed, and ends.
 
-        ``drain``: forwards until nothing waits. After ``timeout`` seconds (None: ``stop_timeout``)
-        what is not confirmed goes back into the queue; so it does at once if an attempt has failed
-        and ``drain`` is not given. If the sink hangs, its thread is left behind: a later call
-        tells whether it has ended.
+        - ``drain``: first forwards until no item waits.
+        - ``timeout``: how many seconds to wait (None: ``stop_timeout``). Then items that are not
+          confirmed go back into the queue. They go back at once if an attempt has failed and
+          ``drain`` is not given. If the sink hangs, its thread is left behind; a later call says
+          whether it has ended.
 
-        Returns whether everything was confirmed that was to be. May be repeated. In a callback or
-        a signal handler of the forwarder's own thread it only asks for the end, and returns False.
+        Returns whether all of these items were confirmed. May be repeated. In the forwarder's own
+        thread (a callback or a signal handler) it only asks for the end, and returns False.
         """
         with self._lock:
             pump, thread = self._pump, self._thread
@@ -155,11 +165,11 @@ class Forwarder:
 
     @property
     def health(self) -> Health:
-        """How it is, since when, and the last error."""
+        """Its state, since when it has that, and the last error."""
         return self._status.health
 
     def metrics(self) -> Metrics:
-        """What it has delivered, and what waits."""
+        """Returns what it has delivered, and how much waits."""
         waiting: int | None
         try:
             waiting = len(self._source)
@@ -192,7 +202,7 @@ class Forwarder:
 
 
 def _run_quietly(pump: Pump) -> None:
-    with suppress(Exception):  # health tells
+    with suppress(Exception):  # Forwarder.health has the error
         try:
             pump.run()
         finally:
@@ -205,7 +215,7 @@ _running: set[Pump] = set()  # those with a thread of their own
 
 @atexit.register
 def _stop_all() -> None:
-    # A thread that goes on while Python takes itself apart would abort the process.
+    # A thread that still runs while the interpreter shuts down would abort the process.
     if os.getpid() != _process:
         return
     pumps = list(_running)

@@ -1,4 +1,4 @@
-"""Signals whose handlers raise, such as Ctrl-C, kept from where they would lose something."""
+"""Defers signals whose handlers raise, such as Ctrl-C, where they would lose something."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Handlers of Ctrl-C and SIGTERM run behind the block instead of within it.
+    """Runs the handlers of Ctrl-C and SIGTERM after the block instead of within it.
 
-    Python runs them in the main thread only: in others it does nothing.
+    Python runs handlers in the main thread only; in other threads this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

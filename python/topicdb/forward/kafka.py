@@ -1,4 +1,4 @@
-"""Delivery to Kafka, with confluent-kafka."""
+"""A sink that delivers to Kafka, with confluent-kafka."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 Topic: TypeAlias = "str | Callable[[bytes], str]"
 Key: TypeAlias = "Callable[[bytes], bytes | str | None]"
-# What makes "at least once, in order" true. The rest of the producer's configuration is free.
+# "At least once, in order" depends on these. The rest of the producer's configuration is free.
 CONFIG_FIXED: dict[str, Any] = {"enable.idempotence": True, "acks": "all"}
 CONFIG_DEFAULT: dict[str, Any] = {
-    # The forwarder's window is the limit, and its confirm_timeout the time: if the producer dropped
-    # single messages, those behind them could get ahead.
+    # The producer has no limits of its own: the forwarder has its window and its confirm_timeout.
+    # If the producer dropped single messages, those behind them could get ahead.
     "queue.buffering.max.messages": 0,
     "delivery.timeout.ms": 0,
     "logger": logging.getLogger(__name__),  # instead of stderr
@@ -28,13 +28,12 @@ CLOSE_SECONDS = 1.0
 
 
 class KafkaSink:
-    """Produces each item as a message to Kafka.
+    """Produces each item as a message to Kafka. Serves one forwarder.
 
     An item is confirmed by its delivery report, when all replicas in sync have it. Messages of one
-    partition keep their order. The producer is idempotent: what it retries by itself comes once;
-    what the forwarder sends again, after ``confirm_timeout`` or an error, may come twice.
-
-    To be used by one forwarder.
+    partition keep their order. The producer is idempotent: messages that it retries by itself come
+    once. Items that the forwarder sends again, after ``confirm_timeout`` or an error, may come
+    twice.
     """
 
     def __init__(
@@ -45,12 +44,16 @@ class KafkaSink:
         key: Key | None = None,
         **config: Any,
     ) -> None:
-        """
-        - ``topic``: of every message, or a function of the item. ``key``: a function of the item;
-          messages with equal keys go to one partition. What they raise is PermanentError.
-        - ``config``: of the producer, such as ``**{"compression.type": "zstd"}``.
+        """Checks the options. ``open`` makes the producer.
 
-        Raises ImportError without confluent-kafka; ValueError for a configuration that sets what
+        - ``topic``: of every message, or a function that is called with the item and returns the
+          topic.
+        - ``key``: a function that is called with the item and returns its key; messages with equal
+          keys go to one partition. If one of these functions raises, that is a PermanentError.
+        - ``config``: further configuration of the producer, such as ``**{"compression.type":
+          "zstd"}``.
+
+        Raises ImportError without confluent-kafka, ValueError for a configuration that sets what
         delivery at least once depends on.
         """
         try:
@@ -73,7 +76,10 @@ class KafkaSink:
         self._producer: Producer | None = None
 
     def open(self) -> None:
-        """Makes the producer, which connects by itself. Raises KafkaException for its options."""
+        """Makes the producer, which connects by itself.
+
+        Raises KafkaException for bad configuration.
+        """
         from confluent_kafka import Producer
 
         self._producer = Producer(self._config)
@@ -92,14 +98,14 @@ class KafkaSink:
             self._producer.poll(timeout)
 
     def close(self) -> None:
-        """Whatever waits in the producer is dropped; what is on its way is not waited for."""
+        """Drops what waits in the producer, and does not wait for messages on their way."""
         producer, self._producer = self._producer, None
         if producer is None:
             return
         producer.purge()
         deadline = time.monotonic() + CLOSE_SECONDS
         while len(producer) > 0 and time.monotonic() < deadline:
-            producer.poll(0.1)  # so that every future is set
+            producer.poll(0.1)  # sets the futures
 
     def _message(self, item: bytes) -> tuple[str, bytes | str | None, bytes]:
         try:
@@ -122,7 +128,7 @@ class KafkaSink:
 
 
 class _Reports:
-    """Counts down the messages of a batch without a delivery report."""
+    """Counts the messages of a batch that have no delivery report yet."""
 
     def __init__(self, count: int) -> None:
         self._left = count
@@ -139,7 +145,10 @@ class _Reports:
 
 
 def _error_of(error: KafkaError) -> Exception:
-    """PermanentError for what lies in the message itself. What a broker may allow later is not."""
+    """Returns PermanentError if the message itself is at fault, else an error to retry.
+
+    What a broker may allow later is no fault of the message.
+    """
     from confluent_kafka import KafkaError as Code
     from confluent_kafka import KafkaException
 

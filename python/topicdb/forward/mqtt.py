@@ -1,4 +1,4 @@
-"""Delivery to an MQTT broker, with paho-mqtt."""
+"""A sink that delivers to an MQTT broker, with paho-mqtt."""
 
 from __future__ import annotations
 
@@ -23,22 +23,20 @@ if TYPE_CHECKING:
     from paho.mqtt.reasoncodes import ReasonCode
 
 Topic: TypeAlias = "str | Callable[[bytes], str | tuple[str, bytes]]"
-PACKET_IDS = 65_535  # and so many messages may be unconfirmed
-# Topic name invalid, packet too large, payload format invalid: what lies in the message itself.
-# Whatever the broker may allow later, such as a message that is not authorized, is retried.
+PACKET_IDS = 65_535  # how many there are, and the most messages that may be unconfirmed
+# Topic name invalid, packet too large, payload format invalid: the message itself is at fault.
+# What the broker may allow later, such as a message that is not authorized, is retried.
 REASONS_PERMANENT = {0x90, 0x95, 0x99}
 CLOSE_SECONDS = 1.0
 
 
 class MqttSink:
-    """Publishes each item to an MQTT broker.
+    """Publishes each item to an MQTT broker. Serves one forwarder.
 
-    An item is confirmed by PUBACK (``qos=1``) or PUBCOMP (``qos=2``); with ``qos=0`` when it is
-    written to the socket, so that what was on its way is lost with a connection. Messages of one
-    connection keep their order. A lost connection is a failed attempt: the forwarder connects again
-    after its pause, with the same client id, and sends what is not confirmed.
-
-    To be used by one forwarder.
+    An item is confirmed by PUBACK (``qos=1``) or PUBCOMP (``qos=2``). With ``qos=0`` it is
+    confirmed when it is written to the socket, so items on their way are lost with the connection.
+    Messages of one connection keep their order. A lost connection is a failed attempt: after its
+    pause the forwarder connects again, with the same client id, and sends what is not confirmed.
     """
 
     def __init__(
@@ -59,22 +57,29 @@ class MqttSink:
         connect_timeout: Seconds = 5.0,
         unconfirmed_max: int = 20,
     ) -> None:
-        """
-        - ``host``: a name, an address, or a URL that may have the port, the login and TLS too, such
-          as ``mqtts://user:password@broker.example:8884``.
-        - ``port``: 1883, or 8883 with ``tls``: True, or a context.
-        - ``topic``: of every message; or a function of the item that gives the topic, or (topic,
-          payload). What it raises is PermanentError, and so is a topic that MQTT does not allow.
-        - ``client_id``: one of its own by default. Two clients with the same end each other.
+        """Checks the options. ``open`` connects.
+
+        - ``host``: a name, an address, or a URL that may also have the port, the login and TLS,
+          such as ``mqtts://user:password@broker.example:8884``.
+        - ``port``: None: 1883, or 8883 with TLS.
+        - ``topic``: of every message; or a function that is called with the item and returns the
+          topic, or (topic, payload). If it raises, or the topic is one that MQTT does not allow,
+          that is a PermanentError.
+        - ``qos``, ``retain``: of every message.
+        - ``client_id``: None: a random one. Two clients with the same id end each other's
+          connections.
+        - ``username``, ``password``: the login. ``tls``: True, or a context of your own.
         - ``protocol``: with ``"3.1.1"`` a broker cannot say that it refuses a message: it confirms
           it, or disconnects.
         - ``clean_start``: False keeps what the broker knows of the client id (needs ``client_id``).
           Not with ``qos=2``: a broker that remembers packet identifiers of an earlier connection
           would take new messages for repeated ones, and lose them.
-        - ``keepalive``: a connection is given up when nothing is heard for some seconds more.
-        - ``unconfirmed_max``: messages on their way at once; less if the broker says so.
+        - ``keepalive``: seconds; a connection is given up when nothing is heard for somewhat
+          longer.
+        - ``connect_timeout``: seconds to wait for the broker to accept the connection.
+        - ``unconfirmed_max``: the most messages on their way at once; fewer if the broker says so.
 
-        Raises ImportError without paho-mqtt, ValueError for options.
+        Raises ImportError without paho-mqtt, ValueError for bad options.
         """
         try:
             import paho.mqtt.client  # noqa: F401
@@ -94,9 +99,9 @@ class MqttSink:
         self._connection: _Connection | None = None
 
     def open(self) -> None:
-        """Connects. Raises OSError (refused, unknown, timed out) and ssl.SSLError."""
+        """Connects. Raises OSError (refused, unknown, timed out) or ssl.SSLError."""
         connection = self._connect(self._unconfirmed_max)
-        if connection.receive_max < self._unconfirmed_max:  # only said once it is too late
+        if connection.receive_max < self._unconfirmed_max:  # the broker says it when it accepts
             self.close()
             self._unconfirmed_max = connection.receive_max
             self._connect(self._unconfirmed_max)
@@ -125,8 +130,8 @@ class MqttSink:
             client.connect(self._broker.host, self._broker.port, self._keepalive, **start)
             self._connection.wait_until_accepted(self._connect_seconds)
         except OSError as error:
-            # paho leaves the socket of a TLS handshake that fails to the traceback's frames, which
-            # would live as long as somebody keeps the error.
+            # After a failed TLS handshake only the traceback's frames hold paho's socket. They
+            # would keep it open for as long as somebody keeps the error.
             raise named(error, self._broker.address).with_traceback(None) from None
         return self._connection
 
@@ -139,7 +144,7 @@ class MqttSink:
             client_id=self._client_id,
             protocol=MQTTv5 if self._v5 else MQTTv311,
             clean_session=None if self._v5 else self._clean_start,
-            reconnect_on_failure=False,  # the forwarder does it, and sends again in order
+            reconnect_on_failure=False,  # the forwarder reconnects, and sends again in order
         )
         client.connect_timeout = self._connect_seconds
         if self._broker.login is not None:
@@ -159,7 +164,7 @@ class MqttSink:
 
 
 class _Tally:
-    """Counts down the unconfirmed messages of a batch."""
+    """Counts the messages of a batch that are not confirmed yet."""
 
     def __init__(self, count: int) -> None:
         self._left = count
@@ -176,10 +181,10 @@ class _Tally:
 
 
 class _Connection:
-    """One connection of its own client, so that nothing of an earlier one is left in it.
+    """One connection with a client of its own, so that nothing of an earlier connection is left.
 
-    Used by one thread, in which all callbacks are called, too: from ``poll``, and from the client's
-    methods that write.
+    One thread uses it. The client's callbacks are called in that thread, too: from ``poll``, and
+    from the client's methods that write.
     """
 
     def __init__(self, client: Client, address: str) -> None:
@@ -231,7 +236,7 @@ class _Connection:
         self._fail_all(self._lost)
 
     def _turn(self, timeout: float) -> None:
-        """Reads and writes; then it is known whether the connection is lost."""
+        """Reads and writes, and notes if the connection is lost."""
         try:
             code = turn(self._client, timeout)
         except ConnectionError as error:
@@ -241,8 +246,9 @@ class _Connection:
             self._lost = ConnectionError(f"{self._address}: the connection is lost: {code!r}")
 
     def close(self) -> None:
-        """Says goodbye, but if messages are unconfirmed cuts it off, so that none of them goes out
-        any more.
+        """Disconnects. If messages are unconfirmed, it cuts the connection instead.
+
+        So none of these messages goes out any more.
         """
         if not self._unconfirmed:
             self._client.disconnect()
@@ -254,9 +260,9 @@ class _Connection:
         if (left := self._client.socket()) is not None:
             with suppress(OSError):
                 socket.socket.shutdown(left, socket.SHUT_RDWR)  # type: ignore[arg-type]
-            self._turn(0)  # which finds that out
+            self._turn(0)  # notices that the connection is gone
         self._fail_all(ConnectionError("the sink was closed"))
-        # They refer to this object, and it to the client: its sockets would wait for a collection.
+        # These callbacks make a circle of references, and sockets would wait for the collector.
         self._client.on_connect = self._client.on_disconnect = self._client.on_publish = None
 
     def _fail_all(self, error: Exception) -> None:

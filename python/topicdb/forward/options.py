@@ -1,4 +1,4 @@
-"""Options of a forwarder, checked."""
+"""The options of a forwarder, and their checks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OnError: TypeAlias = Callable[[Exception], object]
 
 @dataclass(frozen=True)
 class Options:
-    """What ``Forwarder`` was given; durations in seconds."""
+    """The options of a ``Forwarder``; durations are in seconds."""
 
     batch_count: int
     batch_bytes: int
@@ -45,20 +45,20 @@ class Options:
             raise ValueError(f"poison: expected 'stop', 'drop' or a function, got {self.poison!r}")
 
     def pause(self, failures: int) -> float:
-        """Seconds to wait after so many failed attempts in a row (at least 1)."""
+        """Returns the seconds to wait after ``failures`` failed attempts in a row (at least 1)."""
         doublings = min(failures - 1, 60)  # more would overflow a float
         longest: float = min(self.retry_max, self.retry_min * 2.0**doublings)
         return longest * (1 - self.retry_jitter * random.random())
 
 
 def seconds(value: Seconds | None, what: str) -> float | None:
-    """ValueError, naming ``what``, for what is no duration; None is for ever."""
+    """Returns a duration in seconds; None is for ever. Raises ValueError, naming ``what``."""
     us = timeout_us(value, what=what)
     return None if us is None else us / 1_000_000
 
 
 def finite_seconds(value: Seconds, what: str) -> float:
-    """As ``seconds``, of something that must end."""
+    """Returns a duration in seconds. Raises ValueError, naming ``what``, also for None."""
     result = seconds(value, what)
     if result is None:
         raise ValueError(f"{what}: expected seconds, got None")

@@ -1,4 +1,4 @@
-"""One run of a forwarder: takes batches from the queue, sends them, acknowledges what arrived."""
+"""One run of a forwarder: takes batches from the queue, sends them, and acknowledges them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from topicdb.queue.queue import Consumer, Ref
 
 _logger = logging.getLogger(__name__)
 IDLE_SECONDS = 0.1  # how long it waits without looking for anything else
-BUSY_SECONDS = 0.02  # the same while both new items and confirmations may come
+BUSY_SECONDS = 0.02  # how long while both new items and confirmations may come
 
 
 @dataclass(slots=True)
@@ -36,12 +36,14 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class StopRequest:
-    deadline: float  # of time.monotonic()
+    """A request of ``Forwarder.stop``."""
+
+    deadline: float  # by time.monotonic()
     drain: bool
 
 
 class _EndError(Exception):
-    """Ends the run: by an error, or (None) because the queue was closed or somebody gave up."""
+    """Ends the run: with an error, or (None) because the queue was closed or the run given up."""
 
     def __init__(self, error: Exception | None) -> None:
         self.error = error
@@ -49,7 +51,10 @@ class _EndError(Exception):
 
 @contextmanager
 def _queue_call() -> Iterator[None]:
-    """Tells errors of our queue from those of the sink, which may be another one."""
+    """Turns errors of the forwarder's queue into ``_EndError``, which errors of the sink are not.
+
+    The sink may use a queue or database of its own.
+    """
     try:
         yield
     except ClosedError:
@@ -59,14 +64,14 @@ def _queue_call() -> Iterator[None]:
 
 
 class Pump:
-    """Runs once, in the thread that calls ``run``; the window and the sink belong to that thread.
+    """One run of a forwarder, in the thread that calls ``run``.
 
-    ``request_stop``, ``wait_until_ended`` and ``give_up`` are for other threads, and
-    ``request_stop`` for signal handlers, too.
+    The window and the sink belong to that thread. Other threads may call ``request_stop``,
+    ``wait_until_ended`` and ``give_up``; signal handlers may call ``request_stop``.
 
     The window has the batches in flight, oldest first. Only its head is ever acknowledged. When the
-    head fails, the sink is closed, which gives up those behind it, and all are sent again: so
-    nothing can arrive behind something newer and stay there.
+    head fails, the sink is closed, which gives up the batches behind it, and all are sent again: so
+    no item can arrive behind a newer one and stay there.
     """
 
     def __init__(
@@ -80,7 +85,7 @@ class Pump:
         self._until_empty = until_empty
         self._window: deque[Batch] = deque()
         self._window_max = options.in_flight_max
-        self._count = options.batch_count  # of items in the next batch
+        self._count = options.batch_count  # the most items of the next batch
         self._opened = False
         self._empty = False  # nothing waits, and nothing is in flight
         self._failures = 0  # in a row
@@ -90,11 +95,11 @@ class Pump:
         self._ended = False
         self._thread: int | None = None
         self.process_id = os.getpid()
-        self.complete = False  # once ended: whether everything was confirmed that was to be
+        self.complete = False  # once ended: whether everything it had to confirm was confirmed
         self._wake = threading.Condition()  # with an RLock, as signal handlers need it
-        self._lock = threading.RLock()  # what give_up must not come between
+        self._lock = threading.RLock()  # held for steps that give_up must not interrupt
 
-    # What other threads call.
+    # For other threads.
 
     @property
     def ended(self) -> bool:
@@ -117,7 +122,7 @@ class Pump:
             return self._wake.wait_for(lambda: self._ended, max(0.0, deadline - time.monotonic()))
 
     def give_up(self) -> None:
-        """Leaves a thread that hangs in the sink behind: its items can be popped again at once."""
+        """Leaves a thread that hangs in the sink behind; its items can be popped again at once."""
         with self._lock:
             if self._ended or self._given_up:
                 return
@@ -125,10 +130,10 @@ class Pump:
             self._give_back()
         self._status.enter("stopped", TimeoutError("the sink did not return while stopping"))
 
-    # What its own thread does.
+    # For its own thread.
 
     def run(self) -> None:
-        """Returns when it is to end or the queue was closed; raises what else ended it."""
+        """Runs until it is to end or the queue is closed; raises any other error that ends it."""
         self._thread = threading.get_ident()
         error: BaseException | None = None
         try:
@@ -149,7 +154,7 @@ class Pump:
 
     @property
     def _drains(self) -> bool:
-        """Whether it ends when nothing waits."""
+        """Whether it ends when no item waits."""
         return self._until_empty or (self._stop is not None and self._stop.drain)
 
     def _is_finished(self) -> bool:
@@ -174,7 +179,7 @@ class Pump:
 
     def _step(self) -> None:
         if not self._opened and (self._window or not self._drains):
-            self._opened = True  # also if it raises: it may have to be closed then
+            self._opened = True  # even if open raises: the sink may have to be closed then
             self._sink.open()
         self._send()
         self._settle()
@@ -190,7 +195,7 @@ class Pump:
         return len(self._window) < self._window_max
 
     def _take(self) -> bool:
-        with uninterrupted():  # what is popped is in the window, whatever comes
+        with uninterrupted():  # a signal must not come between pop and the window
             return self._pop()
 
     def _pop(self) -> bool:
@@ -259,7 +264,7 @@ class Pump:
                 self._window_max = self._options.in_flight_max
 
     def _leave(self, head: Batch) -> None:
-        """The head of the window is done with."""
+        """Acknowledges the head of the window and removes it."""
         with self._lock:
             if self._given_up:
                 raise _EndError(None)
@@ -269,14 +274,14 @@ class Pump:
         self._progress_at = time.monotonic()
 
     def _refused(self, head: Batch, error: PermanentError) -> None:
-        """Halves batches until the item is found at which it lies, then does as ``poison`` says."""
+        """Halves batches until the refused item is alone, then does as ``poison`` says."""
         self._status.failed(error)
         self._tell(error)
         if self._options.poison == "stop":
             raise _EndError(error)
         alone = len(self._window) == 1
         self._close_sink()
-        if len(head.items) > 1 or not alone:  # some sinks cannot tell which of several batches
+        if len(head.items) > 1 or not alone:  # some sinks cannot say which batch is at fault
             self._count = max(1, len(head.items) // 2)
             self._window_max = 1
             with uninterrupted(), self._lock:
@@ -284,13 +289,13 @@ class Pump:
                 self._window.clear()
             return
         if callable(self._options.poison):
-            self._options.poison(head.items, error)  # what it raises is retried
+            self._options.poison(head.items, error)  # an error of it is a failed attempt
         with uninterrupted():
             self._leave(head)
             self._status.dropped(len(head.items))
 
     def _retry(self, error: Exception) -> None:
-        """After a failed attempt: a pause, then everything in the window is sent anew."""
+        """Pauses after a failed attempt; then everything in the window is sent again."""
         self._failures += 1
         self._status.failed(error)
         self._tell(error)
@@ -304,7 +309,7 @@ class Pump:
                 self._wake.wait(rest)
 
     def _wait(self) -> None:
-        """Until something is confirmed, or for a moment."""
+        """Waits until something is confirmed, or for a moment."""
         future = self._window[0].future if self._window else None
         if future is not None:
             self._check_overdue()
@@ -330,7 +335,7 @@ class Pump:
             _logger.exception("on_error of a forwarder")
 
     def _close_sink(self) -> None:
-        """What is not confirmed by now is given up by the sink."""
+        """Closes the sink, which gives up what is not confirmed."""
         for batch in self._window:
             batch.future = None
         if not self._opened:

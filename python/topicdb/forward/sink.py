@@ -1,4 +1,4 @@
-"""What a forwarder delivers to: the protocols of sinks, and the simplest sink."""
+"""The protocols of sinks, to which a forwarder delivers, and the simplest sink."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from topicdb._core import Error
 
 
 class PermanentError(Error):
-    """Raised by a sink: these items will not be taken, however often they are sent.
+    """Raised by a sink that will not take these items, however often they are sent.
 
-    Only for what lies in the items, never for a connection that is gone or refused: what a
-    forwarder does with it (``poison``) may be to drop them.
+    Only for a fault of the items, never for a connection that is lost or refused: a forwarder may
+    drop the items (``poison``).
     """
 
 
@@ -21,18 +21,18 @@ class PermanentError(Error):
 class Sink(Protocol):
     """A sink that takes one batch at a time.
 
-    Called by one thread at a time. After an attempt has failed, ``close`` and ``open`` are called
-    before the next one.
+    One thread at a time calls it. After a failed attempt, ``close`` and ``open`` are called before
+    the next one.
     """
 
     def open(self) -> None:
-        """Gets ready, by connecting for example. What it raises is retried."""
+        """Gets ready, by connecting for example. If it raises, it is called again after a pause."""
 
     def deliver(self, items: list[bytes]) -> None:
-        """Returns when the items are safe where they belong; they are forgotten here then.
+        """Returns when the items are safe at their destination; the forwarder then forgets them.
 
-        Raises PermanentError if it makes no sense to try again, anything else to be called again
-        with the same items, of which some may have been delivered.
+        Raises PermanentError if it makes no sense to try again. After any other error it is called
+        again with the same items, of which some may have been delivered.
         """
 
     def close(self) -> None:
@@ -41,25 +41,27 @@ class Sink(Protocol):
 
 @runtime_checkable
 class AsyncSink(Protocol):
-    """A sink that is given further batches while earlier ones are not confirmed.
+    """A sink that takes further batches while earlier ones are not confirmed.
 
-    Called by one thread at a time. After an attempt has failed, ``close`` and ``open`` are called
-    before anything is sent again.
+    One thread at a time calls it. After a failed attempt, ``close`` and ``open`` are called before
+    anything is sent again.
     """
 
     def open(self) -> None:
-        """Gets ready, by connecting for example. What it raises is retried."""
+        """Gets ready, by connecting for example. If it raises, it is called again after a pause."""
 
     def begin(self, items: list[bytes]) -> Future[None]:
         """Starts to deliver the items behind those of earlier calls.
 
-        The future gets its result when they are safe where they belong, or an exception: see
-        ``Sink.deliver``. Any thread may set it. Raising is as good as setting the exception.
+        The future gets its result when the items are safe at their destination, or an exception:
+        see ``Sink.deliver``. Any thread may set it. To raise is the same as to set the exception.
         """
 
     def close(self) -> None:
-        """Gives up what is not confirmed, so that nothing of it is delivered later, as far as that
-        can be had. May be called without ``open``, and repeatedly; must not block.
+        """Gives up what is not confirmed.
+
+        As far as possible nothing of it is delivered later. May be called without ``open``, and
+        repeatedly; must not block.
         """
 
 
@@ -68,8 +70,10 @@ class PolledSink(AsyncSink, Protocol):
     """An AsyncSink without a thread of its own: it works, and sets its futures, in ``poll``."""
 
     def poll(self, timeout: float) -> None:
-        """Works until something was confirmed, or for ``timeout`` seconds. Called at least ten
-        times a second while the sink is open. What it raises is a failed attempt.
+        """Works until something is confirmed, or for ``timeout`` seconds.
+
+        Called at least ten times a second while the sink is open. If it raises, the attempt has
+        failed.
         """
 
 
@@ -78,7 +82,7 @@ AnySink: TypeAlias = "Sink | AsyncSink | Deliver"
 
 
 class CallableSink:
-    """Calls a function with each batch; when it returns, the batch is delivered."""
+    """Calls a function with each batch. When the function returns, the batch is delivered."""
 
     def __init__(self, function: Deliver) -> None:
         self._function = function
@@ -92,7 +96,7 @@ class CallableSink:
 
 
 class InTurn:
-    """An AsyncSink over a Sink: ``begin`` returns when the batch is delivered."""
+    """An AsyncSink made of a Sink: ``begin`` returns when the batch is delivered."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -105,7 +109,7 @@ class InTurn:
 
 
 def as_async(sink: AnySink) -> AsyncSink:
-    """TypeError if it is no sink."""
+    """Returns ``sink`` as an AsyncSink. Raises TypeError if it is no sink."""
     if isinstance(sink, AsyncSink):
         return sink
     if isinstance(sink, Sink):
@@ -119,7 +123,7 @@ def as_async(sink: AnySink) -> AsyncSink:
 
 
 def failed(error: BaseException) -> Future[None]:
-    """A future that has failed."""
+    """Returns a future that has failed with ``error``."""
     future: Future[None] = Future()
     future.set_exception(error)
     return future

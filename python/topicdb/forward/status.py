@@ -1,4 +1,4 @@
-"""What a forwarder tells about itself."""
+"""The health and the counts of a forwarder."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ State: TypeAlias = Literal["idle", "forwarding", "retrying", "stopped", "failed"
 class Health:
     """How a forwarder is.
 
-    ``state``: ``"idle"`` (nothing waits), ``"forwarding"``, ``"retrying"`` (since the last error
-    nothing was confirmed), ``"stopped"`` (or not started), ``"failed"`` (ended by an error).
-    ``since``: when that began. ``error``: the last one, which may be over.
+    - ``state``: ``"idle"`` (no item waits), ``"forwarding"``, ``"retrying"`` (nothing was confirmed
+      since the last error), ``"stopped"`` (or not started), ``"failed"`` (ended by an error).
+    - ``since``: when that began.
+    - ``error``: the last error, which may be over; None if there was none.
     """
 
     state: State
@@ -28,10 +29,11 @@ class Health:
 class Metrics:
     """Counts since the forwarder was made.
 
-    ``items``, ``bytes``, ``batches``: confirmed by the sink. ``dropped_items``: refused for good,
-    and left behind by ``poison``. ``failures``: attempts that failed. ``retries``: batches that
-    were sent again. ``in_flight``: items that were taken and are not confirmed. ``waiting``: items
-    behind them, the lag; None once the queue is closed.
+    - ``items``, ``bytes``, ``batches``: confirmed by the sink.
+    - ``dropped_items``: refused by the sink, and left to ``poison``.
+    - ``failures``: attempts that failed. ``retries``: batches that were sent again.
+    - ``in_flight``: items that were taken and are not confirmed.
+    - ``waiting``: items behind them, the lag; None once the queue is closed.
     """
 
     items: int = 0
@@ -45,7 +47,7 @@ class Metrics:
 
 
 class Status:
-    """Keeps both up to date. Thread-safe, and safe in a signal handler."""
+    """Keeps health and counts up to date. Thread-safe, and safe in a signal handler."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -60,7 +62,7 @@ class Status:
         return replace(self._counts, waiting=waiting)
 
     def enter(self, state: State, error: BaseException | None = None) -> None:
-        """A new state, or an error in the old one."""
+        """Enters a state, or notes an error in the current one."""
         with self._lock:
             old = self._health
             since = old.since if state == old.state else _now()
@@ -86,7 +88,7 @@ class Status:
         self._count(retries=1)
 
     def failed(self, error: BaseException) -> None:
-        """An attempt, not the forwarder."""
+        """Counts a failed attempt; the forwarder goes on."""
         self._count(failures=1)
         self.enter("retrying", error)
 
