@@ -1,4 +1,4 @@
-"""From an MQTT broker into a database; see docs/bridge.md."""
+"""The bridge from an MQTT broker into a database; see docs/bridge.md."""
 
 from topicdb.bridge.bridge import Bridge, Status
 

@@ -1,4 +1,4 @@
-"""The bridge: from an MQTT broker into a database."""
+"""The bridge: stores the messages of an MQTT broker in a database."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REQUEST_TOPIC = "topicdb/history"
 CLIENT_ID_PROPERTY = "client-id"
 NAMES_MAX = 100_000
 _TURN_S = 0.1
-_BATCH, _BATCH_BYTES = 2_000, 16 << 20  # of a commit; a longer message goes alone
+_BATCH, _BATCH_BYTES = 2_000, 16 << 20  # of messages in a commit; a longer one is alone in it
 _PAUSE_MIN_S, _PAUSE_MAX_S = 0.1, 10.0
 _CONNECT_S = 5.0
 _logger = logging.getLogger("topicdb.bridge")
@@ -41,14 +41,19 @@ _logger = logging.getLogger("topicdb.bridge")
 
 @dataclass(frozen=True)
 class Status:
-    """How a bridge stands. ``state``: "stopped", "connecting", "connected", "waiting" (to connect
-    again, or to store again). Messages ``received``, ``stored``, that were there already
-    (``duplicates``), and that cannot be stored (``refused``); ``connections`` so far; the text of
-    the last error, or ""; requests for ``history`` that were answered, and their messages;
-    ``copies`` of retained messages that were passed by, since they were stored before; ``replays``:
-    messages that were passed by since a replay has published them; ``expired``: messages that were
-    left out of answers, as they had expired; ``untimed``: messages whose device's time is missing
-    or out of bounds (``timestamp=``)."""
+    """How a bridge stands. The counts begin when the bridge is made.
+
+    - ``state``: "stopped", "connecting", "connected", or "waiting" (to connect or to store again).
+    - ``received``: messages that came. ``stored``: those that were stored. ``duplicates``: those
+      that were stored already. ``refused``: those that cannot be stored.
+    - ``connections``: how often it has connected.
+    - ``last_error``: the text of the last error, or "".
+    - ``requests``, ``replayed``: requests for ``history`` that were answered, and the messages of
+      the answers. ``expired``: messages that were left out of answers because they had expired.
+    - ``copies``: copies of retained messages that were left out because they were stored before.
+    - ``replays``: messages that were left out because a replay has published them.
+    - ``untimed``: messages without a device's time that is within bounds (``timestamp=``).
+    """
 
     state: str = "stopped"
     received: int = 0
@@ -68,11 +73,12 @@ class Status:
 class Bridge(Closing):
     """Stores what an MQTT broker publishes, and acknowledges it when it is stored.
 
-    The broker keeps a session for it, under the client id ``name``: what is published while the
-    bridge is away comes when it is back. Messages of QoS 1 are stored at least once, of QoS 2 once,
-    also if the bridge is killed; docs/bridge.md says what a broker adds to that.
+    The broker keeps a session for it, under the client id ``name``. So messages that are published
+    while the bridge is away come when it is back. Messages of QoS 1 are stored at least once, of
+    QoS 2 once, even if the bridge is killed; docs/bridge.md says what a broker adds to that.
 
-    ``run`` it, or ``start`` and ``stop``, or use it in ``with``. Thread-safe.
+    Call ``run``, or ``start`` and ``stop``, or use it in ``with``. ``run`` connects again whenever
+    the connection is lost. It does not close the database. Thread-safe.
     """
 
     def __init__(
@@ -102,31 +108,41 @@ class Bridge(Closing):
         timestamp_past: str | timedelta = PAST,
         timestamp_future: str | timedelta = FUTURE,
     ) -> None:
-        """
-        - ``host``: a name, an address, or a URL that may have the port, the login and TLS too, such
-          as ``mqtts://user:password@broker.example:8884``. ``port``: 1883, or 8883 with ``tls``.
-        - ``filters``: what to store; also shared ones, ``$share/<group>/<filter>``, of which each
-          message goes to one of the bridges of the group.
-        - ``qos``: the most that is asked for; a message has that of its publisher, if less.
-        - ``envelope``: messages are stored with their properties, which readers get on request;
-          False: the payload alone.
-        - ``session_expiry``: so long the broker keeps what comes while the bridge is away.
+        """Checks the options. ``start`` or ``run`` connects.
+
+        - ``host``: a name, an address, or a URL that may also have the port, the login and TLS,
+          such as ``mqtts://user:password@broker.example:8884``. ``port``: None: 1883, or 8883 with
+          TLS.
+        - ``filters``: what to store. Of a shared filter, ``$share/<group>/<filter>``, each message
+          goes to one of the bridges of the group.
+        - ``name``: the client id; also the name under which the bridge stores its state in the
+          database.
+        - ``qos``: the most that the bridge asks for. A message has that of its publisher, if it is
+          less.
+        - ``envelope``: stores messages with their properties, which readers get on request; False:
+          stores the payload alone.
+        - ``username``, ``password``: the login. ``tls``: True, or a context of your own.
+        - ``keepalive``: seconds. ``session_expiry``: how long the broker keeps messages while the
+          bridge is away.
         - ``client_id_property``: the user property in which publishers say who they are, since MQTT
           does not tell.
-        - ``deduplicate_by``: a user property that names the message. Of the last 100,000 (in each
-          shard) no name is stored twice: for publishers that send again what a broker has lost.
+        - ``deduplicate_by``: a user property that names the message. Of the last 100,000 names (in
+          each shard) none is stored twice: for publishers that send again what a broker has lost.
         - ``history``: filters of what clients may ask for at ``request_topic``; see docs/bridge.md.
-        - ``durability``: of each commit.
-        - ``store_replays``: also what a replay has published (``topicdb.replay.broker``); else that
-          is passed by, since it comes from a database. MQTT 3.1.1 does not tell.
-        - ``timestamp``: the time at which the device has made a message: ``"field:NAME"`` of a JSON
-          payload (``"field:A/B"``: of an object in it), or ``"property:NAME"``, a user property.
-          None: messages have the time at which they are stored. ``timestamp_unit``: of numbers,
-          ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``; text may be ISO 8601 with a zone, too. A time
-          that is missing, or more than ``timestamp_past`` before the reception or more than
-          ``timestamp_future`` after it, does not count: the message has the time of reception.
+        - ``durability``: of each commit; None: the default of the database.
+        - ``store_replays``: also stores what a replay has published (``topicdb.replay.broker``). By
+          default such messages are left out, since they come from a database. MQTT 3.1.1 does not
+          tell them.
+        - ``timestamp``: where a message has the time at which the device made it: ``"field:NAME"``
+          of a JSON payload (``"field:A/B"``: of an object in it), or ``"property:NAME"``, a user
+          property. None: messages have the time at which they are stored. ``timestamp_unit``: of
+          numbers, ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``; text may also be ISO 8601 with a zone. A
+          time that is missing, or more than ``timestamp_past`` before the reception or more than
+          ``timestamp_future`` after it, does not count: the message has the time at which it is
+          stored.
 
-        ImportError without paho-mqtt; TopicError, ValueError for options; ReadOnlyError.
+        Raises ImportError without paho-mqtt; TopicError or ValueError for bad options;
+        ReadOnlyError if the database is not open for writing.
         """
         try:
             import paho.mqtt.client  # noqa: F401
@@ -168,7 +184,7 @@ class Bridge(Closing):
         self._history: History | None = None
 
     def status(self) -> Status:
-        """How it stands."""
+        """Returns how the bridge stands."""
         history, status = self._history, self._status
         if history is None:
             return status
@@ -180,7 +196,11 @@ class Bridge(Closing):
         )
 
     def run(self) -> None:
-        """Until ``stop`` is called; connects again whenever the connection is lost."""
+        """Runs in this thread until ``stop`` is called.
+
+        It connects again whenever the connection is lost. Raises ClosedError if the database is
+        closed.
+        """
         pause_s = _PAUSE_MIN_S
         while not self._stopping.is_set():
             before, began_s = self._status.received, time.monotonic()
@@ -189,7 +209,7 @@ class Bridge(Closing):
             except _core.ClosedError:
                 raise
             except OSError as error:
-                if not isinstance(error, _core.Error):  # of the connection, not the database
+                if not isinstance(error, _core.Error):  # an error of the connection
                     named(error, self._broker.address)
                 self._note(state="waiting", last_error=str(error))
                 _logger.warning("bridge %s: %s", self._name, error)
@@ -221,7 +241,7 @@ class Bridge(Closing):
                 if self._history is not None:
                     self._history.publish(client)
         except LostError:
-            self._take(client)  # what came before is stored; the broker sends again the rest
+            self._take(client)  # stores what came before; the broker sends the rest again
             raise
         finally:
             self._end_history()
@@ -252,7 +272,7 @@ class Bridge(Closing):
             )
 
     def _confirmed(self, client: StoringClient) -> Iterable[str]:
-        """What the session certainly has."""
+        """Returns the filters that the broker's session certainly has."""
         follows = self._store.follows
         if follows is None or not client.session_present or not client.tells_retained:
             return ()
@@ -269,8 +289,10 @@ class Bridge(Closing):
         )
 
     def _subscriptions(self) -> dict[str, int]:
-        """What to subscribe to, and its QoS; no filter that another one covers: a broker may send
-        a message for each."""
+        """Returns the filters to subscribe to, each with its QoS.
+
+        It leaves out filters that another one covers: a broker may send a message for each filter.
+        """
         wanted: dict[str, int] = dict.fromkeys(widest(self._filters), self._qos)
         if self._history_filters and not any(
             covers(unshared(one), self._request_topic) for one in wanted
@@ -279,7 +301,7 @@ class Bridge(Closing):
         return wanted
 
     def _connected(self, client: StoringClient) -> None:
-        """The broker has accepted all of it."""
+        """Notes that the broker has accepted all filters."""
         wanted = self._subscriptions()
         self._store.remember_filters(wanted)
         self._store.remember_follows(self._follows(wanted if client.tells_retained else ()))
@@ -310,7 +332,7 @@ class Bridge(Closing):
             copy = client.is_copy(message)
             if self._history is None or not self._is_request(message):
                 arrivals.append(self._arrival(message, copy))
-            elif not copy:  # which was answered when it was published
+            elif not copy:  # a copy is a request that was answered when it was published
                 self._history.ask(message.envelope)
         untimed = sum(arrival.timestamp is None for arrival in arrivals)
         self._note(
@@ -323,7 +345,7 @@ class Bridge(Closing):
             client.acknowledge(messages, released)
 
     def _store_until_done(self, plan: Plan) -> bool:
-        """Whether it is stored; if not, it was stopped."""
+        """Stores until that succeeds; returns whether it did, or was stopped before."""
         state, pause_s = self._status.state, _PAUSE_MIN_S
         while True:
             try:
@@ -382,7 +404,7 @@ class Bridge(Closing):
         self._status = replace(self._status, **changes)  # type: ignore[arg-type]
 
     def start(self) -> None:
-        """Runs it in a thread of its own."""
+        """Runs the bridge in a thread of its own. Raises RuntimeError if it was started before."""
         if self._thread is not None:
             raise RuntimeError("the bridge has been started")
         self._thread = threading.Thread(
@@ -402,9 +424,9 @@ class Bridge(Closing):
             self._note(state="stopped", last_error=f"{type(error).__name__}: {error}")
 
     def stop(self) -> None:
-        """Ends it once what has arrived is stored. May be repeated.
+        """Ends the bridge once what has arrived is stored. May be repeated.
 
-        RuntimeError, once, if it had ended before by an error that it does not know; what was not
+        Raises RuntimeError, once, if an unexpected error had ended the bridge before. What was not
         stored is not acknowledged.
         """
         self._stopping.set()
@@ -415,7 +437,7 @@ class Bridge(Closing):
             raise RuntimeError(f"bridge {self._name!r} ended by an error") from error
 
     def close(self) -> None:
-        """As ``stop``."""
+        """Ends the bridge, as ``stop`` does."""
         self.stop()
 
     def __enter__(self) -> Bridge:

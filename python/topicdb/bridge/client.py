@@ -1,7 +1,7 @@
-"""An MQTT client that acknowledges what it is told to, and nothing else.
+"""An MQTT client that acknowledges messages only when it is told to.
 
-The one place that knows how paho-mqtt works inside. By itself it answers a PUBLISH of QoS 2 with
-PUBREC as it comes: then the broker forgets the message, which nobody has stored yet.
+Only this module knows how paho-mqtt works inside. By itself paho-mqtt answers a PUBLISH of QoS 2
+with PUBREC as it comes: then the broker forgets the message, which nobody has stored yet.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _PUBACK, _PUBREC, _PUBCOMP = 0x40, 0x50, 0x70
 _ACKNOWLEDGEMENT = struct.Struct("!BBH")
 _PROTOCOL_ERROR = ReasonCode(PacketTypes.DISCONNECT, identifier=PROTOCOL_ERROR)
 RECEIVE_MAXIMUM = 65_535
-# Subscription identifiers. The first SUBSCRIBE of a new filter brings copies of what the broker
-# retains; the second one, at once behind it, replaces it and brings none.
+# Subscription identifiers. The first SUBSCRIBE of a new filter brings copies of the messages that
+# the broker retains. The second one follows at once, replaces the first, and brings no copies.
 _COPIES, _LIVE = 1, 2
-_SEND_IF_NEW, _DO_NOT_SEND = 1, 2  # retained messages, at SUBSCRIBE
+_SEND_IF_NEW, _DO_NOT_SEND = 1, 2  # what the broker does with retained messages at SUBSCRIBE
 
 
 class LostError(ConnectionError):
@@ -40,7 +40,7 @@ class LostError(ConnectionError):
 
 
 class StoringClient(Client):
-    """One connection. What comes is kept until ``take`` gives it away. To be used by one thread."""
+    """One connection to a broker, which keeps what comes until ``take``. Not thread-safe."""
 
     def __init__(self, client_id: str, protocol: str, keepalive_s: int) -> None:
         for name in _NEEDED:
@@ -53,7 +53,7 @@ class StoringClient(Client):
         self._arrived_bytes = 0
         self._released: list[int] = []
         self.session_present = False
-        self.tells_retained = False  # also of messages that are no copies
+        self.tells_retained = False  # whether each message has its retain flag, not only copies
         self._is_v5 = protocol == "5"
         self._read: bytes = b""
         self._read_at = 0
@@ -73,9 +73,9 @@ class StoringClient(Client):
         self.on_disconnect = self._note_disconnect
         self.on_subscribe = self._note_subscribe
         self.on_unsubscribe = self._note_unsubscribe
-        self._asked: dict[int, list[str]] = {}  # not answered yet
+        self._asked: dict[int, list[str]] = {}  # filters that are not answered, by packet id
 
-    # What paho does otherwise.
+    # Methods of paho's client that this one replaces.
 
     def _packet_handle(self) -> MQTTErrorCode:
         packet = self._in_packet
@@ -95,13 +95,13 @@ class StoringClient(Client):
         return super()._packet_handle()
 
     def _refused(self, error: PacketError) -> LostError:
-        """The connection is to be ended for that."""
+        """Returns the error for a packet, for which the connection is to be ended."""
         self._goodbye = error.reason
         self._failure = self._failure or f"the broker has sent what it may not: {error}"
         return LostError(self._failure)
 
     def _sock_recv(self, bufsize: int) -> bytes:
-        # paho reads a packet in three or four pieces: that many system calls are most of its time.
+        # paho reads a packet in three or four pieces. These system calls would be most of its time.
         if self._read_at == len(self._read):
             self._read = super()._sock_recv(_READ_BYTES)
             self._read_at = 0
@@ -110,19 +110,19 @@ class StoringClient(Client):
         return self._read[begin : self._read_at]
 
     def _sock_send(self, buf: bytes | bytearray) -> int:
-        # When the other end is gone paho would close the socket, and with it what was received
-        # and not read: messages that the broker may have confirmed to their publisher.
+        # When the other end is gone, paho would close the socket. What was received and not read
+        # would be lost: messages that the broker may have confirmed to their publisher.
         try:
             return int(super()._sock_send(buf))
         except BlockingIOError:
             raise
         except OSError:
-            return len(buf)  # reading comes to the end, too
+            return len(buf)  # reading finds the end of the connection, too
 
     # For the bridge.
 
     def open(self, host: str, port: int, session_expiry_s: int, timeout_s: float) -> None:
-        """Connects, and waits until the broker has accepted. OSError; LostError."""
+        """Connects, and waits until the broker has accepted. Raises OSError or LostError."""
         options: dict[str, Any] = {}
         if self._is_v5:
             properties: Any = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
@@ -133,7 +133,7 @@ class StoringClient(Client):
         try:
             self.connect(host, port, self._keepalive_s, **options)
         except OSError as error:
-            # paho leaves the socket of a TLS handshake that fails to the traceback's frames.
+            # After a failed TLS handshake the traceback's frames would keep paho's socket open.
             raise error.with_traceback(None) from None
         left_s = timeout_s
         while not self._is_accepted:
@@ -143,9 +143,9 @@ class StoringClient(Client):
                 raise LostError(f"the broker did not answer within {timeout_s} s")
 
     def ask_for(self, filters: list[str], qos: int, known: Container[str]) -> None:
-        """Subscribes; a filter that the broker refuses is a LostError of a later ``turn``.
+        """Subscribes to filters. If the broker refuses one, a later ``turn`` raises LostError.
 
-        ``known``: filters that the session certainly has, as this method asks for them.
+        ``known``: filters that the session certainly has, subscribed to as this method does it.
         """
         if not self._is_v5:
             self._expect_answer(
@@ -166,7 +166,7 @@ class StoringClient(Client):
                 one,
                 SubscribeOptions(
                     qos,
-                    # Not what the bridge publishes itself; shared ones cannot exclude that.
+                    # Leaves out what the bridge publishes itself; shared filters cannot do that.
                     noLocal=not one.startswith(SHARED),
                     retainAsPublished=self.tells_retained,
                     retainHandling=handling(one),
@@ -182,11 +182,11 @@ class StoringClient(Client):
         self._expect_answer("subscribing", filters, code, mid)
 
     def is_copy(self, message: Published) -> bool:
-        """Whether the broker sends what it retains, as it does for a new subscription."""
+        """Returns whether the broker sends a message that it retains, as for a new subscription."""
         return message.envelope.retain and _LIVE not in message.envelope.subscription_ids
 
     def give_up(self, filters: list[str]) -> None:
-        """Unsubscribes; that there was no such subscription is no error."""
+        """Unsubscribes. It is no error if there was no such subscription."""
         self._expect_answer("unsubscribing", filters, *self.unsubscribe(list(filters)))
 
     def _expect_answer(
@@ -203,13 +203,13 @@ class StoringClient(Client):
 
     @property
     def unconfirmed(self) -> int:
-        """How many messages were published here that the broker has not confirmed."""
+        """How many messages that were published here the broker has not confirmed."""
         return len(self._out_messages)
 
     def turn(self, timeout_s: float, messages_max: int = 1_000, bytes_max: int = 1 << 24) -> None:
-        """Waits for something to read, and reads until there is no more or it is so much.
+        """Waits for something to read, and reads until there is no more or a limit is reached.
 
-        LostError: see what ``take`` gives all the same.
+        Raises LostError; ``take`` then still gives what came before.
         """
         self._exchange(timeout_s)
         before = -1
@@ -223,8 +223,8 @@ class StoringClient(Client):
             raise LostError(self._failure)
 
     def _take_ahead(self, messages_max: int, bytes_max: int) -> None:
-        """Messages that were read already, without paho, which takes longer for each of them."""
-        if self._in_packet["command"] != 0:  # paho has a part of one
+        """Decodes messages that were read already, without paho, which takes longer for each."""
+        if self._in_packet["command"] != 0:  # paho has a part of a packet
             return
         begin = self._read_at
         try:
@@ -236,13 +236,13 @@ class StoringClient(Client):
         self._arrived_bytes += self._read_at - begin
 
     def take(self) -> tuple[list[Published], list[int]]:
-        """Messages that have come (PUBLISH), and ids that are released (PUBREL), in their order."""
+        """Returns messages that came (PUBLISH), and ids that are released (PUBREL), in order."""
         taken = self._arrived, self._released
         self._arrived, self._released, self._arrived_bytes = [], [], 0
         return taken
 
     def _exchange(self, timeout_s: float) -> None:
-        """As the client's own, but that what it has read ahead counts as readable."""
+        """Does what the client's own loop does; what was read ahead counts as readable."""
         sock = self.socket()
         if sock is None:
             raise LostError(self._failure or "the connection is lost")
@@ -269,8 +269,10 @@ class StoringClient(Client):
             raise LostError(self._failure or f"the connection is lost: {code!r}")
 
     def acknowledge(self, messages: Iterable[Published], released: Iterable[int]) -> None:
-        """PUBACK or PUBREC for each message, as its QoS wants, and PUBCOMP for each id; in one
-        piece, since each call of the system takes as long as decoding a message."""
+        """Sends PUBACK or PUBREC for each message, as its QoS wants, and PUBCOMP for each id.
+
+        It sends them in one piece, since each system call takes as long as decoding a message.
+        """
         packets = [
             _ACKNOWLEDGEMENT.pack(_PUBACK if message.envelope.qos == 1 else _PUBREC, 2, message.mid)
             for message in messages
@@ -281,7 +283,7 @@ class StoringClient(Client):
             self._packet_queue(_PUBACK, b"".join(packets), 0, 1)
 
     def end(self) -> None:
-        """Says goodbye if it can; the session stays."""
+        """Disconnects if it can; the session stays at the broker."""
         if self.socket() is not None:
             reason: Any = None
             if self._goodbye is not None and self._is_v5:
@@ -289,7 +291,7 @@ class StoringClient(Client):
             self.disconnect(reasoncode=reason)
             self.loop_write()
         self._reset_sockets()
-        # They refer to this object: its sockets would wait for a collection.
+        # These callbacks make a circle of references, and sockets would wait for the collector.
         self.on_connect = self.on_disconnect = self.on_subscribe = self.on_unsubscribe = None
 
     def _note_connect(
@@ -308,7 +310,7 @@ class StoringClient(Client):
     ) -> None:
         if flags.is_disconnect_packet_from_server:
             self._failure = self._failure or f"the broker ended the connection: {reason}"
-        elif reason == _PROTOCOL_ERROR:  # most that is wrong with packets is found before
+        elif reason == _PROTOCOL_ERROR:  # most faults of packets are found before
             self._failure = self._failure or (
                 "the broker has sent a packet that cannot be read: its length has more than four "
                 "bytes, or paho-mqtt does not know its reason code"

@@ -1,4 +1,4 @@
-"""When a device has made a message, as the message itself tells."""
+"""Finds the time at which a device made a message, in the message itself."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ _DIGITS_MAX = 40
 
 
 class DeviceTime:
-    """Finds the time of a message in its JSON payload, or in a user property.
+    """Finds the time of a message in its JSON payload, or in a user property. Immutable.
 
-    ``source``: ``field:NAME``, a member of the object that the payload is, or ``field:A/B``, one of
-    an object in it; ``property:NAME``, the last user property of that name. ``unit``: of numbers;
-    text may also be ISO 8601 with a zone. ``past``, ``future``: so long before and after the time
-    of reception it may be. ValueError names the option.
+    - ``source``: ``field:NAME``, a member of the object that the payload is; ``field:A/B``, a
+      member of an object in it; or ``property:NAME``, the last user property of that name.
+    - ``unit``: of numbers; text may also be ISO 8601 with a zone.
+    - ``past``, ``future``: how long before and after the time of reception the time may be.
+
+    Raises ValueError, which names the option.
     """
 
     def __init__(
@@ -45,7 +47,7 @@ class DeviceTime:
         self._future_us = duration_us(future, what="timestamp_future")
 
     def of(self, envelope: Envelope, received_us: int) -> int | None:
-        """µs since 1970; None: the message does not tell, or tells what cannot be."""
+        """Returns the time in µs since 1970; None if the message has none, or one out of bounds."""
         found = self._in_properties(envelope) if self.is_property else self._in_payload(envelope)
         time = _microseconds(found, self._unit)
         if time is None or not 0 <= time <= TIMESTAMP_MAX:
@@ -69,7 +71,7 @@ class DeviceTime:
 
 
 def _microseconds(found: Any, unit: Decimal) -> int | None:
-    """Of a number, or text; None: it is no time."""
+    """Returns the microseconds of a number or text; None if it is no time."""
     if isinstance(found, str):
         text = found.strip()
         if not text[:1].isdigit():  # "now" and "-24h" mean something in a query

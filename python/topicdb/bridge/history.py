@@ -1,4 +1,4 @@
-"""Clients of the broker ask for what was stored, and get it at their response topic."""
+"""History: clients of the broker ask for stored messages, and get them at their response topic."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ if TYPE_CHECKING:
     from topicdb.database.database import Database
 
 _logger = logging.getLogger("topicdb.bridge")
-_UNSENT_MAX = 1_000  # read ahead of what is published
+_UNSENT_MAX = 1_000  # messages that are read ahead of publishing
 _UNCONFIRMED_MAX = 100
-_WAITING_MAX = 100  # requests
+_WAITING_MAX = 100  # requests that wait
 
 
 @dataclass(frozen=True)
 class _Answer:
+    """A message to publish at the response topic of a request."""
+
     topic: str
     payload: bytes
     properties: Properties
@@ -38,6 +40,8 @@ class _Answer:
 
 @dataclass(frozen=True)
 class _Request:
+    """A request that was checked."""
+
     filter: str
     start_us: int | None
     end_us: int | None
@@ -47,10 +51,13 @@ class _Request:
 
 
 class History:
-    """Of one connection: a thread reads what was asked for, the bridge's publishes it.
+    """Answers the requests of one connection.
 
-    ``requests`` and ``replayed``, how many were answered, and the messages of the answers, go on
-    from what they were; so does ``expired``, how many messages were left out for that.
+    A thread of its own reads what was asked for; the bridge's thread calls ``ask``, ``publish`` and
+    ``close``. The bridge makes one for each connection.
+
+    ``requests``: how many were answered; ``replayed``: the messages of the answers; ``expired``:
+    those that were left out because they had expired. They continue from the values given.
     """
 
     def __init__(
@@ -75,8 +82,10 @@ class History:
         self._thread.start()
 
     def ask(self, message: Envelope) -> None:
-        """Takes a request; what is wrong with it is answered. Without a response topic it cannot
-        be, and is passed over."""
+        """Takes a request. If something is wrong with it, the answer says so.
+
+        A request without a response topic cannot be answered, and is ignored.
+        """
         topic, correlation = message.response_topic, message.correlation_data
         if not topic:
             return
@@ -119,7 +128,7 @@ class History:
             try:
                 self._answer(request)
             except Exception as error:
-                # Of what kind so ever: who asks has to know, and the next one gets an answer.
+                # Whatever the error is, the client is told, and the next request is answered.
                 _logger.warning("history of %r: %s", request.filter, error)
                 users = [("error", str(error))]
                 self._put(_answer(request.topic, b"", request.correlation, users))
@@ -147,7 +156,10 @@ class History:
         self.expired += expired
 
     def _put(self, answer: _Answer) -> None:
-        """Waits for room, unless it is the thread that makes it."""
+        """Queues an answer. In the reading thread it waits for room.
+
+        The bridge's thread must not wait: it makes the room.
+        """
         with self._lock:
             if threading.current_thread() is self._thread:
                 while len(self._answers) >= _UNSENT_MAX and not self._is_closed:
@@ -155,7 +167,7 @@ class History:
             self._answers.append(answer)
 
     def publish(self, client: StoringClient) -> None:
-        """Sends what there is, as far as the broker confirms it."""
+        """Publishes the answers that are ready, as far as the broker confirms them."""
         while self._answers and client.unconfirmed < _UNCONFIRMED_MAX:
             with self._lock:
                 answer = self._answers.popleft()
@@ -163,7 +175,7 @@ class History:
             client.publish(answer.topic, answer.payload, 1, False, answer.properties)
 
     def close(self) -> None:
-        """What was not sent is given up: the connection has ended."""
+        """Ends the thread, and drops answers that were not sent: the connection has ended."""
         with self._lock:
             self._is_closed = True
             self._changed.notify_all()
@@ -179,7 +191,7 @@ def _time_us(text: str | None, what: str) -> int | None:
 
 
 def _answer_of(message: Message, request: _Request) -> _Answer | None:
-    """None: it has expired."""
+    """Returns the answer with this message; None if it has expired."""
     envelope = Envelope.read(message.value)
     users: list[tuple[str, str]] = [
         ("topic", message.topic),

@@ -1,4 +1,4 @@
-"""Options of a bridge: what is wrong with them is said before anything is connected."""
+"""Checks of the options of a bridge, before anything is connected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_bridge(
     deduplicate_by: str | None,
     history: Sequence[str],
 ) -> None:
-    """ValueError that names the option."""
+    """Raises ValueError, which names the option, for an option that cannot be."""
     if not filters:
         raise ValueError("filters: at least one topic filter is needed, such as '#'")
     if not name or "\0" in name or len(name.encode()) > _U16_MAX:
@@ -40,7 +40,7 @@ def check_bridge(
 
 
 def check_connection(keepalive: int, login: tuple[str, str | None] | None) -> None:
-    """ValueError that names the option."""
+    """Raises ValueError, which names the option, for an option that cannot be."""
     if not 0 < keepalive <= _U16_MAX:
         raise ValueError(f"keepalive: expected 1 to {_U16_MAX} s, got {keepalive}")
     for what, text in zip(("username", "password"), login or (), strict=False):
@@ -49,7 +49,7 @@ def check_connection(keepalive: int, login: tuple[str, str | None] | None) -> No
 
 
 def expiry_s(session_expiry: str | timedelta) -> int:
-    """Seconds, as many as MQTT can say. ValueError."""
+    """Returns a duration in whole seconds. Raises ValueError if MQTT cannot express it."""
     seconds = duration_us(session_expiry, what="session_expiry") // 1_000_000
     if not 0 < seconds <= _U32_MAX:
         raise ValueError(
@@ -59,7 +59,7 @@ def expiry_s(session_expiry: str | timedelta) -> int:
 
 
 def widest(filters: Sequence[str]) -> list[str]:
-    """Without those that others cover."""
+    """Returns the filters without those that another one covers."""
     kept: list[str] = []
     for one in filters:
         if not any(covers(other, one) for other in kept):

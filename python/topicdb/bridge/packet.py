@@ -1,7 +1,7 @@
-"""PUBLISH as it comes from a broker; MQTT 5.0, section 3.3, and 3.1.1.
+"""Decodes PUBLISH packets of a broker; MQTT 5.0, section 3.3, and 3.1.1.
 
-paho's own decoding takes most of a bridge's time: it makes a table of all properties there are for
-each message.
+paho's own decoding would take most of a bridge's time: for each message it makes a table of all
+properties of MQTT.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ _U32 = struct.Struct("!I")
 
 
 class Published(NamedTuple):
-    """A message as it came; ``mid`` is 0 with QoS 0. Its envelope has no ``client_id``. The topic
-    may be none that MQTT allows: who takes the message refuses it, as the broker would send it
-    again and again to who ends the connection for that."""
+    """A message as it came; ``mid`` is 0 with QoS 0. Its envelope has no ``client_id``.
+
+    The topic may be one that MQTT does not allow. Whoever takes the message refuses it: if the
+    connection ended for that, the broker would send the message again and again.
+    """
 
     topic: bytes
     mid: int
@@ -33,9 +35,10 @@ class Published(NamedTuple):
 def take_publishes(
     data: bytes, at: int, is_v5: bool, found: list[Published], count_max: int, bytes_max: int
 ) -> int:
-    """Appends to ``found`` the PUBLISH packets that lie whole at the front of ``data[at:]``, but no
-    more than ``count_max``, and none after so many bytes. Where what is left begins: another
-    packet, or a part of one. PacketError as ``decode_publish``.
+    """Appends to ``found`` the PUBLISH packets that lie whole at the front of ``data[at:]``.
+
+    Appends at most ``count_max``, and none that begins behind ``bytes_max``. Returns where the rest
+    begins: another packet, or a part of one. Raises PacketError as ``decode_publish`` does.
     """
     last = min(len(data) - 2, at + bytes_max)
     while count_max > 0 and at <= last and data[at] >> 4 == _PUBLISH:
@@ -53,9 +56,11 @@ def take_publishes(
 
 
 def decode_publish(command: int, packet: bytes, is_v5: bool) -> Published:
-    """``command``: the first byte of the packet; ``packet``: what follows the remaining length.
+    """Decodes a packet.
 
-    PacketError: it breaks a rule; a topic alias, which this client does not allow, does so, too.
+    ``command`` is its first byte, ``packet`` what follows the remaining length.
+
+    Raises PacketError if it breaks a rule, or has a topic alias, which this client does not allow.
     """
     qos = (command >> 1) & 3
     if qos == 3:
@@ -92,7 +97,7 @@ _Fields = tuple["int | None", "int | None", "str | None", "str | None", "bytes |
 
 
 def _properties(packet: bytes, at: int) -> tuple[_Fields, list[tuple[str, str]], list[int]]:
-    """In the order of an Envelope. They end with the packet that is given."""
+    """Returns the properties in the order of an Envelope. ``packet`` ends behind them."""
     payload_format: int | None = None
     expiry_s: int | None = None
     content_type: str | None = None

@@ -1,4 +1,4 @@
-"""Which retained messages a bridge has stored: a broker sends copies of them again and again."""
+"""Remembers which retained messages a bridge has stored: brokers send copies of them."""
 
 from __future__ import annotations
 
@@ -26,18 +26,22 @@ _SIZE = struct.Struct("<q")
 
 @dataclass(slots=True)
 class State:
-    """What is known of a topic: the digests of its newest message, and of that which the broker
-    retained when the bridge last heard of it; None: there is none."""
+    """The state of a topic: digests of its newest message, and of the last retained one.
+
+    ``newest``: of the newest stored message. ``remembered``: of the message that the broker
+    retained when the bridge last heard of it. None: there is none.
+    """
 
     newest: bytes | None = None
     is_newest_retained: bool = False
     remembered: bytes | None = None
 
     def has(self, digest: bytes, tells_retained: bool) -> bool:
-        """Whether a copy with this digest is stored, or was.
+        """Returns whether a copy with this digest is stored, or was.
 
-        What is stored behind the remembered message may have been retained since; then a copy that
-        equals the older one was published again. Only MQTT 5 tells.
+        A message that is stored behind the remembered one may have been retained since. Then a copy
+        that equals the remembered one was published again. Only MQTT 5 tells whether it was
+        retained.
         """
         if digest == self.newest:
             return True
@@ -47,12 +51,12 @@ class State:
 
 
 class Retained:
-    """Of one bridge. To be used by one thread.
+    """The retained messages of one bridge. Not thread-safe: the bridge's thread uses it.
 
-    What is stored tells of most copies that they are known. Of each topic the digest of what was
-    last retained is stored, too, under ``<prefix>retained/<digest of the topic>`` in the topic's
-    shard: retention and ``delete`` may have removed the message, and other messages of the topic
-    may have come since.
+    For most copies, the stored messages show that they are known. In addition it stores for each
+    topic the digest of the message that was last retained, under ``<prefix>retained/<digest of the
+    topic>`` in the topic's shard: retention and ``delete`` may have removed that message, and other
+    messages of the topic may have come since.
     """
 
     def __init__(
@@ -62,10 +66,10 @@ class Retained:
         self._core = core
         self._prefix = f"{prefix}retained/"
         self._filters = [unshared(one) for one in filters]
-        self._recent: OrderedDict[str, bytes] = OrderedDict()  # what is remembered, of some topics
+        self._recent: OrderedDict[str, bytes] = OrderedDict()  # stored digests of some topics
 
     def states(self, topics: Mapping[int, Iterable[str]]) -> dict[str, State]:
-        """What is known of these topics, which are given by shard."""
+        """Returns what is known of these topics, which are given by shard."""
         found: dict[str, State] = {}
         for shard, names in topics.items():
             if names:
@@ -94,16 +98,16 @@ class Retained:
                 scan.close()
 
     def is_news(self, topic: str, digest: bytes) -> bool:
-        """Whether it has to be remembered: most retained messages say what was said before."""
+        """Returns whether the digest is new: most retained messages repeat the last one."""
         return self._recent.get(topic) != digest
 
     def write(self, transaction: TransactionEngine, known: Known) -> None:
-        """Remembers it with a commit."""
+        """Lets a transaction store these digests."""
         for topic, digest in known.items():
             transaction.write(self._key(topic), 0, digest, reserved=True)
 
     def wrote(self, known: Known) -> None:
-        """It is committed."""
+        """Notes that these digests are committed."""
         for topic, digest in known.items():
             self._recent.pop(topic, None)
             self._recent[topic] = digest
@@ -111,13 +115,15 @@ class Retained:
             self._recent.popitem(last=False)
 
     def _key(self, topic: str) -> str:
-        # Topics may be as long as a topic can be, which leaves no room for the prefix.
+        # A topic of the greatest length would leave no room for the prefix.
         return self._prefix + hashlib.blake2b(topic.encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 
 def digest_of(envelope: Envelope, has_properties: bool) -> bytes:
-    """Of what makes a message another one: payload and properties, but not how it came, nor how
-    long it lives, which counts down."""
+    """Returns a digest of what tells messages apart: the payload, and with it the properties.
+
+    It leaves out how the message came, and how long it lives, which counts down.
+    """
     content = hashlib.blake2b(envelope.payload, digest_size=DIGEST_BYTES)
     if has_properties:
         fields: list[str | bytes | None] = [

@@ -1,7 +1,7 @@
-"""What a client may get from a broker: all packets but PUBLISH; MQTT 5.0 and 3.1.1.
+"""Rules for the packets that a client may get from a broker, except PUBLISH; MQTT 5.0 and 3.1.1.
 
-paho-mqtt lets pass much of what a conforming client has to refuse, and fails at some of it in ways
-of its own.
+paho-mqtt accepts many packets that a conforming client has to refuse, and some make it fail with
+errors of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MALFORMED, PROTOCOL_ERROR = 0x81, 0x82  # reason codes
 
 
 class PacketError(ValueError):
-    """A packet that no broker may send; ``reason``: the reason code to end the connection with."""
+    """A packet that no broker may send; ``reason`` is the code to end the connection with."""
 
     def __init__(self, text: str, reason: int = MALFORMED) -> None:
         super().__init__(text)
@@ -23,12 +23,15 @@ class PacketError(ValueError):
 
 
 def protocol_error(text: str) -> NoReturn:
-    """Raises a PacketError: the packet is well-formed, and must not be all the same."""
+    """Raises a PacketError for a packet that is well-formed and still not allowed."""
     raise PacketError(text, PROTOCOL_ERROR)
 
 
 def prefixed(packet: bytes, at: int) -> tuple[bytes, int]:
-    """Bytes behind a length of two bytes, and where they end. PacketError."""
+    """Returns the bytes behind a length of two bytes, and where they end.
+
+    Raises PacketError if they are cut off.
+    """
     begin = at + 2
     if begin > len(packet):
         raise PacketError("a length is cut off")
@@ -39,7 +42,10 @@ def prefixed(packet: bytes, at: int) -> tuple[bytes, int]:
 
 
 def text(packet: bytes, at: int) -> tuple[str, int]:
-    """As ``prefixed``, in UTF-8 and without NUL."""
+    """Returns text behind a length of two bytes, and where it ends.
+
+    Raises PacketError if it is no UTF-8 or has a NUL.
+    """
     data, end = prefixed(packet, at)
     try:
         found = data.decode()
@@ -51,7 +57,10 @@ def text(packet: bytes, at: int) -> tuple[str, int]:
 
 
 def varint(packet: bytes, at: int) -> tuple[int, int]:
-    """A number of one to four bytes, no more than it needs, and where it ends. PacketError."""
+    """Returns a variable byte integer, and where it ends.
+
+    Raises PacketError unless it has one to four bytes, and no more than it needs.
+    """
     number = 0
     for shift in (0, 7, 14, 21):
         if at >= len(packet):
@@ -186,7 +195,7 @@ def _connack(packet: bytes, is_v5: bool) -> None:
         raise PacketError(f"reserved flags are set: {flags:#04x}")
     if flags and code:
         protocol_error("a session is present, and the connection refused")
-    if not is_v5 or (len(packet) == 2 and code == 1):  # 1: the broker speaks 3.1.1 alone
+    if not is_v5 or (len(packet) == 2 and code == 1):  # 1: the broker speaks only 3.1.1
         _check_size(packet, 2)
         _check_code(code, range(6))
         return
@@ -243,9 +252,9 @@ _OTHERS = {1: "CONNECT", 8: "SUBSCRIBE", 10: "UNSUBSCRIBE", 12: "PINGREQ", 15: "
 
 
 def check_packet(command: int, packet: bytes, is_v5: bool) -> None:
-    """``command``: the first byte of the packet; ``packet``: what follows the remaining length.
+    """Checks a packet: ``command`` is its first byte, ``packet`` what follows the remaining length.
 
-    PacketError, which names the kind of packet: no broker may send it to this client.
+    Raises PacketError, which names the kind of packet, if no broker may send it to this client.
     """
     kind = command >> 4
     if kind not in _CHECKS:

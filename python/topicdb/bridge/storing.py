@@ -1,4 +1,4 @@
-"""What a bridge stores: messages, and with them what it has to know after a restart."""
+"""Stores the messages of a bridge, and what it has to know after a restart."""
 
 from __future__ import annotations
 
@@ -21,16 +21,22 @@ if TYPE_CHECKING:
     from topicdb.mqtt.envelope import Envelope
     from topicdb.types import Durability
 
-VALUE_BYTES_MAX = (1 << 28) - 1  # of any message
-_SEEN = struct.Struct(">Q")  # in front of each name
+VALUE_BYTES_MAX = (1 << 28) - 1  # the longest value of a message
+_SEEN = struct.Struct(">Q")  # the number in front of each name
 
 
 class Arrival(NamedTuple):
-    """A message to be stored; ``mid`` is 0 but for QoS 2, ``name`` what it is known by, or "";
-    ``dup``: the broker says that it was sent before. ``envelope``: what came, if that is not the
-    value, of which a part (how long it lives) is another one each time it is sent. ``copy``: the
-    broker sends what it retains, which may have been stored long ago. ``fault``: why it can never
-    be stored. ``timestamp``: the device's; None: that of the commit."""
+    """A message to be stored.
+
+    - ``mid``: its packet id; 0 unless it has QoS 2.
+    - ``name``: the name that its publisher gave it (``deduplicate_by``), or "".
+    - ``dup``: the broker says that it was sent before.
+    - ``envelope``: the envelope as it came; None if the value is all. How long the message lives is
+      a part of the value, and differs each time the message is sent.
+    - ``copy``: the broker sends a message that it retains, which may have been stored long ago.
+    - ``fault``: why it can never be stored, or "".
+    - ``timestamp``: the device's; None: that of the commit.
+    """
 
     topic: str
     value: bytes
@@ -44,6 +50,7 @@ class Arrival(NamedTuple):
 
     @property
     def checksum(self) -> int:
+        """A checksum of topic and payload, which tells messages with the same packet id apart."""
         content = self.value if self.envelope is None else self.envelope.payload
         return zlib.crc32(content, zlib.crc32(self.topic.encode(errors="surrogateescape")))
 
@@ -54,8 +61,12 @@ class Arrival(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How many were stored, were there already, and cannot be stored; the last error's text; how
-    many were copies of what the broker retains and had been stored."""
+    """The result of committing a plan.
+
+    ``stored``: messages that were stored. ``duplicates``: those that were stored already.
+    ``refused``: those that cannot be stored, the last one because of ``error``. ``copies``: copies
+    of retained messages that had been stored before.
+    """
 
     stored: int
     duplicates: int
@@ -65,8 +76,10 @@ class Outcome(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What goes into one shard: messages; the ids that are known after it; what is to be
-    remembered of retained messages."""
+    """The part of a plan for one shard: messages, and the state after them.
+
+    ``ids``: packet ids that are then stored and not released. ``retained``: digests to store.
+    """
 
     shard: int
     arrivals: list[Arrival]
@@ -76,7 +89,7 @@ class Part(NamedTuple):
 
 @dataclass
 class Plan:
-    """What is left to do, and what was done."""
+    """The parts that are still to be stored, and counts of those that were."""
 
     parts: list[Part] = field(default_factory=list)
     stored: int = 0
@@ -87,14 +100,14 @@ class Plan:
 
 
 class Store:
-    """Of one bridge. To be used by one thread.
+    """The stored state of one bridge. Not thread-safe: the bridge's thread uses it.
 
-    Among TopicDB's own topics, in each shard: ``$topicdb/bridge/<name>/received``, the ids of
-    packets that are stored and not released, with checksums: a broker that was killed may have
-    forgotten them, and give their ids to other messages. ``$topicdb/bridge/<name>/seen/<n>``, the
-    names of the last messages, each with its number. ``…/retained/<topic>``: see ``Retained``. In
-    the first shard ``…/filters``: what the broker may have subscriptions for; ``…/follows``: see
-    ``Follows``.
+    Its topics are among TopicDB's own, in each shard. ``$topicdb/bridge/<name>/received`` has the
+    ids of packets that are stored and not released, with checksums: a broker that was killed may
+    have forgotten these ids, and give them to other messages. ``$topicdb/bridge/<name>/seen/<n>``
+    have the names of the last messages, each with its number. ``…/retained/<digest>``: see
+    ``Retained``. In the first shard, ``…/filters`` has the filters that the broker may have
+    subscriptions for, and ``…/follows`` a ``Follows``.
     """
 
     def __init__(
@@ -107,8 +120,11 @@ class Store:
         *,
         has_properties: bool = True,
     ) -> None:
-        """``filters``: what the messages match. ``has_properties``: values have them, so they tell
-        one message from another."""
+        """Loads the state.
+
+        ``filters``: those that the messages match. ``has_properties``: values have their
+        properties, which then also tell one message from another.
+        """
         self._core = core
         self._prefix = f"$topicdb/bridge/{escape(name)}/"
         _core.check_topic(self._prefix + "seen/4294967295")
@@ -143,17 +159,17 @@ class Store:
 
     @property
     def received(self) -> dict[int, int]:
-        """Ids of packets that are stored and not released, and checksums of the messages."""
+        """The ids of packets that are stored and not released, with checksums of the messages."""
         return {id: checksum for of_shard in self._received for id, checksum in of_shard.items()}
 
     def forget_session(self) -> None:
-        """The broker has lost the session: ids mean nothing any more."""
+        """Forgets all packet ids, which mean nothing once the broker has lost the session."""
         for shard in range(self._shards):
             if self._received[shard]:
                 self._commit(Part(shard, [], {}, {}))
 
     def remember_filters(self, filters: Iterable[str]) -> None:
-        """What the broker may have subscriptions for; kept if that is not known already."""
+        """Stores the filters that the broker may have subscriptions for, if they have changed."""
         wanted = sorted(set(filters))
         if wanted == self.filters:
             return
@@ -162,7 +178,7 @@ class Store:
         self.filters = wanted
 
     def remember_follows(self, follows: Follows) -> None:
-        """Kept if that is not known already."""
+        """Stores what the bridge follows, if it has changed."""
         if follows != self.follows:
             self._remember(LEVEL, follows.encode())
             self.follows = follows
@@ -173,13 +189,13 @@ class Store:
             transaction.commit()
 
     def store(self, arrivals: Sequence[Arrival], released: Iterable[int]) -> Outcome:
-        """As ``plan`` and ``commit``."""
+        """Stores messages: ``plan``, then ``commit``."""
         return self.commit(self.plan(arrivals, released))
 
     def plan(
         self, arrivals: Sequence[Arrival], released: Iterable[int], *, tells_retained: bool = False
     ) -> Plan:
-        """What is to be stored of it; ``released`` are ids that may be used again.
+        """Returns what is to be stored. ``released`` are packet ids that may be used again.
 
         ``tells_retained``: the broker says of each message whether it is retained, and not only of
         copies.
@@ -219,7 +235,7 @@ class Store:
     def _pass_by_copies(
         self, plan: Plan, by_shard: dict[int, list[Arrival]], tells_retained: bool
     ) -> dict[int, Known]:
-        """Takes out what is stored already; what is to be remembered, by shard."""
+        """Takes out copies that are stored; returns what is to be remembered, by shard."""
         copies = {
             shard: {one.topic for one in found if one.copy} for shard, found in by_shard.items()
         }
@@ -248,8 +264,11 @@ class Store:
         return memories
 
     def commit(self, plan: Plan) -> Outcome:
-        """One commit for each shard. Raises what a commit does; called again with the same plan it
-        goes on with the shard that failed."""
+        """Commits a plan, one commit for each shard.
+
+        Raises what a commit raises. Called again with the same plan, it continues with the shard
+        that failed.
+        """
         while plan.parts:
             part = plan.parts[0]
             count = self._commit(part)
@@ -291,13 +310,16 @@ class Store:
 
 
 class _Times:
-    """Of the messages of one commit. What has topic and time of another one would replace it."""
+    """The timestamps of one commit.
+
+    A message with the topic and timestamp of another one of the commit would replace that.
+    """
 
     def __init__(self) -> None:
         self._taken: set[tuple[str, int]] = set()
 
     def of(self, arrival: Arrival) -> int | None:
-        """The timestamp, or the next µs that is free."""
+        """Returns the timestamp of a message, or the next µs that is free."""
         time = arrival.timestamp
         if time is None:
             return None
@@ -308,7 +330,7 @@ class _Times:
 
 
 def _check(arrival: Arrival) -> None:
-    """TopicError, ValueError: it can never be stored."""
+    """Raises TopicError or ValueError if the message can never be stored."""
     if arrival.fault:
         raise ValueError(arrival.fault)
     _core.check_topic(arrival.topic)
