@@ -1,7 +1,7 @@
 """Makes ``format("topicdb")`` known to Spark, which imports every module named ``pyspark_…``.
 
-A module of this kind that fails to import breaks all Python data sources, so this one imports
-nothing of TopicDB before it is used.
+If such a module fails to import, no Python data source works. So this one imports nothing of
+TopicDB before it is used.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSource
 
 
 class DefaultSource(DataSource):
-    """Hands everything to ``topicdb.spark.source.TopicDBDataSource``."""
+    """Passes every call to ``topicdb.spark.source.TopicDBDataSource``."""
 
     @classmethod
     def name(cls) -> str:
