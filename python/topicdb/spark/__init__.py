@@ -1,8 +1,7 @@
 """Spark: functions that write and read a TopicDB database inside tasks.
 
-Importing this needs pyarrow; pyspark is imported by the functions that get a Spark object. Nothing
-of RocksDB is opened on behalf of a worker before it has been forked: each task opens what it needs
-and closes it before it ends.
+Importing this needs pyarrow. The functions that take a Spark object import pyspark. A task opens
+what it needs, and closes it before it ends: nothing of RocksDB is open when Spark forks a worker.
 """
 
 from __future__ import annotations
@@ -26,8 +25,11 @@ if TYPE_CHECKING:
 def register(spark: SparkSession) -> None:
     """Makes ``format("topicdb")`` known to a session, and lets predicates reach it.
 
-    Spark finds the format by itself, too; but only with this its
-    ``spark.sql.python.filterPushdown.enabled`` is on, which other Python data sources may use.
+    Spark also finds the format by itself. But only this call sets
+    ``spark.sql.python.filterPushdown.enabled``, which other Python data sources may use, too.
+
+    >>> topicdb.spark.register(spark)                                       # doctest: +SKIP
+    >>> frame = spark.read.format("topicdb").load("fleet.db")               # doctest: +SKIP
     """
     from topicdb.spark.source import TopicDBDataSource
 
@@ -36,7 +38,10 @@ def register(spark: SparkSession) -> None:
 
 
 def explain(path: str, **options: str) -> str:
-    """What a batch read with these options would take; see ``topicdb.spark.planning.explain``."""
+    """Returns what a batch read with these options would take.
+
+    See ``topicdb.spark.planning.explain``.
+    """
     from topicdb.spark.planning import explain
 
     return explain(path, **options)

@@ -1,4 +1,4 @@
-"""Batch reads: the driver plans slices at one moment, each task reads some of them."""
+"""Batch reads: the driver plans slices at one moment, and each task reads some of them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from topicdb.spark.slices import divide
 
 @dataclass(frozen=True)
 class SlicesPartition(InputPartition):
-    """Slices of one task, all of one shard."""
+    """The slices of one task, all of one shard."""
 
     filters: list[str] | None
     slices: list[topicdb.Slice]
 
     def read(self, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-        """In a task. NotFoundError names a generation that was dropped since."""
+        """Reads the messages, in a task.
+
+        Raises NotFoundError, which names the generation, if one was dropped since.
+        """
         shard = self.slices[0].shard
         with topicdb.open(options.path, mode="r", only_shards=[shard]) as database:
             stored = slabs_of(database)
@@ -38,18 +41,19 @@ class SlicesPartition(InputPartition):
 
 @dataclass(frozen=True)
 class Plan:
-    """The tasks of a read, and what was to choose from."""
+    """The tasks of a read, and the number of slabs that the database has."""
 
     tasks: list[list[topicdb.Slice]]
     slabs: int
 
     @property
     def slices(self) -> list[topicdb.Slice]:
+        """The slices of all tasks."""
         return [slice for task in self.tasks for slice in task]
 
 
 def plan(options: BatchOptions, selection: Selection) -> Plan:
-    """What to read, and what was left out."""
+    """Plans the tasks that read a selection."""
     with topicdb.open(options.path, mode="r") as database:
         slabs = len(database.slabs())
         if selection.is_empty:
@@ -69,23 +73,23 @@ def plan(options: BatchOptions, selection: Selection) -> Plan:
 
 
 class _PushFilters:
-    """``pushFilters`` of one reader, as something that Spark takes for the one of the base class.
+    """``pushFilters`` of one reader, as an object that Spark takes for that of the base class.
 
-    Spark refuses any read by a class that overrides it while
-    ``spark.sql.python.filterPushdown.enabled`` is false, which is the default; if it is true, Spark
-    calls whatever the reader has there.
+    Spark refuses any read by a class that overrides ``pushFilters`` while
+    ``spark.sql.python.filterPushdown.enabled`` is false, which is the default. If it is true, Spark
+    calls the attribute of the reader.
     """
 
     def __init__(self, reader: BatchReader) -> None:
         self._reader = reader
-        self.__func__ = DataSourceReader.pushFilters  # of the instance, or it would be bound
+        self.__func__ = DataSourceReader.pushFilters  # as a class attribute it would be bound
 
     def __call__(self, filters: list[Filter]) -> list[Filter]:
         return self._reader.push(filters)
 
 
 class BatchReader(DataSourceReader):
-    """Made on the driver, where it plans; tasks get a copy."""
+    """The reader of one query. It is made on the driver, where it plans; tasks get a copy."""
 
     def __init__(self, options: BatchOptions) -> None:
         self._options = options
@@ -94,7 +98,7 @@ class BatchReader(DataSourceReader):
             self.pushFilters = _PushFilters(self)  # type: ignore[method-assign]
 
     def push(self, filters: list[Filter]) -> list[Filter]:
-        """Narrows what is read; gives back the predicates that Spark has to look at."""
+        """Narrows the read, and returns the predicates that Spark still has to check."""
         self._selection, rest = push(self._selection, filters)
         return rest
 
@@ -103,5 +107,5 @@ class BatchReader(DataSourceReader):
         return [SlicesPartition(self._selection.filters, slices) for slices in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if isinstance(partition, SlicesPartition):  # else one of Spark's: nothing is to be read
+        if isinstance(partition, SlicesPartition):  # others are Spark's, with nothing to read
             yield from partition.read(self._options)

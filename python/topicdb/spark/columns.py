@@ -1,4 +1,4 @@
-"""The columns of messages in Spark, and their Arrow types, exactly as Spark wants them."""
+"""The columns of messages in Spark, and their Arrow types, exactly as Spark needs them."""
 
 from __future__ import annotations
 
@@ -47,15 +47,17 @@ _TO_WRITE = {
 
 
 def ddl(*, metadata: bool, properties: bool) -> str:
-    """The columns of a read, as Spark's schemas are written."""
+    """Returns the columns of a read in the notation of Spark's schemas."""
     return ", ".join(
         [DDL, *([_METADATA_DDL] if metadata else []), *([_PROPERTIES_DDL] if properties else [])]
     )
 
 
 def to_arrow(batch: Any, shard: int | None = None) -> pa.RecordBatch:
-    """A batch of the core; with its serials if its ``shard`` is given, and with properties if it
-    was read with them."""
+    """Returns a batch with the columns of Spark.
+
+    With ``shard`` it has shard and serial, too; with properties if it was read with them.
+    """
     found = pa.record_batch(batch)
     fields, columns = list(_COLUMNS), found.columns[: len(_COLUMNS)]
     if shard is not None:
@@ -69,9 +71,10 @@ def to_arrow(batch: Any, shard: int | None = None) -> pa.RecordBatch:
 
 
 def check_columns(types: Mapping[str, str], *, needs_timestamp: bool) -> None:
-    """ValueError that names a column, what it should be and what it is.
+    """Checks the columns of a DataFrame to be written.
 
-    ``types``: of the columns of a DataFrame to be written, in Spark's short names.
+    ``types``: by column, in Spark's short names. Raises ValueError, which names the column, the
+    type that it should have and the one that it has.
     """
     for name, allowed in _TO_WRITE.items():
         if name not in types:
@@ -88,6 +91,9 @@ def check_columns(types: Mapping[str, str], *, needs_timestamp: bool) -> None:
 
 
 def located(error: Exception, where: str) -> Exception:
-    """The same error, saying where it happened. UnicodeError's children take no single text."""
+    """Returns the same error with the place where it happened in its text.
+
+    A UnicodeError becomes a ValueError, since its subclasses take no single text.
+    """
     kind = ValueError if isinstance(error, UnicodeError) else type(error)
     return kind(f"{where}: {error}")

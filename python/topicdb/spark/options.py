@@ -1,4 +1,4 @@
-"""Options of ``format("topicdb")``: one table for checks, errors and documentation."""
+"""The options of ``format("topicdb")``: one table for checks, errors and documentation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,11 @@ _NUMBER_MAX = 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option. ``check`` turns its text into its value, or raises ValueError with the reason."""
+    """One option.
+
+    ``uses``: the kinds of query that take it. ``check`` turns its text into its value, or raises
+    ValueError with the reason.
+    """
 
     name: str
     type: str
@@ -64,7 +68,7 @@ def _offsets(text: str) -> str | Serials:
     )
     try:
         given = json.loads(text)
-        given = given.get("serials", given)  # an offset as Spark's checkpoints and logs have it
+        given = given.get("serials", given)  # an offset of Spark's checkpoints and logs
         serials = {int(shard): serial for shard, serial in given.items()}
     except (ValueError, AttributeError):
         raise fault from None
@@ -227,7 +231,7 @@ _BY_KEY = {option.name.lower(): option for option in OPTIONS}
 
 
 def markdown() -> str:
-    """The table of the documentation."""
+    """Returns the table of the documentation."""
     lines = ["| option | type | default | where | meaning |", "|---|---|---|---|---|"]
     for option in OPTIONS:
         where = "all" if option.uses == _ALL else ", ".join(sorted(option.uses))
@@ -238,9 +242,9 @@ def markdown() -> str:
 
 
 def parse(options: Mapping[str, str], use: Use) -> dict[str, Any]:
-    """Values by the options' proper names; those that are not given are not there.
+    """Returns the values of the options that are given, by their proper names.
 
-    ValueError names an option that is unknown, out of place or wrong.
+    Raises ValueError, which names the option, for one that is unknown, out of place or wrong.
     """
     values: dict[str, Any] = {}
     for key, text in options.items():
@@ -260,7 +264,7 @@ def parse(options: Mapping[str, str], use: Use) -> dict[str, Any]:
 
 
 def is_true(options: Mapping[str, str], name: str) -> bool:
-    """Whether a flag is given and true, by itself: what is wrong elsewhere is found later."""
+    """Returns whether a flag is given and true. It checks nothing else; ``parse`` does later."""
     given = {key.lower(): text for key, text in options.items()}
     return given.get(name.lower(), "").strip().lower() == "true"
 
@@ -275,7 +279,11 @@ def _unknown(key: str, option: Option | None, use: Use) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """What every read is asked for. ``start``: µs."""
+    """The options of every read.
+
+    ``filters`` None: every topic. ``start``: µs since 1970, or None. ``partitions_min``: about the
+    least number of tasks.
+    """
 
     path: str
     filters: list[str] | None
@@ -288,7 +296,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchOptions(ReadOptions):
-    """What a batch read is asked for: commits after ``after``, up to ``until``, by shard."""
+    """The options of a batch read: only commits behind ``after``, up to ``until``, by shard."""
 
     end: int | None
     after: Serials
@@ -298,7 +306,7 @@ class BatchOptions(ReadOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class StreamOptions(ReadOptions):
-    """What a stream read is asked for."""
+    """The options of a stream read."""
 
     starting: str | Serials
     messages_max: int | None
@@ -308,7 +316,7 @@ class StreamOptions(ReadOptions):
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """What a write is asked for. ``commit_timeout``: seconds."""
+    """The options of a write. ``commit_timeout``: seconds."""
 
     path: str
     drop_malformed: bool
@@ -316,7 +324,7 @@ class WriteOptions:
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
-    """ValueError as ``parse``."""
+    """Parses the options of a write. Raises ValueError as ``parse`` does."""
     values = parse(options, "write")
     return WriteOptions(values["path"], values.get("mode", False), values.get("commitTimeout", 60))
 
@@ -334,7 +342,7 @@ def _read_options(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def batch_options(options: Mapping[str, str]) -> BatchOptions:
-    """ValueError as ``parse``."""
+    """Parses the options of a batch read. Raises ValueError as ``parse`` does."""
     values = parse(options, "batch")
     after = values.get("startingOffsets", EARLIEST)
     until = values.get("endingOffsets", LATEST)
@@ -351,7 +359,7 @@ def batch_options(options: Mapping[str, str]) -> BatchOptions:
 
 
 def stream_options(options: Mapping[str, str]) -> StreamOptions:
-    """ValueError as ``parse``."""
+    """Parses the options of a stream read. Raises ValueError as ``parse`` does."""
     values = parse(options, "stream")
     for one, other in (
         ("maxMessagesPerTrigger", "maxBytesPerTrigger"),
@@ -369,7 +377,7 @@ def stream_options(options: Mapping[str, str]) -> StreamOptions:
 
 
 def describe_missing(slices: set[tuple[int, str, int]], path: str) -> str:
-    """The text of the error about generations that are gone."""
+    """Returns the text of the error about generations that were dropped."""
     shard, retention_class, generation = min(slices)
     more = f", and {len(slices) - 1} more" if len(slices) > 1 else ""
     return (
@@ -379,5 +387,5 @@ def describe_missing(slices: set[tuple[int, str, int]], path: str) -> str:
 
 
 def slabs_of(database: topicdb.Database) -> set[tuple[int, str, int]]:
-    """Shard, class and generation of each slab."""
+    """Returns shard, class and generation of each slab."""
     return {(slab.shard, slab.retention_class, slab.generation) for slab in database.slabs()}

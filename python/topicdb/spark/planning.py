@@ -1,4 +1,4 @@
-"""What a read through ``format("topicdb")`` would take."""
+"""Explains what a read through ``format("topicdb")`` would take."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from topicdb.spark.pushdown import Selection
 def explain(path: str, **options: str) -> str:
     """Plans a batch read with these options of ``format("topicdb")``, and says what it chose.
 
-    Spark's own ``explain`` shows of a Python data source only its name. To see what predicates do,
-    give the options that say the same: ``topicFilter``, ``startingTimestamp``, ``endingTimestamp``.
+    For a Python data source, Spark's own ``explain`` shows only the name. To see the effect of
+    predicates, give the options that say the same: ``topicFilter``, ``startingTimestamp``,
+    ``endingTimestamp``.
 
     >>> print(topicdb.spark.explain("fleet.db", topicFilter="site/1/#"))    # doctest: +SKIP
     """

@@ -1,4 +1,4 @@
-"""What SQL predicates mean for a read: narrower topic filters, a narrower range of time."""
+"""Turns SQL predicates into narrower topic filters and a narrower range of time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COLUMNS = ("topic", "timestamp", "value")
 
 @dataclass(frozen=True)
 class Selection:
-    """What is to be read. ``filters`` None: every topic; an empty list: nothing."""
+    """The selection of a read. ``filters`` None: every topic; an empty list: nothing."""
 
     filters: list[str] | None
     start: int | None
@@ -40,6 +40,7 @@ class Selection:
 
     @property
     def is_empty(self) -> bool:
+        """Whether nothing is to be read."""
         if self.filters == []:
             return True
         return self.end is not None and self.end <= (self.start or 0)
@@ -49,8 +50,10 @@ NOTHING = Selection([], None, None)
 
 
 def push(selection: Selection, predicates: Iterable[Filter]) -> tuple[Selection, list[Filter]]:
-    """A selection that holds at least what the predicates let through, and those of them that Spark
-    has to look at as well."""
+    """Returns a selection that holds at least the rows that the predicates let through.
+
+    Also returns the predicates that Spark still has to check.
+    """
     rest: list[Filter] = []
     for predicate in predicates:
         selection, exact = _push_one(selection, predicate)
@@ -63,7 +66,7 @@ def _push_one(selection: Selection, predicate: Filter) -> tuple[Selection, bool]
     attribute: Any = getattr(predicate, "attribute", None)
     if attribute is None or len(attribute) != 1 or attribute[0] not in _COLUMNS:
         return selection, False
-    if isinstance(predicate, IsNotNull):  # no column ever is
+    if isinstance(predicate, IsNotNull):  # no column is ever null
         return selection, True
     if isinstance(predicate, IsNull):
         return NOTHING, True
@@ -87,7 +90,7 @@ def _push_topic(selection: Selection, predicate: Any) -> tuple[Selection, bool]:
 
 
 def _among(selection: Selection, topics: list[str]) -> Selection:
-    """Only these topics, as far as the selection has them."""
+    """Keeps only these topics, as far as the selection has them."""
     wanted = [
         topic
         for topic in topics
@@ -109,11 +112,11 @@ def _is_topic(text: str) -> bool:
 
 
 def _below(selection: Selection, prefix: str) -> Selection:
-    """Only topics that begin with the whole levels of ``prefix``."""
-    levels = prefix.split("/")[:-1]  # the last one may go on
+    """Keeps only topics that begin with the whole levels of ``prefix``."""
+    levels = prefix.split("/")[:-1]  # the last level may be a part of one
     if not levels:
         return selection
-    if not _is_topic("/".join(levels) + "/"):  # such as '+': no topic begins so
+    if not _is_topic("/".join(levels) + "/"):  # such as '+': no topic begins with that
         return replace(selection, filters=[])
     if selection.filters is None:
         return replace(selection, filters=["/".join([*levels, "#"])])
@@ -122,10 +125,13 @@ def _below(selection: Selection, prefix: str) -> Selection:
 
 
 def _narrow(filter: str, prefix: list[str]) -> str | None:
-    """What a filter matches of the topics with more levels than ``prefix`` that begin with it."""
+    """Returns a filter for the topics of ``filter`` that begin with ``prefix`` and go on.
+
+    Returns None if there can be no such topic.
+    """
     wanted = filter.split("/")
     if prefix[0].startswith("$") and wanted[0] in ("+", "#"):
-        return None  # MQTT: it does not match them
+        return None  # in MQTT it does not match such topics
     for depth, level in enumerate(prefix):
         if depth == len(wanted):
             return None
@@ -162,7 +168,7 @@ def _push_time(selection: Selection, predicate: Any) -> tuple[Selection, bool]:
 
 
 def _microseconds(value: object) -> Any:
-    """None for what is no time; before 1970: -1."""
+    """Returns microseconds since 1970; None for what is no time, -1 for a time before 1970."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         return None
     try:
@@ -172,7 +178,7 @@ def _microseconds(value: object) -> Any:
 
 
 def _within(selection: Selection, start: int | None, end: int | None) -> Selection:
-    """``start`` and ``end`` may lie before 1970, where there are no messages."""
+    """Narrows the range of time. The bounds may lie before 1970, where there are no messages."""
     low = max(start or 0, selection.start or 0) or None
     if end is not None and end <= 0:
         return NOTHING

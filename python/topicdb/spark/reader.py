@@ -1,4 +1,4 @@
-"""Functions that read: the driver plans splits, each task reads one."""
+"""Functions that read: the driver plans splits, and each task reads one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TASKS_PER_CORE = 2
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What one task reads: slices of one shard. Travels pickled."""
+    """The part of a read for one task: slices of one shard. Can be pickled."""
 
     path: str
     filter: Filters
@@ -43,11 +43,21 @@ def plan(
     tasks: int = 8,
     properties: bool = False,
 ) -> list[Split]:
-    """Splits that together hold each matching message once: about ``tasks`` of equal size.
+    """Returns splits that together hold each matching message once.
 
-    At least one for each shard that has something. Opens the database read-only for a moment: a
-    writer may go on. Tasks see this moment: what is committed later is in no split, and what is
-    deleted before a task begins it does not see. ``properties``: whether tasks get those, too.
+    - ``filter``: as in ``Database.scan``.
+    - ``start``, ``end``: only messages with ``start`` <= timestamp < ``end``.
+    - ``tasks``: about how many splits of equal size to make; at least one for each shard that has
+      matching messages.
+    - ``properties``: tasks get the MQTT properties, too.
+
+    Opens the database read-only for a moment, also beside a writer. Tasks see this moment: no split
+    has later commits. Messages that are deleted before a task begins are missing.
+
+    Raises TopicError, NotFoundError or ValueError.
+
+    >>> splits = topicdb.spark.plan("fleet.db", "site/#", tasks=16)         # doctest: +SKIP
+    >>> spark.sparkContext.parallelize(splits).flatMap(read_split)          # doctest: +SKIP
     """
     if tasks < 1:
         raise ValueError(f"tasks must be at least 1, got {tasks}")
@@ -60,10 +70,11 @@ def plan(
 
 
 def read_split(split: Split) -> Iterator[pa.RecordBatch]:
-    """Record batches (topic string, timestamp[us, UTC], value binary) of a split, in a task.
+    """Returns the messages of a split as record batches, in a task, in no order.
 
-    In no order; with the columns of docs/properties.md if it was planned so. NotFoundError names a
-    slab that was dropped since the plan was made.
+    The columns are topic string, timestamp timestamp[us, UTC] and value binary, and those of
+    docs/properties.md if it was planned so. Raises NotFoundError, which names the slab, if one was
+    dropped since.
     """
     return map(to_arrow, _batches(split))
 
@@ -78,11 +89,16 @@ def read_dataframe(
     tasks: int | None = None,
     properties: bool = False,
 ) -> DataFrame:
-    """Matching messages as a DataFrame (topic string, timestamp timestamp, value binary).
+    """Returns matching messages as a DataFrame (topic string, timestamp timestamp, value binary).
 
-    ``properties``: with a column for each MQTT property, too; see docs/properties.md.
-    Planned now, read when the DataFrame is used: it has the messages of now. TopicError,
-    NotFoundError at once. No order is promised. ``tasks`` defaults to two a core.
+    - ``filter``, ``start``, ``end``: as in ``Database.scan``.
+    - ``tasks``: about how many; None: two for each core.
+    - ``properties``: adds a column for each MQTT property; see docs/properties.md.
+
+    The read is planned now, and runs when the DataFrame is used: it has the messages of now. The
+    order of rows is not promised. Raises TopicError or NotFoundError at once.
+
+    >>> frame = topicdb.spark.read_dataframe(spark, "fleet.db", "site/#")   # doctest: +SKIP
     """
     splits = plan(
         path, filter, start=start, end=end, tasks=_tasks(spark, tasks), properties=properties
@@ -90,7 +106,7 @@ def read_dataframe(
     schema = ddl(metadata=False, properties=properties)
     if not splits:
         return spark.createDataFrame([], schema)
-    numbers = spark.range(0, len(splits), 1, len(splits))  # a task each, without a way to Python
+    numbers = spark.range(0, len(splits), 1, len(splits))  # a task each, made without Python
     return numbers.mapInArrow(partial(_read_numbered, splits), schema)
 
 
@@ -103,7 +119,10 @@ def read_rdd(
     end: TimeLike | None = None,
     tasks: int | None = None,
 ) -> RDD[topicdb.Message]:
-    """As ``read_dataframe``, as an RDD of messages: tuples of topic, µs and value."""
+    """Returns matching messages as an RDD of tuples (topic, µs since 1970, value).
+
+    The arguments are those of ``read_dataframe``.
+    """
     splits = plan(path, filter, start=start, end=end, tasks=_tasks(spark, tasks))
     rows = spark.sparkContext.parallelize(splits, max(len(splits), 1))
     return rows.flatMap(lambda split: chain.from_iterable(_batches(split)))
@@ -118,7 +137,7 @@ def _read_numbered(
 
 
 def _batches(split: Split) -> Iterator[topicdb.Batch]:
-    shard = split.slices[0].shard  # of all slices of a split
+    shard = split.slices[0].shard  # all slices of a split are of one shard
     with topicdb.open(split.path, mode="r", only_shards=[shard]) as database:
         scan = database.scan_slices(split.slices, split.filter, properties=split.properties)
         yield from scan.batches()

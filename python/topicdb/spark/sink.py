@@ -1,7 +1,7 @@
 """Writing with ``format("topicdb")``: tasks stage, the driver commits (``topicdb.jobs``).
 
-A batch is one job. A micro-batch of a stream is the job number ``batch id + 1`` of the sequence
-that is the query's id, so one that Spark repeats is stored once.
+A batch is one job. A micro-batch of a stream is the job with the number ``batch id + 1`` of the
+sequence that is named after the query's id, so one that Spark repeats is stored once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BATCH_ID = "streaming.sql.batchId"
 
 @dataclass(frozen=True)
 class TaskDone(WriterCommitMessage):
-    """What a task tells the commit, which runs in another process and knows nothing else."""
+    """The message of a task to the commit, which runs in another process and has no other state."""
 
     job: str
     sequence: str
@@ -47,7 +47,7 @@ class TaskDone(WriterCommitMessage):
 
 
 def check_schema(schema: StructType) -> None:
-    """ValueError that names a column that is wrong."""
+    """Raises ValueError, which names the column, for a wrong column."""
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     if len(types) < len(schema.fields):
         raise ValueError(f"columns: two have the same name, of {schema.names}")
@@ -55,7 +55,7 @@ def check_schema(schema: StructType) -> None:
 
 
 def _complete(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
-    """The rows that have a topic and a value, and how many have not."""
+    """Returns the rows that have a topic and a value, and how many have not."""
     keep = pc.and_(pc.is_valid(batch.column("topic")), pc.is_valid(batch.column("value")))
     kept = batch.filter(keep)
     return kept, batch.num_rows - kept.num_rows
@@ -64,7 +64,7 @@ def _complete(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
 def _stage(
     batches: Iterable[pa.RecordBatch], options: WriteOptions, job: str, sequence: str
 ) -> TaskDone:
-    """Runs in a task. Errors say which partition and row they are about."""
+    """Stages rows, in a task. Errors name the partition and the row."""
     without = seen = 0
     writer = jobs.StagedWriter(options.path, job, drop_malformed=options.drop_malformed)
     with writer:
@@ -113,7 +113,7 @@ def _commit(done: list[TaskDone], options: WriteOptions, number: int) -> None:
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """One job of Spark. Made by the driver, travels pickled into tasks."""
+    """The writer of one job. The driver makes it; tasks get a pickled copy."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
@@ -130,14 +130,17 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """The micro-batches of a query. Nothing in it survives from write to commit but messages."""
+    """The writer of the micro-batches of a query.
+
+    Spark keeps no state of it between ``write`` and ``commit`` but the messages of the tasks.
+    """
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskDone:
         query = _property(_QUERY_ID)
-        # A run of a query writes a batch once: its attempts share a job, other runs have others.
+        # A run of a query writes a batch once. Its attempts share a job; other runs have others.
         job = f"{query}-{_property(_BATCH_ID)}-{_property(_RUN_ID)}"
         return _stage(iterator, self._options, job, query)
 
@@ -158,5 +161,5 @@ def _property(name: str) -> str:
 
 
 def check_database(path: str) -> None:
-    """NotFoundError, before a job begins, if there is none to write to."""
+    """Raises NotFoundError, before a job begins, if there is no database to write to."""
     _core.read_schema(path)

@@ -1,4 +1,4 @@
-"""Slices for tasks: those of a task are of one shard, so that it opens one."""
+"""Divides slices among tasks. All slices of a task are of one shard, so that it opens only that."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ TASK_BYTES_MAX = 128 << 20
 def divide(
     slices_of: Callable[[int], list[topicdb.Slice]], tasks_min: int
 ) -> list[list[topicdb.Slice]]:
-    """Slices for each task, of 64 to 128 MiB where there is as much.
+    """Returns the slices for each task: 64 to 128 MiB, if there is enough to divide.
 
-    ``slices_of`` cuts what is to be read into slices of at most so many bytes. Less than 64 MiB
-    each where ``tasks_min`` asks for more tasks.
+    ``slices_of`` cuts what is to be read into slices of about the bytes that it is given. If
+    ``tasks_min`` asks for more tasks, they have less than 64 MiB each.
     """
     slices = slices_of(TASK_BYTES_MAX)
     total = sum(slice.bytes for slice in slices)
@@ -31,7 +31,10 @@ def divide(
 
 
 def pack(slices: Sequence[topicdb.Slice], bytes_max: int) -> list[list[topicdb.Slice]]:
-    """Neighbours of one shard share a task while they have at most ``bytes_max`` together."""
+    """Returns slices by task: neighbours of one shard, with at most ``bytes_max`` together.
+
+    A larger slice has a task of its own.
+    """
     tasks: list[list[topicdb.Slice]] = []
     size = 0
     for slice in slices:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class TopicDBDataSource(DataSource):
-    """Reads and writes, by batch and by stream. Options: ``topicdb.spark.options``."""
+    """Reads and writes, by batch and by stream. The options are in ``topicdb.spark.options``."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,10 +1,10 @@
 """Stream reads: micro-batches of whole commits, in the order in which they were committed.
 
-So are the messages of a task, or, with ``commitOrder=false``, they come as they are stored: tasks
-then read slices, as those of a batch do.
+The messages of a task have that order, too. With ``commitOrder=false`` they come as they are
+stored: tasks then read slices, as those of a batch read do.
 
 An offset says by shard up to which commit messages were read, and by shard and retention class the
-first generation that may have more, so that a generation that is dropped too early is noticed.
+first generation that may have more. So it is noticed if a generation is dropped too early.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ class CommitsPartition(InputPartition):
     slabs: frozenset[tuple[int, str, int]]
 
     def read(self, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-        """In a task. NotFoundError names a generation that was dropped since."""
+        """Reads the messages, in a task.
+
+        Raises NotFoundError, which names the generation, if one was dropped since.
+        """
         shard, path = self.shard, options.path
         with topicdb.open(path, mode="r", only_shards=[shard]) as database:
             if _last_serials(database)[shard] < self.until:
@@ -76,17 +79,20 @@ class CommitsPartition(InputPartition):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lives on the driver as long as the query; tasks get a copy."""
+    """The reader of one query. It lives on the driver as long as the query; tasks get a copy.
+
+    Spark calls its methods one at a time.
+    """
 
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
         self._opened: topicdb.Database | None = None
-        self._target: Serials | None = None  # of Trigger.AvailableNow
+        self._target: Serials | None = None  # where Trigger.AvailableNow ends
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": None}
 
-    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name, as those that follow
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name, like those below
         database = self._database()
         last = _last_serials(database)
         starting = self._options.starting
@@ -147,7 +153,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [SlicesPartition(self._options.filters, slices) for slices in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Another is one of Spark's own, for nothing to read.
+        # Other partitions are Spark's own: they have nothing to read.
         if isinstance(partition, SlicesPartition | CommitsPartition):
             yield from partition.read(self._options)
 
@@ -159,7 +165,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._opened.close()
 
     def _database(self) -> topicdb.Database:
-        """As it is now."""
+        """Returns the database as it is now."""
         if self._opened is not None:
             self._opened.refresh()
             return self._opened
@@ -184,7 +190,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {shard: min(starting.get(shard, 0), serial) for shard, serial in last.items()}
 
     def _before_start(self, database: topicdb.Database, shard: int) -> int:
-        """The serial before the first commit with a message of ``startingTimestamp`` or later."""
+        """Returns the serial before the first commit that ``startingTimestamp`` asks for.
+
+        That is the first one with a message of that time or later.
+        """
         first = database._core.measure_log(
             shard, self._options.filters, 0, None, self._options.start, 0, _NO_LIMIT
         )
@@ -197,7 +206,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         until: Serials,
         slabs: dict[int, frozenset[tuple[int, str, int]]],
     ) -> list[InputPartition]:
-        """Runs of commits, each for one task."""
+        """Returns runs of commits, each for one task."""
         spans = [(shard, begin.get(shard, 0), last) for shard, last in until.items()]
         total = sum(self._measure(database, *span).bytes for span in spans)
         bytes_max = max(min(total // self._options.partitions_min, TASK_BYTES_MIN), 1)
@@ -215,7 +224,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _measure(
         self, database: topicdb.Database, shard: int, after: int, until: int
     ) -> CommitSpan:
-        """All of a shard's commits."""
+        """Returns the size of a shard's commits behind ``after``, up to ``until``."""
         return database._core.measure_log(shard, None, after, until, None, _NO_LIMIT, _NO_LIMIT)
 
     def _within(
@@ -226,10 +235,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         messages_max: int,
         bytes_max: int,
     ) -> Serials:
-        """How far to go from ``begin`` so that the limits hold, or by one commit.
+        """Returns how far to read from ``begin`` within the limits, but at least one commit.
 
-        The shards share what is allowed. The first of them, which is another one each time, may
-        read a commit that is larger than its share.
+        The shards share the limits. The first shard, a different one each time, may read a commit
+        that is larger than its share.
         """
         behind = [shard for shard in end if begin.get(shard, 0) < end[shard]]
         turn = sum(begin.values()) % max(len(behind), 1)
@@ -296,7 +305,7 @@ def _last_serials(database: topicdb.Database) -> Serials:
 
 
 def _limits(limit: ReadLimit) -> tuple[int, int]:
-    """Messages and bytes."""
+    """Returns the most messages and bytes."""
     if isinstance(limit, ReadMaxRows):
         return limit.max_rows, _NO_LIMIT
     if isinstance(limit, ReadMaxBytes):
@@ -305,7 +314,7 @@ def _limits(limit: ReadLimit) -> tuple[int, int]:
 
 
 def _current(database: topicdb.Database) -> Generations:
-    """The generation that is written to, by shard and class."""
+    """Returns the generation that is written to, by shard and class."""
     found: Generations = {}
     for slab in database.slabs():
         if not slab.read_only:
@@ -314,7 +323,7 @@ def _current(database: topicdb.Database) -> Generations:
 
 
 def _unread(database: topicdb.Database, serials: Serials, last: Serials) -> Generations:
-    """The first generation, by shard and class, with commits behind these serials."""
+    """Returns the first generation with commits behind these serials, by shard and class."""
     found = _current(database)
     if all(serials[shard] >= serial for shard, serial in last.items()):
         return found
@@ -326,7 +335,7 @@ def _unread(database: topicdb.Database, serials: Serials, last: Serials) -> Gene
 
 
 def _between(start: Offset, end: Offset, shard: int) -> frozenset[tuple[int, str, int]]:
-    """The slabs that may have commits of a shard between two offsets."""
+    """Returns the slabs that may have commits of a shard between two offsets."""
     firsts = start["generations"].get(str(shard), {})
     return frozenset(
         (shard, retention_class, generation)

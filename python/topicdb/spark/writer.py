@@ -1,8 +1,8 @@
-"""Writing: rows are shuffled by shard, and each task writes one shard alone.
+"""Functions that write: rows are shuffled by shard, and each task writes one shard alone.
 
-At least once: a task that Spark runs again appends its rows again. In the layout ``skipstream`` a
-message with the same topic and timestamp replaces the earlier one, so with given timestamps the
-result is the same; rows without a timestamp are stored twice.
+Rows are stored at least once: a task that Spark runs again appends its rows again. In the layout
+``skipstream`` a message with the same topic and timestamp replaces the earlier one, so with given
+timestamps the result is the same; rows without a timestamp are stored twice.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _RESULT_DDL = "shard int, messages bigint, serial bigint"
 
 @dataclass(frozen=True, slots=True)
 class ShardWritten:
-    """What one task wrote: its shard, how many messages, the serial of its last commit."""
+    """The result of one task: its shard, how many messages, and the serial of its last commit."""
 
     shard: int
     messages: int
@@ -48,17 +48,21 @@ class ShardWritten:
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """What a job wrote: the number of messages and the last serial of each shard."""
+    """The result of a job: the number of messages, and the last serial of each shard."""
 
     messages: int
     serials: dict[int, int]
 
 
 class PartitionWriter:
-    """Appends to one shard; a context manager for use inside a task.
+    """Appends to one shard; a context manager for use inside a task. Not thread-safe.
 
-    Opens the shard for itself (``only_shards``), waiting up to 10 s for its lock, and closes it at
-    the end, also after a failure. LockedError if another process keeps it.
+    It opens the shard for itself (``only_shards``), waiting up to 10 s for its lock, and closes it
+    at the end of ``with``, also after an error. Raises LockedError if another process keeps the
+    shard.
+
+    >>> with PartitionWriter("fleet.db", shard=3) as writer:                # doctest: +SKIP
+    ...     writer.append(rows)
     """
 
     def __init__(self, path: str, shard: int, *, durability: Durability = "os") -> None:
@@ -71,7 +75,7 @@ class PartitionWriter:
         return self
 
     def append(self, messages: Any) -> None:
-        """As ``topicdb.Database.append``; errors say which rows of the partition they mean."""
+        """Appends as ``topicdb.Database.append`` does; errors name the rows of the partition."""
         done = self.written
         try:
             receipt = self._database.append(messages)
@@ -115,9 +119,15 @@ def write_dataframe(
 ) -> WriteResult:
     """Runs a job that stores the rows of a DataFrame in the database at ``path``.
 
-    Columns: ``topic`` string; ``timestamp`` timestamp or bigint µs, null where TopicDB shall assign
+    Columns: ``topic`` string; ``timestamp`` timestamp or bigint µs, null if TopicDB is to assign
     it; ``value`` binary or string. The database must exist, and no process may be writing it.
-    ValueError names a wrong column before any job starts; NotFoundError, LockedError.
+
+    Returns how many messages were stored, and the last serial of each shard.
+
+    Raises ValueError, which names a wrong column, before any job starts; NotFoundError or
+    LockedError.
+
+    >>> topicdb.spark.write_dataframe(frame, "fleet.db").messages           # doctest: +SKIP
     """
     from pyspark.sql import functions as F  # noqa: N812 - the name Spark users know
 
@@ -142,7 +152,7 @@ def write_dataframe(
 def write_rdd(
     rdd: RDD[tuple[str, int | None, bytes]], path: str, *, durability: Durability = "os"
 ) -> WriteResult:
-    """As ``write_dataframe`` for an RDD of (topic, µs or None, value)."""
+    """Stores an RDD of (topic, µs or None, value), otherwise like ``write_dataframe``."""
     path = os.path.abspath(path)  # tasks may run in another directory
     shards = _shards_of(path)
 
@@ -174,11 +184,11 @@ def _open_shard(path: str, shard: int, durability: Durability) -> topicdb.Databa
 
 
 def _in_batches(messages: Iterator[Any]) -> Iterator[Any]:
-    """Record batches as they are (without empty ones), tuples in lists of APPEND_ROWS."""
+    """Gives record batches as they are (without empty ones), and tuples in lists of APPEND_ROWS."""
     rows: list[Any] = []
     for message in messages:
         if isinstance(message, pa.RecordBatch):
-            if rows:  # in the order given
+            if rows:  # keeps the order given
                 yield rows
                 rows = []
             if message.num_rows:
