@@ -1,4 +1,4 @@
-"""What a database and its server do, as Prometheus metrics. Needs ``topicdb[serve]``.
+"""Prometheus metrics of a database and its server. Needs ``topicdb[serve]``.
 
 >>> from prometheus_client import REGISTRY
 >>> REGISTRY.register(topicdb.metrics.Collector(db))                 # doctest: +SKIP
@@ -55,9 +55,9 @@ _SUBSCRIPTION_COUNTERS = {
 
 
 class Collector(_Collector):
-    """Metrics of a database, and of the server that offers it, as they are when it is asked.
+    """Metrics of a database, and of the server that offers it, as they are at each collection.
 
-    An error of the database is a metric, too: ``topicdb_up`` is 0. Thread-safe.
+    An error of the database is a metric, too: then ``topicdb_up`` is 0. Thread-safe.
     """
 
     def __init__(self, database: Database, server: Server | None = None) -> None:
@@ -68,7 +68,7 @@ class Collector(_Collector):
         self._count_sessions_at = time.monotonic()
 
     def collect(self) -> Iterator[Metric]:
-        """What Prometheus asks for."""
+        """Gives the metrics, for Prometheus."""
         found: list[Metric] = []
         up = 1
         try:
@@ -78,7 +78,7 @@ class Collector(_Collector):
         else:
             try:
                 found += self._of_followers()
-            except Exception as error:  # what is stored of them may be anything
+            except Exception as error:  # anybody may have stored anything there
                 up = 0 if self._database.closed else 1
                 _logger.error("no metrics of consumers, groups and sessions: %r", error)
         yield GaugeMetricFamily("topicdb_up", "Whether the database can be used.", value=up)
@@ -121,8 +121,10 @@ class Collector(_Collector):
 
 
 def serve_metrics(collector: Collector, host: str, port: int) -> tuple[Any, threading.Thread]:
-    """``http://host:port/metrics``: the HTTP server, to be shut down by ``shutdown``, and its
-    thread."""
+    """Serves ``http://host:port/metrics``; returns the HTTP server and its thread.
+
+    ``shutdown`` of the server ends it.
+    """
     registry = CollectorRegistry()
     registry.register(collector)
     server, thread = start_http_server(port, addr=host, registry=registry)
