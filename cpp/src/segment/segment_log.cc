@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/file/files.h"
 
@@ -87,20 +88,28 @@ Status SegmentLog::Sync() {
   bool directory = false;
   {
     const MutexLock lock(mutex_);
+    if (writer_ != nullptr) TOPICDB_RETURN_IF_ERROR(writer_->WriteOut());
     files = unsynced_;
+    if (writer_ != nullptr) files.push_back(writer_->file());
+    // A segment that is made from here on says so again.
     directory = std::exchange(directory_unsynced_, false);
-    if (writer_ != nullptr) {
-      TOPICDB_RETURN_IF_ERROR(writer_->WriteOut());
-      files.push_back(writer_->file());
-    }
   }
-  for (const auto& file : files) TOPICDB_RETURN_IF_ERROR(file->Sync());
-  if (directory) TOPICDB_RETURN_IF_ERROR(SyncDirectory(options_.directory));
+  const Status status = SyncFiles(files, directory);
   const MutexLock lock(mutex_);
+  if (!status.ok()) {
+    directory_unsynced_ = directory_unsynced_ || directory;
+    return status;
+  }
   std::erase_if(unsynced_, [&](const auto& file) {
     return std::find(files.begin(), files.end(), file) != files.end();
   });
   return Status::Ok();
+}
+
+Status SegmentLog::SyncFiles(const std::vector<std::shared_ptr<File>>& files,
+                             bool directory) const {
+  for (const auto& file : files) TOPICDB_RETURN_IF_ERROR(file->Sync());
+  return directory ? SyncDirectory(options_.directory) : Status::Ok();
 }
 
 Result<LogEnd> SegmentLog::Close() {

@@ -82,6 +82,8 @@ class SegmentLog {
   Status PrepareWriter() TOPICDB_REQUIRES(mutex_);
   // Ends the last segment, so that it can be freed as a whole. REQUIRES: writer_ is not null
   Status SealLast() TOPICDB_REQUIRES(mutex_);
+  // Syncs files, and the directory if `directory`. Takes no lock.
+  Status SyncFiles(const std::vector<std::shared_ptr<File>>& files, bool directory) const;
   // Return the bytes of frames, and the items, up to the end of the last segment.
   std::uint64_t BytesAtEnd() const TOPICDB_REQUIRES(mutex_);
   std::uint64_t ItemsAtEnd() const TOPICDB_REQUIRES(mutex_);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
@@ -76,6 +77,21 @@ TEST_F(SegmentLogTest, GoesOnWhereItWasClosed) {
   EXPECT_EQ(ReadAll(*log), Numbered(0, 60));
   EXPECT_EQ(log->end_sequence(), 61U);
   EXPECT_TRUE(damage_.empty());
+}
+
+TEST_F(SegmentLogTest, ADirectoryThatCouldNotBeSyncedIsSyncedAgain) {
+  const std::filesystem::path directory = directory_ / "log";
+  const std::filesystem::path moved = directory_ / "moved";
+  std::filesystem::create_directory(directory);
+  SegmentLogOptions options = Options();
+  options.directory = directory.string();
+  const auto log = SegmentLog::Open(options, std::nullopt, 1, &damage_).value();
+  AppendTo(*log, Numbered(0, 3));
+  std::filesystem::rename(directory, moved);
+  EXPECT_EQ(log->Sync().code(), Code::kStorage);
+  EXPECT_EQ(log->Sync().code(), Code::kStorage);  // the name of the file may still be lost
+  std::filesystem::rename(moved, directory);
+  EXPECT_TRUE(log->Sync().ok());
 }
 
 TEST_F(SegmentLogTest, WithoutClosingALaterLogFindsWhatWasWritten) {
