@@ -10,6 +10,7 @@
 
 #include "convert/errors.h"
 #include "convert/results.h"
+#include "convert/typed_numbers.h"
 #include "topicdb/database.h"
 
 namespace topicdb::python {

@@ -137,7 +137,9 @@ std::unique_ptr<Transaction> Begin(Database& self, std::int64_t shard, OptionalN
                                    const OptionalText& durability) {
   TransactionOptions options;
   options.shard = Unsigned(shard, "shard", &InvalidArgument);
-  if (generation) options.generation = Unsigned(*generation, "generation", &InvalidArgument);
+  if (generation) {
+    options.generation = Generation{Unsigned(*generation, "generation", &InvalidArgument)};
+  }
   options.durability = ParseDurability(durability);
   return Unwrap(WithoutGil([&] { return self.Begin(options); }));
 }

@@ -64,7 +64,7 @@ void RegisterMaintenance(py::class_<Database>& type) {
       .def(
           "drop_slab",
           [](Database& self, std::uint32_t shard, const std::string& retention_class,
-             std::uint32_t generation) {
+             Generation generation) {
             Check(WithoutGil(
                 [&] { return self.upkeep().DropSlab(shard, retention_class, generation); }));
           },

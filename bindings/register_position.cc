@@ -33,18 +33,18 @@ void DefineAsValue(py::class_<Value>& type) {
 std::string ReprStream(const Stream& self) {
   return "<topicdb.Stream '" + self.structure + "' shard=" + std::to_string(self.slab.shard) +
          " retention_class='" + self.retention_class +
-         "' generation=" + std::to_string(self.slab.generation) + ">";
+         "' generation=" + std::to_string(self.slab.generation.value()) + ">";
 }
 
 std::string ReprIterator(const Iterator& self) {
   return "<topicdb.Iterator '" + self.filter + "' shard=" + std::to_string(self.slab.shard) +
-         " generation=" + std::to_string(self.slab.generation) +
+         " generation=" + std::to_string(self.slab.generation.value()) +
          " timestamp=" + std::to_string(self.position.timestamp) + ">";
 }
 
 // All that is known of a slab, for pickle and for other processes.
 using SlabState =
-    std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::string, int, bool, std::int64_t,
+    std::tuple<std::uint32_t, RetentionClassId, Generation, std::string, int, bool, std::int64_t,
                std::optional<std::int64_t>, std::uint64_t, std::uint64_t, std::uint64_t,
                std::optional<std::int64_t>, std::optional<std::int64_t>, std::uint32_t>;
 
@@ -128,7 +128,7 @@ void RegisterPosition(py::module_& module) {
       .def(py::pickle(&StateOf, &SlabOf))
       .def("__repr__", [](const SlabInfo& self) {
         return "<topicdb.Slab shard=" + std::to_string(self.id.shard) + " retention_class='" +
-               self.retention_class + "' generation=" + std::to_string(self.id.generation) +
+               self.retention_class + "' generation=" + std::to_string(self.id.generation.value()) +
                " messages=" + std::to_string(self.messages) + ">";
       });
   slab.attr("__module__") = "topicdb";

@@ -18,6 +18,7 @@ from pathlib import Path
 from includes import ROOT, included_names, text_of
 
 CORE = ROOT / "cpp" / "src"
+PUBLIC = ROOT / "cpp" / "include" / "topicdb"
 CPP_TESTS = ROOT / "tests" / "cpp"
 TOGETHER = "together"  # the folder of CPP_TESTS for tests of several parts
 
@@ -167,9 +168,13 @@ def tests_elsewhere() -> Iterator[str]:
         place = file.relative_to(CPP_TESTS)
         if not file.name.endswith("_test.cc") or place.parts[0] == TOGETHER:
             continue
-        unit = CORE / place.parent / file.name.removesuffix("_test.cc")
-        if not any(unit.with_suffix(suffix).exists() for suffix in (".cc", ".h")):
-            yield f"{name_of(file)}: {name_of(unit)} is neither a .cc nor a .h"
+        unit = place.parent / file.name.removesuffix("_test.cc")
+        if not any(
+            (root / unit).with_suffix(suffix).exists()
+            for root in (CORE, PUBLIC)
+            for suffix in (".cc", ".h")
+        ):
+            yield f"{name_of(file)}: neither cpp/src nor cpp/include/topicdb has {unit}"
 
 
 def uncompiled_sources() -> Iterator[str]:

@@ -146,7 +146,7 @@ void BM_KeyEncode(benchmark::State& state) {
   std::string key;
   for (auto _ : state) {
     key.clear();
-    skipstream::AppendDataPrefix(&key, 7);
+    skipstream::AppendDataPrefix(&key, StreamId{7});
     skipstream::AppendTime(&key, kStartUs, 8);
     skipstream::AppendWords(&key, words);
     benchmark::DoNotOptimize(key.data());
@@ -159,7 +159,7 @@ void BM_IndexPrefixEncode(benchmark::State& state) {
   std::string key;
   for (auto _ : state) {
     key.clear();
-    skipstream::AppendIndexPrefix(&key, 7, 0, "host123");
+    skipstream::AppendIndexPrefix(&key, StreamId{7}, 0, "host123");
     benchmark::DoNotOptimize(key.data());
   }
   state.SetItemsProcessed(state.iterations());

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "convert/typed_numbers.h"
+
 namespace topicdb::python {
 
 // A class of the Python layer, such as topicdb.Receipt, and the names of its fields. The class is a

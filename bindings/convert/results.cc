@@ -95,7 +95,7 @@ Slice Record<Slice>::Take(py::handle record) {
   Slice slice;
   slice.slab.shard = TakeField<std::uint32_t>(record, "shard");
   slice.retention_class = TakeField<std::string>(record, "retention_class");
-  slice.slab.generation = TakeField<std::uint32_t>(record, "generation");
+  slice.slab.generation = TakeField<Generation>(record, "generation");
   slice.after = TakeField<std::uint64_t>(record, "after");
   slice.until = TakeField<std::uint64_t>(record, "until");
   slice.range.start = TakeField<std::optional<std::int64_t>>(record, "start");

@@ -68,7 +68,7 @@ void CheckPlacement(std::string_view bytes) {
   columnar::Placement placement;
   if (!Decode(bytes, &placement)) return;
   for (const auto& group : placement.groups) {
-    Expect(placement.StreamOf(group.group, "a") != 0, "a group without a stream");
+    Expect(placement.StreamOf(group.group, "a") != kNoStream, "a group without a stream");
     Expect(!placement.GroupsOf({group.stream}).empty(), "a stream without a group");
   }
   columnar::Placement again;

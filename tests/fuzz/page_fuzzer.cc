@@ -92,7 +92,9 @@ void CheckDirectory(const std::string& bytes) {
   Directory directory;
   if (!Decode(bytes, &directory)) return;
   for (const PageEntry& page : directory) {
-    if (page.rows == 0 || page.first_stream == 0 || !IsPossible(page.extent)) Fail("a wrong page");
+    if (page.rows == 0 || page.first_stream == kNoStream || !IsPossible(page.extent)) {
+      Fail("a wrong page");
+    }
     if (Touch(page.first_topic) == std::numeric_limits<std::uint32_t>::max()) Fail("a long topic");
   }
   CheckEncoding(directory);
@@ -119,9 +121,11 @@ void CheckTopicList(const std::string& bytes) {
   const auto texts = Expand(list);
   if (!texts.ok()) return;
   std::uint32_t topics = 0;
-  const Status status = ForEachTopic(
-      list, *texts, [&](std::uint32_t stream, std::string_view topic, std::uint32_t page) {
-        if (stream == 0 || page >= list.page_topics.size()) Fail("a topic of no stream or page");
+  const Status status =
+      ForEachTopic(list, *texts, [&](StreamId stream, std::string_view topic, std::uint32_t page) {
+        if (stream == kNoStream || page >= list.page_topics.size()) {
+          Fail("a topic of no stream or page");
+        }
         if (Touch(topic) == std::numeric_limits<std::uint32_t>::max()) Fail("a long topic");
         ++topics;
         return Status::Ok();

@@ -50,7 +50,7 @@ void CheckRetention(const std::string& bytes) {
   if (!rules.ok()) return;
   Expect(!rules->live().empty(), "no class for a topic");
   for (const char* topic : {"a/b", "$SYS/x", "$topicdb/map/x/y"}) {
-    const std::uint32_t number = rules->ClassOf(topic);
+    const RetentionClassId number = rules->ClassOf(topic);
     Expect(number == rules->reserved() || rules->Find(number) != nullptr, "an unknown class");
   }
   const std::string encoded = EncodeRetention(*rules);
@@ -89,8 +89,8 @@ void CheckDelete(std::string_view bytes) {
 
 // Every stream of a trie that was restored has a structure, and holds what its structure says.
 void CheckTrie(const StructureTrie& trie) {
-  trie.ForEachStream([&](NodeId stream) {
-    Expect(trie.IsStream(stream) && stream <= trie.last_node(), "a stream from nowhere");
+  trie.ForEachStream([&](StreamId stream) {
+    Expect(trie.IsStream(stream) && stream.value() <= trie.last_node(), "a stream from nowhere");
     const Structure structure = trie.StructureOf(stream);
     Expect(structure.any || structure.VaryingCount() <= structure.levels.size(), "too many levels");
     // Words are not looked at again: RocksDB's checksum is over them.
@@ -98,29 +98,30 @@ void CheckTrie(const StructureTrie& trie) {
   });
   std::vector<std::string_view> varying;
   for (const char* topic : {"a", "a/b", "a/b/c", "$SYS/x", ""}) {
-    const NodeId stream = trie.Find(topic, &varying);
-    if (stream == kNoNode) continue;
+    const StreamId stream = trie.Find(topic, &varying);
+    if (stream == kNoStream) continue;
     Expect(trie.IsStream(stream), "a topic in no stream");
     const Structure structure = trie.StructureOf(stream);
     Expect(structure.any || varying.size() == structure.VaryingCount(), "words of another stream");
   }
   for (const char* text : {"#", "+/b", "a/#"}) {
     trie.Match(Filter::Parse(text).value(),
-               [&](NodeId stream) { Expect(trie.IsStream(stream), "a match in no stream"); });
+               [&](StreamId stream) { Expect(trie.IsStream(stream), "a match in no stream"); });
   }
 }
 
 void CheckNodes(std::string_view bytes) {
+  const SlabId slab{0, RetentionClassId{0}, Generation{1}};
   StructureTrie trie(Learning{{2, 1}, true, 100});
   Decoder decoder(bytes);
   NodeId id = kRootNode;
   for (; !decoder.Finished(); ++id) {
     const std::string_view record = decoder.Prefixed();
     NodeRecord node;
-    if (!decoder.ok() || !meta::Decode(meta::NodeKey({0, 0, 1}, id), record, &node)) break;
+    if (!decoder.ok() || !meta::Decode(meta::NodeKey(slab, id), record, &node)) break;
     Expect(node.id == id, "a node with the id of another");
     NodeRecord again;
-    Expect(meta::Decode(meta::NodeKey({0, 0, 1}, id), meta::Encode(node), &again) &&
+    Expect(meta::Decode(meta::NodeKey(slab, id), meta::Encode(node), &again) &&
                meta::Encode(again) == meta::Encode(node),
            "a node changes");
     if (!trie.Restore(node).ok()) break;

@@ -48,9 +48,9 @@ void WriteFiles(Seeds* seeds) {
 }
 
 void WriteTokens(Seeds* seeds) {
-  const SlabId slab{1, 2, 300};
-  seeds->WriteChecked(FuzzRecord::kStream, Stream{{4}, slab, 7, "#", "m/+/cpu"}.Encode());
-  Iterator iterator{{4}, slab, 7, "m/+/cpu", {}, 5'000};
+  const SlabId slab{1, RetentionClassId{2}, Generation{300}};
+  seeds->WriteChecked(FuzzRecord::kStream, Stream{{4}, slab, StreamId{7}, "#", "m/+/cpu"}.Encode());
+  Iterator iterator{{4}, slab, StreamId{7}, "m/+/cpu", {}, 5'000};
   seeds->WriteChecked(FuzzRecord::kIterator, iterator.Encode());
   iterator.position = {Position::Kind::kAfterMessage, 9, 300, 2, ""};
   seeds->WriteChecked(FuzzRecord::kIterator, iterator.Encode());

@@ -15,6 +15,7 @@
 #include "topicdb/interrupt.h"
 #include "topicdb/message.h"
 #include "topicdb/status.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -54,7 +55,7 @@ struct PlacedMessages {
 struct Loss {
   std::uint32_t shard = 0;
   std::string retention_class;
-  std::uint32_t generation = 0;
+  Generation generation;
   std::uint64_t serial = 0;    // of the commit that dropped it
   std::uint64_t messages = 0;  // that were not delivered, at most
 };

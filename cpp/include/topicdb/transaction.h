@@ -10,6 +10,7 @@
 
 #include "topicdb/scan.h"
 #include "topicdb/status.h"
+#include "topicdb/types/numbers.h"
 #include "topicdb/types/ranges.h"
 
 namespace topicdb {
@@ -40,7 +41,7 @@ struct TransactionOptions {
   std::uint32_t shard = 0;
   // Reads, deletes and writes only in this generation. Absent: reads and deletes in all
   // generations, and writes to the current one.
-  std::optional<std::uint32_t> generation;
+  std::optional<Generation> generation;
   std::optional<Durability> durability;
 };
 

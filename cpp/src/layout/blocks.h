@@ -16,7 +16,7 @@ namespace topicdb {
 
 // What the records of a slab say about a block, without its messages.
 struct BlockInfo {
-  std::uint64_t id = 0;
+  BlockId id;
   bool sealed = false;
   bool staged = false;
   std::uint32_t rows = 0;  // all rows of the block

@@ -27,7 +27,7 @@ struct MessageCount {
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;  // of topics and values
 };
-using StreamSizes = std::map<std::uint32_t, MessageCount>;  // by stream
+using StreamSizes = std::map<StreamId, MessageCount>;
 
 // A message that was found by its topic and timestamp.
 struct StoredMessage {
@@ -80,7 +80,7 @@ class Layout {
   // layout skipstream divides `written` among the streams by the bytes that they take in files.
   // Returns kCorruption or kInterrupted.
   virtual Result<StreamSizes> SizesByStream(const RocksSource& source,
-                                            const std::vector<std::uint32_t>& streams,
+                                            const std::vector<StreamId>& streams,
                                             const MessageCount& written,
                                             const InterruptCheck& interrupted) const = 0;
   // Hands out the messages of a damaged slab that can be read, and reports those that cannot.

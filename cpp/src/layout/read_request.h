@@ -11,6 +11,7 @@
 
 #include "structure/structure.h"
 #include "topicdb/types/iterator.h"
+#include "topicdb/types/numbers.h"
 #include "topicdb/types/ranges.h"
 
 namespace topicdb::rocks {
@@ -54,7 +55,7 @@ inline constexpr std::size_t kReadMemoryBytes = std::size_t{112} << 20;
 // Says what to read: streams of one slab, merged in the order of a stream.
 struct ReadRequest {
   // The streams to read, sorted. If absent, all streams. The layout skipstream reads exactly one.
-  std::optional<std::vector<std::uint32_t>> streams;
+  std::optional<std::vector<StreamId>> streams;
   Structure structure;  // of the only stream; used if Layout::reads_one_stream()
   Filter filter;
   TimeRange range;

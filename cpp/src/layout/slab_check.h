@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "structure/structure.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -19,7 +20,7 @@ struct Finding {
   std::uint64_t messages = 0;  // how many messages the fault has lost, as far as that is known
   // The first and last timestamp of the lost messages, and the streams that they may belong to.
   std::optional<std::pair<std::int64_t, std::int64_t>> times = {};
-  std::vector<std::uint32_t> streams = {};
+  std::vector<StreamId> streams = {};
   bool is_counted = true;  // if false, more messages may be lost than `messages` says
 };
 
@@ -28,9 +29,9 @@ struct Finding {
 struct SlabCheck {
   bool deep = false;             // if true, reads every message, not only the records about them
   std::uint64_t serial_max = 0;  // the serial of the last commit
-  // Returns the stream of a topic, or 0 if the slab has none for it.
-  std::function<std::uint32_t(std::string_view topic)> stream_of;
-  std::function<std::optional<Structure>(std::uint32_t stream)> structure_of;
+  // Returns the stream of a topic, or kNoStream if the slab has none for it.
+  std::function<StreamId(std::string_view topic)> stream_of;
+  std::function<std::optional<Structure>(StreamId stream)> structure_of;
   std::function<void(Finding)> report;
   // Takes the number of messages that were checked since the last call. Returns true to stop.
   std::function<bool(std::uint64_t messages)> checked;

@@ -9,6 +9,7 @@
 #include "layout/slab_check.h"
 #include "structure/structure.h"
 #include "topicdb/status.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -25,7 +26,7 @@ struct SalvagedRow {
 struct SlabSalvage {
   // If true, records about messages may be missing without a trace.
   bool is_incomplete = false;
-  std::function<std::optional<Structure>(std::uint32_t stream)> structure_of;
+  std::function<std::optional<Structure>(StreamId stream)> structure_of;
   // Takes each message once. If the layout has a log, takes messages in the order of commits. An
   // error that it returns ends the salvage.
   std::function<Status(const SalvagedRow&)> take;

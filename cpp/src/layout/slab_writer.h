@@ -12,6 +12,7 @@
 
 #include "layout/read_request.h"
 #include "topicdb/status.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -24,7 +25,7 @@ struct TopicMark {
 
 // A message whose stream and place are decided.
 struct PlacedMessage {
-  std::uint32_t stream;
+  StreamId stream;
   std::string_view topic;
   std::span<const std::string_view> varying;  // the words at the varying levels of the structure;
                                               // empty if !Layout::needs_words()
@@ -37,7 +38,10 @@ struct PlacedMessage {
 
 // What a slab keeps in memory for its layout. The slab owns it. Thread-safe.
 struct LayoutState {
-  std::atomic<std::uint64_t> next_block{1};
+  // Returns a number that no block of the slab has had.
+  BlockId NewBlockId() { return BlockId{next_block.fetch_add(1)}; }
+
+  std::atomic<std::uint64_t> next_block{1};  // the number of the next block
   std::atomic<std::uint64_t> fresh_blocks{0};
   std::atomic<std::uint64_t> fresh_bytes{0};
   // Bytes of the topics and values that sealing has written for the first time, and written again.

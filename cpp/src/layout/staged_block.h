@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "topicdb/status.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -58,8 +59,8 @@ struct StagedBlock {
 // What a commit has decided about a staged block.
 struct StagedPlace {
   std::uint64_t serial = 0;
-  std::int64_t time_shift = 0;             // added to the times in the pages
-  std::span<const std::uint32_t> streams;  // the stream of each topic of the block
+  std::int64_t time_shift = 0;        // added to the times in the pages
+  std::span<const StreamId> streams;  // the stream of each topic of the block
 };
 
 enum class StagedState {

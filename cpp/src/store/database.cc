@@ -42,7 +42,7 @@ Result<ShardMoment> FindMoment(const DatabaseImpl& impl, std::uint32_t index) {
 
 // The slab of a stream or an iterator with the moment it is seen at.
 Result<StreamTarget> FindTarget(const DatabaseImpl& impl, const ShardMoment& moment,
-                                const SlabId& slab, std::uint32_t stream, const Filter& filter,
+                                const SlabId& slab, StreamId stream, const Filter& filter,
                                 bool* read_only) {
   const auto rules = impl.environment().rules();
   const SlabView* found = moment.view->Find(slab);
@@ -54,7 +54,7 @@ Result<StreamTarget> FindTarget(const DatabaseImpl& impl, const ShardMoment& mom
   *read_only = found->read_only;
   std::optional<Structure> structure = found->slab->StructureOf(stream);
   if (!structure.has_value()) {
-    return NotFound("there is no stream " + std::to_string(stream) + " in " +
+    return NotFound("there is no stream " + std::to_string(stream.value()) + " in " +
                     DescribeSlab(slab, rules->FilterOf(slab.retention_class)));
   }
   if (!RowFilter::Make(*structure, filter).has_value()) {
@@ -63,7 +63,7 @@ Result<StreamTarget> FindTarget(const DatabaseImpl& impl, const ShardMoment& mom
   }
   return StreamTarget{moment.view,
                       found->slab,
-                      StreamSet{std::vector<std::uint32_t>{stream}, std::move(*structure)},
+                      StreamSet{std::vector<StreamId>{stream}, std::move(*structure)},
                       {filter}};
 }
 
@@ -234,9 +234,9 @@ Result<Explanation> Database::Explain(const std::vector<Filter>& filters, const 
     for (const SlabView& view : moment.view->slabs()) {
       if (!view.slab->MayHold(range)) continue;
       ++explanation.slabs;
-      std::set<NodeId> streams;
+      std::set<StreamId> streams;
       for (const Filter& filter : filters) {
-        const std::vector<NodeId> more = view.slab->MatchIds(filter);
+        const std::vector<StreamId> more = view.slab->MatchIds(filter);
         streams.insert(more.begin(), more.end());
       }
       explanation.streams += streams.size();

@@ -96,13 +96,14 @@ Status WithStored(const Status& status, const Receipt& receipt) {
                 status.message() + "; the messages of shards [" + shards + "] are stored");
 }
 
-Status CheckGeneration(const Shard& shard, std::optional<std::uint32_t> generation) {
+Status CheckGeneration(const Shard& shard, std::optional<Generation> generation) {
   if (!generation.has_value()) return Status::Ok();
   const auto view = shard.view();
   for (const SlabView& slab : view->slabs()) {
     if (slab.slab->id().generation == *generation) return Status::Ok();
   }
-  return NotFound("there is no generation " + std::to_string(*generation) + " in " + shard.Name());
+  return NotFound("there is no generation " + std::to_string(generation->value()) + " in " +
+                  shard.Name());
 }
 
 // Keeps snapshots from parting what is committed to several shards.

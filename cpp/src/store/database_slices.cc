@@ -25,7 +25,7 @@ Result<ShardMoment> MomentOf(const std::vector<ShardMoment>& moments, std::uint3
 
 Result<const SlabView*> FindSlab(const ShardMoment& moment, const Slice& slice,
                                  const RetentionRules& rules) {
-  TOPICDB_ASSIGN_OR_RETURN(const std::uint32_t index, rules.IndexOf(slice.retention_class));
+  TOPICDB_ASSIGN_OR_RETURN(const RetentionClassId index, rules.IndexOf(slice.retention_class));
   const SlabId id{slice.slab.shard, index, slice.slab.generation};
   const SlabView* const found = moment.view->Find(id);
   if (found == nullptr) {

@@ -15,13 +15,13 @@ constexpr std::uint8_t kStreamVersion = 0x11;
 constexpr std::uint8_t kIteratorVersion = 0x21;
 
 std::string Begin(std::uint8_t version, const DatabaseId& database, const SlabId& slab,
-                  std::uint32_t stream) {
+                  StreamId stream) {
   std::string bytes(1, static_cast<char>(version));
   bytes.append(database.begin(), database.end());
   AppendVarint(&bytes, slab.shard);
-  AppendVarint(&bytes, slab.retention_class);
-  AppendVarint(&bytes, slab.generation);
-  AppendVarint(&bytes, stream);
+  AppendVarint(&bytes, slab.retention_class.value());
+  AppendVarint(&bytes, slab.generation.value());
+  AppendVarint(&bytes, stream.value());
   return bytes;
 }
 
@@ -36,15 +36,15 @@ std::uint32_t ReadU32(Decoder* decoder, bool* ok) {
   return static_cast<std::uint32_t>(value);
 }
 
-bool ReadPlace(Decoder* decoder, DatabaseId* database, SlabId* slab, std::uint32_t* stream) {
+bool ReadPlace(Decoder* decoder, DatabaseId* database, SlabId* slab, StreamId* stream) {
   const std::string_view id = decoder->Bytes(database->size());
   std::copy(id.begin(), id.end(), database->begin());
   bool ok = true;
   slab->shard = ReadU32(decoder, &ok);
-  slab->retention_class = ReadU32(decoder, &ok);
-  slab->generation = ReadU32(decoder, &ok);
-  *stream = ReadU32(decoder, &ok);
-  return ok && decoder->ok() && slab->generation != 0 && *stream != 0;
+  slab->retention_class = RetentionClassId{ReadU32(decoder, &ok)};
+  slab->generation = Generation{ReadU32(decoder, &ok)};
+  *stream = StreamId{ReadU32(decoder, &ok)};
+  return ok && decoder->ok() && slab->generation != Generation{} && *stream != kNoStream;
 }
 
 bool ReadPosition(Decoder* decoder, Position* position) {

@@ -166,7 +166,7 @@ class StagedWriter::Impl {
     if (buffer.number == 0) buffer.number = ++buffers_;
     if (mark.page != buffer.number) {
       mark = {buffer.number, static_cast<std::uint32_t>(rows.topics.size())};
-      rows.topics.push_back({topic->stream, std::string(message.topic)});
+      rows.topics.push_back({topic->stream.value(), std::string(message.topic)});
     }
     rows.rows.push_back({mark.topic, static_cast<std::uint32_t>(rows.values.size()),
                          static_cast<std::uint32_t>(message.value.size()),
@@ -186,11 +186,11 @@ class StagedWriter::Impl {
   const TopicCache::Topic* AddTopic(std::string_view text, std::uint64_t hash) {
     const std::uint32_t shards = descriptor_.schema.shards;
     const std::uint32_t shard = shards == 1 ? 0 : ShardOfTopic(text, shards);
-    const std::uint32_t retention_class = rules_.ClassOf(text);
+    const RetentionClassId retention_class = rules_.ClassOf(text);
     Part& part = parts_[{shard, retention_class}];
     part.staged.shard = shard;
     part.staged.retention_class = retention_class;
-    const NodeId group = edit_->Resolve(text, &varying_);
+    const StreamId group = edit_->Resolve(text, &varying_);
     const TopicCache::Topic* topic = topics_.Add(text, hash, retention_class, group);
     routes_.resize(topics_.IndexOf(*topic));  // to none if the cache was full, and forgot all
     routes_.push_back({&part, {}, {}});
@@ -214,7 +214,7 @@ class StagedWriter::Impl {
     if (buffer->rows.rows.empty()) return Status::Ok();
     if (part->pages == nullptr) {
       part->staged.pages_file = attempt_ + "-" + std::to_string(part->staged.shard) + "-" +
-                                std::to_string(part->staged.retention_class) + ".pages";
+                                std::to_string(part->staged.retention_class.value()) + ".pages";
       files_.push_back(part->staged.pages_file);
       TOPICDB_RETURN_IF_ERROR(MakeDirectory(directory_));  // another attempt may have removed it
       TOPICDB_ASSIGN_OR_RETURN(
@@ -250,8 +250,8 @@ class StagedWriter::Impl {
   std::optional<StructureEdit> edit_;
   TopicCache topics_;
   std::vector<Route> routes_;  // of the topics in topics_, by their index
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Part> parts_;  // by shard and class
-  std::vector<std::string> files_;                                 // that were made
+  std::map<std::pair<std::uint32_t, RetentionClassId>, Part> parts_;  // by shard and class
+  std::vector<std::string> files_;                                    // that were made
   std::vector<std::string_view> varying_;
   std::uint64_t buffers_ = 0;
   std::size_t memory_ = 0;

@@ -43,7 +43,7 @@ Result<std::vector<StructureUsage>> Upkeep::UsageByStructure(
 }
 
 Status Upkeep::DropSlab(std::uint32_t shard, const std::string& retention_class,
-                        std::uint32_t generation) {
+                        Generation generation) {
   TOPICDB_ENTER(impl_);
   return impl_->upkeep().DropSlab(shard, retention_class, generation);
 }

@@ -166,17 +166,17 @@ NodeId StructureEdit::Learn(std::string_view topic, std::vector<std::string_view
   return end;
 }
 
-NodeId StructureEdit::Resolve(std::string_view topic, std::vector<std::string_view>* varying) {
-  if (const NodeId stream = Find(topic, varying); stream != kNoNode) return stream;
+StreamId StructureEdit::Resolve(std::string_view topic, std::vector<std::string_view>* varying) {
+  if (const NodeId end = Find(topic, varying); end != kNoNode) return StreamId{end};
   NodeId any = EndOf(kRootNode);
-  if (any == kNoNode && !IsFull()) return Learn(topic, varying);
+  if (any == kNoNode && !IsFull()) return StreamId{Learn(topic, varying)};
   if (any == kNoNode) {
     any = Add(kRootNode, NodeKind::kAny, {});
     deltas_[kRootNode].end_child = any;
     ++new_streams_;
   }
   varying->assign(1, topic);
-  return any;
+  return StreamId{any};
 }
 
 NodeId StructureEdit::SeedLevel(NodeId node, const Filter::Level& level) {

@@ -110,7 +110,7 @@ Status StructureTrie::Restore(const NodeRecord& record) {
   if (record.id != nodes_.size()) return fault("a node before it is missing");
   if (record.parent == kNoNode || record.parent >= record.id) return fault("its parent is missing");
   const Node& parent = nodes_[record.parent];
-  if (IsStream(record.parent)) return fault("it stands below the end of a topic");
+  if (IsEnd(parent.kind)) return fault("it stands below the end of a topic");
   if ((record.kind == NodeKind::kAny) != (record.parent == kRootNode && IsEnd(record.kind))) {
     return fault("it stands where such a node cannot");
   }
@@ -130,23 +130,24 @@ void StructureTrie::Apply(const StructureEdit& edit) {
   for (const NodeRecord& record : edit.nodes()) Add(record);
 }
 
-bool StructureTrie::IsStream(NodeId id) const {
-  return id < nodes_.size() && IsEnd(nodes_[id].kind);
+bool StructureTrie::IsStream(StreamId id) const {
+  return id.value() < nodes_.size() && IsEnd(nodes_[id.value()].kind);
 }
 
-NodeId StructureTrie::Find(std::string_view topic, std::vector<std::string_view>* varying) const {
+StreamId StructureTrie::Find(std::string_view topic, std::vector<std::string_view>* varying) const {
   const NodeId node = Walk(*this, topic, varying);
   const NodeId end = nodes_[node].end_child;  // kNoNode has none
-  if (end != kNoNode || any_stream() == kNoNode) return end;
+  if (end != kNoNode || any_stream() == kNoNode) return StreamId{end};
   varying->assign(1, topic);
-  return any_stream();
+  return StreamId{any_stream()};
 }
 
-Structure StructureTrie::StructureOf(NodeId stream) const {
+Structure StructureTrie::StructureOf(StreamId stream) const {
   assert(IsStream(stream));
+  const Node& end = nodes_[stream.value()];
   Structure structure;
-  structure.any = nodes_[stream].kind == NodeKind::kAny;
-  for (NodeId id = nodes_[stream].parent; id != kRootNode; id = nodes_[id].parent) {
+  structure.any = end.kind == NodeKind::kAny;
+  for (NodeId id = end.parent; id != kRootNode; id = nodes_[id].parent) {
     const Node& node = nodes_[id];
     const auto kind =
         node.kind == NodeKind::kPlus ? Filter::LevelKind::kPlus : Filter::LevelKind::kWord;
@@ -158,21 +159,23 @@ Structure StructureTrie::StructureOf(NodeId stream) const {
 
 // Walks the trie and the filter together, with a stack of its own instead of recursion, since a
 // topic may have 65,535 levels.
-void StructureTrie::Match(const Filter& filter, const std::function<void(NodeId)>& visit) const {
+void StructureTrie::Match(const Filter& filter, const std::function<void(StreamId)>& visit) const {
   const auto& wanted = filter.levels();
   struct Place {
     NodeId node;
     std::size_t depth;
   };
   const bool goes_on = filter.ends_in_hash() || filter.is_everything();
-  if (any_stream() != kNoNode) visit(any_stream());
+  if (any_stream() != kNoNode) visit(StreamId{any_stream()});
   std::vector<Place> stack{{kRootNode, 0}};
   while (!stack.empty()) {
     const Place place = stack.back();
     stack.pop_back();
     const Node& node = nodes_[place.node];
     const bool below_filter = place.depth >= wanted.size();
-    if (place.depth > 0 && below_filter && node.end_child != kNoNode) visit(node.end_child);
+    if (place.depth > 0 && below_filter && node.end_child != kNoNode) {
+      visit(StreamId{node.end_child});
+    }
     if (below_filter && !goes_on) continue;
     if (node.plus_child != kNoNode) stack.push_back({node.plus_child, place.depth + 1});
     if (!below_filter && wanted[place.depth].kind == Filter::LevelKind::kWord) {

@@ -1,7 +1,7 @@
 // The trie of learned topic structures of one slab.
 //
 // Each node is a level. The path from the root to an end node is a structure, and the number of the
-// end node is the id of the structure's stream.
+// end node (a NodeId) is the id of the structure's stream (a StreamId).
 //
 // The trie learns by the base algorithm that EMQX documents for its Durable Storage. A level of a
 // topic follows the edge of its word, if there is one, and otherwise the '+' edge, if there is one.
@@ -37,9 +37,11 @@
 
 #include "structure/structure.h"
 #include "topicdb/status.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
+// The number of a node of any kind. Nodes count up from the root.
 using NodeId = std::uint32_t;
 inline constexpr NodeId kNoNode = 0;
 inline constexpr NodeId kRootNode = 1;
@@ -84,20 +86,20 @@ class StructureTrie {
   void Apply(const StructureEdit& edit);
 
   // Calls visit(stream) for each stream that may hold topics that match the filter.
-  void Match(const Filter& filter, const std::function<void(NodeId)>& visit) const;
-  // Returns the stream that holds the topic, or kNoNode if there is none yet. Fills `varying` as
+  void Match(const Filter& filter, const std::function<void(StreamId)>& visit) const;
+  // Returns the stream that holds the topic, or kNoStream if there is none yet. Fills `varying` as
   // StructureEdit::Resolve does.
-  NodeId Find(std::string_view topic, std::vector<std::string_view>* varying) const;
+  StreamId Find(std::string_view topic, std::vector<std::string_view>* varying) const;
   // Calls visit(stream) for every stream, by id.
   template <typename Visit>
   void ForEachStream(Visit visit) const {
     for (NodeId id = kRootNode + 1; id < nodes_.size(); ++id) {
-      if (IsStream(id)) visit(id);
+      if (IsStream(StreamId{id})) visit(StreamId{id});
     }
   }
-  bool IsStream(NodeId id) const;
+  bool IsStream(StreamId id) const;
   // REQUIRES: IsStream(stream)
-  Structure StructureOf(NodeId stream) const;
+  Structure StructureOf(StreamId stream) const;
 
   const Learning& learning() const { return learning_; }
   // Returns with how many words a node of this depth gets a '+' edge.
@@ -166,7 +168,7 @@ class StructureEdit {
 
   // Returns the stream of a topic, and learns the topic if it is new. Fills `varying` with the
   // words at the varying levels, which point into `topic`.
-  NodeId Resolve(std::string_view topic, std::vector<std::string_view>* varying);
+  StreamId Resolve(std::string_view topic, std::vector<std::string_view>* varying);
 
   // Adds the path of a hint. Each '+' is a wildcard from the start. A final '#' makes every level
   // below it a wildcard.
@@ -221,9 +223,9 @@ class StructureEdit {
   NodeId Add(NodeId parent, NodeKind kind, std::string_view label);
   NodeId AddWord(NodeId parent, std::string_view word);
   NodeId AddPlus(NodeId parent);
-  // Returns the stream that holds the topic so far, or kNoNode if there is none.
+  // Returns the end node of the stream that holds the topic so far, or kNoNode if there is none.
   NodeId Find(std::string_view topic, std::vector<std::string_view>* varying) const;
-  // Adds the path of a topic, and returns its stream.
+  // Adds the path of a topic, and returns the end node of its stream.
   NodeId Learn(std::string_view topic, std::vector<std::string_view>* varying);
   // Returns the node that `word` leads to from `node`, and adds a node if there is none. If that is
   // a wildcard, adds the word to `varying`. `model` is a node like `node`, of which the trie may

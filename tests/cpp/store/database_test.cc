@@ -123,7 +123,7 @@ TEST(Database, AScanKeepsItsMoment) {
   EXPECT_EQ(scan->Next({1}).value()->value(0), "1");
   AppendOk(*database, {{"a", 3, "late"}, {"c", 1, "new"}});
   ASSERT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
-  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", 1).ok());
+  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", Generation{1}).ok());
   EXPECT_EQ(scan->Next({10}).value()->size(), 2U);
   EXPECT_EQ(scan->Next({10}).value(), nullptr);
   EXPECT_TRUE(Values(*database, "#").empty());
@@ -134,14 +134,14 @@ TEST(Database, ADroppedSlabStaysAwayAndItsGenerationIsNotUsedAgain) {
   {
     const auto database = OpenOk(directory / "db");
     AppendOk(*database, {{"a", 1, "1"}});
-    EXPECT_EQ(database->upkeep().DropSlab(0, "#", 1).code(), Code::kInvalidArgument);
+    EXPECT_EQ(database->upkeep().DropSlab(0, "#", Generation{1}).code(), Code::kInvalidArgument);
     ASSERT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
-    ASSERT_TRUE(database->upkeep().DropSlab(0, "#", 1).ok());
-    EXPECT_EQ(database->upkeep().DropSlab(0, "#", 1).code(), Code::kNotFound);
+    ASSERT_TRUE(database->upkeep().DropSlab(0, "#", Generation{1}).ok());
+    EXPECT_EQ(database->upkeep().DropSlab(0, "#", Generation{1}).code(), Code::kNotFound);
   }
   const auto database = OpenOk(directory / "db");
   ASSERT_EQ(database->upkeep().Slabs()->size(), 1U);
-  EXPECT_EQ(database->upkeep().Slabs()->at(0).id.generation, 2U);
+  EXPECT_EQ(database->upkeep().Slabs()->at(0).id.generation, Generation{2});
 }
 
 TEST(Database, ItsSchemaIsReadWithoutItsShards) {

@@ -14,8 +14,8 @@ namespace {
 Iterator ExampleIterator(Position position) {
   Iterator iterator;
   iterator.database.fill(9);
-  iterator.slab = {3, 1, 70'000};
-  iterator.stream = 12;
+  iterator.slab = {3, RetentionClassId{1}, Generation{70'000}};
+  iterator.stream = StreamId{12};
   iterator.filter = "a/+";
   iterator.position = std::move(position);
   iterator.end = 99;
@@ -39,8 +39,8 @@ TEST(Iterator, RoundTripsAndNoticesDamage) {
 TEST(Stream, RoundTripsAndNoticesDamage) {
   Stream stream;
   stream.database.fill(1);
-  stream.slab = {0, 0, 1};
-  stream.id = 4;
+  stream.slab = {0, RetentionClassId{0}, Generation{1}};
+  stream.id = StreamId{4};
   stream.retention_class = "#";
   stream.structure = "m/+/cpu";
   EXPECT_EQ(Stream::Decode(stream.Encode()).value(), stream);

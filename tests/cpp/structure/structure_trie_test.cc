@@ -17,9 +17,9 @@ class Learner {
   Learner(std::vector<std::uint32_t> thresholds, std::uint32_t streams_max)
       : trie_({std::move(thresholds), /*adaptive=*/true, streams_max}) {}
 
-  NodeId Learn(std::string_view topic) {
+  StreamId Learn(std::string_view topic) {
     StructureEdit edit(trie_);
-    const NodeId stream = edit.Resolve(topic, &varying_);
+    const StreamId stream = edit.Resolve(topic, &varying_);
     records_.insert(records_.end(), edit.nodes().begin(), edit.nodes().end());
     trie_.Apply(edit);
     return stream;
@@ -36,7 +36,7 @@ class Learner {
   std::set<std::string> Match(std::string_view filter) const {
     std::set<std::string> found;
     trie_.Match(Filter::Parse(filter).value(),
-                [&](NodeId stream) { found.insert(trie_.StructureOf(stream).Text()); });
+                [&](StreamId stream) { found.insert(trie_.StructureOf(stream).Text()); });
     return found;
   }
 
@@ -111,13 +111,13 @@ TEST(StructureTrie, RecordsRestoreTheSameTrie) {
   for (int round = 0; round < 20; ++round) {
     const auto threshold = [&] { return static_cast<std::uint32_t>(random() % 4); };
     Learner learner({threshold(), threshold(), 2});
-    std::map<std::string, NodeId> streams;
+    std::map<std::string, StreamId> streams;
     for (int i = 0; i < 300; ++i) {
       std::string topic = random() % 10 == 0 ? "$s" : "t";
       for (std::size_t level = random() % 4; level > 0; --level) {
         topic += "/" + std::string(random() % 2, '$') + std::to_string(random() % 5);
       }
-      const NodeId stream = learner.Learn(topic);
+      const StreamId stream = learner.Learn(topic);
       EXPECT_EQ(streams.emplace(topic, stream).first->second, stream) << topic;
     }
     StructureTrie restored(Learning{{1}});
@@ -128,8 +128,8 @@ TEST(StructureTrie, RecordsRestoreTheSameTrie) {
       // The topic is found by itself, and by each filter made of it.
       for (const std::string& text : {topic, topic + "/#"}) {
         const Filter filter = Filter::Parse(text).value();
-        std::set<NodeId> found;
-        restored.Match(filter, [&](NodeId id) { found.insert(id); });
+        std::set<StreamId> found;
+        restored.Match(filter, [&](StreamId id) { found.insert(id); });
         EXPECT_TRUE(found.contains(stream)) << text;
         EXPECT_TRUE(RowFilter::Make(restored.StructureOf(stream), filter).has_value());
       }
@@ -189,14 +189,14 @@ TEST(AdaptiveLearning, WhateverComesTheBudgetIsKeptAndTopicsStay) {
   for (const std::uint32_t streams_max : {16U, 100U}) {
     std::mt19937 random(streams_max);
     Learner learner({100, 10}, streams_max);
-    std::map<std::string, NodeId> streams;
+    std::map<std::string, StreamId> streams;
     for (int i = 0; i < 5'000; ++i) {
       std::string topic = std::to_string(random());
       for (std::size_t level = random() % 150; level > 0; --level) {
         topic += "/" + std::to_string(random() % 3);
       }
       if (random() % 4 == 0 && !streams.empty()) topic = streams.begin()->first;
-      const NodeId stream = learner.Learn(topic);
+      const StreamId stream = learner.Learn(topic);
       EXPECT_EQ(streams.emplace(topic, stream).first->second, stream) << topic;
     }
     EXPECT_LE(learner.trie_.stream_count(), streams_max);
@@ -219,7 +219,7 @@ TEST(AdaptiveLearning, WhateverComesTheBudgetIsKeptAndTopicsStay) {
       EXPECT_EQ(words, varying);
       const Filter filter = Filter::Parse(topic).value();
       bool found = false;
-      restored.Match(filter, [&](NodeId id) { found = found || id == stream; });
+      restored.Match(filter, [&](StreamId id) { found = found || id == stream; });
       EXPECT_TRUE(found);
       EXPECT_TRUE(RowFilter::Make(structure, filter).value().Matches(varying));
       EXPECT_FALSE(RowFilter::Make(structure, Filter::Parse(topic + "/x").value())
@@ -250,7 +250,7 @@ TEST(AdaptiveLearning, HintsComeBeforeWhatWasLearned) {
   const auto word = [](const char* text) { return Filter::Level{Filter::LevelKind::kWord, text}; };
   edit.SeedStructure({{word("site"), word("7"), word("valve")}});
   std::vector<std::string_view> varying;
-  const NodeId pump = edit.Resolve("site/7/pump/1", &varying);
+  const StreamId pump = edit.Resolve("site/7/pump/1", &varying);
   EXPECT_EQ(varying, (std::vector<std::string_view>{"7", "1"}));
   edit.Resolve("site/7/valve", &varying);
   EXPECT_EQ(varying, (std::vector<std::string_view>{"7"}));

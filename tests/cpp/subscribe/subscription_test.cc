@@ -304,7 +304,7 @@ TEST(Subscription, NobodyBeginsWithWhatWasDroppedWithItsGeneration) {
   const auto first = slow->Next(kPatience).value();
   ASSERT_TRUE(first.has_value());
   EXPECT_EQ(TakeAll(*database, "#").size(), 1'500U);
-  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", 1).ok());
+  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", Generation{1}).ok());
   EXPECT_EQ(TakeAll(*database, "#"), Counted(1'000, 1'500));
   ASSERT_TRUE(slow->Acknowledge(first->seqno).ok());
   EXPECT_EQ(Take(*slow, 500), Counted(1'000, 1'500));
@@ -353,16 +353,16 @@ TEST(Subscription, TellsWhereMessagesWereDroppedBeforeTheyCame) {
   const auto first = subscription->Next(kPatience).value();
   ASSERT_TRUE(first.has_value());
   ASSERT_EQ(first->next, (CommitPlace{2, 0}));
-  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", 1).ok());
-  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", 2).ok());
+  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", Generation{1}).ok());
+  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", Generation{2}).ok());
   ASSERT_TRUE(subscription->Acknowledge(first->seqno).ok());
   std::vector<Loss> losses;
   EXPECT_EQ(Take(*subscription, 1'000, kPatience, &losses), Counted(2'000, 3'000));
   ASSERT_EQ(losses.size(), 2U);
-  EXPECT_EQ(losses[0].generation, 1U);
+  EXPECT_EQ(losses[0].generation, Generation{1});
   EXPECT_EQ(losses[0].retention_class, "#");
   EXPECT_EQ(losses[0].messages, 900U);
-  EXPECT_EQ(losses[1].generation, 2U);
+  EXPECT_EQ(losses[1].generation, Generation{2});
   EXPECT_EQ(losses[1].messages, 1'000U);
   EXPECT_EQ(subscription->Info().lost, 1'900U);
 }
@@ -375,8 +375,8 @@ TEST(Subscription, OneThatHasReadItLosesNothing) {
   const auto other = Subscribe(*database, "b/#", {}, {10, 1 << 20});
   EXPECT_EQ(Take(*subscription, 3'000), Counted(0, 3'000));
   WaitUntilLive(*other);
-  for (int generation = 1; generation <= 3; ++generation) {
-    ASSERT_TRUE(database->upkeep().DropSlab(0, "#", generation).ok());
+  for (const std::uint32_t generation : {1, 2, 3}) {
+    ASSERT_TRUE(database->upkeep().DropSlab(0, "#", Generation{generation}).ok());
   }
   Append(*database, {{"b/1", "0"}});
   EXPECT_EQ(Take(*subscription, 1), Counted(0, 1));
@@ -392,8 +392,8 @@ TEST(Subscription, OfAPlaceWhatWasDroppedBehindItIsLost) {
   {
     const auto database = OpenOk(directory / "db");
     AppendGenerations(*database, "a");
-    ASSERT_TRUE(database->upkeep().DropSlab(0, "#", 1).ok());
-    ASSERT_TRUE(database->upkeep().DropSlab(0, "#", 2).ok());
+    ASSERT_TRUE(database->upkeep().DropSlab(0, "#", Generation{1}).ok());
+    ASSERT_TRUE(database->upkeep().DropSlab(0, "#", Generation{2}).ok());
   }
   const auto database = OpenOk(directory / "db");  // it is known after a restart, too
   SubscribeFrom from;
@@ -421,7 +421,7 @@ TEST(Subscription, WhatWasDeletedIsNotLost) {
   SubscribeFrom from;
   from.places->emplace(0, CommitPlace{6, 0});
   ASSERT_TRUE(database->Delete(Filter::Everything(), {}).ok());
-  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", 1).ok());
+  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", Generation{1}).ok());
   const auto subscription = Subscribe(*database, "#", from);
   Append(*database, {{"b", "0"}});
   EXPECT_EQ(Take(*subscription, 1), Counted(0, 1));
@@ -436,7 +436,7 @@ TEST(Subscription, ALiveOneIsToldOfWhatWentBeforeItCouldBeRead) {
   AppendCounted(*database, "a", 0, 10);
   AppendCounted(*database, "a", 10, 500);
   ASSERT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
-  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", 1).ok());
+  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", Generation{1}).ok());
   AppendCounted(*database, "a", 500, 501);
   std::vector<Loss> losses;
   std::size_t count = 0;

@@ -152,7 +152,7 @@ def test_what_is_published_again_with_the_same_content_is_stored(
         with Bridge(db, "127.0.0.1", broker.port, protocol=protocol, name=name) as bridge:
             connected(bridge)
             passes(broker, bridge, number)  # the copy that comes first is none of those that count
-            wait_until(lambda: is_counted(bridge.status()))  # noqa: B023
+            wait_until(lambda: is_counted(bridge.status()))
             before = bridge.status().stored
             for beat in range(3):
                 publish_states(broker, count=1)

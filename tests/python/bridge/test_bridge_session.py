@@ -210,7 +210,7 @@ def test_a_new_session_has_no_stale_filters(db: topicdb.Database) -> None:
     with script(part, part) as broker:
         for filters in ("old", "new"):
             with Bridge(db, "127.0.0.1", broker.port, filters=filters) as bridge:
-                wait_until(lambda: bridge.status().connections == 1)  # noqa: B023
+                wait_until(lambda: bridge.status().connections == 1)
 
 
 def test_qos_2_step_by_step(db: topicdb.Database) -> None:

@@ -52,8 +52,7 @@ class Upkeep {
       const InterruptCheck& interrupted = nullptr) const;
   // Drops a slab. Returns kInvalidArgument for a current generation, and kNotFound if there is no
   // such slab.
-  Status DropSlab(std::uint32_t shard, const std::string& retention_class,
-                  std::uint32_t generation);
+  Status DropSlab(std::uint32_t shard, const std::string& retention_class, Generation generation);
   // Drops the slabs that were sealed longer ago than their class keeps messages, and returns them.
   // `as_if_us`: as in Maintain.
   Result<std::vector<SlabInfo>> Expire(std::optional<std::int64_t> as_if_us,

@@ -10,6 +10,7 @@
 
 #include "topicdb/options.h"
 #include "topicdb/status.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -19,8 +20,8 @@ using DatabaseId = std::array<std::uint8_t, 16>;
 // A slab: one generation of one class in one shard. It is dropped as a whole.
 struct SlabId {
   std::uint32_t shard = 0;
-  std::uint32_t retention_class = 0;  // index into the database's retention classes
-  std::uint32_t generation = 0;       // from 1
+  RetentionClassId retention_class;
+  Generation generation;
 
   auto operator<=>(const SlabId&) const = default;
 };
@@ -48,7 +49,7 @@ struct SlabInfo {
 struct Stream {
   DatabaseId database{};
   SlabId slab;
-  std::uint32_t id = 0;         // within the slab, never zero
+  StreamId id;                  // within the slab, never kNoStream
   std::string retention_class;  // its topic filter
   std::string structure;        // such as "metrics/+/cpu/+"
 
@@ -82,7 +83,7 @@ struct Position {
 struct Iterator {
   DatabaseId database{};
   SlabId slab;
-  std::uint32_t stream = 0;
+  StreamId stream;
   std::string filter;
   Position position;
   std::optional<std::int64_t> end;  // exclusive

@@ -23,7 +23,7 @@ Status RemoveOrphans(const RocksSource& source, BlockId last_sealed) {
   const std::unique_ptr<rocksdb::Iterator> pages(
       source.db->NewIterator(rocksdb::ReadOptions(), source.families.sealed));
   const std::string end = SealedPageKey(kStagedPagesMin, 0);
-  for (pages->Seek(SealedPageKey(last_sealed + 1, 0));
+  for (pages->Seek(SealedPageKey(last_sealed.Next().value(), 0));
        pages->Valid() && pages->key().compare(end) < 0; pages->Next()) {
     TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(batch.Delete(source.families.sealed, pages->key()),
                                              "removing unfinished blocks"));
@@ -38,7 +38,7 @@ Status RemoveOrphans(const RocksSource& source, BlockId last_sealed) {
 Status ColumnarLayout::Restore(const RocksSource& source, bool read_only,
                                LayoutState* state) const {
   BlockReader reader(source);
-  BlockId last = 0;
+  BlockId last = kNoBlock;
   TOPICDB_RETURN_IF_ERROR(reader.ForEachFresh([&](const Block& block) {
     ++state->fresh_blocks;
     if (!block.entry.staged) state->fresh_bytes += block.entry.bytes;
@@ -46,7 +46,7 @@ Status ColumnarLayout::Restore(const RocksSource& source, bool read_only,
     return true;
   }));
   TOPICDB_ASSIGN_OR_RETURN(const BlockId last_sealed, reader.LastSealed());
-  state->next_block = std::max(last, last_sealed) + 1;
+  state->next_block = std::max(last, last_sealed).Next().value();
   return read_only ? Status::Ok() : RemoveOrphans(source, last_sealed);
 }
 
@@ -111,8 +111,7 @@ Result<CheckCounts> ColumnarLayout::Check(const RocksSource& source, const SlabC
 }
 
 Result<StreamSizes> ColumnarLayout::SizesByStream(const RocksSource& source,
-                                                  const std::vector<std::uint32_t>&,
-                                                  const MessageCount&,
+                                                  const std::vector<StreamId>&, const MessageCount&,
                                                   const InterruptCheck& interrupted) const {
   return columnar::SizesByStream(source, interrupted);
 }

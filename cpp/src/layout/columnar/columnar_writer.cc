@@ -52,10 +52,10 @@ rocksdb::Status ColumnarWriter::WriteBlock() {
   entry.extent = page_.extent();
   entry.bytes = page_.bytes();
   FilterBuilder streams;
-  for (const std::uint32_t stream : page_.Streams()) streams.Add(StreamHash(stream));
+  for (const StreamId stream : page_.Streams()) streams.Add(StreamHash(stream));
   entry.streams = streams.Build();
 
-  const BlockId block = state_->next_block.fetch_add(1);
+  const BlockId block = state_->NewBlockId();
   rocksdb::Status status =
       batch_->Put(family_, RecordKey(RecordKind::kFreshEntry, block), Encode(entry));
   if (!status.ok()) return status;

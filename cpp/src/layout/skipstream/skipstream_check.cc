@@ -49,22 +49,22 @@ class SlabChecker {
       check_.report({"a key that is none of a message"});
       return Status::Ok();
     }
-    const auto stream = ReadBig<std::uint32_t>(key);
+    const StreamId stream{ReadBig<std::uint32_t>(key)};
     const auto level = ReadBig<std::uint16_t>(key.substr(4));
     if (stream != stream_) OpenStream(stream);
     if (level == kDataLevel) return CheckMessage(key.substr(kPrefixBytes), value);
     return check_.deep ? CheckIndexEntry(level, key.substr(kPrefixBytes)) : Status::Ok();
   }
 
-  void OpenStream(std::uint32_t stream) {
+  void OpenStream(StreamId stream) {
     stream_ = stream;
     structure_ = check_.structure_of(stream);
     builder_.reset();
     if (structure_.has_value()) {
       builder_ = std::make_unique<TopicBuilder>(*structure_);
     } else {
-      check_.report(
-          {"the structures of its generation do not know stream " + std::to_string(stream)});
+      check_.report({"the structures of its generation do not know stream " +
+                     std::to_string(stream.value())});
     }
   }
 
@@ -75,8 +75,10 @@ class SlabChecker {
     const bool has_key = DecodeSuffix(suffix, timestamp_bytes_, &decoded) &&
                          (!structure_ || decoded.words.size() == structure_->VaryingCount());
     if (!has_key || !DecodeValue(bytes, &value)) {
-      check_.report(
-          {"a message of stream " + std::to_string(stream_) + " is malformed", 1, {}, {stream_}});
+      check_.report({"a message of stream " + std::to_string(stream_.value()) + " is malformed",
+                     1,
+                     {},
+                     {stream_}});
       return Status::Ok();
     }
     if (value.serial > check_.serial_max) {
@@ -123,7 +125,8 @@ class SlabChecker {
       TOPICDB_ASSIGN_OR_RETURN(found, Has(key));
     }
     if (!found) {
-      check_.report({"an index entry of stream " + std::to_string(stream_) + " has no message"});
+      check_.report(
+          {"an index entry of stream " + std::to_string(stream_.value()) + " has no message"});
     }
     return Status::Ok();
   }
@@ -141,7 +144,7 @@ class SlabChecker {
   const std::uint32_t timestamp_bytes_;
   const SlabCheck& check_;
   CheckCounts counts_;
-  std::uint32_t stream_ = 0;
+  StreamId stream_;
   std::optional<Structure> structure_;
   std::unique_ptr<TopicBuilder> builder_;
 };

@@ -29,7 +29,7 @@ RowCursor::RowCursor(const RocksSource& source, const ReadRequest& request,
   want(request.filter);
   for (const Filter& filter : request.or_filters) want(filter);
   if (any_of_.empty()) return;
-  const std::uint32_t stream = request.streams->front();
+  const StreamId stream = request.streams->front();
   std::string prefix;
   AppendDataPrefix(&prefix, stream);
   data_ = std::make_unique<KeyRun>(source, std::move(prefix), request.range, timestamp_bytes);

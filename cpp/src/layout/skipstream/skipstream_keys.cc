@@ -5,14 +5,14 @@
 
 namespace topicdb::skipstream {
 
-void AppendDataPrefix(std::string* out, std::uint32_t stream) {
-  AppendBig<std::uint32_t>(out, stream);
+void AppendDataPrefix(std::string* out, StreamId stream) {
+  AppendBig<std::uint32_t>(out, stream.value());
   AppendBig<std::uint16_t>(out, kDataLevel);
 }
 
-void AppendIndexPrefix(std::string* out, std::uint32_t stream, std::size_t varying_index,
+void AppendIndexPrefix(std::string* out, StreamId stream, std::size_t varying_index,
                        std::string_view word) {
-  AppendBig<std::uint32_t>(out, stream);
+  AppendBig<std::uint32_t>(out, stream.value());
   AppendBig<std::uint16_t>(out, static_cast<std::uint16_t>(varying_index + 1));
   AppendBig<std::uint64_t>(out, Hash64(word));
 }

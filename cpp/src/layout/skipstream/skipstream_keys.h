@@ -19,6 +19,8 @@
 #include <string_view>
 #include <vector>
 
+#include "topicdb/types/numbers.h"
+
 namespace topicdb::skipstream {
 
 inline constexpr std::uint8_t kValueVersion = 1;
@@ -28,9 +30,9 @@ inline constexpr std::uint16_t kDataLevel = 0;
 // with the square of its levels.
 inline constexpr std::size_t kIndexedLevelsMax = 64;
 
-void AppendDataPrefix(std::string* out, std::uint32_t stream);
+void AppendDataPrefix(std::string* out, StreamId stream);
 // `varying_index` counts from 0. REQUIRES: varying_index < kIndexedLevelsMax
-void AppendIndexPrefix(std::string* out, std::uint32_t stream, std::size_t varying_index,
+void AppendIndexPrefix(std::string* out, StreamId stream, std::size_t varying_index,
                        std::string_view word);
 void AppendTime(std::string* out, std::int64_t timestamp, std::uint32_t timestamp_bytes);
 void AppendWords(std::string* out, std::span<const std::string_view> words);

@@ -79,7 +79,7 @@ Result<std::unique_ptr<KeyRun>> SkipstreamLast::OpenRun(std::string prefix) cons
 }
 
 Status SkipstreamLast::OpenRarest(const std::vector<std::string>& words) {
-  const std::uint32_t stream = request_.streams->front();
+  const StreamId stream = request_.streams->front();
   if (words.empty()) {
     std::string prefix;
     AppendDataPrefix(&prefix, stream);

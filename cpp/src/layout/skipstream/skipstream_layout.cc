@@ -23,7 +23,7 @@ constexpr ReadLimits kRemovePage{1'000, std::size_t{4} << 20,
 // the messages are counted.
 constexpr std::uint64_t kCountedBytesMax = std::uint64_t{256} << 10;
 
-Result<std::uint64_t> CountStream(const RocksSource& source, std::uint32_t stream) {
+Result<std::uint64_t> CountStream(const RocksSource& source, StreamId stream) {
   std::uint64_t messages = 0;
   std::string prefix;
   AppendDataPrefix(&prefix, stream);
@@ -197,14 +197,14 @@ Result<CheckCounts> SkipstreamLayout::Check(const RocksSource& source,
 }
 
 Result<StreamSizes> SkipstreamLayout::SizesByStream(const RocksSource& source,
-                                                    const std::vector<std::uint32_t>& streams,
+                                                    const std::vector<StreamId>& streams,
                                                     const MessageCount& written,
                                                     const InterruptCheck& interrupted) const {
   std::vector<std::string> bounds;
-  for (const std::uint32_t stream : streams) {
+  for (const StreamId stream : streams) {
     AppendDataPrefix(&bounds.emplace_back(), stream);
     bounds.emplace_back();
-    AppendBig<std::uint32_t>(&bounds.back(), stream + 1);
+    AppendBig<std::uint32_t>(&bounds.back(), stream.Next().value());
   }
   std::vector<rocksdb::Range> ranges;
   for (std::size_t i = 0; i < bounds.size(); i += 2) ranges.emplace_back(bounds[i], bounds[i + 1]);

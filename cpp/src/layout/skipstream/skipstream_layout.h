@@ -29,8 +29,7 @@ class SkipstreamLayout : public Layout {
   std::unique_ptr<StreamReader> NewReader(const RocksSource& source,
                                           ReadRequest request) const override;
   Result<CheckCounts> Check(const RocksSource& source, const SlabCheck& check) const override;
-  Result<StreamSizes> SizesByStream(const RocksSource& source,
-                                    const std::vector<std::uint32_t>& streams,
+  Result<StreamSizes> SizesByStream(const RocksSource& source, const std::vector<StreamId>& streams,
                                     const MessageCount& written,
                                     const InterruptCheck& interrupted) const override;
   Status Salvage(const RocksSource& source, const SlabSalvage& call) const override;

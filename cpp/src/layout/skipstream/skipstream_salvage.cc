@@ -58,7 +58,7 @@ class SlabSalvager {
                     {stream}});
     }
     for (const auto& [stream, lost] : nameless_) {
-      call_.report({"messages of stream " + std::to_string(stream) +
+      call_.report({"messages of stream " + std::to_string(stream.value()) +
                         ", whose structure is lost: their topics are not known",
                     lost.messages, std::pair(lost.first_time, lost.last_time)});
     }
@@ -66,7 +66,7 @@ class SlabSalvager {
   }
 
  private:
-  void OpenStream(std::uint32_t stream) {
+  void OpenStream(StreamId stream) {
     stream_ = stream;
     builder_.reset();
     structure_ = call_.structure_of(stream);
@@ -74,7 +74,7 @@ class SlabSalvager {
   }
 
   Status Take(std::string_view key, std::string_view bytes) {
-    const auto stream = ReadBig<std::uint32_t>(key);
+    const StreamId stream = StreamOf(key);
     if (stream != stream_) OpenStream(stream);
     DecodedSuffix suffix;
     DecodedValue value;
@@ -85,7 +85,8 @@ class SlabSalvager {
     }
     if (!has_key || suffix.words.size() != structure_->VaryingCount() ||
         !DecodeValue(bytes, &value)) {
-      call_.report({"a malformed message of stream " + std::to_string(stream), 1, {}, {stream}});
+      call_.report(
+          {"a malformed message of stream " + std::to_string(stream.value()), 1, {}, {stream}});
       return Status::Ok();
     }
     topic_.clear();
@@ -105,10 +106,10 @@ class SlabSalvager {
       DecodedSuffix suffix;
       if (!DecodeSuffix(bytes, timestamp_bytes_, &suffix)) continue;
       data_key.clear();
-      AppendDataPrefix(&data_key, ReadBig<std::uint32_t>(key));
+      AppendDataPrefix(&data_key, StreamOf(key));
       data_key.append(bytes);
       TOPICDB_ASSIGN_OR_RETURN(const bool found, CanRead(data_key));
-      if (!found) lost_[ReadBig<std::uint32_t>(key)].Add(suffix.timestamp);
+      if (!found) lost_[StreamOf(key)].Add(suffix.timestamp);
     }
     return records.status();
   }
@@ -138,7 +139,7 @@ class SlabSalvager {
     }
   }
 
-  static std::uint32_t StreamOf(std::string_view key) { return ReadBig<std::uint32_t>(key); }
+  static StreamId StreamOf(std::string_view key) { return StreamId{ReadBig<std::uint32_t>(key)}; }
   static std::uint16_t LevelOf(std::string_view key) {
     return ReadBig<std::uint16_t>(key.substr(sizeof(std::uint32_t)));
   }
@@ -158,12 +159,12 @@ class SlabSalvager {
   const RocksSource source_;
   const std::uint32_t timestamp_bytes_;
   const SlabSalvage& call_;
-  std::uint32_t stream_ = 0;
+  StreamId stream_;
   std::optional<Structure> structure_;
   std::unique_ptr<TopicBuilder> builder_;
   std::string topic_;
-  std::map<std::uint32_t, Lost> lost_;      // by stream
-  std::map<std::uint32_t, Lost> nameless_;  // those of streams without a structure
+  std::map<StreamId, Lost> lost_;
+  std::map<StreamId, Lost> nameless_;  // those of streams without a structure
 };
 
 }  // namespace

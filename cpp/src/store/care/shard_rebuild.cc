@@ -61,7 +61,7 @@ class ShardRebuild {
  private:
   void NoteLost(const rocks::LostFile& file) {
     Problem problem{file.what, shard_};
-    SlabId id{shard_, 0, 0};
+    SlabId id{shard_, {}, {}};
     if (meta::DecodeFamilyName(file.family, &id) && id.retention_class < rules_->ids_end()) {
       problem.slab = id;
       problem.retention_class = rules_->FilterOf(id.retention_class);
@@ -83,12 +83,13 @@ class ShardRebuild {
 
   // The generations there are to be: each class has one that is current, its last one.
   void ChooseSlabs() {
-    std::map<std::uint32_t, std::uint32_t> last;
+    std::map<RetentionClassId, Generation> last;
     for (const auto& [id, slab] : records_.slabs) {
       if (id.retention_class >= rules_->ids_end()) {
-        report_.problems.push_back({"the class with number " + std::to_string(id.retention_class) +
+        report_.problems.push_back({"the class with number " +
+                                        std::to_string(id.retention_class.value()) +
                                         " is not known: its generation " +
-                                        std::to_string(id.generation) + " is left out",
+                                        std::to_string(id.generation.value()) + " is left out",
                                     shard_});
         continue;
       }
@@ -104,13 +105,13 @@ class ShardRebuild {
     }
     std::uint64_t now = records_.state.value_or(meta::CommitState{}).serial;
     for (const auto& [id, record] : chosen_) now = std::max(now, record.begun_at);
-    for (const std::uint32_t retention_class : rules_->ids()) {
+    for (const RetentionClassId retention_class : rules_->ids()) {
       const auto found = last.find(retention_class);
-      const std::uint32_t generation = found == last.end() ? 0 : found->second;
+      const Generation generation = found == last.end() ? Generation{} : found->second;
       const auto newest = chosen_.find({shard_, retention_class, generation});
       const bool has_current =
           newest != chosen_.end() && newest->second.state == meta::SlabState::kCurrent;
-      const SlabId id{shard_, retention_class, generation + 1};
+      const SlabId id{shard_, retention_class, generation.Next()};
       if (has_current) continue;
       chosen_[id] = environment_.NewSlabRecord(id, noted_us_);
       chosen_[id].begun_at = now;
@@ -197,7 +198,7 @@ class ShardRebuild {
     SlabWrite rebuild(db_.get(), log_.get(), environment_.seal_limits, slab.get());
     SlabSalvage call;
     call.is_incomplete = incomplete_.contains(id);
-    call.structure_of = [&](std::uint32_t stream) { return salvaged.StructureOf(stream); };
+    call.structure_of = [&](StreamId stream) { return salvaged.StructureOf(stream); };
     call.report = [&](Finding finding) { Report(id, salvaged, std::move(finding)); };
     call.take = [&](const SalvagedRow& row) {
       ++report_.messages;
@@ -229,7 +230,7 @@ class ShardRebuild {
     Problem problem{std::move(finding.what), shard_, id, rules_->FilterOf(id.retention_class)};
     problem.messages = finding.messages;
     problem.times = finding.times;
-    for (const std::uint32_t stream : finding.streams) {
+    for (const StreamId stream : finding.streams) {
       const auto structure = salvaged.StructureOf(stream);
       if (structure.has_value()) problem.structures.push_back(structure->Text());
     }

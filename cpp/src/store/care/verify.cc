@@ -146,7 +146,7 @@ class Verifier {
     check.serial_max = task.view->serial();
     std::vector<std::string_view> varying;
     check.stream_of = [&](std::string_view topic) { return slab.FindStream(topic, &varying); };
-    check.structure_of = [&](std::uint32_t stream) { return slab.StructureOf(stream); };
+    check.structure_of = [&](StreamId stream) { return slab.StructureOf(stream); };
     check.report = [&](Finding finding) { AddOf(slab, std::move(finding)); };
     check.checked = [&](std::uint64_t messages) {
       checked_ += messages;
@@ -204,7 +204,7 @@ class Verifier {
     problem.retention_class = environment_->rules()->FilterOf(slab.id().retention_class);
     problem.messages = finding.messages;
     problem.times = finding.times;
-    for (const std::uint32_t stream : finding.streams) {
+    for (const StreamId stream : finding.streams) {
       const auto structure = slab.StructureOf(stream);
       if (structure.has_value()) problem.structures.push_back(structure->Text());
     }

@@ -71,13 +71,15 @@ class Chooser {
     });
   }
 
-  std::uint64_t class_bytes(std::uint32_t retention_class) { return class_bytes_[retention_class]; }
+  std::uint64_t class_bytes(RetentionClassId retention_class) {
+    return class_bytes_[retention_class];
+  }
   std::uint64_t disk_bytes() const { return disk_bytes_; }
   std::vector<DroppedSlab> Finish() { return std::move(dropped_); }
 
  private:
   std::vector<SlabUsage> slabs_;  // read-only ones, by the time from which they are
-  std::map<std::uint32_t, std::uint64_t> class_bytes_;
+  std::map<RetentionClassId, std::uint64_t> class_bytes_;
   std::uint64_t disk_bytes_;
   std::vector<DroppedSlab> dropped_;
 };
@@ -171,7 +173,8 @@ std::vector<KeepLastMerge> PlanMerges(const RetentionRules& rules,
     const RetentionRule* rule = rules.Find(slab.id.retention_class);
     if (slab.keep_last == 0 && rule->limits.keep_last > 0) due.insert(slab.id);
   }
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::map<SlabId, const SlabInfo*>> chains;
+  // By shard and class.
+  std::map<std::pair<std::uint32_t, RetentionClassId>, std::map<SlabId, const SlabInfo*>> chains;
   for (const SlabUsage& usage : slabs) {
     const SlabId& id = usage.slab.id;
     chains[{id.shard, id.retention_class}][id] = &usage.slab;

@@ -20,8 +20,8 @@ std::string Key(KeyKind kind) { return std::string(1, static_cast<char>(kind)); 
 
 std::string SlabScopedKey(KeyKind kind, const SlabId& slab) {
   std::string key = Key(kind);
-  AppendBig<std::uint32_t>(&key, slab.retention_class);
-  AppendBig<std::uint32_t>(&key, slab.generation);
+  AppendBig<std::uint32_t>(&key, slab.retention_class.value());
+  AppendBig<std::uint32_t>(&key, slab.generation.value());
   return key;
 }
 
@@ -107,14 +107,14 @@ std::string NodeKey(const SlabId& slab, NodeId node) {
 bool DecodeSlabKey(std::string_view key, SlabId* slab) {
   Decoder decoder(key);
   const bool is_slab = decoder.Little<std::uint8_t>() == static_cast<std::uint8_t>(KeyKind::kSlab);
-  slab->retention_class = decoder.Big<std::uint32_t>();
-  slab->generation = decoder.Big<std::uint32_t>();
+  slab->retention_class = RetentionClassId{decoder.Big<std::uint32_t>()};
+  slab->generation = Generation{decoder.Big<std::uint32_t>()};
   return is_slab && decoder.Finished();
 }
 
 std::string FamilyName(const SlabId& slab) {
-  return "class" + std::to_string(slab.retention_class) + ".generation" +
-         std::to_string(slab.generation);
+  return "class" + std::to_string(slab.retention_class.value()) + ".generation" +
+         std::to_string(slab.generation.value());
 }
 
 std::string BlocksFamilyName(const SlabId& slab) {
@@ -141,8 +141,12 @@ bool DecodeFamilyName(std::string_view name, SlabId* slab) {
     name.remove_prefix(static_cast<std::size_t>(end - name.data()));
     return error == std::errc();
   };
-  return take("class", &slab->retention_class) && take(".generation", &slab->generation) &&
-         name.empty();
+  std::uint32_t retention_class = 0;
+  std::uint32_t generation = 0;
+  if (!take("class", &retention_class) || !take(".generation", &generation)) return false;
+  slab->retention_class = RetentionClassId{retention_class};
+  slab->generation = Generation{generation};
+  return name.empty();
 }
 
 bool IsBlocksFamily(std::string_view name) { return name.ends_with(kBlocksSuffix); }
@@ -355,7 +359,7 @@ std::string SampleKey(const SlabId& slab, std::uint64_t serial) {
 }
 
 std::string SampleEnd(const SlabId& slab) {
-  return SampleLevelKey({slab.shard, slab.retention_class, slab.generation + 1});
+  return SampleLevelKey({slab.shard, slab.retention_class, slab.generation.Next()});
 }
 
 std::string EncodeSample(std::string_view topics) {
@@ -408,7 +412,7 @@ std::string DeleteKey(std::uint64_t serial, std::uint32_t index) {
 std::string Encode(const DropRecord& record) {
   std::string bytes = NewRecord();
   AppendPrefixed(&bytes, record.retention_class);
-  AppendLittle(&bytes, record.generation);
+  AppendLittle(&bytes, record.generation.value());
   AppendSigned(&bytes, record.dropped_at_us);
   AppendSigned(&bytes, record.last_timestamp);
   for (const DropRecord::Part& part : record.parts) {
@@ -430,7 +434,7 @@ bool Decode(std::string_view key, std::string_view bytes, DropRecord* record) {
   bool known = false;
   Decoder decoder = OpenRecord(bytes, &known);
   record->retention_class = decoder.Prefixed();
-  record->generation = decoder.Little<std::uint32_t>();
+  record->generation = Generation{decoder.Little<std::uint32_t>()};
   record->dropped_at_us = ReadSigned(&decoder);
   record->last_timestamp = ReadSigned(&decoder);
   record->parts.clear();
@@ -445,12 +449,12 @@ bool Decode(std::string_view key, std::string_view bytes, DropRecord* record) {
       part.counts.push_back({serial, decoder.Varint()});
     }
   }
-  return known && decoder.Finished() && record->generation != 0;
+  return known && decoder.Finished() && record->generation != Generation{};
 }
 
 std::string Encode(const DeleteRecord& record) {
   std::string bytes = NewRecord();
-  AppendLittle<std::uint32_t>(&bytes, record.generation);
+  AppendLittle<std::uint32_t>(&bytes, record.generation.value());
   const TimeRange& range = record.keys.range;
   AppendSigned(&bytes, range.start.value_or(0));
   AppendSigned(&bytes, range.end.value_or(kNoEnd));
@@ -464,7 +468,7 @@ bool Decode(std::string_view key, std::string_view bytes, DeleteRecord* record) 
   record->index = ReadBig<std::uint32_t>(key.substr(1 + sizeof(std::uint64_t)));
   bool known = false;
   Decoder decoder = OpenRecord(bytes, &known);
-  record->generation = decoder.Little<std::uint32_t>();
+  record->generation = Generation{decoder.Little<std::uint32_t>()};
   const std::int64_t start = ReadSigned(&decoder);
   const std::int64_t end = ReadSigned(&decoder);
   Result<Filter> filter = Filter::Parse(decoder.rest());

@@ -30,6 +30,7 @@
 #include "structure/structure_trie.h"
 #include "topicdb/options.h"
 #include "topicdb/types/iterator.h"
+#include "topicdb/types/numbers.h"
 #include "topicdb/types/ranges.h"
 
 namespace topicdb::meta {
@@ -220,7 +221,7 @@ struct DropRecord {
 
   std::uint64_t serial = 0;  // of the commit that dropped it
   std::string retention_class;
-  std::uint32_t generation = 0;
+  Generation generation;
   std::int64_t dropped_at_us = 0;
   std::int64_t last_timestamp = 0;  // of its messages
   std::vector<Part> parts;
@@ -235,16 +236,21 @@ std::string Encode(const NodeRecord& node);
 // `key` is the whole key, made by NodeKey.
 bool Decode(std::string_view key, std::string_view bytes, NodeRecord* node);
 
+// Stands for all generations in a DeleteRecord. DO NOT CHANGE THIS VALUE: it is on disk.
+inline constexpr Generation kEveryGeneration;
+
 // A committed delete that has not removed all of its messages yet. Readers do not see messages that
 // match and that the commit `serial` or an earlier one wrote.
 struct DeleteRecord {
   std::uint64_t serial = 0;
   std::uint32_t index = 0;
   KeyRange keys;
-  std::uint32_t generation = 0;  // the only one that it affects; 0: all
+  Generation generation;  // the only one that it affects, or kEveryGeneration
 
   // Whether the delete affects messages of this slab.
-  bool Covers(const SlabId& slab) const { return generation == 0 || generation == slab.generation; }
+  bool Covers(const SlabId& slab) const {
+    return generation == kEveryGeneration || generation == slab.generation;
+  }
 };
 std::string Encode(const DeleteRecord& record);
 // `key` is the whole key, made by DeleteKey.

@@ -29,7 +29,8 @@ Status CheckLimits(const RetentionClass& given) {
 Result<std::vector<RetentionRule>> ParseClasses(const std::vector<RetentionClass>& classes) {
   std::vector<RetentionRule> rules;
   const auto add = [&](const RetentionClass& given, Filter filter) {
-    rules.push_back({static_cast<std::uint32_t>(rules.size()), given, std::move(filter)});
+    const RetentionClassId id{static_cast<std::uint32_t>(rules.size())};
+    rules.push_back({id, given, std::move(filter)});
   };
   for (const RetentionClass& given : classes) {
     TOPICDB_ASSIGN_OR_RETURN(Filter filter, ParseFilter(given));
@@ -93,7 +94,7 @@ Result<RetentionRules> RetentionRules::Make(const std::vector<RetentionClass>& c
   RetentionRules rules;
   TOPICDB_ASSIGN_OR_RETURN(rules.live_, ParseClasses(classes));
   rules.last_is_implicit_ = rules.live_.size() > classes.size();
-  rules.reserved_ = static_cast<std::uint32_t>(rules.live_.size());
+  rules.reserved_ = RetentionClassId{static_cast<std::uint32_t>(rules.live_.size())};
   return rules;
 }
 
@@ -104,10 +105,11 @@ Result<RetentionRules> RetentionRules::With(const std::vector<RetentionClass>& c
   rules.last_is_implicit_ = rules.live_.size() > classes.size();
   rules.version_ = version_ + 1;
   rules.reserved_ = reserved_;
-  std::uint32_t next = ids_end();
+  RetentionClassId next = ids_end();
   for (RetentionRule& rule : rules.live_) {
-    const Result<std::uint32_t> known = IndexOf(rule.limits.filter);
-    rule.id = known.ok() ? *known : next++;
+    const Result<RetentionClassId> known = IndexOf(rule.limits.filter);
+    rule.id = known.ok() ? *known : next;
+    if (!known.ok()) ++next;
   }
   for (const std::vector<RetentionRule>* before : {&live_, &retired_}) {
     for (const RetentionRule& rule : *before) {
@@ -118,7 +120,7 @@ Result<RetentionRules> RetentionRules::With(const std::vector<RetentionClass>& c
   return rules;
 }
 
-Result<RetentionRules> RetentionRules::Restore(std::uint64_t version, std::uint32_t reserved,
+Result<RetentionRules> RetentionRules::Restore(std::uint64_t version, RetentionClassId reserved,
                                                const std::vector<RetentionRule>& live,
                                                const std::vector<RetentionRule>& retired) {
   std::vector<RetentionClass> classes;
@@ -134,10 +136,11 @@ Result<RetentionRules> RetentionRules::Restore(std::uint64_t version, std::uint3
   rules.last_is_implicit_ = IsImplicit(rules.live_.back().limits);
   rules.version_ = version;
   rules.reserved_ = reserved;
-  std::vector<std::uint32_t> ids = rules.ids();
+  std::vector<RetentionClassId> ids = rules.ids();
   ids.push_back(reserved);
   std::sort(ids.begin(), ids.end());
-  if (std::adjacent_find(ids.begin(), ids.end()) != ids.end() || ids.back() != ids.size() - 1) {
+  const bool has_gap = ids.back().value() != ids.size() - 1;
+  if (std::adjacent_find(ids.begin(), ids.end()) != ids.end() || has_gap) {
     return Corruption("retention: the numbers of its classes cannot be");
   }
   return rules;
@@ -172,7 +175,7 @@ std::vector<RetentionClass> RetentionRules::classes() const {
   return classes;
 }
 
-const RetentionRule* RetentionRules::Find(std::uint32_t id) const {
+const RetentionRule* RetentionRules::Find(RetentionClassId id) const {
   for (const std::vector<RetentionRule>* rules : {&live_, &retired_}) {
     for (const RetentionRule& rule : *rules) {
       if (rule.id == id) return &rule;
@@ -181,7 +184,7 @@ const RetentionRule* RetentionRules::Find(std::uint32_t id) const {
   return nullptr;
 }
 
-std::uint32_t RetentionRules::ClassOf(std::string_view topic) const {
+RetentionClassId RetentionRules::ClassOf(std::string_view topic) const {
   if (IsReservedTopic(topic)) return reserved();
   for (const RetentionRule& rule : live_) {
     if (rule.filter.Matches(topic)) return rule.id;
@@ -189,10 +192,10 @@ std::uint32_t RetentionRules::ClassOf(std::string_view topic) const {
   return live_.back().id;
 }
 
-std::vector<std::uint32_t> RetentionRules::ClassesWith(std::string_view topic) const {
-  std::vector<std::uint32_t> classes{ClassOf(topic)};
+std::vector<RetentionClassId> RetentionRules::ClassesWith(std::string_view topic) const {
+  std::vector<RetentionClassId> classes{ClassOf(topic)};
   if (version_ == 0 || IsReservedTopic(topic)) return classes;
-  for (const std::uint32_t id : ids()) {
+  for (const RetentionClassId id : ids()) {
     if (id == classes.front()) continue;
     const RetentionRule& rule = *Find(id);
     if (rule.limits.filter == kEverythingElse || rule.filter.Matches(topic)) classes.push_back(id);
@@ -200,7 +203,7 @@ std::vector<std::uint32_t> RetentionRules::ClassesWith(std::string_view topic) c
   return classes;
 }
 
-std::optional<std::set<std::string>> RetentionRules::TakersFrom(std::uint32_t id) const {
+std::optional<std::set<std::string>> RetentionRules::TakersFrom(RetentionClassId id) const {
   std::set<std::string> takers;
   for (const RetentionRule& rule : live_) {
     if (rule.id != id) continue;
@@ -215,28 +218,28 @@ std::optional<std::set<std::string>> RetentionRules::TakersFrom(std::uint32_t id
   return std::nullopt;
 }
 
-std::vector<std::uint32_t> RetentionRules::ChangedSince(const RetentionRules& before) const {
-  std::vector<std::uint32_t> changed;
-  for (const std::uint32_t id : ids()) {
+std::vector<RetentionClassId> RetentionRules::ChangedSince(const RetentionRules& before) const {
+  std::vector<RetentionClassId> changed;
+  for (const RetentionClassId id : ids()) {
     if (TakersFrom(id) != before.TakersFrom(id)) changed.push_back(id);
   }
   return changed;
 }
 
-std::vector<std::uint32_t> RetentionRules::ids() const {
-  std::vector<std::uint32_t> ids;
+std::vector<RetentionClassId> RetentionRules::ids() const {
+  std::vector<RetentionClassId> ids;
   for (const RetentionRule& rule : live_) ids.push_back(rule.id);
   for (const RetentionRule& rule : retired_) ids.push_back(rule.id);
   return ids;
 }
 
-std::uint32_t RetentionRules::ids_end() const {
-  std::uint32_t last = reserved_;
-  for (const std::uint32_t id : ids()) last = std::max(last, id);
-  return last + 1;
+RetentionClassId RetentionRules::ids_end() const {
+  RetentionClassId last = reserved_;
+  for (const RetentionClassId id : ids()) last = std::max(last, id);
+  return last.Next();
 }
 
-Result<std::uint32_t> RetentionRules::IndexOf(const std::string& filter) const {
+Result<RetentionClassId> RetentionRules::IndexOf(const std::string& filter) const {
   std::string known;
   for (const std::vector<RetentionRule>* rules : {&live_, &retired_}) {
     for (const RetentionRule& rule : *rules) {

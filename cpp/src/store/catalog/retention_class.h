@@ -11,12 +11,13 @@
 #include "topicdb/options.h"
 #include "topicdb/status.h"
 #include "topicdb/topic.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
 // A class as it is stored. Its number is in the names of its slabs and never changes.
 struct RetentionRule {
-  std::uint32_t id = 0;
+  RetentionClassId id;
   RetentionClass limits;
   Filter filter;
 };
@@ -47,7 +48,7 @@ class RetentionRules {
   Result<RetentionRules> With(const std::vector<RetentionClass>& classes) const;
   // Returns rules as they were stored (retention_file.h). kSchema as for Make; kCorruption if the
   // numbers of the classes are impossible.
-  static Result<RetentionRules> Restore(std::uint64_t version, std::uint32_t reserved,
+  static Result<RetentionRules> Restore(std::uint64_t version, RetentionClassId reserved,
                                         const std::vector<RetentionRule>& live,
                                         const std::vector<RetentionRule>& retired);
 
@@ -59,34 +60,34 @@ class RetentionRules {
   const std::vector<RetentionRule>& live() const { return live_; }
   const std::vector<RetentionRule>& retired() const { return retired_; }
   // Returns the live or retired class with this number, or nullptr if there is none.
-  const RetentionRule* Find(std::uint32_t id) const;
+  const RetentionRule* Find(RetentionClassId id) const;
 
   // Returns the number of the first class whose filter matches. The last class takes every topic,
   // including "$…". For topics that are TopicDB's own (IsReservedTopic), returns reserved().
-  std::uint32_t ClassOf(std::string_view topic) const;
+  RetentionClassId ClassOf(std::string_view topic) const;
   // Returns ClassOf(topic), and the classes that had the topic before the rules were changed.
-  std::vector<std::uint32_t> ClassesWith(std::string_view topic) const;
+  std::vector<RetentionClassId> ClassesWith(std::string_view topic) const;
   // Returns the classes that topics may have moved into or out of since the rules `before`. These
   // take messages now and did not before, or the reverse, or are tried behind other filters.
-  std::vector<std::uint32_t> ChangedSince(const RetentionRules& before) const;
+  std::vector<RetentionClassId> ChangedSince(const RetentionRules& before) const;
   // Returns the numbers of all classes that users see.
-  std::vector<std::uint32_t> ids() const;
+  std::vector<RetentionClassId> ids() const;
   // Returns the number of the class of maps. It has no slab before the first map is written.
-  std::uint32_t reserved() const { return reserved_; }
+  RetentionClassId reserved() const { return reserved_; }
   // Returns a number that is greater than that of every class.
-  std::uint32_t ids_end() const;
+  RetentionClassId ids_end() const;
   // Returns the filter of a class. REQUIRES: Find(id) or id == reserved()
-  const std::string& FilterOf(std::uint32_t id) const {
+  const std::string& FilterOf(RetentionClassId id) const {
     return id == reserved() ? reserved_filter_ : Find(id)->filter.text();
   }
   // Returns the number of the class with this filter. kNotFound, naming the classes that exist.
-  Result<std::uint32_t> IndexOf(const std::string& filter) const;
+  Result<RetentionClassId> IndexOf(const std::string& filter) const;
 
  private:
   RetentionRules() = default;
   // Returns the filters of live classes that may take topics from this one. Absent if this class is
   // not live.
-  std::optional<std::set<std::string>> TakersFrom(std::uint32_t id) const;
+  std::optional<std::set<std::string>> TakersFrom(RetentionClassId id) const;
   // Sets the limits of the retired classes.
   void LimitRetired();
 
@@ -94,7 +95,7 @@ class RetentionRules {
   bool last_is_implicit_ = false;
   std::vector<RetentionRule> live_;
   std::vector<RetentionRule> retired_;
-  std::uint32_t reserved_ = 0;
+  RetentionClassId reserved_;
   std::string reserved_filter_ = std::string(kReservedPrefix) + "#";
 };
 

@@ -26,7 +26,7 @@ bool HaveKeepLast(const std::vector<RetentionRule>& rules) {
 void AppendRules(std::string* out, const std::vector<RetentionRule>& rules, std::uint8_t format) {
   AppendVarint(out, rules.size());
   for (const RetentionRule& rule : rules) {
-    AppendVarint(out, rule.id);
+    AppendVarint(out, rule.id.value());
     AppendVarint(out, static_cast<std::uint64_t>(rule.limits.age_us));
     AppendVarint(out, rule.limits.bytes_max);
     AppendVarint(out, static_cast<std::uint64_t>(rule.limits.rotate_us));
@@ -40,7 +40,7 @@ std::vector<RetentionRule> ReadRules(Decoder* decoder, std::uint8_t format) {
   const std::uint64_t count = decoder->Varint();
   for (std::uint64_t i = 0; decoder->ok() && i < count; ++i) {
     RetentionRule rule;
-    rule.id = static_cast<std::uint32_t>(decoder->Varint());
+    rule.id = RetentionClassId{static_cast<std::uint32_t>(decoder->Varint())};
     rule.limits.age_us = static_cast<std::int64_t>(decoder->Varint());
     rule.limits.bytes_max = decoder->Varint();
     rule.limits.rotate_us = static_cast<std::int64_t>(decoder->Varint());
@@ -62,7 +62,7 @@ std::string EncodeRetention(const RetentionRules& rules) {
   const std::uint8_t format = has_it ? kVersion : kWithoutKeepLast;
   record.push_back(static_cast<char>(format));
   AppendVarint(&record, rules.version());
-  AppendVarint(&record, rules.reserved());
+  AppendVarint(&record, rules.reserved().value());
   AppendRules(&record, rules.live(), format);
   AppendRules(&record, rules.retired(), format);
   return CloseRecord(std::move(record));
@@ -78,7 +78,7 @@ Result<RetentionRules> DecodeRetention(std::string_view bytes, const std::string
                        ": open it with the newer TopicDB that wrote it");
   }
   const std::uint64_t version = decoder.Varint();
-  const auto reserved = static_cast<std::uint32_t>(decoder.Varint());
+  const RetentionClassId reserved{static_cast<std::uint32_t>(decoder.Varint())};
   const std::vector<RetentionRule> live = ReadRules(&decoder, format);
   const std::vector<RetentionRule> retired = ReadRules(&decoder, format);
   if (!decoder.Finished()) return Corruption(path + " is malformed");

@@ -59,8 +59,8 @@ class RecordReader {
 
   bool TakeOfSlab(meta::KeyKind kind, std::string_view key, std::string_view value) {
     if (key.size() < kSlabKeyBytes) return false;
-    const SlabId id{shard_, ReadBig<std::uint32_t>(key.substr(1)),
-                    ReadBig<std::uint32_t>(key.substr(5))};
+    const SlabId id{shard_, RetentionClassId{ReadBig<std::uint32_t>(key.substr(1))},
+                    Generation{ReadBig<std::uint32_t>(key.substr(5))}};
     SalvagedSlab& slab = found_.slabs[id];
     if (kind == meta::KeyKind::kSlab) {
       const bool is_whole = meta::Decode(value, &slab.record.emplace());
@@ -82,7 +82,7 @@ class RecordReader {
   // missing.
   void TakeFamilies() {
     for (const auto& [name, handle] : salvage_.families()) {
-      SlabId id{shard_, 0, 0};
+      SlabId id{shard_, {}, {}};
       if (found_.is_incomplete && meta::DecodeFamilyName(name, &id)) found_.slabs[id];
     }
     std::erase_if(found_.slabs, [&](const auto& item) {
@@ -99,8 +99,8 @@ class RecordReader {
 
 }  // namespace
 
-std::optional<Structure> SalvagedSlab::StructureOf(NodeId stream) const {
-  auto node = nodes.find(stream);
+std::optional<Structure> SalvagedSlab::StructureOf(StreamId stream) const {
+  auto node = nodes.find(stream.value());
   if (node == nodes.end()) return std::nullopt;
   Structure structure;
   structure.any = node->second.kind == NodeKind::kAny;

@@ -21,7 +21,7 @@ struct SalvagedSlab {
   std::map<NodeId, NodeRecord> nodes;
 
   // Returns the structure of a stream, or nothing if a node of the stream is missing.
-  std::optional<Structure> StructureOf(NodeId stream) const;
+  std::optional<Structure> StructureOf(StreamId stream) const;
 };
 
 struct ShardRecords {

@@ -12,7 +12,7 @@ StreamWatchImpl::StreamWatchImpl(std::shared_ptr<DatabaseImpl> database, const F
   if (existing) return;
   for (const ShardMoment& moment : database_->shards().Moments()) {
     for (const SlabView& view : moment.view->slabs()) {
-      seen_[view.slab->id()] = view.slab->LastNode();
+      seen_[view.slab->id()] = view.slab->LastStreamMax();
     }
   }
 }
@@ -32,14 +32,14 @@ Status StreamWatchImpl::Look(std::vector<Stream>* found) {
   TOPICDB_ENTER(database_);
   const MutexLock lock(mutex_);
   if (closed_) return Closed("this watch of streams is closed");
-  std::map<SlabId, NodeId> seen;
+  std::map<SlabId, StreamId> seen;
   for (const ShardMoment& moment : database_->shards().Moments()) {
     const std::size_t before = found->size();
     for (const SlabView& view : moment.view->in_reading_order()) {
       const Slab& slab = *view.slab;
-      const NodeId last = slab.LastNode();
+      const StreamId last = slab.LastStreamMax();
       const auto known = seen_.find(slab.id());
-      const NodeId first = known == seen_.end() ? kNoNode : known->second;
+      const StreamId first = known == seen_.end() ? kNoStream : known->second;
       seen[slab.id()] = last;
       if (last > first) AddStreams(database_->environment(), slab, filter_, {first, last}, found);
     }

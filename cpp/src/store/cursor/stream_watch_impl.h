@@ -30,8 +30,8 @@ class StreamWatchImpl {
   const std::shared_ptr<DatabaseImpl> database_;
   const Filter filter_;
   mutable Mutex mutex_;  // one look at a time
-  // For each slab: the last node of its structures at the last look.
-  std::map<SlabId, NodeId> seen_ TOPICDB_GUARDED_BY(mutex_);
+  // For each slab: Slab::LastStreamMax at the last look.
+  std::map<SlabId, StreamId> seen_ TOPICDB_GUARDED_BY(mutex_);
   bool closed_ TOPICDB_GUARDED_BY(mutex_) = false;
 };
 

@@ -36,7 +36,7 @@ Status DatabaseUpkeep::Rotate(const std::optional<std::string>& retention_class,
   if (resets_clock && retention_class.has_value()) {
     return InvalidArgument("a shard has one clock for all classes: rotate all to reset it");
   }
-  std::optional<std::uint32_t> index;
+  std::optional<RetentionClassId> index;
   if (retention_class.has_value()) {
     TOPICDB_ASSIGN_OR_RETURN(index, environment_->rules()->IndexOf(*retention_class));
   }
@@ -59,8 +59,8 @@ std::vector<SlabInfo> DatabaseUpkeep::Slabs() const {
 }
 
 Status DatabaseUpkeep::DropSlab(std::uint32_t shard, const std::string& retention_class,
-                                std::uint32_t generation) {
-  TOPICDB_ASSIGN_OR_RETURN(const std::uint32_t index,
+                                Generation generation) {
+  TOPICDB_ASSIGN_OR_RETURN(const RetentionClassId index,
                            environment_->rules()->IndexOf(retention_class));
   TOPICDB_ASSIGN_OR_RETURN(const auto found, shards_.Find(shard));
   return found->DropSlab(index, generation);

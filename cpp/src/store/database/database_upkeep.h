@@ -44,8 +44,7 @@ class DatabaseUpkeep {
   Status Rotate(const std::optional<std::string>& retention_class, bool resets_clock);
   std::vector<SlabInfo> Slabs() const;
   Result<std::vector<SlabUsage>> Usage(const ClockReading& now = ReadClocks()) const;
-  Status DropSlab(std::uint32_t shard, const std::string& retention_class,
-                  std::uint32_t generation);
+  Status DropSlab(std::uint32_t shard, const std::string& retention_class, Generation generation);
   Result<std::vector<SlabInfo>> Expire(std::optional<std::int64_t> as_if_us,
                                        const InterruptCheck& interrupted) TOPICDB_EXCLUDES(mutex_);
   Result<Maintenance> Maintain(std::optional<std::int64_t> as_if_us,

@@ -14,10 +14,9 @@ using UsageByName = std::map<std::pair<std::string, std::string>, StructureUsage
 Status AddSlab(const ShardMoment& moment, const Slab& slab, const std::string& retention_class,
                const InterruptCheck& interrupted, UsageByName* usage) {
   const SlabInfo info = slab.Info(retention_class);
-  std::vector<std::uint32_t> streams;
-  for (const NodeId stream : slab.MatchIds(Filter::Everything())) streams.push_back(stream);
-  const auto sizes = slab.layout().SizesByStream(moment.view->Source(slab), streams,
-                                                 {info.messages, info.bytes}, interrupted);
+  const auto sizes =
+      slab.layout().SizesByStream(moment.view->Source(slab), slab.MatchIds(Filter::Everything()),
+                                  {info.messages, info.bytes}, interrupted);
   TOPICDB_RETURN_IF_ERROR(sizes.status().WithContext(moment.view->Describe(slab.id())));
   SlabUsage on_disk;
   moment.shard->MeasureSlab(slab, &on_disk);

@@ -89,7 +89,7 @@ bool ReadPart(Decoder* decoder, StagedPart* part) {
   const std::uint64_t shard = decoder->Varint();
   const std::uint64_t retention_class = decoder->Varint();
   part->shard = static_cast<std::uint32_t>(shard);
-  part->retention_class = static_cast<std::uint32_t>(retention_class);
+  part->retention_class = RetentionClassId{static_cast<std::uint32_t>(retention_class)};
   part->pages_file = decoder->Prefixed();
   part->pages_file_bytes = decoder->Varint();
   part->messages = decoder->Varint();
@@ -99,7 +99,8 @@ bool ReadPart(Decoder* decoder, StagedPart* part) {
   part->blocks = decoder->Prefixed();
   const bool is_name = !part->pages_file.empty() && part->pages_file.find('/') == std::string::npos;
   return decoder->ok() && is_name && part->shard == shard &&
-         part->retention_class == retention_class && blocks > 0 && blocks <= part->blocks.size();
+         part->retention_class.value() == retention_class && blocks > 0 &&
+         blocks <= part->blocks.size();
 }
 
 }  // namespace
@@ -151,7 +152,7 @@ std::string EncodeStagedFile(const StagedFile& file) {
   AppendVarint(&bytes, file.parts.size());
   for (const StagedPart& part : file.parts) {
     AppendVarint(&bytes, part.shard);
-    AppendVarint(&bytes, part.retention_class);
+    AppendVarint(&bytes, part.retention_class.value());
     AppendPrefixed(&bytes, part.pages_file);
     AppendVarint(&bytes, part.pages_file_bytes);
     AppendVarint(&bytes, part.messages);

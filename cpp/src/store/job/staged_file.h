@@ -16,7 +16,7 @@ namespace topicdb {
 // What a task has staged for one retention class of one shard.
 struct StagedPart {
   std::uint32_t shard = 0;
-  std::uint32_t retention_class = 0;
+  RetentionClassId retention_class;
   std::string pages_file;  // in the directory of the staged file
   std::uint64_t pages_file_bytes = 0;
   std::uint64_t messages = 0;

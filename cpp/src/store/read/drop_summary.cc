@@ -24,7 +24,7 @@ class Summary {
       : source_(view.Source(slab)), masks_(MasksOf(view.deletes(), slab.id())) {}
 
   // Of one stream, or of all.
-  Result<std::vector<Count>> Counts(std::optional<std::vector<std::uint32_t>> streams) {
+  Result<std::vector<Count>> Counts(std::optional<std::vector<StreamId>> streams) {
     ReadRequest request;
     request.streams = std::move(streams);
     request.filter = Filter::Everything();

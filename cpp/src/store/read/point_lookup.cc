@@ -7,7 +7,7 @@ namespace topicdb {
 Result<std::optional<StoredMessage>> PointLookup::Find(std::string_view topic,
                                                        std::int64_t timestamp) const {
   std::optional<StoredMessage> newest;
-  for (const std::uint32_t retention_class : classes) {
+  for (const RetentionClassId retention_class : classes) {
     TOPICDB_ASSIGN_OR_RETURN(auto found, FindIn(retention_class, topic, timestamp));
     if (!found.has_value()) continue;
     if (!newest.has_value() || found->serial > newest->serial) newest = std::move(found);
@@ -15,7 +15,7 @@ Result<std::optional<StoredMessage>> PointLookup::Find(std::string_view topic,
   return newest;
 }
 
-Result<std::optional<StoredMessage>> PointLookup::FindIn(std::uint32_t retention_class,
+Result<std::optional<StoredMessage>> PointLookup::FindIn(RetentionClassId retention_class,
                                                          std::string_view topic,
                                                          std::int64_t timestamp) const {
   std::vector<std::string_view> varying;
@@ -24,8 +24,8 @@ Result<std::optional<StoredMessage>> PointLookup::FindIn(std::uint32_t retention
     if (slab.id().retention_class != retention_class) continue;
     if (generation.has_value() && slab.id().generation != *generation) continue;
     if (slab.timestamp_bytes() == 0 && timestamp != 0) continue;
-    const NodeId stream = slab.FindStream(topic, &varying);
-    if (stream == kNoNode) continue;
+    const StreamId stream = slab.FindStream(topic, &varying);
+    if (stream == kNoStream) continue;
     const PlacedMessage place{stream, topic, varying, timestamp, 0, 0, {}};
     TOPICDB_ASSIGN_OR_RETURN(auto found, slab.layout().Get({db, snapshot, slab.families()}, place,
                                                            MasksOf(deletes, slab.id())));

@@ -15,17 +15,17 @@ struct PointLookup {
   const std::vector<SlabView>& slabs;
   const std::vector<meta::DeleteRecord>& deletes;
   rocksdb::DB* db;
-  const rocksdb::Snapshot* snapshot;   // null: now
-  std::vector<std::uint32_t> classes;  // of the topic, now and before
-  std::optional<std::uint32_t> generation;
+  const rocksdb::Snapshot* snapshot;      // null: now
+  std::vector<RetentionClassId> classes;  // of the topic, now and before
+  std::optional<Generation> generation;
 
   // Returns the message, or nothing if there is none. If several generations have it, returns that
   // of the newest generation, and there the newest message.
   Result<std::optional<StoredMessage>> Find(std::string_view topic, std::int64_t timestamp) const;
 
  private:
-  Result<std::optional<StoredMessage>> FindIn(std::uint32_t retention_class, std::string_view topic,
-                                              std::int64_t timestamp) const;
+  Result<std::optional<StoredMessage>> FindIn(RetentionClassId retention_class,
+                                              std::string_view topic, std::int64_t timestamp) const;
 };
 
 }  // namespace topicdb

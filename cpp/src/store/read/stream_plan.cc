@@ -37,14 +37,14 @@ class SlabReader : public StreamReader {
 
 // Each stream that may hold topics of a filter by itself, ordered by structure.
 std::vector<StreamSet> SelectOneByOne(const Slab& slab, const std::vector<Filter>& filters,
-                                      const std::optional<std::set<std::uint32_t>>& wanted) {
-  std::map<std::pair<std::string, std::uint32_t>, StreamSet> sets;
+                                      const std::optional<std::set<StreamId>>& wanted) {
+  std::map<std::pair<std::string, StreamId>, StreamSet> sets;
   for (const Filter& filter : filters) {
     for (auto& [structure, stream] : slab.Match(filter)) {
       if (wanted.has_value() && !wanted->contains(stream)) continue;
       if (!RowFilter::Make(structure, filter).has_value()) continue;
       std::string text = structure.Text();
-      StreamSet set{std::vector<std::uint32_t>{stream}, std::move(structure)};
+      StreamSet set{std::vector<StreamId>{stream}, std::move(structure)};
       sets.emplace(std::pair(std::move(text), stream), std::move(set));
     }
   }
@@ -65,16 +65,16 @@ ReadRequest RequestOf(const StreamTarget& target, const TimeRange& range,
 }  // namespace
 
 std::vector<StreamSet> SelectStreams(const Slab& slab, const std::vector<Filter>& filters,
-                                     const std::optional<std::set<std::uint32_t>>& wanted) {
+                                     const std::optional<std::set<StreamId>>& wanted) {
   if (slab.layout().reads_one_stream()) return SelectOneByOne(slab, filters, wanted);
   std::vector<StreamSet> sets;
   const bool is_all = std::any_of(filters.begin(), filters.end(), [](const Filter& filter) {
     return filter.text() == "#" || filter.is_everything();
   });
   if (!wanted.has_value() && is_all) return {StreamSet{}};
-  std::vector<std::uint32_t> streams;
+  std::vector<StreamId> streams;
   for (const Filter& filter : filters) {
-    const std::vector<std::uint32_t> more = slab.MatchIds(filter);
+    const std::vector<StreamId> more = slab.MatchIds(filter);
     streams.insert(streams.end(), more.begin(), more.end());
   }
   if (filters.size() > 1) {
@@ -82,7 +82,7 @@ std::vector<StreamSet> SelectStreams(const Slab& slab, const std::vector<Filter>
     streams.erase(std::unique(streams.begin(), streams.end()), streams.end());
   }
   if (wanted.has_value()) {
-    std::erase_if(streams, [&](std::uint32_t stream) { return !wanted->contains(stream); });
+    std::erase_if(streams, [&](StreamId stream) { return !wanted->contains(stream); });
   }
   if (!streams.empty()) sets.push_back({std::move(streams), {}});
   return sets;
@@ -102,7 +102,7 @@ void AddStreams(const ShardEnvironment& environment, const Slab& slab, const Fil
 std::vector<StreamTarget> PlanStreams(const std::vector<ShardMoment>& moments,
                                       const std::vector<Filter>& filters, const TimeRange& range,
                                       const std::optional<std::vector<Stream>>& wanted) {
-  std::map<SlabId, std::set<std::uint32_t>> chosen;
+  std::map<SlabId, std::set<StreamId>> chosen;
   if (wanted.has_value()) {
     for (const Stream& stream : *wanted) chosen[stream.slab].insert(stream.id);
   }
@@ -111,7 +111,7 @@ std::vector<StreamTarget> PlanStreams(const std::vector<ShardMoment>& moments,
     for (const SlabView& slab_view : moment.view->in_reading_order()) {
       const std::shared_ptr<Slab>& slab = slab_view.slab;
       if (!slab->MayHold(range)) continue;
-      std::optional<std::set<std::uint32_t>> streams;
+      std::optional<std::set<StreamId>> streams;
       if (wanted.has_value()) streams = chosen[slab->id()];
       for (StreamSet& set : SelectStreams(*slab, filters, streams)) {
         targets.push_back({moment.view, slab, std::move(set), filters});
@@ -187,7 +187,7 @@ std::unique_ptr<LastReader> OpenLastReader(const StreamTarget& target, const Tim
 }
 
 std::string DescribeSlab(const SlabId& slab, const std::string& retention_class) {
-  return "class '" + retention_class + "', generation " + std::to_string(slab.generation) +
+  return "class '" + retention_class + "', generation " + std::to_string(slab.generation.value()) +
          " of shard " + std::to_string(slab.shard);
 }
 

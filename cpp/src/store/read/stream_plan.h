@@ -17,7 +17,7 @@ class Shard;
 
 // Streams of one slab that are read together; see ReadRequest.
 struct StreamSet {
-  std::optional<std::vector<std::uint32_t>> streams;
+  std::optional<std::vector<StreamId>> streams;
   Structure structure;
 };
 
@@ -40,12 +40,12 @@ struct ShardMoment {
 // reads them, each is a set of its own, ordered by structure, or all are in one set. `wanted`:
 // returns only these streams; absent: all.
 std::vector<StreamSet> SelectStreams(const Slab& slab, const std::vector<Filter>& filters,
-                                     const std::optional<std::set<std::uint32_t>>& wanted);
+                                     const std::optional<std::set<StreamId>>& wanted);
 
 // The numbers of streams above `first` and up to `last`.
 struct StreamNumbers {
-  std::uint32_t first = 0;
-  std::uint32_t last = std::numeric_limits<std::uint32_t>::max();
+  StreamId first = kNoStream;
+  StreamId last{std::numeric_limits<std::uint32_t>::max()};
 };
 // Adds the streams of a slab that may hold topics of the filter, ordered by structure. Adds only
 // streams with these numbers.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <thread>
 #include <utility>
 
@@ -96,7 +97,7 @@ Status Shard::TakeLoaded(LoadedShard* loaded) {
   // What ended while classes were changed may not have got to this shard, and nobody knows any more
   // what the classes were before.
   const RetentionRules& rules = *state_->rules;
-  std::vector<std::uint32_t> changed;
+  std::vector<RetentionClassId> changed;
   if (loaded->rules_version < rules.version()) changed = rules.ids();
   if (changed.empty() && generations_.MissingClasses().empty()) return Status::Ok();
   return generations_.BeginAnew(std::move(changed));
@@ -115,14 +116,14 @@ Status Shard::DropLeftovers(LoadedShard* loaded) {
 
 Status Shard::CheckCurrent(const std::vector<SlabView>& slabs) const {
   const RetentionRules& rules = *state_->rules;
-  std::vector<int> current(rules.ids_end());
-  std::vector<int> all(rules.ids_end());
+  std::map<RetentionClassId, int> current;
+  std::map<RetentionClassId, int> all;
   for (const SlabView& view : slabs) {
-    const std::uint32_t id = view.slab->id().retention_class;
+    const RetentionClassId id = view.slab->id().retention_class;
     ++all[id];
     if (!view.read_only) ++current[id];
   }
-  for (std::uint32_t id = 0; id < rules.ids_end(); ++id) {
+  for (RetentionClassId id; id < rules.ids_end(); ++id) {
     const bool may_lack = all[id] == 0 && (id >= rules.reserved());
     if (current[id] == 1 || may_lack) continue;
     return Corruption(Name() + ": class '" + rules.FilterOf(id) + "' has " +

@@ -91,12 +91,12 @@ class Shard {
   Status Adopt(std::shared_ptr<const RetentionRules> rules) {
     return generations_.Adopt(std::move(rules));
   }
-  Status Rotate(std::optional<std::uint32_t> retention_class, std::optional<std::int64_t> as_if_us,
-                bool resets_clock = false) {
+  Status Rotate(std::optional<RetentionClassId> retention_class,
+                std::optional<std::int64_t> as_if_us, bool resets_clock = false) {
     return generations_.Rotate(retention_class, as_if_us, resets_clock);
   }
   // As those of SlabDropper.
-  Status DropSlab(std::uint32_t retention_class, std::uint32_t generation) {
+  Status DropSlab(RetentionClassId retention_class, Generation generation) {
     return dropper_.Drop(retention_class, generation);
   }
   Status FinishDrops() { return dropper_.Finish(); }

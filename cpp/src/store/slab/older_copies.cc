@@ -38,11 +38,11 @@ void OlderCopies::Reset(const std::vector<SlabView>& slabs,
 void OlderCopies::Find(const Slab& current, std::string_view topic, std::int64_t timestamp,
                        std::vector<const Slab*>* found) const {
   found->clear();
-  const std::uint32_t own_class = current.id().retention_class;
+  const RetentionClassId own_class = current.id().retention_class;
   const auto own = chains_.find(own_class);
   if (own != chains_.end()) FindIn(own->second, current, timestamp, found);
   if (rules_->version() == 0 || chains_.size() == 1) return;  // topics have been of one class
-  for (const std::uint32_t other : rules_->ClassesWith(topic)) {
+  for (const RetentionClassId other : rules_->ClassesWith(topic)) {
     const auto chain = chains_.find(other);
     if (other == own_class || chain == chains_.end()) continue;
     FindIn(chain->second, current, timestamp, found);

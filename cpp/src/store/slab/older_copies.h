@@ -43,7 +43,7 @@ class OlderCopies {
   static void FindIn(const Chain& chain, const Slab& current, std::int64_t timestamp,
                      std::vector<const Slab*>* found);
 
-  std::map<std::uint32_t, Chain> chains_;  // by class
+  std::map<RetentionClassId, Chain> chains_;
   std::shared_ptr<const RetentionRules> rules_;
 };
 

@@ -80,11 +80,11 @@ std::int64_t Slab::LastTimestamp() const {
   return counters_.last_timestamp;
 }
 
-std::vector<std::pair<Structure, NodeId>> Slab::Match(const Filter& filter) const {
-  std::vector<std::pair<std::string, std::pair<Structure, NodeId>>> found;
+std::vector<std::pair<Structure, StreamId>> Slab::Match(const Filter& filter) const {
+  std::vector<std::pair<std::string, std::pair<Structure, StreamId>>> found;
   {
     const ReaderLock lock(mutex_);
-    trie_.Match(filter, [&](NodeId stream) TOPICDB_NO_THREAD_SAFETY_ANALYSIS {
+    trie_.Match(filter, [&](StreamId stream) TOPICDB_NO_THREAD_SAFETY_ANALYSIS {
       Structure structure = trie_.StructureOf(stream);
       std::string text = structure.Text();
       found.emplace_back(std::move(text), std::pair(std::move(structure), stream));
@@ -92,33 +92,33 @@ std::vector<std::pair<Structure, NodeId>> Slab::Match(const Filter& filter) cons
   }
   std::sort(found.begin(), found.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<std::pair<Structure, NodeId>> result;
+  std::vector<std::pair<Structure, StreamId>> result;
   result.reserve(found.size());
   for (auto& item : found) result.push_back(std::move(item.second));
   return result;
 }
 
-std::vector<NodeId> Slab::MatchIds(const Filter& filter) const {
-  std::vector<NodeId> streams;
+std::vector<StreamId> Slab::MatchIds(const Filter& filter) const {
+  std::vector<StreamId> streams;
   {
     const ReaderLock lock(mutex_);
-    trie_.Match(filter, [&](NodeId stream) { streams.push_back(stream); });
+    trie_.Match(filter, [&](StreamId stream) { streams.push_back(stream); });
   }
   std::sort(streams.begin(), streams.end());
   return streams;
 }
 
-NodeId Slab::LastNode() const {
+StreamId Slab::LastStreamMax() const {
   const ReaderLock lock(mutex_);
-  return trie_.last_node();
+  return StreamId{trie_.last_node()};
 }
 
-NodeId Slab::FindStream(std::string_view topic, std::vector<std::string_view>* varying) const {
+StreamId Slab::FindStream(std::string_view topic, std::vector<std::string_view>* varying) const {
   const ReaderLock lock(mutex_);
   return trie_.Find(topic, varying);
 }
 
-std::optional<Structure> Slab::StructureOf(NodeId stream) const {
+std::optional<Structure> Slab::StructureOf(StreamId stream) const {
   const ReaderLock lock(mutex_);
   if (!trie_.IsStream(stream)) return std::nullopt;
   return trie_.StructureOf(stream);

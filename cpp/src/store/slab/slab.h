@@ -119,19 +119,19 @@ class Slab {
   // Returns an upper bound of the timestamps: no message is newer.
   std::int64_t LastTimestamp() const TOPICDB_EXCLUDES(mutex_);
   // Returns the streams that may hold matching topics with their structures, ordered by structure.
-  std::vector<std::pair<Structure, NodeId>> Match(const Filter& filter) const
+  std::vector<std::pair<Structure, StreamId>> Match(const Filter& filter) const
       TOPICDB_EXCLUDES(mutex_);
   // Returns the numbers of the same streams, sorted.
-  std::vector<NodeId> MatchIds(const Filter& filter) const TOPICDB_EXCLUDES(mutex_);
-  // Returns the stream of a topic, or kNoNode if there is none. Sets `varying` to the topic's words
-  // at the levels that vary.
-  NodeId FindStream(std::string_view topic, std::vector<std::string_view>* varying) const
+  std::vector<StreamId> MatchIds(const Filter& filter) const TOPICDB_EXCLUDES(mutex_);
+  // Returns the stream of a topic, or kNoStream if there is none. Sets `varying` to the topic's
+  // words at the levels that vary.
+  StreamId FindStream(std::string_view topic, std::vector<std::string_view>* varying) const
       TOPICDB_EXCLUDES(mutex_);
-  // Returns the number of the last node. The number of a stream is that of a node, and nodes count
-  // up, so streams that are learned later have larger numbers.
-  NodeId LastNode() const TOPICDB_EXCLUDES(mutex_);
+  // Returns an upper bound of the numbers of streams that the slab has learned. Streams that it
+  // learns later have larger numbers: the number of a stream is that of a node, and nodes count up.
+  StreamId LastStreamMax() const TOPICDB_EXCLUDES(mutex_);
   // Returns the structure of a stream. Absent if the slab has no such stream.
-  std::optional<Structure> StructureOf(NodeId stream) const TOPICDB_EXCLUDES(mutex_);
+  std::optional<Structure> StructureOf(StreamId stream) const TOPICDB_EXCLUDES(mutex_);
   SlabInfo Info(const std::string& retention_class) const TOPICDB_EXCLUDES(mutex_);
   std::size_t structure_bytes() const TOPICDB_EXCLUDES(mutex_);
 

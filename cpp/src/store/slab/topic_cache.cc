@@ -44,7 +44,7 @@ TopicCache::Topic* TopicCache::Find(std::string_view topic, std::uint64_t hash) 
 }
 
 TopicCache::Topic* TopicCache::Add(std::string_view topic, std::uint64_t hash,
-                                   std::uint32_t retention_class, std::uint32_t stream) {
+                                   RetentionClassId retention_class, StreamId stream) {
   const std::size_t bytes = sizeof(Topic) + 2 * sizeof(table_[0]) + topic.size();
   if (bytes_ + bytes > bytes_max_) Clear();
   bytes_ += bytes;

@@ -19,8 +19,8 @@ class TopicCache {
   struct Topic {
     std::string_view text;
     std::uint64_t hash = 0;
-    std::uint32_t retention_class = 0;
-    std::uint32_t stream = 0;
+    RetentionClassId retention_class;
+    StreamId stream;
     TopicMark mark;
   };
 
@@ -37,8 +37,8 @@ class TopicCache {
   // Returns the topic, or null if it is not known. Valid until the next call of Add or Clear.
   Topic* Find(std::string_view topic, std::uint64_t hash);
   // Adds a topic and returns it. REQUIRES: Find has just returned null for the topic.
-  Topic* Add(std::string_view topic, std::uint64_t hash, std::uint32_t retention_class,
-             std::uint32_t stream);
+  Topic* Add(std::string_view topic, std::uint64_t hash, RetentionClassId retention_class,
+             StreamId stream);
   void Clear();
   // Returns the number, from 0, of a topic that Find or Add has just returned, among known topics.
   std::size_t IndexOf(const Topic& topic) const {

@@ -56,7 +56,7 @@ const SlabView* ShardView::Find(const SlabId& id) const {
 
 std::string ShardView::Describe(const SlabId& id) const {
   return "class '" + environment_->rules()->FilterOf(id.retention_class) + "', generation " +
-         std::to_string(id.generation) + " of shard " + std::to_string(id.shard) + " of " +
+         std::to_string(id.generation.value()) + " of shard " + std::to_string(id.shard) + " of " +
          environment_->database_path;
 }
 

@@ -46,7 +46,8 @@ class ColumnarSlab {
       row.serial = serial;
       row.index = index;
       ASSERT_TRUE(
-          writer->Add({row.stream, row.topic, {}, row.time, serial, index, row.value}).ok());
+          writer->Add({StreamId{row.stream}, row.topic, {}, row.time, serial, index, row.value})
+              .ok());
     }
     ASSERT_TRUE(writer->Finish().ok());
     ASSERT_TRUE(db_->Write({}, &batch).ok());
@@ -97,7 +98,7 @@ class ColumnarSlab {
 
   static bool IsWanted(const ReadRequest& request, const Row& row) {
     if (request.streams.has_value() && std::find(request.streams->begin(), request.streams->end(),
-                                                 row.stream) == request.streams->end()) {
+                                                 StreamId{row.stream}) == request.streams->end()) {
       return false;
     }
     const Position& position = request.position;
@@ -153,7 +154,7 @@ class ColumnarSlab {
     std::set<std::string> keys;
     for (const Block& block : Sealed()) {
       for (std::uint32_t page = 0; page < block.entry.pages; ++page) {
-        keys.insert(SealedPageKey(block.id, page));
+        keys.insert(SealedPageKey(block.id.value(), page));
       }
     }
     return keys;

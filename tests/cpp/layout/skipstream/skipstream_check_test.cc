@@ -10,7 +10,7 @@
 namespace topicdb::skipstream {
 namespace {
 
-constexpr std::uint32_t kStream = 7;
+constexpr StreamId kStream{7};
 
 // Messages of the structure "+/+" in a RocksDB of its own.
 class SkipstreamCheck : public ::testing::Test {
@@ -41,7 +41,7 @@ class SkipstreamCheck : public ::testing::Test {
     check.deep = deep;
     check.serial_max = serial_max_;
     check.stream_of = [&](std::string_view) { return stream_; };
-    check.structure_of = [&](std::uint32_t stream) -> std::optional<Structure> {
+    check.structure_of = [&](StreamId stream) -> std::optional<Structure> {
       if (stream != kStream) return std::nullopt;
       return Structure{{{Filter::LevelKind::kPlus, ""}, {Filter::LevelKind::kPlus, ""}}};
     };
@@ -68,7 +68,7 @@ class SkipstreamCheck : public ::testing::Test {
   std::unique_ptr<rocksdb::DB> db_;
   rocks::FamilyHandles handles_;
   std::uint64_t serial_max_ = 1;
-  std::uint32_t stream_ = kStream;
+  StreamId stream_ = kStream;
   std::uint64_t messages_ = 0;
 };
 
@@ -107,13 +107,13 @@ TEST_F(SkipstreamCheck, ASerialThatIsStillToCome) {
 }
 
 TEST_F(SkipstreamCheck, ATopicThatTheStructuresPutElsewhere) {
-  stream_ = 8;
+  stream_ = StreamId{8};
   EXPECT_NE(Find().find("topic 'a0/b' is of another stream"), std::string::npos);
 }
 
 TEST_F(SkipstreamCheck, AStreamThatTheStructuresDoNotKnow) {
   std::string key;
-  AppendDataPrefix(&key, 9);
+  AppendDataPrefix(&key, StreamId{9});
   AppendTime(&key, 1, 8);
   ASSERT_TRUE(db_->Put({}, key, "").ok());
   EXPECT_NE(Find(false).find("do not know stream 9"), std::string::npos);

@@ -19,14 +19,14 @@ std::string Suffix(std::int64_t timestamp, const Words& words, std::uint32_t tim
 
 TEST(SkipstreamKeys, AreTheBytesThatTheFormatDraws) {
   std::string data;
-  AppendDataPrefix(&data, 0x01020304);
+  AppendDataPrefix(&data, StreamId{0x01020304});
   EXPECT_EQ(data, std::string("\1\2\3\4\0\0", 6));
   EXPECT_EQ(Suffix(0x0102030405060708, {"ab", ""}),
             std::string("\1\2\3\4\5\6\7\10", 8) + std::string("ab\0\0", 4));
   EXPECT_EQ(Suffix(0, {"k"}, 0), std::string("k\0", 2));
 
   std::string index;
-  AppendIndexPrefix(&index, 0x01020304, 2, "");
+  AppendIndexPrefix(&index, StreamId{0x01020304}, 2, "");
   // XXH3 64 of no bytes is 2d06800538d394c2 (xxHash's own sanity checks).
   EXPECT_EQ(index, std::string("\1\2\3\4\0\3\x2d\x06\x80\x05\x38\xd3\x94\xc2", 14));
 }

@@ -94,8 +94,8 @@ TEST(SkipstreamLayout, APointIsRemovedUnlessItIsHiddenOrLater) {
 TEST(SkipstreamLayout, SmallStreamsAreCountedAndShareTheBytes) {
   SkipstreamSlab slab;
   for (int time = 0; time < 30; ++time) slab.Put("a", "b", time, 1, "value");
-  const auto sizes =
-      slab.layout().SizesByStream(slab.source(), {SkipstreamSlab::kStream, 8}, {40, 4'000}, {});
+  const auto sizes = slab.layout().SizesByStream(
+      slab.source(), {SkipstreamSlab::kStream, StreamId{8}}, {40, 4'000}, {});
   ASSERT_TRUE(sizes.ok()) << sizes.status().message();
   ASSERT_EQ(sizes->size(), 1U) << "a stream without messages is left out";
   EXPECT_EQ(sizes->at(SkipstreamSlab::kStream).messages, 30U);

@@ -13,7 +13,7 @@
 namespace topicdb::skipstream {
 namespace {
 
-constexpr std::uint32_t kStream = 7;
+constexpr StreamId kStream{7};
 
 // One stream of structure "+/+" in a RocksDB of its own.
 class SkipstreamReaderTest : public testing::Test {
@@ -38,7 +38,7 @@ class SkipstreamReaderTest : public testing::Test {
 
   std::unique_ptr<SkipstreamReader> Reader(const std::string& filter, Position position = {}) {
     const Structure structure{{{Filter::LevelKind::kPlus, ""}, {Filter::LevelKind::kPlus, ""}}};
-    ReadRequest request{std::vector<std::uint32_t>{kStream},
+    ReadRequest request{std::vector<StreamId>{kStream},
                         structure,
                         Filter::Parse(filter).value(),
                         {},

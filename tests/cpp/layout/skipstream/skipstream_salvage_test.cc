@@ -21,7 +21,7 @@ Salvaged Salvage(SkipstreamSlab& slab, bool is_incomplete, bool knows_structure 
   Salvaged salvaged;
   SlabSalvage call;
   call.is_incomplete = is_incomplete;
-  call.structure_of = [&](std::uint32_t stream) -> std::optional<Structure> {
+  call.structure_of = [&](StreamId stream) -> std::optional<Structure> {
     if (!knows_structure || stream != SkipstreamSlab::kStream) return std::nullopt;
     return SkipstreamSlab::StructureOfStream();
   };
@@ -62,7 +62,7 @@ TEST(SkipstreamSalvage, WhatOnlyIndexEntriesTellOfIsReportedIfSomethingIsMissing
   ASSERT_EQ(salvaged.lost.size(), 1U);
   EXPECT_EQ(salvaged.lost[0].messages, 2U) << "each counts once, though it has two entries";
   EXPECT_EQ(salvaged.lost[0].times, Times(2, 4));
-  EXPECT_EQ(salvaged.lost[0].streams, std::vector<std::uint32_t>{SkipstreamSlab::kStream});
+  EXPECT_EQ(salvaged.lost[0].streams, std::vector<StreamId>{SkipstreamSlab::kStream});
 }
 
 TEST(SkipstreamSalvage, MalformedMessagesAreReportedAndTheOthersTaken) {
@@ -94,9 +94,7 @@ TEST(SkipstreamSalvage, AnErrorOfWhoTakesEndsIt) {
   for (int time = 1; time <= 3; ++time) slab.Put("a", "b", time, 1, "x");
   int taken = 0;
   SlabSalvage call;
-  call.structure_of = [](std::uint32_t) {
-    return std::optional(SkipstreamSlab::StructureOfStream());
-  };
+  call.structure_of = [](StreamId) { return std::optional(SkipstreamSlab::StructureOfStream()); };
   call.take = [&](const SalvagedRow&) { return ++taken == 2 ? Interrupted() : Status::Ok(); };
   EXPECT_EQ(SalvageSlab(slab.source(), 8, call).code(), Code::kInterrupted);
   EXPECT_EQ(taken, 2);

@@ -19,7 +19,7 @@ namespace topicdb::skipstream {
 // Its messages are of one stream, whose topics have two levels that vary.
 class SkipstreamSlab {
  public:
-  static constexpr std::uint32_t kStream = 7;
+  static constexpr StreamId kStream{7};
 
   explicit SkipstreamSlab(std::uint32_t timestamp_bytes = 8)
       : timestamp_bytes_(timestamp_bytes), layout_(timestamp_bytes) {
@@ -48,7 +48,7 @@ class SkipstreamSlab {
   }
   static ReadRequest Request(const std::string& filter, const TimeRange& range = {}) {
     ReadRequest request;
-    request.streams = std::vector<std::uint32_t>{kStream};
+    request.streams = std::vector<StreamId>{kStream};
     request.structure = StructureOfStream();
     request.filter = Filter::Parse(filter).value();
     request.range = range;

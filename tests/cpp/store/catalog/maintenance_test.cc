@@ -18,7 +18,7 @@ SlabUsage Current(std::int64_t created_at_us, std::uint64_t disk_bytes, std::uin
 SlabUsage Sealed(std::uint32_t retention_class, std::uint32_t generation, std::int64_t sealed_at_us,
                  std::uint64_t disk_bytes) {
   SlabUsage usage;
-  usage.slab.id = {0, retention_class, generation};
+  usage.slab.id = {0, RetentionClassId{retention_class}, Generation{generation}};
   usage.slab.read_only = true;
   usage.slab.sealed_at_us = sealed_at_us;
   usage.disk_bytes = disk_bytes;
@@ -32,7 +32,7 @@ std::vector<std::pair<std::uint32_t, SlabDropReason>> Chosen(const RetentionRule
   for (const SlabUsage& usage : slabs) disk_bytes += usage.disk_bytes;
   std::vector<std::pair<std::uint32_t, SlabDropReason>> chosen;
   for (const DroppedSlab& slab : ChooseDropped(rules, std::move(slabs), all, disk_bytes, kNow)) {
-    chosen.emplace_back(slab.usage.slab.id.generation, slab.reason);
+    chosen.emplace_back(slab.usage.slab.id.generation.value(), slab.reason);
   }
   return chosen;
 }
@@ -84,9 +84,9 @@ TEST(Maintenance, TheOldestOfAClassWithTooManyBytesGo) {
 TEST(Maintenance, WhatARunWouldDoIsForeseen) {
   const RetentionRules rules = RetentionRules::Make({{"a", 0, 100}, {"b", 0, 0, 0, 3}}).value();
   SlabUsage current = Current(0, 1'000, 5);
-  current.slab.id.generation = 7;
+  current.slab.id.generation = Generation{7};
   SlabUsage other = Current(0, 1'000, 5);
-  other.slab.id = {0, 2, 1};  // kept
+  other.slab.id = {0, RetentionClassId{2}, Generation{1}};  // kept
   MaintenanceLimits all;
   all.quota_bytes = 1;  // is not asked
   all.quota_trim = 0.9;
@@ -95,7 +95,7 @@ TEST(Maintenance, WhatARunWouldDoIsForeseen) {
   EXPECT_EQ(foreseen.rotated, 1U);
   std::vector<std::pair<std::uint32_t, SlabDropReason>> dropped;
   for (const DroppedSlab& slab : foreseen.dropped) {
-    dropped.emplace_back(slab.usage.slab.id.generation, slab.reason);
+    dropped.emplace_back(slab.usage.slab.id.generation.value(), slab.reason);
   }
   EXPECT_EQ(dropped, (std::vector{std::pair(2U, SlabDropReason::kKeepLast),
                                   std::pair(1U, SlabDropReason::kBytes),
@@ -106,7 +106,7 @@ TEST(Maintenance, WhatARunWouldDoIsForeseen) {
 TEST(Maintenance, WhatIsWrittenToCountsAndStays) {
   const RetentionRules rules = RetentionRules::Make({{"a", 0, 100}}).value();
   SlabUsage current = Current(0, 1'000, 1);
-  current.slab.id.generation = 7;
+  current.slab.id.generation = Generation{7};
   EXPECT_EQ(Chosen(rules, {current, Sealed(0, 1, 10, 50)}),
             (std::vector{std::pair(1U, SlabDropReason::kBytes)}));
 }
@@ -126,7 +126,7 @@ TEST(Maintenance, NothingIsDroppedForWhatGoesByItself) {
   const RetentionRules rules = RetentionRules::Make({{"#", 0, 1'000}}).value();
   SlabUsage sealed = Sealed(0, 1, 10, 900);
   SlabUsage current = Current(20, 1'900, 1);
-  current.slab.id = {0, 0, 2};
+  current.slab.id = {0, RetentionClassId{0}, Generation{2}};
   current.garbage_bytes = 1'800;
   EXPECT_TRUE(Chosen(rules, {sealed, current}).empty());
   MaintenanceLimits all;
@@ -158,7 +158,7 @@ TEST(Maintenance, WhatKeepLastHasKeptDoesNotGoByAgeOrBytes) {
 TEST(Maintenance, WithoutAnotherLimitAllElseGoesOnceItIsNotWrittenTo) {
   const RetentionRules rules = RetentionRules::Make({{"a", 0, 0, 0, 1}}).value();
   SlabUsage current = Current(kNow, 1, 1);
-  current.slab.id.generation = 4;
+  current.slab.id.generation = Generation{4};
   EXPECT_EQ(Chosen(rules, {Kept(1, 1, 1), Sealed(0, 2, kNow, 1), current}),
             (std::vector{std::pair(2U, SlabDropReason::kKeepLast)}));
   EXPECT_EQ(RotationPeriodUs(rules.live().front().limits), kKeepLastRotateUs);
@@ -186,18 +186,18 @@ std::vector<std::pair<std::vector<std::uint32_t>, std::uint32_t>> Merges(
   for (const KeepLastMerge& merge : PlanMerges(rules, slabs, &dropped)) {
     EXPECT_EQ(merge.keep_last, 3U);
     auto& [from, to] = merges.emplace_back();
-    for (const SlabId& id : merge.from) from.push_back(id.generation);
-    to = merge.to.generation;
+    for (const SlabId& id : merge.from) from.push_back(id.generation.value());
+    to = merge.to.generation.value();
   }
   gone->clear();
-  for (const DroppedSlab& item : dropped) gone->push_back(item.usage.slab.id.generation);
+  for (const DroppedSlab& item : dropped) gone->push_back(item.usage.slab.id.generation.value());
   return merges;
 }
 
 TEST(Maintenance, MergedSlabsGoToANumberBehindThem) {
   const RetentionRules rules = RetentionRules::Make({{"a", 1, 0, 0, 3}}).value();
   SlabUsage current = Current(0, 0, 1);
-  current.slab.id.generation = 6;
+  current.slab.id.generation = Generation{6};
   using Numbers = std::vector<std::uint32_t>;
   using Expected = std::vector<std::pair<Numbers, std::uint32_t>>;
   Numbers gone;
@@ -237,7 +237,7 @@ TEST(Maintenance, WhereClocksContradictTheOrderOfGenerationsTells) {
   const RetentionRules rules = RetentionRules::Make({{"a", 80}, {"#", 80}}).value();
   constexpr std::int64_t kWrong = kNow + 1'000'000'000;
   SlabUsage current = Current(kNow - 10, 0, 1);
-  current.slab.id = {0, 0, 4};
+  current.slab.id = {0, RetentionClassId{0}, Generation{4}};
   using Outcome = std::vector<std::pair<std::uint32_t, SlabDropReason>>;
   // The second has ended in the future, so it is as old as the one after it was when that ended.
   EXPECT_EQ(

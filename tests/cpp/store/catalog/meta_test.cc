@@ -5,7 +5,7 @@
 namespace topicdb::meta {
 namespace {
 
-constexpr SlabId kSlab{3, 0x01020304, 0x05060708};
+constexpr SlabId kSlab{3, RetentionClassId{0x01020304}, Generation{0x05060708}};
 
 // Each shorter prefix, each longer string and another version are refused.
 template <typename Record>
@@ -29,8 +29,9 @@ TEST(Meta, KeysAreTheBytesThatTheFormatDraws) {
 }
 
 TEST(Meta, DropsRoundTrip) {
-  const DropRecord drop{
-      0x0102, "site/#", 3, 1'000, 2'000, {{"site/+/a", {{5, 10}, {300, 1}}}, {"site/#", {{7, 2}}}}};
+  const DropRecord drop{0x0102,        "site/#",
+                        Generation{3}, 1'000,
+                        2'000,         {{"site/+/a", {{5, 10}, {300, 1}}}, {"site/#", {{7, 2}}}}};
   const std::string bytes = Encode(drop);
   EXPECT_EQ(DropKey(drop.serial), std::string("\x0c\0\0\0\0\0\0\1\2", 9));
   EXPECT_EQ(bytes.substr(0, 8), std::string("\1\6site/#", 8));
@@ -47,7 +48,7 @@ TEST(Meta, DropsRoundTrip) {
 }
 
 TEST(Meta, SlabKeysAreReadBackAndOthersRefused) {
-  SlabId slab{3, 0, 0};
+  SlabId slab{3, {}, {}};
   ASSERT_TRUE(DecodeSlabKey(SlabKey(kSlab), &slab));
   EXPECT_EQ(slab, kSlab);
   EXPECT_FALSE(DecodeSlabKey(CountersKey(kSlab), &slab));
@@ -56,8 +57,10 @@ TEST(Meta, SlabKeysAreReadBackAndOthersRefused) {
 }
 
 TEST(Meta, FamiliesHaveDifferentNames) {
-  EXPECT_NE(FamilyName({0, 1, 11}), FamilyName({0, 11, 1}));
-  EXPECT_EQ(FamilyName({0, 1, 2}), FamilyName({9, 1, 2}));  // each shard has its own RocksDB
+  EXPECT_NE(FamilyName({0, RetentionClassId{1}, Generation{11}}),
+            FamilyName({0, RetentionClassId{11}, Generation{1}}));
+  EXPECT_EQ(FamilyName({0, RetentionClassId{1}, Generation{2}}),
+            FamilyName({9, RetentionClassId{1}, Generation{2}}));  // each shard has its own RocksDB
 }
 
 TEST(Meta, IdentityRoundTrips) {
@@ -196,14 +199,14 @@ TEST(Meta, NodesRoundTripAndUnknownKindsAreRefused) {
 
 TEST(Meta, DeletesComeBack) {
   for (const std::optional<std::int64_t> end : {std::optional<std::int64_t>(7), {}}) {
-    const DeleteRecord record{12, 3, {Filter::Parse("a/+/#").value(), {5, end}}, 9};
+    const DeleteRecord record{12, 3, {Filter::Parse("a/+/#").value(), {5, end}}, Generation{9}};
     const std::string key = DeleteKey(record.serial, record.index);
     EXPECT_TRUE(key.starts_with(DeletePrefix()));
     DeleteRecord read;
     ASSERT_TRUE(Decode(key, Encode(record), &read));
     EXPECT_EQ(read.serial, 12U);
     EXPECT_EQ(read.index, 3U);
-    EXPECT_EQ(read.generation, 9U);
+    EXPECT_EQ(read.generation, Generation{9});
     EXPECT_EQ(read.keys.filter.text(), "a/+/#");
     EXPECT_TRUE(read.keys.range == record.keys.range);
     const std::string bytes = Encode(record);

@@ -27,9 +27,9 @@ TEST(RetentionFile, WhatIsStoredComesBack) {
   EXPECT_EQ(EncodeRetention(again), bytes);
   EXPECT_EQ(again.version(), 1U);
   EXPECT_EQ(again.classes(), rules.classes());
-  EXPECT_EQ(again.reserved(), 3U);
+  EXPECT_EQ(again.reserved(), RetentionClassId{3});
   EXPECT_EQ(again.ClassOf("é"), rules.ClassOf("é"));
-  EXPECT_EQ(again.Find(0)->limits, rules.Find(0)->limits);
+  EXPECT_EQ(again.Find(RetentionClassId{0})->limits, rules.Find(RetentionClassId{0})->limits);
 }
 
 // The bytes of a file as they were when the format was released: they have to be read for ever.
@@ -78,13 +78,13 @@ TEST(RetentionFile, NumbersThatCannotBe) {
   const auto restore = [](std::uint32_t reserved, std::uint32_t id) {
     RetentionRule rest;
     rest.limits.filter = "#";
-    rest.id = id;
-    return RetentionRules::Restore(1, reserved, {rest}, {}).status().code();
+    rest.id = RetentionClassId{id};
+    return RetentionRules::Restore(1, RetentionClassId{reserved}, {rest}, {}).status().code();
   };
   EXPECT_EQ(restore(1, 0), Code::kOk);
   EXPECT_EQ(restore(0, 0), Code::kCorruption);  // given twice
   EXPECT_EQ(restore(7, 0), Code::kCorruption);  // a gap
-  EXPECT_EQ(RetentionRules::Restore(1, 0, {}, {}).status().code(), Code::kCorruption);
+  EXPECT_EQ(RetentionRules::Restore(1, {}, {}, {}).status().code(), Code::kCorruption);
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ TEST(Tail, GoesOnWithoutWhatWasRemovedMeanwhile) {
   append(15);
   EXPECT_EQ(CountOf(*tail), 100U);
   ASSERT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
-  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", 1).ok());
+  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", Generation{1}).ok());
   append(1);
   EXPECT_EQ(CountOf(*tail), 10U);
   EXPECT_EQ(CountOf(*tail), 0U);

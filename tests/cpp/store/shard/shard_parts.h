@@ -118,7 +118,7 @@ class ShardParts {
     EXPECT_TRUE(loaded.ok()) << loaded.status().message();
     return std::move(loaded).value();
   }
-  std::vector<std::uint32_t> Classes(std::string_view topic) const {
+  std::vector<RetentionClassId> Classes(std::string_view topic) const {
     const MutexLock lock(state.mutex);
     return state.rules->ClassesWith(topic);
   }

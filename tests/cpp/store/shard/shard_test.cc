@@ -159,7 +159,7 @@ TEST(ShardOpen, WhatARotationLeftThatWasCutShortIsDropped) {
   const std::string path = directory / "db";
   ASSERT_TRUE(AppendOne(*OpenOk(path), "a", "x").ok());
   {
-    BareShard(path).CreateFamily(meta::BlocksFamilyName({0, 0, 2}));
+    BareShard(path).CreateFamily(meta::BlocksFamilyName({0, RetentionClassId{0}, Generation{2}}));
   }
   EXPECT_EQ(BareShard::FamilyNames(path).size(), 4U);
   {
@@ -183,7 +183,8 @@ TEST(ShardOpen, ADeleteThatWasCutShortHidesItsMessagesAndIsFinished) {
     ASSERT_TRUE(AppendOne(*database, "b", "x").ok());
     ASSERT_TRUE(AppendOne(*database, "a/2", "later").ok());  // serial 3: after the delete
   }
-  const meta::DeleteRecord record{2, 0, {Filter::Parse("a/#").value(), {0, std::nullopt}}, 0};
+  const meta::DeleteRecord record{
+      2, 0, {Filter::Parse("a/#").value(), {0, std::nullopt}}, meta::kEveryGeneration};
   int keys = 0;
   {
     BareShard shard(path);
@@ -214,12 +215,12 @@ TEST(ShardOpen, ADropThatWasCutShortIsFinished) {
     ASSERT_TRUE(AppendOne(*database, "b", "x").ok());
   }
   {
-    BareShard(path).MarkAsDropping({0, 0, 1});
+    BareShard(path).MarkAsDropping({0, RetentionClassId{0}, Generation{1}});
   }
   EXPECT_EQ(Topics(*OpenOk(path)), std::vector<std::string>{"b"});
   EXPECT_EQ(BareShard::FamilyNames(path).size(), 3U);
-  EXPECT_FALSE(BareShard(path).HasRecord({0, 0, 1}));
-  EXPECT_TRUE(BareShard(path).HasRecord({0, 0, 2}));
+  EXPECT_FALSE(BareShard(path).HasRecord({0, RetentionClassId{0}, Generation{1}}));
+  EXPECT_TRUE(BareShard(path).HasRecord({0, RetentionClassId{0}, Generation{2}}));
 }
 
 }  // namespace

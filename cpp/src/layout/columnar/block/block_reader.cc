@@ -11,8 +11,10 @@ constexpr std::size_t kPlacementsMax = 64;  // that a reader keeps
 // To begin a thread takes as long as to decode this much of topics and values.
 constexpr std::uint64_t kLargeBytesMin = std::uint64_t{1} << 20;
 
+std::string NameOf(BlockId block) { return "block " + std::to_string(block.value()); }
+
 Status Damaged(BlockId block, const char* what) {
-  return Corruption("block " + std::to_string(block) + ": its " + what + " is damaged");
+  return Corruption(NameOf(block) + ": its " + what + " is damaged");
 }
 
 }  // namespace
@@ -31,7 +33,7 @@ Status BlockReader::Check(const rocksdb::Iterator& records) {
 Status BlockReader::DecodeEntry(const rocksdb::Iterator& records, bool sealed, Block* block) {
   block->id = BlockOf(records.key().ToStringView());
   block->sealed = sealed;
-  if (block->id == 0 || !Decode(records.value().ToStringView(), &block->entry)) {
+  if (block->id == kNoBlock || !Decode(records.value().ToStringView(), &block->entry)) {
     return Damaged(block->id, "entry");
   }
   return Status::Ok();
@@ -40,9 +42,9 @@ Status BlockReader::DecodeEntry(const rocksdb::Iterator& records, bool sealed, B
 Result<BlockId> BlockReader::LastSealed() const {
   const std::unique_ptr<rocksdb::Iterator> records = NewIterator();
   const std::string prefix = KindPrefix(RecordKind::kSealedEntry);
-  records->SeekForPrev(RecordKey(RecordKind::kSealedEntry, ~BlockId{0}));
+  records->SeekForPrev(RecordKey(RecordKind::kSealedEntry, kLastBlock));
   TOPICDB_RETURN_IF_ERROR(Check(*records));
-  if (!records->Valid() || !records->key().starts_with(prefix)) return BlockId{0};
+  if (!records->Valid() || !records->key().starts_with(prefix)) return kNoBlock;
   return BlockOf(records->key().ToStringView());
 }
 
@@ -54,10 +56,10 @@ Result<std::string> BlockReader::Get(rocksdb::ColumnFamilyHandle* family, const 
   std::string value;
   const rocksdb::Status status = source_.db->Get(options, family, key, &value);
   if (status.IsNotFound()) {
-    return Corruption("block " + std::to_string(block) + ": its " + what + " is missing");
+    return Corruption(NameOf(block) + ": its " + what + " is missing");
   }
-  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
-      status, "block " + std::to_string(block) + ": reading its " + std::string(what)));
+  TOPICDB_RETURN_IF_ERROR(
+      rocks::FromRocks(status, NameOf(block) + ": reading its " + std::string(what)));
   return value;
 }
 
@@ -96,8 +98,8 @@ Result<std::optional<std::string>> BlockReader::LoadTopics(BlockId block) const 
   const rocksdb::Status status = source_.db->Get(options, source_.families.main,
                                                  RecordKey(RecordKind::kTopics, block), &*value);
   if (status.IsNotFound()) return std::optional<std::string>();
-  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
-      status, "block " + std::to_string(block) + ": reading the list of its topics"));
+  TOPICDB_RETURN_IF_ERROR(
+      rocks::FromRocks(status, NameOf(block) + ": reading the list of its topics"));
   return value;
 }
 
@@ -119,7 +121,7 @@ Result<std::shared_ptr<const Page>> BlockReader::LoadPlaced(const Block& block, 
                                                             const Placement* placement,
                                                             Caching caching,
                                                             std::size_t* bytes) const {
-  const std::uint64_t pages = placement == nullptr ? block.id : placement->pages;
+  const std::uint64_t pages = placement == nullptr ? block.id.value() : placement->pages;
   Result<std::string> stored =
       block.is_paged()
           ? Get(source_.families.sealed, SealedPageKey(pages, page), "page", block.id, caching)
@@ -129,8 +131,7 @@ Result<std::shared_ptr<const Page>> BlockReader::LoadPlaced(const Block& block, 
   *bytes = stored->size();
   auto loaded = Page::Decode(std::move(*stored), placement);
   if (loaded.ok()) return loaded;
-  return loaded.status().WithContext("block " + std::to_string(block.id) + ", page " +
-                                     std::to_string(page));
+  return loaded.status().WithContext(NameOf(block.id) + ", page " + std::to_string(page));
 }
 
 Result<std::shared_ptr<const Page>> BlockReader::LoadPage(const Block& block, std::uint32_t page) {

@@ -15,7 +15,7 @@
 namespace topicdb::columnar {
 
 struct Block {
-  BlockId id = 0;
+  BlockId id;
   bool sealed = false;  // if false, the block is a fresh one
   BlockEntry entry;
 
@@ -56,7 +56,7 @@ class BlockReader {
   Status ForEachFresh(Visit visit) const {
     const std::unique_ptr<rocksdb::Iterator> records = NewIterator();
     const std::string prefix = KindPrefix(RecordKind::kFreshEntry);
-    for (records->SeekForPrev(RecordKey(RecordKind::kFreshEntry, ~BlockId{0}));
+    for (records->SeekForPrev(RecordKey(RecordKind::kFreshEntry, kLastBlock));
          records->Valid() && records->key().starts_with(prefix); records->Prev()) {
       Block block;
       TOPICDB_RETURN_IF_ERROR(DecodeEntry(*records, false, &block));
@@ -65,7 +65,7 @@ class BlockReader {
     return Check(*records);
   }
 
-  // Returns the largest number of a sealed block, or 0 if there is none.
+  // Returns the largest number of a sealed block, or kNoBlock if there is none.
   Result<BlockId> LastSealed() const;
   Result<Directory> LoadDirectory(BlockId block) const;
   // Also checks that the directory fits the block's entry.
@@ -89,6 +89,8 @@ class BlockReader {
   std::uint64_t bytes_read() const { return bytes_read_; }
 
  private:
+  static constexpr BlockId kLastBlock{~std::uint64_t{0}};  // the largest number there can be
+
   std::unique_ptr<rocksdb::Iterator> NewIterator() const;
   static Status DecodeEntry(const rocksdb::Iterator& records, bool sealed, Block* block);
   static Status Check(const rocksdb::Iterator& records);

@@ -14,12 +14,14 @@ namespace topicdb::columnar {
 namespace {
 
 struct TopicKey {
-  std::uint32_t stream;
+  StreamId stream;
   std::string_view topic;
   auto operator<=>(const TopicKey&) const = default;
 };
 struct TopicKeyHash {
-  std::size_t operator()(const TopicKey& key) const { return Hash64(key.topic, key.stream); }
+  std::size_t operator()(const TopicKey& key) const {
+    return Hash64(key.topic, key.stream.value());
+  }
 };
 
 // The topics of some pages, each once, and the rows that are wanted by the number of their topic.

@@ -12,7 +12,7 @@ namespace topicdb::columnar {
 
 namespace {
 
-std::string NameOf(BlockId block) { return "block " + std::to_string(block); }
+std::string NameOf(BlockId block) { return "block " + std::to_string(block.value()); }
 
 std::unique_ptr<rocksdb::Iterator> Records(const RocksSource& source,
                                            rocksdb::ColumnFamilyHandle* family) {
@@ -68,7 +68,7 @@ Finding BlockChecker::Lost(const Block& block, const Directory& directory,
   if (block.entry.staged) return lost;  // its directory has groups
   lost.streams.push_back(entry.first_stream);
   for (std::uint32_t next = page + 1; next < directory.size(); ++next) {
-    const std::uint32_t stream = directory[next].first_stream;
+    const StreamId stream = directory[next].first_stream;
     if (stream != lost.streams.back()) lost.streams.push_back(stream);
     break;
   }
@@ -82,7 +82,7 @@ Status BlockChecker::ListRecords() {
     const auto kind = static_cast<RecordKind>(key.empty() ? 0 : key[0]);
     const BlockId id = BlockOf(key);
     const bool is_known = kind >= RecordKind::kFreshEntry && kind <= RecordKind::kTopics;
-    if (!is_known || id == 0) {
+    if (!is_known || id == kNoBlock) {
       check_.report({"a record of no known kind among those of blocks"});
       continue;
     }
@@ -153,7 +153,7 @@ Status BlockChecker::CheckBlock(const Block& block) {
 }
 
 Status BlockChecker::CheckPages(const Block& block, const Directory& directory) {
-  std::uint64_t pages = block.id;
+  std::uint64_t pages = block.id.value();
   if (block.entry.staged) {
     const auto placement = reader_.LoadPlacement(block);
     TOPICDB_RETURN_IF_ERROR(Note(placement.status(), Lost(block)));
@@ -257,7 +257,7 @@ void BlockChecker::CheckTopics(const Block& block, const Page& page, std::uint32
   const std::string what = "page " + std::to_string(number);
   for (std::uint32_t topic = 0; topic < page.topics(); ++topic) {
     const std::string_view text = page.topic(topic);
-    const std::uint32_t stream = page.stream(topic);
+    const StreamId stream = page.stream(topic);
     if (!MayContain(block.entry.streams, StreamHash(stream))) {
       Report(block,
              what + ": its entry does not know the stream of topic '" + std::string(text) + "'");
@@ -290,7 +290,7 @@ Status BlockChecker::CheckTopicList(const Block& block) {
   if (!texts.ok()) return Status::Ok();
   std::uint32_t next = 0;
   bool is_right = list.topics == topics_.size();
-  const auto compare = [&](std::uint32_t stream, std::string_view topic, std::uint32_t page) {
+  const auto compare = [&](StreamId stream, std::string_view topic, std::uint32_t page) {
     const std::uint32_t number = next++;
     if (number >= topics_.size()) return Status::Ok();
     const SeenTopic& seen = topics_[number];
@@ -305,18 +305,18 @@ Status BlockChecker::CheckTopicList(const Block& block) {
 }
 
 Status BlockChecker::CheckPageKeys() {
-  const BlockId last = sealed_.empty() ? 0 : sealed_.rbegin()->first;
+  const BlockId last = sealed_.empty() ? kNoBlock : sealed_.rbegin()->first;
   const auto keys = Records(source_, source_.families.sealed);
   for (keys->SeekToFirst(); keys->Valid(); keys->Next()) {
     const std::string_view key = keys->key().ToStringView();
     const std::uint64_t pages = key.size() == 12 ? ReadBig<std::uint64_t>(key) : 0;
     // Blocks that are being sealed, and staged ones, have pages before they have an entry.
-    if (pages > last && (pages < kStagedPagesMin || !pages_.contains(pages))) continue;
+    if (BlockId{pages} > last && (pages < kStagedPagesMin || !pages_.contains(pages))) continue;
     const auto found = pages_.find(pages);
     const bool is_known = found != pages_.end();
     if (is_known && ReadBig<std::uint32_t>(key.substr(8)) < found->second) continue;
-    if (!is_known && sealed_.contains(pages)) continue;  // its directory was reported
-    check_.report({NameOf(pages) + ": it has a page that no directory knows"});
+    if (!is_known && sealed_.contains(BlockId{pages})) continue;  // its directory was reported
+    check_.report({NameOf(BlockId{pages}) + ": it has a page that no directory knows"});
   }
   return Note(rocks::FromRocks(keys->status(), "reading the pages of blocks"), {});
 }

@@ -63,7 +63,7 @@ class BlockChecker {
   std::uint64_t rows_ = 0;
   std::uint64_t bytes_ = 0;
   struct SeenTopic {
-    std::uint32_t stream = 0;
+    StreamId stream;
     std::string text;
     std::uint32_t page = 0;  // the page that has the topic's last row
     std::int64_t last_time = 0;

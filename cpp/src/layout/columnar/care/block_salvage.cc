@@ -19,8 +19,10 @@ std::string PagesPrefix(std::uint64_t pages) {
   return prefix;
 }
 
+std::string NameOf(BlockId id) { return "block " + std::to_string(id.value()); }
+
 std::string NameOf(BlockId id, std::uint64_t pages) {
-  return id != 0 ? "block " + std::to_string(id) : "pages " + std::to_string(pages);
+  return id != kNoBlock ? NameOf(id) : "pages " + std::to_string(pages);
 }
 
 }  // namespace
@@ -65,7 +67,7 @@ void BlockSalvage::TakeRecord(std::string_view key, std::string_view value) {
   const auto kind = static_cast<RecordKind>(key.empty() ? 0 : key[0]);
   const BlockId id = BlockOf(key);
   const bool is_known = kind >= RecordKind::kFreshEntry && kind <= RecordKind::kTopics;
-  if (!is_known || id == 0) return;
+  if (!is_known || id == kNoBlock) return;
   Unit& unit = blocks_[id];
   unit.id = id;
   const bool is_entry = kind == RecordKind::kFreshEntry || kind == RecordKind::kSealedEntry;
@@ -113,12 +115,15 @@ Status BlockSalvage::ListUnits() {
   }
   for (auto& [id, unit] : blocks_) {
     if (!unit.is_paged || unit.pages.has_value()) continue;
-    const bool is_staged = unit.entry.has_value() ? unit.entry->staged : !pages_.contains(unit.id);
+    // The pages of a block that was never staged have its own number.
+    const std::uint64_t own_pages = id.value();
+    const bool is_staged =
+        unit.entry.has_value() ? unit.entry->staged : !pages_.contains(own_pages);
     if (is_staged) {
       TOPICDB_RETURN_IF_ERROR(MatchStaged(&unit));
     } else {
-      unit.pages = id;
-      pages_.erase(id);
+      unit.pages = own_pages;
+      pages_.erase(own_pages);
     }
   }
   for (auto& [id, unit] : blocks_) units_.push_back(std::move(unit));
@@ -126,11 +131,11 @@ Status BlockSalvage::ListUnits() {
   for (const std::uint64_t pages : pages_) {
     if (!is_incomplete_) break;  // they were being written when the process ended
     if (pages < kStagedPagesMin) {
-      units_.push_back({0, std::nullopt, true, pages});
+      units_.push_back({kNoBlock, std::nullopt, true, pages});
       continue;
     }
     TOPICDB_ASSIGN_OR_RETURN(const PagesSummary summary, Summarize(pages));
-    Report(0, "pages of a job that no block has: whether it was committed is not known",
+    Report(kNoBlock, "pages of a job that no block has: whether it was committed is not known",
            summary.rows, summary.extent);
   }
   for (Unit& unit : units_) {
@@ -228,32 +233,30 @@ Status BlockSalvage::LoadPlain(const Unit& unit) {
   if (status.ok()) return status;
   const BlockEntry entry = unit.entry.value_or(BlockEntry());
   if (entry.rows > 0 && entry.rows == deleted[0].size()) return Status::Ok();
-  Report(unit.id, "block " + std::to_string(unit.id) + ": its page: " + status.message(),
-         entry.rows, entry.extent);
+  Report(unit.id, NameOf(unit.id) + ": its page: " + status.message(), entry.rows, entry.extent);
   return Status::Ok();
 }
 
 DeletedByPage BlockSalvage::LoadDeleted(const Unit& unit) {
-  if (unit.id == 0) return {};
+  if (unit.id == kNoBlock) return {};
   // A reader that met damage once may be of no more use.
   auto deleted = BlockReader(source_).LoadDeleted(unit.id);
   if (deleted.ok()) return std::move(*deleted);
-  call_.report({"block " + std::to_string(unit.id) +
-                ": which of its messages were deleted is lost: they are there again"});
+  call_.report(
+      {NameOf(unit.id) + ": which of its messages were deleted is lost: they are there again"});
   return {};
 }
 
 Status BlockSalvage::LoadPaged(const Unit& unit) {
   std::optional<Directory> directory;
-  if (unit.id != 0) {
+  if (unit.id != kNoBlock) {
     auto loaded = reader_.LoadDirectory(unit.id);
     if (!loaded.ok() && loaded.status().code() != Code::kCorruption) return loaded.status();
     if (loaded.ok()) directory = std::move(*loaded);
   }
   if (!unit.pages.has_value()) {
     const BlockEntry entry = unit.entry.value_or(BlockEntry());
-    Report(unit.id, "block " + std::to_string(unit.id) + ": where its pages are is lost",
-           entry.rows, entry.extent);
+    Report(unit.id, NameOf(unit.id) + ": where its pages are is lost", entry.rows, entry.extent);
     return Status::Ok();
   }
   const auto deleted = LoadDeleted(unit);
@@ -276,10 +279,10 @@ Status BlockSalvage::LoadKnownPages(const Unit& unit, const std::optional<Direct
     if (taken.ok() || !directory.has_value()) continue;
     const PageEntry& page = (*directory)[number];
     if (page.rows == removed.size()) continue;  // there was nothing in it
-    std::vector<std::uint32_t> streams;
+    std::vector<StreamId> streams;
     if (!unit.is_staged()) streams.push_back(page.first_stream);
     if (!unit.is_staged() && number + 1 < count) {
-      const std::uint32_t next = (*directory)[number + 1].first_stream;
+      const StreamId next = (*directory)[number + 1].first_stream;
       if (next != page.first_stream) streams.push_back(next);
     }
     Report(unit.id,
@@ -321,14 +324,14 @@ Result<std::uint32_t> BlockSalvage::TakePage(const Unit& unit, std::string bytes
   for (std::uint32_t row = 0; row < page->rows(); ++row) {
     if (cursor.Holds(row)) continue;
     const std::uint64_t serial = unit.is_staged() ? unit.serial : page->serial(row);
-    rows_.AddRow(row, serial, page->time(row) + unit.time_shift, unit.id == 0);
+    rows_.AddRow(row, serial, page->time(row) + unit.time_shift, unit.id == kNoBlock);
     ++taken;
   }
   return taken;
 }
 
 void BlockSalvage::Report(BlockId block, const std::string& what, std::uint64_t messages,
-                          const Extent& extent, std::vector<std::uint32_t> streams) {
+                          const Extent& extent, std::vector<StreamId> streams) {
   Finding finding{what, messages, std::pair(extent.first_time, extent.last_time),
                   std::move(streams)};
   if (messages == 0) finding = {what + "; how many messages it had is not known"};

@@ -33,7 +33,7 @@ class BlockSalvage {
  private:
   // What is known of a block.
   struct Unit {
-    BlockId id = 0;                           // 0: only its pages are known
+    BlockId id = kNoBlock;                    // kNoBlock: only its pages are known
     std::optional<BlockEntry> entry;          // without its filter
     bool is_paged = false;                    // some record says that Block::is_paged()
     std::optional<std::uint64_t> pages = {};  // the first part of the keys of its pages
@@ -46,7 +46,7 @@ class BlockSalvage {
   };
   // Messages that a block should have, and that cannot be read.
   struct LostRows {
-    BlockId block;  // 0: unknown
+    BlockId block;  // kNoBlock: unknown
     Extent extent;
     Finding finding;
   };
@@ -80,7 +80,7 @@ class BlockSalvage {
   Result<std::uint32_t> TakePage(const Unit& unit, std::string bytes, const DeletedRows& deleted);
   // Notes messages that are lost. `what` says where they were.
   void Report(BlockId block, const std::string& what, std::uint64_t messages, const Extent& extent,
-              std::vector<std::uint32_t> streams = {});
+              std::vector<StreamId> streams = {});
   // Reports lost messages, except those that were found in pages of no known block. A lost table
   // file may have had the records that such older pages were replaced.
   void ReportLost();

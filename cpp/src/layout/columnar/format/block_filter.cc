@@ -28,8 +28,9 @@ std::uint32_t Bit(std::uint64_t hash, std::size_t word) {
 
 }  // namespace
 
-std::uint64_t StreamHash(std::uint32_t stream) {
-  return Hash64({reinterpret_cast<const char*>(&stream), sizeof(stream)});
+std::uint64_t StreamHash(StreamId stream) {
+  const std::uint32_t number = stream.value();
+  return Hash64({reinterpret_cast<const char*>(&number), sizeof(number)});
 }
 
 std::uint64_t WordHash(std::size_t depth, std::string_view word) { return Hash64(word, depth + 1); }

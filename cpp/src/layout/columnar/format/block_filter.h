@@ -11,10 +11,11 @@
 #include <vector>
 
 #include "topicdb/topic.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb::columnar {
 
-std::uint64_t StreamHash(std::uint32_t stream);
+std::uint64_t StreamHash(StreamId stream);
 // `depth` is that of the word's level, counted from 0.
 std::uint64_t WordHash(std::size_t depth, std::string_view word);
 

@@ -52,13 +52,20 @@ bool ReadSmall(Decoder* decoder, std::uint32_t* value) {
   return wide <= std::numeric_limits<std::uint32_t>::max();
 }
 
+bool ReadStream(Decoder* decoder, StreamId* stream) {
+  std::uint32_t number = 0;
+  const bool is_small = ReadSmall(decoder, &number);
+  *stream = StreamId{number};
+  return is_small;
+}
+
 }  // namespace
 
 std::string KindPrefix(RecordKind kind) { return std::string(1, static_cast<char>(kind)); }
 
 std::string RecordKey(RecordKind kind, BlockId block) {
   std::string key = KindPrefix(kind);
-  AppendBig<std::uint64_t>(&key, block);
+  AppendBig<std::uint64_t>(&key, block.value());
   return key;
 }
 
@@ -76,7 +83,7 @@ std::string SealedPageKey(std::uint64_t pages, std::uint32_t page) {
 }
 
 BlockId BlockOf(std::string_view key) {
-  return key.size() < 9 ? 0 : ReadBig<std::uint64_t>(key.substr(1));
+  return key.size() < 9 ? kNoBlock : BlockId{ReadBig<std::uint64_t>(key.substr(1))};
 }
 
 std::string Encode(const BlockEntry& entry) {
@@ -129,7 +136,7 @@ std::string Encode(const Directory& directory) {
   for (const PageEntry& page : directory) {
     AppendVarint(&record, page.rows);
     AppendExtent(&record, page.extent);
-    AppendVarint(&record, page.first_stream);
+    AppendVarint(&record, page.first_stream.value());
     const std::string_view next = page.first_topic;
     std::size_t shared = 0;
     while (shared < std::min(topic.size(), next.size()) && topic[shared] == next[shared]) ++shared;
@@ -150,7 +157,7 @@ bool Decode(std::string_view bytes, Directory* directory) {
   std::string_view topic;
   for (PageEntry& page : *directory) {
     if (!ReadSmall(&decoder, &page.rows) || !ReadExtent(&decoder, &page.extent) ||
-        !ReadSmall(&decoder, &page.first_stream)) {
+        !ReadStream(&decoder, &page.first_stream)) {
       return false;
     }
     const std::uint64_t shared = decoder.Varint();
@@ -158,7 +165,7 @@ bool Decode(std::string_view bytes, Directory* directory) {
     page.first_topic = topic.substr(0, shared);
     page.first_topic += decoder.Prefixed();
     topic = page.first_topic;
-    if (!decoder.ok() || page.rows == 0 || page.first_stream == 0) return false;
+    if (!decoder.ok() || page.rows == 0 || page.first_stream == kNoStream) return false;
   }
   return decoder.Finished();
 }
@@ -170,9 +177,9 @@ const Placement::Group* Placement::Find(std::uint32_t group) const {
   return found == groups.end() || found->group != group ? nullptr : &*found;
 }
 
-std::uint32_t Placement::StreamOf(std::uint32_t group, std::string_view topic) const {
+StreamId Placement::StreamOf(std::uint32_t group, std::string_view topic) const {
   const Group* found = Find(group);
-  if (found == nullptr) return 0;
+  if (found == nullptr) return kNoStream;
   const auto other = std::lower_bound(
       found->others.begin(), found->others.end(), topic,
       [](const auto& candidate, std::string_view wanted) { return candidate.first < wanted; });
@@ -180,8 +187,8 @@ std::uint32_t Placement::StreamOf(std::uint32_t group, std::string_view topic) c
   return is_other ? other->second : found->stream;
 }
 
-std::vector<std::uint32_t> Placement::GroupsOf(const std::vector<std::uint32_t>& streams) const {
-  const auto wanted = [&](std::uint32_t stream) {
+std::vector<std::uint32_t> Placement::GroupsOf(const std::vector<StreamId>& streams) const {
+  const auto wanted = [&](StreamId stream) {
     return std::binary_search(streams.begin(), streams.end(), stream);
   };
   std::vector<std::uint32_t> found;
@@ -204,11 +211,11 @@ std::string Encode(const Placement& placement) {
   std::uint32_t before = 0;
   for (const Placement::Group& group : placement.groups) {
     AppendVarint(&record, group.group - before);
-    AppendVarint(&record, group.stream);
+    AppendVarint(&record, group.stream.value());
     AppendVarint(&record, group.others.size());
     for (const auto& [topic, stream] : group.others) {
       AppendPrefixed(&record, topic);
-      AppendVarint(&record, stream);
+      AppendVarint(&record, stream.value());
     }
     before = group.group;
   }
@@ -234,7 +241,7 @@ bool Decode(std::string_view bytes, Placement* placement) {
     const std::uint64_t step = decoder.Varint();
     group.group = static_cast<std::uint32_t>(before += step);
     if (step == 0 || step > kGroupMax || before != group.group ||
-        !ReadSmall(&decoder, &group.stream)) {
+        !ReadStream(&decoder, &group.stream)) {
       return false;
     }
     const std::uint64_t others = decoder.Varint();
@@ -242,9 +249,9 @@ bool Decode(std::string_view bytes, Placement* placement) {
     group.others.resize(others);
     for (auto& [topic, stream] : group.others) {
       topic = decoder.Prefixed();
-      if (!ReadSmall(&decoder, &stream) || stream == 0) return false;
+      if (!ReadStream(&decoder, &stream) || stream == kNoStream) return false;
     }
-    if (group.stream == 0 || !std::is_sorted(group.others.begin(), group.others.end()))
+    if (group.stream == kNoStream || !std::is_sorted(group.others.begin(), group.others.end()))
       return false;
   }
   return decoder.Finished();

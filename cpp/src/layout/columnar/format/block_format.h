@@ -27,12 +27,9 @@
 #include "base/bytes/coding.h"
 #include "layout/columnar/format/page.h"
 #include "layout/staged_block.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb::columnar {
-
-// The number of a block in its slab, counted from 1. The numbers of fresh blocks grow in the order
-// of commits.
-using BlockId = std::uint64_t;
 
 // DO NOT CHANGE THESE VALUES: they are on disk. Zero is no key.
 enum class RecordKind : std::uint8_t {
@@ -51,8 +48,8 @@ std::string KindPrefix(RecordKind kind);
 std::string RecordKey(RecordKind kind, BlockId block);
 std::string DeletedRowsKey(BlockId block, std::uint32_t page);
 std::string SealedPageKey(std::uint64_t pages, std::uint32_t page);
-// Returns the block of a key that RecordKey or DeletedRowsKey made, or 0 if the key is none of
-// these.
+// Returns the block of a key that RecordKey or DeletedRowsKey made, or kNoBlock if the key is none
+// of these.
 BlockId BlockOf(std::string_view key);
 
 // What the slab's records say about a block, without its pages.
@@ -78,7 +75,7 @@ bool ReadRowsAndExtent(Decoder* decoder, std::uint32_t* rows, Extent* extent);
 struct PageEntry {
   std::uint32_t rows = 0;
   Extent extent;
-  std::uint32_t first_stream = 0;
+  StreamId first_stream;    // in a staged block, the group of the first topic
   std::string first_topic;  // the previous page may end with rows of the same topic
 };
 using Directory = std::vector<PageEntry>;
@@ -99,8 +96,8 @@ inline constexpr std::uint64_t kStagedSerial = 1;
 struct Placement {
   struct Group {
     std::uint32_t group = 0;
-    std::uint32_t stream = 0;  // the stream of all topics of the group that are not in `others`
-    std::vector<std::pair<std::string, std::uint32_t>> others;  // topic and stream, by topic
+    StreamId stream;  // the stream of all topics of the group that are not in `others`
+    std::vector<std::pair<std::string, StreamId>> others;  // topic and stream, by topic
   };
   std::uint64_t pages = 0;      // the first part of the pages' keys
   std::uint64_t serial = 0;     // of all messages
@@ -109,10 +106,10 @@ struct Placement {
 
   // Returns null if the block has no such group.
   const Group* Find(std::uint32_t group) const;
-  // Returns 0 if the block has no such group.
-  std::uint32_t StreamOf(std::uint32_t group, std::string_view topic) const;
+  // Returns kNoStream if the block has no such group.
+  StreamId StreamOf(std::uint32_t group, std::string_view topic) const;
   // Returns the groups that have topics of these streams, sorted. REQUIRES: streams are sorted
-  std::vector<std::uint32_t> GroupsOf(const std::vector<std::uint32_t>& streams) const;
+  std::vector<std::uint32_t> GroupsOf(const std::vector<StreamId>& streams) const;
 };
 std::string Encode(const Placement& placement);
 bool Decode(std::string_view bytes, Placement* placement);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "topicdb/status.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb::columnar {
 
@@ -76,7 +77,9 @@ class Page {
     const std::uint32_t begin = topic == 0 ? 0 : topic_ends_[topic - 1];
     return topic_bytes_.substr(begin, topic_ends_[topic] - begin);
   }
-  std::uint32_t stream(std::uint32_t topic) const { return streams_[topic]; }
+  // Returns the stream of a topic, or its group if the page is that of a staged block and was
+  // decoded without the block's placement.
+  StreamId stream(std::uint32_t topic) const { return StreamId{streams_[topic]}; }
   // REQUIRES for topic_of, time, serial, index, value, PrefetchRow and PrefetchValue: row < rows()
   std::uint32_t topic_of(std::uint32_t row) const { return row_topics_[row]; }
   std::int64_t time(std::uint32_t row) const { return times_[row]; }
@@ -145,7 +148,7 @@ inline constexpr std::size_t kPageBytesMax = std::size_t{1} << 30;
 class PlainPageBuilder {
  public:
   // Adds a topic and returns its number in this page, counted from 0.
-  std::uint32_t AddTopic(std::uint32_t stream, std::string_view topic);
+  std::uint32_t AddTopic(StreamId stream, std::string_view topic);
   // REQUIRES: AddTopic returned `topic`; serials do not decrease from call to call
   void AddRow(std::uint32_t topic, std::int64_t time, std::uint64_t serial, std::uint32_t index,
               std::string_view value);
@@ -155,7 +158,7 @@ class PlainPageBuilder {
   std::size_t bytes() const { return topic_bytes_.size() + values_.size(); }
   const Extent& extent() const { return extent_; }
   // Returns the streams of the page, each once, sorted.
-  std::vector<std::uint32_t> Streams() const;
+  std::vector<StreamId> Streams() const;
   // Makes room in an empty page for `rows` rows that have `bytes` bytes together.
   void Reserve(std::size_t rows, std::size_t bytes);
 
@@ -181,7 +184,7 @@ class PlainPageBuilder {
 
 // A message that is to become a row of a packed page.
 struct PackedRow {
-  std::uint32_t stream;
+  StreamId stream;  // of a staged block: the group of the topic
   std::string_view topic;
   std::int64_t time;
   std::uint64_t serial;

@@ -148,7 +148,7 @@ void PackedPageEncoder::FillColumns(std::span<const PackedRow> rows, PageHeader*
     }
     ++header->topics;
     const std::size_t shared = SharedPrefix(topic, first.topic);
-    AppendVarint(&topics, first.stream - stream);
+    AppendVarint(&topics, first.stream.value() - stream);
     AppendVarint(&topics, shared);
     AppendPrefixed(&topics, first.topic.substr(shared));
     AppendVarint(&topics, end - begin);
@@ -165,7 +165,7 @@ void PackedPageEncoder::FillColumns(std::span<const PackedRow> rows, PageHeader*
     }
     first_time = static_cast<std::uint64_t>(first.time);
     topic = first.topic;
-    stream = first.stream;
+    stream = first.stream.value();
   }
 }
 
@@ -295,7 +295,7 @@ Status PackedDecoder::Place(const Placement& placement, Page* page) {
   };
   const std::span<std::uint32_t> streams = writable(page->streams_);
   for (std::uint32_t topic = 0; topic < page->topics(); ++topic) {
-    streams[topic] = placement.StreamOf(streams[topic], page->topic(topic));
+    streams[topic] = placement.StreamOf(streams[topic], page->topic(topic)).value();
     if (streams[topic] == 0) return PageFault("its topics are not those of its block");
   }
   Extent& extent = page->extent_;

@@ -36,10 +36,10 @@ bool AreEnds(std::span<const std::uint32_t> ends, std::uint32_t last) {
 
 }  // namespace
 
-std::uint32_t PlainPageBuilder::AddTopic(std::uint32_t stream, std::string_view topic) {
+std::uint32_t PlainPageBuilder::AddTopic(StreamId stream, std::string_view topic) {
   topic_bytes_.append(topic);
   topic_ends_.push_back(static_cast<std::uint32_t>(topic_bytes_.size()));
-  streams_.push_back(stream);
+  streams_.push_back(stream.value());
   return static_cast<std::uint32_t>(streams_.size() - 1);
 }
 
@@ -62,12 +62,12 @@ void PlainPageBuilder::AddRow(std::uint32_t topic, std::int64_t time, std::uint6
   value_offsets_.push_back(static_cast<std::uint32_t>(values_.size()));
 }
 
-std::vector<std::uint32_t> PlainPageBuilder::Streams() const {
-  std::vector<std::uint32_t> streams;
+std::vector<StreamId> PlainPageBuilder::Streams() const {
+  std::vector<StreamId> streams;
   // Topics are many, streams mostly few: most repetitions need no sorting.
   std::array<std::uint32_t, 256> seen{};  // 0 is no stream
   for (const std::uint32_t stream : streams_) {
-    if (std::exchange(seen[stream % seen.size()], stream) != stream) streams.push_back(stream);
+    if (std::exchange(seen[stream % seen.size()], stream) != stream) streams.emplace_back(stream);
   }
   std::sort(streams.begin(), streams.end());
   streams.erase(std::unique(streams.begin(), streams.end()), streams.end());

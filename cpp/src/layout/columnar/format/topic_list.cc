@@ -86,12 +86,12 @@ bool IsWorthStoring(std::string_view record, std::uint64_t block_bytes) {
   return record.size() <= kSmallBytes || record.size() <= block_bytes / kBlockShare;
 }
 
-void TopicListBuilder::Add(std::uint32_t stream, std::string_view topic, std::uint32_t page,
+void TopicListBuilder::Add(StreamId stream, std::string_view topic, std::uint32_t page,
                            std::optional<std::int64_t> last_time) {
   const auto shared = static_cast<std::size_t>(
       std::mismatch(topic_.begin(), topic_.end(), topic.begin(), topic.end()).first -
       topic_.begin());
-  AppendVarint(&texts_, stream - stream_);
+  AppendVarint(&texts_, stream.value() - stream_.value());
   AppendVarint(&texts_, shared);
   AppendPrefixed(&texts_, topic.substr(shared));
   stream_ = stream;

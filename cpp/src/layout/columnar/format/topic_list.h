@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "layout/columnar/format/page_format.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb::columnar {
 
@@ -57,7 +58,7 @@ Status ForEachTopic(const TopicList& list, std::string_view texts, Visit visit) 
       topic.resize(shared);
       topic.append(further);
       TOPICDB_RETURN_IF_ERROR(
-          visit(static_cast<std::uint32_t>(stream), std::string_view(topic), page));
+          visit(StreamId{static_cast<std::uint32_t>(stream)}, std::string_view(topic), page));
     }
   }
   return reader.Finished() ? Status::Ok()
@@ -74,7 +75,7 @@ class TopicListBuilder {
  public:
   // Adds a topic. The caller must add topics in the order of rows, and each topic once. `last_time`
   // must be absent for all topics or for none.
-  void Add(std::uint32_t stream, std::string_view topic, std::uint32_t page,
+  void Add(StreamId stream, std::string_view topic, std::uint32_t page,
            std::optional<std::int64_t> last_time);
   // Returns the record. Returns kStorage if it cannot be compressed. REQUIRES: a topic was added
   Result<std::string> Build(std::uint32_t rows, std::uint32_t pages, const Extent& extent) const;
@@ -82,7 +83,7 @@ class TopicListBuilder {
  private:
   std::string texts_;
   std::string topic_;  // the last topic
-  std::uint32_t stream_ = 0;
+  StreamId stream_;
   std::vector<std::uint32_t> page_topics_;
   std::vector<std::int64_t> last_times_;
   std::uint32_t topics_ = 0;

@@ -10,8 +10,8 @@ namespace topicdb::columnar {
 namespace {
 
 // A spill knows streams of rows, and here they tell which rows are stray.
-constexpr std::uint32_t kKnown = 1;
-constexpr std::uint32_t kStray = 2;
+constexpr StreamId kKnown{1};
+constexpr StreamId kStray{2};
 
 }  // namespace
 

@@ -30,7 +30,7 @@ struct SpillPart {
     std::uint32_t value_bytes;
   };
   struct StagedTopic {
-    std::uint32_t stream;
+    StreamId stream;
     std::size_t begin;  // in `bytes`
     std::size_t size;
   };

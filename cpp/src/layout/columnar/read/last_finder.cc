@@ -94,7 +94,8 @@ Status LastFinder::ReadBlock(const Block& block) {
   if (!record.has_value()) return ReadPages();
   TopicList list;
   if (!Decode(*record, &list)) {
-    return Corruption("block " + std::to_string(block.id) + ": the list of its topics is damaged");
+    return Corruption("block " + std::to_string(block.id.value()) +
+                      ": the list of its topics is damaged");
   }
   // One that a version left behind that knows no lists, of a block that had the same number.
   if (list.rows != block.entry.rows || list.extent != block.entry.extent ||
@@ -169,8 +170,8 @@ Status LastFinder::ReadList(const TopicList& list) {
   counters_.pages += list.page_topics.size();
   TOPICDB_ASSIGN_OR_RETURN(const std::string texts, Expand(list));
   ListWalk walk{.list = list, .placement = placement.get(), .added = {}};
-  TOPICDB_RETURN_IF_ERROR(ForEachTopic(
-      list, texts, [&](std::uint32_t stream, std::string_view topic, std::uint32_t page) {
+  TOPICDB_RETURN_IF_ERROR(
+      ForEachTopic(list, texts, [&](StreamId stream, std::string_view topic, std::uint32_t page) {
         return VisitTopic(&walk, stream, topic, page);
       }));
   examined_ += list.topics;
@@ -184,13 +185,13 @@ Status LastFinder::ReadList(const TopicList& list) {
   return Status::Ok();
 }
 
-Status LastFinder::VisitTopic(ListWalk* walk, std::uint32_t stream, std::string_view topic,
+Status LastFinder::VisitTopic(ListWalk* walk, StreamId stream, std::string_view topic,
                               std::uint32_t page) {
   const std::uint32_t in_list = walk->topic++;
   const bool in_order = walk->placement == nullptr;
   if (!in_order) {
-    stream = walk->placement->StreamOf(stream, topic);
-    if (stream == 0) return Misfit(topic, "that was not placed");
+    stream = walk->placement->StreamOf(stream.value(), topic);
+    if (stream == kNoStream) return Misfit(topic, "that was not placed");
   }
   std::optional<Number> number = in_order ? FindKnown(walk, stream, topic) : std::nullopt;
   const bool was_known = number.has_value();
@@ -214,7 +215,7 @@ Status LastFinder::VisitTopic(ListWalk* walk, std::uint32_t stream, std::string_
   return Status::Ok();
 }
 
-std::optional<LastFinder::Number> LastFinder::FindKnown(ListWalk* walk, std::uint32_t stream,
+std::optional<LastFinder::Number> LastFinder::FindKnown(ListWalk* walk, StreamId stream,
                                                         std::string_view topic) const {
   for (; walk->next_known < known_.size(); ++walk->next_known) {
     const Known& known = known_[walk->next_known];
@@ -239,8 +240,8 @@ void LastFinder::AddKnown(std::vector<Known> added) {
 }
 
 Status LastFinder::Misfit(std::string_view topic, const std::string& why) const {
-  return Corruption("block " + std::to_string(block_->id) + ": the list of its topics has '" +
-                    std::string(topic) + "' " + why);
+  return Corruption("block " + std::to_string(block_->id.value()) +
+                    ": the list of its topics has '" + std::string(topic) + "' " + why);
 }
 
 Result<std::optional<LastFinder::Number>> LastFinder::OfferLast(std::uint32_t number,
@@ -298,7 +299,7 @@ bool LastFinder::IsWanted(std::uint32_t row) const {
 
 Result<bool> LastFinder::LoadPageBefore(std::string_view topic) {
   TOPICDB_RETURN_IF_ERROR(NeedDirectory());
-  const std::uint32_t stream = page_->stream(0);
+  const StreamId stream = page_->stream(0);
   std::uint32_t number = page_number_;
   const auto is_only_topic = [&](const PageEntry& page) {
     return page.first_topic == topic && page.first_stream == directory_[page_number_].first_stream;

@@ -39,7 +39,7 @@ class LastFinder : public LastReader {
   using Bound = std::pair<std::int64_t, std::uint64_t>;
   // A topic of this slab with a known message.
   struct Known {
-    std::uint32_t stream;
+    StreamId stream;
     Number number;
   };
   // A list that the finder has gone through.
@@ -62,12 +62,11 @@ class LastFinder : public LastReader {
   // Offers the newest wanted message of each topic of a page.
   Status ReadPage(std::uint32_t number);
   Status ReadList(const TopicList& list);
-  Status VisitTopic(ListWalk* walk, std::uint32_t stream, std::string_view topic,
-                    std::uint32_t page);
+  // `stream` is the group of the topic if the block is a staged one.
+  Status VisitTopic(ListWalk* walk, StreamId stream, std::string_view topic, std::uint32_t page);
   // Returns the number of the topic if it is in known_.
   // REQUIRES: from call to call, topics come in the order of known_
-  std::optional<Number> FindKnown(ListWalk* walk, std::uint32_t stream,
-                                  std::string_view topic) const;
+  std::optional<Number> FindKnown(ListWalk* walk, StreamId stream, std::string_view topic) const;
   void AddKnown(std::vector<Known> added);
 
   // Offers the last wanted row of a topic in the block. The last row of the topic is in page

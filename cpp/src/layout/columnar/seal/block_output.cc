@@ -20,7 +20,7 @@ Status BlockOutput::WritePages(const RocksSource& source, std::span<const Packed
   };
   const PageSink put = [&](std::uint32_t number, std::string_view page) {
     const rocksdb::Status status =
-        batch.Put(source.families.sealed, SealedPageKey(id_, number), page);
+        batch.Put(source.families.sealed, SealedPageKey(id_.value(), number), page);
     if (status.ok() && batch.GetDataSize() >= kWriteBytes) return write();
     return rocks::FromRocks(status, "sealing blocks");
   };
@@ -54,7 +54,7 @@ Status RemoveBlock(const RocksSource& now, const Block& block, rocksdb::WriteBat
   const auto remove = [&](rocksdb::ColumnFamilyHandle* family, const std::string& key) {
     if (status.ok()) status = batch->Delete(family, key);
   };
-  std::uint64_t pages = block.id;
+  std::uint64_t pages = block.id.value();
   if (block.entry.staged) {
     TOPICDB_ASSIGN_OR_RETURN(const auto placement, reader.LoadPlacement(block));
     pages = placement->pages;

@@ -125,7 +125,7 @@ Status BlockSpread::WriteBlocks(RowSpill* spill) {
 
 Status BlockSpread::WriteBlock(Group group) {
   const SortedRows sorted = SortByTopic(group.pages);
-  auto output = std::make_unique<BlockOutput>(state_->next_block.fetch_add(1), plan_.codec,
+  auto output = std::make_unique<BlockOutput>(state_->NewBlockId(), plan_.codec,
                                               limits_.page_bytes_max, plan_.level);
   TOPICDB_RETURN_IF_ERROR(output->WritePages(source_, sorted.rows));
   outputs_.push_back({group.begin, std::move(output), {}});
@@ -176,11 +176,11 @@ Status BlockSpread::Delete(BlockReader* reader, const std::vector<RowPlace>& pla
   const Block block = output->block->block();
   const Directory& directory = output->block->builder().directory();
   const auto topic_of = [](const RowPlace& place) {
-    return std::pair<std::uint32_t, std::string_view>(place.stream, place.topic);
+    return std::pair<StreamId, std::string_view>(place.stream, place.topic);
   };
   const auto first_of = [&](std::uint32_t page) {
-    return std::pair<std::uint32_t, std::string_view>(directory[page].first_stream,
-                                                      directory[page].first_topic);
+    return std::pair<StreamId, std::string_view>(directory[page].first_stream,
+                                                 directory[page].first_topic);
   };
   for (std::uint32_t number = 0; number < directory.size(); ++number) {
     const auto may_be_here = [&](const RowPlace& place) {

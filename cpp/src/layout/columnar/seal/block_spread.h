@@ -28,7 +28,7 @@ class BlockSpread : public BlockRewrite {
  private:
   // Identifies a message. Sorts as the rows of a sealed block do.
   struct RowPlace {
-    std::uint32_t stream;
+    StreamId stream;
     std::string topic;
     std::int64_t time;
     std::uint64_t serial;

@@ -41,6 +41,10 @@ TopicOrder OrderTopics(const std::vector<StagedTopic>& topics) {
   return order;
 }
 
+// Pages, directories and lists of topics of a staged block have groups where those of others have
+// streams.
+StreamId InPlaceOfStream(std::uint32_t group) { return StreamId{group}; }
+
 // Rows by topic, time and the order in which they came, with that as their index.
 std::vector<PackedRow> SortRows(const StagedRows& staged, const TopicOrder& order) {
   std::vector<std::size_t> begins(staged.topics.size());
@@ -55,7 +59,8 @@ std::vector<PackedRow> SortRows(const StagedRows& staged, const TopicOrder& orde
     const StagedTopic& topic = staged.topics[number];
     const std::string_view value =
         std::string_view(staged.values).substr(row.value_begin, row.value_size);
-    rows[next[number]++] = {topic.group, topic.text, row.time, kStagedSerial, i, value};
+    rows[next[number]++] = {
+        InPlaceOfStream(topic.group), topic.text, row.time, kStagedSerial, i, value};
   }
   const auto by_time = [](const PackedRow& a, const PackedRow& b) {
     return std::pair(a.time, a.index) < std::pair(b.time, b.index);
@@ -76,9 +81,9 @@ Extent Placed(const Extent& extent, const StagedPlace& place) {
 
 // Topics of one group that follow each other.
 Placement::Group PlaceGroup(std::span<const StagedTopic> topics,
-                            std::span<const std::uint32_t> streams) {
-  std::map<std::uint32_t, std::size_t> counts;
-  for (const std::uint32_t stream : streams) ++counts[stream];
+                            std::span<const StreamId> streams) {
+  std::map<StreamId, std::size_t> counts;
+  for (const StreamId stream : streams) ++counts[stream];
   const auto most =
       std::max_element(counts.begin(), counts.end(),
                        [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -96,11 +101,11 @@ Result<std::string> TopicRecord(const std::vector<StagedTopic>& topics, const Bl
   std::uint32_t page = 0;
   const auto begins_at_or_before = [&](const PageEntry& candidate, const StagedTopic& topic) {
     return std::pair(candidate.first_stream, std::string_view(candidate.first_topic)) <=
-           std::pair(topic.group, std::string_view(topic.text));
+           std::pair(InPlaceOfStream(topic.group), std::string_view(topic.text));
   };
   for (const StagedTopic& topic : topics) {
     while (page + 1 < directory.size() && begins_at_or_before(directory[page + 1], topic)) ++page;
-    list.Add(topic.group, topic.text, page, std::nullopt);
+    list.Add(InPlaceOfStream(topic.group), topic.text, page, std::nullopt);
   }
   return list.Build(entry.rows, entry.pages, entry.extent);
 }
@@ -155,7 +160,7 @@ Status InstallStaged(const SlabFamilies& families, LayoutState* state, const Sta
   }
   entry.streams = streams.Build();
   TOPICDB_ASSIGN_OR_RETURN(const std::string topics, TopicRecord(block.topics, entry, directory));
-  const BlockId number = state->next_block.fetch_add(1);
+  const BlockId number = state->NewBlockId();
   rocksdb::Status status;
   const auto put = [&](RecordKind kind, const std::string& value) {
     if (status.ok()) status = batch->Put(families.main, RecordKey(kind, number), value);

@@ -85,15 +85,15 @@ void AddRows(const Page& page, StreamSizes* sizes) {
   }
 }
 
-// The stream of all messages of a page, by what its directory says; 0: they are of several, or
-// nothing tells. Each page begins where the one before ends.
-std::uint32_t OnlyStream(const Directory& directory, std::size_t page, const Placement* placement) {
-  const std::uint32_t first = directory[page].first_stream;
+// The stream of all messages of a page, by what its directory says; kNoStream: they are of several,
+// or nothing tells. Each page begins where the one before ends.
+StreamId OnlyStream(const Directory& directory, std::size_t page, const Placement* placement) {
+  const StreamId first = directory[page].first_stream;
   const bool is_last = page + 1 == directory.size();
-  if (is_last || directory[page + 1].first_stream != first) return 0;
+  if (is_last || directory[page + 1].first_stream != first) return kNoStream;
   if (placement == nullptr) return first;
-  const Placement::Group* group = placement->Find(first);
-  return group != nullptr && group->others.empty() ? group->stream : 0;
+  const Placement::Group* group = placement->Find(first.value());
+  return group != nullptr && group->others.empty() ? group->stream : kNoStream;
 }
 
 Status AddBlock(const Block& block, BlockReader* reader, StreamSizes* sizes) {
@@ -104,9 +104,9 @@ Status AddBlock(const Block& block, BlockReader* reader, StreamSizes* sizes) {
   TOPICDB_ASSIGN_OR_RETURN(const auto placement, reader->LoadPlacement(block));
   const std::uint32_t pages = block.is_paged() ? static_cast<std::uint32_t>(directory.size()) : 1;
   for (std::uint32_t number = 0; number < pages; ++number) {
-    const std::uint32_t only =
-        block.is_paged() ? OnlyStream(directory, number, placement.get()) : 0;
-    if (only != 0) {
+    const StreamId only =
+        block.is_paged() ? OnlyStream(directory, number, placement.get()) : kNoStream;
+    if (only != kNoStream) {
       const std::uint64_t rows = directory[number].rows;
       (*sizes)[only].messages += rows;
       (*sizes)[only].bytes += block.entry.bytes * rows / block.entry.rows;

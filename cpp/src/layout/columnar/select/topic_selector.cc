@@ -45,7 +45,7 @@ bool TopicSelector::Wanted::MayBeIn(const std::string* first, const std::string*
 
 TopicSelector::TopicSelector(const ReadRequest& request)
     : streams_(request.streams.has_value()
-                   ? std::make_shared<const std::vector<std::uint32_t>>(*request.streams)
+                   ? std::make_shared<const std::vector<StreamId>>(*request.streams)
                    : nullptr) {
   any_of_.emplace_back(request.filter);
   for (const Filter& filter : request.or_filters) any_of_.emplace_back(filter);
@@ -53,11 +53,11 @@ TopicSelector::TopicSelector(const ReadRequest& request)
                             [](const Wanted& wanted) { return wanted.word_hashes.empty(); });
 }
 
-bool TopicSelector::SelectsStream(std::uint32_t stream) const {
+bool TopicSelector::SelectsStream(StreamId stream) const {
   return streams_ == nullptr || std::binary_search(streams_->begin(), streams_->end(), stream);
 }
 
-bool TopicSelector::Selects(std::uint32_t stream, std::string_view topic) const {
+bool TopicSelector::Selects(StreamId stream, std::string_view topic) const {
   if (!SelectsStream(stream)) return false;
   return std::any_of(any_of_.begin(), any_of_.end(),
                      [&](const Wanted& wanted) { return wanted.Matches(topic); });
@@ -65,7 +65,7 @@ bool TopicSelector::Selects(std::uint32_t stream, std::string_view topic) const 
 
 bool TopicSelector::MayHoldStreams(std::string_view stream_filter) const {
   if (streams_ == nullptr || streams_->size() > kStreamsAskedMax) return true;
-  return std::any_of(streams_->begin(), streams_->end(), [&](std::uint32_t stream) {
+  return std::any_of(streams_->begin(), streams_->end(), [&](StreamId stream) {
     return MayContain(stream_filter, StreamHash(stream));
   });
 }
@@ -85,8 +85,8 @@ bool TopicSelector::MayHoldRange(const std::string* first, const std::string* la
 Result<WantedStreams> TopicSelector::StreamsIn(const Block& block, BlockReader* reader) const {
   if (streams_ == nullptr || !block.entry.staged) return streams_;
   TOPICDB_ASSIGN_OR_RETURN(const auto placement, reader->LoadPlacement(block));
-  return WantedStreams(
-      std::make_shared<const std::vector<std::uint32_t>>(placement->GroupsOf(*streams_)));
+  const std::vector<std::uint32_t> groups = placement->GroupsOf(*streams_);
+  return WantedStreams(std::make_shared<const std::vector<StreamId>>(groups.begin(), groups.end()));
 }
 
 bool TopicSelector::MayHoldPage(const WantedStreams& streams, const PageEntry& page,
@@ -111,7 +111,7 @@ bool TopicSelector::MayHoldPage(const WantedStreams& streams, const PageEntry& p
 ReadRequest PointRequest(const PlacedMessage& place, Filter filter,
                          const std::vector<RowMask>& masks, std::uint64_t serial_max) {
   ReadRequest request;
-  request.streams = std::vector<std::uint32_t>{place.stream};
+  request.streams = std::vector<StreamId>{place.stream};
   request.filter = std::move(filter);
   request.range = Instant(place.timestamp);
   request.masks = masks;

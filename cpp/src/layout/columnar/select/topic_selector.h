@@ -14,14 +14,14 @@
 namespace topicdb::columnar {
 
 // The wanted streams, sorted; null: all.
-using WantedStreams = std::shared_ptr<const std::vector<std::uint32_t>>;
+using WantedStreams = std::shared_ptr<const std::vector<StreamId>>;
 
 // Immutable. Keeps copies of what it needs.
 class TopicSelector {
  public:
   explicit TopicSelector(const ReadRequest& request);
 
-  bool Selects(std::uint32_t stream, std::string_view topic) const;
+  bool Selects(StreamId stream, std::string_view topic) const;
   bool MayHoldStreams(std::string_view stream_filter) const;
   // Returns false if MayHoldWords would always return true.
   bool has_words() const { return has_words_; }
@@ -50,7 +50,7 @@ class TopicSelector {
     std::vector<std::uint64_t> word_hashes;  // wanted topics have all of these words
   };
 
-  bool SelectsStream(std::uint32_t stream) const;
+  bool SelectsStream(StreamId stream) const;
   // Returns true if topics of one stream from `first` to `last` may be wanted. Null means an open
   // end.
   bool MayHoldRange(const std::string* first, const std::string* last) const;

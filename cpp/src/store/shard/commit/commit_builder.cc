@@ -142,7 +142,7 @@ Status CommitBuilder::AddStagedMessages(const StagedPart& part, const std::strin
 
 Status CommitBuilder::AddStagedBlock(const StagedPart& part, const StagedBlock& block) {
   StagedPlace place = PlaceStaged(block);
-  std::vector<std::uint32_t> streams;
+  std::vector<StreamId> streams;
   streams.reserve(block.topics.size());
   for (const StagedTopic& topic : block.topics) {
     streams.push_back(PlaceIn(part.retention_class, topic.text).stream);
@@ -177,7 +177,7 @@ Status CommitBuilder::AddDeletes(ShardCommit* commit) {
   for (const KeyRange& keys : commit->transaction->deletes) {
     // What this commit writes itself comes after its deletes.
     meta::DeleteRecord record{state_.serial - 1, records, keys,
-                              commit->transaction->generation.value_or(0)};
+                              commit->transaction->generation.value_or(meta::kEveryGeneration)};
     TOPICDB_ASSIGN_OR_RETURN(const bool complete, expander.Remove(record, /*masked=*/true));
     if (complete) continue;
     ++records;
@@ -194,7 +194,7 @@ Status CommitBuilder::AddDeletes(ShardCommit* commit) {
 }
 
 Status CommitBuilder::AddMessage(const MessageView& message, std::uint32_t index) {
-  std::uint32_t retention_class = 0;
+  RetentionClassId retention_class;
   PlacedMessage placed = Place(message, hashes_[index], &retention_class);
   Target& target = TargetOf(retention_class);
   placed.timestamp = TimestampOf(message, target.slab->timestamp_bytes());
@@ -216,8 +216,8 @@ Status CommitBuilder::RemoveOlder(const Slab& current, const PlacedMessage& plac
   std::size_t removed = 0;
   for (const Slab* slab : older_) {
     std::vector<std::string_view> varying;
-    const NodeId stream = slab->FindStream(placed.topic, &varying);
-    if (stream == kNoNode) continue;
+    const StreamId stream = slab->FindStream(placed.topic, &varying);
+    if (stream == kNoStream) continue;
     auto& remover = removers_[slab->id()];
     if (remover == nullptr) {
       remover = slab->layout().NewRemover({shard_.db.get(), nullptr, slab->families()}, &batch_);
@@ -230,12 +230,15 @@ Status CommitBuilder::RemoveOlder(const Slab& current, const PlacedMessage& plac
   replaces_any_ = true;
   if (!notes_replaced_) return Status::Ok();
   TOPICDB_ASSIGN_OR_RETURN(Filter topic, Filter::Parse(placed.topic));
-  replaced_.push_back({placed.serial - 1, 0, {std::move(topic), Instant(placed.timestamp)}, 0});
+  replaced_.push_back({placed.serial - 1,
+                       0,
+                       {std::move(topic), Instant(placed.timestamp)},
+                       meta::kEveryGeneration});
   return Status::Ok();
 }
 
 PlacedMessage CommitBuilder::Place(const MessageView& message, std::uint64_t hash,
-                                   std::uint32_t* retention_class) {
+                                   RetentionClassId* retention_class) {
   TopicCache::Topic* const topic = topics_->Find(message.topic, hash);
   if (topic == nullptr) {
     *retention_class = shard_.rules->ClassOf(message.topic);
@@ -246,9 +249,9 @@ PlacedMessage CommitBuilder::Place(const MessageView& message, std::uint64_t has
 }
 
 PlacedMessage CommitBuilder::PlaceNew(const MessageView& message, std::uint64_t hash,
-                                      std::uint32_t retention_class) {
+                                      RetentionClassId retention_class) {
   Target& target = TargetOf(retention_class);
-  const NodeId stream = target.edit.Resolve(message.topic, &varying_);
+  const StreamId stream = target.edit.Resolve(message.topic, &varying_);
   if (samples_ && retention_class != shard_.rules->reserved()) {
     target.sample.Add(message.topic, hash);
   }
@@ -261,17 +264,17 @@ PlacedMessage CommitBuilder::PlaceNew(const MessageView& message, std::uint64_t 
   return placed;
 }
 
-PlacedMessage CommitBuilder::PlaceIn(std::uint32_t retention_class, std::string_view topic) {
+PlacedMessage CommitBuilder::PlaceIn(RetentionClassId retention_class, std::string_view topic) {
   const std::uint64_t hash = TopicCache::HashOf(topic);
   const TopicCache::Topic* const known = topics_->Find(topic, hash);
-  std::uint32_t own_class =
+  RetentionClassId own_class =
       known != nullptr ? known->retention_class : shard_.rules->ClassOf(topic);
   if (own_class == retention_class) {
     return known != nullptr ? Place({topic, 0, {}}, hash, &own_class)
                             : PlaceNew({topic, 0, {}}, hash, own_class);
   }
   // The classes were changed since it was staged.
-  const NodeId stream = TargetOf(retention_class).edit.Resolve(topic, &varying_);
+  const StreamId stream = TargetOf(retention_class).edit.Resolve(topic, &varying_);
   return {stream, topic, varying_, 0, state_.serial, 0, {}};
 }
 
@@ -309,7 +312,7 @@ void CommitBuilder::Apply() {
   }
 }
 
-CommitBuilder::Target& CommitBuilder::TargetOf(std::uint32_t retention_class) {
+CommitBuilder::Target& CommitBuilder::TargetOf(RetentionClassId retention_class) {
   const auto found = targets_.find(retention_class);
   if (found != targets_.end()) return found->second;
   const std::shared_ptr<Slab>& slab = shard_.CurrentSlab(retention_class)->slab;

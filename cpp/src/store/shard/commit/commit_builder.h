@@ -82,14 +82,14 @@ class CommitBuilder {
   Status AddMessage(const MessageView& message, std::uint32_t index) TOPICDB_REQUIRES(shard_.mutex);
   // The place of a message but for its time; its class is in `retention_class`.
   PlacedMessage Place(const MessageView& message, std::uint64_t hash,
-                      std::uint32_t* retention_class) TOPICDB_REQUIRES(shard_.mutex);
+                      RetentionClassId* retention_class) TOPICDB_REQUIRES(shard_.mutex);
   // The same for a topic that is not in topics_, and of this class.
   PlacedMessage PlaceNew(const MessageView& message, std::uint64_t hash,
-                         std::uint32_t retention_class) TOPICDB_REQUIRES(shard_.mutex);
+                         RetentionClassId retention_class) TOPICDB_REQUIRES(shard_.mutex);
   // A topic that was staged for a class, which may not be its own any more.
-  PlacedMessage PlaceIn(std::uint32_t retention_class, std::string_view topic)
+  PlacedMessage PlaceIn(RetentionClassId retention_class, std::string_view topic)
       TOPICDB_REQUIRES(shard_.mutex);
-  Target& TargetOf(std::uint32_t retention_class) TOPICDB_REQUIRES(shard_.mutex);
+  Target& TargetOf(RetentionClassId retention_class) TOPICDB_REQUIRES(shard_.mutex);
   // What a commit decides of a staged block but for its streams.
   StagedPlace PlaceStaged(const StagedBlock& block);
   Status AddStagedBlock(const StagedPart& part, const StagedBlock& block)
@@ -112,7 +112,7 @@ class CommitBuilder {
   meta::JobRecord job_;
   const std::int64_t now_us_;
   Durability durability_ = Durability::kNone;  // the highest that is asked for
-  std::map<std::uint32_t, Target> targets_;    // by class
+  std::map<RetentionClassId, Target> targets_;
   std::vector<meta::DeleteRecord> deletes_;
   bool deletes_any_ = false;
   std::vector<std::pair<std::string, KnownAppend>> ids_;

@@ -54,8 +54,8 @@ Status DeleteExpander::RemovePoint(const Slab& slab, const meta::DeleteRecord& r
   const std::int64_t timestamp = record.keys.range.start.value_or(0);
   if (slab.timestamp_bytes() == 0 && timestamp != 0) return Status::Ok();
   std::vector<std::string_view> varying;
-  const NodeId stream = slab.FindStream(topic, &varying);
-  if (stream == kNoNode) return Status::Ok();
+  const StreamId stream = slab.FindStream(topic, &varying);
+  if (stream == kNoStream) return Status::Ok();
   return RemoverOf(slab).RemovePoint({stream, topic, varying, timestamp, 0, 0, {}}, masks,
                                      record.serial, &removed_);
 }

@@ -5,7 +5,8 @@ namespace topicdb {
 void MergeDeletes::Add(const ShardCommit& commit) {
   if (!is_on() || commit.transaction == nullptr || !commit.written) return;
   for (const KeyRange& keys : commit.transaction->deletes) {
-    records_->push_back({commit.serial - 1, 0, keys, commit.transaction->generation.value_or(0)});
+    const Generation generation = commit.transaction->generation.value_or(meta::kEveryGeneration);
+    records_->push_back({commit.serial - 1, 0, keys, generation});
   }
 }
 

@@ -28,7 +28,7 @@ struct TransactionOps {
   // Of the view that it has read; absent: nothing can conflict with it.
   std::optional<std::uint64_t> start_serial;
   std::chrono::steady_clock::time_point begun;
-  std::optional<std::uint32_t> generation;  // what it reads, deletes and writes; absent: any
+  std::optional<Generation> generation;  // what it reads, deletes and writes; absent: any
   std::vector<KeyRange> reads;
   std::vector<KeyRange> deletes;
   std::vector<Requirement> requirements;

@@ -16,16 +16,16 @@ Status TransactionCheck::Check(ShardCommit* commit) const {
 }
 
 Status TransactionCheck::CheckGeneration(const ShardCommit& commit) const {
-  const std::optional<std::uint32_t>& generation = commit.transaction->generation;
+  const std::optional<Generation>& generation = commit.transaction->generation;
   if (!generation.has_value()) return Status::Ok();
   for (const MessageView& message : commit.messages) {
-    const std::uint32_t retention_class = shard_.rules->ClassOf(message.topic);
+    const RetentionClassId retention_class = shard_.rules->ClassOf(message.topic);
     const std::shared_ptr<Slab>& slab = shard_.CurrentSlab(retention_class)->slab;
-    const std::uint32_t current = slab == nullptr ? 0 : slab->id().generation;
+    const Generation current = slab == nullptr ? Generation{} : slab->id().generation;
     if (current == *generation) continue;
-    return ReadOnly("generation " + std::to_string(*generation) + " of class '" +
+    return ReadOnly("generation " + std::to_string(generation->value()) + " of class '" +
                     shard_.rules->FilterOf(retention_class) + "' in " + shard_.Name() +
-                    " takes no messages: the current one is " + std::to_string(current));
+                    " takes no messages: the current one is " + std::to_string(current.value()));
   }
   return Status::Ok();
 }

@@ -7,11 +7,11 @@
 
 namespace topicdb {
 
-Status Generations::Rotate(std::optional<std::uint32_t> retention_class,
+Status Generations::Rotate(std::optional<RetentionClassId> retention_class,
                            std::optional<std::int64_t> as_if_us, bool resets_clock) {
   const MutexLock lock(shard_.mutex);
   TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
-  std::vector<std::uint32_t> classes;
+  std::vector<RetentionClassId> classes;
   if (retention_class.has_value()) {
     classes.push_back(*retention_class);
   } else {
@@ -24,8 +24,8 @@ Status Generations::Adopt(std::shared_ptr<const RetentionRules> rules) {
   const MutexLock lock(shard_.mutex);
   TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
   const auto before = std::exchange(shard_.rules, std::move(rules));
-  std::vector<std::uint32_t> classes = shard_.rules->ChangedSince(*before);
-  for (const std::uint32_t id : before->ids()) {
+  std::vector<RetentionClassId> classes = shard_.rules->ChangedSince(*before);
+  for (const RetentionClassId id : before->ids()) {
     // Until now there was no number left free behind it.
     if (maker_.KeepsLast(id) && before->Find(id)->limits.keep_last == 0) classes.push_back(id);
   }
@@ -34,39 +34,39 @@ Status Generations::Adopt(std::shared_ptr<const RetentionRules> rules) {
   return status;
 }
 
-Status Generations::BeginAnew(std::vector<std::uint32_t> classes) {
-  std::vector<std::uint32_t> begin_again;
+Status Generations::BeginAnew(std::vector<RetentionClassId> classes) {
+  std::vector<RetentionClassId> begin_again;
   std::sort(classes.begin(), classes.end());
   classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
-  std::erase_if(classes, [&](std::uint32_t id) TOPICDB_REQUIRES(shard_.mutex) {
+  std::erase_if(classes, [&](RetentionClassId id) TOPICDB_REQUIRES(shard_.mutex) {
     if (!shard_.HasCurrentSlab(id)) return true;  // one that is missing begins now, whatever it is
     const Slab& slab = *shard_.CurrentSlab(id)->slab;
     if (slab.CountersForCommit().messages > 0) return false;
     if (slab.begun_at() != shard_.commit.serial) begin_again.push_back(id);
     return true;
   });
-  for (const std::uint32_t id : MissingClasses()) classes.push_back(id);
+  for (const RetentionClassId id : MissingClasses()) classes.push_back(id);
   return RotateClasses(classes, std::nullopt, /*resets_clock=*/false, begin_again);
 }
 
 Status Generations::EnsureReserved() {
   const MutexLock lock(shard_.mutex);
   TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
-  const std::uint32_t reserved = shard_.rules->reserved();
+  const RetentionClassId reserved = shard_.rules->reserved();
   if (shard_.CurrentSlab(reserved)->slab != nullptr) return Status::Ok();
   return RotateClasses(std::array{reserved});
 }
 
-std::vector<std::uint32_t> Generations::MissingClasses() const {
-  std::vector<std::uint32_t> missing = shard_.rules->ids();
+std::vector<RetentionClassId> Generations::MissingClasses() const {
+  std::vector<RetentionClassId> missing = shard_.rules->ids();
   for (const SlabView& view : *shard_.slabs) std::erase(missing, view.slab->id().retention_class);
   return missing;
 }
 
 // A column family that was made here without its record being written is dropped at the next open.
-Status Generations::RotateClasses(std::span<const std::uint32_t> classes,
+Status Generations::RotateClasses(std::span<const RetentionClassId> classes,
                                   std::optional<std::int64_t> as_if_us, bool resets_clock,
-                                  std::span<const std::uint32_t> begin_again) {
+                                  std::span<const RetentionClassId> begin_again) {
   const LeapClock::Times times = shard_.clock.Look();
   const std::int64_t now_us = as_if_us.has_value() ? *as_if_us - times.leaps_us : times.NotedUs();
   rocksdb::WriteBatch batch;
@@ -74,14 +74,15 @@ Status Generations::RotateClasses(std::span<const std::uint32_t> classes,
   std::vector<SlabId> ids;
   std::vector<const Slab*> before;
   std::vector<std::int64_t> began_us;
-  for (const std::uint32_t retention_class : classes) {
-    ids.push_back({shard_.index, retention_class, 1});
+  for (const RetentionClassId retention_class : classes) {
+    ids.push_back({shard_.index, retention_class, Generation{1}});
     before.push_back(nullptr);
     began_us.push_back(now_us);
     for (SlabView& view : slabs) {
       if (view.read_only || view.slab->id().retention_class != retention_class) continue;
       before.back() = view.slab.get();
-      ids.back().generation = view.slab->id().generation + maker_.GenerationStep(retention_class);
+      ids.back().generation =
+          view.slab->id().generation.Next(maker_.GenerationStep(retention_class));
       meta::SlabRecord record = view.slab->record();
       // Who tries out what would be done at another time does not make it older than it is.
       if (as_if_us.has_value()) began_us.back() = std::max(now_us, record.created_at_us);
@@ -108,7 +109,7 @@ Status Generations::RotateClasses(std::span<const std::uint32_t> classes,
     after.clock_us = meta::CommitState().clock_us;
     status = batch.Put(meta::CommitStateKey(), meta::Encode(after));
   }
-  for (const std::uint32_t id : begin_again) {
+  for (const RetentionClassId id : begin_again) {
     const Slab& slab = *shard_.CurrentSlab(id)->slab;
     meta::SlabRecord record = slab.record();
     record.begun_at = shard_.commit.serial;
@@ -120,7 +121,7 @@ Status Generations::RotateClasses(std::span<const std::uint32_t> classes,
       shard_.Write({rocks::EntryKind::kGeneration, rocks::EntryDurability::kDisk}, &batch));
   if (saved.has_value()) shard_.clock.NoteSaved(*saved);
   shard_.commit = after;
-  for (const std::uint32_t id : begin_again)
+  for (const RetentionClassId id : begin_again)
     shard_.CurrentSlab(id)->slab->BeginAgain(shard_.commit.serial);
   shard_.topics.Clear();
   shard_.Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)), shard_.deletes);

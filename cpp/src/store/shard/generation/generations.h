@@ -23,8 +23,9 @@ class Generations {
   // Ends the current generation of one class, or of all that users see, and begins the next one.
   // as_if_us: the time that it counts as done at; absent: now. With `resets_clock`, timestamps that
   // are assigned go on from the time of the clock, even if later ones were assigned before.
-  Status Rotate(std::optional<std::uint32_t> retention_class, std::optional<std::int64_t> as_if_us,
-                bool resets_clock) TOPICDB_EXCLUDES(shard_.mutex);
+  Status Rotate(std::optional<RetentionClassId> retention_class,
+                std::optional<std::int64_t> as_if_us, bool resets_clock)
+      TOPICDB_EXCLUDES(shard_.mutex);
   // Has topics belong to the classes of these rules from now on. New classes get a slab.
   Status Adopt(std::shared_ptr<const RetentionRules> rules) TOPICDB_EXCLUDES(shard_.mutex);
   // Makes the slab of the reserved class if there is none.
@@ -34,15 +35,16 @@ class Generations {
   Status CreateAll() TOPICDB_REQUIRES(shard_.mutex) { return RotateClasses(shard_.rules->ids()); }
   // Has the current slabs of these classes, and of those that have none, begin behind all that is
   // committed: topics have come into them or left.
-  Status BeginAnew(std::vector<std::uint32_t> classes) TOPICDB_REQUIRES(shard_.mutex);
+  Status BeginAnew(std::vector<RetentionClassId> classes) TOPICDB_REQUIRES(shard_.mutex);
   // Returns the classes of the rules that have no slab at all.
-  std::vector<std::uint32_t> MissingClasses() const TOPICDB_REQUIRES(shard_.mutex);
+  std::vector<RetentionClassId> MissingClasses() const TOPICDB_REQUIRES(shard_.mutex);
 
  private:
   // begin_again: classes whose current slabs have no messages, and count as begun only now.
-  Status RotateClasses(std::span<const std::uint32_t> classes,
+  Status RotateClasses(std::span<const RetentionClassId> classes,
                        std::optional<std::int64_t> as_if_us = std::nullopt,
-                       bool resets_clock = false, std::span<const std::uint32_t> begin_again = {})
+                       bool resets_clock = false,
+                       std::span<const RetentionClassId> begin_again = {})
       TOPICDB_REQUIRES(shard_.mutex);
 
   ShardState& shard_;

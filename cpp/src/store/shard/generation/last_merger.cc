@@ -69,7 +69,7 @@ class LastFinder {
     std::uint64_t rows = 0;
     std::optional<std::string> damage;
     SlabSalvage call;
-    call.structure_of = [&](std::uint32_t stream) { return slab.StructureOf(stream); };
+    call.structure_of = [&](StreamId stream) { return slab.StructureOf(stream); };
     call.report = [&](const Finding& finding) { damage = damage.value_or(finding.what); };
     call.take = [&](const SalvagedRow& row) {
       if (damage.has_value()) return Corruption(*damage);
@@ -171,11 +171,11 @@ Status LastMerger::Install(Merge* merge) {
   }
   DeleteExpander expander(shard_, &merge->batch, kDeletesMax);
   for (const meta::DeleteRecord& record : deletes_.records()) {
-    const bool is_of_one = record.generation != 0 &&
+    const bool is_of_one = record.generation != meta::kEveryGeneration &&
                            std::any_of(merge->from.begin(), merge->from.end(),
                                        [&](const auto& slab) { return record.Covers(slab->id()); });
     bool complete = !is_of_one;
-    if (complete && record.generation == 0 && merge->made != nullptr) {
+    if (complete && record.generation == meta::kEveryGeneration && merge->made != nullptr) {
       TOPICDB_ASSIGN_OR_RETURN(complete, expander.RemoveFrom(*merge->made, record, {}));
     }
     if (!complete) return Conflict("messages were deleted while generations were merged");

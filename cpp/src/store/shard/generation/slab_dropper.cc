@@ -9,7 +9,7 @@
 namespace topicdb {
 
 // What it has can only become less, so it is looked at while others commit.
-Status SlabDropper::Drop(std::uint32_t retention_class, std::uint32_t generation) {
+Status SlabDropper::Drop(RetentionClassId retention_class, Generation generation) {
   const SlabId id{shard_.index, retention_class, generation};
   std::optional<meta::DropRecord> drop;
   {
@@ -22,7 +22,7 @@ Status SlabDropper::Drop(std::uint32_t retention_class, std::uint32_t generation
   TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
   const auto found = std::find_if(shard_.slabs->begin(), shard_.slabs->end(),
                                   [&](const SlabView& view) { return view.slab->id() == id; });
-  const std::string what = "generation " + std::to_string(generation) + " of class '" +
+  const std::string what = "generation " + std::to_string(generation.value()) + " of class '" +
                            shard_.rules->FilterOf(retention_class) + "' in " + shard_.Name();
   if (found == shard_.slabs->end()) return NotFound("there is no " + what);
   if (!found->read_only) {

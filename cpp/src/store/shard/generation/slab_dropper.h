@@ -24,7 +24,7 @@ class SlabDropper {
   // Drops a read-only slab. What it had is noted, for readers that have not come to it. Its files
   // go at once, or, where there are many slabs, with those of others: see Finish. kNotFound,
   // kInvalidArgument.
-  Status Drop(std::uint32_t retention_class, std::uint32_t generation)
+  Status Drop(RetentionClassId retention_class, Generation generation)
       TOPICDB_EXCLUDES(shard_.mutex);
   // Commits that the slabs `gone` are not there any more. `made`, if it is not null, is there from
   // then on, and `batch` has its records.

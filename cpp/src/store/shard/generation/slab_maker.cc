@@ -15,7 +15,7 @@ Result<FamiliesByName> SlabMaker::MakeFamilies(const std::vector<SlabId>& slabs,
   for (SlabId id : slabs) {
     add(id, &names);
     for (std::size_t i = 0; i < ahead; ++i) {
-      id.generation += GenerationStep(id.retention_class);
+      id.generation = id.generation.Next(GenerationStep(id.retention_class));
       add(id, &names_ahead);
     }
   }
@@ -76,7 +76,7 @@ Status SlabMaker::SeedStructures(bool reserved, const Slab* previous, StructureE
       "preparing a generation of " + shard_.Name()));
   if (structures.empty()) {
     const StructureTrie& trie = previous->TrieForCommit();
-    trie.ForEachStream([&](NodeId stream) {
+    trie.ForEachStream([&](StreamId stream) {
       Structure structure = trie.StructureOf(stream);
       if (!structure.levels.empty() && structure.VaryingCount() > 0) {
         structures.push_back(std::move(structure));
@@ -87,12 +87,12 @@ Status SlabMaker::SeedStructures(bool reserved, const Slab* previous, StructureE
   return Status::Ok();
 }
 
-bool SlabMaker::KeepsLast(std::uint32_t retention_class) const {
+bool SlabMaker::KeepsLast(RetentionClassId retention_class) const {
   const RetentionRule* rule = shard_.rules->Find(retention_class);
   return rule != nullptr && rule->limits.keep_last > 0;
 }
 
-std::uint32_t SlabMaker::GenerationStep(std::uint32_t retention_class) const {
+std::uint32_t SlabMaker::GenerationStep(RetentionClassId retention_class) const {
   return KeepsLast(retention_class) ? 2 : 1;
 }
 

@@ -30,9 +30,10 @@ class SlabMaker {
 
   // Returns whether the generations of a class leave a number free behind them, for what is kept of
   // them.
-  bool KeepsLast(std::uint32_t retention_class) const TOPICDB_REQUIRES(shard_.mutex);
+  bool KeepsLast(RetentionClassId retention_class) const TOPICDB_REQUIRES(shard_.mutex);
   // Returns the distance from the number of a generation to that of the next one.
-  std::uint32_t GenerationStep(std::uint32_t retention_class) const TOPICDB_REQUIRES(shard_.mutex);
+  std::uint32_t GenerationStep(RetentionClassId retention_class) const
+      TOPICDB_REQUIRES(shard_.mutex);
 
   // Drops the families that were made ahead, and `unnamed`, which no record names.
   Status DropUnused(FamiliesByName unnamed = {}) TOPICDB_REQUIRES(shard_.mutex);

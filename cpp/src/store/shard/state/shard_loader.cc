@@ -220,7 +220,7 @@ class ShardLoader {
         shard_->db->NewIterator(rocksdb::ReadOptions()));
     for (records->Seek(prefix); records->Valid() && records->key().starts_with(prefix);
          records->Next()) {
-      SlabId id{shard_->index, 0, 0};
+      SlabId id{shard_->index, {}, {}};
       meta::SlabRecord record;
       if (!meta::DecodeSlabKey(records->key().ToStringView(), &id) ||
           !meta::Decode(records->value().ToStringView(), &record) || !IsKnownClass(id)) {

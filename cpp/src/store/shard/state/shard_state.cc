@@ -69,14 +69,16 @@ bool ShardState::Publish(SlabViews new_slabs, DeleteRecords new_deletes) {
 
 void ShardState::TakeSlabs(SlabViews new_slabs) {
   slabs = std::move(new_slabs);
-  current_.assign(rules->ids_end(), {});
+  current_.assign(rules->ids_end().value(), {});
   lists = ListSlabs(slabs);
-  for (const SlabView& found : *lists.current) current_[found.slab->id().retention_class] = found;
+  for (const SlabView& found : *lists.current) {
+    current_[found.slab->id().retention_class.value()] = found;
+  }
   older_copies.Reset(*slabs, rules);
 }
 
-const SlabView* ShardState::CurrentSlab(std::uint32_t retention_class) const {
-  return &current_[retention_class];
+const SlabView* ShardState::CurrentSlab(RetentionClassId retention_class) const {
+  return &current_[retention_class.value()];
 }
 
 bool ShardState::HasSlab(const Slab& slab) const {

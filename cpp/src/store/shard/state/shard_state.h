@@ -80,12 +80,13 @@ class ShardState {
   std::uint64_t UnflushedBytes() const { return log->bytes() - flushed_bytes_; }
 
   // Returns whether a class, which may be newer than the slabs, has a current slab.
-  bool HasCurrentSlab(std::uint32_t retention_class) const TOPICDB_REQUIRES(mutex) {
-    return retention_class < current_.size() && current_[retention_class].slab != nullptr;
+  bool HasCurrentSlab(RetentionClassId retention_class) const TOPICDB_REQUIRES(mutex) {
+    return retention_class.value() < current_.size() &&
+           current_[retention_class.value()].slab != nullptr;
   }
   // Returns the current slab of a class; its `slab` is null if the class has none.
   // REQUIRES: the class was among the rules when the slabs were published
-  const SlabView* CurrentSlab(std::uint32_t retention_class) const TOPICDB_REQUIRES(mutex);
+  const SlabView* CurrentSlab(RetentionClassId retention_class) const TOPICDB_REQUIRES(mutex);
   // Returns whether a slab is there, current or not: it may have been dropped.
   bool HasSlab(const Slab& slab) const TOPICDB_REQUIRES(mutex);
   // Notes that a commit has deleted messages: blocks may have become worth writing anew.

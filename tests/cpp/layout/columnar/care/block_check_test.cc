@@ -37,7 +37,7 @@ class BlockCheck : public ::testing::Test {
     check.deep = deep;
     check.serial_max = serial_max_;
     check.stream_of = [&](std::string_view topic) {
-      return topic == misplaced_ ? 9U : topic < "t/2" ? 1U : 2U;
+      return StreamId{topic == misplaced_ ? 9U : topic < "t/2" ? 1U : 2U};
     };
     check.report = [&](Finding finding) { findings_.push_back(std::move(finding)); };
     check.checked = [](std::uint64_t) { return false; };
@@ -58,14 +58,17 @@ class BlockCheck : public ::testing::Test {
   }
   std::string Page(std::uint32_t number) {
     std::string bytes;
-    EXPECT_TRUE(slab_.db()
-                    .Get({}, slab_.families().sealed, SealedPageKey(sealed_.id, number), &bytes)
-                    .ok());
+    EXPECT_TRUE(
+        slab_.db()
+            .Get({}, slab_.families().sealed, SealedPageKey(sealed_.id.value(), number), &bytes)
+            .ok());
     return bytes;
   }
   void PutPage(std::uint32_t number, const std::string& bytes) {
     ASSERT_TRUE(
-        slab_.db().Put({}, slab_.families().sealed, SealedPageKey(sealed_.id, number), bytes).ok());
+        slab_.db()
+            .Put({}, slab_.families().sealed, SealedPageKey(sealed_.id.value(), number), bytes)
+            .ok());
   }
 
   ColumnarSlab slab_;
@@ -106,7 +109,7 @@ TEST_F(BlockCheck, AMissingRecord) {
 TEST_F(BlockCheck, AMissingPageAndWhatIsLostByIt) {
   ASSERT_GT(sealed_.entry.pages, 2U);
   const PageEntry entry = slab_.DirectoryOf(sealed_.id).at(1);
-  const std::string key = SealedPageKey(sealed_.id, 1);
+  const std::string key = SealedPageKey(sealed_.id.value(), 1);
   ASSERT_TRUE(slab_.db().Delete({}, slab_.families().sealed, key).ok());
   EXPECT_NE(Find().find("its page is missing"), std::string::npos);
   ASSERT_EQ(findings_.size(), 1U);
@@ -121,7 +124,8 @@ TEST_F(BlockCheck, ADamagedPage) {
   bytes[bytes.size() / 2] ^= 1;
   PutPage(0, bytes);
   EXPECT_EQ(Find(/*deep=*/false), "");
-  EXPECT_NE(Find().find("block " + std::to_string(sealed_.id) + ", page 0"), std::string::npos);
+  EXPECT_NE(Find().find("block " + std::to_string(sealed_.id.value()) + ", page 0"),
+            std::string::npos);
 }
 
 TEST_F(BlockCheck, PagesThatChangedPlaces) {
@@ -138,7 +142,7 @@ TEST_F(BlockCheck, AnEntryThatIsNotThatOfItsMessages) {
   Block block = sealed_;
   block.entry.bytes += 1;
   FilterBuilder streams;
-  streams.Add(StreamHash(77));
+  streams.Add(StreamHash(StreamId{77}));
   block.entry.streams = streams.Build();
   Put(RecordKey(RecordKind::kSealedEntry, block.id), Encode(block.entry));
   EXPECT_EQ(Find(/*deep=*/false), "");
@@ -156,7 +160,7 @@ TEST_F(BlockCheck, AWordFilterThatWouldHideMessages) {
 
 TEST_F(BlockCheck, AListOfTopicsThatIsNotThatOfItsMessages) {
   TopicListBuilder builder;
-  builder.Add(1, "t/0", sealed_.entry.pages - 1, 100);
+  builder.Add(StreamId{1}, "t/0", sealed_.entry.pages - 1, 100);
   const auto& entry = sealed_.entry;
   Put(RecordKey(RecordKind::kTopics, sealed_.id),
       builder.Build(entry.rows, entry.pages, entry.extent).value());
@@ -195,7 +199,9 @@ TEST_F(BlockCheck, APageThatNobodyKnows) {
 
 TEST_F(BlockCheck, PagesOfBlocksThatAreBeingSealedAreFine) {
   ASSERT_TRUE(
-      slab_.db().Put({}, slab_.families().sealed, SealedPageKey(sealed_.id + 50, 0), "").ok());
+      slab_.db()
+          .Put({}, slab_.families().sealed, SealedPageKey(sealed_.id.Next(50).value(), 0), "")
+          .ok());
   EXPECT_EQ(Find(), "");
 }
 

@@ -15,13 +15,13 @@ TEST(BlockFilter, KnowsEveryKeyThatWasAdded) {
   FilterBuilder streams;
   FilterBuilder words;
   for (std::uint32_t i = 0; i < kKeys; ++i) {
-    streams.Add(StreamHash(i));
+    streams.Add(StreamHash(StreamId{i}));
     words.Add(WordHash(i % 5, Word(i)));
   }
   const std::string stream_filter = streams.Build();
   const std::string word_filter = words.Build();
   for (std::uint32_t i = 0; i < kKeys; ++i) {
-    EXPECT_TRUE(MayContain(stream_filter, StreamHash(i))) << i;
+    EXPECT_TRUE(MayContain(stream_filter, StreamHash(StreamId{i}))) << i;
     EXPECT_TRUE(MayContain(word_filter, WordHash(i % 5, Word(i)))) << i;
   }
 }
@@ -30,14 +30,14 @@ TEST(BlockFilter, SeldomTakesOthersForKeys) {
   FilterBuilder streams;
   FilterBuilder words;
   for (std::uint32_t i = 0; i < kKeys; ++i) {
-    streams.Add(StreamHash(i));
+    streams.Add(StreamHash(StreamId{i}));
     words.Add(WordHash(0, Word(i)));
   }
   const std::string stream_filter = streams.Build();
   const std::string word_filter = words.Build();
   std::uint32_t wrong = 0;
   for (std::uint32_t i = 0; i < kKeys; ++i) {
-    wrong += MayContain(stream_filter, StreamHash(kKeys + i)) ? 1 : 0;
+    wrong += MayContain(stream_filter, StreamHash(StreamId{kKeys + i})) ? 1 : 0;
     wrong += MayContain(word_filter, WordHash(0, Word(kKeys + i))) ? 1 : 0;
     wrong += MayContain(word_filter, WordHash(1, Word(i))) ? 1 : 0;  // at another level
   }
@@ -49,7 +49,7 @@ TEST(BlockFilter, SeldomTakesOthersForKeys) {
 TEST(BlockFilter, IsTheBytesThatTheFormatDraws) {
   FilterBuilder builder;
   builder.AddWords("a/b");
-  builder.Add(StreamHash(7));
+  builder.Add(StreamHash(StreamId{7}));
   std::string hex;
   for (const unsigned char byte : builder.Build()) {
     for (const int digit : {byte >> 4, byte & 15}) hex += "0123456789abcdef"[digit];
@@ -58,14 +58,14 @@ TEST(BlockFilter, IsTheBytesThatTheFormatDraws) {
 }
 
 TEST(BlockFilter, BytesThatAreNoFilterSayMaybe) {
-  EXPECT_TRUE(MayContain("", StreamHash(1)));
-  EXPECT_TRUE(MayContain(std::string(31, '\0'), StreamHash(1)));
-  EXPECT_TRUE(MayContain(std::string(33, '\0'), StreamHash(1)));
-  EXPECT_FALSE(MayContain(std::string(32, '\0'), StreamHash(1)));
+  EXPECT_TRUE(MayContain("", StreamHash(StreamId{1})));
+  EXPECT_TRUE(MayContain(std::string(31, '\0'), StreamHash(StreamId{1})));
+  EXPECT_TRUE(MayContain(std::string(33, '\0'), StreamHash(StreamId{1})));
+  EXPECT_FALSE(MayContain(std::string(32, '\0'), StreamHash(StreamId{1})));
 }
 
 TEST(BlockFilter, OfNothingContainsNothing) {
-  EXPECT_FALSE(MayContain(FilterBuilder().Build(), StreamHash(1)));
+  EXPECT_FALSE(MayContain(FilterBuilder().Build(), StreamHash(StreamId{1})));
 }
 
 TEST(BlockFilter, OfTopicsContainsEachWordAtItsLevel) {
@@ -95,10 +95,11 @@ TEST(BlockFilter, ABuilderForgetsWhatItBuilt) {
 
 TEST(BlockFilter, IsBoundedAndStillKnowsItsKeys) {
   FilterBuilder builder;
-  for (std::uint32_t i = 0; i < 20 * kKeys; ++i) builder.Add(StreamHash(i));
+  for (std::uint32_t i = 0; i < 20 * kKeys; ++i) builder.Add(StreamHash(StreamId{i}));
   const std::string filter = builder.Build();
   EXPECT_LE(filter.size(), std::size_t{64} << 10);
-  for (std::uint32_t i = 0; i < 20 * kKeys; ++i) ASSERT_TRUE(MayContain(filter, StreamHash(i)));
+  for (std::uint32_t i = 0; i < 20 * kKeys; ++i)
+    ASSERT_TRUE(MayContain(filter, StreamHash(StreamId{i})));
 }
 
 }  // namespace

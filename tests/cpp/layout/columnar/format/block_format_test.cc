@@ -65,10 +65,11 @@ void ExpectRoundTrips(const BlockEntry& entry) {
 }
 
 Directory ExampleDirectory() {
-  return {{10, {0, 5, 1, 9}, 1, "a/b"},
-          {1, {3, 3, 2, 2}, 1, "a/bcd"},
-          {kMax32, {0, kTimeMax, 1, kSerialMax}, 1, "a"},
-          {7, {kTimeMax, kTimeMax, kSerialMax, kSerialMax}, kMax32, std::string(300, '/')}};
+  return {
+      {10, {0, 5, 1, 9}, StreamId{1}, "a/b"},
+      {1, {3, 3, 2, 2}, StreamId{1}, "a/bcd"},
+      {kMax32, {0, kTimeMax, 1, kSerialMax}, StreamId{1}, "a"},
+      {7, {kTimeMax, kTimeMax, kSerialMax, kSerialMax}, StreamId{kMax32}, std::string(300, '/')}};
 }
 
 TEST(BlockFormat, OnlyAnEntryWithALevelIsOfTheVersionThatHasOne) {
@@ -86,30 +87,31 @@ TEST(BlockFormat, OnlyAnEntryWithALevelIsOfTheVersionThatHasOne) {
 }
 
 TEST(BlockFormat, KeysAreTheBytesThatTheFormatDraws) {
-  constexpr BlockId kBlock = 0x0102030405060708;
+  constexpr BlockId kBlock{0x0102030405060708};
   EXPECT_EQ(RecordKey(RecordKind::kFreshEntry, kBlock), Bytes("\1\1\2\3\4\5\6\7\10"));
   EXPECT_EQ(RecordKey(RecordKind::kFreshPage, kBlock), Bytes("\2\1\2\3\4\5\6\7\10"));
   EXPECT_EQ(RecordKey(RecordKind::kSealedEntry, kBlock), Bytes("\3\1\2\3\4\5\6\7\10"));
   EXPECT_EQ(RecordKey(RecordKind::kDirectory, kBlock), Bytes("\4\1\2\3\4\5\6\7\10"));
-  EXPECT_EQ(RecordKey(RecordKind::kWordFilter, 1), Bytes("\6\0\0\0\0\0\0\0\1"));
+  EXPECT_EQ(RecordKey(RecordKind::kWordFilter, BlockId{1}), Bytes("\6\0\0\0\0\0\0\0\1"));
   EXPECT_EQ(DeletedRowsKey(kBlock, 0x0a0b0c0d), Bytes("\5\1\2\3\4\5\6\7\10\12\13\14\15"));
-  EXPECT_EQ(SealedPageKey(kBlock, 0x0a0b0c0d), Bytes("\1\2\3\4\5\6\7\10\12\13\14\15"));
+  EXPECT_EQ(SealedPageKey(kBlock.value(), 0x0a0b0c0d), Bytes("\1\2\3\4\5\6\7\10\12\13\14\15"));
   EXPECT_EQ(KindPrefix(RecordKind::kDeletedRows), "\5");
 }
 
 TEST(BlockFormat, KeysTellTheirBlock) {
-  for (const BlockId block : {BlockId{1}, BlockId{0x8000}, ~BlockId{0}}) {
+  for (const BlockId block : {BlockId{1}, BlockId{0x8000}, BlockId{~std::uint64_t{0}}}) {
     EXPECT_EQ(BlockOf(RecordKey(RecordKind::kSealedEntry, block)), block);
     EXPECT_EQ(BlockOf(DeletedRowsKey(block, kMax32)), block);
   }
-  EXPECT_EQ(BlockOf(""), 0U);
-  EXPECT_EQ(BlockOf(Bytes("\1\0\0\0\0\0\0\1")), 0U);
+  EXPECT_EQ(BlockOf(""), kNoBlock);
+  EXPECT_EQ(BlockOf(Bytes("\1\0\0\0\0\0\0\1")), kNoBlock);
 }
 
 TEST(BlockFormat, RecordsAreTheBytesThatTheFormatDraws) {
   EXPECT_EQ(Encode(ExampleEntry()),
             WithChecksum(Bytes("\1\3\xac\2\2\1\x81\1\5\0\xa0\x9c\1") + "filter"));
-  EXPECT_EQ(Encode(Directory{{10, {0, 5, 1, 9}, 1, "a/b"}, {1, {3, 3, 2, 2}, 2, "a/cd"}}),
+  EXPECT_EQ(Encode(Directory{{10, {0, 5, 1, 9}, StreamId{1}, "a/b"},
+                             {1, {3, 3, 2, 2}, StreamId{2}, "a/cd"}}),
             WithChecksum(Bytes("\1\2\12\0\5\1\10\1\0\3a/b") + Bytes("\1\3\0\2\0\2\2\2cd")));
   EXPECT_EQ(Encode(DeletedRows{0, 1, 300}), WithChecksum(Bytes("\1\0\1\xab\2")));
   EXPECT_EQ(EncodeFilter("bits"), WithChecksum("\1bits"));
@@ -221,7 +223,9 @@ Placement ExamplePlacement() {
   return {kStagedPagesMin + 9,
           300,
           1'000,
-          {{1, 7, {}}, {4, 8, {{"a/b", 9}, {"a/c", 7}}}, {300, 9, {}}}};
+          {{1, StreamId{7}, {}},
+           {4, StreamId{8}, {{"a/b", StreamId{9}}, {"a/c", StreamId{7}}}},
+           {300, StreamId{9}, {}}}};
 }
 
 TEST(BlockFormat, AStagedBlocksEntryIsTheSameButForItsVersion) {
@@ -249,14 +253,14 @@ TEST(BlockFormat, Placements) {
   Placement decoded;
   ASSERT_TRUE(Decode(bytes, &decoded));
   EXPECT_EQ(Encode(decoded), bytes);
-  EXPECT_EQ(decoded.StreamOf(1, "x"), 7U);
-  EXPECT_EQ(decoded.StreamOf(4, "a/a"), 8U);
-  EXPECT_EQ(decoded.StreamOf(4, "a/b"), 9U);
-  EXPECT_EQ(decoded.StreamOf(4, "a/c"), 7U);
-  EXPECT_EQ(decoded.StreamOf(2, "x"), 0U);
-  EXPECT_EQ(decoded.GroupsOf({7}), (std::vector<std::uint32_t>{1, 4}));
-  EXPECT_EQ(decoded.GroupsOf({9}), (std::vector<std::uint32_t>{4, 300}));
-  EXPECT_EQ(decoded.GroupsOf({6}), std::vector<std::uint32_t>());
+  EXPECT_EQ(decoded.StreamOf(1, "x"), StreamId{7});
+  EXPECT_EQ(decoded.StreamOf(4, "a/a"), StreamId{8});
+  EXPECT_EQ(decoded.StreamOf(4, "a/b"), StreamId{9});
+  EXPECT_EQ(decoded.StreamOf(4, "a/c"), StreamId{7});
+  EXPECT_EQ(decoded.StreamOf(2, "x"), kNoStream);
+  EXPECT_EQ(decoded.GroupsOf({StreamId{7}}), (std::vector<std::uint32_t>{1, 4}));
+  EXPECT_EQ(decoded.GroupsOf({StreamId{9}}), (std::vector<std::uint32_t>{4, 300}));
+  EXPECT_EQ(decoded.GroupsOf({StreamId{6}}), std::vector<std::uint32_t>());
   // The second step goes round: group 2 behind group 3.
   EXPECT_FALSE(Decode(WithChecksum(Bytes("\1\11\0\0\0\0\0\0\200\254\2\350\7\2"
                                          "\3\7\0"
@@ -265,7 +269,7 @@ TEST(BlockFormat, Placements) {
   for (const auto& spoil : std::vector<void (*)(Placement*)>{
            [](Placement* p) { p->pages = 5; }, [](Placement* p) { p->serial = 0; },
            [](Placement* p) { p->groups.clear(); }, [](Placement* p) { p->groups[1].group = 1; },
-           [](Placement* p) { p->groups[0].stream = 0; },
+           [](Placement* p) { p->groups[0].stream = kNoStream; },
            [](Placement* p) { std::swap(p->groups[1].others[0], p->groups[1].others[1]); },
            [](Placement* p) { p->time_shift = -1; }}) {
     Placement spoilt = placement;

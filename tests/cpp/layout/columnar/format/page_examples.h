@@ -24,8 +24,8 @@ using Rows = std::vector<Row>;
 inline std::string PlainPage(const Rows& rows) {
   PlainPageBuilder builder;
   for (const Row& row : rows) {
-    builder.AddRow(builder.AddTopic(row.stream, row.topic), row.time, row.serial, row.index,
-                   row.value);
+    builder.AddRow(builder.AddTopic(StreamId{row.stream}, row.topic), row.time, row.serial,
+                   row.index, row.value);
   }
   std::string bytes;
   for (const std::string_view part : builder.Encode()) bytes.append(part);
@@ -37,7 +37,7 @@ inline std::string PackedPage(const Rows& rows, PageCodec codec) {
   std::vector<PackedRow> packed;
   packed.reserve(rows.size());
   for (const Row& row : rows) {
-    packed.push_back({row.stream, row.topic, row.time, row.serial, row.index, row.value});
+    packed.push_back({StreamId{row.stream}, row.topic, row.time, row.serial, row.index, row.value});
   }
   PackedPageEncoder encoder(codec);
   std::string bytes;
@@ -46,8 +46,12 @@ inline std::string PackedPage(const Rows& rows, PageCodec codec) {
 
 inline Row RowOf(const Page& page, std::uint32_t row) {
   const std::uint32_t topic = page.topic_of(row);
-  return {page.stream(topic), std::string(page.topic(topic)), page.time(row), page.serial(row),
-          page.index(row),    std::string(page.value(row))};
+  return {page.stream(topic).value(),
+          std::string(page.topic(topic)),
+          page.time(row),
+          page.serial(row),
+          page.index(row),
+          std::string(page.value(row))};
 }
 
 inline Rows RowsOf(const Page& page) {

@@ -163,21 +163,21 @@ TEST(Page, ATopicThatRepeatsInAPlainPageRoundTrips) {
 
 TEST(Page, ATopicOfSeveralRowsIsStoredOnceIfTheBuilderIsToldOnce) {
   PlainPageBuilder builder;
-  const std::uint32_t topic = builder.AddTopic(4, "t/u");
+  const std::uint32_t topic = builder.AddTopic(StreamId{4}, "t/u");
   builder.AddRow(topic, 2, 1, 0, "x");
   builder.AddRow(topic, 1, 1, 1, "y");
   std::string bytes;
   for (const std::string_view part : builder.Encode()) bytes.append(part);
   ExpectPage(bytes, {{4, "t/u", 2, 1, 0, "x"}, {4, "t/u", 1, 1, 1, "y"}});
   EXPECT_EQ(DecodeOk(bytes)->topics(), 1U);
-  EXPECT_EQ(builder.Streams(), std::vector<std::uint32_t>{4});
+  EXPECT_EQ(builder.Streams(), std::vector<StreamId>{StreamId{4}});
 }
 
 TEST(Page, ABuilderMayBeUsedAgain) {
   PlainPageBuilder builder;
   for (const std::uint64_t serial : {5, 2}) {
     builder.Clear();
-    builder.AddRow(builder.AddTopic(1, "t"), 7, serial, 3, "v");
+    builder.AddRow(builder.AddTopic(StreamId{1}, "t"), 7, serial, 3, "v");
     std::string bytes;
     for (const std::string_view part : builder.Encode()) bytes.append(part);
     ExpectPage(bytes, {{1, "t", 7, serial, 3, "v"}});
@@ -186,7 +186,7 @@ TEST(Page, ABuilderMayBeUsedAgain) {
   std::string bytes = "before";
   for (const std::int64_t time : {5, 2}) {
     const std::size_t begin = bytes.size();
-    const PackedRow row{1, "t", time, 7, 3, "v"};
+    const PackedRow row{StreamId{1}, "t", time, 7, 3, "v"};
     ASSERT_TRUE(encoder.Encode({&row, 1}, &bytes).ok());
     ExpectPage(bytes.substr(begin), {{1, "t", time, 7, 3, "v"}});
   }

@@ -21,7 +21,8 @@ std::string Record(const std::vector<Topic>& topics, const std::vector<std::int6
   TopicListBuilder builder;
   for (std::size_t i = 0; i < topics.size(); ++i) {
     const auto& [stream, text, page] = topics[i];
-    builder.Add(stream, text, page, times.empty() ? std::nullopt : std::optional(times[i]));
+    builder.Add(StreamId{stream}, text, page,
+                times.empty() ? std::nullopt : std::optional(times[i]));
   }
   return builder.Build(1'000, pages, extent).value();
 }
@@ -32,12 +33,11 @@ const std::vector<Topic> kTopics{
 std::vector<Topic> TopicsOf(const TopicList& list) {
   std::vector<Topic> topics;
   const std::string texts = Expand(list).value();
-  EXPECT_TRUE(ForEachTopic(list, texts,
-                           [&](std::uint32_t stream, std::string_view topic, std::uint32_t page) {
-                             topics.emplace_back(stream, topic, page);
-                             return Status::Ok();
-                           })
-                  .ok());
+  EXPECT_TRUE(
+      ForEachTopic(list, texts, [&](StreamId stream, std::string_view topic, std::uint32_t page) {
+        topics.emplace_back(stream.value(), topic, page);
+        return Status::Ok();
+      }).ok());
   return topics;
 }
 

@@ -28,7 +28,7 @@ inline const char* FaultOf(const Page& page) {
   }
   volatile std::uint32_t sink = 0;
   for (std::uint32_t topic = 0; topic < page.topics(); ++topic) {
-    if (page.stream(topic) == 0) return "a topic has no stream";
+    if (page.stream(topic) == kNoStream) return "a topic has no stream";
     sink = sink + Touch(page.topic(topic));
   }
   for (std::uint32_t row = 0; row < page.rows(); ++row) {

@@ -86,7 +86,7 @@ ReadRequest RandomRequest(const ColumnarSlab& slab, std::mt19937_64* random) {
   const auto time = [&] { return static_cast<std::int64_t>((*random)() % 1'000); };
   if ((*random)() % 2 == 0) request.range.start = time();
   if ((*random)() % 2 == 0) request.range.end = request.range.start.value_or(0) + time();
-  if ((*random)() % 3 == 0) request.streams = std::vector<std::uint32_t>{1, 3};
+  if ((*random)() % 3 == 0) request.streams = {StreamId{1}, StreamId{3}};
   if ((*random)() % 4 == 0) request.serial_max = (*random)() % 60;
   if ((*random)() % 3 == 0) {
     request.masks.push_back({Filter::Parse("+/b/#").value(), {time(), std::nullopt}, 30});
@@ -227,7 +227,7 @@ TEST(PageMerge, WhatCannotBeWantedIsNotRead) {
   EXPECT_EQ(counters.blocks_skipped_by_time, 3U);
   EXPECT_GT(counters.pages_skipped_by_time, 0U);
   ReadRequest by_stream = Request("#");
-  by_stream.streams = std::vector<std::uint32_t>{2};
+  by_stream.streams = std::vector<StreamId>{StreamId{2}};
   read(by_stream);
   EXPECT_EQ(counters.blocks_skipped_by_stream, 3U);
   read(Request("w2/t3"));
@@ -310,7 +310,7 @@ TEST(PageMerge, DamageIsCorruptionThatNamesItsBlock) {
     ColumnarSlab slab;
     slab.Write({{1, "a/b", 5, 0, 0, "v"}, {1, "a/c", 5, 0, 0, "w"}});
     if (sealed) slab.Seal(SealScope::kFresh);
-    const BlockId block = sealed ? slab.Sealed().at(0).id : 1;
+    const BlockId block = sealed ? slab.Sealed().at(0).id : BlockId{1};
     slab.Remove(Request("a/c"));
     const std::string key =
         kind == RecordKind::kDeletedRows ? DeletedRowsKey(block, 0) : RecordKey(kind, block);
@@ -321,7 +321,7 @@ TEST(PageMerge, DamageIsCorruptionThatNamesItsBlock) {
     PageMerge merge(slab.Source(), Request("a/#"), MergeOrder::kTime, std::nullopt);
     const Status status = merge.Prepare(kNoLimit).status();
     EXPECT_EQ(status.code(), Code::kCorruption) << static_cast<int>(kind);
-    EXPECT_NE(status.message().find("block " + std::to_string(block)), std::string::npos);
+    EXPECT_NE(status.message().find("block " + std::to_string(block.value())), std::string::npos);
   }
 }
 

@@ -98,7 +98,8 @@ TEST(RowSpill, WhatIsReadMakesPlaceForWhatIsWritten) {
   const auto write = [&](std::uint64_t serial) {
     SpillPart part;
     for (std::uint32_t row = 0; row < 10; ++row) {
-      EXPECT_TRUE(lane.Add({serial, row, 0}, {1, "t", 0, serial, row, value}, &part).ok());
+      EXPECT_TRUE(
+          lane.Add({serial, row, 0}, {StreamId{1}, "t", 0, serial, row, value}, &part).ok());
     }
     EXPECT_TRUE(lane.Write(&part).ok());
     return part;

@@ -80,7 +80,7 @@ std::vector<ReadRequest> Requests() {
     }
   }
   ReadRequest request = Request("#");
-  request.streams = {1, 3};
+  request.streams = {StreamId{1}, StreamId{3}};
   requests.push_back(request);
   return requests;
 }
@@ -227,7 +227,7 @@ TEST(LastFinder, AListOfAnotherBlockIsNotUsed) {
     slab.Seal(SealScope::kFresh);
   }
   TopicListBuilder other;
-  other.Add(1, "t/1", 0, 5);
+  other.Add(StreamId{1}, "t/1", 0, 5);
   const std::string record = other.Build(1, 1, {5, 5, 1, 1}).value();
   for (const Block& block : slab.Sealed()) {
     ASSERT_TRUE(slab.db()
@@ -252,11 +252,11 @@ TEST(LastFinder, DamageOfAListIsFound) {
     ASSERT_TRUE(slab.db().Put({}, slab.families().main, key, flipped).ok());
     const Status fault = Fault(slab, Request("#"));
     EXPECT_EQ(fault.code(), Code::kCorruption);
-    EXPECT_NE(fault.message().find("block " + std::to_string(block.id)), std::string::npos);
+    EXPECT_NE(fault.message().find("block " + std::to_string(block.id.value())), std::string::npos);
   }
   // One that is whole, and says what cannot be: of this block, with a topic that it has not.
   TopicListBuilder wrong;
-  wrong.Add(1, "t/absent", 0, std::nullopt);
+  wrong.Add(StreamId{1}, "t/absent", 0, std::nullopt);
   const std::string absent =
       wrong.Build(block.entry.rows, block.entry.pages, block.entry.extent).value();
   ASSERT_TRUE(slab.db().Put({}, slab.families().main, key, absent).ok());

@@ -61,7 +61,7 @@ TEST(BlockSealing, FreshBlocksBecomeOneSortedBlock) {
     const Rows rows = RowsOf(*page);
     EXPECT_EQ(directory[number].rows, page->rows());
     EXPECT_EQ(directory[number].extent, page->extent());
-    EXPECT_EQ(directory[number].first_stream, rows[0].stream);
+    EXPECT_EQ(directory[number].first_stream, StreamId{rows[0].stream});
     EXPECT_EQ(directory[number].first_topic, rows[0].topic);
     stored.insert(stored.end(), rows.begin(), rows.end());
   }

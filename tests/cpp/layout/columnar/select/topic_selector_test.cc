@@ -18,11 +18,15 @@ struct Topic {
 using Topics = std::vector<Topic>;
 using Streams = std::optional<std::vector<std::uint32_t>>;
 
-TopicSelector Selector(const std::string& filter, Streams streams = std::nullopt) {
+TopicSelector Selector(const std::string& filter, const Streams& streams = std::nullopt) {
   ReadRequest request;
-  request.streams = std::move(streams);
+  if (streams.has_value()) request.streams.emplace(streams->begin(), streams->end());
   request.filter = Filter::Parse(filter).value();
   return TopicSelector(request);
+}
+
+bool Selects(const TopicSelector& selector, const Topic& topic) {
+  return selector.Selects(StreamId{topic.stream}, topic.name);
 }
 
 // As sealing makes it: topics in order, a page begins with its first one.
@@ -44,12 +48,12 @@ BlockOfTopics MakeBlock(const Topics& sorted, std::mt19937_64* random) {
       const Topic first = goes_on ? block.pages.back().back() : topic;
       block.pages.push_back({first});
       PageEntry entry;
-      entry.first_stream = first.stream;
+      entry.first_stream = StreamId{first.stream};
       entry.first_topic = first.name;
       block.directory.push_back(entry);
     }
     block.pages.back().push_back(topic);
-    streams.Add(StreamHash(topic.stream));
+    streams.Add(StreamHash(StreamId{topic.stream}));
     words.AddWords(topic.name);
   }
   block.stream_filter = streams.Build();
@@ -88,11 +92,10 @@ TEST(TopicSelector, SelectsWhatMatchesInItsStreams) {
     for (const Topic& topic : RandomTopics(&random)) {
       for (const std::string& filter : Filters()) {
         const bool matches = Filter::Parse(filter).value().Matches(topic.name);
-        EXPECT_EQ(Selector(filter).Selects(topic.stream, topic.name), matches)
-            << filter << " " << topic.name;
+        EXPECT_EQ(Selects(Selector(filter), topic), matches) << filter << " " << topic.name;
         const std::vector<std::uint32_t> streams{2, 3};
         const bool is_wanted = topic.stream == 2 || topic.stream == 3;
-        EXPECT_EQ(Selector(filter, streams).Selects(topic.stream, topic.name), matches && is_wanted)
+        EXPECT_EQ(Selects(Selector(filter, streams), topic), matches && is_wanted)
             << filter << " " << topic.name;
       }
     }
@@ -117,9 +120,9 @@ TEST(TopicSelector, NeverSkipsAPageOrBlockThatHoldsASelectedTopic) {
         const bool is_last = page + 1 == block.pages.size();
         const bool may = selector.MayHoldPage(selector.streams(), block.directory[page],
                                               is_last ? nullptr : &block.directory[page + 1]);
-        const bool holds = std::any_of(
-            block.pages[page].begin(), block.pages[page].end(),
-            [&](const Topic& topic) { return selector.Selects(topic.stream, topic.name); });
+        const bool holds =
+            std::any_of(block.pages[page].begin(), block.pages[page].end(),
+                        [&](const Topic& topic) { return Selects(selector, topic); });
         ASSERT_TRUE(may || !holds) << filter << ", page " << page << " of round " << round;
         ASSERT_TRUE(!holds || selector.MayHoldStreams(block.stream_filter)) << filter;
         ASSERT_TRUE(!holds || selector.MayHoldWords(block.word_filter)) << filter;
@@ -134,10 +137,10 @@ TEST(TopicSelector, SkipsPagesBeforeAndBehindTheWantedTopics) {
   const auto may_hold = [](const std::string& filter, const Streams& streams, const Topic& first,
                            const Topic& next) {
     PageEntry page;
-    page.first_stream = first.stream;
+    page.first_stream = StreamId{first.stream};
     page.first_topic = first.name;
     PageEntry following;
-    following.first_stream = next.stream;
+    following.first_stream = StreamId{next.stream};
     following.first_topic = next.name;
     const TopicSelector selector = Selector(filter, streams);
     return selector.MayHoldPage(selector.streams(), page, &following);
@@ -170,14 +173,14 @@ TEST(TopicSelector, AsksForWordsWhereTheFilterHasSome) {
 }
 
 TEST(TopicSelector, APointIsOneTopicAtOneMoment) {
-  const PlacedMessage place{4, "a/b", {}, 99, 1, 0, "v"};
+  const PlacedMessage place{StreamId{4}, "a/b", {}, 99, 1, 0, "v"};
   const ReadRequest request = PointRequest(place, Filter::Parse("a/b").value(), {}, 17);
-  EXPECT_EQ(request.streams, std::vector<std::uint32_t>{4});
+  EXPECT_EQ(request.streams, std::vector<StreamId>{StreamId{4}});
   EXPECT_EQ(request.range, (TimeRange{99, 100}));
   EXPECT_EQ(request.serial_max, 17U);
-  EXPECT_TRUE(TopicSelector(request).Selects(4, "a/b"));
-  EXPECT_FALSE(TopicSelector(request).Selects(4, "a/b/c"));
-  EXPECT_FALSE(TopicSelector(request).Selects(5, "a/b"));
+  EXPECT_TRUE(Selects(TopicSelector(request), {4, "a/b"}));
+  EXPECT_FALSE(Selects(TopicSelector(request), {4, "a/b/c"}));
+  EXPECT_FALSE(Selects(TopicSelector(request), {5, "a/b"}));
 }
 
 }  // namespace

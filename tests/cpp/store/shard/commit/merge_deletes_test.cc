@@ -8,7 +8,7 @@ namespace {
 TEST(MergeDeletes, GathersWhatIsDeletedDuringAMerge) {
   TransactionOps ops;
   ops.deletes = {{Filter::Parse("a/#").value(), {}}, {Filter::Parse("b").value(), {1, 2}}};
-  ops.generation = 3;
+  ops.generation = Generation{3};
   ShardCommit commit;
   commit.serial = 10;
   commit.written = true;
@@ -23,7 +23,7 @@ TEST(MergeDeletes, GathersWhatIsDeletedDuringAMerge) {
   EXPECT_EQ(deletes.records()[0].keys.filter.text(), "a/#");
   EXPECT_EQ(deletes.records()[1].keys.range, (TimeRange{1, 2}));
   EXPECT_EQ(deletes.records()[1].serial, 9U) << "the messages of its own commit come after it";
-  EXPECT_EQ(deletes.records()[1].generation, 3U);
+  EXPECT_EQ(deletes.records()[1].generation, Generation{3});
   deletes.Add(std::vector<meta::DeleteRecord>{deletes.records()[0]});
   EXPECT_EQ(deletes.records().size(), 3U);
   deletes.End();

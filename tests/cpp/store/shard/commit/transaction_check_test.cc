@@ -97,14 +97,14 @@ TEST(TransactionCheck, RequirementsThatAreNotMetAreAllNamed) {
 TEST(TransactionCheck, AGenerationThatHasEndedTakesNoMessages) {
   ShardParts shard;
   TransactionOps ops;
-  ops.generation = 1;
+  ops.generation = Generation{1};
   EXPECT_TRUE(shard.Commit({{"a", 1, "x"}}, &ops)->status.ok());
   ASSERT_TRUE(shard.generations.Rotate(std::nullopt, std::nullopt, false).ok());
   const auto refused = shard.Commit({{"a", 2, "x"}}, &ops);
   EXPECT_EQ(refused->status.code(), Code::kReadOnly);
   EXPECT_NE(refused->status.message().find("the current one is 2"), std::string::npos)
       << refused->status.message();
-  ops.generation = 2;
+  ops.generation = Generation{2};
   EXPECT_TRUE(shard.Commit({{"a", 2, "x"}}, &ops)->status.ok());
 }
 
@@ -113,7 +113,7 @@ TEST(TransactionCheck, WhatBeganBeforeADropIsRefused) {
   ASSERT_TRUE(shard.generations.Rotate(std::nullopt, std::nullopt, false).ok());
   Begun begun(&shard);
   begun.ops.reads = {Keys("nothing")};
-  ASSERT_TRUE(shard.dropper.Drop(0, 1).ok());
+  ASSERT_TRUE(shard.dropper.Drop(RetentionClassId{0}, Generation{1}).ok());
   const auto commit = begun.Commit();
   EXPECT_EQ(commit->status.code(), Code::kConflict);
   EXPECT_NE(commit->status.message().find("no longer known"), std::string::npos);

@@ -22,8 +22,9 @@ using Slabs = std::vector<std::pair<std::uint32_t, int>>;
 Slabs SlabsOf(const ShardParts& shard) {
   Slabs slabs;
   for (const SlabView& view : shard.state.view()->slabs()) {
-    const int generation = static_cast<int>(view.slab->id().generation);
-    slabs.emplace_back(view.slab->id().retention_class, view.read_only ? -generation : generation);
+    const int generation = static_cast<int>(view.slab->id().generation.value());
+    slabs.emplace_back(view.slab->id().retention_class.value(),
+                       view.read_only ? -generation : generation);
   }
   return slabs;
 }
@@ -32,7 +33,7 @@ TEST(Generations, RotatingEndsOneClassOrAll) {
   ShardParts shard(TwoClasses());
   shard.Append({{"a/1", 1, "first"}, {"b", 1, "first"}});
   EXPECT_EQ(SlabsOf(shard), (Slabs{{0, 1}, {1, 1}}));
-  ASSERT_TRUE(shard.generations.Rotate(0, std::nullopt, false).ok());
+  ASSERT_TRUE(shard.generations.Rotate(RetentionClassId{0}, std::nullopt, false).ok());
   EXPECT_EQ(SlabsOf(shard), (Slabs{{0, -1}, {0, 2}, {1, 1}}));
   ASSERT_TRUE(shard.generations.Rotate(std::nullopt, std::nullopt, false).ok());
   EXPECT_EQ(SlabsOf(shard), (Slabs{{0, -1}, {0, -2}, {0, 3}, {1, -1}, {1, 2}}));
@@ -61,7 +62,7 @@ TEST(Generations, ClassesThatTopicsComeIntoOrLeaveBeginAnewIfTheyHaveAny) {
   const auto changed = std::make_shared<const RetentionRules>(
       rules->With({{"a/x", 7}, {"a/#", 5}, {"#", 0}}).value());
   ASSERT_TRUE(shard.generations.Adopt(changed).ok());
-  const std::uint32_t added = changed->IndexOf("a/x").value();
+  const std::uint32_t added = changed->IndexOf("a/x").value().value();
   EXPECT_EQ(SlabsOf(shard), (Slabs{{0, -1}, {0, 2}, {1, 1}, {added, 1}}))
       << "a/# has lost topics; # has had no message";
   shard.Append({{"a/x", 2, "y"}});

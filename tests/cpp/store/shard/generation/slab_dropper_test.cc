@@ -28,7 +28,7 @@ class SlabDropperTest : public ::testing::Test {
 
 TEST_F(SlabDropperTest, TakesASlabOutOfSightAndNotesWhatItHad) {
   const auto before = shard_.state.view();
-  ASSERT_TRUE(shard_.dropper.Drop(0, 1).ok());
+  ASSERT_TRUE(shard_.dropper.Drop(RetentionClassId{0}, Generation{1}).ok());
   EXPECT_EQ(shard_.Get("a", 1), std::nullopt);
   EXPECT_EQ(shard_.Get("a", 2), "y");
   const auto after = shard_.state.view();
@@ -40,7 +40,7 @@ TEST_F(SlabDropperTest, TakesASlabOutOfSightAndNotesWhatItHad) {
   const auto drops = shard_.dropper.DropsBehind(0).value();
   ASSERT_EQ(drops.size(), 1U);
   EXPECT_EQ(drops[0].serial, after->serial());
-  EXPECT_EQ(drops[0].generation, 1U);
+  EXPECT_EQ(drops[0].generation, Generation{1});
   EXPECT_EQ(drops[0].last_timestamp, 9);
   std::uint64_t messages = 0;
   for (const auto& part : drops[0].parts) {
@@ -52,26 +52,26 @@ TEST_F(SlabDropperTest, TakesASlabOutOfSightAndNotesWhatItHad) {
 }
 
 TEST_F(SlabDropperTest, ItsFamiliesLeaveAtTheLatestWhenItFinishes) {
-  ASSERT_TRUE(shard_.dropper.Drop(0, 1).ok());
+  ASSERT_TRUE(shard_.dropper.Drop(RetentionClassId{0}, Generation{1}).ok());
   ASSERT_TRUE(shard_.dropper.Finish().ok());
-  EXPECT_FALSE(HasRecord({0, 0, 1}));
-  EXPECT_TRUE(HasRecord({0, 0, 2}));
+  EXPECT_FALSE(HasRecord({0, RetentionClassId{0}, Generation{1}}));
+  EXPECT_TRUE(HasRecord({0, RetentionClassId{0}, Generation{2}}));
   EXPECT_TRUE(shard_.dropper.Finish().ok()) << "nothing is left";
 }
 
 TEST_F(SlabDropperTest, RefusesTheCurrentOneAndOneThatIsNotThere) {
   const std::uint64_t serial = shard_.state.view()->serial();
-  EXPECT_EQ(shard_.dropper.Drop(0, 2).code(), Code::kInvalidArgument);
-  EXPECT_EQ(shard_.dropper.Drop(0, 3).code(), Code::kNotFound);
-  ASSERT_TRUE(shard_.dropper.Drop(0, 1).ok());
-  EXPECT_EQ(shard_.dropper.Drop(0, 1).code(), Code::kNotFound);
+  EXPECT_EQ(shard_.dropper.Drop(RetentionClassId{0}, Generation{2}).code(), Code::kInvalidArgument);
+  EXPECT_EQ(shard_.dropper.Drop(RetentionClassId{0}, Generation{3}).code(), Code::kNotFound);
+  ASSERT_TRUE(shard_.dropper.Drop(RetentionClassId{0}, Generation{1}).ok());
+  EXPECT_EQ(shard_.dropper.Drop(RetentionClassId{0}, Generation{1}).code(), Code::kNotFound);
   EXPECT_EQ(shard_.state.view()->serial(), serial + 1);
 }
 
 TEST(SlabDropper, OfASlabWithoutMessagesNothingIsNoted) {
   ShardParts shard;
   ASSERT_TRUE(shard.generations.Rotate(std::nullopt, std::nullopt, false).ok());
-  ASSERT_TRUE(shard.dropper.Drop(0, 1).ok());
+  ASSERT_TRUE(shard.dropper.Drop(RetentionClassId{0}, Generation{1}).ok());
   EXPECT_TRUE(shard.dropper.DropsBehind(0)->empty());
 }
 

@@ -49,7 +49,7 @@ TEST(DiskUsage, OfADroppedSlabNothingCounts) {
   shard.Append({{"a", 1, RandomValue()}});
   ASSERT_TRUE(shard.generations.Rotate(std::nullopt, std::nullopt, false).ok());
   EXPECT_GE(shard.disk.Bytes(), kBytes);
-  ASSERT_TRUE(shard.dropper.Drop(0, 1).ok());
+  ASSERT_TRUE(shard.dropper.Drop(RetentionClassId{0}, Generation{1}).ok());
   EXPECT_LT(shard.disk.Bytes(), kBytes / 2) << "it measures again, however lately it did";
 }
 
