@@ -14,7 +14,7 @@ from topicdb.replay.throttle import ReadThrottle
 
 
 class Host(Protocol):
-    """A replay log as its endpoints see it; ``ReplayLog`` implements it. Thread-safe.
+    """A replay log as its endpoints see it; ``EndpointHost`` implements it. Thread-safe.
 
     Lock rule: the lock of the log is taken before those of endpoints. An endpoint may therefore
     hold its own lock when it uses a Host, except in ``drop_temporary``: nothing else here takes

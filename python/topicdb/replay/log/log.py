@@ -12,22 +12,20 @@ from typing import TYPE_CHECKING, Any, Literal
 from topicdb import _core
 from topicdb.arguments import has_arrow
 from topicdb.closing import Closing
-from topicdb.engine import Engine, SubscriptionCursor
 from topicdb.filters import Filters, filter_list
-from topicdb.follow.positions import Place
 from topicdb.replay.endpoint.endpoint import Endpoint
 from topicdb.replay.errors import LogModifiedError, ReplayDisabledError
+from topicdb.replay.log.endpoint_host import EndpointHost
 from topicdb.replay.log.endpoints import Endpoints, new_record
 from topicdb.replay.log.log_rules import Change, LogRules
 from topicdb.replay.log.pump import Pump
 from topicdb.replay.log.running import Running
-from topicdb.replay.log.trimming import Trimmer, eras_from, oldest_generations
-from topicdb.replay.records import SHARD, Access, EndpointRecord, LogRecord, Records
+from topicdb.replay.log.upkeep import LogUpkeep
+from topicdb.replay.records import Access, EndpointRecord, LogRecord, Records
 from topicdb.replay.rules import Era, Promotion, checked_promotions, filters_of
 from topicdb.replay.selector.properties import selector_of
 from topicdb.replay.states import Event
-from topicdb.replay.throttle import ReadThrottle
-from topicdb.times import TIMESTAMP_MAX, TimeLike, time_us
+from topicdb.times import TimeLike, time_us
 from topicdb.types import Receipt
 
 if TYPE_CHECKING:
@@ -47,7 +45,7 @@ class ReplayLog(Closing):
     A thread of the log serves the endpoints until the log or the database is closed. Thread-safe.
     """
 
-    # Lock rule: _lock guards the record, the rules, the endpoints and the trimmer. It is taken
+    # Lock rule: _lock guards the record, the rules, the endpoints and the upkeep. It is taken
     # before the locks of endpoints, and these before those of `_running`, `_records` and `_pump`.
 
     def __init__(
@@ -68,22 +66,18 @@ class ReplayLog(Closing):
         self._running = Running(name, replays_max)
         self._closed = False
         self._rules = LogRules(record)
-        self._trimmer = Trimmer(self.core, record)
-        self._oldest = oldest_generations(self.core)
-        self._throttle = ReadThrottle(self._commits_of_others)
         self._pump = Pump(self._step, records.save_waiting, self.maintain, self._closed_by_database)
-        self._endpoints = Endpoints(self, store_interval_s, self._pump.wake)
+        core = database._core
+        self._host = EndpointHost(
+            name, core, (record, records), self._running, self._pump, self.drop_endpoint
+        )
+        self._endpoints = Endpoints(self._host, store_interval_s, self._pump.wake)
+        self._upkeep = LogUpkeep(core, record, records, self._endpoints)
         for stored in records.endpoints():
             self._endpoints.open(stored)
         records.save_log(record)
         self._pump.start(f"topicdb-replay-{name}")
         _opened.add(self)
-
-    # What endpoints use; Host describes it.
-
-    @property
-    def core(self) -> Engine:
-        return self._database._core
 
     @property
     def name(self) -> str:
@@ -91,53 +85,9 @@ class ReplayLog(Closing):
         return self._name
 
     @property
-    def records(self) -> Records:
-        return self._records
-
-    @property
     def origin(self) -> int:
         """The random number that stands for this database in message ids."""
         return self._record.origin
-
-    @property
-    def first(self) -> Place:
-        """The place where the log begins; everything before it was trimmed."""
-        return self._record.first
-
-    @property
-    def throttle(self) -> ReadThrottle:
-        return self._throttle
-
-    def _commits_of_others(self) -> int:
-        return self.now().serial - self._records.writes
-
-    def eras(self) -> Sequence[Era]:
-        """Returns the rules of what is logged, each with the place from which on it counts."""
-        return self._record.eras
-
-    def now(self) -> Place:
-        """Returns the place after everything that is committed."""
-        return Place(*self.core.places_at(None, TIMESTAMP_MAX)[SHARD])
-
-    def emit(self, event: Event) -> None:
-        self._running.note(event)
-        self._pump.tell(event)
-
-    def take_slot(self, endpoint: str) -> None:
-        self._running.take_slot(endpoint)
-
-    def give_slot(self, endpoint: str) -> None:
-        self._running.give_slot(endpoint)
-
-    def wake(self, endpoint: str) -> None:
-        self._pump.wake(endpoint)
-
-    def watch(self, endpoint: str, reading: SubscriptionCursor) -> None:
-        self._pump.watch(endpoint, reading)
-
-    def drop_temporary(self, endpoint: str) -> None:
-        with suppress(_core.NotFoundError):
-            self.drop_endpoint(endpoint)
 
     # Publishing.
 
@@ -320,7 +270,7 @@ class ReplayLog(Closing):
     @ingress.setter
     def ingress(self, value: bool) -> None:
         with self._lock:
-            self._begin(self._rules.ingress_era(bool(value), self.now()))
+            self._begin(self._rules.ingress_era(bool(value), self._host.now()))
 
     @property
     def egress(self) -> bool:
@@ -366,7 +316,7 @@ class ReplayLog(Closing):
         """
         included, excluded = filters_of(include, "include"), filter_list(exclude) or []
         with self._lock:
-            self._begin(self._rules.filters_era(included, excluded, self.now()))
+            self._begin(self._rules.filters_era(included, excluded, self._host.now()))
 
     def set_promotion(self, promote: Sequence[Promotion | str]) -> None:
         """Changes which direct messages ``publish(qos=0)`` logs from now on.
@@ -389,7 +339,7 @@ class ReplayLog(Closing):
         change = self._rules.begin(era)
         if change is Change.NOTHING:
             return
-        self._trimmer.forget()
+        self._upkeep.forget_size()
         self._records.save_log(self._record)
         if change is Change.FILTERS:
             self._endpoints.fail_all(
@@ -425,9 +375,7 @@ class ReplayLog(Closing):
         before_us = time_us(before, what="before")
         with self._lock:
             self._check_open()
-            self._trimmer.seal()  # first, so that trimmed messages are in generations that ended
-            self._trim(self._trimmer.cut_at(before_us))
-            return self._reclaim()
+            return self._upkeep.trim(before_us)
 
     def maintain(self) -> None:
         """Does at once what the log otherwise does every second.
@@ -437,39 +385,7 @@ class ReplayLog(Closing):
         """
         with self._lock:
             self._check_open()
-            self._look_for_lost()
-            if (cut := self._trimmer.cut()) is not None:
-                self._trim(cut)
-                self._trimmer.nbytes()
-            if self._trimmer.should_seal():
-                self._trimmer.seal()
-                self._records.save_log(self._record)
-            self._reclaim()
-
-    def _trim(self, first: Place) -> None:
-        if first <= self._record.first:
-            return
-        self._endpoints.trimmed(first)
-        self._record.first = first
-        self._record.eras = eras_from(self._record.eras, first)
-        self._records.save_log(self._record)
-
-    def _reclaim(self) -> int:
-        dropped = self._trimmer.reclaim(self._endpoints.hold_from(self._record.first))
-        if dropped:
-            self._records.save_log(self._record)
-        self._oldest = oldest_generations(self.core)
-        return dropped
-
-    def _look_for_lost(self) -> None:
-        """Notices generations that the database's retention or quota, or a user, has dropped."""
-        slabs = oldest_generations(self.core)
-        if any(slabs.get(name, 0) != oldest for name, oldest in self._oldest.items()):
-            oldest = Place(*self.core.places_at(list(self.include), 0)[SHARD])
-            self._endpoints.lost_before(oldest)
-            self._record.first = max(self._record.first, oldest)
-            self._records.save_log(self._record)
-        self._oldest = slabs
+            self._upkeep.run()
 
     # What can be seen.
 
@@ -502,9 +418,9 @@ class ReplayLog(Closing):
                 "include": list(self.include),
                 "exclude": list(self.exclude),
                 "quota_bytes": self.quota_bytes,
-                "bytes": self._trimmer.nbytes(),
+                "bytes": self._upkeep.nbytes(),
                 "first": self._record.first,
-                "reclaims": self._trimmer.classes(),
+                "reclaims": self._upkeep.classes(),
                 "direct": self.direct,
                 "replays": len(self._running),
                 "endpoints": [endpoint.info() for endpoint in self.endpoints()],

@@ -1,0 +1,99 @@
+"""What the endpoints of a replay log use of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from topicdb import _core
+from topicdb.engine import Engine, SubscriptionCursor
+from topicdb.follow.positions import Place
+from topicdb.replay.log.pump import Pump
+from topicdb.replay.log.running import Running
+from topicdb.replay.records import SHARD, LogRecord, Records
+from topicdb.replay.rules import Era
+from topicdb.replay.states import Event
+from topicdb.replay.throttle import ReadThrottle
+from topicdb.times import TIMESTAMP_MAX
+
+
+class EndpointHost:
+    """A replay log as its endpoints see it; ``Host`` says what each method does.
+
+    The log owns this object, which lives as long as the log. Thread-safe. Only ``drop_temporary``
+    takes the lock of the log, since it calls ``drop``, which drops the endpoint of a name.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        core: Engine,
+        stored: tuple[LogRecord, Records],
+        running: Running,
+        pump: Pump,
+        drop: Callable[[str], object],
+    ) -> None:
+        self._name = name
+        self._core = core
+        self._record, self._records = stored
+        self._running = running
+        self._pump = pump
+        self._drop = drop
+        self._throttle = ReadThrottle(self._commits_of_others)
+
+    @property
+    def core(self) -> Engine:
+        return self._core
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def records(self) -> Records:
+        return self._records
+
+    @property
+    def origin(self) -> int:
+        return self._record.origin
+
+    @property
+    def first(self) -> Place:
+        return self._record.first
+
+    @property
+    def egress(self) -> bool:
+        return self._record.egress
+
+    @property
+    def throttle(self) -> ReadThrottle:
+        return self._throttle
+
+    def _commits_of_others(self) -> int:
+        return self.now().serial - self._records.writes
+
+    def eras(self) -> Sequence[Era]:
+        return self._record.eras
+
+    def now(self) -> Place:
+        return Place(*self._core.places_at(None, TIMESTAMP_MAX)[SHARD])
+
+    def emit(self, event: Event) -> None:
+        self._running.note(event)
+        self._pump.tell(event)
+
+    def take_slot(self, endpoint: str) -> None:
+        self._running.take_slot(endpoint)
+
+    def give_slot(self, endpoint: str) -> None:
+        self._running.give_slot(endpoint)
+
+    def wake(self, endpoint: str) -> None:
+        self._pump.wake(endpoint)
+
+    def watch(self, endpoint: str, reading: SubscriptionCursor) -> None:
+        self._pump.watch(endpoint, reading)
+
+    def drop_temporary(self, endpoint: str) -> None:
+        with suppress(_core.NotFoundError):
+            self._drop(endpoint)
