@@ -26,6 +26,10 @@ test-fast: ## what can fail most: C++ tests, and Python tests that need no JVM o
 test: ## all tests: C++ plain and under ASan, the release wheel, Python against the installed wheel
 	@scripts/test.sh
 
+.PHONY: test-long
+test-long: ## the long Python tests that make test leaves out; ARGS=storage, spark or programs for one suite
+	@scripts/test_long.sh $(ARGS)
+
 .PHONY: test-loaded
 test-loaded: ## all tests on a loaded machine: at the lowest priority, beside a busy loop on each core
 	@scripts/loaded.sh scripts/test.sh

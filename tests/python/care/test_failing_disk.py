@@ -142,7 +142,10 @@ def check(path: Path, acknowledged: list[int]) -> None:
 
 
 @pytest.mark.parametrize("merges", [False, True], ids=["", "keep_last"])
-@pytest.mark.parametrize("calls", [1, FOR_GOOD], ids=["once", "for good"])
+@pytest.mark.parametrize(
+    "calls",
+    [pytest.param(1, id="once"), pytest.param(FOR_GOOD, id="for good", marks=pytest.mark.long)],
+)
 def test_some_call_fails(tmp_path: Path, layout: Layout, calls: int, merges: bool) -> None:
     """With generations that are merged, too: all messages are among the last of their topics."""
     base = tmp_path / "base.db"

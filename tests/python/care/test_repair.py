@@ -385,6 +385,7 @@ def _use(path: Path) -> None:
     assert topicdb.verify(path).ok
 
 
+@pytest.mark.long
 def test_random_damage(filled: Path) -> None:
     outcomes = check_damages(filled, DAMAGES, seed=1)
     assert min(outcomes["mended"], outcomes["lost"]) > 10, outcomes

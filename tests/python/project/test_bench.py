@@ -115,6 +115,7 @@ def test_last_values_are_those_of_duckdb(tmp_path: Path) -> None:
     assert len(set(document["digests"].values())) == 3
 
 
+@pytest.mark.long
 def test_the_order_of_arrival_is_measured(tmp_path: Path) -> None:
     """It ends if a read gives other messages than DuckDB, or not in order."""
     script = str(BENCH / "python" / "arrival_bench.py")
@@ -209,6 +210,7 @@ def test_the_spark_bench_compares_cores_and_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_the_spark_bench_compares_each_row(tmp_path: Path) -> None:
     document = spark_bench(tmp_path, "1,2,3,4,5,6,7")

@@ -329,6 +329,7 @@ def forget_last_commit(checkpoint: Path) -> None:
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_kafka_to_topicdb(tmp_path: Path) -> None:
     """In processes of its own: the Kafka source has to be there when Spark starts."""
     try:

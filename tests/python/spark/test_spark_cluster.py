@@ -163,11 +163,13 @@ def saved_once(directory: Path, home: Path, master: str) -> set[str]:
     return set(os.listdir(attempts))
 
 
+@pytest.mark.long
 def test_tasks_that_fail_and_are_repeated(tmp_path: Path, home: Path) -> None:
     attempts = saved_once(tmp_path, home, "local[2,4]")
     assert attempts == {*(f"{task}-0" for task in range(6)), "0-1", "3-1"}
 
 
+@pytest.mark.long
 def test_speculative_tasks(tmp_path: Path, home: Path) -> None:
     """A task that stalls has a second attempt on another host, which wins; the first is killed."""
     with standalone(home, ["127.0.0.2", "127.0.0.3"]) as master:
