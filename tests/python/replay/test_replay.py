@@ -57,6 +57,16 @@ def taken(flow: replay.Flow, *, is_paused: bool = False) -> list[bytes]:
             return found
 
 
+def given(flow: replay.Flow, count: int) -> list[replay.ReplayBatch]:
+    """Batches of this many messages together, of which none is acknowledged."""
+    found: list[replay.ReplayBatch] = []
+    while (missing := count - sum(map(len, found))) > 0:
+        batch = flow.receive_batch(missing, timeout=PATIENCE_S)
+        assert batch is not None
+        found.append(batch)
+    return found
+
+
 def numbers(begin: int, end: int) -> list[bytes]:
     return [b"%d" % n for n in range(begin, end)]
 
@@ -311,6 +321,22 @@ def test_a_topic_endpoints_selector_decides_what_comes(log: replay.ReplayLog) ->
         endpoint.subscribe("b")
     with pytest.raises(ValueError, match="is a queue"):
         log.queue("q", "#").change("b")
+
+
+def test_what_a_change_removed_may_still_be_answered(log: replay.ReplayLog) -> None:
+    endpoint = log.topic_endpoint("t", "a/#")
+    with endpoint.bind(window=3) as flow:
+        publish(log, 3)
+        batches = given(flow, 3)
+        endpoint.change("a/#")
+        publish(log, 1, first=3)
+        assert taken(flow) == [b"3"]  # there is room for it
+        for answer in (flow.ack, flow.reject, flow.release):
+            answer(*batches)
+            answer(batches[0].ids[0])
+        info = endpoint.info()
+        assert (info["messages"], info["bytes"]) == (0, 0)
+        assert info["counts"] == {"acknowledged": 1, "rejected": 0, "lost": 0}
 
 
 def test_a_browser_takes_nothing(log: replay.ReplayLog) -> None:
@@ -710,6 +736,25 @@ def test_what_was_given_before_a_seek_may_still_be_acknowledged(log: replay.Repl
         queue.seek_replay(BASE + 1_000)
         flow.ack(message)
         assert taken(flow) == numbers(1, 3)
+
+
+def test_batches_that_were_given_before_a_seek_may_still_be_acknowledged(
+    log: replay.ReplayLog,
+) -> None:
+    queue = log.queue("q", "#")
+    publish(log, 5)
+    queue.replay()
+    with queue.bind(window=5) as flow:
+        batches = given(flow, 5)
+        queue.seek_replay(BASE + 1_000)
+        flow.ack(*batches)
+        flow.release(*batches)
+        wait_until(lambda: queue.info()["messages"] == 4)
+        assert queue.info()["counts"]["acknowledged"] == 0
+        assert taken(flow) == numbers(1, 5)  # there is room for them
+        reaches(queue, replay.State.COMPLETE)
+        flow.ack(*batches)
+        assert queue.info()["messages"] == 0
 
 
 def test_progress(log: replay.ReplayLog) -> None:

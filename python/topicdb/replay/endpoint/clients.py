@@ -95,6 +95,12 @@ class Clients:
         self._browsers.clear()
         return gone
 
+    def recount(self) -> None:
+        """Lets the flows have room in their windows for the messages that were removed."""
+        for flow in self._flows:
+            flow.recount()
+        self.wake_all()
+
     def clear(self) -> None:
         """Forgets the flows at the end of the process; their messages stay given to them."""
         self._flows.clear()

@@ -27,6 +27,7 @@ class Contents:
         self._record = record
         self._interest = interest
         self._reader: Reader | None = None
+        self._removed_before = Place(0, 0)
         self.spool = Spool()
         self.error: Exception | None = None  # why nothing more can be read
         self.throttled_s = 0.0  # a replay may read again after this time, because of the throttle
@@ -195,11 +196,17 @@ class Contents:
         counts = self._record.counts
         counts[what] = counts.get(what, 0) + number
 
-    def clear_for(self, begin: Place) -> int:
+    def was_removed(self, place: Place) -> bool:
+        """Returns whether this may be a message that was removed while a client had it."""
+        return place < self._removed_before
+
+    def clear_for(self, begin: Place, removed_before: Place) -> int:
         """Removes all messages and closes the reader; the next one will begin at ``begin``.
 
-        Returns how many messages there were.
+        Clients that stay connected may have had messages before ``removed_before``. Returns how
+        many messages there were.
         """
+        self._removed_before = removed_before
         removed = self.spool.messages
         self.spool.clear()
         self.close()
@@ -215,7 +222,7 @@ class Contents:
         """
         live_from = self._record.live_from
         if self.next < live_from:
-            self.clear_for(live_from)
+            self.clear_for(live_from, live_from)
         else:
             self.spool.drop_before(live_from)
 

@@ -19,7 +19,6 @@ class Course:
     def __init__(self, stored: State, now_s: float) -> None:
         """Begins with the state that an earlier process has stored."""
         self.state = stored
-        self.is_sought = False  # whether clients may have messages from before a seek
         self._unaware: set[Hashable] = set()
         self._started_s = now_s
         self._refused_since_s: float | None = None
@@ -30,14 +29,12 @@ class Course:
 
     def begin(self, now_s: float) -> None:
         """Notes that a new replay starts."""
-        self.is_sought = False
         self._unaware.clear()
         self._started_s = now_s
         self._refused_since_s = None
 
     def seek(self, now_s: float) -> None:
         """Notes that the replay is moved."""
-        self.is_sought = True
         self._started_s = now_s
 
     def following(

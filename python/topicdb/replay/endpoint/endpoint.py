@@ -174,7 +174,9 @@ class Endpoint:
     def change(self, filter: str, selector: str | None = None) -> None:
         """Gives a topic endpoint another subscription and selector, which count from now on.
 
-        All messages here are removed. A replay that runs fails with EndpointModifiedError.
+        All messages here are removed. Clients stay connected; if they acknowledge, reject or
+        release messages that were removed, that is ignored. A replay that runs fails with
+        EndpointModifiedError, which disconnects them.
 
         Arguments:
             filter: the new topic filter.
@@ -195,7 +197,8 @@ class Endpoint:
             self._modified("its subscription or selector was changed")
             now = parts.host.now()
             parts.interest.replace(filter, selector, accepts, now)
-            parts.contents.clear_for(now)
+            parts.contents.clear_for(now, now)
+            parts.clients.recount()
             parts.contents.open()
             parts.saving.store()
 
@@ -399,8 +402,8 @@ class Endpoint:
     def seek_replay(self, start: ReplayStart, *, on_early: OnEarly = "fail") -> None:
         """Moves the replay to another start, and removes the messages that are here first.
 
-        Clients stay connected. If they acknowledge replayed messages that they had before, that is
-        ignored. ``start`` and ``on_early`` are as of ``replay``. Raises ReplayError if no replay
+        Clients stay connected, and their windows have room for others. If they acknowledge, reject
+        or release messages that were removed, that is ignored: these are not counted. ``start`` and ``on_early`` are as of ``replay``. Raises ReplayError if no replay
         runs or there is no such start, ValueError or TypeError if an option is wrong, and
         ClosedError.
         """

@@ -247,6 +247,9 @@ class Flow(Closing):
         Arguments:
             received: messages, their ids, or batches.
 
+        Messages that ``Endpoint.seek_replay`` or ``Endpoint.change`` has removed are passed over and
+        not counted.
+
         Raises:
             ValueError: a message was not given to this client, or the client is done with it
             already; then nothing is changed. ReplayError, ClosedError: as ``receive``.
@@ -317,10 +320,17 @@ class Flow(Closing):
         parts = self._parts
         found = parts.contents.spool.find(id.place) if id.origin == parts.host.origin else None
         if found is None or found[0].owners[found[1]] != self.number:
-            if parts.replaying.was_moved_past(id.place):
-                return None  # the replay was moved while the client had the message
+            if parts.contents.was_removed(id.place):
+                return None
             raise ValueError(f"message {id} was not given to this client, or it is done with")
         return Lent(found[0], [found[1]])
+
+    def recount(self) -> None:
+        """Counts the messages that the client has, after some of them were removed.
+
+        Only the endpoint calls it. REQUIRES: the caller holds the endpoint's lock.
+        """
+        self._unacknowledged = self._parts.contents.spool.count_of(self.number)
 
     def disconnect(self, reason: ReplayError) -> None:
         """Disconnects the client: its next call raises ``reason``.

@@ -108,7 +108,7 @@ class Replaying:
             f"a replay was started on endpoint {record.name!r}: it disconnects all clients"
         )
         self._disconnect_all(error, but=requester)
-        removed = self._contents.clear_for(begin.place)
+        removed = self._contents.clear_for(begin.place, Place(0, 0))
         self._interest.forget_removed()
         record.run = run
         record.last_start = [now_us(), run.started_by, begin.text]
@@ -253,7 +253,8 @@ class Replaying:
         REQUIRES: a replay runs.
         """
         run = self._running()
-        self._contents.clear_for(begin.place)
+        self._contents.clear_for(begin.place, run.live_from)
+        self._clients.recount()
         run.start, run.begin, run.start_us = begin.text, begin.place, begin.start_us
         run.total, run.done = None, 0
         self._course.seek(time.monotonic())
@@ -347,10 +348,6 @@ class Replaying:
                 "messages pass"
             )
         )
-
-    def was_moved_past(self, place: Place) -> bool:
-        """Returns whether a client may have had this message before the replay was moved."""
-        return self._course.is_sought and place < self._record.live_from
 
     def progress(self) -> Progress:
         """Returns how far the replay is."""

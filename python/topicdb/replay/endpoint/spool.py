@@ -271,7 +271,15 @@ class Spool:
         low = self.low()
         return low is not None and low < place
 
+    def count_of(self, client: int) -> int:
+        """Returns how many messages a client has."""
+        return sum(held.owners.count(client) for held in self._chunks)
+
     def clear(self) -> None:
+        """Removes all messages. Those that refer to one find that it is done with."""
+        for held in self._chunks:
+            held.owners = array("I", [DONE]) * len(held.owners)
+            held.left = 0
         self._chunks.clear()
         self.messages = self.nbytes = 0
 
