@@ -257,6 +257,23 @@ def test_acknowledging_what_one_does_not_have_is_refused_and_changes_nothing(
     assert queue.info()["counts"]["acknowledged"] == 1
 
 
+def test_what_is_named_twice_in_one_call_is_settled_once(log: replay.ReplayLog) -> None:
+    queue = log.queue("q", "#")
+    publish(log, 6)
+    with queue.bind(window=6) as flow:
+        batches = given(flow, 6)
+        first = next(iter(batches[0]))
+        flow.release(*batches, *batches, first)
+        batches = given(flow, 6)
+        flow.ack(batches[-1].ids[-1], *batches, *batches, first, batches[0].ids[0])
+        info = queue.info()
+        assert (info["messages"], info["bytes"]) == (0, 0)
+        assert info["counts"]["acknowledged"] == 6
+        publish(log, 7, first=6)
+        assert sum(map(len, given(flow, 6))) == 6
+        assert flow.receive(timeout=0.05) is None  # the window is full
+
+
 def test_a_rejected_message_is_removed_and_counted(log: replay.ReplayLog) -> None:
     queue = log.queue("q", "#")
     flow = queue.bind()

@@ -11,7 +11,7 @@ from topicdb import _core
 from topicdb._core import Batch
 from topicdb.closing import Closing
 from topicdb.mqtt.envelope import Envelope
-from topicdb.replay.endpoint.spool import Held, Lent
+from topicdb.replay.endpoint.spool import Held, Lent, without_repeats
 from topicdb.replay.errors import BrowserError, RejectedMessageError, ReplayError
 from topicdb.replay.ids import MessageId
 from topicdb.replay.selector.properties import MessageSelector
@@ -298,17 +298,15 @@ class Flow(Closing):
         self._parts.progressed()
 
     def _lents(self, received: tuple[Received, ...]) -> list[Lent]:
+        """Returns the messages, each once, without those that were removed."""
         found: list[Lent] = []
-        seen: set[MessageId] = set()
         for one in received:
             if isinstance(one, ReplayBatch):
                 found += self._of_batch(one)
-                continue
-            id = one.id if isinstance(one, ReplayMessage) else one
-            if id not in seen and (lent := self._of_id(id)) is not None:
-                found.append(lent)
-            seen.add(id)
-        return found
+            else:
+                lent = self._of_id(one.id if isinstance(one, ReplayMessage) else one)
+                found += [] if lent is None else [lent]
+        return found if len(received) == 1 else without_repeats(found)
 
     def _of_batch(self, batch: ReplayBatch) -> list[Lent]:
         held, indexes = batch._lent

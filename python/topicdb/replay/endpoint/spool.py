@@ -133,6 +133,21 @@ class Lent(NamedTuple):
         return len(self.indexes) == len(self.held.batch)
 
 
+def without_repeats(lents: Sequence[Lent]) -> list[Lent]:
+    """Returns the same messages, but each only once."""
+    found: list[Lent] = []
+    seen: dict[Held, set[int]] = {}
+    for lent in lents:
+        known = seen.setdefault(lent.held, set())
+        new = [index for index in lent.indexes if index not in known]
+        known.update(new)
+        if len(new) == len(lent.indexes):
+            found.append(lent)
+        elif new:
+            found.append(Lent(lent.held, new))
+    return found
+
+
 class Spool:
     """The messages at an endpoint, in the order of the log.
 
