@@ -774,6 +774,75 @@ def test_batches_that_were_given_before_a_seek_may_still_be_acknowledged(
         assert queue.info()["messages"] == 0
 
 
+def at_live_messages(
+    log: replay.ReplayLog, queue: replay.Endpoint
+) -> tuple[replay.Flow, replay.ReplayMessage]:
+    """Replays 0 to 2 to a client, which is done with 0 and 1; then 3 to 6 come as live messages,
+    of which it is done with 3, has 4, and leaves the others there."""
+    publish(log, 3)
+    queue.replay()
+    flow = queue.bind(window=3)
+    flow.ack(*given(flow, 2))
+    reaches(queue, replay.State.PENDING_COMPLETE)
+    publish(log, 4, first=3)
+    found = [message for batch in given(flow, 3) for message in batch]
+    assert [one.value for one in found] == numbers(2, 5)
+    flow.ack(found[1])
+    return flow, found[2]
+
+
+def test_a_seek_back_neither_loses_nor_repeats_live_messages(log: replay.ReplayLog) -> None:
+    queue = log.queue("q", "#")
+    flow, mine = at_live_messages(log, queue)
+    queue.seek_replay("beginning")
+    wait_until(lambda: queue.info()["messages"] == 6)
+    with queue.browse() as browser:
+        assert [one.value for one in browser] == [*numbers(0, 3), *numbers(4, 7)]
+    assert taken(flow) == [*numbers(0, 3), *numbers(5, 7)]
+    reaches(queue, replay.State.COMPLETE)
+    flow.ack(mine)
+    assert queue.info()["messages"] == 0
+
+
+def test_a_seek_past_the_end_of_a_replay_keeps_live_messages(log: replay.ReplayLog) -> None:
+    queue = log.queue("q", "#")
+    flow, mine = at_live_messages(log, queue)
+    queue.seek_replay(mine.id)
+    reaches(queue, replay.State.COMPLETE)
+    assert taken(flow) == numbers(5, 7)
+    flow.release(mine)
+    assert taken(flow) == [b"4"]
+
+
+@pytest.mark.parametrize("ending", ["cancel", "reopen", "leave"])
+def test_after_a_seek_back_live_messages_come_once(db: topicdb.Database, ending: str) -> None:
+    log = replay.open(db)
+    queue = log.queue("q", "#", spool=6)
+    flow, mine = at_live_messages(log, queue)
+    queue.pause_replay()
+    queue.seek_replay("beginning")
+    replayed = numbers(0, 3)
+    if ending == "cancel":
+        queue.cancel_replay()
+        replayed = []
+    elif ending == "reopen":
+        log.close()
+        log = replay.open(db)
+        queue = log.queue("q")
+    else:
+        flow.close()
+    if ending != "cancel":
+        queue.resume_replay()
+    with queue.bind() as flow:
+        found = [message for batch in given(flow, len(replayed) + 3) for message in batch]
+        assert [one.value for one in found] == [*replayed, *numbers(4, 7)]
+        assert found[-3].id == mine.id
+        assert [one.redelivered for one in found[-2:]] == [False, False]
+        flow.ack(*found)
+        assert taken(flow) == []
+    log.close()
+
+
 def test_progress(log: replay.ReplayLog) -> None:
     queue = log.queue("q", "#", spool=4)
     publish(log, 10)
