@@ -157,11 +157,14 @@ class Subscription:
 class Member:
     """A member of a group that a client has open.
 
-    The batches that it gives have numbers until they are acknowledged. Not thread-safe.
+    The batches that it gives have numbers until they are acknowledged. One call at a time uses it;
+    ``close`` may come from another thread meanwhile.
     """
 
     def __init__(self, member: GroupMember) -> None:
         self.member = member
+        self._lock = threading.Lock()  # guards what is given, and whether it is closed
+        self._closed = False
         self._numbers = itertools.count(1)
         self._given: dict[int, tuple[_core.Batch, Charge]] = {}
 
@@ -173,21 +176,31 @@ class Member:
         return next(self._numbers), batch
 
     def keep(self, number: int, batch: _core.Batch, charge: Charge) -> None:
-        """Keeps a batch until it is acknowledged, and counts what ``charge`` has until then."""
-        self._given[number] = batch, charge.moved()
+        """Keeps a batch until it is acknowledged, and counts what ``charge`` has until then.
+
+        Raises ClosedError if the member was closed meanwhile; then ``charge`` stays as it is.
+        """
+        with self._lock:
+            if self._closed:
+                raise _core.ClosedError("the client has ended, and its member with it")
+            self._given[number] = batch, charge.moved()
 
     def ack(self, number: int) -> None:
         """Acknowledges the batch with this number, or raises ValueError if it is not kept."""
-        found = self._given.get(number)
+        with self._lock:
+            found = self._given.get(number)
         if found is None:
             raise ValueError("ack: this batch is acknowledged already, or was never given")
         batch, charge = found
         self.member.ack(batch)
-        del self._given[number]
+        with self._lock:
+            self._given.pop(number, None)
         charge.close()
 
     def close(self) -> None:
-        given, self._given = self._given, {}
+        with self._lock:
+            self._closed = True
+            given, self._given = self._given, {}
         for _, charge in given.values():
             charge.close()
         self.member.close()
