@@ -78,9 +78,10 @@ def plain_result(result: Any) -> Any:
 def arguments_of(method: Callable[..., Any], plain: Sequence[Any]) -> list[Any]:
     """Returns the arguments for a method of ``Engine``, made from those that travelled.
 
-    Raises TypeError or ValueError if an argument does not fit its annotation.
+    Surplus arguments stay as they are: the method refuses them. Raises TypeError or ValueError if
+    an argument does not fit its annotation.
     """
-    makes = list(_makes_of(method).values())
+    makes = [make for name, make in _makes_of(method).items() if name != "return"]
     return [
         one if number >= len(makes) or (make := makes[number]) is None else make(one)
         for number, one in enumerate(plain)

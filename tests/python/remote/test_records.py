@@ -127,3 +127,10 @@ def test_a_delivery_has_names(db_path: Path) -> None:
     assert isinstance(found, Delivered)
     assert (found.seqno, found.shard, found.loss) == (2, 0, None)
     assert found.rows.tolist() == [0, 1] and len(found.batch) == 2
+
+
+@pytest.mark.parametrize("surplus", ["x", ("#", 1, 2, 3, 4), None])
+def test_a_surplus_argument_is_passed_on_as_it_is(surplus: object) -> None:
+    assert records.arguments_of(Engine.maintain, [5, surplus]) == [5, surplus]
+    with pytest.raises(ValueError, match="Maintained: expected a tuple"):
+        records.result_of(Engine.maintain, "x")
