@@ -161,12 +161,12 @@ class Promoter:
         ]
         self.counts = {"logged": 0, "no rule": 0, "over budget": 0}
 
-    def promotes(self, topic: str, size: int) -> bool:
+    def promotes(self, topic: str, value: bytes) -> bool:
         """Returns whether a message is to be logged, and counts it.
 
-        The first rule whose filter matches the topic decides. ``size``: the bytes of topic and
-        value.
+        The first rule whose filter matches the topic decides.
         """
+        size = len(topic.encode()) + len(value)
         with self._lock:
             outcome = self._outcome(topic, size)
             self.counts[outcome] += 1

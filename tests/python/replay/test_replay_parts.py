@@ -12,7 +12,7 @@ from topicdb.replay.errors import OutOfResourcesError
 from topicdb.replay.log.log_rules import Change, LogRules
 from topicdb.replay.log.running import EVENTS_KEPT, Running
 from topicdb.replay.records import EndpointRecord, LogRecord, RunRecord, Subscribed
-from topicdb.replay.rules import Promotion
+from topicdb.replay.rules import Promoter, Promotion
 from topicdb.replay.selector.properties import selector_of
 from topicdb.replay.states import Event, State
 
@@ -191,11 +191,17 @@ def test_an_era_begins_only_with_other_rules() -> None:
 def test_counts_of_direct_messages_go_on_with_other_rules() -> None:
     kept = LogRecord(1, promote=[Promotion("a")])
     rules = LogRules(kept)
-    assert rules.promotes("a", 1) and not rules.promotes("b", 1)
+    assert rules.promotes("a", b"x") and not rules.promotes("b", b"x")
     rules.set_promotion([Promotion("b")])
-    assert rules.promotes("b", 1) and not rules.promotes("a", 1)
+    assert rules.promotes("b", b"x") and not rules.promotes("a", b"x")
     assert rules.direct == {"logged": 2, "no rule": 2, "over budget": 0}
     assert kept.promote == [Promotion("b")]
+
+
+def test_the_budget_in_bytes_is_of_topics_as_utf_8() -> None:
+    promoter = Promoter([Promotion("#", bytes_per_s=10)], clock=lambda: 0.0)
+    assert promoter.promotes("üüü", b"x")  # 7 bytes of 10
+    assert not promoter.promotes("üü", b"")  # 4 bytes
 
 
 def test_replays_take_slots_of_which_there_are_so_many() -> None:

@@ -125,7 +125,7 @@ class ReplayLog(Closing):
         rows: list[Row] = [
             (topic, None if timestamp < 0 else timestamp, value)
             for topic, timestamp, value in batch
-            if promotes(topic, len(topic) + len(value))
+            if promotes(topic, value)
         ]
         return self._database.append(rows, durability=durability, raw=raw)
 

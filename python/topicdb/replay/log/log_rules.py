@@ -60,9 +60,9 @@ class LogRules:
         same_filters = (era.include, era.exclude) == (last.include, last.exclude)
         return Change.INGRESS if same_filters else Change.FILTERS
 
-    def promotes(self, topic: str, size: int) -> bool:
+    def promotes(self, topic: str, value: bytes) -> bool:
         """Returns whether a direct message is to be logged, and counts it. Thread-safe."""
-        return self._promoter.promotes(topic, size)
+        return self._promoter.promotes(topic, value)
 
     @property
     def direct(self) -> dict[str, int]:
