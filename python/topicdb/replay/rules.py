@@ -147,19 +147,28 @@ class _Bucket:
 class Promoter:
     """Decides which direct messages are logged, and counts all of them by outcome.
 
-    ``LogRules`` owns this object, and makes another one for other rules. Thread-safe.
+    ``LogRules`` owns this object, which lives as long as the log. Thread-safe.
     """
 
     def __init__(
         self, rules: Sequence[Promotion], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.rules = list(rules)
-        self._lock = threading.Lock()
-        self._budgets = [
-            (Matcher([rule.filter]), _Bucket(rule[1], clock), _Bucket(rule[2], clock))
+        self._clock = clock
+        self._lock = threading.Lock()  # guards the budgets and the counts
+        self._budgets = self._budgets_of(rules)
+        self.counts = {"logged": 0, "no rule": 0, "over budget": 0}
+
+    def _budgets_of(self, rules: Sequence[Promotion]) -> list[tuple[Matcher, _Bucket, _Bucket]]:
+        return [
+            (Matcher([rule.filter]), _Bucket(rule[1], self._clock), _Bucket(rule[2], self._clock))
             for rule in rules
         ]
-        self.counts = {"logged": 0, "no rule": 0, "over budget": 0}
+
+    def set_rules(self, rules: Sequence[Promotion]) -> None:
+        """Replaces the rules, each with its whole budget; the counts go on."""
+        budgets = self._budgets_of(rules)
+        with self._lock:
+            self._budgets = budgets
 
     def promotes(self, topic: str, value: bytes) -> bool:
         """Returns whether a message is to be logged, and counts it.

@@ -204,6 +204,15 @@ def test_the_budget_in_bytes_is_of_topics_as_utf_8() -> None:
     assert not promoter.promotes("üü", b"")  # 4 bytes
 
 
+def test_rules_are_replaced_under_the_lock_of_the_counts() -> None:
+    promoter = Promoter([Promotion("a", messages_per_s=1)], clock=lambda: 0.0)
+    outcomes = [promoter.promotes("a", b"") for _ in range(2)]
+    promoter.set_rules([Promotion("a", messages_per_s=1)])
+    outcomes += [promoter.promotes("a", b"") for _ in range(2)]
+    assert outcomes == [True, False, True, False]
+    assert promoter.counts == {"logged": 2, "no rule": 0, "over budget": 2}
+
+
 def test_replays_take_slots_of_which_there_are_so_many() -> None:
     running = Running("log", 2)
     for endpoint in ("a", "b", "a"):

@@ -71,7 +71,5 @@ class LogRules:
 
     def set_promotion(self, rules: list[Promotion]) -> None:
         """Replaces the rules about direct messages; the counts go on."""
-        promoter = Promoter(rules)
-        promoter.counts = self._promoter.counts
-        self._promoter = promoter
+        self._promoter.set_rules(rules)
         self._record.promote = rules
