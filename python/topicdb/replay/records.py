@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from topicdb import _core
-from topicdb.engine import Engine
+from topicdb.engine import Engine, TransactionEngine
 from topicdb.follow.positions import Place
 from topicdb.map import escape, unescape
 from topicdb.replay.rules import EVERYTHING, Era, Promotion
@@ -248,7 +248,7 @@ class Records:
         # overwrites a newer one. It is taken after all other locks of this package.
         self._lock = threading.Lock()
         self._waiting: dict[str, bytes] = {}
-        self.writes = 0  # commits that were to store records
+        self.writes = 0  # commits that have stored or removed records
 
     def origin(self) -> int:
         """Returns the random number of this database, and makes it when it is first asked for."""
@@ -258,7 +258,8 @@ class Records:
                 return int(value, 16)
             origin = secrets.randbits(64)
             transaction.write(_PREFIX + "origin", 0, b"%016x" % origin, reserved=True)
-            transaction.commit()
+            with self._lock:
+                self._commit(transaction)
             return origin
 
     def log(self) -> LogRecord | None:
@@ -314,16 +315,18 @@ class Records:
             self._delete(self._prefix + "#")
 
     def _write(self, values: dict[str, bytes]) -> None:
-        self.writes += 1
         with begun(self._core, SHARD, self._durability) as transaction:
             for label, value in values.items():
                 transaction.write(self._prefix + label, 0, value, reserved=True)
-            transaction.commit()
+            self._commit(transaction)
 
     def _delete(self, filter: str) -> None:
         with begun(self._core, SHARD, self._durability) as transaction:
             transaction.delete(filter, None, None, reserved=True)
-            transaction.commit()
+            self._commit(transaction)
+
+    def _commit(self, transaction: TransactionEngine) -> None:
+        self.writes += len(transaction.commit().serials)
 
 
 def stored(core: Engine) -> Iterator[tuple[str, str, bytes]]:

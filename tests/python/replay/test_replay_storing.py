@@ -14,6 +14,7 @@ from topicdb import replay
 from topicdb.replay.endpoint.endpoint import Endpoint
 from topicdb.replay.log.pump import Pump
 from topicdb.replay.records import EndpointRecord, Records
+from topicdb.times import TIMESTAMP_MAX
 
 
 @pytest.fixture
@@ -40,6 +41,27 @@ def test_what_waits_is_stored_in_one_commit(db: topicdb.Database) -> None:
     records.save_waiting()
     records.save_waiting()
     assert records.writes == 1 and stored(records) == {f"q{n}": n for n in range(50)}
+
+
+def test_all_commits_of_the_log_itself_are_counted(db: topicdb.Database) -> None:
+    def commits() -> int:
+        return db._core.places_at(None, TIMESTAMP_MAX)[0][0] - begin
+
+    begin = 0
+    begin = commits()
+    records = Records(db._core, "log", None)
+    for work in (
+        records.origin,
+        records.origin,
+        lambda: records.save_endpoint(record("q", 1)),
+        lambda: records.drop_endpoint("q"),
+        lambda: records.drop_endpoint("never stored"),
+        lambda: records.save_endpoint(record("q", 2)),
+        records.drop,
+        records.drop,
+    ):
+        work()
+        assert records.writes == commits()
 
 
 def test_what_waits_never_comes_behind_what_is_newer(db: topicdb.Database) -> None:
