@@ -94,7 +94,7 @@ Status SegmentLog::Sync() {
     // A segment that is made from here on says so again.
     directory = std::exchange(directory_unsynced_, false);
   }
-  const Status status = SyncFiles(files, directory);
+  Status status = SyncFiles(files, directory);
   const MutexLock lock(mutex_);
   if (!status.ok()) {
     directory_unsynced_ = directory_unsynced_ || directory;
