@@ -6,6 +6,7 @@ import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any
 
 from rich.console import Console
@@ -16,6 +17,7 @@ from rich.tree import Tree
 import topicdb
 from topicdb.cli.output import printable, time_text
 from topicdb.jobs import Applied
+from topicdb.lifecycle.retention import Retention
 from topicdb.queue.files import QueueInfo
 
 _WIDTH_OF_FILES = 10_000  # nothing is cut when the output is no terminal
@@ -33,6 +35,7 @@ def print_info(database: topicdb.Database) -> None:
     """Prints the schema, totals and slabs of a database."""
     slabs = database.slabs()
     facts = {"path": database.path, **_schema_facts(database.schema), **_slab_totals(slabs)}
+    facts["retention"] = _retention_text(database.retention)
     facts["on disk"] = decimal(database.stats()["disk_bytes"])
     out = console()
     out.print(facts_table(facts))
@@ -224,14 +227,29 @@ def _level_label(level: _Level, total_bytes: int) -> str:
 
 
 def _schema_facts(schema: Mapping[str, Any]) -> dict[str, str]:
-    return {str(name): _schema_value(value) for name, value in schema.items()}
+    return {
+        name: "-" if name == "retention" else _schema_value(value) for name, value in schema.items()
+    }
+
+
+def _retention_text(classes: Mapping[str, Retention]) -> str:
+    """Returns each class with its limits, as ``retention --set`` takes them, or ``kept``."""
+    texts = (f"{printable(name)}: {_limits_text(one)}" for name, one in classes.items())
+    return ", ".join(texts) or "-"
+
+
+def _limits_text(one: Retention) -> str:
+    limits = []
+    if isinstance(one.age, timedelta):
+        limits.append(age_text(one.age // timedelta(microseconds=1)))
+    if one.bytes is not None:
+        limits.append(f"{one.bytes}B")
+    if one.keep_last is not None:
+        limits.append(f"last:{one.keep_last}")
+    return ",".join(limits) or age_text(None)
 
 
 def _schema_value(value: Any) -> str:
-    if isinstance(value, Mapping):  # retention: filter to µs
-        return (
-            ", ".join(f"{printable(name)}: {age_text(age)}" for name, age in value.items()) or "-"
-        )
     if isinstance(value, (list, tuple)):
         return ", ".join(_schema_value(item) for item in value) or "-"
     return printable(str(value))

@@ -213,6 +213,13 @@ class TestReports:
         assert row[:7] == ["query-7", "2", str(job.shard), serial, serial, "1", "1"]
         assert row[7].startswith("20") and row[7].endswith("Z")
 
+    def test_info_has_every_limit_of_a_class(self, db_path: Path) -> None:
+        retention = {"a/#": "10kB", "b/#": "last:5", "c/#": "1h,2KiB,last:3", "d": None}
+        topicdb.open(db_path, retention=retention).close()
+        lines = [line.split() for line in output_of("info", db_path).splitlines()]
+        limits = "a/#: 10000B, b/#: last:5, c/#: 1h,2048B,last:3, d: kept"
+        assert ["retention", *limits.split()] in lines
+
     def test_info(self, site: Path) -> None:
         text = output_of("info", site)
         facts = dict(line.split("  ", 1) for line in text.split("\n\n")[0].splitlines())
