@@ -108,7 +108,7 @@ def ingest(
     file: Annotated[str, typer.Argument(help="Input file; - for stdin.")],
     format: Annotated[
         Format | None,
-        typer.Option(help="Of FILE; by default its extension tells, and stdin is json (lines)."),
+        typer.Option(help="Format of FILE. By default by its extension; stdin is json (lines)."),
     ] = None,
     topic: Annotated[
         str, typer.Option(help="Column with the topic, or a template: 'site/{plant}/pump/{id}'.")
@@ -205,7 +205,9 @@ def scan(
     start: StartOption = None,
     end: EndOption = None,
     tz: TzOption = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Messages at most.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Print at most this many messages.")
+    ] = None,
     order: Annotated[
         output.Order,
         typer.Option(

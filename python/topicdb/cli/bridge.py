@@ -38,65 +38,74 @@ def bridge(
     broker: Annotated[
         str,
         typer.Option(
-            metavar="HOST[:PORT]|URL", help="Where; or mqtt[s]://[USER:PASSWORD@]HOST[:PORT]."
+            metavar="HOST[:PORT]|URL",
+            help="The broker, as HOST[:PORT] or mqtt[s]://[USER:PASSWORD@]HOST[:PORT].",
         ),
     ],
     filter: Annotated[
-        list[str] | None, typer.Option(help="What to store. May be repeated.")
+        list[str] | None, typer.Option(help="Topic filter of messages to store. May be repeated.")
     ] = None,
     name: Annotated[
         str, typer.Option(help="The client id: the broker keeps a session for it.")
     ] = "topicdb-bridge",
-    qos: Annotated[int, typer.Option(min=0, max=2, help="The most that is asked for.")] = 2,
+    qos: Annotated[int, typer.Option(min=0, max=2, help="Highest QoS to subscribe with.")] = 2,
     raw: Annotated[
         bool, typer.Option("--raw", help="Values are the payload alone, without properties.")
     ] = False,
-    protocol: Annotated[ProtocolChoice, typer.Option(help="Of MQTT.")] = ProtocolChoice.V5,
-    tls: Annotated[bool, typer.Option("--tls", help="With TLS.")] = False,
+    protocol: Annotated[ProtocolChoice, typer.Option(help="Version of MQTT.")] = ProtocolChoice.V5,
+    tls: Annotated[bool, typer.Option("--tls", help="Connect with TLS.")] = False,
     ca: Annotated[
-        Path | None, typer.Option(help="Certificates to trust, PEM; else the system's.")
+        Path | None,
+        typer.Option(help="File of certificates to trust, PEM. By default the system's."),
     ] = None,
-    username: Annotated[str | None, typer.Option(help="At the broker.")] = None,
+    username: Annotated[str | None, typer.Option(help="User name at the broker.")] = None,
     password_file: Annotated[
-        Path | None, typer.Option(help=f"Else the variable {PASSWORD_VARIABLE}.")
+        Path | None,
+        typer.Option(help=f"File with the password. By default the variable {PASSWORD_VARIABLE}."),
     ] = None,
     session_expiry: Annotated[
-        str, typer.Option(help="So long the broker keeps what comes while this is away.")
+        str, typer.Option(help="How long the broker keeps messages while the bridge is away.")
     ] = "7d",
     client_id_property: Annotated[
-        str, typer.Option(help="User property in which publishers say who they are.")
+        str, typer.Option(help="User property with the name of the publisher.")
     ] = CLIENT_ID_PROPERTY,
     deduplicate_by: Annotated[
-        str | None, typer.Option(help="User property that names the message: stored once.")
+        str | None,
+        typer.Option(help="User property with the id of a message, which is stored once."),
     ] = None,
     history: Annotated[
-        list[str] | None, typer.Option(help="What clients may ask for. May be repeated.")
+        list[str] | None,
+        typer.Option(help="Topic filter of messages that clients may ask for. May be repeated."),
     ] = None,
-    request_topic: Annotated[str, typer.Option(help="Where they ask.")] = REQUEST_TOPIC,
+    request_topic: Annotated[str, typer.Option(help="Topic on which clients ask.")] = REQUEST_TOPIC,
     store_replays: Annotated[
-        bool, typer.Option("--store-replays", help="Also what a replay has published.")
+        bool,
+        typer.Option("--store-replays", help="Store messages that a replay has published, too."),
     ] = False,
     timestamp: Annotated[
         str | None,
         typer.Option(
             metavar="field:NAME|property:NAME",
-            help="The device's own time: in a JSON payload, or a user property.",
+            help="Where the device's own time is: a field of a JSON payload, or a user property.",
         ),
     ] = None,
-    timestamp_unit: Annotated[TimeUnit, typer.Option(help="Of numbers.")] = TimeUnit.MILLISECONDS,
+    timestamp_unit: Annotated[
+        TimeUnit, typer.Option(help="Unit of device times that are numbers.")
+    ] = TimeUnit.MILLISECONDS,
     timestamp_past: Annotated[
-        str, typer.Option(help="So long before the reception it may be.")
+        str, typer.Option(help="How long before its reception a device time may be.")
     ] = PAST,
     timestamp_future: Annotated[
-        str, typer.Option(help="So long after the reception it may be.")
+        str, typer.Option(help="How long after its reception a device time may be.")
     ] = FUTURE,
     durability: Annotated[
-        DurabilityChoice, typer.Option(help="Of what is acknowledged to the broker.")
+        DurabilityChoice,
+        typer.Option(help="Durability of messages before they are acknowledged to the broker."),
     ] = DurabilityChoice.OS,
     shards: ShardsOption = None,
     structure: StructureOption = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="A JSON object a second, and one at the end.")
+        bool, typer.Option("--json", help="Print a JSON object each second, and one at the end.")
     ] = False,
 ) -> None:
     """Store what an MQTT broker publishes, until SIGTERM or Ctrl-C.

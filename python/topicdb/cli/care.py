@@ -19,14 +19,18 @@ from topicdb.cli.progress import Meter
 
 BaseOption = Annotated[
     str | None,
-    typer.Option(metavar="SNAPSHOT", help="An earlier copy there: what it has is not copied."),
+    typer.Option(
+        metavar="SNAPSHOT", help="Earlier snapshot: files that it has are not copied again."
+    ),
 ]
-CopyOption = Annotated[bool, typer.Option("--copy", help="Every byte, instead of hard links.")]
+CopyOption = Annotated[
+    bool, typer.Option("--copy", help="Copy every byte, instead of making hard links.")
+]
 
 
 def snapshot(
     path: PathArgument,
-    to: Annotated[str, typer.Argument(metavar="TO", help="Where nothing is yet.")],
+    to: Annotated[str, typer.Argument(metavar="TO", help="New directory.")],
     base: BaseOption = None,
     copy: CopyOption = False,
 ) -> None:
@@ -41,9 +45,9 @@ def snapshot(
 
 def restore(
     snapshot: Annotated[str, typer.Argument(help="A snapshot, or any database.")],
-    path: Annotated[str, typer.Argument(help="Where the database is to be.")],
+    path: Annotated[str, typer.Argument(help="Directory of the restored database.")],
     replace: Annotated[
-        bool, typer.Option("--replace", help="A database that is there gives way to it.")
+        bool, typer.Option("--replace", help="Replace a database that is there.")
     ] = False,
     base: BaseOption = None,
     copy: CopyOption = False,

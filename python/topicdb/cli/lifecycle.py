@@ -56,7 +56,7 @@ def retention(
         ),
     ] = None,
     keep_all: Annotated[
-        bool, typer.Option("--keep-all", help="No classes any more: what comes is kept.")
+        bool, typer.Option("--keep-all", help="Remove all classes: messages are kept.")
     ] = False,
     yes: YesOption = False,
     as_json: JsonOption = False,
@@ -90,7 +90,7 @@ def usage(
         typer.Option(help="A row for each class, its generations, or its topic structures."),
     ] = Grouping.CLASS,
     quota: Annotated[
-        str | None, typer.Option(help="Also when this much is reached: 1250GB.")
+        str | None, typer.Option(help="Also show when this much is reached: 1250GB.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

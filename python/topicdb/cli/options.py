@@ -20,10 +20,10 @@ EndOption = Annotated[str | None, typer.Option(help=f"Timestamp to stop before. 
 TzOption = Annotated[
     str | None,
     typer.Option(
-        "--tz", metavar="ZONE", help="Of times without a zone: Europe/Berlin, UTC, or local."
+        "--tz", metavar="ZONE", help="Zone of times that have none: Europe/Berlin, UTC, or local."
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 PropertiesOption = Annotated[
     bool,
     typer.Option("--properties", help="With the MQTT properties that a bridge has stored."),

@@ -80,7 +80,8 @@ def run(
     broker: Annotated[
         str,
         typer.Option(
-            metavar="HOST[:PORT]|URL", help="Where; or mqtt[s]://[USER:PASSWORD@]HOST[:PORT]."
+            metavar="HOST[:PORT]|URL",
+            help="The broker, as HOST[:PORT] or mqtt[s]://[USER:PASSWORD@]HOST[:PORT].",
         ),
     ],
     filter: FilterArgument = "#",
@@ -88,53 +89,67 @@ def run(
     end: EndOption = None,
     tz: TzOption = None,
     rate: Annotated[str, typer.Option(help="1x (as it was), 10x, 0.5x, 500/s, or max.")] = "max",
-    qos: Annotated[QosChoice, typer.Option(help="Of all messages, or stored.")] = QosChoice.ONE,
+    qos: Annotated[
+        QosChoice, typer.Option(help="QoS of all messages, or stored: as they came.")
+    ] = QosChoice.ONE,
     retain: Annotated[
-        RetainChoice, typer.Option(help="no: leaves alone what the broker retains.")
+        RetainChoice, typer.Option(help="Retain flag; no leaves alone what the broker retains.")
     ] = RetainChoice.NO,
     remap: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="FILTER=TOPIC", help="Other topics: 'site/a/#=test/a/#'. May be repeated."
+            metavar="FILTER=TOPIC",
+            help="Publish to other topics: 'site/a/#=test/a/#'. May be repeated.",
         ),
     ] = None,
-    tls: Annotated[bool, typer.Option("--tls", help="With TLS.")] = False,
+    tls: Annotated[bool, typer.Option("--tls", help="Connect with TLS.")] = False,
     ca: Annotated[
-        Path | None, typer.Option(help="Certificates to trust, PEM; else the system's.")
+        Path | None,
+        typer.Option(help="File of certificates to trust, PEM. By default the system's."),
     ] = None,
-    username: Annotated[str | None, typer.Option(help="At the broker.")] = None,
+    username: Annotated[str | None, typer.Option(help="User name at the broker.")] = None,
     password_file: Annotated[
-        Path | None, typer.Option(help=f"Else the variable {PASSWORD_VARIABLE}.")
+        Path | None,
+        typer.Option(help=f"File with the password. By default the variable {PASSWORD_VARIABLE}."),
     ] = None,
-    client_id: Annotated[str | None, typer.Option(help="By default one of its own.")] = None,
-    protocol: Annotated[ProtocolChoice, typer.Option(help="Of MQTT.")] = ProtocolChoice.V5,
+    client_id: Annotated[
+        str | None, typer.Option(help="Client id at the broker. By default a new one.")
+    ] = None,
+    protocol: Annotated[ProtocolChoice, typer.Option(help="Version of MQTT.")] = ProtocolChoice.V5,
     unconfirmed_max: Annotated[
-        int, typer.Option(min=1, max=65_535, help="Messages on their way at once.")
+        int, typer.Option(min=1, max=65_535, help="Messages on their way at once, at most.")
     ] = 1_000,
     skip_refused: Annotated[
         bool,
         typer.Option("--skip-refused", help="Pass over what the broker refuses, and count it."),
     ] = False,
     give_up_after: Annotated[
-        str, typer.Option(help="Seconds of failures until it ends, or 5m, or never.")
+        str,
+        typer.Option(help="Seconds without a confirmation after which it ends, or 5m, or never."),
     ] = f"{GIVE_UP_AFTER_S:g}",
     mark: Annotated[
         bool,
         typer.Option(
-            "--mark/--no-mark", help="User property by which bridges pass messages by (MQTT 5)."
+            "--mark/--no-mark",
+            help="Mark messages with a user property, so that bridges ignore them (MQTT 5).",
         ),
     ] = True,
     send_expired: Annotated[
-        bool, typer.Option("--send-expired", help="Expiry intervals (MQTT 5) begin anew.")
+        bool,
+        typer.Option(
+            "--send-expired",
+            help="Publish expired messages, too; expiry intervals (MQTT 5) begin anew.",
+        ),
     ] = False,
     allow_stored_again: Annotated[
         bool,
         typer.Option(
-            "--allow-stored-again", help="Though a bridge of this database stores it again."
+            "--allow-stored-again",
+            help="Publish even if a bridge of this database stores it again.",
         ),
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="A JSON object a second, and one at the end.")
+        bool, typer.Option("--json", help="Print a JSON object each second, and one at the end.")
     ] = False,
 ) -> None:
     """Publish stored messages to an MQTT broker, in the order of their timestamps.
@@ -301,7 +316,7 @@ def status(
     path: PathArgument,
     as_json: JsonOption = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Again every second, until Ctrl-C.")
+        bool, typer.Option("--watch", help="Show it again every second, until Ctrl-C.")
     ] = False,
 ) -> None:
     """Show the replay logs of a database, their endpoints, and how replays stand.

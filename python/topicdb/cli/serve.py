@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from topicdb.remote.server.handles import Limits
     from topicdb.remote.server.server import Server
 
-token_app = typer.Typer(no_args_is_help=True, help="Who may do what at `topicdb serve`.")
+token_app = typer.Typer(no_args_is_help=True, help="Tokens: who may do what at `topicdb serve`.")
 
 LOCAL = "127.0.0.1"
 TokensOption = Annotated[Path, typer.Option("--tokens", help="The file of tokens.")]
@@ -39,40 +39,55 @@ Filters = list[str] | None
 def serve(
     path: PathArgument,
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where; port 0: any.")
+        str, typer.Option(metavar="HOST:PORT", help="Address to listen on; port 0 is any free one.")
     ] = f"{LOCAL}:{DEFAULT_PORT}",
     tls_cert: Annotated[Path | None, typer.Option(help="Certificate with its chain, PEM.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Its private key, PEM.")] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(help="Private key of the certificate, PEM.")
+    ] = None,
     tls_client_ca: Annotated[
         Path | None,
-        typer.Option(help="Who vouches for clients, PEM: only with such a certificate."),
+        typer.Option(
+            help="CA certificates, PEM: only clients with a certificate of these are let in."
+        ),
     ] = None,
     tokens: Annotated[
-        Path | None, typer.Option(help="What `topicdb token` has made; without: anybody may all.")
+        Path | None,
+        typer.Option(
+            help="File that `topicdb token` has made. Without it everybody may do everything."
+        ),
     ] = None,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Other machines without TLS and tokens.")
+        bool, typer.Option("--insecure", help="Let other machines connect without TLS and tokens.")
     ] = False,
     metrics: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Prometheus metrics, over HTTP.")
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Address for Prometheus metrics, over HTTP."),
     ] = None,
     snapshots: Annotated[
         Path | None, typer.Option(help="Folder in which clients may have snapshots made.")
     ] = None,
     grace: Annotated[
-        float, typer.Option(min=0, help="Seconds that calls have to end, at SIGTERM or Ctrl-C.")
+        float,
+        typer.Option(min=0, help="Seconds that running calls have to end after SIGTERM or Ctrl-C."),
     ] = 10.0,
     memory: Annotated[
-        str, typer.Option(metavar="SIZE", help="What calls of all clients may hold of memory.")
+        str, typer.Option(metavar="SIZE", help="Memory that the calls of all clients may hold.")
     ] = "1GiB",
     token_memory: Annotated[
-        str, typer.Option(metavar="SIZE", help="The same, of clients with one token.")
+        str,
+        typer.Option(
+            metavar="SIZE", help="Memory that the calls of the clients of one token may hold."
+        ),
     ] = "512MiB",
     append_max: Annotated[
-        str, typer.Option(metavar="SIZE", help="Of one append, and of the writes of a transaction.")
+        str,
+        typer.Option(
+            metavar="SIZE", help="Most bytes of one append, and of the writes of a transaction."
+        ),
     ] = "64MiB",
     durability: Annotated[
-        DurabilityChoice, typer.Option(help="Unless a client says otherwise.")
+        DurabilityChoice, typer.Option(help="Durability, unless a client asks for another.")
     ] = DurabilityChoice.OS,
     shards: ShardsOption = None,
     structure: StructureOption = None,
@@ -152,19 +167,26 @@ def _address(text: str, option: str) -> tuple[str, int]:
 
 @token_app.command("new")
 def new(
-    name: Annotated[str, typer.Argument(help="Of whom it is for.")],
+    name: Annotated[str, typer.Argument(help="Name of the token: whom it is for.")],
     tokens: TokensOption,
-    read: Annotated[Filters, typer.Option(help="Topic filter; may be repeated.")] = None,
-    write: Annotated[Filters, typer.Option(help="Topic filter; may be repeated.")] = None,
+    read: Annotated[
+        Filters, typer.Option(help="Topic filter of what it may read; may be repeated.")
+    ] = None,
+    write: Annotated[
+        Filters, typer.Option(help="Topic filter of what it may write; may be repeated.")
+    ] = None,
     admin: Annotated[
-        Filters, typer.Option(help="Topic filter of what it may delete; '#': administer all.")
+        Filters,
+        typer.Option(help="Topic filter of what it may delete; '#' lets it administer everything."),
     ] = None,
     own: Annotated[
         Filters,
         typer.Option(help="consumer/NAME, group/NAME, session/NAME or map/NAME; + for any name."),
     ] = None,
-    everything: Annotated[bool, typer.Option("--everything", help="No limits.")] = False,
-    expires: Annotated[str | None, typer.Option(help="In 30d, 12h; else never.")] = None,
+    everything: Annotated[bool, typer.Option("--everything", help="Let it do everything.")] = False,
+    expires: Annotated[
+        str | None, typer.Option(help="How long it is valid: 30d, 12h. By default for ever.")
+    ] = None,
 ) -> None:
     """Make a token and print it.
 
@@ -212,7 +234,7 @@ def _line(access: Any) -> str:
 
 @token_app.command("revoke")
 def revoke(
-    name: Annotated[str, typer.Argument(help="As it was made.")], tokens: TokensOption
+    name: Annotated[str, typer.Argument(help="Name of the token.")], tokens: TokensOption
 ) -> None:
     """Revoke a token; servers notice within a second."""
     from topicdb.remote.server.tokens import remove

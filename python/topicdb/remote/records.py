@@ -34,7 +34,7 @@ _GROUPED: dict[type, tuple[Part, ...]] = {
     Snapshot: ("path", "serials", ("files", "bytes", "copied_bytes")),
     Verification: ("problems", ("shards", "slabs", "blocks", "pages", "messages")),
 }
-"""Records with fields that are a tuple of their own on the way; None if all of them are None."""
+"""Fields that travel together as one tuple, or as None if all of them are None."""
 
 
 def is_record(value: object) -> bool:

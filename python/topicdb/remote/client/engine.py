@@ -36,7 +36,7 @@ class RemoteEngine:
     """
 
     clock_ahead_us = 0
-    """The server tells its own log."""
+    """Always 0: the server tells its own log."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection

@@ -140,4 +140,4 @@ def _listed(filters: Filters) -> Sequence[str]:
 
 
 ANYBODY = Access("anonymous", everything=True)
-"""For a server without tokens."""
+"""The access of every client at a server without tokens."""

@@ -32,7 +32,7 @@ class Memory:
         self.changed = threading.Condition()
         self.used = 0
         self.waits = 0
-        """How often somebody had to wait."""
+        """How often a call had to wait."""
 
 
 class Account:

@@ -18,7 +18,7 @@ from topicdb.remote.server.service import Service
 from topicdb.types import Receipt
 
 APPENDS_MAX = 10_000
-"""In one call of ``append_async``."""
+"""Appends in one call of ``append_async``, at most."""
 
 
 class Receiver:

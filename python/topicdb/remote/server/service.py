@@ -36,7 +36,7 @@ from topicdb.remote.wire import PROTOCOL, arrow_of
 from topicdb.scan import check_batch_limits
 
 WAIT_US_MAX = 500_000
-"""No call waits longer: a server that shuts down, or a Ctrl-C of the client, is not kept up."""
+"""A call waits at most this long, so that it does not hold up a shutdown or a client's Ctrl-C."""
 
 
 class Caller(NamedTuple):
