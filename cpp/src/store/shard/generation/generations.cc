@@ -63,6 +63,16 @@ std::vector<RetentionClassId> Generations::MissingClasses() const {
   return missing;
 }
 
+Status Generations::EndGeneration(std::int64_t sealed_at_us, SlabView* view,
+                                  rocksdb::WriteBatch* batch) const {
+  meta::SlabRecord record = view->slab->record();
+  view->read_only = true;
+  view->sealed_at_us = record.sealed_at_us = sealed_at_us;
+  record.state = meta::SlabState::kReadOnly;
+  return rocks::FromRocks(batch->Put(meta::SlabKey(view->slab->id()), meta::Encode(record)),
+                          "sealing " + shard_.Name());
+}
+
 // A column family that was made here without its record being written is dropped at the next open.
 Status Generations::RotateClasses(std::span<const RetentionClassId> classes,
                                   std::optional<std::int64_t> as_if_us, bool resets_clock,
@@ -83,16 +93,11 @@ Status Generations::RotateClasses(std::span<const RetentionClassId> classes,
       before.back() = view.slab.get();
       ids.back().generation =
           view.slab->id().generation.Next(maker_.GenerationStep(retention_class));
-      meta::SlabRecord record = view.slab->record();
       // Who tries out what would be done at another time does not make it older than it is.
-      if (as_if_us.has_value()) began_us.back() = std::max(now_us, record.created_at_us);
-      view.read_only = true;
-      view.sealed_at_us = began_us.back();
-      record.state = meta::SlabState::kReadOnly;
-      record.sealed_at_us = began_us.back();
-      TOPICDB_RETURN_IF_ERROR(
-          rocks::FromRocks(batch.Put(meta::SlabKey(view.slab->id()), meta::Encode(record)),
-                           "sealing " + shard_.Name()));
+      if (as_if_us.has_value()) {
+        began_us.back() = std::max(now_us, view.slab->record().created_at_us);
+      }
+      TOPICDB_RETURN_IF_ERROR(EndGeneration(began_us.back(), &view, &batch));
     }
   }
   const std::size_t ahead = shard_.SlabsAtOnce() / std::max<std::size_t>(ids.size(), 1);

@@ -46,6 +46,10 @@ class Generations {
                        bool resets_clock = false,
                        std::span<const RetentionClassId> begin_again = {})
       TOPICDB_REQUIRES(shard_.mutex);
+  // Makes the current slab of `view` one of a generation that ended at `sealed_at_us`, in `view`
+  // and in `batch`.
+  Status EndGeneration(std::int64_t sealed_at_us, SlabView* view, rocksdb::WriteBatch* batch) const
+      TOPICDB_REQUIRES(shard_.mutex);
 
   ShardState& shard_;
   ShardSealing& sealing_;
