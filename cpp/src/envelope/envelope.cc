@@ -10,8 +10,9 @@ namespace topicdb {
 
 namespace {
 
-// DO NOT CHANGE THESE VALUES: they are on disk. Version 2 has the fields from kReceived on, and is
-// written only if there is one of them: what knows version 1 alone reads all else.
+// DO NOT CHANGE THESE VALUES: they are on disk. Version 2 adds kReceived and kEscape. Encode writes
+// it only if an envelope has one of these fields, so programs that know only version 1 can read all
+// other envelopes.
 constexpr char kVersion = 1;
 constexpr char kVersionWithMore = 2;
 enum Field : char {
@@ -63,20 +64,21 @@ void AppendProperties(std::string* out, const Envelope& envelope) {
   if (envelope.received_us) AppendNumber(out, kReceived, *envelope.received_us);
 }
 
-// Reads the fields of an envelope.
+// Reads the fields of one envelope. Envelope::Decode owns it. Not thread-safe.
 class Fields {
  public:
   explicit Fields(std::string_view bytes) : decoder_(bytes) {}
 
-  // Whether they are those of an envelope of this version.
+  // Reads all fields into `out`. Returns false if they are not the fields of an envelope of this
+  // version.
   bool ReadAll(char version, Envelope* out) {
-    bool has_more = false;  // what only version 2 has
+    bool has_more = false;  // whether there is a field that only version 2 has
     for (std::size_t count = 0; ok_; ++count) {
       const auto field = static_cast<Field>(Byte());
       if (field == kPayload) {
         out->payload = decoder_.Prefixed();
         return ok_ && decoder_.Finished() && has_more == (version == kVersionWithMore) &&
-               (out->has_properties || count == 1);  // nothing goes with an escape
+               (out->has_properties || count == 1);  // an escape has no other fields
       }
       has_more = has_more || field == kReceived || field == kEscape;
       Read(field, out);
@@ -128,7 +130,7 @@ class Fields {
       case kPayload:
         break;
     }
-    ok_ = false;  // of a later version, which would have another number
+    ok_ = false;  // an unknown field: an envelope with new fields has another version
   }
 
   std::uint8_t Byte() {
@@ -153,7 +155,8 @@ class Fields {
   bool ok_ = true;
 };
 
-// Without its magic, version and checksum; empty if it has not these.
+// Returns the value without its magic, version and checksum. Returns nothing if the value does not
+// have a known version and a right checksum.
 std::string_view BodyOf(std::string_view value) {
   if (!MayBeEnvelope(value) || value.size() < kEnvelopeMagic.size() + 1 + kCrcBytes) return {};
   const std::string_view body = value.substr(0, value.size() - kCrcBytes);
@@ -183,7 +186,7 @@ std::string Envelope::Encode() const {
 bool Envelope::Decode(std::string_view value) {
   const std::string_view body = BodyOf(value);
   if (body.empty()) return false;
-  auto users = std::move(user_properties);  // for their room
+  auto users = std::move(user_properties);  // keeps the memory of both vectors
   auto ids = std::move(subscription_ids);
   users.clear();
   ids.clear();

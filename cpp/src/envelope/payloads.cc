@@ -4,7 +4,8 @@ namespace topicdb {
 
 namespace {
 
-// The first row whose value begins as an envelope does; the number of rows if there is none.
+// Returns the first row whose value begins as an envelope does, or the number of rows if there is
+// none.
 std::size_t FirstCandidate(const Batch& batch) {
   for (std::size_t row = 0; row < batch.size(); ++row) {
     if (MayBeEnvelope(batch.value(row))) return row;

@@ -9,24 +9,29 @@
 
 namespace topicdb {
 
-// How the files of a database are copied. Table files never change once they are written. Where
-// possible, a copy has them under another name, and they take no space of their own.
+// Says how to copy the files of a database. Table files never change once they are written. Where
+// the file system can, a copy links them instead of copying them. A linked file has one more name
+// and takes no space of its own.
 struct CopyOptions {
-  // An earlier copy of the same database. The files that it has are linked from there instead of
-  // copied. For copies on another file system.
+  // The path of an earlier copy of the same database. The new copy links the files that the earlier
+  // one has. This is for copies on another file system
+  // than the database.
   std::optional<std::string> base;
-  // Copies every byte. Otherwise damage to a file is also damage to its other names.
+  // If true, the copy links nothing and copies every byte. Damage to a linked file is damage under
+  // all of its names.
   bool copies_all = false;
 };
 
+// What a copy consists of.
 struct CopyCounts {
   std::uint64_t files = 0;
-  std::uint64_t bytes = 0;  // of all files
-  std::uint64_t copied_bytes = 0;
+  std::uint64_t bytes = 0;         // of all files
+  std::uint64_t copied_bytes = 0;  // of the files that were copied and not linked
 };
 
+// Describes a snapshot that was made.
 struct SnapshotInfo {
-  // (shard, its last commit in the snapshot), by shard.
+  // Pairs of a shard and the serial of its last commit in the snapshot, in the order of shards.
   std::vector<std::pair<std::uint32_t, std::uint64_t>> serials;
   CopyCounts counts;
 };

@@ -14,10 +14,11 @@
 
 namespace topicdb {
 
-// Random, and made when the database is created. Any other database refuses a saved iterator.
+// Identifies a database. The database makes it of random bytes when it is created, and refuses
+// streams and iterators that another database has saved.
 using DatabaseId = std::array<std::uint8_t, 16>;
 
-// A slab: one generation of one class in one shard. It is dropped as a whole.
+// Names a slab: one generation of one class in one shard. A slab is dropped as a whole.
 struct SlabId {
   std::uint32_t shard = 0;
   RetentionClassId retention_class;
@@ -26,7 +27,7 @@ struct SlabId {
   auto operator<=>(const SlabId&) const = default;
 };
 
-// What is known of a slab.
+// Describes a slab.
 struct SlabInfo {
   SlabId id;
   std::string retention_class;  // its topic filter
@@ -34,7 +35,7 @@ struct SlabInfo {
   bool read_only = false;
   std::int64_t created_at_us = 0;
   std::optional<std::int64_t> sealed_at_us;
-  std::uint64_t messages = 0;  // written; a message that was overwritten counts each time
+  std::uint64_t messages = 0;  // that were written; one that was overwritten counts each time
   std::uint64_t bytes = 0;     // of the topics and values of these messages
   std::uint64_t streams = 0;
   std::optional<std::int64_t> first_timestamp;  // smallest and largest of all that were written
@@ -45,7 +46,7 @@ struct SlabInfo {
   bool operator==(const SlabInfo&) const = default;
 };
 
-// The topics of one structure in one slab. The unit of ordered reading.
+// Names a stream: the topics of one structure in one slab. A reader in order reads one stream.
 struct Stream {
   DatabaseId database{};
   SlabId slab;
@@ -55,13 +56,14 @@ struct Stream {
 
   auto operator<=>(const Stream&) const = default;
 
-  // Returns a stable form with a checksum; docs/format.md draws it.
+  // Returns the stored form, which has a checksum and which later versions can read. docs/format.md
+  // draws it.
   std::string Encode() const;
-  // Returns kCorruption if the bytes are no saved stream.
+  // Decodes a stored form. Returns kCorruption if the bytes are not one.
   static Result<Stream> Decode(std::string_view bytes);
 };
 
-// Where a reader of a stream continues.
+// Says where a reader of a stream continues.
 struct Position {
   // DO NOT CHANGE THESE VALUES: they are in saved iterators.
   enum class Kind : std::uint8_t {
@@ -78,8 +80,8 @@ struct Position {
   auto operator<=>(const Position&) const = default;
 };
 
-// A position in a stream, with the filter and the end of what is wanted. Immutable by convention:
-// Database::Next returns a new iterator.
+// A position in a stream, with the filter and the end of what the caller wants. No method of the
+// database changes one: Database::Next returns a new iterator.
 struct Iterator {
   DatabaseId database{};
   SlabId slab;
@@ -90,9 +92,10 @@ struct Iterator {
 
   auto operator<=>(const Iterator&) const = default;
 
-  // Returns a stable form with a checksum; docs/format.md draws it.
+  // Returns the stored form, which has a checksum and which later versions can read. docs/format.md
+  // draws it.
   std::string Encode() const;
-  // Returns kCorruption if the bytes are no saved iterator.
+  // Decodes a stored form. Returns kCorruption if the bytes are not one.
   static Result<Iterator> Decode(std::string_view bytes);
 };
 

@@ -9,6 +9,7 @@
 
 namespace topicdb {
 
+// How much a slab takes on disk.
 struct SlabUsage {
   SlabInfo slab;
   std::uint64_t disk_bytes = 0;  // of its files, and of what will go there
@@ -17,8 +18,9 @@ struct SlabUsage {
   std::uint64_t garbage_bytes = 0;
 };
 
-// What the messages of one structure take in a class, over the open shards. Deleted messages count
-// until they are gone. Bytes are estimates; with skipstream, so is the number of messages.
+// How much the messages of one structure take in a class, over the open shards. Deleted messages
+// count until they are gone. Bytes are estimates. With the layout skipstream, the number of
+// messages is one, too.
 struct StructureUsage {
   std::string retention_class;
   std::string structure;
@@ -27,9 +29,10 @@ struct StructureUsage {
   std::uint64_t disk_bytes = 0;  // its part of the files
 };
 
-// Why a slab was dropped. kKeepLast: the class has no age and no size, only keep_last.
+// Says why a slab was dropped. kKeepLast: the class has no age and no size, only keep_last.
 enum class SlabDropReason : std::uint8_t { kAge = 1, kBytes = 2, kQuota = 3, kKeepLast = 4 };
 
+// A slab that maintenance has dropped.
 struct DroppedSlab {
   SlabUsage usage;
   SlabDropReason reason = SlabDropReason::kAge;
@@ -42,15 +45,16 @@ struct Maintenance {
   std::uint64_t kept = 0;  // messages of dropped slabs that keep_last has put into new slabs
 };
 
+// What Database::Trim has removed.
 struct TrimCount {
   std::vector<SlabInfo> slabs;  // that were dropped as a whole
   std::uint64_t messages = 0;   // that were removed one by one
 };
 
-// What the background thread has done since the database was opened.
+// What the thread for maintenance has done since the database was opened.
 struct MaintenanceStats {
   std::uint64_t runs = 0;
-  std::int64_t last_run_us = 0;  // when the last run was
+  std::int64_t last_run_us = 0;  // when the last run was; 0: none has run
   std::uint64_t rotated = 0;
   std::uint64_t dropped_slabs = 0;
   std::uint64_t dropped_messages = 0;

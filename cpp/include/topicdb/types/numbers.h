@@ -10,10 +10,9 @@
 
 namespace topicdb {
 
-// A number of one kind, zero if none is given. Nothing converts to it or from it by itself: code
-// makes it of a plain number with braces, and takes the plain number out with value(). Encoders do
-// the latter, so the bytes on disk do not depend on this class. `Tag` tells the kinds apart and is
-// never defined.
+// A number of one kind, zero if none is given. No conversion is implicit: code makes the number of
+// a plain one with braces, and takes the plain one out with value(). Encoders call value(), so the
+// bytes on disk do not depend on this class. `Tag` tells the kinds apart and is never defined.
 template <typename Tag, typename Number>
 class TypedNumber {
  public:

@@ -9,7 +9,7 @@
 
 namespace topicdb {
 
-// start <= timestamp < end. An absent bound does not limit.
+// The timestamps from `start` on and before `end`. An absent bound does not limit.
 struct TimeRange {
   std::optional<std::int64_t> start;
   std::optional<std::int64_t> end;
@@ -17,11 +17,13 @@ struct TimeRange {
   bool operator==(const TimeRange&) const = default;
 };
 
+// Returns whether the timestamp is in the range. Negative timestamps are in no range without a
+// start.
 inline bool Contains(const TimeRange& range, std::int64_t timestamp) {
   return timestamp >= range.start.value_or(0) && (!range.end.has_value() || timestamp < *range.end);
 }
 
-// Returns the range of a single timestamp.
+// Returns the range that contains only this timestamp.
 inline TimeRange Instant(std::int64_t timestamp) {
   const bool last = timestamp == std::numeric_limits<std::int64_t>::max();
   return {timestamp, last ? std::nullopt : std::optional(timestamp + 1)};
@@ -33,17 +35,17 @@ struct KeyRange {
   TimeRange range;
 };
 
-// The commits of one shard after `after`, up to and including `until`.
+// The commits of one shard after the commit `after`, up to and including `until`.
 struct CommitRange {
   std::uint64_t after = 0;
   std::optional<std::uint64_t> until;  // absent: the last commit there is
   TimeRange times;                     // messages at other times do not count
-  // Lets the span end where a block ends, once it has half of PageLimits::bytes_max. Whoever reads
-  // on from there reads no block in vain.
+  // If true, the span may end where a block ends, once it has half of PageLimits::bytes_max. Then
+  // the next read need not read that block again.
   bool whole_blocks = false;
 };
 
-// What MeasureLog has counted: the commits of a CommitRange up to and including `until`.
+// What Database::MeasureLog has counted: the commits of a CommitRange up to and including `until`.
 struct CommitSpan {
   std::uint64_t until = 0;
   std::uint64_t messages = 0;

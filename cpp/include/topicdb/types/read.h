@@ -22,22 +22,23 @@ struct PageLimits {
   bool with_serials = false;  // whether batches keep the serials of messages
 };
 
+// The order in which a scan returns messages.
 enum class ScanOrder {
   kStream,  // stream after stream, each by time and commit, older generations first
   kTime,    // all streams merged by timestamp
   kNone,    // as messages are stored, without sorting
 };
 
+// Options of a scan besides its filters.
 struct ScanOptions {
   TimeRange range;
   ScanOrder order = ScanOrder::kStream;
-  // Only these streams. Absent: all that may hold messages of the filter.
+  // The scan reads only these streams. Absent: all streams that may hold messages of the filter.
   std::optional<std::vector<Stream>> streams;
 };
 
 // A part of a slab: the messages of its commits after `after`, up to and including `until`, in a
-// range of times. It can be sent to another process and read there. It leaves out what is committed
-// meanwhile.
+// range of times. Another process may read it. Later commits are not in it.
 struct Slice {
   SlabId slab;
   std::string retention_class;  // its topic filter
@@ -50,15 +51,18 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 
+// Says how Database::Slices cuts a database into slices.
 struct SliceOptions {
   TimeRange range;
-  // For each shard: only commits after `after`, up to and including `until`. Absent: no such limit.
+  // For each shard, slices have only commits after `after`, up to and including `until`. A shard
+  // that is absent has no such limit.
   std::map<std::uint32_t, std::uint64_t> after;
   std::map<std::uint32_t, std::uint64_t> until;
   std::uint64_t bytes_max = std::uint64_t{128} << 20;  // of a slice, roughly; at least 1
 };
 
-// What reads have done. Blocks and pages are those of the layout columnar; rows are messages.
+// Counts what reads have done. Blocks and pages are those of the layout columnar; rows are
+// messages.
 struct ReadCounters {
   std::uint64_t blocks = 0;  // considered
   std::uint64_t blocks_skipped_by_time = 0;
@@ -75,20 +79,23 @@ struct ReadCounters {
   std::uint64_t rows_spilled = 0;
   std::uint64_t bytes_spilled = 0;
 
+  // Adds each of the other counters to the counter of the same name.
   void Add(const ReadCounters& other);
 };
 
-// What a read takes, found out by doing it.
+// How much work a read is. Database::Explain reads the messages to find it out.
 struct Explanation {
   std::uint64_t slabs = 0;    // that may hold messages in the time range
   std::uint64_t streams = 0;  // that may hold matching topics, in those slabs
   ReadCounters counters;
 };
 
+// The messages that Database::Next has read.
 struct Page {
   Iterator iterator;  // continues after this page
   std::shared_ptr<const Batch> batch;
-  bool end_of_stream = false;  // the generation is read-only, and read to its end
+  // If true, the slab is read-only and the read has come to the end of the stream.
+  bool end_of_stream = false;
 };
 
 }  // namespace topicdb

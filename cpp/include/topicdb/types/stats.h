@@ -10,6 +10,7 @@
 
 namespace topicdb {
 
+// Statistics of one open shard.
 struct ShardStats {
   std::uint32_t shard = 0;
   std::uint64_t serial = 0;         // of the last commit
@@ -26,17 +27,18 @@ struct ShardStats {
   std::uint64_t fresh_blocks = 0;     // blocks that are not sealed yet
   std::uint64_t fresh_bytes = 0;      // of the topics and values in these blocks
   std::string sealing_error;          // of the last step of sealing; empty if it succeeded
-  bool is_sealing = false;            // blocks are being sealed, or there may be more to seal
-  // Bytes of topics and values that sealing has written since the shard was opened: for the first
-  // time, and again.
+  bool is_sealing = false;            // if true, blocks are being sealed, or more may have to be
+  // Bytes of topics and values that sealing has written since the shard was opened: those that it
+  // wrote for the first time, and those that it wrote again.
   std::uint64_t sealed_bytes = 0;
   std::uint64_t resealed_bytes = 0;
   ReadCounters reads;  // that have finished since the shard was opened
 };
 
+// Statistics of an open database.
 struct Stats {
   std::vector<ShardStats> shards;
-  std::uint64_t cache_bytes = 0;  // in use
+  std::uint64_t cache_bytes = 0;  // of the cache that are in use
   MaintenanceStats maintenance;
 };
 
