@@ -2,7 +2,8 @@
 // today that is the layout columnar.
 //
 // The functions take several requests, and a message is wanted if any of the requests wants it.
-// REQUIRES for all functions: at least one request; the requests differ only in streams and filter
+// REQUIRES (ListBlocks, CountByCommit, NewUnorderedReader): at least one request; the requests
+// differ only in streams and filter
 #pragma once
 
 #include <cstdint>
@@ -32,14 +33,15 @@ struct BlockInfo {
 Result<std::vector<BlockInfo>> ListBlocks(const RocksSource& source,
                                           const std::vector<ReadRequest>& any_of);
 
-// Counts the wanted messages of a block, by the serial of their commit. Reads the pages that may
-// hold them. Returns kCorruption if a record or a page is damaged.
+// Returns how many wanted messages of the block each commit has, by the serial of the commit. Reads
+// the pages that may hold wanted messages. Returns kCorruption if a record or a page is damaged.
+// REQUIRES: ListBlocks returned `block`
 Result<std::map<std::uint64_t, MessageCount>> CountByCommit(const RocksSource& source,
                                                             const BlockInfo& block,
                                                             const std::vector<ReadRequest>& any_of);
 
-// Returns a reader that reads each wanted message once, in the order in which blocks store them. It
-// does not sort, and holds few pages in memory at a time.
+// Returns a reader that reads each wanted message once, in the order in which blocks store them.
+// The reader does not sort, and keeps few pages in memory at a time.
 std::unique_ptr<StreamReader> NewUnorderedReader(const RocksSource& source,
                                                  std::vector<ReadRequest> any_of);
 

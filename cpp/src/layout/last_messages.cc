@@ -13,7 +13,8 @@ namespace {
 constexpr std::size_t kChunkBytes = std::size_t{256} << 10;
 constexpr std::size_t kSlotsMin = 1'024;
 
-// What follows the first `skipped` bytes, in the order of bytes.
+// Returns the eight bytes of the topic behind the first `skipped` ones, as a number that sorts as
+// the bytes do.
 std::uint64_t Prefix(std::string_view topic, std::size_t skipped) {
   std::uint64_t prefix = 0;
   for (std::size_t i = 0; i < sizeof(prefix); ++i) {
@@ -26,7 +27,7 @@ std::uint64_t Prefix(std::string_view topic, std::size_t skipped) {
 }  // namespace
 
 char* LastMessages::Allocate(std::size_t size) {
-  if (size > kChunkBytes / 8) {  // one of its own, so that no chunk is left half empty
+  if (size > kChunkBytes / 8) {  // gets a chunk of its own, so that no chunk is left half empty
     return chunks_.insert(chunks_.begin(), std::make_unique_for_overwrite<char[]>(size))->get();
   }
   if (size > left_) {
@@ -85,11 +86,12 @@ void LastMessages::Offer(Number number, const MessageRank& rank, std::string_vie
   if (rank <= entry.rank) return;
   entry.rank = rank;
   if (value.empty()) {
-    entry.value.remove_suffix(entry.value.size());  // its memory is kept for the next one
+    entry.value.remove_suffix(entry.value.size());  // keeps its memory for the next value
     return;
   }
   if (value.size() > capacities_[number]) {
-    // Doubled, so that what is left behind is never more than what is used.
+    // The capacity at least doubles, so the memory that is given up never exceeds the memory in
+    // use.
     capacities_[number] = std::max(value.size(), 2 * capacities_[number]);
     entry.value = {Allocate(capacities_[number]), capacities_[number]};
   }
@@ -107,7 +109,7 @@ std::optional<LastMessages::Number> LastMessages::Find(std::string_view topic) c
 std::vector<LastMessages::Number> LastMessages::ByTopic() const {
   std::vector<Number> numbers;
   if (entries_.empty()) return numbers;
-  // Most of a topic is like the others: what they begin with need not be compared.
+  // Topics mostly begin with the same bytes. The sort need not compare these.
   std::string_view shared = entries_.front().topic;
   for (const Entry& entry : entries_) {
     const auto end =

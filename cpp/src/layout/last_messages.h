@@ -19,10 +19,14 @@ struct MessageRank {
   auto operator<=>(const MessageRank&) const = default;
 };
 
-// Keeps a copy of the newest message of each topic that was offered. Not thread-safe.
+// Keeps a copy of the newest message of each topic that was offered. The source of a scan for the
+// newest messages owns it, and passes it to the readers of all slabs. Not thread-safe.
 class LastMessages {
  public:
+  // The number of a topic. Topics are counted from 0, in the order in which they were first
+  // offered.
   using Number = std::uint32_t;
+  // The newest message of one topic.
   struct Entry {
     std::string_view topic;
     std::string_view value;
@@ -32,11 +36,13 @@ class LastMessages {
   // Takes the message unless a newer one of its topic was offered before. Returns the number of the
   // topic.
   Number Offer(std::string_view topic, const MessageRank& rank, std::string_view value);
-  // Offers a message of a topic that has a number already. REQUIRES: number < size()
+  // Takes the message, which is one of the topic with this number, unless a newer one of the topic
+  // was offered before. REQUIRES: number < size()
   void Offer(Number number, const MessageRank& rank, std::string_view value);
   // Returns the number of the topic, or nothing if no message of it was offered.
   std::optional<Number> Find(std::string_view topic) const;
 
+  // Returns the number of topics.
   std::size_t size() const { return entries_.size(); }
   // Returns the newest message of a topic. It is valid until the next call of Offer.
   // REQUIRES: number < size()
@@ -47,9 +53,11 @@ class LastMessages {
  private:
   // Returns memory that lives as long as the object.
   char* Allocate(std::size_t size);
+  // Returns a copy of the bytes in that memory.
   std::string_view Copy(std::string_view bytes);
   // Returns the slot that has the topic, or the free slot that the topic would take.
   std::size_t SlotOf(std::string_view topic, std::uint64_t hash) const;
+  // Doubles the hash table, and puts all topics into it again.
   void Grow();
 
   std::vector<Entry> entries_;

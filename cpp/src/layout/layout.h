@@ -23,10 +23,12 @@
 
 namespace topicdb {
 
+// A number of messages, and their size.
 struct MessageCount {
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;  // of topics and values
 };
+// How much is stored of each stream of a slab.
 using StreamSizes = std::map<StreamId, MessageCount>;
 
 // A message that was found by its topic and timestamp.
@@ -36,8 +38,9 @@ struct StoredMessage {
 };
 
 // Encodes the messages of slabs, and makes the objects that write, read, check and salvage them by
-// stream, topic and time. That is all there is to a layout for state. A layout that also keeps the
-// order of commits is a MessageLog. Has no state and is thread-safe.
+// stream, topic and time. A layout for state is only this. A layout that also keeps the order of
+// commits is a MessageLog, too. Each slab owns a layout, which lives as long as the slab.
+// Immutable, and therefore thread-safe.
 class Layout {
  public:
   Layout() = default;
@@ -59,9 +62,12 @@ class Layout {
   // left unfinished, with the log of the source. Returns kCorruption if the records of the slab are
   // damaged.
   virtual Status Restore(const RocksSource& source, bool read_only, LayoutState* state) const = 0;
+  // Returns a writer that adds messages to `batch`. `state` is the state of the slab. `state` and
+  // `batch` must outlive the writer.
   virtual std::unique_ptr<SlabWriter> NewWriter(const SlabFamilies& families, LayoutState* state,
                                                 const ExpectedWrites& expected,
                                                 rocksdb::WriteBatch* batch) const = 0;
+  // Returns a remover that adds removals to `batch`, which must outlive it.
   virtual std::unique_ptr<SlabRemover> NewRemover(const RocksSource& source,
                                                   rocksdb::WriteBatch* batch) const = 0;
   // Returns the message of this stream, topic and timestamp that is not masked. If the slab keeps
@@ -70,10 +76,12 @@ class Layout {
   virtual Result<std::optional<StoredMessage>> Get(const RocksSource& source,
                                                    const PlacedMessage& place,
                                                    const std::vector<RowMask>& masks) const = 0;
+  // Returns a reader of the messages that the request wants, in the order of a stream, from the
+  // position of the request on.
   virtual std::unique_ptr<StreamReader> NewReader(const RocksSource& source,
                                                   ReadRequest request) const = 0;
   // Compares the stored records with each other and with the slab's structures, and reports what
-  // cannot be right. Returns kInterrupted or kStorage.
+  // cannot be right. Returns how much it has checked, or kInterrupted or kStorage.
   virtual Result<CheckCounts> Check(const RocksSource& source, const SlabCheck& check) const = 0;
   // Returns how much is stored of each of the slab's streams, including deleted messages. May leave
   // out streams that have no messages. Reads few messages or none, and estimates their bytes. The
@@ -84,7 +92,7 @@ class Layout {
                                             const MessageCount& written,
                                             const InterruptCheck& interrupted) const = 0;
   // Hands out the messages of a damaged slab that can be read, and reports those that cannot.
-  // Returns kStorage or kInterrupted.
+  // Returns kStorage, or an error of SlabSalvage::take.
   virtual Status Salvage(const RocksSource& source, const SlabSalvage& call) const = 0;
   // Returns a reader that offers messages of the request to `found`. It offers at least the newest
   // message of each topic, unless `found` has a newer one of that topic. It ignores the position of
@@ -93,6 +101,8 @@ class Layout {
                                                     LastMessages* found) const = 0;
 };
 
+// Returns a new layout of this kind. `timestamp_bytes` is that of the database: 0 if its messages
+// have no timestamps.
 std::unique_ptr<Layout> MakeLayout(LayoutKind kind, std::uint32_t timestamp_bytes);
 
 }  // namespace topicdb

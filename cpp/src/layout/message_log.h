@@ -40,8 +40,8 @@ class LogReader {
   // cannot be right, and kInterrupted.
   virtual Result<std::optional<CommitPlace>> Head(const InterruptCheck& interrupted) = 0;
   // Appends messages before `until` to `out`. Unless `indexes` is null, appends their numbers in
-  // their commits to it. Read and Skip may stop before `until`: Head tells where.
-  // REQUIRES for Read and Skip: Head has just returned a place
+  // their commits to it. Read and Skip may stop before `until`: the next call of Head says where.
+  // REQUIRES (Read, Skip): Head has just returned a place
   virtual void Read(const CommitPlace& until, const LogRoom& room, Batch* out,
                     std::vector<std::uint32_t>* indexes) = 0;
   // Skips messages before `until`.
@@ -79,21 +79,22 @@ class Sealing {
   Sealing(const Sealing&) = delete;
   Sealing& operator=(const Sealing&) = delete;
 
-  // Chooses and reads the blocks to seal, or to seal again. Returns false if there are none.
+  // Chooses the blocks to seal, or to seal again, and reads what the step needs of them. Returns
+  // false if there are none. Returns kCorruption if one is damaged.
   virtual Result<bool> Gather(SealScope scope) = 0;
-  // Writes the greater part of the new blocks to RocksDB, where no reader sees it yet.
+  // Writes the pages of the new blocks to RocksDB. No reader sees them yet.
   virtual Status WriteData() = 0;
   // Adds to the batch the records that make the new blocks visible, and removals of the blocks that
   // they replace.
   // REQUIRES: `now` has no snapshot; nobody else writes to the slab until the batch is written
   virtual Status Install(const RocksSource& now, rocksdb::WriteBatch* batch) = 0;
-  // Updates the LayoutState. The caller must call it once the batch is written.
+  // Updates the LayoutState. The caller must call Apply once the batch is written.
   virtual void Apply() = 0;
 };
 
-// Stores the messages of slabs in blocks, in the order of their commits. Blocks are fresh first,
-// and are sealed in the background; it takes blocks that jobs have staged as they are. Has no state
-// and is thread-safe.
+// Stores the messages of slabs in blocks, in the order of their commits. Blocks are fresh at first,
+// and are sealed in the background. A block that a job has staged becomes a block of the slab as it
+// is. A MessageLog is part of a Layout, which owns it. Immutable, and therefore thread-safe.
 class MessageLog {
  public:
   MessageLog() = default;
@@ -106,17 +107,21 @@ class MessageLog {
   virtual std::unique_ptr<LogReader> NewLogReader(const RocksSource& source,
                                                   const ReadRequest& request,
                                                   std::uint64_t serial_min) const = 0;
+  // Returns a step of sealing that has not begun. `state` is the state of the slab, and must
+  // outlive the step.
   virtual std::unique_ptr<Sealing> NewSealing(const RocksSource& source, LayoutState* state,
                                               const SealLimits& limits) const = 0;
   // Adds to the batch the records that make the messages of a staged block visible. The pages of
-  // the block are in the family `sealed` already. The caller must count one more fresh block once
-  // the batch is written. Returns kCorruption if the staged block is damaged.
+  // the block are in the family `sealed` already. The caller must add 1 to
+  // LayoutState::fresh_blocks once the batch is written. Returns kCorruption if the staged block is
+  // damaged.
   virtual Status InstallStaged(const SlabFamilies& families, LayoutState* state,
                                const StagedBlock& block, const StagedPlace& place,
                                rocksdb::WriteBatch* batch) const = 0;
-  // Returns what the slab has under a number of staged pages.
+  // Returns whether the slab has staged pages with this number, and whether they are installed.
+  // Looks at the newest state: the snapshot of the source counts only for installed blocks.
   virtual Result<StagedState> FindStaged(const RocksSource& source, std::uint64_t pages) const = 0;
-  // Removes the pages of staged blocks that were not installed.
+  // Removes the pages of staged blocks that were not installed, with the log of the source.
   virtual Status RemoveUnplaced(const RocksSource& source) const = 0;
 };
 

@@ -27,12 +27,13 @@ struct SlabFamilies {
                                         // the layout has none
 };
 
-// Says where to read: in a database, at a moment, from the column families of a slab.
+// Says where to read: in which database, at which moment, and from which column families. Whoever
+// made the source keeps the snapshot and the families alive as long as something reads from it.
 struct RocksSource {
   rocksdb::DB* db;
   const rocksdb::Snapshot* snapshot;  // null: now
   SlabFamilies families;
-  rocks::ShardLog* log = nullptr;  // where to write; null for who only reads
+  rocks::ShardLog* log = nullptr;  // writes to the database; null: the source is only read
 };
 
 // Hides messages that may still be stored, such as deleted ones. It hides those that match `filter`
@@ -43,6 +44,7 @@ struct RowMask {
   std::uint64_t serial;
   std::uint64_t serial_min = 0;
 
+  // Returns whether the mask hides a message of the commit `of_serial`.
   bool Hides(std::string_view topic, std::int64_t timestamp, std::uint64_t of_serial) const {
     return of_serial <= serial && of_serial >= serial_min && Contains(range, timestamp) &&
            filter.Matches(topic);
@@ -56,7 +58,7 @@ inline constexpr std::size_t kReadMemoryBytes = std::size_t{112} << 20;
 struct ReadRequest {
   // The streams to read, sorted. If absent, all streams. The layout skipstream reads exactly one.
   std::optional<std::vector<StreamId>> streams;
-  Structure structure;  // of the only stream; used if Layout::reads_one_stream()
+  Structure structure;  // of the only stream; used only if Layout::reads_one_stream()
   Filter filter;
   TimeRange range;
   Position position;

@@ -31,12 +31,14 @@ struct SlabCheck {
   std::uint64_t serial_max = 0;  // the serial of the last commit
   // Returns the stream of a topic, or kNoStream if the slab has none for it.
   std::function<StreamId(std::string_view topic)> stream_of;
+  // Returns the structure of a stream, or nothing if the slab has no such stream.
   std::function<std::optional<Structure>(StreamId stream)> structure_of;
-  std::function<void(Finding)> report;
+  std::function<void(Finding)> report;  // takes each fault
   // Takes the number of messages that were checked since the last call. Returns true to stop.
   std::function<bool(std::uint64_t messages)> checked;
 };
 
+// How much a check has looked at.
 struct CheckCounts {
   std::uint64_t blocks = 0;
   std::uint64_t pages = 0;     // pages that were read

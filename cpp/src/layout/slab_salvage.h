@@ -26,11 +26,12 @@ struct SalvagedRow {
 struct SlabSalvage {
   // If true, records about messages may be missing without a trace.
   bool is_incomplete = false;
+  // Returns the structure of a stream, or nothing if it is lost.
   std::function<std::optional<Structure>(StreamId stream)> structure_of;
   // Takes each message once. If the layout has a log, takes messages in the order of commits. An
   // error that it returns ends the salvage.
   std::function<Status(const SalvagedRow&)> take;
-  std::function<void(Finding)> report;  // reports what is lost
+  std::function<void(Finding)> report;  // takes each report of lost messages or records
 };
 
 }  // namespace topicdb

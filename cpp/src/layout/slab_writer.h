@@ -36,7 +36,8 @@ struct PlacedMessage {
   TopicMark* mark = nullptr;  // the mark of the topic, if the caller keeps one between messages
 };
 
-// What a slab keeps in memory for its layout. The slab owns it. Thread-safe.
+// What a slab keeps in memory for its layout. The slab owns it, and it lives as long as the slab.
+// Thread-safe.
 struct LayoutState {
   // Returns a number that no block of the slab has had.
   BlockId NewBlockId() { return BlockId{next_block.fetch_add(1)}; }
@@ -49,7 +50,7 @@ struct LayoutState {
   std::atomic<std::uint64_t> resealed_bytes{0};
 };
 
-// About how much a writer will get.
+// Says about how much a writer will get, so that it can reserve memory.
 struct ExpectedWrites {
   std::size_t rows = 0;
   std::size_t bytes = 0;  // of topics and values
@@ -63,11 +64,12 @@ class SlabWriter {
   SlabWriter(const SlabWriter&) = delete;
   SlabWriter& operator=(const SlabWriter&) = delete;
 
-  // Adds a message and copies what it needs. The caller must add messages in the order of commits.
+  // Adds a message, and copies what the writer needs of it. The caller must add messages in the
+  // order of commits.
   virtual rocksdb::Status Add(const PlacedMessage& message) = 0;
-  // Adds what is left to the batch.
+  // Adds to the batch what Add has not added yet. It must be the last call before Apply.
   virtual rocksdb::Status Finish() = 0;
-  // Updates the LayoutState. The caller must call it once the batch is written.
+  // Updates the LayoutState. The caller must call Apply once the batch is written.
   virtual void Apply() = 0;
 };
 
@@ -87,7 +89,7 @@ class SlabRemover {
   // Leaves masked messages, and messages of commits after `serial_max`.
   virtual Status RemovePoint(const PlacedMessage& place, const std::vector<RowMask>& masks,
                              std::uint64_t serial_max, std::size_t* removed) = 0;
-  // Adds what is left to the batch.
+  // Adds to the batch what Remove and RemovePoint have not added yet. It must be the last call.
   virtual Status Finish() = 0;
 };
 

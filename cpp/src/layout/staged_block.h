@@ -25,7 +25,7 @@ struct StagedTopic {
   std::string text;
 };
 
-// Messages on their way into a staged block, in the order in which they came.
+// The messages of a staged block that is not built yet, in the order in which they came.
 struct StagedRows {
   struct Row {
     std::uint32_t topic;        // index in `topics`
@@ -37,11 +37,13 @@ struct StagedRows {
   std::vector<Row> rows;
   std::string values;
   std::size_t topic_bytes = 0;  // of all rows
-  bool assigns_times = false;
+  bool assigns_times = false;   // whether the commit is to assign the timestamps
 
+  // Returns the bytes of topics and values.
   std::size_t bytes() const { return topic_bytes + values.size(); }
 };
 
+// A staged block: what its pages do not say about it. A commit takes it to install the block.
 struct StagedBlock {
   std::uint64_t pages = 0;  // the number under which its pages are stored
   bool assigns_times = false;
@@ -63,6 +65,7 @@ struct StagedPlace {
   std::span<const StreamId> streams;  // the stream of each topic of the block
 };
 
+// Says what has become of a staged block.
 enum class StagedState {
   kAbsent,  // the slab has no such pages
   kStored,  // the slab has the pages, but no block that they belong to
@@ -78,8 +81,10 @@ using KeySink = std::function<Status(std::string_view key, std::string_view page
 // have this number
 Status StageBlock(const StagedRows& rows, std::uint64_t pages, std::size_t page_bytes_max,
                   const KeySink& sink, StagedBlock* block);
-// Returns the number `pages` that StageBlock had when it made the page with this key.
+// Returns the number `pages` that StageBlock had when it made the page with this key, or 0 if the
+// key is too short.
 std::uint64_t StagedPagesOf(std::string_view key);
+// A message of a staged page. Valid during the call that visits it.
 struct StagedMessage {
   std::string_view topic;
   std::int64_t time;
@@ -87,9 +92,9 @@ struct StagedMessage {
   std::uint32_t index;  // number of its row, in the order in which rows came
 };
 
-// Calls visit for each message of a page that StageBlock has made. Visits messages of one topic in
-// the order of their times, and messages of equal time in the order in which they came. Returns
-// kCorruption if the page is damaged.
+// Calls visit for each message of a page that StageBlock has made, until visit returns an error.
+// Visits messages of one topic in the order of their times, and messages of equal time in the order
+// in which they came. Returns the error of visit, or kCorruption if the page is damaged.
 Status ForEachStagedMessage(std::string_view page,
                             const std::function<Status(const StagedMessage&)>& visit);
 }  // namespace topicdb

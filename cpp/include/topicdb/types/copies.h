@@ -13,12 +13,11 @@ namespace topicdb {
 // the file system can, a copy links them instead of copying them. A linked file has one more name
 // and takes no space of its own.
 struct CopyOptions {
-  // The path of an earlier copy of the same database. The new copy links the files that the earlier
-  // one has. This is for copies on another file system
-  // than the database.
+  // The path of an earlier copy of the same database, from which the new copy links the files that
+  // are the same. It is for copies on another file system than the database.
   std::optional<std::string> base;
-  // If true, the copy links nothing and copies every byte. Damage to a linked file is damage under
-  // all of its names.
+  // If true, the copy links no files of the database, only those of `base`. Damage to a linked file
+  // is damage under all of its names.
   bool copies_all = false;
 };
 
