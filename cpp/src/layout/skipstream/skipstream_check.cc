@@ -16,6 +16,7 @@ namespace {
 constexpr std::size_t kPrefixBytes = 6;
 constexpr std::uint64_t kReportEvery = 4'096;  // messages
 
+// Checks one slab. Used once, by one thread.
 class SlabChecker {
  public:
   SlabChecker(const RocksSource& source, std::uint32_t timestamp_bytes, const SlabCheck& check)
@@ -92,7 +93,8 @@ class SlabChecker {
     return stop ? Interrupted() : Status::Ok();
   }
 
-  // That its topic is of this stream, and its index entries are there.
+  // Reports if the topic of the message belongs to another stream, or if an index entry of it is
+  // missing.
   Status CheckTopic(std::string_view suffix, const DecodedSuffix& decoded) {
     std::string topic;
     builder_->Build(decoded.words, [&](std::string_view part) { topic.append(part); });
@@ -134,7 +136,7 @@ class SlabChecker {
   Result<bool> Has(const std::string& key) const {
     rocksdb::PinnableSlice value;
     const rocksdb::Status status = source_.db->Get(Options(), source_.families.main, key, &value);
-    // What cannot be read is reported where the keys are read one after the other.
+    // Run reports records that cannot be read, when it comes to them.
     if (status.ok() || status.IsCorruption()) return true;
     if (status.IsNotFound()) return false;
     return rocks::FromRocks(status, "reading an index entry");

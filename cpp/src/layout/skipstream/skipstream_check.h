@@ -6,8 +6,8 @@
 
 namespace topicdb::skipstream {
 
-// Reports what it finds. Without SlabCheck::deep, checks only each message by itself. Returns
-// kInterrupted or kStorage.
+// Checks one slab, and reports each fault. Without SlabCheck::deep, checks only each message by
+// itself. Returns how much it has checked, or kInterrupted or kStorage.
 Result<CheckCounts> CheckSlab(const RocksSource& source, std::uint32_t timestamp_bytes,
                               const SlabCheck& check);
 

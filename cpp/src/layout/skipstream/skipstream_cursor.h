@@ -24,7 +24,8 @@ namespace topicdb::skipstream {
 // timestamps, messages have the time 0.
 bool IsEmptyRange(const TimeRange& range, std::uint32_t timestamp_bytes);
 
-// A cursor over the rows of one stream, in the order of their keys. Not thread-safe.
+// Moves over the matching rows of one stream, in the order of their keys. The reader of a stream
+// owns it. Not thread-safe.
 class RowCursor {
  public:
   // Of the request, uses the stream, structure, filter, or_filters, range, masks and serial_max.
@@ -33,16 +34,18 @@ class RowCursor {
   // Moves to the first matching row whose suffix is >= `suffix`. Never moves to a row before the
   // start of the range.
   void Seek(std::string_view suffix);
+  // Moves to the next matching row. REQUIRES: Valid()
   void Next();
 
-  // Returns false at the end and after an error. Then status() tells which.
+  // Returns whether the cursor stands at a row. Returns false at the end and after an error, which
+  // status() tells apart.
   bool Valid() const { return valid_; }
   const Status& status() const { return status_; }
   // Returns how many rows the cursor has examined since it was made.
   std::size_t examined() const { return examined_; }
 
   // The key and the value point into memory of this cursor, and are valid until it moves.
-  // REQUIRES for key and value: Valid()
+  // REQUIRES (key, value): Valid()
   const DecodedSuffix& key() const { return key_; }
   const DecodedValue& value() const { return value_; }
 
@@ -51,9 +54,12 @@ class RowCursor {
   void FindRow();
   // Moves the index runs to a common suffix. Returns false at the end of any run.
   bool AlignIndexes();
-  // Returns true if the data run stands at a row that matches. Ends the cursor on an error.
+  // Decodes the row at which the data run stands, and returns whether it matches. A malformed row
+  // ends the cursor with kCorruption.
   bool AcceptRow();
+  // Returns whether a mask hides the decoded row.
   bool IsDeleted() const;
+  // Ends the cursor with an error. Always returns false.
   bool Fail(Status status);
   // Returns true if the run stands at a key. Sets status() if the run met an error.
   bool CheckRun(const KeyRun& run);

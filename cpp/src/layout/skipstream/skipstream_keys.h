@@ -30,28 +30,36 @@ inline constexpr std::uint16_t kDataLevel = 0;
 // with the square of its levels.
 inline constexpr std::size_t kIndexedLevelsMax = 64;
 
+// Appends what stands before the suffix in the data keys of a stream.
 void AppendDataPrefix(std::string* out, StreamId stream);
-// `varying_index` counts from 0. REQUIRES: varying_index < kIndexedLevelsMax
+// Appends what stands before the suffix in the index keys of one word of a stream. `varying_index`
+// is that of the word's level among the varying levels, counted from 0. REQUIRES: varying_index <
+// kIndexedLevelsMax
 void AppendIndexPrefix(std::string* out, StreamId stream, std::size_t varying_index,
                        std::string_view word);
+// Append the two parts of a suffix. AppendTime appends nothing if timestamp_bytes is 0.
 void AppendTime(std::string* out, std::int64_t timestamp, std::uint32_t timestamp_bytes);
 void AppendWords(std::string* out, std::span<const std::string_view> words);
 
+// A decoded suffix. It points into the bytes of the suffix.
 struct DecodedSuffix {
   std::int64_t timestamp = 0;
   std::string_view words_bytes;         // the encoded words
   std::vector<std::string_view> words;  // one for each varying level
 };
-// Decodes a suffix into `out`, and reuses the memory of its vector. The result points into
-// `suffix`. Returns false if the suffix is malformed.
+// Decodes a suffix into `out`, and reuses the memory of its vector. Returns false if the suffix is
+// malformed.
 bool DecodeSuffix(std::string_view suffix, std::uint32_t timestamp_bytes, DecodedSuffix* out);
 
+// A decoded value of a data key. It points into the bytes of the value.
 struct DecodedValue {
   std::uint64_t serial = 0;
   std::uint32_t index = 0;
   std::string_view value;
 };
+// Appends what stands before the message's value in the value of a data key.
 void AppendValueHeader(std::string* out, std::uint64_t serial, std::uint32_t index);
+// Decodes the value of a data key. Returns false if its header is malformed.
 bool DecodeValue(std::string_view bytes, DecodedValue* out);
 
 }  // namespace topicdb::skipstream

@@ -90,7 +90,7 @@ Status SkipstreamLast::OpenRarest(const std::vector<std::string>& words) {
     std::string prefix;
     AppendIndexPrefix(&prefix, stream, i, words[i]);
     TOPICDB_ASSIGN_OR_RETURN(auto run, OpenRun(std::move(prefix)));
-    if (!run->Valid()) {  // nothing has this word
+    if (!run->Valid()) {  // no message has this word
       run_.reset();
       return Status::Ok();
     }

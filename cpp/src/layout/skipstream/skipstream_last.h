@@ -21,6 +21,8 @@
 
 namespace topicdb::skipstream {
 
+// Finds the newest messages of the one stream of a request. The caller of NewLastReader owns it.
+// Not thread-safe.
 class SkipstreamLast : public LastReader {
  public:
   SkipstreamLast(const RocksSource& source, ReadRequest request, std::uint32_t timestamp_bytes,
@@ -32,14 +34,16 @@ class SkipstreamLast : public LastReader {
  private:
   // Returns the words of the only topic that is wanted, or nothing if there may be more topics.
   std::optional<std::vector<std::string>> OnlyWords() const;
+  // Offers all messages of the request.
   Result<ReadOutcome> ReadAll(std::size_t examined_max);
+  // Goes back in run_ until it has offered the newest wanted message of the only topic.
   Result<ReadOutcome> StepBack(std::size_t examined_max);
   // Opens a run of keys and moves it to its newest key.
   Result<std::unique_ptr<KeyRun>> OpenRun(std::string prefix) const;
   // Among the index runs of the topic's words, opens the one that seems to have the fewest keys of
   // other topics: its newest key is the oldest.
   Status OpenRarest(const std::vector<std::string>& words);
-  // Offers the message with this suffix, and returns true, if the message is wanted.
+  // Returns whether the message with this suffix is wanted, and if so, offers it.
   Result<bool> OfferAt(std::string_view suffix, const DecodedSuffix& key);
 
   const RocksSource source_;

@@ -19,10 +19,11 @@ namespace {
 constexpr ReadLimits kRemovePage{1'000, std::size_t{4} << 20,
                                  std::numeric_limits<std::size_t>::max()};
 
-// RocksDB's estimates are those of whole blocks of files: of streams with less than this in files
-// the messages are counted.
+// RocksDB estimates sizes by whole blocks of its files, which is too rough for small streams. The
+// layout counts the messages of a stream that takes less than this in files.
 constexpr std::uint64_t kCountedBytesMax = std::uint64_t{256} << 10;
 
+// Returns the number of messages of a stream.
 Result<std::uint64_t> CountStream(const RocksSource& source, StreamId stream) {
   std::uint64_t messages = 0;
   std::string prefix;
@@ -40,8 +41,8 @@ Result<std::uint64_t> CountStream(const RocksSource& source, StreamId stream) {
   return messages;
 }
 
-// Calls visit(key) for each index entry of a message until a status is not OK. What is put must be
-// what is deleted.
+// Calls visit(key) for the key of each index entry of a message, until visit returns an error. The
+// writer and the remover use it, so they put and delete the same keys.
 template <typename Visit>
 rocksdb::Status ForEachIndexKey(const PlacedMessage& message, std::string_view suffix,
                                 Visit visit) {
@@ -57,6 +58,7 @@ rocksdb::Status ForEachIndexKey(const PlacedMessage& message, std::string_view s
   return status;
 }
 
+// Puts each message into the batch at once. The caller of NewWriter owns it. Not thread-safe.
 class SkipstreamWriter : public SlabWriter {
  public:
   SkipstreamWriter(rocksdb::ColumnFamilyHandle* family, rocksdb::WriteBatch* batch,
@@ -92,6 +94,8 @@ class SkipstreamWriter : public SlabWriter {
   const std::uint32_t timestamp_bytes_;
 };
 
+// Adds the removals of a message to the batch at once. The caller of NewRemover owns it. Not
+// thread-safe.
 class SkipstreamRemover : public SlabRemover {
  public:
   SkipstreamRemover(const RocksSource& source, rocksdb::WriteBatch* batch,

@@ -10,8 +10,10 @@
 
 namespace topicdb::skipstream {
 
+// The layout of one slab. The slab owns it. Immutable, and therefore thread-safe.
 class SkipstreamLayout : public Layout {
  public:
+  // `timestamp_bytes` is that of the database: 0 if its messages have no timestamps.
   explicit SkipstreamLayout(std::uint32_t timestamp_bytes) : timestamp_bytes_(timestamp_bytes) {}
 
   bool overwrites() const override { return true; }

@@ -98,7 +98,7 @@ Result<ReadOutcome> SkipstreamReader::ReadByTime(const ReadLimits& limits, Batch
       if (!in_group_) return ReadOutcome::kExhausted;
     }
     if (!EmitGroup(limits, out)) return ReadOutcome::kMore;
-    if (group_cut_) SeekTime(group_time_);  // another pass; position_ says where it goes on
+    if (group_cut_) SeekTime(group_time_);  // makes another pass, which continues behind position_
     in_group_ = group_sorted_ = group_cut_ = false;
   }
 }
@@ -141,7 +141,6 @@ void SkipstreamReader::GatherRow() {
   }
 }
 
-// Keeps the half that comes first.
 void SkipstreamReader::ShrinkGroup() {
   std::sort(group_.begin(), group_.end(),
             [](const GroupRow& a, const GroupRow& b) { return a.rank < b.rank; });

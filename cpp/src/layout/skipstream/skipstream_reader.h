@@ -17,6 +17,7 @@
 
 namespace topicdb::skipstream {
 
+// Reads the one stream of a request. The caller of NewReader owns it. Not thread-safe.
 class SkipstreamReader : public StreamReader {
  public:
   SkipstreamReader(const RocksSource& source, ReadRequest request, std::uint32_t timestamp_bytes);
@@ -25,11 +26,12 @@ class SkipstreamReader : public StreamReader {
   const Position& position() const override { return position_; }
   ReadCounters counters() const override;
 
-  // Bounds a group in memory. For tests.
+  // Sets how much of a group is kept in memory in one pass. For tests.
   void SetGroupLimits(std::size_t rows_max, std::size_t bytes_max);
 
  private:
   using Rank = std::pair<std::uint64_t, std::uint32_t>;  // serial, index
+  // A row of the group.
   struct GroupRow {
     Rank rank;
     std::size_t begin;  // offset in arena_ of the topic, which the value follows
@@ -37,17 +39,23 @@ class SkipstreamReader : public StreamReader {
     std::size_t value_size;
   };
 
+  // Do the work of Read for a database with timestamps, and for one without.
   Result<ReadOutcome> ReadByTime(const ReadLimits& limits, Batch* out);
   Result<ReadOutcome> ReadByKey(const ReadLimits& limits, Batch* out);
+  // Moves the cursor to the position of the request. Called once.
   void Start();
+  // Moves the cursor to the first row at or after this timestamp.
   void SeekTime(std::int64_t timestamp);
   // Gathers the rows of the next timestamp. Returns false if it examined rows up to `examined_end`
   // before the group was complete.
   bool GatherGroup(std::size_t examined_end);
+  // Adds the row of the cursor to the group, unless it was appended before or is above ceiling_.
   void GatherRow();
+  // Leaves out the second half of the group, which another pass reads.
   void ShrinkGroup();
   // Appends the sorted rows of the group. Returns false if a limit stopped it.
   bool EmitGroup(const ReadLimits& limits, Batch* out);
+  // Returns whether the limits admit one more row. An empty batch takes any row.
   static bool HasRoom(const ReadLimits& limits, const Batch& out, std::size_t topic_size,
                       std::size_t value_size);
 
@@ -68,8 +76,8 @@ class SkipstreamReader : public StreamReader {
   Rank ceiling_{};
   std::size_t next_row_ = 0;
   std::vector<GroupRow> group_;
-  std::string arena_;
-  std::string topic_;
+  std::string arena_;  // the topics and values of group_
+  std::string topic_;  // of the row that is being read
 };
 
 }  // namespace topicdb::skipstream

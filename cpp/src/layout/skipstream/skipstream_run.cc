@@ -35,7 +35,7 @@ void KeyRun::Seek(std::string_view suffix, std::string* scratch) {
 
 void KeyRun::AdvanceTo(std::string_view suffix, std::string* scratch) {
   if (!Valid() || Suffix() >= suffix) return;
-  iterator_->Next();  // neighbours are common, and a step is much cheaper than a seek
+  iterator_->Next();  // often the next key is the right one, and a step is much cheaper than a seek
   if (Valid() && Suffix() < suffix) Seek(suffix, scratch);
 }
 

@@ -21,7 +21,7 @@ constexpr std::size_t kPrefixBytes = 6;
 constexpr std::size_t kHashBytes = 8;
 constexpr std::uint16_t kFirstIndex = 1;
 
-// Messages of one stream.
+// Counts lost messages of one stream.
 struct Lost {
   std::uint64_t messages = 0;
   std::int64_t first_time = 0;
@@ -34,6 +34,7 @@ struct Lost {
   }
 };
 
+// Salvages one slab. Used once, by one thread.
 class SlabSalvager {
  public:
   SlabSalvager(const RocksSource& source, std::uint32_t timestamp_bytes, const SlabSalvage& call)
@@ -94,7 +95,7 @@ class SlabSalvager {
     return call_.take({topic_, suffix.timestamp, value.serial, value.index, value.value});
   }
 
-  // Index entries whose messages cannot be read.
+  // Counts in lost_ the index entries whose messages cannot be read.
   Status FindLost() {
     rocks::SkippingIterator records(source_.db, source_.snapshot, source_.families.main);
     std::string data_key;
@@ -124,7 +125,8 @@ class SlabSalvager {
     return rocks::FromRocks(status, "reading a message");
   }
 
-  // Index entries may be in them, too; and of streams without varying levels there are none.
+  // Reports the gaps in the keys, except those with index entries only. How many messages a gap had
+  // is not known: index entries may be in it, too, and streams without varying levels have none.
   void ReportGaps(const std::vector<rocks::KeyGap>& gaps) const {
     for (const rocks::KeyGap& gap : gaps) {
       const bool has_ends = gap.begin.size() >= kPrefixBytes && gap.end.size() >= kPrefixBytes;
@@ -144,7 +146,7 @@ class SlabSalvager {
     return ReadBig<std::uint16_t>(key.substr(sizeof(std::uint32_t)));
   }
 
-  // Of a gap within one stream.
+  // Returns bounds of the timestamps of the messages in a gap within one stream.
   std::optional<std::pair<std::int64_t, std::int64_t>> TimesOf(const rocks::KeyGap& gap) const {
     const auto time = [](std::string_view key, std::uint64_t otherwise) {
       const bool is_there =
@@ -164,7 +166,7 @@ class SlabSalvager {
   std::unique_ptr<TopicBuilder> builder_;
   std::string topic_;
   std::map<StreamId, Lost> lost_;
-  std::map<StreamId, Lost> nameless_;  // those of streams without a structure
+  std::map<StreamId, Lost> nameless_;  // messages of streams whose structure is lost
 };
 
 }  // namespace

@@ -5,9 +5,9 @@
 
 namespace topicdb::skipstream {
 
-// Hands out the messages that can be read, and reports the lost ones. It knows each lost message
-// whose index entry is still there, because that has the message's time and the words of its topic.
-// Returns kStorage, or an error of SlabSalvage::take.
+// Hands out the messages that can be read, and reports the lost ones. Counts each lost message
+// whose index entry is still there, because the entry has the message's time and the words of its
+// topic. Returns kStorage, or an error of SlabSalvage::take.
 Status SalvageSlab(const RocksSource& source, std::uint32_t timestamp_bytes,
                    const SlabSalvage& call);
 
