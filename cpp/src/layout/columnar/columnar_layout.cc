@@ -17,7 +17,8 @@ namespace topicdb::columnar {
 
 namespace {
 
-// Pages of blocks that were being sealed when the process ended: no entry names them.
+// Removes the pages of blocks that were being sealed when the process ended. No entry names them,
+// and their blocks have greater numbers than all sealed blocks.
 Status RemoveOrphans(const RocksSource& source, BlockId last_sealed) {
   rocksdb::WriteBatch batch;
   const std::unique_ptr<rocksdb::Iterator> pages(

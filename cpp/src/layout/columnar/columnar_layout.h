@@ -9,6 +9,8 @@
 
 namespace topicdb::columnar {
 
+// The layout of one slab. The slab owns it. It has no members, and is therefore thread-safe. It
+// hands most calls to the classes in the folders below.
 class ColumnarLayout : public Layout, public MessageLog {
  public:
   bool overwrites() const override { return false; }

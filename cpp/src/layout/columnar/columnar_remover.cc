@@ -44,7 +44,7 @@ Result<bool> ColumnarRemover::Remove(const ReadRequest& request, std::size_t row
       const auto changed = changed_.find(place);
       DeletedRows rows = changed != changed_.end() ? changed->second : deleted[number];
       const std::uint32_t all = block.is_paged() ? directory[number].rows : block.entry.rows;
-      if (rows.size() == all) continue;  // what earlier steps of a large delete have done
+      if (rows.size() == all) continue;  // earlier steps of a large delete have done this page
       TOPICDB_ASSIGN_OR_RETURN(const auto page, reader.LoadPage(block, number));
       std::size_t found = 0;
       TOPICDB_ASSIGN_OR_RETURN(const bool complete,

@@ -12,6 +12,8 @@
 
 namespace topicdb::columnar {
 
+// Collects the deleted rows of each page, and adds their records to the batch in Finish. The caller
+// of NewRemover owns it. Not thread-safe.
 class ColumnarRemover : public SlabRemover {
  public:
   ColumnarRemover(const RocksSource& source, rocksdb::WriteBatch* batch)
@@ -24,10 +26,11 @@ class ColumnarRemover : public SlabRemover {
   Status Finish() override;
 
  private:
+  // A block, and the number of a page in it.
   using PlaceOfPage = std::pair<BlockId, std::uint32_t>;
 
-  // Adds to `deleted` at most `rows_max` wanted rows of the page. Returns false if the page has
-  // more of them.
+  // Adds to `deleted` at most `rows_max` wanted rows of the page, and sets `removed` to their
+  // number. Returns false if the page has more of them.
   Result<bool> RemoveFromPage(const TopicSelector& selector, const RowSelector& wanted,
                               const Page& page, DeletedRows* deleted, std::size_t rows_max,
                               std::size_t* removed) const;

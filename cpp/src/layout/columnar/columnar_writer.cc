@@ -12,7 +12,8 @@ namespace topicdb::columnar {
 
 namespace {
 
-// A block is cut here: large enough that its costs vanish, small enough to be read as a whole.
+// The writer ends a block at this size. Such a block is so large that its own cost does not matter,
+// and small enough to be read as a whole.
 constexpr std::uint32_t kFreshRowsMax = 65'536;
 constexpr std::size_t kFreshBytesMax = std::size_t{4} << 20;
 

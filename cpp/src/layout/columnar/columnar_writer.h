@@ -9,6 +9,8 @@
 
 namespace topicdb::columnar {
 
+// Gathers messages in one plain page, which becomes a block when it is large enough and in Finish.
+// The caller of NewWriter owns it. Not thread-safe.
 class ColumnarWriter : public SlabWriter {
  public:
   ColumnarWriter(const SlabFamilies& families, LayoutState* state, const ExpectedWrites& expected,
@@ -19,6 +21,8 @@ class ColumnarWriter : public SlabWriter {
   void Apply() override;
 
  private:
+  // Adds the page to the batch as a fresh block, and begins a new page.
+  // REQUIRES: the page has at least one row
   rocksdb::Status WriteBlock();
 
   rocksdb::ColumnFamilyHandle* const family_;
@@ -26,8 +30,8 @@ class ColumnarWriter : public SlabWriter {
   rocksdb::WriteBatch* const batch_;
   PlainPageBuilder page_;
   std::uint64_t page_number_;  // see TopicMark
-  std::uint64_t blocks_ = 0;
-  std::uint64_t bytes_ = 0;
+  std::uint64_t blocks_ = 0;   // that were added to the batch
+  std::uint64_t bytes_ = 0;    // of topics and values in these blocks
 };
 
 }  // namespace topicdb::columnar

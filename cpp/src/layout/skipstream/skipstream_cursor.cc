@@ -33,7 +33,7 @@ RowCursor::RowCursor(const RocksSource& source, const ReadRequest& request,
   std::string prefix;
   AppendDataPrefix(&prefix, stream);
   data_ = std::make_unique<KeyRun>(source, std::move(prefix), request.range, timestamp_bytes);
-  if (any_of_.size() > 1) return;  // an index has the rows of one filter only
+  if (any_of_.size() > 1) return;  // indexes can be joined for one filter only
   for (const RowFilter::Constraint& constraint : any_of_.front().constraints()) {
     if (constraint.varying_index >= kIndexedLevelsMax) continue;
     prefix.clear();

@@ -10,7 +10,7 @@ namespace topicdb::columnar {
 
 namespace {
 
-constexpr std::size_t kWords = 8;  // of 32 bits: one line
+constexpr std::size_t kWords = 8;  // words of 32 bits in a line
 constexpr std::size_t kLineBytes = kWords * sizeof(std::uint32_t);
 constexpr std::size_t kBitsPerKey = 10;
 constexpr std::size_t kLinesMax = (std::size_t{64} << 10) / kLineBytes;

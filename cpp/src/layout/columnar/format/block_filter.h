@@ -1,8 +1,8 @@
-// Filters that say "surely not in this block" of streams and of words.
+// Filters that tell which streams or words are surely not in a block.
 //
 // They are split-block Bloom filters (Putze, Sanders, Singler: "Cache-, Hash- and Space-Efficient
-// Bloom Filters", 2007) with about 10 bits for each key. The constants are those of the Parquet
-// format. Empty bytes are a filter that excludes nothing.
+// Bloom Filters", 2007) with about 10 bits for each key, and with at most 64 KiB. The constants are
+// those of the Parquet format. Empty bytes are a filter that excludes nothing.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,19 @@
 
 namespace topicdb::columnar {
 
+// Returns the hash under which filters know a stream.
 std::uint64_t StreamHash(StreamId stream);
-// `depth` is that of the word's level, counted from 0.
+// Returns the hash under which filters know a word. `depth` is the number of the word's level,
+// counted from 0.
 std::uint64_t WordHash(std::size_t depth, std::string_view word);
 
 // Returns true if a key with this hash may have been added, or if the bytes are no filter.
 bool MayContain(std::string_view filter, std::uint64_t hash);
 
+// Builds one filter after the other. Whoever writes a block owns it. Not thread-safe.
 class FilterBuilder {
  public:
+  // Adds the hash of a key. A hash may be added several times.
   void Add(std::uint64_t hash) { hashes_.push_back(hash); }
   // Adds every word of a topic. Takes the least time if topics come sorted.
   void AddWords(std::string_view topic);

@@ -11,9 +11,9 @@ namespace topicdb::columnar {
 namespace {
 
 constexpr std::uint8_t kRecordVersion = 1;
-// Of entries alone.
-constexpr std::uint8_t kStagedVersion = 2;  // of a staged block; else as version 1
-constexpr std::uint8_t kLevelVersion = 3;   // of a level above 0, which it has in addition
+// Only entries have these versions.
+constexpr std::uint8_t kStagedVersion = 2;  // as version 1, but for a staged block
+constexpr std::uint8_t kLevelVersion = 3;   // for a level above 0, which the entry has in addition
 
 std::uint8_t VersionOf(const BlockEntry& entry) {
   if (entry.staged) return kStagedVersion;

@@ -45,14 +45,15 @@ enum class RecordKind : std::uint8_t {
 
 // Returns what every key of the kind begins with.
 std::string KindPrefix(RecordKind kind);
+// Return the keys that are drawn above. RecordKey is for all kinds but kDeletedRows.
 std::string RecordKey(RecordKind kind, BlockId block);
 std::string DeletedRowsKey(BlockId block, std::uint32_t page);
 std::string SealedPageKey(std::uint64_t pages, std::uint32_t page);
-// Returns the block of a key that RecordKey or DeletedRowsKey made, or kNoBlock if the key is none
-// of these.
+// Returns the block of a key that RecordKey or DeletedRowsKey made, or kNoBlock if the key is too
+// short to be one of these.
 BlockId BlockOf(std::string_view key);
 
-// What the slab's records say about a block, without its pages.
+// The entry of a block: what a reader must know before it decides to read the block.
 struct BlockEntry {
   PageCodec codec = PageCodec::kNone;
   std::uint32_t rows = 0;
@@ -66,18 +67,21 @@ struct BlockEntry {
   std::uint32_t level = 0;
   std::string streams;  // filter over the streams (block_filter.h)
 };
+// Encode a record and decode it. Every Decode returns false if the bytes are damaged.
 std::string Encode(const BlockEntry& entry);
 bool Decode(std::string_view bytes, BlockEntry* entry);
 // Encodes and decodes the number of rows of a block and their extent, for other records.
 void AppendRowsAndExtent(std::string* out, std::uint32_t rows, const Extent& extent);
 bool ReadRowsAndExtent(Decoder* decoder, std::uint32_t* rows, Extent* extent);
 
+// What a directory says about a page.
 struct PageEntry {
   std::uint32_t rows = 0;
   Extent extent;
   StreamId first_stream;    // in a staged block, the group of the first topic
   std::string first_topic;  // the previous page may end with rows of the same topic
 };
+// The pages of a paged block, in their order.
 using Directory = std::vector<PageEntry>;
 std::string Encode(const Directory& directory);
 bool Decode(std::string_view bytes, Directory* directory);
@@ -104,9 +108,9 @@ struct Placement {
   std::int64_t time_shift = 0;  // to be added to the times in the pages
   std::vector<Group> groups;    // sorted, each once
 
-  // Returns null if the block has no such group.
+  // Returns the group with this number, or null if the block has no such group.
   const Group* Find(std::uint32_t group) const;
-  // Returns kNoStream if the block has no such group.
+  // Returns the stream of a topic of this group, or kNoStream if the block has no such group.
   StreamId StreamOf(std::uint32_t group, std::string_view topic) const;
   // Returns the groups that have topics of these streams, sorted. REQUIRES: streams are sorted
   std::vector<std::uint32_t> GroupsOf(const std::vector<StreamId>& streams) const;
@@ -116,17 +120,18 @@ bool Decode(std::string_view bytes, Placement* placement);
 
 // The deleted rows of a page: sorted, each once.
 using DeletedRows = std::vector<std::uint32_t>;
-// The deleted rows of a block, by page. Has no pages without deleted rows.
+// The deleted rows of a block, by page. Pages without deleted rows are absent.
 using DeletedByPage = std::map<std::uint32_t, DeletedRows>;
 std::string Encode(const DeletedRows& rows);
 bool Decode(std::string_view bytes, DeletedRows* rows);
 
-// Tells which rows of a page are deleted. The caller must ask for rows in ascending order. The list
-// of deleted rows must outlive the cursor.
+// Tells which rows of a page are deleted, in one pass over the page. The list of deleted rows must
+// outlive the cursor. Not thread-safe.
 class DeletedCursor {
  public:
   explicit DeletedCursor(const DeletedRows& rows) : next_(rows.begin()), end_(rows.end()) {}
 
+  // Returns whether the row is deleted. REQUIRES: rows do not fall from call to call
   bool Holds(std::uint32_t row) {
     while (next_ != end_ && *next_ < row) ++next_;
     return next_ != end_ && *next_ == row;

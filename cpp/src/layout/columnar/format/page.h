@@ -35,6 +35,7 @@ struct Extent {
   std::uint64_t last_serial = 0;
 
   bool operator==(const Extent&) const = default;
+  // Extend the bounds so that they include a message, or all messages of another extent.
   void Include(std::int64_t time, std::uint64_t serial);
   void Include(const Extent& other);
 };
@@ -49,17 +50,17 @@ static_assert(sizeof(SerialRun) == 16);
 
 struct Placement;  // block_format.h
 
-// A decoded page. Immutable, and therefore thread-safe. Whatever its methods return is valid as
-// long as the page lives.
+// A decoded page. Readers share it by pointers. Immutable, and therefore thread-safe. The views
+// that its methods return are valid as long as the page lives.
 class Page {
  public:
   // Checks and decodes a page, and takes over its bytes. `placement` is that of the page's block if
-  // it is a staged one, and null otherwise. Returns kCorruption if the bytes are no page that was
-  // ever written.
+  // the block is a staged one, and null otherwise. Returns kCorruption if the bytes cannot be a
+  // page.
   static Result<std::shared_ptr<const Page>> Decode(std::string bytes,
                                                     const Placement* placement = nullptr);
-  // Decodes a page whose bytes are in the memory of `owner`, which it keeps as long as it needs the
-  // bytes. REQUIRES: the bytes begin at a multiple of 8
+  // As above, but the bytes are in the memory of `owner`. The page keeps `owner` as long as it
+  // needs the bytes. REQUIRES: the bytes begin at a multiple of 8
   static Result<std::shared_ptr<const Page>> Decode(std::string_view bytes,
                                                     std::shared_ptr<const void> owner,
                                                     const Placement* placement = nullptr);
@@ -68,11 +69,12 @@ class Page {
   Page& operator=(const Page&) = delete;
 
   std::uint32_t rows() const { return rows_; }
+  // Returns the bounds of the messages' timestamps and serials.
   const Extent& extent() const { return extent_; }
   // Returns the number of topics. Topics of a plain page may repeat. Topics of a packed page are
   // sorted by stream and topic.
   std::uint32_t topics() const { return static_cast<std::uint32_t>(topic_ends_.size()); }
-  // REQUIRES for topic and stream: topic < topics()
+  // REQUIRES (topic, stream): topic < topics()
   std::string_view topic(std::uint32_t topic) const {
     const std::uint32_t begin = topic == 0 ? 0 : topic_ends_[topic - 1];
     return topic_bytes_.substr(begin, topic_ends_[topic] - begin);
@@ -80,7 +82,8 @@ class Page {
   // Returns the stream of a topic, or its group if the page is that of a staged block and was
   // decoded without the block's placement.
   StreamId stream(std::uint32_t topic) const { return StreamId{streams_[topic]}; }
-  // REQUIRES for topic_of, time, serial, index, value, PrefetchRow and PrefetchValue: row < rows()
+  // REQUIRES (topic_of, time, serial, index, value, PrefetchRow, PrefetchValue): row < rows()
+  // Return the topic of a row, by its number in the page, and the other parts of the message.
   std::uint32_t topic_of(std::uint32_t row) const { return row_topics_[row]; }
   std::int64_t time(std::uint32_t row) const { return times_[row]; }
   std::uint64_t serial(std::uint32_t row) const { return serials_[row]; }
@@ -90,7 +93,9 @@ class Page {
   }
   // Returns rows() + 1 offsets into values(). No offset exceeds 2^31 - 1.
   std::span<const std::int32_t> value_offsets() const { return signed_offsets_; }
+  // Returns the values of all rows, one behind the other.
   std::string_view values() const { return values_; }
+  // Returns the bytes of the topics of the page.
   std::size_t topic_bytes() const { return topic_bytes_.size(); }
   // Let the processor fetch a row ahead of its use. PrefetchRow fetches what tells where the parts
   // of the row are, and PrefetchValue fetches those parts.
@@ -116,9 +121,9 @@ class Page {
   Page() = default;
 
   // The bytes as they are stored. The columns point into them, or into the memory at the end of the
-  // class. Empty once no column does.
+  // class. Empty if no column points into them.
   std::string_view stored_;
-  std::shared_ptr<const void> owner_;  // of what stored_ points into
+  std::shared_ptr<const void> owner_;  // owns the bytes of stored_
   std::uint32_t rows_ = 0;
   Extent extent_;
   std::span<const std::uint32_t> topic_ends_;
@@ -140,32 +145,35 @@ class Page {
   std::string own_topics_;
 };
 
-// The rows of a page, and the bytes that they take, may not exceed these.
+// A page has at most this many rows. Each of its parts has at most this many bytes.
 inline constexpr std::uint32_t kPageRowsMax = 1 << 20;
 inline constexpr std::size_t kPageBytesMax = std::size_t{1} << 30;
 
-// Builds a plain page: holds its columns while they grow. Not thread-safe.
+// Builds plain pages, one after the other: keeps the columns of a page while they grow. A writer or
+// a spill lane owns it. Not thread-safe.
 class PlainPageBuilder {
  public:
   // Adds a topic and returns its number in this page, counted from 0.
   std::uint32_t AddTopic(StreamId stream, std::string_view topic);
-  // REQUIRES: AddTopic returned `topic`; serials do not decrease from call to call
+  // Adds a row, and copies its value.
+  // REQUIRES: AddTopic returned `topic` for this page; serials do not decrease from call to call
   void AddRow(std::uint32_t topic, std::int64_t time, std::uint64_t serial, std::uint32_t index,
               std::string_view value);
 
   std::uint32_t rows() const { return static_cast<std::uint32_t>(times_.size()); }
   // Returns the bytes of topics and values.
   std::size_t bytes() const { return topic_bytes_.size() + values_.size(); }
+  // Returns the bounds of the rows' timestamps and serials. REQUIRES: rows() > 0
   const Extent& extent() const { return extent_; }
   // Returns the streams of the page, each once, sorted.
   std::vector<StreamId> Streams() const;
   // Makes room in an empty page for `rows` rows that have `bytes` bytes together.
   void Reserve(std::size_t rows, std::size_t bytes);
 
-  // Returns the parts of the page. The caller stores them one behind the other. They point into the
-  // builder.
-  // REQUIRES: rows() > 0
+  // Returns the parts of the page, which the caller stores one behind the other. They point into
+  // the builder, and are valid until it changes. REQUIRES: rows() > 0
   std::vector<std::string_view> Encode();
+  // Begins a new page. Keeps the memory of the columns.
   void Clear();
 
  private:
@@ -192,7 +200,7 @@ struct PackedRow {
   std::string_view value;
 };
 
-// Encodes packed pages, one after the other. Not thread-safe.
+// Encodes packed pages, one after the other. Lives as long as one block is built. Not thread-safe.
 class PackedPageEncoder {
  public:
   // REQUIRES: codec is not kNone
@@ -202,11 +210,12 @@ class PackedPageEncoder {
   PackedPageEncoder& operator=(const PackedPageEncoder&) = delete;
 
   // Appends the page to `out`. Returns kStorage if it cannot be compressed.
-  // REQUIRES: at least one row; rows are sorted
+  // REQUIRES: at least one row; rows are sorted by stream, topic, timestamp, serial and index
   Status Encode(std::span<const PackedRow> rows, std::string* out);
 
  private:
   struct Columns;
+  // Fills columns_ with the rows, and counts the topics in `header`.
   void FillColumns(std::span<const PackedRow> rows, struct PageHeader* header);
 
   const std::unique_ptr<Columns> columns_;

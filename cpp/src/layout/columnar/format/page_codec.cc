@@ -7,14 +7,16 @@ namespace topicdb::columnar {
 
 namespace {
 
-// Measured over the workloads of bench/: higher levels take longer and gain nothing on pages.
+// Measurements with the workloads of bench/ show that higher levels take longer, and make pages no
+// smaller.
 constexpr int kZstdLevel = 1;
-// What a byte can stand for at most. Zstandard: a block of 128 KiB in 4 bytes. LZ4: a match grows
-// by 255 with each byte.
+// How many bytes a compressed byte can stand for at most. Zstandard stores a block of 128 KiB in 4
+// bytes or more. A match of LZ4 grows by 255 bytes with each byte.
 constexpr std::size_t kZstdRatioMax = 40'000;
 constexpr std::size_t kLz4RatioMax = 256;
-constexpr std::size_t kSmall = 1'024;
+constexpr std::size_t kSmall = 1'024;  // IsPossibleSize accepts so small a body anyway
 
+// Owns a context of Zstandard for decompression.
 struct ZstdReader {
   ZSTD_DCtx* const context = ZSTD_createDCtx();
   ZstdReader() = default;
@@ -71,7 +73,7 @@ Status Decompress(PageCodec codec, std::string_view stored, char* out, std::size
     return got >= 0 && static_cast<std::size_t>(got) == size ? Status::Ok()
                                                              : PageFault("it does not decompress");
   }
-  thread_local const ZstdReader reader;  // making one takes as long as a page
+  thread_local const ZstdReader reader;  // to make one takes as long as to decompress a page
   const std::size_t got =
       ZSTD_decompressDCtx(reader.context, out, size, stored.data(), stored.size());
   return got == size ? Status::Ok() : PageFault("it does not decompress");

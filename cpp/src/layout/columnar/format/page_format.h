@@ -1,5 +1,5 @@
 // What both forms of a page have in common: header, checksum and varint columns. Only page*.cc and
-// topic_list use it.
+// topic_list.* use it.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@ inline constexpr std::size_t kHeaderBytes = 64;
 inline constexpr std::size_t kCrcBytes = 4;
 inline constexpr std::size_t kPackedColumns = 5;  // besides the values
 
+// A decoded header of a page.
 struct PageHeader {
   PageKind kind = PageKind::kPlain;
   PageCodec codec = PageCodec::kNone;
@@ -30,13 +31,15 @@ struct PageHeader {
   std::uint32_t stored_bytes = 0;  // between header and checksum
 };
 
+// Appends the kHeaderBytes bytes of a header.
 void AppendHeader(const PageHeader& header, std::string* out);
-// Checks the size and checksum of a page, and what can be checked of its header alone. Returns
-// kCorruption.
+// Decodes the header of a page. Checks the size and checksum of the page, and what the header alone
+// can tell. Returns kCorruption if something is wrong.
 Result<PageHeader> ReadHeader(std::string_view page);
 // Returns kCorruption with a message that says what is wrong with the page.
 Status PageFault(const char* what);
 
+// Map integers to unsigned ones and back, so that a small absolute value becomes a short varint.
 inline std::uint64_t ZigZag(std::int64_t value) {
   return (static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63);
 }
@@ -45,16 +48,19 @@ inline std::int64_t UnZigZag(std::uint64_t value) {
 }
 
 // Reads varints that are stored one behind the other. Like Decoder, it fails for good at a read
-// past the end. It is made for millions of varints. The bytes must outlive it. Not thread-safe.
+// past the end. It is faster than Decoder for millions of varints. The bytes must outlive it. Not
+// thread-safe.
 class VarintReader {
  public:
   explicit VarintReader(std::string_view bytes)
       : next_(reinterpret_cast<const std::uint8_t*>(bytes.data())), end_(next_ + bytes.size()) {}
 
+  // Returns the next varint, or 0 after a failure.
   std::uint64_t Next() {
     if (next_ < end_ && *next_ < 0x80) return *next_++;
     return NextLong();
   }
+  // Returns the next `size` bytes, or nothing if there are fewer.
   std::string_view Bytes(std::size_t size) {
     if (size > static_cast<std::size_t>(end_ - next_)) {
       ok_ = false;
@@ -64,10 +70,12 @@ class VarintReader {
     next_ += size;
     return bytes;
   }
+  // Returns whether all bytes were read without a failure.
   bool Finished() const { return ok_ && next_ == end_; }
   bool ok() const { return ok_; }
 
  private:
+  // Does the work of Next for a varint of several bytes.
   std::uint64_t NextLong() {
     std::uint64_t value = 0;
     for (int shift = 0; shift < 64; shift += 7) {
@@ -86,7 +94,8 @@ class VarintReader {
   bool ok_ = true;
 };
 
-// Compresses the bodies of pages. Not thread-safe.
+// Compresses the bodies of pages, one after the other. Whoever encodes the pages owns it. Not
+// thread-safe.
 class PageCompressor {
  public:
   explicit PageCompressor(PageCodec codec);
@@ -110,17 +119,20 @@ Status Decompress(PageCodec codec, std::string_view stored, char* out, std::size
 // Returns true if `stored` compressed bytes can be a body of `size` bytes.
 bool IsPossibleSize(PageCodec codec, std::size_t stored, std::size_t size);
 
-// Decode the columns of a page. They are friends of Page.
+// The two classes decode the columns of a page. They are friends of Page and have no state.
 class PlainDecoder {
  public:
+  // Fills `page`, whose `stored_` is set. Returns kCorruption if the columns are malformed.
   static Status Decode(const PageHeader& header, Page* page);
 };
 class PackedDecoder {
  public:
-  // `placement` is null unless the page is a staged one.
+  // Fills `page`, whose `stored_` is set. `placement` is null unless the page is a staged one.
+  // Returns kCorruption if the columns are malformed.
   static Status Decode(const PageHeader& header, const Placement* placement, Page* page);
 
  private:
+  // Decodes the columns of numbers and topics into memory of the page.
   static Status DecodeColumns(const PageHeader& header,
                               std::span<const std::string_view, kPackedColumns> columns,
                               Page* page);

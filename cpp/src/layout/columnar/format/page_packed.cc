@@ -54,7 +54,8 @@ class RowDecoder {
     std::string_view suffix;
     std::size_t rows;
   };
-  // False if it is malformed. `topic_size`: of the one before.
+  // Reads the next topic. Returns false if it is malformed. `topic_size` is the size of the topic
+  // before.
   bool NextTopic(std::size_t topic_size, std::size_t rows_left, Topic* topic) {
     const std::uint64_t further = topics_.Next();
     if (further > std::numeric_limits<std::uint32_t>::max()) return false;
@@ -75,6 +76,7 @@ class RowDecoder {
     std::uint64_t serial;
     std::uint32_t index;
   };
+  // Reads the next row of the topic. Returns false if it is malformed.
   bool NextRow(Row* row) {
     time_ += static_cast<std::uint64_t>(UnZigZag(times_.Next()));
     if (at_first_) first_time_ = time_;
@@ -87,6 +89,7 @@ class RowDecoder {
     *row = {static_cast<std::int64_t>(time_), serial_, static_cast<std::uint32_t>(index_)};
     return row->time >= 0 && serial_ != 0 && index_ <= std::numeric_limits<std::uint32_t>::max();
   }
+  // Returns where the value of the last row ends among the values.
   std::uint64_t value_end() const { return value_end_; }
   bool Finished() const {
     return topics_.Finished() && times_.Finished() && serials_.Finished() && indexes_.Finished() &&
@@ -101,7 +104,7 @@ class RowDecoder {
   VarintReader indexes_;
   VarintReader lengths_;
   std::uint64_t stream_ = 0;
-  std::uint64_t first_time_;  // of the topic before
+  std::uint64_t first_time_;  // of the first row of the last topic that has begun
   std::uint64_t time_ = 0;
   bool at_first_ = true;
   std::uint64_t serial_;
@@ -109,7 +112,8 @@ class RowDecoder {
   std::uint64_t value_end_ = 0;
 };
 
-// Cuts the next column of the page off its memory for numbers.
+// Takes room for a column of `count` numbers from the front of `memory`, and moves `memory` behind
+// it.
 template <typename Number>
 Number* Cut(std::uint64_t** memory, std::size_t count) {
   auto* const column = reinterpret_cast<Number*>(*memory);
@@ -216,7 +220,8 @@ Status PackedDecoder::Decode(const PageHeader& header, const Placement* placemen
   std::array<std::string_view, kPackedColumns> columns;
   for (std::size_t i = 0; i < kPackedColumns; ++i) columns[i] = decoder.Bytes(sizes[i]);
   page->values_ = decoder.rest();
-  // Each row has at least a byte in each column but the first: no header can ask for more memory.
+  // Each row has at least one byte in each column but the first. So no header can claim more rows
+  // than the body has bytes.
   if (!decoder.ok() || page->values_.size() != header.value_bytes || sizes[1] < header.rows) {
     return PageFault("its columns do not fit its header");
   }
@@ -289,7 +294,7 @@ Status PackedDecoder::DecodeColumns(const PageHeader& header,
 }
 
 Status PackedDecoder::Place(const Placement& placement, Page* page) {
-  // The columns are in memory of the page's own; it has only let go of the right to change them.
+  // The page owns the memory of these columns, so it may still change them.
   const auto writable = []<typename Number>(std::span<const Number> column) {
     return std::span<Number>(const_cast<Number*>(column.data()), column.size());
   };

@@ -21,7 +21,8 @@ std::string_view BytesOf(const std::vector<Number>& numbers) {
   return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Number)};
 }
 
-// Cuts a column off the front. REQUIRES: it is there, and aligned
+// Returns the column of `count` numbers at the front of `bytes`, and moves `bytes` behind it.
+// REQUIRES: `bytes` has the column, and is aligned for its numbers
 template <typename Number>
 std::span<const Number> Take(std::string_view* bytes, std::size_t count) {
   const auto* numbers = reinterpret_cast<const Number*>(bytes->data());
@@ -29,7 +30,8 @@ std::span<const Number> Take(std::string_view* bytes, std::size_t count) {
   return {numbers, count};
 }
 
-// Whether they begin at or above 0, never fall, and end with `last`.
+// Returns whether the ends never fall and the last one is `last`. REQUIRES: there is at least one
+// end
 bool AreEnds(std::span<const std::uint32_t> ends, std::uint32_t last) {
   return std::is_sorted(ends.begin(), ends.end()) && ends.back() == last;
 }
@@ -64,8 +66,9 @@ void PlainPageBuilder::AddRow(std::uint32_t topic, std::int64_t time, std::uint6
 
 std::vector<StreamId> PlainPageBuilder::Streams() const {
   std::vector<StreamId> streams;
-  // Topics are many, streams mostly few: most repetitions need no sorting.
-  std::array<std::uint32_t, 256> seen{};  // 0 is no stream
+  // There are many topics, but mostly few streams. This table drops most repetitions before the
+  // sort.
+  std::array<std::uint32_t, 256> seen{};  // 0: no stream
   for (const std::uint32_t stream : streams_) {
     if (std::exchange(seen[stream % seen.size()], stream) != stream) streams.emplace_back(stream);
   }

@@ -10,7 +10,8 @@
 
 namespace topicdb::columnar {
 
-// Values of fewer bytes are copied: a batch of their own would cost more.
+// Readers copy values that have fewer bytes than this: to lend them to a batch of their own would
+// cost more.
 inline constexpr std::size_t kLentBytesMin = std::size_t{128} << 10;
 
 // Fills an empty batch with successive rows of the page, without copying their values. Begins with
@@ -51,14 +52,15 @@ inline void ReserveLike(const Page& sample, std::size_t rows, std::size_t bytes_
   out->Reserve(rows, share(sample.topic_bytes()), share(sample.values().size()));
 }
 
-// Copies rows to a batch while the batch has room.
+// Copies rows to a batch while the batch has room. Lives during one read. `out` must outlive it.
+// Not thread-safe.
 class RowCopier {
  public:
   RowCopier(const ReadLimits& limits, Batch* out)
       : limits_(limits), out_(out), bytes_(out->bytes()) {}
 
-  // Appends a row. If the row exceeds the limits, copies nothing and returns false. An empty batch
-  // takes any row.
+  // Appends a row. Copies nothing and returns false if the batch would exceed the limits. An empty
+  // batch takes any row. After a call that returned false, no call may follow.
   bool Append(const Page& page, std::uint32_t row) {
     const MessageView message{page.topic(page.topic_of(row)), page.time(row), page.value(row)};
     bytes_ += message.topic.size() + message.value.size() + Batch::kRowBytes;

@@ -23,12 +23,14 @@ namespace {
 
 constexpr std::string_view kVersion("\1", 1);
 constexpr std::int64_t kAges = 256;
-// What a record may take: so little, or this part of the block's messages before compression.
+// A record is worth storing if it has at most kSmallBytes, or at most one part in kBlockShare of
+// the bytes of the block's messages before compression.
 constexpr std::size_t kSmallBytes = std::size_t{16} << 10;
 constexpr std::size_t kBlockShare = 32;
-constexpr PageCodec kCodec = PageCodec::kZstd;  // sorted topics: half of what LZ4 makes of them
+constexpr PageCodec kCodec =
+    PageCodec::kZstd;  // sorted topics take half the space that they take with LZ4
 
-// So that the age of the oldest message is less than kAges.
+// Returns the unit of ages. It is so large that all ages in the extent are less than kAges.
 std::int64_t AgeStep(const Extent& extent) {
   return (extent.last_time - extent.first_time) / kAges + 1;
 }

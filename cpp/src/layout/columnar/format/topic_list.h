@@ -19,7 +19,8 @@ namespace topicdb::columnar {
 
 // A decoded record. It points into the bytes of the record, which must outlive it.
 struct TopicList {
-  // The rows of the block, and their extent. They tell the list from that of another block.
+  // The rows of the block, and their extent. They show whether the list is that of the block: an
+  // older version of this program may have left a list behind under the number of another block.
   std::uint32_t rows = 0;
   Extent extent;
   std::uint32_t topics = 0;
@@ -33,15 +34,16 @@ struct TopicList {
   // Returns an upper bound of the timestamps of the topic's messages.
   std::int64_t LastTimeMax(std::uint32_t topic) const;
 };
-// Decodes a record, and checks everything but the compressed texts. Returns false if the record is
-// damaged.
+// Decodes a record into `list`. Returns false if the record is damaged. Does not decompress the
+// texts.
 bool Decode(std::string_view bytes, TopicList* list);
-// Returns the decompressed texts, or kCorruption.
+// Returns the decompressed texts. Returns kCorruption if they do not decompress.
 Result<std::string> Expand(const TopicList& list);
 
-// Calls visit(stream, topic, page of its last row) for each topic in turn. The text of the topic is
-// valid until visit returns. If the block is a staged one, the streams are its groups. Returns
-// kCorruption if the list is malformed, and an error of visit.
+// Calls visit(stream, topic, page) for each topic in turn, until visit returns an error. `page` is
+// the page of the topic's last row. The text of the topic is valid until visit returns. If the
+// block is a staged one, the streams are its groups. Returns the error of visit, or kCorruption if
+// the list is malformed.
 template <typename Visit>
 Status ForEachTopic(const TopicList& list, std::string_view texts, Visit visit) {
   VarintReader reader(texts);
@@ -70,14 +72,16 @@ Status ForEachTopic(const TopicList& list, std::string_view texts, Visit visit) 
 // read it as a block without a record.
 bool IsWorthStoring(std::string_view record, std::uint64_t block_bytes);
 
-// Gathers the topics of one block. Not thread-safe.
+// Gathers the topics of one block, and encodes the record. Whoever builds the block owns it. Not
+// thread-safe.
 class TopicListBuilder {
  public:
   // Adds a topic. The caller must add topics in the order of rows, and each topic once. `last_time`
   // must be absent for all topics or for none.
   void Add(StreamId stream, std::string_view topic, std::uint32_t page,
            std::optional<std::int64_t> last_time);
-  // Returns the record. Returns kStorage if it cannot be compressed. REQUIRES: a topic was added
+  // Returns the record of a block with these rows, pages and extent. Returns kStorage if the record
+  // cannot be compressed. REQUIRES: a topic was added
   Result<std::string> Build(std::uint32_t rows, std::uint32_t pages, const Extent& extent) const;
 
  private:
