@@ -17,8 +17,8 @@ namespace topicdb::columnar {
 
 namespace {
 
-// Removes the pages of blocks that were being sealed when the process ended. No entry names them,
-// and their blocks have greater numbers than all sealed blocks.
+// Removes the pages whose number is greater than that of the last sealed block. They belong to
+// blocks that were being sealed when the process ended, so no entry names them.
 Status RemoveOrphans(const RocksSource& source, BlockId last_sealed) {
   rocksdb::WriteBatch batch;
   const std::unique_ptr<rocksdb::Iterator> pages(

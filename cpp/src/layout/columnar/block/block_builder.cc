@@ -6,7 +6,7 @@ namespace topicdb::columnar {
 
 namespace {
 
-// What a row takes in a page beside topic and value, for the size of pages.
+// About how many bytes a row takes in a page besides its topic and value.
 constexpr std::size_t kRowBytes = 8;
 
 }  // namespace

@@ -14,26 +14,27 @@
 
 namespace topicdb::columnar {
 
-// Called with each page in turn, counted from 0.
+// Takes each page in turn. `number` counts the pages from 0.
 using PageSink = std::function<Status(std::uint32_t number, std::string_view page)>;
 
-// Builds one block. Not thread-safe.
+// Builds one block. A step of sealing or a job owns it. Not thread-safe.
 class BlockBuilder {
  public:
   BlockBuilder(PageCodec codec, std::size_t page_bytes_max)
       : codec_(codec), page_bytes_max_(page_bytes_max) {}
 
   // Makes pages of the rows and passes them to `sink`. Returns an error of `sink`, or kStorage if a
-  // page cannot be compressed.
+  // page cannot be compressed. Must be called once.
   // REQUIRES: at least one row; rows are sorted by stream, topic, timestamp, serial and index
   Status Build(std::span<const PackedRow> rows, const PageSink& sink);
 
-  // What the slab's records say about the block.
-  // REQUIRES for entry, directory, word_filter, TopicRecord and page_begins: Build has succeeded
+  // Return the records of the block, except for their encoding.
+  // REQUIRES (entry, directory, word_filter, TopicRecord, page_begins): Build has succeeded
   const BlockEntry& entry() const { return entry_; }
   const Directory& directory() const { return directory_; }
   const std::string& word_filter() const { return word_filter_; }
-  // Returns the record of the block's topics (topic_list.h), or kStorage.
+  // Returns the record of the block's topics (topic_list.h). Returns kStorage if it cannot be
+  // compressed.
   Result<std::string> TopicRecord() const {
     return topics_.Build(entry_.rows, entry_.pages, entry_.extent);
   }
@@ -43,6 +44,7 @@ class BlockBuilder {
  private:
   // Returns the row at which the page that begins with row `begin` ends.
   std::size_t PageEnd(std::span<const PackedRow> rows, std::size_t begin) const;
+  // Adds each topic of the rows to topics_.
   void ListTopics(std::span<const PackedRow> rows);
 
   const PageCodec codec_;

@@ -7,8 +7,8 @@ namespace topicdb::columnar {
 
 namespace {
 
-constexpr std::size_t kPlacementsMax = 64;  // that a reader keeps
-// To begin a thread takes as long as to decode this much of topics and values.
+constexpr std::size_t kPlacementsMax = 64;  // how many placements a reader keeps
+// To begin a thread takes as long as to decode a page with this many bytes of topics and values.
 constexpr std::uint64_t kLargeBytesMin = std::uint64_t{1} << 20;
 
 std::string NameOf(BlockId block) { return "block " + std::to_string(block.value()); }

@@ -14,6 +14,7 @@
 
 namespace topicdb::columnar {
 
+// A block of a slab, by its entry.
 struct Block {
   BlockId id;
   bool sealed = false;  // if false, the block is a fresh one
@@ -27,19 +28,20 @@ struct Block {
   }
 };
 
-// Reads records and pages of blocks. The database must outlive it. Not thread-safe.
+// Reads records and pages of the blocks of one slab. A reader or a step of sealing owns it. The
+// database must outlive it. Not thread-safe.
 //
 // All methods return kCorruption, with a message that names the block, if a record or page is
-// damaged or missing.
+// damaged or missing. They return kStorage if RocksDB cannot read.
 class BlockReader {
  public:
-  // How many bytes of topics and values a caller should have loaded at once, side by side.
+  // A caller should have at most about this many bytes of topics and values loaded at once.
   static constexpr std::uint64_t kBytesAtOnceMax = std::uint64_t{4} << 20;
 
   explicit BlockReader(const RocksSource& source) : source_(source) {}
 
-  // Calls visit(block) for each block until it returns false. ForEachSealed visits sealed blocks by
-  // number. ForEachFresh visits fresh blocks from the last to the first.
+  // Call visit(block) for each block until visit returns false. ForEachSealed visits sealed blocks
+  // by ascending numbers. ForEachFresh visits fresh blocks from the last to the first.
   template <typename Visit>
   Status ForEachSealed(Visit visit) const {
     const std::unique_ptr<rocksdb::Iterator> records = NewIterator();
@@ -67,16 +69,20 @@ class BlockReader {
 
   // Returns the largest number of a sealed block, or kNoBlock if there is none.
   Result<BlockId> LastSealed() const;
+  // Return the directory of a paged block. The second form also checks that the directory fits the
+  // block's entry.
   Result<Directory> LoadDirectory(BlockId block) const;
-  // Also checks that the directory fits the block's entry.
   Result<Directory> LoadDirectory(const Block& block) const;
+  // Returns the filter over the words of a paged block.
   Result<std::string> LoadWordFilter(BlockId block) const;
   // Returns the record of the block's topics (topic_list.h), or nothing if the block has none.
   // Older versions wrote none.
   Result<std::optional<std::string>> LoadTopics(BlockId block) const;
-  // Returns null if the block is not a staged one.
+  // Returns the placement of a staged block, or null for any other block.
   Result<std::shared_ptr<const Placement>> LoadPlacement(const Block& block);
+  // Returns a page by its number in the block. A fresh block that is not paged has only page 0.
   Result<std::shared_ptr<const Page>> LoadPage(const Block& block, std::uint32_t page);
+  // Names a page to load.
   struct PageRef {
     const Block* block;
     std::uint32_t page;
@@ -84,6 +90,7 @@ class BlockReader {
   // Loads pages and returns them in the order of `wanted`. Loads large pages side by side, on
   // several processors.
   Result<std::vector<std::shared_ptr<const Page>>> LoadPages(std::span<const PageRef> wanted);
+  // Returns the deleted rows of a block.
   Result<DeletedByPage> LoadDeleted(BlockId block);
   // Returns the stored bytes of all pages that were loaded.
   std::uint64_t bytes_read() const { return bytes_read_; }
@@ -91,15 +98,19 @@ class BlockReader {
  private:
   static constexpr BlockId kLastBlock{~std::uint64_t{0}};  // the largest number there can be
 
+  // Returns an iterator over the records of the slab.
   std::unique_ptr<rocksdb::Iterator> NewIterator() const;
+  // Decodes the entry at which the iterator stands.
   static Status DecodeEntry(const rocksdb::Iterator& records, bool sealed, Block* block);
+  // Returns the error that an iterator has met, if any.
   static Status Check(const rocksdb::Iterator& records);
   // Says whether RocksDB keeps in its cache what is read. A large read needs pages only once, and
   // would displace what other reads need again.
   enum class Caching { kKeep, kPass };
+  // Returns the value of a key. `what` names it in an error.
   Result<std::string> Get(rocksdb::ColumnFamilyHandle* family, const std::string& key,
                           const char* what, BlockId block, Caching caching = Caching::kKeep) const;
-  // Loads a page, and sets `bytes` to its stored size. Any number of threads may call it at once.
+  // Loads a page, and sets `bytes` to its stored size. Several threads may call it at once.
   Result<std::shared_ptr<const Page>> LoadPlaced(const Block& block, std::uint32_t page,
                                                  const Placement* placement, Caching caching,
                                                  std::size_t* bytes) const;
@@ -107,8 +118,9 @@ class BlockReader {
   const RocksSource source_;
   std::uint64_t bytes_read_ = 0;
   std::map<BlockId, std::shared_ptr<const Placement>> placements_;  // that were loaded lately
-  std::unique_ptr<rocksdb::Iterator> deleted_;  // kept, as callers ask for block after block
-  bool has_deleted_ = true;
+  // Stands among the records of deleted rows. It is kept because callers ask for block after block.
+  std::unique_ptr<rocksdb::Iterator> deleted_;
+  bool has_deleted_ = true;  // if false, the slab has no deleted rows
 };
 
 }  // namespace topicdb::columnar

@@ -24,12 +24,14 @@ struct TopicKeyHash {
   }
 };
 
-// The topics of some pages, each once, and the rows that are wanted by the number of their topic.
+// The topics of some pages, each once, and the rows that are not deleted, with the numbers of their
+// topics.
 struct TopicRows {
   std::vector<TopicKey> topics;
   std::vector<std::pair<std::uint32_t, RowOrigin>> rows;
 };
 
+// Gives each topic of the pages a number.
 TopicRows NumberTopics(const std::vector<PageToSort>& pages) {
   TopicRows found;
   std::unordered_map<TopicKey, std::uint32_t, TopicKeyHash> numbers;
@@ -57,8 +59,8 @@ TopicRows NumberTopics(const std::vector<PageToSort>& pages) {
 SortedRows SortByTopic(const std::vector<PageToSort>& pages) {
   const TopicRows found = NumberTopics(pages);
   const std::vector<TopicKey>& topics = found.topics;
-  // Rows of one topic come together in the order in which they are given; mostly that is their
-  // final one.
+  // First, rows are grouped by topic, and keep the order of the pages. Mostly this is their final
+  // order.
   std::vector<std::uint32_t> order(topics.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(),

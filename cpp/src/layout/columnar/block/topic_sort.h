@@ -11,7 +11,7 @@
 
 namespace topicdb::columnar {
 
-// A page and its deleted rows. All other rows are to be sorted.
+// A page whose rows SortByTopic sorts, without its deleted rows.
 struct PageToSort {
   std::shared_ptr<const Page> page;
   DeletedRows deleted;
@@ -31,6 +31,7 @@ struct SortedRows {
   std::vector<RowOrigin> origins;  // the origin of each row
 };
 
+// Returns all rows of the pages that are not deleted, sorted.
 SortedRows SortByTopic(const std::vector<PageToSort>& pages);
 
 }  // namespace topicdb::columnar

@@ -27,8 +27,8 @@ constexpr std::int64_t kAges = 256;
 // the bytes of the block's messages before compression.
 constexpr std::size_t kSmallBytes = std::size_t{16} << 10;
 constexpr std::size_t kBlockShare = 32;
-constexpr PageCodec kCodec =
-    PageCodec::kZstd;  // sorted topics take half the space that they take with LZ4
+// Sorted topics take half the space that they take with LZ4.
+constexpr PageCodec kCodec = PageCodec::kZstd;
 
 // Returns the unit of ages. It is so large that all ages in the extent are less than kAges.
 std::int64_t AgeStep(const Extent& extent) {

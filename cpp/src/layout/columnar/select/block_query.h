@@ -12,9 +12,11 @@
 
 namespace topicdb::columnar {
 
-// Several requests as one question. Immutable. Keeps copies of what it needs.
+// Several requests as one question: which blocks, pages and rows does any of them want? A reader
+// owns it. Keeps copies of what it needs of the requests. Immutable, and therefore thread-safe.
 class BlockQuery {
  public:
+  // REQUIRES: at least one request; the requests differ only in streams and filter
   explicit BlockQuery(const std::vector<ReadRequest>& any_of);
 
   // Returns true if every topic is wanted, so that only times and serials decide.
@@ -24,6 +26,7 @@ class BlockQuery {
   // Returns true if the block may hold wanted topics, judged by its entry and word filter. Returns
   // kCorruption if the word filter is damaged.
   Result<bool> MayHold(const BlockReader& reader, const Block& block) const;
+  // Some pages of a block.
   struct Pages {
     std::vector<std::uint32_t> numbers;
     std::uint64_t rows = 0;  // of these pages together
@@ -33,8 +36,8 @@ class BlockQuery {
   Result<Pages> PagesOf(const Block& block, BlockReader* reader) const;
   // Returns for each topic of the page whether it is wanted.
   std::vector<bool> TopicsOf(const Page& page) const;
-  // Calls visit(block) for each block that may hold wanted rows, until it returns an error. Returns
-  // that error, or kCorruption if a record is damaged.
+  // Calls visit(block) for each block that may hold wanted rows, until visit returns an error.
+  // Returns that error, or kCorruption if a record is damaged.
   template <typename Visit>
   Status ForEachBlock(const BlockReader& reader, Visit visit) const {
     Status fault;

@@ -1,4 +1,4 @@
-// What blocks hold: for who plans a read (layout/blocks.h), and of each stream.
+// Measures what blocks hold: for callers that plan a read (layout/blocks.h), and by stream.
 #include "layout/columnar/select/block_sizes.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ BlockInfo InfoOf(const Block& block) {
   return info;
 }
 
-// What of the block is needed to load its pages.
+// Returns a block with what a reader needs to load its pages.
 Block AsBlock(const BlockInfo& info) {
   Block block;
   block.id = info.id;
@@ -39,7 +39,8 @@ Block AsBlock(const BlockInfo& info) {
   return block;
 }
 
-// The size is that of the pages that may hold what is wanted, without what was deleted of them.
+// Describes a block. The size is that of the pages that may hold wanted messages, without the
+// deleted rows of these pages.
 Result<BlockInfo> Estimate(const BlockQuery& query, const Block& block, BlockReader* reader) {
   BlockInfo info = InfoOf(block);
   std::uint64_t rows = block.entry.rows;
@@ -59,6 +60,7 @@ Result<BlockInfo> Estimate(const BlockQuery& query, const Block& block, BlockRea
   return info;
 }
 
+// Adds the wanted rows of a page to the counts of their commits.
 void CountRows(const Page& page, const BlockQuery& query, const DeletedRows& deleted,
                std::map<std::uint64_t, MessageCount>* counts) {
   const std::vector<bool> wanted = query.TopicsOf(page);
@@ -76,6 +78,7 @@ void CountRows(const Page& page, const BlockQuery& query, const DeletedRows& del
   }
 }
 
+// Adds all rows of a page to the sizes of their streams.
 void AddRows(const Page& page, StreamSizes* sizes) {
   for (std::uint32_t row = 0; row < page.rows(); ++row) {
     const std::uint32_t topic = page.topic_of(row);
@@ -85,8 +88,10 @@ void AddRows(const Page& page, StreamSizes* sizes) {
   }
 }
 
-// The stream of all messages of a page, by what its directory says; kNoStream: they are of several,
-// or nothing tells. Each page begins where the one before ends.
+// Returns the stream of all messages of a page, as far as the directory tells. Returns kNoStream if
+// the messages may be of several streams. A page begins with the topic at which the page before
+// ends or with a later one, so all topics of a page lie between its first topic and that of the
+// next page.
 StreamId OnlyStream(const Directory& directory, std::size_t page, const Placement* placement) {
   const StreamId first = directory[page].first_stream;
   const bool is_last = page + 1 == directory.size();
@@ -96,6 +101,7 @@ StreamId OnlyStream(const Directory& directory, std::size_t page, const Placemen
   return group != nullptr && group->others.empty() ? group->stream : kNoStream;
 }
 
+// Adds all rows of a block to the sizes of their streams.
 Status AddBlock(const Block& block, BlockReader* reader, StreamSizes* sizes) {
   Directory directory;
   if (block.is_paged()) {

@@ -5,8 +5,9 @@
 
 namespace topicdb::columnar {
 
-// Counts the messages of each stream by the directories of blocks. Reads only fresh blocks, and
-// pages that may have messages of several streams. Returns kCorruption or kInterrupted.
+// Returns how much is stored of each stream, including deleted messages. Counts by the directories
+// of blocks, and reads only fresh blocks and the pages that may have messages of several streams.
+// Returns kCorruption or kInterrupted.
 Result<StreamSizes> SizesByStream(const RocksSource& source, const InterruptCheck& interrupted);
 
 }  // namespace topicdb::columnar

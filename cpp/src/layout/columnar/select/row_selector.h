@@ -10,10 +10,11 @@
 
 namespace topicdb::columnar {
 
-// Immutable. Keeps copies of what it needs.
+// Selects rows for one request. A reader owns it. Keeps copies of what it needs of the request.
+// Immutable, and therefore thread-safe.
 class RowSelector {
  public:
-  // Selects only rows of commit `serial_min` and later ones.
+  // Makes a selector that wants only rows of commit `serial_min` and later ones.
   RowSelector(const ReadRequest& request, std::uint64_t serial_min)
       : range_(request.range),
         serial_min_(serial_min),
@@ -24,11 +25,13 @@ class RowSelector {
   bool Concerns(const Extent& extent) const;
   // Returns true if all rows with these bounds are wanted by their times and serials.
   bool Covers(const Extent& extent) const;
+  // Returns true if the row is wanted by its time and serial. Does not look at masks.
   bool Wants(const Page& page, std::uint32_t row) const {
     return page.serial(row) >= serial_min_ && page.serial(row) <= serial_max_ &&
            Contains(range_, page.time(row));
   }
   bool has_masks() const { return !masks_.empty(); }
+  // Returns true if a mask of the request hides the row.
   bool IsMasked(const Page& page, std::uint32_t row) const;
   std::uint64_t serial_min() const { return serial_min_; }
 

@@ -8,7 +8,7 @@ namespace topicdb::columnar {
 
 namespace {
 
-// To ask a filter for more of them costs more than it can spare.
+// For more streams than this, asking the filter costs more than it saves.
 constexpr std::size_t kStreamsAskedMax = 256;
 
 }  // namespace

@@ -13,18 +13,22 @@
 
 namespace topicdb::columnar {
 
-// The wanted streams, sorted; null: all.
+// The wanted streams, sorted. Null means all streams.
 using WantedStreams = std::shared_ptr<const std::vector<StreamId>>;
 
-// Immutable. Keeps copies of what it needs.
+// Selects topics for one request. A reader owns it. Keeps copies of what it needs of the request.
+// Immutable, and therefore thread-safe.
 class TopicSelector {
  public:
   explicit TopicSelector(const ReadRequest& request);
 
+  // Returns true if this topic of this stream is wanted.
   bool Selects(StreamId stream, std::string_view topic) const;
+  // Returns true if the block with this filter over its streams may hold wanted streams.
   bool MayHoldStreams(std::string_view stream_filter) const;
   // Returns false if MayHoldWords would always return true.
   bool has_words() const { return has_words_; }
+  // Returns true if the block with this filter over its words may hold wanted topics.
   bool MayHoldWords(std::string_view word_filter) const;
   const WantedStreams& streams() const { return streams_; }
   // Returns the wanted streams by the numbers that the directory of the block uses: groups if the
