@@ -22,7 +22,7 @@ std::unique_ptr<rocksdb::Iterator> Records(const RocksSource& source,
   return std::unique_ptr<rocksdb::Iterator>(source.db->NewIterator(options, family));
 }
 
-// Words that are not in a filter over the words of topics.
+// Returns true if a word of the topic is not in the filter.
 bool MissesWord(std::string_view filter, std::string_view topic) {
   for (std::size_t depth = 0;; ++depth) {
     const std::size_t slash = topic.find('/');
@@ -65,7 +65,7 @@ Finding BlockChecker::Lost(const Block& block, const Directory& directory,
                            std::uint32_t page) const {
   const PageEntry& entry = directory[page];
   Finding lost{{}, entry.rows, std::pair(entry.extent.first_time, entry.extent.last_time), {}};
-  if (block.entry.staged) return lost;  // its directory has groups
+  if (block.entry.staged) return lost;  // its directory has groups instead of streams
   lost.streams.push_back(entry.first_stream);
   for (std::uint32_t next = page + 1; next < directory.size(); ++next) {
     const StreamId stream = directory[next].first_stream;
@@ -172,7 +172,7 @@ Status BlockChecker::CheckPages(const Block& block, const Directory& directory) 
   for (std::uint32_t page = 0; page < directory.size(); ++page) {
     TOPICDB_RETURN_IF_ERROR(CheckPage(block, &directory, page));
   }
-  if (rows_ != block.entry.rows) return Status::Ok();  // what is missing was reported
+  if (rows_ != block.entry.rows) return Status::Ok();  // CheckPage has reported the missing rows
   TOPICDB_RETURN_IF_ERROR(CheckTopicList(block));
   if (bytes_ != block.entry.bytes) {
     Report(block, "its messages have " + std::to_string(bytes_) + " bytes, by its entry " +
@@ -283,7 +283,7 @@ Status BlockChecker::CheckTopicList(const Block& block) {
   }
   if (list.rows != block.entry.rows || list.extent != block.entry.extent ||
       list.page_topics.size() != block.entry.pages) {
-    return Status::Ok();  // of another block, and never used
+    return Status::Ok();  // the list is that of another block, and readers ignore it
   }
   const auto texts = Expand(list);
   TOPICDB_RETURN_IF_ERROR(Note(texts.status(), {}));
@@ -310,12 +310,13 @@ Status BlockChecker::CheckPageKeys() {
   for (keys->SeekToFirst(); keys->Valid(); keys->Next()) {
     const std::string_view key = keys->key().ToStringView();
     const std::uint64_t pages = key.size() == 12 ? ReadBig<std::uint64_t>(key) : 0;
-    // Blocks that are being sealed, and staged ones, have pages before they have an entry.
+    // Blocks that are being sealed or are staged have pages before they have an entry.
     if (BlockId{pages} > last && (pages < kStagedPagesMin || !pages_.contains(pages))) continue;
     const auto found = pages_.find(pages);
     const bool is_known = found != pages_.end();
     if (is_known && ReadBig<std::uint32_t>(key.substr(8)) < found->second) continue;
-    if (!is_known && sealed_.contains(BlockId{pages})) continue;  // its directory was reported
+    if (!is_known && sealed_.contains(BlockId{pages}))
+      continue;  // CheckBlock has reported its directory
     check_.report({NameOf(BlockId{pages}) + ": it has a page that no directory knows"});
   }
   return Note(rocks::FromRocks(keys->status(), "reading the pages of blocks"), {});

@@ -129,7 +129,7 @@ Status BlockSalvage::ListUnits() {
   for (auto& [id, unit] : blocks_) units_.push_back(std::move(unit));
   blocks_.clear();
   for (const std::uint64_t pages : pages_) {
-    if (!is_incomplete_) break;  // they were being written when the process ended
+    if (!is_incomplete_) break;  // no record is missing: the pages never became visible
     if (pages < kStagedPagesMin) {
       units_.push_back({kNoBlock, std::nullopt, true, pages});
       continue;
@@ -239,7 +239,7 @@ Status BlockSalvage::LoadPlain(const Unit& unit) {
 
 DeletedByPage BlockSalvage::LoadDeleted(const Unit& unit) {
   if (unit.id == kNoBlock) return {};
-  // A reader that met damage once may be of no more use.
+  // The iterator of a reader that has met damage may be of no more use.
   auto deleted = BlockReader(source_).LoadDeleted(unit.id);
   if (deleted.ok()) return std::move(*deleted);
   call_.report(
@@ -278,7 +278,7 @@ Status BlockSalvage::LoadKnownPages(const Unit& unit, const std::optional<Direct
     if (taken.ok()) rows += *taken + removed.size();
     if (taken.ok() || !directory.has_value()) continue;
     const PageEntry& page = (*directory)[number];
-    if (page.rows == removed.size()) continue;  // there was nothing in it
+    if (page.rows == removed.size()) continue;  // all of its rows are deleted
     std::vector<StreamId> streams;
     if (!unit.is_staged()) streams.push_back(page.first_stream);
     if (!unit.is_staged() && number + 1 < count) {

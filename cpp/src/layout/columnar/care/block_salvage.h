@@ -16,22 +16,25 @@
 
 namespace topicdb::columnar {
 
-// Salvages one slab. `call` must outlive it. Not thread-safe.
+// Salvages one slab, once. Lives during one call of Layout::Salvage, whose arguments must outlive
+// it. Not thread-safe.
 //
-// It takes a block for one of the slab if any record names it. Where records are missing, it also
-// takes blocks of which it finds pages only. Such pages may be those that were being written when
-// the process ended, or that were about to be removed. So it may find a message twice, and hands
-// out only one message for each place.
+// The salvage takes a block for one of the slab if any record names the block. If records are
+// missing, the salvage also takes blocks of which it finds only pages. Such pages may be stray
+// ones: they were being written when the process ended, or were about to be removed. So the salvage
+// may find a message twice, and hands out only one message for each place.
 //
-// It hands out rows block by block, in the order of commits. Rows that may be in another block,
-// too, wait for that block.
+// The salvage hands out rows block by block, in the order of commits. Rows wait as long as a block
+// that comes later may have rows of the same commits.
 class BlockSalvage {
  public:
   BlockSalvage(const RocksSource& source, const SlabSalvage& call);
+  // Hands out the messages that can be read, and reports the lost ones. Returns kStorage, or an
+  // error of SlabSalvage::take.
   Status Run();
 
  private:
-  // What is known of a block.
+  // A block to salvage, as far as it is known.
   struct Unit {
     BlockId id = kNoBlock;                    // kNoBlock: only its pages are known
     std::optional<BlockEntry> entry;          // without its filter
@@ -42,6 +45,7 @@ class BlockSalvage {
     std::int64_t time_shift = 0;
     std::uint64_t first_serial = 0;  // the smallest serial of its messages
 
+    // Returns true if the pages are known to be those of a staged block.
     bool is_staged() const { return pages.has_value() && *pages >= kStagedPagesMin; }
   };
   // Messages that a block should have, and that cannot be read.
@@ -57,23 +61,36 @@ class BlockSalvage {
     Extent extent;
   };
 
+  // Fills blocks_ with the blocks that records name.
   Status ListRecords();
+  // Adds what one record says to blocks_. Ignores a record of no known kind.
   void TakeRecord(std::string_view key, std::string_view value);
+  // Fills pages_ with the numbers of all stored pages.
   Status ListPages();
+  // Matches blocks with their pages, and fills units_, sorted.
   Status ListUnits();
-  // Finds the pages of a staged block whose placement is lost, by their rows and times.
+  // Finds the pages of a staged block whose placement is lost: they have as many rows and as wide a
+  // range of times as its entry or directory says. Leaves the unit as it is if there are none.
   Status MatchStaged(Unit* unit);
+  // Reads the pages with this number, without the damaged ones.
   Result<PagesSummary> Summarize(std::uint64_t pages);
+  // Returns the smallest serial of the block's messages, or 0 if nothing tells it.
   Result<std::uint64_t> FirstSerialOf(const Unit& unit);
 
+  // Adds the rows of a block that can be read to rows_, and notes the lost ones. The other methods
+  // do this for one kind of block: LoadPlain for a fresh block with one page, LoadPaged for any
+  // other.
   Status Load(const Unit& unit);
   Status LoadPlain(const Unit& unit);
   Status LoadPaged(const Unit& unit);
+  // LoadKnownPages is for a block whose directory or entry says how many pages it has. LoadAnyPages
+  // loads all pages that are stored.
   Status LoadKnownPages(const Unit& unit, const std::optional<Directory>& directory,
                         const DeletedByPage& deleted);
   Status LoadAnyPages(const Unit& unit, const DeletedByPage& deleted);
+  // Returns the deleted rows of a block. If their record is damaged, reports that and returns none.
   DeletedByPage LoadDeleted(const Unit& unit);
-  // Returns kCorruption, also if the record is missing, or kStorage.
+  // Returns the value of a key. Returns kCorruption if it is damaged or missing, or kStorage.
   Result<std::string> Get(rocksdb::ColumnFamilyHandle* family, const std::string& key) const;
   // Adds the rows of a page to rows_ and returns their number. Returns kCorruption if the page
   // cannot be right.
@@ -84,6 +101,7 @@ class BlockSalvage {
   // Reports lost messages, except those that were found in pages of no known block. A lost table
   // file may have had the records that such older pages were replaced.
   void ReportLost();
+  // Hands out a row.
   Status Take(const FoundRow& row);
 
   const RocksSource source_;
@@ -91,7 +109,7 @@ class BlockSalvage {
   BlockReader reader_;
   bool is_incomplete_;
   std::map<BlockId, Unit> blocks_;
-  std::set<std::uint64_t> pages_;  // first parts of the keys of pages of no known block
+  std::set<std::uint64_t> pages_;  // first parts of the keys of pages that no block has yet
   std::vector<Unit> units_;        // by their first commit
   RowsByCommit rows_;
   std::vector<LostRows> lost_;

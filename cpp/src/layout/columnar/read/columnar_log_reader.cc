@@ -8,7 +8,7 @@ namespace topicdb::columnar {
 
 namespace {
 
-constexpr std::size_t kExaminedMax = 100'000;  // between two looks whether to stop
+constexpr std::size_t kExaminedMax = 100'000;  // rows between two calls of `interrupted`
 
 CommitPlace PlaceOf(const MergedRow& row) {
   return {row.key.major, static_cast<std::uint32_t>(row.key.middle)};

@@ -6,6 +6,8 @@
 
 namespace topicdb::columnar {
 
+// Reads the messages of one request by a merge in the order of serials. The caller of NewLogReader
+// owns it. Not thread-safe.
 class ColumnarLogReader : public LogReader {
  public:
   ColumnarLogReader(const RocksSource& source, const ReadRequest& request, std::uint64_t serial_min)

@@ -8,7 +8,8 @@ namespace topicdb::columnar {
 
 namespace {
 
-// A batch of so many rows is not enlarged for those of another run: that would move it.
+// Once a batch has this many rows, the read ends instead of adding rows of another run. To enlarge
+// the batch would copy all of its rows.
 constexpr std::size_t kEnoughRows = 4'096;
 
 std::optional<RowKey> KeyBehind(const Position& position) {

@@ -6,6 +6,8 @@
 
 namespace topicdb::columnar {
 
+// Reads the messages of one request by a merge in the order of time. The caller of NewReader owns
+// it. Not thread-safe.
 class ColumnarReader : public StreamReader {
  public:
   ColumnarReader(const RocksSource& source, ReadRequest request);
@@ -20,11 +22,12 @@ class ColumnarReader : public StreamReader {
   std::size_t EmitWhole(std::span<const MergedRow> rows, const ReadLimits& limits, Batch* out);
 
   Position position_;
-  const bool is_empty_;
+  const bool is_empty_;  // if true, the range contains no time
   PageMerge merge_;
 };
 
-// Appends the rows that fit into the limits, and returns their number.
+// Copies the first of `rows` to `out`, as many as the limits admit, and returns their number.
+// REQUIRES: `merge` has made the rows ready; at least one row
 std::size_t AppendRows(const PageMerge& merge, std::span<const MergedRow> rows,
                        const ReadLimits& limits, Batch* out);
 

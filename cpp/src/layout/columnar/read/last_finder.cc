@@ -13,12 +13,12 @@ constexpr std::size_t kSeenListsMax = 64;
 
 struct LastFinder::ListWalk {
   const TopicList& list;
-  const Placement* placement;  // of a staged block; else null
+  const Placement* placement;  // of a staged block; null for any other block
   std::size_t next_known = 0;
-  std::uint32_t topic = 0;  // its number in the list
+  std::uint32_t topic = 0;  // the number of the next topic in the list
   std::vector<Known> added = {};
   Bound oldest{std::numeric_limits<std::int64_t>::max(), ~std::uint64_t{0}};
-  bool complete = true;  // of every wanted topic a message is known
+  bool complete = true;  // whether a message is known of every wanted topic so far
 };
 
 LastFinder::LastFinder(const RocksSource& source, const ReadRequest& request, LastMessages* found)
@@ -97,7 +97,8 @@ Status LastFinder::ReadBlock(const Block& block) {
     return Corruption("block " + std::to_string(block.id.value()) +
                       ": the list of its topics is damaged");
   }
-  // One that a version left behind that knows no lists, of a block that had the same number.
+  // The list is that of an earlier block with the same number: a version that knows no lists has
+  // left it behind.
   if (list.rows != block.entry.rows || list.extent != block.entry.extent ||
       list.page_topics.size() != block.entry.pages) {
     return ReadPages();
@@ -120,7 +121,7 @@ Status LastFinder::ReadPages() {
       ++counters_.pages_skipped_by_topic;
       continue;
     }
-    // All of the page is one topic.
+    // The page has rows of one topic only.
     if (next != nullptr && next->first_stream == page.first_stream &&
         next->first_topic == page.first_topic) {
       const std::optional<Number> known = found_->Find(page.first_topic);
@@ -205,7 +206,7 @@ Status LastFinder::VisitTopic(ListWalk* walk, StreamId stream, std::string_view 
     TOPICDB_ASSIGN_OR_RETURN(number, OfferLast(page, topic, number));
   }
   if (!number.has_value()) {
-    walk->complete = false;  // its messages are deleted, or out of the range
+    walk->complete = false;  // all of its messages here are deleted, masked or out of the range
     return Status::Ok();
   }
   const MessageRank& rank = found_->entry(*number).rank;
@@ -270,7 +271,8 @@ Result<std::optional<LastFinder::Number>> LastFinder::OfferLast(std::uint32_t nu
 }
 
 std::optional<std::uint32_t> LastFinder::LastRowOf(std::uint32_t topic) {
-  // Rows are sorted by topic: its last one is before the first of the next.
+  // Rows are sorted by topic. So the last row of the topic is before the first row of the next
+  // topic.
   std::uint32_t end = 0;
   for (std::uint32_t above = page_->rows(); end < above;) {
     const std::uint32_t middle = end + (above - end) / 2;
@@ -307,7 +309,7 @@ Result<bool> LastFinder::LoadPageBefore(std::string_view topic) {
   do {
     if (number == 0) return false;
     --number;
-    // Times and serials of a page that has this topic alone say whether to read it.
+    // If the page has only this topic, its times and serials tell whether it may have wanted rows.
   } while (is_only_topic(directory_[number]) && !query_.rows().Concerns(directory_[number].extent));
   TOPICDB_RETURN_IF_ERROR(LoadPage(number));
   const std::uint32_t last = page_->topics() - 1;

@@ -26,6 +26,7 @@
 
 namespace topicdb::columnar {
 
+// Finds the newest messages of one request. The caller of NewLastReader owns it. Not thread-safe.
 class LastFinder : public LastReader {
  public:
   LastFinder(const RocksSource& source, const ReadRequest& request, LastMessages* found);
@@ -50,23 +51,31 @@ class LastFinder : public LastReader {
   // A walk through the topics of a list, one after the other.
   struct ListWalk;
 
+  // Fills blocks_.
   Status List();
   // Returns a bound: no wanted message of a block or page with this extent is newer.
   Bound NewestOf(const Extent& extent) const;
+  // Returns true if the known message of the topic is newer than the bound.
   bool IsNewer(Number number, const Bound& bound) const;
   // Returns true if only one topic is wanted, and its known message is newer than all of the block.
   bool HasNewerTopic(const Block& block) const;
 
+  // Offers the newest wanted message of each topic of a block, in the way that costs least.
   Status ReadBlock(const Block& block);
+  // Reads the pages of the block from the last to the first, except those that cannot have a newer
+  // message.
   Status ReadPages();
   // Offers the newest wanted message of each topic of a page.
   Status ReadPage(std::uint32_t number);
+  // Goes through the list of topics of the block, and reads the pages that it needs.
   Status ReadList(const TopicList& list);
-  // `stream` is the group of the topic if the block is a staged one.
+  // Offers the newest wanted message of one topic of the list. `stream` is the group of the topic
+  // if the block is a staged one.
   Status VisitTopic(ListWalk* walk, StreamId stream, std::string_view topic, std::uint32_t page);
   // Returns the number of the topic if it is in known_.
   // REQUIRES: from call to call, topics come in the order of known_
   std::optional<Number> FindKnown(ListWalk* walk, StreamId stream, std::string_view topic) const;
+  // Adds topics to known_. REQUIRES: they are sorted, and known_ has none of them
   void AddKnown(std::vector<Known> added);
 
   // Offers the last wanted row of a topic in the block. The last row of the topic is in page
@@ -77,13 +86,17 @@ class LastFinder : public LastReader {
   // Returns the last wanted row of a topic of the loaded page, or nothing if there is none. `topic`
   // is the number of the topic in the page.
   std::optional<std::uint32_t> LastRowOf(std::uint32_t topic);
+  // Returns true if the row of the loaded page is wanted by its time and serial, and is neither
+  // deleted nor masked.
   bool IsWanted(std::uint32_t row) const;
   // Loads the page before the loaded one, but skips pages that have only this topic and no wanted
   // rows. Returns false if no such page ends with rows of the topic.
   Result<bool> LoadPageBefore(std::string_view topic);
+  // Loads a page of the block, and finds out which of its rows are deleted.
   Status LoadPage(std::uint32_t number);
+  // Loads the directory of the block unless it was loaded before.
   Status NeedDirectory();
-  // Returns kCorruption: the list has a topic that it cannot have.
+  // Returns kCorruption with a message that the list has a topic that it cannot have.
   Status Misfit(std::string_view topic, const std::string& why) const;
 
   const TopicSelector selector_;

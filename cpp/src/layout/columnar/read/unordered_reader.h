@@ -13,6 +13,8 @@
 
 namespace topicdb::columnar {
 
+// Reads the messages that any of several requests wants. The caller of NewUnorderedReader owns it.
+// Not thread-safe.
 class UnorderedReader : public StreamReader {
  public:
   UnorderedReader(const RocksSource& source, const std::vector<ReadRequest>& any_of);
@@ -23,13 +25,16 @@ class UnorderedReader : public StreamReader {
   ReadCounters counters() const override;
 
  private:
+  // Fills blocks_.
   Status List();
   // Moves to the next page with rows that may be wanted. Returns false at the end.
   Result<bool> NextPage();
+  // Finds out which pages of a block to read, and which of its rows are deleted.
   Status OpenBlock(const Block& block);
-  // Loads the next pages of the block: at first one, then more and more at once. So a caller that
-  // reads few messages does not wait for others.
+  // Loads the next pages of the block: at first one, and then more and more at once. So a caller
+  // that reads few messages does not wait for pages that it does not need.
   Status LoadAhead();
+  // Returns true if the row of the page is wanted.
   bool Wants(std::uint32_t row) const;
   // Appends rows of the page from row_ on. Returns false if a limit stopped it.
   bool AppendRows(const ReadLimits& limits, Batch* out);
