@@ -14,6 +14,7 @@
 
 namespace topicdb::columnar {
 
+// Owned by one step of sealing. Not thread-safe.
 class BlockMerge : public BlockRewrite {
  public:
   using BlockRewrite::BlockRewrite;
@@ -28,7 +29,7 @@ class BlockMerge : public BlockRewrite {
   Result<DeletedByPage> DeletedSince(const RocksSource& now) const;
 
   std::vector<PageToSort> pages_;                                  // of all blocks of the plan
-  std::vector<std::pair<std::size_t, std::uint32_t>> page_names_;  // for each, its block and number
+  std::vector<std::pair<std::size_t, std::uint32_t>> page_names_;  // the block and number of each
   SortedRows sorted_;
   std::optional<BlockOutput> output_;  // absent: all rows are deleted
 };

@@ -27,7 +27,7 @@ Status BlockOutput::WritePages(const RocksSource& source, std::span<const Packed
   TOPICDB_RETURN_IF_ERROR(builder_.Build(rows, put));
   entry_ = builder_.entry();
   entry_.level = level_;
-  // Compressed here, where nobody waits.
+  // The list of topics is compressed here, because commits wait while PutRecords runs.
   TOPICDB_ASSIGN_OR_RETURN(topic_record_, builder_.TopicRecord());
   return write();
 }

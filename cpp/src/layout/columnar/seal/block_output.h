@@ -1,5 +1,5 @@
-// Brings a sealed block into a slab: first its pages, which no reader sees yet, then its records.
-// Also removes the blocks that it replaces.
+// Brings a sealed block into a slab: first its pages, which no reader sees yet, and then its
+// records. Also removes blocks that others replace.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,22 @@
 
 namespace topicdb::columnar {
 
-// Writes one sealed block. Owned by one step of sealing. Not thread-safe.
+// Writes one sealed block. A BlockRewrite owns it. Not thread-safe.
 class BlockOutput {
  public:
   BlockOutput(BlockId id, PageCodec codec, std::size_t page_bytes_max, std::uint32_t level)
       : id_(id), level_(level), builder_(codec, page_bytes_max) {}
 
   // Makes pages of the rows and writes them to RocksDB. Returns kStorage.
-  // REQUIRES: called once; what BlockBuilder::Build requires of the rows
+  // REQUIRES: called once; the rows are as BlockBuilder::Build requires
   Status WritePages(const RocksSource& source, std::span<const PackedRow> rows);
-  // Adds to the batch the records that make the block visible.
+  // Adds to the batch the records that make the block visible. `deleted` are rows of the new block
+  // that were deleted while it was written. REQUIRES: WritePages has succeeded
   Status PutRecords(const RocksSource& now, const DeletedByPage& deleted,
                     rocksdb::WriteBatch* batch) const;
 
-  // Returns the block as a BlockReader will find it.
+  // Return the block as a BlockReader will find it, and its builder.
+  // REQUIRES (block, builder): WritePages has succeeded
   Block block() const { return {id_, true, entry_}; }
   const BlockBuilder& builder() const { return builder_; }
 
@@ -38,7 +40,8 @@ class BlockOutput {
   std::string topic_record_;
 };
 
-// Adds to the batch the removals of all records and pages of a block.
+// Adds to the batch the removals of all records and pages of a block. Returns kCorruption if a
+// record of the block is damaged.
 Status RemoveBlock(const RocksSource& now, const Block& block, rocksdb::WriteBatch* batch);
 
 }  // namespace topicdb::columnar

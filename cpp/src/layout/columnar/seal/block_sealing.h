@@ -2,10 +2,10 @@
 // is sorted by stream, topic, timestamp, serial and index, and leaves out deleted rows.
 //
 // Sealing takes fresh blocks first. It merges small sealed blocks in the same way, eight blocks of
-// similar size at a time. So the number of times that a message is written again grows with the
+// similar size at a time. So a message is written again a number of times that grows with the
 // logarithm of the sizes.
 //
-// While messages are added, pages are compressed with LZ4. It takes a quarter of the time of
+// While messages are added, pages are compressed with LZ4. LZ4 takes a quarter of the time of
 // Zstandard to read, and half of the time to write. Once the slab is closed, pages are compressed
 // with Zstandard, and take half the space.
 //
@@ -46,6 +46,7 @@ class BlockRewrite {
   const SealingPlan& plan_;
 };
 
+// One step of sealing. The caller of NewSealing owns it. Not thread-safe.
 class BlockSealing : public Sealing {
  public:
   BlockSealing(const RocksSource& source, LayoutState* state, const SealLimits& limits)
@@ -57,6 +58,7 @@ class BlockSealing : public Sealing {
   void Apply() override;
 
  private:
+  // Adds to the batch the records that make staged blocks sealed ones.
   Status Promote(const RocksSource& now, rocksdb::WriteBatch* batch) const;
 
   const RocksSource source_;

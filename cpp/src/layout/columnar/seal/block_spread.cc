@@ -11,10 +11,11 @@ namespace topicdb::columnar {
 
 namespace {
 
-// A block is made of about so many windows: the finer they are, the more equal are blocks.
+// A block is made of about this many windows. The finer the windows are, the more equal are the
+// blocks in size.
 constexpr std::uint64_t kWindowsInBlock = 16;
-// A block may be larger than the limit by a 16th of it: blocks that are full become as many others,
-// which are never all of one size.
+// A block may exceed the limit by one part in this many. Full blocks become as many new blocks, and
+// new blocks are never all of the same size.
 constexpr std::uint64_t kToleranceParts = 16;
 
 std::uint64_t WithTolerance(std::uint64_t limit) { return limit + limit / kToleranceParts; }
@@ -67,11 +68,12 @@ std::vector<RowKey> BlockSpread::ChooseBounds() const {
 }
 
 Status BlockSpread::WriteData() {
-  // A window that is larger than a block is divided.
+  // The spill divides a window that is larger than a block.
   RowSpill spill(source_.db->GetName(), MergeOrder::kTime, ChooseBounds(), limits_.block_bytes_max);
   TOPICDB_RETURN_IF_ERROR(Distribute(&spill));
   TOPICDB_RETURN_IF_ERROR(WriteBlocks(&spill));
-  // What was deleted meanwhile is mostly found here, where no commit waits.
+  // This finds most rows that were deleted meanwhile. No commit waits here, and Install has less to
+  // do.
   return CarryDeletes({source_.db, nullptr, source_.families});
 }
 
@@ -197,7 +199,7 @@ Status BlockSpread::Delete(BlockReader* reader, const std::vector<RowPlace>& pla
                            page->time(row), page->serial(row), page->index(row)};
       if (std::binary_search(places.begin(), places.end(), place)) deleted.push_back(row);
     }
-    std::sort(deleted.begin(), deleted.end());  // some may have been there before
+    std::sort(deleted.begin(), deleted.end());  // earlier calls may have added rows of this page
     if (deleted.empty()) output->deleted.erase(number);
   }
   return Status::Ok();

@@ -17,6 +17,7 @@
 
 namespace topicdb::columnar {
 
+// Owned by one step of sealing. Not thread-safe.
 class BlockSpread : public BlockRewrite {
  public:
   using BlockRewrite::BlockRewrite;
@@ -49,20 +50,26 @@ class BlockSpread : public BlockRewrite {
     std::uint64_t bytes = 0;  // of topics and values
   };
 
+  // Returns where the windows of time begin.
   std::vector<RowKey> ChooseBounds() const;
   // Returns the bytes that each block should have, so that all blocks have equal size and none is
   // larger than allowed.
   std::uint64_t BlockBytes() const;
+  // Adds to the spill all rows of the blocks that were not deleted when Load read the records.
   Status Distribute(RowSpill* spill);
+  // Takes the windows from the spill one after the other, and makes blocks of them.
   Status WriteBlocks(RowSpill* spill);
+  // Makes a block of a group, and adds it to outputs_.
   Status WriteBlock(Group group);
   // Deletes in the new blocks the rows that were deleted in the old blocks since the last look.
   Status CarryDeletes(const RocksSource& now);
+  // Returns the rows that were deleted in the old blocks since the last look, and updates deleted_.
   Result<std::vector<RowPlace>> DeletedSince(BlockReader* reader);
+  // Adds these rows to the deleted rows of a new block. REQUIRES: `places` is sorted
   Status Delete(BlockReader* reader, const std::vector<RowPlace>& places, Output* output);
 
   std::vector<Directory> directories_;  // of each block of the plan
-  std::vector<DeletedByPage> deleted_;  // of each: rows that the new blocks leave out or delete
+  std::vector<DeletedByPage> deleted_;  // rows of each that the new blocks leave out or delete
   std::vector<Output> outputs_;         // by `begin`
 };
 

@@ -18,9 +18,11 @@ namespace topicdb::columnar {
 
 namespace {
 
+// The topics of a job's rows in the order of a block. The job may have given a topic several
+// numbers.
 struct TopicOrder {
   std::vector<std::uint32_t> sorted;  // numbers of topics by group and text, each topic once
-  std::vector<std::uint32_t> same;    // by number: that of the same topic in `sorted`
+  std::vector<std::uint32_t> same;    // for each topic, the number that `sorted` has for it
 };
 
 TopicOrder OrderTopics(const std::vector<StagedTopic>& topics) {
@@ -41,11 +43,12 @@ TopicOrder OrderTopics(const std::vector<StagedTopic>& topics) {
   return order;
 }
 
-// Pages, directories and lists of topics of a staged block have groups where those of others have
-// streams.
+// Returns the group in the form in which pages, directories and lists of topics of a staged block
+// have it. They have groups in place of streams.
 StreamId InPlaceOfStream(std::uint32_t group) { return StreamId{group}; }
 
-// Rows by topic, time and the order in which they came, with that as their index.
+// Returns the rows sorted by topic, time and the order in which they came. The index of a row is
+// its number in this order of coming.
 std::vector<PackedRow> SortRows(const StagedRows& staged, const TopicOrder& order) {
   std::vector<std::size_t> begins(staged.topics.size());
   for (const StagedRows::Row& row : staged.rows) ++begins[order.same[row.topic]];
@@ -73,13 +76,14 @@ std::vector<PackedRow> SortRows(const StagedRows& staged, const TopicOrder& orde
   return rows;
 }
 
-// A page or block as it is once the block is placed.
+// Returns the extent that a page or block has once the block is placed.
 Extent Placed(const Extent& extent, const StagedPlace& place) {
   return {extent.first_time + place.time_shift, extent.last_time + place.time_shift, place.serial,
           place.serial};
 }
 
-// Topics of one group that follow each other.
+// Returns the group of these topics, which are all topics of the group. Most topics have the stream
+// of the group, and `others` has the rest.
 Placement::Group PlaceGroup(std::span<const StagedTopic> topics,
                             std::span<const StreamId> streams) {
   std::map<StreamId, std::size_t> counts;
@@ -94,7 +98,8 @@ Placement::Group PlaceGroup(std::span<const StagedTopic> topics,
   return group;
 }
 
-// The record of the block's topics. What a job has staged says no times of single topics.
+// Returns the record of the block's topics. It has no ages, because a staged block does not say
+// when each topic had its last message.
 Result<std::string> TopicRecord(const std::vector<StagedTopic>& topics, const BlockEntry& entry,
                                 const Directory& directory) {
   TopicListBuilder list;
@@ -110,7 +115,7 @@ Result<std::string> TopicRecord(const std::vector<StagedTopic>& topics, const Bl
   return list.Build(entry.rows, entry.pages, entry.extent);
 }
 
-// The numbers of pages that staged blocks have.
+// Returns the numbers of the pages that installed blocks have.
 Result<std::set<std::uint64_t>> PlacedPages(const RocksSource& source) {
   BlockReader reader(source);
   std::set<std::uint64_t> placed;
@@ -188,7 +193,7 @@ Status RemoveUnplaced(const RocksSource& source) {
       source.db->NewIterator(rocksdb::ReadOptions(), source.families.sealed));
   pages->Seek(SealedPageKey(kStagedPagesMin, 0));
   std::set<std::uint64_t> placed;
-  if (pages->Valid()) {  // else there was no job, and no block need be looked at
+  if (pages->Valid()) {  // otherwise there was no job, and the blocks need not be read
     TOPICDB_ASSIGN_OR_RETURN(placed, PlacedPages(source));
   }
   rocksdb::WriteBatch batch;

@@ -13,7 +13,7 @@ std::uint64_t Width(const TimeSpan& span) {
   return static_cast<std::uint64_t>(span.last) - static_cast<std::uint64_t>(span.first);
 }
 
-// Without its edges.
+// Returns the span without its edges.
 TimeSpan Inner(const TimeSpan& span) {
   const auto edge = static_cast<std::int64_t>(Width(span) / kEdges);
   return {span.first + edge, span.last - edge, span.level};
@@ -23,20 +23,21 @@ bool Overlap(const TimeSpan& a, const TimeSpan& b) {
   return a.first <= b.last && b.first <= a.last;
 }
 
-// Chooses among blocks that are candidates. Not thread-safe.
+// Chooses among blocks that are candidates. Lives during one call of ChooseOverlapping. Immutable.
 class Chooser {
  public:
   Chooser(std::span<const TimeSpan> blocks, const OverlapRule& rule)
       : blocks_(blocks), rule_(rule) {}
 
-  // Those that cover the moment that most of the candidates cover, if these are enough.
+  // Finds the moment that most candidates cover. Returns the candidates that cover it, or none if
+  // they are too few.
   std::vector<std::size_t> Choose(std::vector<std::size_t> candidates) const {
     const auto [depth, moment] = Deepest(candidates);
     if (depth < rule_.blocks_min) return {};
     const TimeSpan at{moment, moment};
     std::vector<std::size_t> chosen = Take(&candidates, at, rule_.blocks_max);
-    // Of a closed slab also those that overlap with these, as far as there is room: what is chosen
-    // is apart then from all others.
+    // In a closed slab, blocks that overlap with the chosen ones are chosen, too, as many as the
+    // rule admits. So the new blocks do not overlap with the other blocks.
     while (rule_.mixes_levels && chosen.size() < rule_.blocks_max) {
       const std::vector<std::size_t> more =
           Take(&candidates, Union(chosen), rule_.blocks_max - chosen.size());
@@ -48,9 +49,9 @@ class Chooser {
   }
 
  private:
-  // How many cover the moment that most of them cover, and that moment.
+  // Returns the moment that most candidates cover, and how many cover it.
   std::pair<std::size_t, std::int64_t> Deepest(const std::vector<std::size_t>& candidates) const {
-    std::vector<std::pair<std::int64_t, bool>> changes;  // moment, ends there
+    std::vector<std::pair<std::int64_t, bool>> changes;  // a moment, and whether a span ends there
     for (const std::size_t index : candidates) {
       const TimeSpan inner = Inner(blocks_[index]);
       changes.emplace_back(inner.first, false);
@@ -69,7 +70,8 @@ class Chooser {
     return deepest;
   }
 
-  // Takes the widest of the candidates that overlap with a span.
+  // Removes the widest candidates that overlap with a span, at most `count_max` of them, and
+  // returns them.
   std::vector<std::size_t> Take(std::vector<std::size_t>* candidates, const TimeSpan& span,
                                 std::size_t count_max) const {
     std::vector<std::size_t> taken;
@@ -107,7 +109,7 @@ std::vector<std::size_t> ChooseOverlapping(std::span<const TimeSpan> blocks,
     std::vector<std::size_t> candidates;
     for (std::size_t index = 0; index < blocks.size(); ++index) {
       const std::uint32_t of_block = blocks[index].level;
-      // What is all of one moment cannot be apart.
+      // Blocks of a single moment cannot be brought apart.
       if (Width(blocks[index]) == 0) continue;
       if (rule.mixes_levels ? of_block < rule.level_max : of_block == level) {
         candidates.push_back(index);

@@ -24,6 +24,7 @@ struct TimeSpan {
   std::uint32_t level = 0;
 };
 
+// Says when blocks overlap enough, and how many of them to choose.
 struct OverlapRule {
   std::size_t blocks_min = 4;   // how many blocks must cover one moment
   std::size_t blocks_max = 16;  // how many blocks are chosen at most

@@ -10,15 +10,16 @@ namespace topicdb::columnar {
 
 namespace {
 
-constexpr std::size_t kMergedMin = 8;  // small sealed blocks that are merged
-// Of a closed slab: blocks that are written again at once, and how often each may be.
+constexpr std::size_t kMergedMin = 8;  // how many small sealed blocks are merged at a time
+// In a closed slab: at most this many blocks are spread at a time, and a block of this level is not
+// spread again.
 constexpr std::size_t kClosedSpreadMax = 16;
 constexpr std::uint32_t kClosedLevelMax = 8;
 
 using Blocks = std::vector<Block>;
 
 Result<SealingPlan> PlanFresh(const BlockReader& reader, const SealLimits& limits) {
-  Blocks fresh;  // the newest first
+  Blocks fresh;  // newest first
   TOPICDB_RETURN_IF_ERROR(reader.ForEachFresh([&](Block block) {
     fresh.push_back(std::move(block));
     return true;
@@ -28,7 +29,8 @@ Result<SealingPlan> PlanFresh(const BlockReader& reader, const SealLimits& limit
   std::size_t rows = 0;
   for (auto block = fresh.rbegin(); block != fresh.rend(); ++block) {
     const auto kind = block->entry.staged ? SealingPlan::Kind::kPromote : SealingPlan::Kind::kMerge;
-    // The order of commits is kept: nothing behind a staged block is sealed with what is before it.
+    // Sealing keeps the order of commits. So a step ends where the next block is of the other kind:
+    // staged or not staged.
     if (!plan.blocks.empty() && kind != plan.kind) break;
     plan.kind = kind;
     bytes += block->entry.bytes;
@@ -40,7 +42,7 @@ Result<SealingPlan> PlanFresh(const BlockReader& reader, const SealLimits& limit
   return plan;
 }
 
-// Sealed blocks in the order of commits.
+// Returns the sealed blocks in the order of commits.
 Result<Blocks> ListSealed(const BlockReader& reader) {
   Blocks blocks;
   TOPICDB_RETURN_IF_ERROR(reader.ForEachSealed([&](Block block) {
@@ -53,13 +55,14 @@ Result<Blocks> ListSealed(const BlockReader& reader) {
   return blocks;
 }
 
-// Whether it waits for others of its size, to be merged with them.
+// Returns whether the block is so small that it waits to be merged with others of its size.
 bool IsSmall(const BlockEntry& entry, const SealLimits& limits) {
   return entry.level == 0 && entry.bytes <= limits.block_bytes_max / kMergedMin &&
          entry.rows <= SealLimits::kBlockRowsMax / kMergedMin;
 }
 
-// The smallest that are enough, and follow each other. Not those that are apart in time.
+// Returns kMergedMin small blocks that follow each other, of the smallest size of which there are
+// enough. Returns none if there are not enough. Blocks of a level above 0 are not merged.
 Blocks ChooseSmall(const Blocks& all, const SealLimits& limits) {
   Blocks blocks;
   std::copy_if(all.begin(), all.end(), std::back_inserter(blocks),
@@ -83,6 +86,7 @@ Blocks ChooseSmall(const Blocks& all, const SealLimits& limits) {
   return {first, first + kMergedMin};
 }
 
+// Returns a block of which at least half of the rows are deleted, or none.
 Result<Blocks> ChooseDeleted(BlockReader* reader, const Blocks& blocks) {
   for (const Block& block : blocks) {
     TOPICDB_ASSIGN_OR_RETURN(const auto deleted, reader->LoadDeleted(block.id));
@@ -93,13 +97,15 @@ Result<Blocks> ChooseDeleted(BlockReader* reader, const Blocks& blocks) {
   return Blocks();
 }
 
+// Returns a block with another codec, or none.
 Blocks ChooseOtherCodec(const Blocks& blocks, PageCodec codec) {
   const auto other = std::find_if(blocks.begin(), blocks.end(),
                                   [&](const Block& block) { return block.entry.codec != codec; });
   return other == blocks.end() ? Blocks() : Blocks{*other};
 }
 
-// In a closed slab, where nothing comes any more, as long as two overlap.
+// Returns blocks that overlap in time. In a closed slab, where no more messages come, two blocks
+// that overlap are enough.
 Blocks ChooseToSpread(const Blocks& all, const SealLimits& limits, SealScope scope) {
   Blocks blocks = all;
   if (scope != SealScope::kClosed) {
@@ -128,7 +134,7 @@ Result<SealingPlan> PlanSealed(BlockReader* reader, const SealLimits& limits, Se
   if (!plan.blocks.empty()) return plan;
   TOPICDB_ASSIGN_OR_RETURN(plan.blocks, ChooseDeleted(reader, blocks));
   if (!plan.blocks.empty()) return plan;
-  // Not on the way out: closing and staging wait for what is fresh alone.
+  // With kFresh, callers wait until fresh blocks are sealed. They should not wait for this, too.
   if (scope != SealScope::kFresh) plan.blocks = ChooseToSpread(blocks, limits, scope);
   if (!plan.blocks.empty()) {
     plan.kind = SealingPlan::Kind::kSpread;

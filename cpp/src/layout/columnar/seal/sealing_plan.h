@@ -9,6 +9,7 @@
 
 namespace topicdb::columnar {
 
+// One step of sealing. The BlockSealing that takes the step owns it.
 struct SealingPlan {
   enum class Kind {
     kNothing,
@@ -28,7 +29,7 @@ struct SealingPlan {
 //   fresh blocks, if they are due
 //   small sealed blocks
 //   a block of which half is deleted
-//   blocks that overlap in time
+//   blocks that overlap in time, unless the scope is kFresh
 //   in a closed slab, a block that can be compressed better
 //
 // Returns kCorruption if a record is damaged.
