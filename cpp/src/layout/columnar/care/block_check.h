@@ -70,7 +70,8 @@ class BlockChecker {
   std::map<RecordKind, std::set<BlockId>> records_;  // which blocks have a record of the kind
   // How many pages are expected, by the first part of their keys.
   std::map<std::uint64_t, std::uint32_t> pages_;
-  // What was seen of the block that is being checked. extent_ is that of the last page.
+  // What was seen of the block that is being checked. extent_ is that of the page that was
+  // checked last.
   std::string words_;
   Extent extent_;
   std::uint64_t rows_ = 0;

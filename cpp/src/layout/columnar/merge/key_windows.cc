@@ -7,9 +7,10 @@ namespace topicdb::columnar {
 
 namespace {
 
+// A key at which the number of bytes for each key changes.
 struct Change {
   std::uint64_t at;
-  double bytes_a_step;  // by so much more, or less, there is from here on
+  double bytes_a_step;  // how many bytes more each key has from `at` on; negative: how many less
 };
 
 std::vector<Change> ChangesOf(const std::vector<KeySpan>& spans) {
@@ -34,7 +35,7 @@ std::vector<std::uint64_t> CutWindows(const std::vector<KeySpan>& spans, double 
   for (std::size_t i = 0; i + 1 < changes.size(); ++i) {
     bytes_a_step += changes[i].bytes_a_step;
     std::uint64_t at = changes[i].at;
-    double left = static_cast<double>(changes[i + 1].at - at);  // steps
+    double left = static_cast<double>(changes[i + 1].at - at);  // how many keys are left
     while (bytes_a_step > 0 && bytes + left * bytes_a_step >= window_bytes) {
       const double steps = std::max(std::ceil((window_bytes - bytes) / bytes_a_step), 1.0);
       if (steps > left) break;

@@ -9,10 +9,11 @@ namespace topicdb::columnar {
 
 namespace {
 
-// Pages that one run takes; more runs follow if more of them overlap.
+// A run ends once its pages take this much memory. If more pages overlap, more runs follow.
 constexpr std::size_t kRunBytesMax = std::size_t{24} << 20;
-// How the memory is shared. The heap keeps what is freed, so that pages and windows add up: pages
-// get a half, a window and the one that is read ahead the other.
+// Parts of the merge's memory. The heap keeps memory that was freed, so the memory of pages and
+// that of windows add up. Pages get one half. A window and the window that is read ahead get the
+// other.
 constexpr std::size_t kPagesShare = 2;        // 1 / 2: beyond that the merge goes through windows
 constexpr std::size_t kWindowPagesShare = 4;  // 1 / 4: pages may take at least that in a window
 constexpr double kWindowShare = 4;            // 1 / 4: what a window should have
@@ -54,8 +55,8 @@ Status PageMerge::List() {
     return fault.ok();
   };
   TOPICDB_RETURN_IF_ERROR(reader_.ForEachFresh([&](Block block) {
-    // Fresh blocks come from the last to the first, and sealed ones hold what was committed before
-    // them: who follows the log needs no older one.
+    // Fresh blocks come from the last to the first, and sealed blocks hold what was committed
+    // before them. So a reader that follows the log need not look at older blocks.
     needs_older = block.entry.extent.first_serial >= rows_.serial_min();
     return add(std::move(block)) && needs_older;
   }));
@@ -156,7 +157,7 @@ Result<PageMerge::State> PageMerge::Prepare(std::size_t examined_max) {
     }
     if (spill_ != nullptr && !is_window_whole_) {
       TOPICDB_RETURN_IF_ERROR(TakeWindow());
-      continue;  // it may have become a smaller one
+      continue;  // the window may have become smaller
     }
     if (!heads_.empty() && IsInWindow(heads_.top().key)) return State::kReady;
     if (spill_ == nullptr || spill_->is_finished()) return State::kExhausted;
@@ -295,7 +296,8 @@ std::span<const MergedRow> PageMerge::Ready() {
   const RunHead head = heads_.top();
   const Run& run = runs_[head.run];
   const std::span<const MergedRow> rows = std::span(run.rows).subspan(run.next);
-  // Up to what other runs, and pages that are not loaded, may have first.
+  // The rows of the run are ready up to the first key that another run, or a page that is not
+  // loaded, may have.
   std::optional<RowKey> other;
   const auto limit = [&](const RowKey& key) { other = other ? std::min(*other, key) : key; };
   if (const auto first = NextFirst()) limit({*first, 0, 0});

@@ -32,10 +32,12 @@
 
 namespace topicdb::columnar {
 
-// One merge over the pages of a slab. Not thread-safe.
+// One merge over the pages of a slab. The reader of a request owns it, and it lives as long as the
+// reader. Not thread-safe: a thread of its own may read rows from the spill ahead, but touches
+// nothing else.
 class PageMerge {
  public:
-  // Merges only rows behind the key `after`, and only rows of commit `serial_min` and later ones.
+  // Makes a merge of the rows behind the key `after` that commit `serial_min` or a later one wrote.
   PageMerge(const RocksSource& source, const ReadRequest& request, MergeOrder order,
             std::optional<RowKey> after, std::uint64_t serial_min = 0);
 
@@ -45,11 +47,12 @@ class PageMerge {
   // damaged.
   Result<State> Prepare(std::size_t examined_max);
 
-  // REQUIRES for Ready, page, shared_page, FetchAhead and Consume: Prepare has just returned kReady
+  // REQUIRES (Ready, page, shared_page, FetchAhead, Consume): Prepare has just returned kReady
 
   // Returns the next rows in order, at least one. After Consume, Prepare finds the rows behind
   // them.
   std::span<const MergedRow> Ready();
+  // Return the page of a ready row. shared_page lets the caller keep the page after Consume.
   const Page& page(const MergedRow& row) const { return *slots_[row.slot].page; }
   const std::shared_ptr<const Page>& shared_page(const MergedRow& row) const {
     return slots_[row.slot].page;
@@ -74,15 +77,18 @@ class PageMerge {
  private:
   static constexpr std::size_t kFetchRows = 8;
 
+  // A place for a loaded page. Rows refer to it by its number.
   struct Slot {
     std::shared_ptr<const Page> page;
     std::size_t waiting = 0;  // how many of its rows are in runs
     std::size_t memory = 0;
   };
+  // Sorted rows that wait to be merged. Rows before `next` were consumed.
   struct Run {
     std::vector<MergedRow> rows;
     std::size_t next = 0;
   };
+  // The first row of a run.
   struct RunHead {
     RowKey key;
     std::size_t run;
@@ -98,8 +104,11 @@ class PageMerge {
     bool operator<(const Pending& other) const { return other.first < first; }
   };
 
+  // Fills blocks_.
   Status List();
+  // Adds a block to blocks_ unless it surely has no wanted rows.
   Status AddBlock(Block block);
+  // Return the smallest and the largest major part of a key in the extent.
   std::uint64_t FirstOf(const Extent& extent) const;
   std::uint64_t LastOf(const Extent& extent) const;
   RowKey KeyOf(const Page& page, std::uint32_t row) const {
@@ -108,28 +117,31 @@ class PageMerge {
   // Returns true if rows with these bounds may be wanted.
   bool Concerns(const Extent& extent) const;
 
-  // Makes the pages pending of all blocks that begin at or before `major`.
+  // Adds to pending_ the pages of all blocks that begin at or before `major`. ExpandBlock does so
+  // for one block, and leaves out pages that surely have no wanted rows.
   Status ExpandBlocks(std::uint64_t major);
   Status ExpandBlock(std::size_t index);
   // Loads the first pending page and the pages that overlap it, and makes a run of their rows.
   Status LoadRun();
   // Loads the next pending pages that begin at or before `last`, at most some MiB of them at once.
   Status LoadPages(std::uint64_t last, std::vector<MergedRow>* rows);
-  // Adds the wanted rows of a page to `rows`, or to `later` if they have to wait in the spill.
+  // Puts a page into a slot, and adds its wanted rows to `rows`, or to `later` if they have to wait
+  // in the spill.
   Status TakePage(const Pending& pending, std::shared_ptr<const Page> page,
                   std::vector<MergedRow>* rows, std::vector<RowSpill::PageRows>* later);
-  // Puts a page into a slot, which rows refer to until Release has released them.
+  // Puts a page into a free slot, and returns the number of the slot.
   std::uint32_t AddSlot(std::shared_ptr<const Page> page);
-  // Holds the page of a slot as long as this many of its rows wait in runs.
+  // Counts the page of a slot and its waiting rows as memory. The slot keeps the page until Release
+  // was called for all of these rows.
   void Hold(std::uint32_t slot, std::size_t rows);
   // Adds the wanted rows of a page to `rows`.
   void SelectRows(const Page& page, const DeletedRows& deleted, std::uint32_t slot,
                   std::vector<MergedRow>* rows);
-  // REQUIRES: rows are sorted
+  // Adds a run to the heap, unless it has no rows. REQUIRES: rows are sorted
   void AddRun(std::vector<MergedRow> rows);
-  // Begins to go through windows: all waiting rows go to the spill.
+  // Makes the merge go through windows from now on: moves all waiting rows to the spill.
   Status StartSpill();
-  // Moves the waiting rows of all runs to the spill.
+  // Moves the waiting rows of all runs to the spill, and frees the pages.
   Status SpillRuns();
   // Returns where windows should begin, judged by the entries of blocks.
   std::vector<RowKey> ChooseBounds() const;
@@ -145,10 +157,12 @@ class PageMerge {
   std::uint64_t LastInWindow() const;
   // Returns true if the wanted rows of a page, just loaded, have to wait in the spill.
   bool MustWait(const Pending& pending) const;
+  // Counts this many rows of a slot as done, and frees the page with the last of them.
   void Release(std::uint32_t slot, std::size_t rows);
+  // Returns true if more pages must be loaded before the next row of the merge is known.
   bool NeedsPages() const;
-  // Returns a key that no page begins before, of those that are not loaded. Returns nothing if all
-  // pages are loaded.
+  // Returns the major part of a key before which no page begins that is not loaded yet. Returns
+  // nothing if all pages are loaded.
   std::optional<std::uint64_t> NextFirst() const;
 
   const TopicSelector selector_;

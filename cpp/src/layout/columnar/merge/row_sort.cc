@@ -9,11 +9,12 @@ namespace topicdb::columnar {
 
 namespace {
 
-constexpr std::size_t kRadixMin = 1'024;  // fewer are compared
+constexpr std::size_t kRadixMin = 1'024;  // fewer rows are sorted by comparing
 constexpr unsigned kDigitBits = 11;
 constexpr std::size_t kDigits = std::size_t{1} << kDigitBits;
 
-// A key of both parts takes another pass or two; more would cost what comparing equal majors does.
+// A sort by both parts takes another pass or two. With more bits than this, it would take as long
+// as to sort rows with equal majors by comparing.
 constexpr unsigned kBothBitsMax = 3 * kDigitBits;
 
 struct Item {
@@ -23,7 +24,8 @@ struct Item {
 
 bool ByKey(const MergedRow& a, const MergedRow& b) { return a.key < b.key; }
 
-// The smallest of a part of the keys, and the bits of what others are above it.
+// The smallest value that a part of the keys has, and how many bits the difference of the largest
+// to it has.
 struct Bounds {
   std::uint64_t smallest;
   unsigned bits;
@@ -37,7 +39,8 @@ Bounds BoundsOf(const std::vector<MergedRow>& rows, std::uint64_t RowKey::* part
   return {smallest, static_cast<unsigned>(std::bit_width(last->key.*part - smallest))};
 }
 
-// Least significant digit first; stable.
+// Sorts the items by their keys, beginning with the least significant digit. Keeps the order of
+// equal keys.
 void RadixSort(unsigned bits, std::vector<Item>* items) {
   std::vector<Item> sorted(items->size());
   for (unsigned shift = 0; shift < bits; shift += kDigitBits) {
@@ -55,7 +58,7 @@ void RadixSort(unsigned bits, std::vector<Item>* items) {
   }
 }
 
-// Rows with equal majors that are not in order yet: they are as they came.
+// Sorts rows with equal majors by the rest of their keys. REQUIRES: rows are sorted by their majors
 void SortEqual(std::vector<MergedRow>* rows) {
   for (auto begin = rows->begin(); begin != rows->end();) {
     auto end = begin + 1;

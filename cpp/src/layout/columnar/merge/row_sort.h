@@ -15,6 +15,7 @@ struct RowKey {
   auto operator<=>(const RowKey&) const = default;
 };
 
+// A row of a merge: its key, and where it is.
 struct MergedRow {
   RowKey key;
   std::uint32_t slot;  // the slot of its page

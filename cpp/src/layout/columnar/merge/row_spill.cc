@@ -16,7 +16,7 @@ constexpr std::size_t kLanesMax = 4;
 constexpr std::size_t kChunkBytes = std::size_t{64} << 10;
 constexpr std::size_t kStagedBytesMax = std::size_t{16} << 20;  // of all partitions and lanes
 constexpr std::size_t kAlignment = 16;                          // of pages in memory
-// To begin a thread takes as long as to put this many rows aside.
+// To begin a thread takes as long as to add this many rows to a lane.
 constexpr std::size_t kLaneRowsMin = 2'000;
 
 PackedRow RowOf(const Page& page, std::uint32_t row) {
@@ -133,7 +133,7 @@ Status RowSpill::Prepare() {
     Partition large = std::move(partitions_.front());
     partitions_.pop_front();
     const std::vector<RowKey> sample = large.SortedSample();
-    // Twice as many as needed: the sample is small.
+    // Makes twice as many parts as needed, because a small sample tells their sizes only roughly.
     const std::size_t parts = std::min(2 * (large.memory() / bytes_max_ + 1), sample.size());
     for (std::size_t part = parts - 1; part > 0; --part) {
       partitions_.push_front(NewPartition(sample[part * sample.size() / parts]));
@@ -156,7 +156,7 @@ Status RowSpill::Prepare() {
 }
 
 Status RowSpill::WriteStaged() {
-  if (staged_bytes() == 0) return Status::Ok();  // as a rule: it is called before each partition
+  if (staged_bytes() == 0) return Status::Ok();  // mostly: callers call it before each partition
   return RunInParallel(lanes_.size(), [&](std::size_t lane) -> Status {
     for (Partition& partition : partitions_) {
       TOPICDB_RETURN_IF_ERROR(lanes_[lane].Write(&partition.parts[lane]));
@@ -180,7 +180,7 @@ Result<std::vector<std::shared_ptr<const Page>>> RowSpill::Take() {
   struct Chunk {
     std::size_t lane;
     SpillPart::Piece piece;
-    std::size_t begin;  // in the memory
+    std::size_t begin;  // offset in `memory`
   };
   std::vector<Chunk> chunks;
   std::size_t bytes = 0;

@@ -28,10 +28,12 @@ enum class MergeOrder {
   kTime,    // timestamp, serial, index
   kSerial,  // serial, index: as committed
 };
+// Returns the key of a row of a page.
 RowKey KeyOf(MergeOrder order, const Page& page, std::uint32_t row);
 
-// Spills the rows of one merge, which owns it. Not thread-safe. Of each partition and lane, less
-// than a chunk of rows stays in memory. A chunk has at most 64 KiB.
+// Spills the rows of one merge, of one salvage, or of one step of sealing, which owns it. Not
+// thread-safe. Of each partition and lane, less than a chunk of rows stays in memory. A chunk has
+// about 64 KiB at most, unless a row is larger.
 //
 // Add, Prepare and Take return kStorage if a temporary file cannot be written or read.
 class RowSpill {
@@ -49,7 +51,8 @@ class RowSpill {
   // Returns the memory that rows take once they are read back. `bytes` counts topics and values.
   static std::size_t MemoryOf(std::size_t rows, std::size_t bytes);
 
-  // Adds a row. REQUIRES for Add: no key is before the end of a partition that was taken
+  // Adds a row, and copies it. REQUIRES (Add): no key is before the end of a partition that was
+  // taken
   Status Add(const RowKey& key, const Page& page, std::uint32_t row);
   Status Add(const RowKey& key, const PackedRow& row);
   // Rows of a page, by their numbers in the page. Their slots have no meaning here.
@@ -62,7 +65,7 @@ class RowSpill {
   // Returns true if all partitions were taken.
   bool is_finished() const { return partitions_.empty(); }
   // Returns where the next partition begins. It has no key before that.
-  // REQUIRES for Begin, End, NextBytesMax, Prepare and Take: !is_finished()
+  // REQUIRES (Begin, End, NextBytesMax, Prepare, Take): !is_finished()
   RowKey Begin() const { return partitions_.front().begin; }
   // Returns where the next partition ends, or nothing if it is the last one.
   std::optional<RowKey> End() const { return EndOf(1); }
@@ -82,29 +85,34 @@ class RowSpill {
   // others.
   Result<std::vector<std::shared_ptr<const Page>>> Take();
 
+  // Return how much was written to the files so far, including rows that were written again.
   std::uint64_t rows_written() const;
   std::uint64_t bytes_written() const;
 
  private:
+  // The rows with keys from `begin` on and before the next partition.
   struct Partition {
     RowKey begin;
     std::vector<SpillPart> parts;  // one part for each lane
 
+    // Returns the memory that the rows take once they are read back.
     std::size_t memory() const;
     std::uint64_t rows() const;
+    // Returns a sample of the keys of all parts, ascending.
     std::vector<RowKey> SortedSample() const;
   };
 
   Partition NewPartition(const RowKey& begin) const {
     return {begin, std::vector<SpillPart>(lanes_.size())};
   }
+  // Returns true if the key falls into the partition.
   bool IsIn(std::size_t partition, const RowKey& key) const;
   // Returns the partition of a key. Looks at the partition `likely` first.
   std::size_t PartitionOf(const RowKey& key, std::size_t likely) const;
   // Adds all rows to one lane. Several threads may call it at once, each for a lane of its own.
   Status Add(std::span<const PageRows> pages, std::size_t lane);
 
-  // A partition is read while the one before is used.
+  // One partition is read while the one before is in use.
   static constexpr std::size_t kMemoryPieces = 2;
 
   const MergeOrder order_;

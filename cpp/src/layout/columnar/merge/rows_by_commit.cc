@@ -9,7 +9,8 @@ namespace topicdb::columnar {
 
 namespace {
 
-// A spill knows streams of rows, and here they tell which rows are stray.
+// A spill keeps the streams of rows, which a salvage does not need. So the stream of a spilled row
+// tells whether the row is stray.
 constexpr StreamId kKnown{1};
 constexpr StreamId kStray{2};
 

@@ -23,7 +23,8 @@ struct FoundRow {
   bool is_stray;  // if true, it was in a page that no record names
 };
 
-// Sorts the rows of one salvage, which owns it. Not thread-safe.
+// Sorts the rows of one salvage, which owns it. Not thread-safe: Take functions are called by the
+// thread that calls TakeBefore or TakeRest.
 class RowsByCommit {
  public:
   using Take = std::function<Status(const FoundRow&)>;
@@ -31,7 +32,7 @@ class RowsByCommit {
   RowsByCommit(std::string directory, std::size_t memory_max)
       : directory_(std::move(directory)), memory_max_(memory_max) {}
 
-  // Adds a page. Its rows are added by AddRow.
+  // Adds a page without its rows. AddRow adds them.
   void AddPage(std::shared_ptr<const Page> page);
   // Adds a row of the page that was added last. `serial` and `time` are those of the message, which
   // may differ from those in the page.
@@ -56,10 +57,13 @@ class RowsByCommit {
     bool is_stray;
   };
 
+  // Sorts rows by their places. Of equal places, a row that is not stray comes first.
   static void Sort(std::vector<Row>* rows);
-  // Hands out the first `count` of sorted rows.
+  // Hands out the first `count` of sorted rows, one for each place.
   static Status Give(const std::vector<Row>& rows, std::size_t count, const Take& take);
+  // Frees the pages that have no more rows in rows_.
   void DropUnused();
+  // Moves all rows to the spill.
   Status Spill();
 
   const std::string directory_;

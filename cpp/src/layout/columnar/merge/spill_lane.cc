@@ -10,12 +10,13 @@ namespace topicdb::columnar {
 
 namespace {
 
-// Parts have whole extents of the file, so that what is read makes place for others. To write over
-// them costs less than to have the file system give them back and others out.
+// A part has whole extents of the file, so that later parts can use them once the part was read. To
+// write over an extent costs less than to have the file system free it and allocate another.
 constexpr std::size_t kExtentBytes = std::size_t{1} << 20;
 constexpr std::size_t kSampleKeys = 64;
 constexpr std::uint64_t kGoldenRatio = 0x9e3779b97f4a7c15;  // of 2^64: Fibonacci hashing
-constexpr std::uint64_t kSampleStep = 16;  // of many keys only each of these may be in the sample
+constexpr std::uint64_t kSampleStep =
+    16;  // of many keys, only one of this many may be in the sample
 
 }  // namespace
 
@@ -40,8 +41,8 @@ Status SpillLane::Add(const RowKey& key, const PackedRow& row, SpillPart* part) 
   return staged < chunk_bytes_ ? Status::Ok() : Write(part);
 }
 
-// Algorithm R (Vitter, Random Sampling with a Reservoir, 1985), but the numbers are a hash: no key
-// can tell which ones they are.
+// This is algorithm R (Vitter, Random Sampling with a Reservoir, 1985), but with a hash of the
+// row's number in place of a random number. The choice does not depend on the keys.
 void SpillLane::AddSample(const RowKey& key, SpillPart* part) {
   const std::uint64_t number = part->rows_added++;
   if (number < kSampleKeys) {
@@ -64,7 +65,7 @@ Status SpillLane::OpenFile() {
 }
 
 std::string SpillLane::Encode(SpillPart* part) {
-  // A plain page wants serials in their order.
+  // Serials of a plain page must not decrease.
   std::sort(part->rows.begin(), part->rows.end(),
             [](const SpillPart::StagedRow& a, const SpillPart::StagedRow& b) {
               return std::pair(a.serial, a.index) < std::pair(b.serial, b.index);
@@ -147,7 +148,7 @@ void SpillLane::Reuse(const SpillPart& part) {
     if (extent.bytes == kExtentBytes) {
       free_extents_.push_back(extent);
     } else {
-      file_->Discard(extent.offset, extent.bytes);  // of one large row
+      file_->Discard(extent.offset, extent.bytes);  // an extent for one large row
     }
   }
 }

@@ -14,13 +14,14 @@
 
 namespace topicdb::columnar {
 
-// The rows of one lane that fall into one partition of a spill.
+// The rows of one lane that fall into one partition of a spill. The partition owns it.
 struct SpillPart {
   // A piece of the lane's file.
   struct Piece {
     std::uint64_t offset;
     std::size_t bytes;
   };
+  // A row that is not written yet, and a topic of such rows.
   struct StagedRow {
     std::uint64_t serial;
     std::int64_t time;
@@ -40,18 +41,18 @@ struct SpillPart {
   std::vector<StagedTopic> topics;
   std::string bytes;
   std::vector<Piece> chunks;          // each is one page
-  std::vector<Piece> extents;         // the chunks are in them
+  std::vector<Piece> extents;         // pieces that have the chunks
   std::size_t extent_bytes_left = 0;  // free bytes of the last extent
   std::uint64_t rows_added = 0;
-  std::size_t memory = 0;      // that its pages will take
-  std::vector<RowKey> sample;  // of its keys
+  std::size_t memory = 0;      // that the pages of the part take once they are read back
+  std::vector<RowKey> sample;  // of the keys of the part
 
   // Returns the memory that `rows`, `topics` and `bytes` take.
   std::size_t staged_bytes() const {
     return rows.capacity() * sizeof(StagedRow) + topics.capacity() * sizeof(StagedTopic) +
            bytes.capacity() - std::string().capacity();
   }
-  // Frees that memory. REQUIRES: all rows are written
+  // Frees the memory of `rows`, `topics` and `bytes`. REQUIRES: all rows are written
   void FreeStaged() {
     std::vector<StagedRow>().swap(rows);
     std::vector<StagedTopic>().swap(topics);
@@ -87,16 +88,20 @@ class SpillLane {
   // Reads a chunk into `memory`, which has room for it. Any number of threads may call it at once.
   Result<std::shared_ptr<const Page>> Read(const SpillPart::Piece& chunk,
                                            std::shared_ptr<char> memory) const;
-  // Lets parts that are written later take the place of this one, which was read.
+  // Lets parts that are written later use the place in the file that this part has. The caller must
+  // have read the part.
   void Reuse(const SpillPart& part);
 
   std::uint64_t rows_written() const { return rows_written_; }
   std::uint64_t bytes_written() const { return bytes_written_; }
 
  private:
+  // Counts a row of the part, and keeps its key with a probability that makes a sample of all keys.
   static void AddSample(const RowKey& key, SpillPart* part);
+  // Removes the rows of a part that are not written yet, and returns the bytes of a page of them.
   std::string Encode(SpillPart* part);
   Status OpenFile();
+  // Returns a piece of the file with at least `bytes` bytes that no part uses.
   SpillPart::Piece NewExtent(std::size_t bytes);
   // Reserves room for the next chunk of a part, and returns its offset in the file.
   std::uint64_t Reserve(SpillPart* part, std::size_t bytes);

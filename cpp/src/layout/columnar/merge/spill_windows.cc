@@ -21,7 +21,7 @@ std::future<Result<SpillWindows::Window>> SpillWindows::StartRead() {
   try {
     return std::async(std::launch::async, [this] { return Read(); });
   } catch (const std::system_error&) {
-    return {};  // there are no more threads: Take reads it
+    return {};  // the system has no more threads: Take reads the window
   }
 }
 

@@ -17,10 +17,12 @@
 
 namespace topicdb::columnar {
 
-// Can read the next window in a thread of its own while its user hands out the window before. Owned
-// by one merge. At most one thread at a time may use it. Its destructor waits for its own thread.
+// Takes the windows of a spill one after the other. Can read the next window in a thread of its own
+// while the merge hands out the window before. A merge owns it. At most one thread at a time may
+// use it. The destructor waits for its own thread.
 class SpillWindows {
  public:
+  // The rows of one window, and the pages that they are in.
   struct Window {
     std::vector<std::shared_ptr<const Page>> pages;
     std::vector<MergedRow> rows;  // sorted; the slot of a row is the number of its page here
@@ -38,10 +40,10 @@ class SpillWindows {
   bool is_finished() const { return !ahead_.valid() && spill_.is_finished(); }
   // Returns an upper bound of the next window's end: all rows of the window are before it. Returns
   // nothing if the window may be the last one.
-  // REQUIRES for EndMax and Take: !is_finished()
+  // REQUIRES (EndMax, Take): !is_finished()
   std::optional<RowKey> EndMax() const { return ahead_.valid() ? ahead_end_ : spill_.End(); }
   // Returns where the next `count` windows end, or nothing if there are no others behind them.
-  // REQUIRES for EndOf and NextBytesMax: !is_finished(), and no window is being read ahead
+  // REQUIRES (EndOf, NextBytesMax): !is_finished(), and no window is being read ahead
   std::optional<RowKey> EndOf(std::size_t count) const { return spill_.EndOf(count); }
   // Returns an upper bound of the memory that the next window takes, if no more rows are added.
   std::size_t NextBytesMax() const { return spill_.NextBytesMax(); }
@@ -54,12 +56,14 @@ class SpillWindows {
   // Returns the next window. The caller must have added all of its rows. Returns kStorage.
   Result<Window> Take();
 
+  // As in RowSpill. While a window is read ahead, they return what was written before that.
   std::uint64_t rows_written() const;
   std::uint64_t bytes_written() const;
 
  private:
   // Reads the next window in a new thread. Returns no future if there can be no more threads.
   std::future<Result<Window>> StartRead();
+  // Takes the next window from the spill, and sorts its rows.
   Result<Window> Read();
 
   const MergeOrder order_;

@@ -62,8 +62,8 @@ class LastFinder : public LastReader {
 
   // Offers the newest wanted message of each topic of a block, in the way that costs least.
   Status ReadBlock(const Block& block);
-  // Reads the pages of the block from the last to the first, except those that cannot have a newer
-  // message.
+  // Reads the pages of the block from the last to the first, except those that cannot have a wanted
+  // message that is newer than the known one.
   Status ReadPages();
   // Offers the newest wanted message of each topic of a page.
   Status ReadPage(std::uint32_t number);
