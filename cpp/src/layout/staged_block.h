@@ -27,6 +27,7 @@ struct StagedTopic {
 
 // The messages of a staged block that is not built yet, in the order in which they came.
 struct StagedRows {
+  // A message. Its topic and value are in the other members.
   struct Row {
     std::uint32_t topic;        // index in `topics`
     std::uint32_t value_begin;  // offset in `values`

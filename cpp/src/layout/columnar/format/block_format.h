@@ -31,7 +31,8 @@
 
 namespace topicdb::columnar {
 
-// DO NOT CHANGE THESE VALUES: they are on disk. Zero is no key.
+// The kinds of records in the family `main`, as drawn above. DO NOT CHANGE THESE VALUES: they are
+// on disk. No record has the kind zero.
 enum class RecordKind : std::uint8_t {
   kFreshEntry = 1,
   kFreshPage = 2,
@@ -98,6 +99,7 @@ inline constexpr std::uint64_t kStagedSerial = 1;
 // commit: their serials are 1, and their times may count from 0. Instead of streams, they have
 // numbers of *groups* of topics. The topics of a group mostly belong to one stream.
 struct Placement {
+  // The streams of the topics of one group.
   struct Group {
     std::uint32_t group = 0;
     StreamId stream;  // the stream of all topics of the group that are not in `others`

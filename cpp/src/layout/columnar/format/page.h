@@ -23,7 +23,8 @@ namespace topicdb::columnar {
 
 static_assert(std::endian::native == std::endian::little, "columns are read where they lie");
 
-// DO NOT CHANGE THESE VALUES: they are on disk. Zero is no kind.
+// The form of a page, and how it is compressed. DO NOT CHANGE THESE VALUES: they are on disk. Zero
+// is no kind and no codec.
 enum class PageKind : std::uint8_t { kPlain = 1, kPacked = 2 };
 enum class PageCodec : std::uint8_t { kNone = 1, kZstd = 2, kLz4 = 3 };
 
@@ -111,6 +112,7 @@ class Page {
     for (std::size_t i = 0; i < bytes.size(); i += kLineBytes) __builtin_prefetch(&bytes[i]);
     __builtin_prefetch(topic(row_topics_[row]).data());
   }
+  // Returns the timestamps of all rows.
   std::span<const std::int64_t> times() const { return times_; }
   // Returns the memory that the page takes.
   std::size_t memory_bytes() const;

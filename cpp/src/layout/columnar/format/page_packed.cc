@@ -1,15 +1,19 @@
-// Packed pages. Between header and checksum, compressed:
+// Packed pages. Between the header and the checksum, a page has these parts, compressed together.
+// All numbers but the sizes are varints:
 //
-//   sizes of the five columns that follow, u32 LE each
-//   topics    for each: stream (difference to the one before), bytes shared with the topic before,
-//             further bytes: their number and they, rows. Numbers are varints, here and below
-//   times     for each row, zigzag: the difference to the row before, in its topic. The first row
-//             of a topic: to the first row of the topic before. The first row of all: to the first
-//             time of the page
-//   serials   difference to the row before (the first: to the page's first serial), zigzag
-//   indexes   the same, from 0
-//   lengths   of the values
-//   values    (all that is left)
+//   sizes     of the five columns that follow, u32 LE each
+//   topics    for each topic: the difference of its stream to that of the topic before, the number
+//             of bytes shared with the topic before, the number of further bytes, these bytes, and
+//             the number of its rows
+//   times     for each row, zigzag: the difference to the row before in its topic. For the first
+//             row of a topic, the difference to the first row of the topic before. For the first
+//             row of the page, the difference to the first time of the page
+//   serials   for each row, zigzag: the difference to the row before. For the first row of the
+//             page, the difference to the first serial of the page
+//   indexes   for each row, zigzag: the difference to the row before. For the first row of the
+//             page, the difference to 0
+//   lengths   for each row: the number of bytes of its value
+//   values    all bytes that are left
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,14 @@
-// Plain pages. Between header and checksum, all numbers little-endian:
+// Plain pages. Between the header and the checksum, a page has these columns, one behind the other.
+// All numbers are little-endian:
 //
-//   times u64[rows] | runs {serial u64, rows u32, first index u32}[runs] | value offsets
-//   u32[rows+1] topic of each row u32[rows] | topic ends u32[topics] | streams u32[topics] | topics
-//   | values
+//   times              u64[rows]
+//   runs               {serial u64, rows u32, first index u32}[runs]
+//   value offsets      u32[rows + 1]
+//   topic of each row  u32[rows]
+//   topic ends         u32[topics]
+//   streams            u32[topics]
+//   topics             bytes
+//   values             bytes
 
 #include <algorithm>
 #include <array>

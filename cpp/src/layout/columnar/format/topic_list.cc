@@ -1,13 +1,17 @@
-// The record, after the version byte:
+// The record has these parts after the version byte. Numbers without a type are varints:
 //
-//   rows varint, extent as in an entry   those of the block
-//   topics varint, pages varint, and for each page: topics whose last row is in it, varint
-//   codec u8, bytes of the texts before compression varint, prefixed compressed texts
-//   ages        a byte for each topic: how much older than the block's last time its last message
-//               is at least, in steps of AgeStep; or nothing
+//   block    number of rows, extent as in an entry
+//   topics   number of topics, number of pages, and for each page the number of topics whose
+//            last row is in it
+//   texts    codec u8, size before compression, size after compression, compressed bytes
+//   ages     a byte for each topic: how much older than the last time of the block its last
+//            message is at least, in units of AgeStep; or nothing for all topics
 //
-//   texts       for each topic: stream as the difference to the one before, bytes shared with the
-//               topic before, varints, prefixed further bytes
+// The texts have these parts for each topic, before compression:
+//
+//   stream   the difference to the stream of the topic before
+//   shared   number of bytes shared with the topic before
+//   further  number of further bytes, and these bytes
 #include "layout/columnar/format/topic_list.h"
 
 #include <algorithm>

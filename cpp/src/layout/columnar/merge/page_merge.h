@@ -41,6 +41,7 @@ class PageMerge {
   PageMerge(const RocksSource& source, const ReadRequest& request, MergeOrder order,
             std::optional<RowKey> after, std::uint64_t serial_min = 0);
 
+  // What Prepare has come to.
   enum class State { kReady, kExhausted, kPaused };
   // Makes the next rows ready, and returns kReady. Returns kExhausted if there are no more rows,
   // and kPaused after it has examined about `examined_max` rows. Returns kCorruption if data are
@@ -72,6 +73,7 @@ class PageMerge {
   // Moves past the first `count` ready rows.
   void Consume(std::size_t count);
 
+  // Returns what the merge has done since it was made.
   ReadCounters counters() const;
 
  private:

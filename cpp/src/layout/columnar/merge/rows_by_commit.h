@@ -48,6 +48,7 @@ class RowsByCommit {
   Status TakeRest(const Take& take);
 
  private:
+  // A row that waits. `page` has its topic and value.
   struct Row {
     std::uint64_t serial;
     std::uint32_t index;

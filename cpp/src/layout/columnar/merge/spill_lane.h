@@ -92,6 +92,7 @@ class SpillLane {
   // have read the part.
   void Reuse(const SpillPart& part);
 
+  // Return how much was written to the file so far.
   std::uint64_t rows_written() const { return rows_written_; }
   std::uint64_t bytes_written() const { return bytes_written_; }
 
@@ -100,6 +101,7 @@ class SpillLane {
   static void AddSample(const RowKey& key, SpillPart* part);
   // Removes the rows of a part that are not written yet, and returns the bytes of a page of them.
   std::string Encode(SpillPart* part);
+  // Makes the temporary file.
   Status OpenFile();
   // Returns a piece of the file with at least `bytes` bytes that no part uses.
   SpillPart::Piece NewExtent(std::size_t bytes);

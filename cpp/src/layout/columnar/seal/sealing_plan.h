@@ -11,6 +11,7 @@ namespace topicdb::columnar {
 
 // One step of sealing. The BlockSealing that takes the step owns it.
 struct SealingPlan {
+  // What the step does.
   enum class Kind {
     kNothing,
     kPromote,  // staged blocks become sealed ones; no other fresh blocks are before them

@@ -33,6 +33,7 @@ class RowSelector {
   bool has_masks() const { return !masks_.empty(); }
   // Returns true if a mask of the request hides the row.
   bool IsMasked(const Page& page, std::uint32_t row) const;
+  // Returns the smallest serial that a wanted row may have.
   std::uint64_t serial_min() const { return serial_min_; }
 
  private:

@@ -30,6 +30,7 @@ class TopicSelector {
   bool has_words() const { return has_words_; }
   // Returns true if the block with this filter over its words may hold wanted topics.
   bool MayHoldWords(std::string_view word_filter) const;
+  // Returns the wanted streams, by their own numbers.
   const WantedStreams& streams() const { return streams_; }
   // Returns the wanted streams by the numbers that the directory of the block uses: groups if the
   // block is a staged one. Returns kCorruption if the placement of the block is damaged.
@@ -43,6 +44,7 @@ class TopicSelector {
   // The topics that one filter wants.
   struct Wanted {
     explicit Wanted(const Filter& wanted);
+    // Returns true if the filter matches the topic.
     bool Matches(std::string_view topic) const;
     // Returns true if topics from `first` to `last` may be wanted. Null means an open end.
     bool MayBeIn(const std::string* first, const std::string* last) const;
@@ -54,6 +56,7 @@ class TopicSelector {
     std::vector<std::uint64_t> word_hashes;  // wanted topics have all of these words
   };
 
+  // Returns true if the stream is wanted.
   bool SelectsStream(StreamId stream) const;
   // Returns true if topics of one stream from `first` to `last` may be wanted. Null means an open
   // end.
