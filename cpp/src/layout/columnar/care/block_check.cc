@@ -315,8 +315,7 @@ Status BlockChecker::CheckPageKeys() {
     const auto found = pages_.find(pages);
     const bool is_known = found != pages_.end();
     if (is_known && ReadBig<std::uint32_t>(key.substr(8)) < found->second) continue;
-    if (!is_known && sealed_.contains(BlockId{pages}))
-      continue;  // CheckBlock has reported its directory
+    if (!is_known && sealed_.contains(BlockId{pages})) continue;  // its directory is damaged
     check_.report({NameOf(BlockId{pages}) + ": it has a page that no directory knows"});
   }
   return Note(rocks::FromRocks(keys->status(), "reading the pages of blocks"), {});

@@ -14,7 +14,7 @@ constexpr int kZstdLevel = 1;
 // bytes or more. A match of LZ4 grows by 255 bytes with each byte.
 constexpr std::size_t kZstdRatioMax = 40'000;
 constexpr std::size_t kLz4RatioMax = 256;
-constexpr std::size_t kSmall = 1'024;  // IsPossibleSize accepts so small a body anyway
+constexpr std::size_t kSmall = 1'024;  // how many bytes more a body may always have
 
 // Owns a context of Zstandard for decompression.
 struct ZstdReader {

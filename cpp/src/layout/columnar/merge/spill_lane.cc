@@ -15,8 +15,8 @@ namespace {
 constexpr std::size_t kExtentBytes = std::size_t{1} << 20;
 constexpr std::size_t kSampleKeys = 64;
 constexpr std::uint64_t kGoldenRatio = 0x9e3779b97f4a7c15;  // of 2^64: Fibonacci hashing
-constexpr std::uint64_t kSampleStep =
-    16;  // of many keys, only one of this many may be in the sample
+// Once there are kSampleKeys keys, only one key of this many may get into the sample.
+constexpr std::uint64_t kSampleStep = 16;
 
 }  // namespace
 
