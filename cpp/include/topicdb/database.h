@@ -57,8 +57,9 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // Returns by how much the last assigned timestamp was ahead of a clock that has stepped back: the
-  // greatest of all open shards, or 0 if the database is closed. Takes no time.
+  // Returns by how many microseconds the last assigned timestamp was ahead of a clock that has
+  // stepped back. Takes the greatest value of all open shards, and returns 0 if the database is
+  // closed. Does not wait.
   std::int64_t clock_ahead_us() const;
   const std::string& path() const;
   const Schema& schema() const;
@@ -144,7 +145,8 @@ class Database {
   Result<CommitSpan> MeasureLog(std::uint32_t shard, const std::vector<Filter>& filters,
                                 const CommitRange& range, const PageLimits& limits,
                                 const InterruptCheck& interrupted = nullptr) const;
-  // Reads these messages, and returns what that took.
+  // Reads the messages in the range that match any of the filters, and returns what the read took
+  // instead of the messages.
   Result<Explanation> Explain(const std::vector<Filter>& filters, const TimeRange& range,
                               const InterruptCheck& interrupted = nullptr) const;
   // Returns a tail of the messages that match any of the filters. Returns kInvalidArgument if the
@@ -159,10 +161,12 @@ class Database {
   // Returns the jobs that were applied, by shard and sequence. Jobs without a sequence are kept for
   // a week.
   Result<std::vector<JobInfo>> Jobs() const;
-  // Removes the messages of a filter that are older than `before_us`, or of "#" if there is none.
-  // Without a filter, drops whole generations that are as old. With `dry_run`, only counts them.
+  // Removes the messages of a filter whose timestamps are less than `before_us`. Without a filter,
+  // first drops the read-only generations that have only such messages, and then removes such
+  // messages of "#". With `dry_run`, changes nothing and returns what it would remove.
   Result<TrimCount> Trim(std::int64_t before_us, const std::optional<Filter>& filter, bool dry_run,
                          const InterruptCheck& interrupted = nullptr);
+  // Returns the statistics of the open shards and of what runs in the background.
   Result<Stats> GetStats() const;
 
   // Copies the database to `path` as it is at one moment. The copy has everything that was

@@ -5,6 +5,9 @@
 // opening or locking a shard. CommitJob then writes an *intent*. Once that file has its name, the
 // job is committed, whatever happens. Each shard then applies the intent: in this process, or in
 // the process that has the shard open for writing.
+//
+// All functions here are thread-safe, and any process may call them while others have the database
+// open.
 #pragma once
 
 #include <chrono>
@@ -29,6 +32,7 @@ struct StagedTask {
   std::uint64_t malformed = 0;  // messages that were left out
 };
 
+// How a StagedWriter works.
 struct StageOptions {
   // The writer holds this many bytes of messages before it writes the largest part of them.
   std::size_t memory_bytes_max = std::size_t{64} << 20;
@@ -52,7 +56,8 @@ class StagedWriter {
   // Copies the messages. Returns the errors of Database::Append, and has staged none of `messages`
   // then. After kStorage the writer is of no use any more.
   Status Append(std::span<const MessageView> messages);
-  // Makes everything that was appended durable, and returns what the task has staged.
+  // Makes everything that was appended durable, and returns what the task has staged. No messages
+  // can be appended after that.
   Result<StagedTask> Finish();
 
  private:
@@ -61,21 +66,25 @@ class StagedWriter {
   std::unique_ptr<Impl> impl_;
 };
 
+// A job that is to be committed.
 struct JobCommit {
   std::string job;
   std::vector<std::string> files;  // StagedTask::file of the tasks whose messages count
-  // If a job of this sequence was committed with this number or a larger one, the commit does
-  // nothing. So a batch that is repeated is stored once. The name follows the rules of job names;
-  // empty: no sequence. Numbers count from 1.
+  // If a job of this sequence was committed with this number or a larger one, the commit stores
+  // nothing. So a batch that is repeated is stored once. The name follows the rules of job names.
+  // Numbers count from 1. A job without a sequence has an empty name and the number 0.
   std::string sequence;
   std::uint64_t number = 0;
   std::uint64_t malformed = 0;  // messages that the tasks left out, to be noted with the job
-  // How long the commit waits for processes that have shards open.
+  // The commit waits for at most this long for processes that have shards open.
   std::chrono::microseconds timeout{60'000'000};
 };
 
+// What CommitJob did.
 struct JobReceipt {
-  std::vector<std::pair<std::uint32_t, std::uint64_t>> serials;  // the last serial, by shard
+  // The last serial of the job in each shard that has applied it, by shard. It is 0 if another
+  // process has removed the files of the applied job before this one could read the serial.
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> serials;
   std::uint64_t messages = 0;
   // Shards that another process has open and that have not applied the job yet. That process will
   // apply it, or whoever opens the shards next: the job is committed.
@@ -83,9 +92,16 @@ struct JobReceipt {
   bool repeated = false;  // the job was committed before
 };
 
-// Commits a job. If this fails, either it has had no effect (kCorruption: files are damaged or
-// missing), or the error says that the job is committed and what is wrong. May be repeated in any
-// case.
+// Commits a job. Returns once every shard with messages of the job has applied it, or the timeout
+// of the commit is over. May be repeated in any case: if the files are gone because the job was
+// applied before, it returns the receipt of a repeated job.
+//
+// Returns kInvalidArgument for names and numbers that no job can have, for names that are no names
+// of staged files or come twice, and for a job that is too large for the layout. Returns kNotFound
+// if there is no database, or if a staged file is missing. Returns kCorruption if a staged file is
+// damaged or belongs to another database, or if a file with its pages is missing or cut off. After
+// these errors the job is not committed. An error that occurs once the job is committed says that
+// it is, and what is wrong.
 Result<JobReceipt> CommitJob(const std::string& path, const JobCommit& commit);
 
 // The last job of a sequence that a shard has applied.
@@ -100,7 +116,9 @@ struct JobInfo {
   std::int64_t applied_at_us = 0;
 };
 
-// Removes what a job has staged, whether it was committed or not, except what a commit still needs.
+// Removes what a job has staged. Does nothing while there is an intent of the job: the job is then
+// committed, shards may still need its files, and these go once every shard has applied it. It is
+// no error if there is nothing to remove. REQUIRES (AbortJob): nobody commits the job meanwhile
 Status AbortJob(const std::string& path, const std::string& job);
 
 }  // namespace topicdb

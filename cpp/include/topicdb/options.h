@@ -73,7 +73,8 @@ struct Schema {
 
 inline constexpr std::uint32_t kShardsMax = 1024;
 
-// What the caller of Open wants of the schema. Absent: as stored, or the default at creation.
+// What the caller of Open asks of the schema. A member that is absent stands for what is stored, or
+// for the default of Schema if the database is created.
 struct SchemaRequest {
   std::optional<std::uint32_t> shards;
   std::optional<LayoutKind> layout;
@@ -89,8 +90,8 @@ struct CommitOptions {
   // less if no commit has come for idle_flush_interval.
   std::chrono::microseconds flush_interval{10'000};
   std::chrono::microseconds idle_flush_interval{1'000};
-  // How many commits may wait, and how many bytes of their messages. A caller that brings more
-  // waits itself.
+  // At most this many commits, with this many bytes of messages, may wait for their write. A caller
+  // that brings more waits itself.
   std::size_t pending_max = 10'000;
   std::size_t pending_bytes_max = std::size_t{64} << 20;
   // For open transactions, the shard remembers what was committed for at most this long, and at
@@ -99,10 +100,11 @@ struct CommitOptions {
   std::size_t conflict_entries_max = 1'000'000;
 };
 
+// How Database::Open opens a database.
 struct OpenOptions {
   SchemaRequest schema;
   bool read_only = false;
-  // The shards to open; absent: all. Other handles may open the others for writing.
+  // The shards to open; absent: all. Other handles may open the remaining shards for writing.
   std::optional<std::vector<std::uint32_t>> only_shards;
   // The durability of commits that name none.
   Durability durability = Durability::kOs;

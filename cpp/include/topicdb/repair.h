@@ -12,6 +12,7 @@
 
 namespace topicdb {
 
+// What RepairDatabase has found and done.
 struct Repair {
   std::vector<std::uint32_t> shards;  // that were made anew, sorted
   std::uint64_t messages = 0;         // that the new shards have
@@ -21,8 +22,11 @@ struct Repair {
   std::vector<Problem> remaining;  // what is still damaged, because it could not be repaired
 };
 
+// The steps of a repair, in their order: it verifies the database, makes the damaged shards anew,
+// and checks what it has made.
 enum class RepairPhase { kVerify, kRebuild, kCheck };
 
+// How RepairDatabase tells of its progress.
 struct RepairOptions {
   // Called by the calling thread some times a second with numbers of messages, which are estimates.
   // Each phase counts anew.

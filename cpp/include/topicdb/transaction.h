@@ -20,7 +20,9 @@ namespace topicdb {
 struct ConflictItem {
   std::string filter;  // a topic filter, or a topic
   TimeRange range;
-  std::uint64_t serial = 0;  // of the commit that changed it; 0: too long ago to know
+  // Of the commit that changed it. 0: it is not known any more what was changed, because the
+  // transaction was open for too long or a generation was dropped.
+  std::uint64_t serial = 0;
 };
 
 // A requirement that is not met.
@@ -37,6 +39,7 @@ struct CommitFault {
   std::vector<PreconditionItem> preconditions;
 };
 
+// What Database::Begin begins.
 struct TransactionOptions {
   std::uint32_t shard = 0;
   // Reads, deletes and writes only in this generation. Absent: reads and deletes in all
@@ -89,7 +92,9 @@ class Transaction {
   // was applied, and fault() says why. After kStorage, the message says whether the transaction may
   // have been applied.
   Result<Receipt> Commit();
+  // Ends the transaction, and applies nothing of it. Does nothing if it is over.
   void Rollback();
+  // Returns whether the transaction can still be used: neither it nor its database has ended.
   bool open() const;
   std::uint32_t shard() const;
   // Returns why Commit failed; empty after any other outcome.

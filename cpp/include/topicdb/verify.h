@@ -26,6 +26,7 @@ struct Problem {
   std::optional<std::pair<std::int64_t, std::int64_t>> times = {};
 };
 
+// What VerifyDatabase has found, and how much it has checked.
 struct Verification {
   std::vector<Problem> problems;  // by shard
   std::uint64_t shards = 0;       // that were checked
@@ -35,6 +36,7 @@ struct Verification {
   std::uint64_t messages = 0;  // that are stored; deleted ones may be among them
 };
 
+// How VerifyDatabase checks.
 struct VerifyOptions {
   // True: checks every byte and message. False: checks only what describes them: files, entries and
   // directories.
@@ -45,7 +47,8 @@ struct VerifyOptions {
 
 // Checks what is on disk of the database at `path`, with as many threads as there are processors.
 // May run while another handle or process writes the database; it then checks the database as it
-// was at some moment. Damage is no error: the result reports it. Returns kNotFound, kInterrupted,
+// was at some moment. Any thread may call it. Damage is no error: the result reports it. Returns
+// kNotFound, kInterrupted,
 // kStorage, or kSchema for a newer format.
 Result<Verification> VerifyDatabase(const std::string& path, const VerifyOptions& options,
                                     const InterruptCheck& interrupted = nullptr);

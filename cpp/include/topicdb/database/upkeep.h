@@ -54,7 +54,7 @@ class Upkeep {
   // such slab.
   Status DropSlab(std::uint32_t shard, const std::string& retention_class, Generation generation);
   // Drops the slabs that were sealed longer ago than their class keeps messages, and returns them.
-  // `as_if_us`: as in Maintain.
+  // Acts as if the time were `as_if_us`, as Maintain does.
   Result<std::vector<SlabInfo>> Expire(std::optional<std::int64_t> as_if_us,
                                        const InterruptCheck& interrupted = {});
   // Does what the background thread of a handle does from time to time. Starts new generations
@@ -62,7 +62,8 @@ class Upkeep {
   // or the quota, the oldest first.
   //
   // Acts as if the time were `as_if_us`. If that is absent, the time is the present, and nothing is
-  // dropped by age while it is too early to tell what is old (LeapClock).
+  // dropped by age while it is too early to tell what is old (LeapClock). Returns kInterrupted if
+  // `interrupted` returns true.
   Result<Maintenance> Maintain(std::optional<std::int64_t> as_if_us,
                                const InterruptCheck& interrupted = {});
 
