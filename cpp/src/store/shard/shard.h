@@ -30,20 +30,23 @@
 
 namespace topicdb {
 
-// What a copy of a shard is made of.
+// The files of a shard at one moment, from which a copy of the shard is made.
 struct ShardFiles {
   std::uint64_t serial = 0;  // of the last commit in them
   std::vector<rocks::LiveFile> files;
-  std::unique_ptr<rocks::FilesHold> hold;  // must be gone before the shard closes
+  // Keeps the files from being removed. It must be destroyed before the shard closes.
+  std::unique_ptr<rocks::FilesHold> hold;
 };
 
-// Commits messages to the current slabs of a shard, hands out views of them, and looks after them.
-// It holds the state of the shard and the objects that work on it; each call goes to one of these.
-// The open database owns it, and readers share it. Thread-safe; for the order of locks see
-// ShardState.
+// Commits messages to the current slabs of a shard, hands out views of the slabs, and looks after
+// them. It owns the state of the shard and the objects that work on it, and passes each call on to
+// one of these. The open database and its readers share it; Close of the database closes it.
+// Thread-safe; for the order of locks see ShardState.
 class Shard {
  public:
-  // Creates the shard if `create`, which needs its directory to be absent. kLocked, kCorruption.
+  // Opens the shard with this number. With `create`, creates it first; its directory must be
+  // absent. If the environment is read-only, tries again for some seconds while a writer changes
+  // the files. Returns kLocked, kCorruption or kStorage.
   static Result<std::shared_ptr<Shard>> Open(std::shared_ptr<const ShardEnvironment> environment,
                                              std::uint32_t index, bool create);
   ~Shard();
@@ -53,40 +56,45 @@ class Shard {
   std::uint32_t index() const { return state_->index; }
   // Returns "shard 2 of fleet.db", for messages.
   std::string Name() const { return state_->Name(); }
+  // Returns what readers see now. Not null once Open has returned the shard.
   std::shared_ptr<const ShardView> view() const { return state_->view(); }
-  // Its view of the clocks. Thread-safe.
+  // Returns the clock by which the shard assigns and notes times. Thread-safe.
   LeapClock& clock() const { return state_->clock; }
 
-  // Commits, and waits until that is as durable as asked. The outcome is in `commit`. A failure to
-  // write or to fsync poisons the shard: nothing more is written until it is opened again.
+  // Commits, and returns when the commit is as durable as it asks and its deletes are finished.
+  // Sets the outcome in `commit`. A failure to write or to fsync poisons the shard: nothing more is
+  // written until the shard is opened again.
   void Commit(ShardCommit* commit);
-  // As Commit, but returns at once; `done` is called from another thread.
+  // Queues the commit and returns. Calls `done` from another thread when the commit is over. Does
+  // not finish deletes (FinishDeletes).
   void CommitAsync(std::unique_ptr<ShardCommit> commit, std::function<void()> done) {
     committer_.CommitAsync(std::move(commit), std::move(done));
   }
-  // Returns the moment at which a transaction begins. What is committed from then on is remembered,
-  // until EndTransaction and at most for the conflict window.
+  // Returns the view that a transaction reads, which begins now. From now on, the shard remembers
+  // what is committed, until EndTransaction and at most for the conflict window. The caller must
+  // call EndTransaction once for each call.
   std::shared_ptr<const ShardView> BeginTransaction() { return state_->BeginTransaction(); }
   void EndTransaction() { state_->EndTransaction(); }
-  // Returns what it knows of an append. REQUIRES: it is open for writing
+  // Returns what the shard knows of the append with this id, or nothing if it knows none.
+  // REQUIRES (FindAppend): the shard is open for writing
   std::optional<KnownAppend> FindAppend(std::string_view id) const {
     return committer_.FindAppend(id);
   }
-  // Returns when what is being committed is seen by new views.
+  // Waits for the group that is being committed. When this returns, view() has that group.
   void AwaitCommit() const TOPICDB_EXCLUDES(state_->mutex) { const MutexLock lock(state_->mutex); }
   // Returns by how much the last timestamp that was assigned was ahead of the clock then.
   std::int64_t clock_ahead_us() const { return committer_.clock_ahead_us(); }
-  // As ShardState::SaveClock.
+  // Works as ShardState::SaveClock does.
   Status SaveClock() { return state_->SaveClock(); }
-  // As DeleteFinisher::Finish.
+  // Works as DeleteFinisher::Finish does.
   Status FinishDeletes() { return deletes_.Finish(); }
 
-  // As those of ShardJobs.
+  // These work as the methods of ShardJobs do.
   std::vector<JobInfo> Jobs() const { return jobs_.Infos(); }
   Status ForgetJobs() { return jobs_.ForgetOld(); }
   Status RemoveUnplaced() { return jobs_.RemoveUnplaced(); }
 
-  // As those of Generations.
+  // These work as the methods of Generations do.
   Status EnsureReservedSlab() { return generations_.EnsureReserved(); }
   Status Adopt(std::shared_ptr<const RetentionRules> rules) {
     return generations_.Adopt(std::move(rules));
@@ -95,7 +103,7 @@ class Shard {
                 std::optional<std::int64_t> as_if_us, bool resets_clock = false) {
     return generations_.Rotate(retention_class, as_if_us, resets_clock);
   }
-  // As those of SlabDropper.
+  // These work as the methods of SlabDropper do.
   Status DropSlab(RetentionClassId retention_class, Generation generation) {
     return dropper_.Drop(retention_class, generation);
   }
@@ -103,52 +111,60 @@ class Shard {
   Result<std::vector<meta::DropRecord>> DropsBehind(std::uint64_t serial) const {
     return dropper_.DropsBehind(serial);
   }
-  // As LastMerger::Run.
+  // Works as LastMerger::Run does.
   Result<std::uint64_t> MergeLast(const KeepLastMerge& merge, const InterruptCheck& interrupted) {
     return merger_.Run(merge, interrupted);
   }
 
   // Seals every fresh block.
   Status SealAll() { return sealing_.SealAll(); }
-  // As GarbageCollector::Collect.
+  // Works as GarbageCollector::Collect does.
   Status RemoveGarbage(GarbageScope scope, std::atomic<bool>* canceled) {
     return garbage_.Collect(scope, canceled);
   }
+  // Moves what is in memory to files. Nobody can commit meanwhile.
   Status Flush() { return state_->Flush(); }
   // Moves what is in memory to files, while others commit.
   Status FlushMemory() { return state_->FlushFamilies(view()->slabs(), /*wait=*/true); }
 
-  // Between these two calls nothing is committed. The commit mutex is held in between, which the
-  // analysis cannot follow over several shards.
+  // Pause locks the commit mutex, and Resume unlocks it, so nothing is committed in between. The
+  // thread safety analysis cannot follow this over several shards.
   void Pause() TOPICDB_NO_THREAD_SAFETY_ANALYSIS { state_->mutex.Lock(); }
   void Resume() TOPICDB_NO_THREAD_SAFETY_ANALYSIS { state_->mutex.Unlock(); }
-  // REQUIRES: between Pause and Resume
+  // Returns the files that hold everything that is committed. If the log lacks commits, moves these
+  // to files first. Returns kReadOnly or kStorage.
+  // REQUIRES (FilesNow): the caller has called Pause, and not yet Resume
   Result<ShardFiles> FilesNow();
 
   ShardStats Stats() const TOPICDB_EXCLUDES(state_->mutex);
-  // As those of DiskUsage.
+  // These work as the methods of DiskUsage do.
   std::uint64_t DiskBytes() const { return disk_.Bytes(); }
   std::uint64_t MeasureDiskBytes() const { return disk_.Measure(); }
-  // Fills in the bytes of a slab.
+  // Works as GarbageCollector::Measure does.
   void MeasureSlab(const Slab& slab, SlabUsage* usage) const { garbage_.Measure(slab, usage); }
 
-  // Flushes, closes RocksDB, releases the lock. No call may be under way, no view held elsewhere.
+  // Flushes, closes RocksDB and releases the lock. May be repeated.
+  // REQUIRES (Close): no other call is under way, and nobody else holds a view of the shard
   Status Close() TOPICDB_EXCLUDES(state_->mutex);
 
  private:
-  // Takes the state and the ids of appends out of `loaded`.
+  // Moves the state and the ids of appends out of `loaded`.
   explicit Shard(LoadedShard* loaded);
 
-  // Makes the first slabs, or publishes the loaded ones and ends what was cut short.
+  // Makes the first slabs if `create`. Otherwise publishes the loaded slabs, and finishes what a
+  // crash has interrupted.
   Status Begin(LoadedShard loaded, bool create) TOPICDB_EXCLUDES(state_->mutex);
+  // Publishes the loaded slabs. Begins new generations if the retention rules have changed since
+  // the shard was last open.
   Status TakeLoaded(LoadedShard* loaded) TOPICDB_REQUIRES(state_->mutex);
-  // Drops what no record speaks of (made ahead, or a crash while making it) and what is marked as
-  // dropping.
+  // Drops the families that no record names, and the records of slabs that are marked as dropping.
+  // The families without a record were made ahead, or a crash came before their record.
   Status DropLeftovers(LoadedShard* loaded) TOPICDB_REQUIRES(state_->mutex);
-  // Returns kCorruption unless each class has one current generation. A class that was added later
-  // may have yet to get it.
+  // Returns kCorruption unless each class has exactly one current generation. Classes that may not
+  // have got a slab yet are excepted: the reserved one, and those that were added later.
   Status CheckCurrent(const std::vector<SlabView>& slabs) const TOPICDB_REQUIRES(state_->mutex);
-  // Writes what the next opening need not find out, and drops what is left over.
+  // Writes the numbers that the next opening would have to find out, and drops the families that
+  // nobody uses any more.
   Status SettleToClose() TOPICDB_EXCLUDES(state_->mutex);
 
   const std::unique_ptr<ShardState> state_;
