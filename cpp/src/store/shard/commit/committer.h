@@ -21,12 +21,13 @@
 
 namespace topicdb {
 
-// Takes the commits of a shard from its queue, writes each group of them as one batch, and makes
-// them visible. A Shard owns it. Thread-safe. The locks of the queue are never held while the
-// commit mutex is taken.
+// Takes the commits of a shard from its queue, writes each group of them as few batches as
+// possible, and makes them visible. A Shard owns it. Thread-safe; Close must be the last call.
+// Nobody holds a lock of the queue when taking the commit mutex.
 class Committer {
  public:
-  // The objects of the shard that a commit asks or tells something. They outlive the committer.
+  // The objects of the shard that a commit asks or tells something. They must outlive the
+  // committer.
   struct Parts {
     ShardState& shard;
     DiskUsage& disk;
@@ -35,41 +36,46 @@ class Committer {
     MergeDeletes& merge_deletes;
     ShardJobs& jobs;
   };
-  // append_ids: those that the shard had when it was opened.
+  // `append_ids` are those that the shard had when it was opened.
   Committer(const Parts& parts, std::unique_ptr<AppendIds> append_ids);
 
-  // Commits, and waits until that is as durable as asked. The outcome is in `commit`. What deletes
-  // hide is not removed yet: see ShardCommit::hides. A failure to write or to fsync poisons the
-  // shard.
+  // Commits, and returns when the commit is as durable as it asks. Sets the outcome in `commit`.
+  // Does not remove yet what large deletes hide: see ShardCommit::hides. A failure to write or to
+  // fsync poisons the shard.
   void Commit(ShardCommit* commit) TOPICDB_EXCLUDES(shard_.mutex);
-  // As Commit, but returns at once; `done` is called from another thread.
+  // Queues the commit and returns. Waits while the queue is full. Calls `done` from another thread
+  // when the commit is over.
   void CommitAsync(std::unique_ptr<ShardCommit> commit, std::function<void()> done)
       TOPICDB_EXCLUDES(shard_.mutex);
   // Finishes what was submitted. No call may be under way or follow. May be repeated.
   void Close() { queue_.Close(); }
 
-  // Returns what is known of an append. REQUIRES: the shard is open for writing
+  // Returns what is known of the append with this id, or nothing if its id is not known.
+  // REQUIRES (FindAppend): the shard is open for writing
   std::optional<KnownAppend> FindAppend(std::string_view id) const { return append_ids_->Find(id); }
   // Returns by how much the last timestamp that was assigned was ahead of the clock then.
   std::int64_t clock_ahead_us() const { return clock_ahead_us_; }
 
  private:
-  // What the queue calls.
+  // Commits a group of commits in their order. The queue calls it.
   void CommitGroup(std::span<ShardCommit* const> group) TOPICDB_EXCLUDES(shard_.mutex);
 
   std::unique_ptr<CommitBuilder> NewBuilder(const ExpectedWrites& expected)
       TOPICDB_REQUIRES(shard_.mutex);
-  // Returns whether an append was stored before. Sets its outcome then, or if the id is another
-  // append's.
+  // Returns whether the id of an append is known. Then sets its outcome: that of the first append,
+  // or an error if the id belongs to another append.
   bool IsRepeated(ShardCommit* commit) const TOPICDB_REQUIRES(shard_.mutex);
   // Commits what a job has staged, unless it was committed before.
   Status CommitStaged(ShardCommit* commit) TOPICDB_REQUIRES(shard_.mutex);
-  // Writes what the builder has gathered for `commits`, makes it visible, and sets their outcome.
+  // Writes the batch of the builder, which has these commits, and makes it visible. Sets the
+  // outcome
+  // of the commits if the write fails.
   void WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> commits)
       TOPICDB_REQUIRES(shard_.mutex);
-  // Finishes the batch of the builder, and writes it. `logged`: whether it is in the log.
+  // Finishes the batch of the builder, and writes it. Sets `logged` to whether it is in the log.
   Status WriteBatch(CommitBuilder* builder, bool* logged) TOPICDB_REQUIRES(shard_.mutex);
-  // Tells those who need to know what the commits have deleted or replaced.
+  // Notes what the commits have deleted or replaced: in the numbers of the shard that views have,
+  // and for a merge that is under way.
   void NoteDeletes(const CommitBuilder& builder, std::span<ShardCommit* const> commits)
       TOPICDB_REQUIRES(shard_.mutex);
 

@@ -1,4 +1,4 @@
-// From "everything that matches" to the stored messages.
+// Finds the stored messages that a delete matches, and removes them.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,33 @@
 
 namespace topicdb {
 
-// Adds the removals of what matches to a batch. Its owner makes it, uses it and destroys it under
-// the shard's commit mutex, so what it reads is what is committed.
+// Adds the removals of messages that deletes match to a batch. Whoever needs one makes it, uses it
+// and destroys it under the shard's commit mutex, so it reads exactly what is committed. The batch
+// must outlive it.
 class DeleteExpander {
  public:
-  // removed_max: messages that go into the batch at most.
+  // The batch takes the removals of at most `removed_max` messages.
   DeleteExpander(const ShardState& shard, rocksdb::WriteBatch* batch, std::size_t removed_max)
       : shard_(shard), batch_(batch), removed_max_(removed_max) {}
 
-  // Adds removals of what the record names, index entries included; false if some remain because
-  // the batch is full, which it never is for a single message (IsPoint). `masked`: what an
-  // unfinished delete hides is not looked at.
+  // Adds the removals of the messages that the record matches, with their index entries. Returns
+  // false if some messages remain because the batch is full. The batch is never too full for a
+  // record of a single message (IsPoint). With `masked`, leaves out the messages that an unfinished
+  // delete hides.
   Result<bool> Remove(const meta::DeleteRecord& record, bool masked) TOPICDB_REQUIRES(shard_.mutex);
-  // The same of one slab only, whether the shard has it already or not.
+  // Does the same for one slab, which need not be among those of the shard. Leaves out the messages
+  // that `masks` hide.
   Result<bool> RemoveFrom(const Slab& slab, const meta::DeleteRecord& record,
                           const std::vector<RowMask>& masks) TOPICDB_REQUIRES(shard_.mutex);
-  // Adds what is left to the batch.
+  // Adds what the removers of the slabs still hold to the batch. The caller must call this once,
+  // before it writes the batch.
   Status Finish();
 
+  // Returns how many messages the batch removes.
   std::size_t removed() const { return removed_; }
 
  private:
+  // Does the work of RemoveFrom for a record of a single message.
   Status RemovePoint(const Slab& slab, const meta::DeleteRecord& record,
                      const std::vector<RowMask>& masks) TOPICDB_REQUIRES(shard_.mutex);
   SlabRemover& RemoverOf(const Slab& slab);

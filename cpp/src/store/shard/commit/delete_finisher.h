@@ -9,9 +9,9 @@
 
 namespace topicdb {
 
-// A delete of many messages is committed as a record that hides them from readers. This object
-// removes the messages afterwards, in steps that let other commits through. A Shard owns it.
-// Thread-safe.
+// Removes the messages of large deletes. Such a delete is committed as a record that hides its
+// messages from readers. This object removes the messages afterwards, in steps between which other
+// commits can take place. A Shard owns it. Thread-safe.
 class DeleteFinisher {
  public:
   DeleteFinisher(ShardState& shard, ShardSealing& sealing) : shard_(shard), sealing_(sealing) {}
@@ -23,7 +23,7 @@ class DeleteFinisher {
   std::uint64_t TakeRemoved(std::uint64_t serial) TOPICDB_EXCLUDES(shard_.mutex);
 
  private:
-  // Takes one step. Returns false when nothing was left to remove.
+  // Takes one step of the delete. Returns false once the delete is finished.
   Result<bool> RemoveHidden(const meta::DeleteRecord& record) TOPICDB_EXCLUDES(shard_.mutex);
 
   ShardState& shard_;

@@ -1,4 +1,5 @@
-// What callers hand to a shard: messages to append, and what a transaction does beside.
+// What callers hand to a shard: messages to append, what a transaction reads and deletes, or what a
+// job has staged.
 #pragma once
 
 #include <chrono>
@@ -25,7 +26,7 @@ struct Requirement {
 
 // The part of a commit that looks at what is stored. Deletes come before the messages.
 struct TransactionOps {
-  // Of the view that it has read; absent: nothing can conflict with it.
+  // The serial of the view that the transaction has read; absent: nothing can conflict with it.
   std::optional<std::uint64_t> start_serial;
   std::chrono::steady_clock::time_point begun;
   std::optional<Generation> generation;  // what it reads, deletes and writes; absent: any
@@ -35,7 +36,7 @@ struct TransactionOps {
   std::vector<bool> is_serial;  // by message: its value is the serial; empty: none is
 };
 
-// What a job has staged for a shard. It is a commit of its own, of a serial for each block.
+// What a job has staged for a shard. It is a commit of its own, with a serial for each block.
 struct StagedMessages {
   std::string directory;  // of the files
   std::string sequence;
@@ -47,17 +48,19 @@ struct StagedMessages {
   std::vector<StagedPart> parts;
 };
 
+// One commit to a shard, and its outcome. The caller owns it, or gives it to the queue
+// (Shard::CommitAsync). While the commit is under way, only the committer may use it.
 struct ShardCommit : QueuedCommit {
   std::span<const MessageView> messages;   // valid, and of topics that live in this shard
   TransactionOps* transaction = nullptr;   // optional, borrowed
   const StagedMessages* staged = nullptr;  // instead of both, borrowed
   const AppendId* id = nullptr;            // optional, borrowed
-  // Outcome
+  // The outcome, with `status` of QueuedCommit.
   std::uint64_t serial = 0;
   std::uint64_t deleted = 0;  // messages that were removed
-  bool hides = false;         // deletes remain to be finished: Shard::FinishDeletes
-  bool repeated = false;      // the job, or the append of this id, was stored before; `serial` is
-                              // the last of it
+  bool hides = false;         // deletes must still be finished: Shard::FinishDeletes
+  // The job, or the append with this id, was stored before. `serial` is then its last serial.
+  bool repeated = false;
   CommitFault fault;
 };
 

@@ -1,4 +1,4 @@
-// What a shard knows of jobs, and what it does with the files that they have staged.
+// Knows the jobs that a shard has applied, and takes over the files that jobs have staged.
 #pragma once
 
 #include <vector>
@@ -9,24 +9,28 @@
 
 namespace topicdb {
 
-// Returns what is to be noted of a job that commits `staged`, except for what it has in the shard.
+// Returns the record of a job that commits `staged`, with the earlier jobs of its sequence. The
+// caller must fill in what depends on the commit: `last`, `applied_at_us` and `messages`.
 meta::JobRecord JobAfter(const meta::JobRecords& jobs, const StagedMessages& staged);
 
-// The jobs of a shard. A Shard owns it. Thread-safe.
+// Does for a shard what its commits of jobs need before and after the commit itself. A Shard owns
+// it. Thread-safe.
 class ShardJobs {
  public:
   explicit ShardJobs(ShardState& shard) : shard_(shard) {}
 
   // Returns the jobs that the shard has applied.
   std::vector<JobInfo> Infos() const;
-  // Returns whether what `commit` has staged was committed before, and sets its outcome then.
+  // Returns whether the job of `commit`, or a later one of its sequence, was committed before. Then
+  // sets the outcome of the commit.
   bool IsRepeated(ShardCommit* commit) const TOPICDB_REQUIRES(shard_.mutex);
-  // Makes the staged pages those of the slabs, where nobody sees them yet. Returns how many blocks
-  // they have.
+  // Moves the staged pages into the slabs, where nobody sees them yet. Returns the number of staged
+  // blocks. Does not move what an earlier try has moved. Returns kCorruption or kStorage.
   Result<std::uint64_t> TakePages(const StagedMessages& staged) TOPICDB_REQUIRES(shard_.mutex);
   // Forgets jobs without a sequence that are older than a week.
   Status ForgetOld() TOPICDB_EXCLUDES(shard_.mutex);
-  // Removes what jobs have stored and not committed. REQUIRES: no commit is under way
+  // Removes the pages that jobs have moved into slabs and not committed.
+  // REQUIRES (RemoveUnplaced): no commit of a job is under way
   Status RemoveUnplaced() TOPICDB_EXCLUDES(shard_.mutex);
 
  private:

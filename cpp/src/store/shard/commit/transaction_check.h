@@ -1,4 +1,4 @@
-// Whether a transaction may be applied.
+// Decides whether a transaction may be applied.
 #pragma once
 
 #include <chrono>
@@ -12,18 +12,19 @@
 
 namespace topicdb {
 
-// Remembers what was committed while transactions are open, and judges transactions by it: their
-// generation, their conflicts, their preconditions. A Shard owns it. Only the holder of the shard's
-// commit mutex may call it.
+// Remembers what is committed while transactions are open, and checks the generation, the conflicts
+// and the preconditions of transactions. A Shard owns it. Only the holder of the shard's commit
+// mutex may call it.
 class TransactionCheck {
  public:
   explicit TransactionCheck(const ShardState& shard)
       : shard_(shard), memory_(shard.environment->commit.conflict_entries_max) {}
 
-  // Returns whether the transaction of `commit` may be applied. kReadOnly, kConflict,
-  // kPrecondition; details are in the commit's fault then.
+  // Returns OK if the transaction of `commit` may be applied. Returns kReadOnly if its generation
+  // takes no messages. Returns kConflict or kPrecondition, and then sets the fault of the commit.
   Status Check(ShardCommit* commit) const TOPICDB_REQUIRES(shard_.mutex);
-  // Notes commits that are now visible while a transaction is open.
+  // Remembers commits that have become visible while a transaction is open. The builder has built
+  // them.
   void Remember(const CommitBuilder& builder, std::span<ShardCommit* const> commits)
       TOPICDB_REQUIRES(shard_.mutex);
   // Forgets everything. Transactions that began before the last commit are refused from now on.
