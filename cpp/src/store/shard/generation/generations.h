@@ -13,34 +13,39 @@
 
 namespace topicdb {
 
-// Sees to it that each class of the retention rules has a current generation, and gives it a new
-// one when it is rotated or when topics come into it or leave it. A Shard owns it. Thread-safe.
+// Makes sure that each class of the retention rules has a current generation. Begins a new one when
+// a class is rotated, and when a change of the rules moves topics into a class or out of it. A
+// Shard owns it. Thread-safe.
 class Generations {
  public:
   Generations(ShardState& shard, ShardSealing& sealing, SlabMaker& maker)
       : shard_(shard), sealing_(sealing), maker_(maker) {}
 
-  // Ends the current generation of one class, or of all that users see, and begins the next one.
-  // as_if_us: the time that it counts as done at; absent: now. With `resets_clock`, timestamps that
-  // are assigned go on from the time of the clock, even if later ones were assigned before.
+  // Ends the current generation of one class, or of all live classes, and begins the next one. Acts
+  // as if the time were `as_if_us`; if that is absent, the time is the present. With
+  // `resets_clock`, assigned timestamps continue from what the clock shows, even if later ones were
+  // assigned before.
   Status Rotate(std::optional<RetentionClassId> retention_class,
                 std::optional<std::int64_t> as_if_us, bool resets_clock)
       TOPICDB_EXCLUDES(shard_.mutex);
-  // Has topics belong to the classes of these rules from now on. New classes get a slab.
+  // Makes these rules decide the classes of topics from now on. Begins generations of the classes
+  // that are new or whose topics have changed. After an error the earlier rules stay.
   Status Adopt(std::shared_ptr<const RetentionRules> rules) TOPICDB_EXCLUDES(shard_.mutex);
   // Makes the slab of the reserved class if there is none.
   Status EnsureReserved() TOPICDB_EXCLUDES(shard_.mutex);
 
   // Makes the first generation of each class.
   Status CreateAll() TOPICDB_REQUIRES(shard_.mutex) { return RotateClasses(shard_.rules->ids()); }
-  // Has the current slabs of these classes, and of those that have none, begin behind all that is
-  // committed: topics have come into them or left.
+  // Makes the current slabs of these classes begin after everything that is committed, because
+  // topics have come into the classes or left them. Gives each a new generation, unless its current
+  // slab has no messages. Also makes the slabs that are missing.
   Status BeginAnew(std::vector<RetentionClassId> classes) TOPICDB_REQUIRES(shard_.mutex);
-  // Returns the classes of the rules that have no slab at all.
+  // Returns the classes of the rules that have no slab.
   std::vector<RetentionClassId> MissingClasses() const TOPICDB_REQUIRES(shard_.mutex);
 
  private:
-  // begin_again: classes whose current slabs have no messages, and count as begun only now.
+  // Ends the current generations of `classes` and begins the next ones, with one write. The current
+  // slabs of the classes `begin_again`, which have no messages, stay and count as begun only now.
   Status RotateClasses(std::span<const RetentionClassId> classes,
                        std::optional<std::int64_t> as_if_us = std::nullopt,
                        bool resets_clock = false,

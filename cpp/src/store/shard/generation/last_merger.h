@@ -16,36 +16,44 @@
 
 namespace topicdb {
 
-// Makes a new slab beside the others, which is unknown to everybody until it is complete and in
-// files. One write then takes the others away and brings it in. So a crash leaves the ones or the
-// other. A Shard owns it. Thread-safe, but only one merge may be under way.
+// Merges slabs. It makes a new slab, which nobody else knows until the slab is complete and in
+// files. One write then drops the merged slabs and adds the new one. So after a crash there are
+// either the merged slabs or the new one. A Shard owns it. Any thread may call it, but only one
+// merge may be under way: DatabaseUpkeep runs one at a time.
 class LastMerger {
  public:
   LastMerger(ShardState& shard, MergeDeletes& deletes, SlabMaker& maker, SlabDropper& dropper)
       : shard_(shard), deletes_(deletes), maker_(maker), dropper_(dropper) {}
 
-  // Makes `to` of the last messages of each topic in `from`, which are read-only slabs and go with
-  // it; none if there are no messages. Returns how many messages it has. kConflict: too much was
-  // deleted meanwhile, try again. kCorruption, and nothing is changed, if a message cannot be read.
-  // kNotFound, kInterrupted.
+  // Makes the slab `to` of the last messages of each topic in the slabs `from`, and drops these.
+  // Makes no slab if there are no messages. Returns how many messages the new slab has.
+  //
+  // If this fails, the slabs stay as they were. Returns kConflict if too much was deleted
+  // meanwhile;
+  // the caller may try again. Returns kNotFound if a slab is gone, and kCorruption if a message
+  // cannot be read. Also returns kInterrupted and kStorage.
+  //
+  // REQUIRES (Run): the slabs `from` are read-only
   Result<std::uint64_t> Run(const KeepLastMerge& merge, const InterruptCheck& interrupted)
       TOPICDB_EXCLUDES(shard_.mutex);
 
  private:
-  // What the steps have in common.
+  // The state of a merge, which one step hands to the next.
   struct Merge {
     std::shared_ptr<const ShardView> moment;
     std::vector<std::shared_ptr<Slab>> from;
     meta::SlabRecord record;     // of the new slab
-    std::shared_ptr<Slab> made;  // null: there is nothing to be kept
-    rocksdb::WriteBatch batch;   // what makes it seen
+    std::shared_ptr<Slab> made;  // null: there are no messages to keep
+    rocksdb::WriteBatch batch;   // the write that makes the new slab visible
   };
+  // Finds the slabs to merge, and begins to remember what is deleted.
   Result<Merge> Begin(const KeepLastMerge& wanted) TOPICDB_EXCLUDES(shard_.mutex);
+  // Makes the new slab and writes the last messages to it, while others commit.
   Status Fill(const KeepLastMerge& wanted, const InterruptCheck& interrupted, Merge* merge)
       TOPICDB_EXCLUDES(shard_.mutex);
-  // Makes the new slab, with nothing in it and unknown to readers.
+  // Makes the new slab without messages. Readers do not see it.
   Status Prepare(const KeepLastMerge& wanted, Merge* merge) TOPICDB_EXCLUDES(shard_.mutex);
-  // Carries out what was deleted since it began, and has the new slab take the place of the others.
+  // Carries out what was deleted since Begin, and replaces the merged slabs by the new one.
   Status Install(Merge* merge) TOPICDB_REQUIRES(shard_.mutex);
 
   ShardState& shard_;

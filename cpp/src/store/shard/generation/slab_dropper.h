@@ -1,4 +1,4 @@
-// Takes slabs away, and tells readers that had not come to them.
+// Drops slabs, and notes what they had for readers that have not come to them.
 #pragma once
 
 #include <cstddef>
@@ -14,45 +14,48 @@
 
 namespace topicdb {
 
-// Drops slabs in two steps: a commit takes them out of sight, and later their families leave
-// RocksDB, several at a time. A Shard owns it. Thread-safe.
+// Drops slabs in two steps: a commit hides them from new readers, and later their column families
+// are dropped from RocksDB, those of several slabs at a time. A Shard owns it. Thread-safe.
 class SlabDropper {
  public:
   SlabDropper(ShardState& shard, DiskUsage& disk, TransactionCheck& transactions)
       : shard_(shard), disk_(disk), transactions_(transactions) {}
 
-  // Drops a read-only slab. What it had is noted, for readers that have not come to it. Its files
-  // go at once, or, where there are many slabs, with those of others: see Finish. kNotFound,
-  // kInvalidArgument.
+  // Drops a read-only slab, and notes what it had. Where there are many slabs, its families stay
+  // until those of others are dropped, too: see Finish. Returns kNotFound if there is no such slab,
+  // and kInvalidArgument if it is not read-only.
   Status Drop(RetentionClassId retention_class, Generation generation)
       TOPICDB_EXCLUDES(shard_.mutex);
-  // Commits that the slabs `gone` are not there any more. `made`, if it is not null, is there from
-  // then on, and `batch` has its records.
+  // Removes the slabs `gone` from the shard and adds the slab `made`, unless it is null, with one
+  // commit. `batch` must have the records of `made`; it is the batch that is written.
   Status Replace(const std::vector<std::shared_ptr<Slab>>& gone, std::shared_ptr<Slab> made,
                  rocksdb::WriteBatch* batch) TOPICDB_REQUIRES(shard_.mutex);
-  // Has the families of dropped slabs leave RocksDB. Once this returns, nothing of what was dropped
-  // is on disk.
+  // Drops the families of all dropped slabs from RocksDB, which then removes their files once no
+  // reader needs them.
   Status Finish() TOPICDB_EXCLUDES(shard_.mutex);
-  // As Finish, for who closes the shard.
+  // Does the same for a caller that holds the commit mutex and has checked that the shard may be
+  // written.
   Status DropLeaving() TOPICDB_REQUIRES(shard_.mutex);
-  // Gives back the handles of families that have yet to leave. Opening the shard drops them.
+  // Gives back the handles of families that are not dropped yet. The next opening drops them.
   void Clear() TOPICDB_REQUIRES(shard_.mutex) { leaving_.clear(); }
 
-  // Returns the slabs that were dropped by commits behind this one; see meta::DropRecord.
-  // kCorruption.
+  // Returns the records of slabs that commits after this one have dropped; see meta::DropRecord.
+  // Returns kCorruption or kStorage.
   Result<std::vector<meta::DropRecord>> DropsBehind(std::uint64_t serial) const;
 
  private:
-  // Returns what Drop notes.
+  // Returns the record that Drop notes, without its serial. It has no parts if the slab has no
+  // messages.
   meta::DropRecord DropOf(const ShardView& view, const Slab& slab) const;
-  // Adds the record of a drop that is the next commit, and sees to it that there are not too many.
+  // Adds the record of a drop to `batch`. If there are too many records, also makes one of the two
+  // oldest.
   Status PutDrop(const meta::DropRecord& drop, rocksdb::WriteBatch* batch) const;
   std::size_t CountDrops() const;
 
   ShardState& shard_;
   DiskUsage& disk_;
   TransactionCheck& transactions_;
-  // Dropped but for their families, which go in one call where there are many; or on opening.
+  // The dropped slabs whose families are still there. One call drops those of many slabs.
   std::vector<std::shared_ptr<Slab>> leaving_ TOPICDB_GUARDED_BY(shard_.mutex);
 };
 
