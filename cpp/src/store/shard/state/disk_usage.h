@@ -1,4 +1,4 @@
-// How much of the disk a shard takes.
+// Measures how much of the disk a shard takes.
 #pragma once
 
 #include <atomic>
@@ -14,17 +14,17 @@ class DiskUsage {
  public:
   explicit DiskUsage(const ShardState& shard) : shard_(shard) {}
 
-  // Returns the bytes of all files and of the log. Measures them at most once a second, and adds
-  // what was written since then.
+  // Returns what Measure returns, but measures at most once a second, and adds the bytes that were
+  // written since then.
   std::uint64_t Bytes() const;
-  // Returns the bytes of all files, measured now.
+  // Returns the bytes of all families, measured now.
   std::uint64_t Measure() const;
-  // Returns the bytes of one family.
+  // Returns the bytes that a family has in files, and those that it will write from memory.
   std::uint64_t OfFamily(rocksdb::ColumnFamilyHandle* family) const;
 
-  // Tells it that a commit has written this many bytes.
+  // Counts bytes that a commit has written.
   void NoteWritten(std::uint64_t bytes) { written_bytes_ += bytes; }
-  // Has the next call of Bytes measure: files have gone.
+  // Makes the next call of Bytes measure, because files were removed.
   void Expire() { measured_at_us_ = 0; }
 
  private:

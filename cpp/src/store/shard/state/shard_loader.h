@@ -11,23 +11,25 @@
 
 namespace topicdb {
 
-// A shard as it was found on disk. Its slabs are not published yet.
+// A shard as it was found on disk. Its slabs are not published yet. LoadShard makes it, and
+// Shard::Open takes it apart.
 struct LoadedShard {
   std::unique_ptr<ShardState> state;  // first: it closes RocksDB when all handles are given back
   std::vector<SlabView> slabs;
-  // Empty if it is opened for reading.
+  // Empty if the shard is opened read-only.
   std::unique_ptr<AppendIds> append_ids = std::make_unique<AppendIds>();
-  // What a crash or a drop has left: families that no record names, and slabs marked as dropping.
+  // What a crash or a drop has left: families that no record names, and slabs that are marked as
+  // dropping.
   FamiliesByName unnamed;
   std::vector<SlabId> dropping;
-  std::uint64_t rules_version = 0;  // of the rules that its slabs follow; 0: not noted
+  std::uint64_t rules_version = 0;  // of the rules that the slabs follow; 0 if it is not noted
 };
 
 // Returns the directory of a shard.
 std::string ShardDirectory(const std::string& database_path, std::uint32_t index);
 
-// Locks the shard unless it is opened for reading, and loads it. `create`: makes it first, without
-// slabs; its directory must be absent. Returns kLocked, kCorruption, kStorage.
+// Loads a shard, and locks it unless the environment is read-only. With `create`, creates the shard
+// first, without slabs; its directory must be absent. Returns kLocked, kCorruption or kStorage.
 Result<LoadedShard> LoadShard(const std::shared_ptr<const ShardEnvironment>& environment,
                               std::uint32_t index, bool create);
 

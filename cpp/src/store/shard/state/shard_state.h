@@ -1,4 +1,4 @@
-// What a shard has, and what all the objects that work on it share.
+// The state of an open shard, which all the objects that work on the shard share.
 #pragma once
 
 #include <atomic>
@@ -25,9 +25,10 @@
 
 namespace topicdb {
 
-// The RocksDB of a shard, the numbers and slabs that are committed in it, the view of them, and the
-// only way to write. A Shard owns it. The objects of the shard that commit, seal, rotate and delete
-// refer to it, and it outlives them.
+// Holds the RocksDB of a shard, the numbers and slabs that are committed in it, and the view that
+// readers get. Every write to the shard goes through it. A Shard owns it. The objects of the shard
+// that commit, seal, rotate and delete refer to it, and it outlives them. Thread-safe; members that
+// `mutex` guards belong to whoever holds it.
 //
 // Lock rule: `mutex` is the commit mutex of the shard. Whoever holds it may take the mutex of a
 // slab or the mutex of the view. Nobody waits for the commit queue under it.
@@ -43,40 +44,48 @@ class ShardState {
 
   // Returns what readers see now. Null until the shard is open.
   std::shared_ptr<const ShardView> view() const TOPICDB_EXCLUDES(view_mutex_);
-  // As view(). What is committed from then on is remembered, until EndTransaction.
+  // Returns view(), and counts an open transaction, which EndTransaction ends.
   std::shared_ptr<const ShardView> BeginTransaction() TOPICDB_EXCLUDES(view_mutex_);
   void EndTransaction() TOPICDB_EXCLUDES(view_mutex_);
-  // Makes what is committed, with these slabs and unfinished deletes, the view of new readers.
-  // Returns whether a transaction is open that began before.
+  // Makes what is committed, with these slabs and unfinished deletes, the view of new readers, and
+  // wakes those that wait for commits. Returns whether a transaction is open that reads an earlier
+  // view.
   bool Publish(SlabViews new_slabs, DeleteRecords new_deletes) TOPICDB_REQUIRES(mutex)
       TOPICDB_EXCLUDES(view_mutex_);
 
-  // Returns kReadOnly, or why nothing is written any more, or what its log says.
+  // Returns OK if the shard can be written. Returns kReadOnly from a read-only handle, the reason
+  // for which the shard is poisoned, or the error of its log.
   Status CheckWritable() const TOPICDB_REQUIRES(mutex);
   // Lets nothing be written until the shard is opened again.
   void Poison(const Status& status) TOPICDB_REQUIRES(mutex);
-  // Writes by the log. A failure poisons the shard.
+  // Writes the batch through the log. A failure poisons the shard.
   Status Write(const rocks::ShardEntry& entry, rocksdb::WriteBatch* batch) TOPICDB_REQUIRES(mutex);
   // Fsyncs the log. A failure poisons the shard.
   Status SyncLog() TOPICDB_EXCLUDES(mutex);
-  // Reserves serials beyond those in use and `more`, with an fsync, so that none is ever used
-  // twice.
+  // Reserves `more` serials, and tens of thousands beyond these, with one fsync. No serial is used
+  // before it is reserved, so that none is ever used twice.
   Status ReserveSerials(std::uint64_t more = 0) TOPICDB_REQUIRES(mutex);
-  // Adds what the clock has been seen to do to `batch`, if there is news. The caller gives it to
-  // clock.NoteSaved once the batch is written.
+  // Adds the record of the clock to `batch` if it has changed, and returns the record. The caller
+  // must pass the record to clock.NoteSaved once the batch is written.
   Result<std::optional<LeapRecord>> PutClock(rocksdb::WriteBatch* batch) const;
-  // Writes down what the clock has been seen to do, if there is news.
+  // Writes the record of the clock if it has changed. Does nothing if the shard cannot be written.
   Status SaveClock() TOPICDB_EXCLUDES(mutex);
-  // Says that every serial in use is known, so that numbering goes on without a gap.
+  // Gives up the reserved serials that were not used, so that the next opening continues numbering
+  // without a gap. Also writes the record of the clock. Does nothing if the shard is read-only or
+  // poisoned.
   Status SaveCleanState() TOPICDB_REQUIRES(mutex);
 
-  // Moves what is in memory to files. `wait`: returns when that is done.
+  // Moves what these slabs and the records of the shard have in memory to files. With `wait`,
+  // returns when that is done. Otherwise only starts it.
   Status FlushFamilies(const std::vector<SlabView>& of_slabs, bool wait);
-  // As FlushFamilies of all slabs, while nobody commits.
+  // Moves everything in memory to files. Nobody can commit meanwhile. Does nothing if the shard is
+  // read-only.
   Status Flush() TOPICDB_EXCLUDES(mutex);
-  // Sees to it that sealing does not make parts of commits durable that are not in the log.
+  // Moves everything in memory to files if there are commits that the log does not have. Whoever
+  // seals, merges or removes garbage calls it first, so as not to make only parts of such commits
+  // durable.
   Status FlushUnlogged() TOPICDB_EXCLUDES(mutex);
-  // Returns how many bytes were written since all of memory was last asked to go to files.
+  // Returns how many bytes were written since the last call of FlushFamilies.
   std::uint64_t UnflushedBytes() const { return log->bytes() - flushed_bytes_; }
 
   // Returns whether a class, which may be newer than the slabs, has a current slab.
@@ -85,50 +94,55 @@ class ShardState {
            current_[retention_class.value()].slab != nullptr;
   }
   // Returns the current slab of a class; its `slab` is null if the class has none.
-  // REQUIRES: the class was among the rules when the slabs were published
+  // REQUIRES (CurrentSlab): the class was among the rules when the slabs were published
   const SlabView* CurrentSlab(RetentionClassId retention_class) const TOPICDB_REQUIRES(mutex);
-  // Returns whether a slab is there, current or not: it may have been dropped.
+  // Returns whether the shard still has this slab, current or read-only.
   bool HasSlab(const Slab& slab) const TOPICDB_REQUIRES(mutex);
-  // Notes that a commit has deleted messages: blocks may have become worth writing anew.
+  // Notes that messages were deleted. The sealer will look at all slabs again, because some blocks
+  // may have to be written anew.
   void NoteDeleted() TOPICDB_REQUIRES(mutex);
-  // Returns a number that RocksDB keeps, over all families; 0 if it does not know it.
+  // Returns the sum of an integer property of RocksDB over all families, or 0 if RocksDB has no
+  // such property.
   std::uint64_t Property(const char* name) const;
-  // Returns how many slabs one call to RocksDB should make or drop families of.
+  // Returns for how many slabs one call to RocksDB should make or drop families.
   std::size_t SlabsAtOnce() const TOPICDB_REQUIRES(mutex);
 
-  // Returns when RocksDB neither flushes nor compacts any more.
+  // Stops the flushes and compactions of RocksDB, and returns when none runs any more.
   void StopBackgroundWork();
-  // Gives back slabs and view, closes RocksDB, releases the lock of the directory. May be repeated.
+  // Releases the slabs and the view, closes RocksDB, and releases the lock of the directory. May be
+  // repeated. REQUIRES (CloseRocks): nobody else holds a view or a slab of the shard
   Status CloseRocks() TOPICDB_EXCLUDES(mutex, view_mutex_);
 
   const std::shared_ptr<const ShardEnvironment> environment;
   const std::uint32_t index;
 
-  // Constant while the shard is open.
+  // LoadShard sets these, and they do not change while the shard is open.
   std::unique_ptr<FileLock> directory_lock;
   std::unique_ptr<rocksdb::DB> db;
   std::unique_ptr<FamilyHandle> default_family;
-  std::unique_ptr<rocks::ShardLog> log;  // thread-safe; everything is written by it
+  std::unique_ptr<rocks::ShardLog> log;  // thread-safe; all writes go through it
 
   mutable Mutex mutex;
   meta::CommitState commit TOPICDB_GUARDED_BY(mutex);
   Status poison TOPICDB_GUARDED_BY(mutex);  // why nothing is written any more
   std::shared_ptr<const RetentionRules> rules TOPICDB_GUARDED_BY(mutex);
-  SlabViews slabs TOPICDB_GUARDED_BY(mutex);  // set by Publish, as the next two
+  // Publish sets these three when the slabs change.
+  SlabViews slabs TOPICDB_GUARDED_BY(mutex);
   SlabLists lists TOPICDB_GUARDED_BY(mutex);
   OlderCopies older_copies TOPICDB_GUARDED_BY(mutex);
-  // Deletes that have yet to remove what they hide.
+  // Deletes that have not removed everything yet that they hide.
   DeleteRecords deletes TOPICDB_GUARDED_BY(mutex) =
       std::make_shared<const std::vector<meta::DeleteRecord>>();
   SharedJobs jobs TOPICDB_GUARDED_BY(mutex) = std::make_shared<const meta::JobRecords>();
   std::uint64_t deletes_version TOPICDB_GUARDED_BY(mutex) = 0;
   std::uint64_t removals_version TOPICDB_GUARDED_BY(mutex) = NewRemovalsVersion();
-  // The last commit that only memory has; 0: there is none.
+  // The last commit that the log does not have and that may be in memory only; 0: there is none.
   std::uint64_t unlogged_serial TOPICDB_GUARDED_BY(mutex) = 0;
   TopicCache topics TOPICDB_GUARDED_BY(mutex);  // of the current slabs
   mutable LeapClock clock;                      // thread-safe
 
  private:
+  // Sets the slabs, and everything that is derived from them.
   void TakeSlabs(SlabViews new_slabs) TOPICDB_REQUIRES(mutex);
 
   std::vector<SlabView> current_ TOPICDB_GUARDED_BY(mutex);  // by class
@@ -137,7 +151,7 @@ class ShardState {
   std::shared_ptr<const ShardView> view_ TOPICDB_GUARDED_BY(view_mutex_);
   std::uint64_t open_transactions_ TOPICDB_GUARDED_BY(view_mutex_) = 0;
 
-  // How much had been written to memory when all of it was last asked to go to files.
+  // What log->bytes() was at the last call of FlushFamilies.
   std::atomic<std::uint64_t> flushed_bytes_{0};
 };
 
