@@ -1,4 +1,4 @@
-// What sealing has removed, and files still have: how much it is, and how it goes.
+// Removes garbage: what was deleted or replaced by sealing and is still in files.
 #pragma once
 
 #include <atomic>
@@ -9,11 +9,11 @@
 
 namespace topicdb {
 
-// Whose garbage is removed.
+// Which garbage GarbageCollector::Collect removes.
 enum class GarbageScope {
-  kSettled,  // of read-only slabs nearly all; of others only if it is most of what they have
-  kAll,      // of others, too, whatever is worth the work
-  kQuick,    // the same, where it takes no time that anybody would notice
+  kSettled,  // nearly all of read-only slabs; of others, only if it is most of their pages
+  kAll,      // the same, and all garbage of other slabs that is worth the work
+  kQuick,    // the same as kAll, but only of slabs that are small enough to be done quickly
 };
 
 // Finds garbage in the files of a shard, and has RocksDB write the files anew without it. A Shard
@@ -22,14 +22,18 @@ class GarbageCollector {
  public:
   GarbageCollector(ShardState& shard, DiskUsage& disk) : shard_(shard), disk_(disk) {}
 
-  // Removes the garbage of these slabs that is worth the work and that no reader sees any more:
-  // readers that began before keep it. `canceled` ends it early; it may be null.
+  // Removes the garbage in this scope that is worth the work. Leaves out a slab while a reader
+  // holds
+  // a view from before the slab's last removal. Returns early, and OK, once `canceled` is true;
+  // `canceled` may be null. Does nothing in a read-only shard.
   Status Collect(GarbageScope scope, std::atomic<bool>* canceled) TOPICDB_EXCLUDES(shard_.mutex);
-  // Fills in the bytes of a slab.
+  // Sets the bytes on disk and the bytes of garbage of a slab in `usage`.
   void Measure(const Slab& slab, SlabUsage* usage) const;
 
  private:
+  // Returns whether the garbage of a slab is worth removing in this scope.
   bool IsDue(const SlabView& view, GarbageScope scope) const;
+  // Makes RocksDB write the files of a slab anew where they have garbage.
   Status CollectOf(const Slab& slab, std::atomic<bool>* canceled) TOPICDB_EXCLUDES(shard_.mutex);
 
   ShardState& shard_;

@@ -1,4 +1,4 @@
-// Seals what is fresh in the slabs of a shard; see layout/layout.h for the steps.
+// Seals the fresh blocks in the slabs of a shard; see layout/layout.h for the steps.
 #pragma once
 
 #include <atomic>
@@ -8,46 +8,56 @@
 
 namespace topicdb {
 
-// Decides what of a shard is to be sealed, takes the steps, and has commits wait while far too much
-// is fresh. A Shard owns it; the Sealer of the database calls SealDue from its thread. Thread-safe.
-// Whoever takes a step holds the sealer's run_mutex().
+// Decides which blocks of a shard are sealed when, seals them step by step, and makes commits wait
+// while there are far too many fresh blocks. A Shard owns it; the Sealer of the database calls
+// SealDue from its thread. Thread-safe. Whoever takes a step holds the sealer's run_mutex().
 class ShardSealing : public Sealable {
  public:
   explicit ShardSealing(ShardState& shard) : shard_(shard) {}
 
-  // Has the sealer's thread call SealDue soon.
+  // Makes the sealer's thread call SealDue soon.
   void Wake() { shard_.environment->sealer->Wake(this); }
   // Returns when the thread is done with this shard. Nobody may call Wake any more.
   void Forget() { shard_.environment->sealer->Forget(this); }
+  // Returns whether the sealer's thread seals this shard, or is about to.
   bool IsBusy() const { return shard_.environment->sealer->IsBusyWith(this); }
 
-  // Seals all that is fresh and due by size or count. Then takes one step of what can wait: of
-  // merging and spreading, and of what is left to do in slabs that are read-only.
+  // Seals the fresh blocks of current slabs that exceed a limit of size or number. Then takes one
+  // step of the work that can wait: merging and spreading blocks, and what is left to do in
+  // read-only slabs. Returns true if it took such a step, and false once nothing is left or the
+  // sealer has stopped.
   Result<bool> SealDue() override TOPICDB_EXCLUDES(shard_.mutex);
   // Seals every fresh block.
   Status SealAll() TOPICDB_EXCLUDES(shard_.mutex);
 
-  // Returns whether commits have made enough fresh to wake the sealer.
+  // Returns whether the sealer should be woken: a current slab has fresh blocks beyond a limit, or
+  // the last step has failed.
   bool IsDue() const TOPICDB_REQUIRES(shard_.mutex);
-  // Returns whether so much is fresh that closing should seal it.
+  // Returns whether a slab has enough fresh bytes for Close to seal them.
   bool HasMuchFresh() const;
-  // Waits while far more is fresh than should be.
+  // Waits while a current slab has more than twice the fresh blocks that it should have. Does not
+  // wait once sealing has failed or the sealer has stopped.
   void WaitForRoom() TOPICDB_EXCLUDES(shard_.mutex);
-  // Returns how the last step went.
+  // Returns the outcome of the last step.
   Status status() const TOPICDB_REQUIRES(shard_.mutex) { return status_; }
 
  private:
+  // Returns whether the fresh blocks of a slab exceed a limit.
   bool IsFreshDue(const Slab& slab) const;
-  // Takes one step of what can wait. Returns false if nothing was to be done, as the next two do.
+  // SealRest, SealOnce and SealStep return false if there was nothing to do.
+
+  // Takes one step of the work that can wait in a slab.
   Result<bool> SealRest(const SlabView& slab_view) TOPICDB_EXCLUDES(shard_.mutex);
-  // Takes one step, and notes how it went.
+  // Takes one step, notes its outcome, and wakes those that wait for it.
   Result<bool> SealOnce(const Slab& slab, SealScope scope) TOPICDB_EXCLUDES(shard_.mutex);
+  // Takes one step.
   Result<bool> SealStep(const Slab& slab, SealScope scope) TOPICDB_EXCLUDES(shard_.mutex);
+  // Moves what is in memory to files if most of it was sealed.
   void FlushSealed() TOPICDB_EXCLUDES(shard_.mutex);
 
   ShardState& shard_;
-  Status status_ TOPICDB_GUARDED_BY(shard_.mutex);  // of its last step
-  std::atomic<bool> has_failed_{false};             // as status_, for those without the mutex
+  Status status_ TOPICDB_GUARDED_BY(shard_.mutex);  // of the last step
+  std::atomic<bool> has_failed_{false};             // !status_.ok(), for callers without the mutex
 };
 
 }  // namespace topicdb
