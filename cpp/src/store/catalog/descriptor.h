@@ -11,6 +11,7 @@
 
 namespace topicdb {
 
+// What the file says.
 struct Descriptor {
   DatabaseId id{};
   std::int64_t created_at_us = 0;
@@ -18,13 +19,15 @@ struct Descriptor {
 };
 
 std::string EncodeDescriptor(const Descriptor& descriptor);
-// `path` is named in errors. kCorruption for foreign or damaged bytes, kSchema for a newer format.
+// Returns the descriptor that these bytes encode. Errors name `path`. Returns kCorruption for
+// foreign or damaged bytes, and kSchema for a newer format.
 Result<Descriptor> DecodeDescriptor(std::string_view bytes, const std::string& path);
 
-// Makes a descriptor with a random id. Takes defaults for what the request leaves open. kSchema for
-// values that no database can have.
+// Returns a descriptor with a random id. Takes the defaults for what the request leaves open.
+// Returns kSchema for values that no database can have.
 Result<Descriptor> MakeDescriptor(const SchemaRequest& request);
-// kSchema, naming the option and both values, if the request disagrees with the stored schema.
+// Returns kSchema, which names the option and both values, if the request disagrees with the stored
+// schema.
 Status CheckAgreement(const SchemaRequest& request, const Schema& stored, const std::string& path);
 
 }  // namespace topicdb

@@ -17,11 +17,12 @@ struct FoundDatabase {
 
 // Returns the path of the file that makes a directory a database.
 std::string DescriptorPath(const std::string& path);
-// Returns the database at `path`, without opening a shard. kNotFound if there is none; kCorruption
-// for a directory that holds anything else; kInvalidArgument for an invalid path.
+// Returns the database at `path`, without opening a shard. Returns kNotFound if there is none,
+// kCorruption for damaged files and for a directory that holds anything else, kSchema for a newer
+// format, and kInvalidArgument for an invalid path.
 Result<FoundDatabase> FindDatabase(const std::string& path);
-// Checks that a database may be made in the directory: it is empty, or an earlier try was cut
-// short. kCorruption if not.
+// Returns OK if a database may be made in the directory: it is empty, or has what an earlier try
+// has left that was interrupted. Otherwise returns kCorruption.
 Status CheckCreatable(const std::string& path);
 
 }  // namespace topicdb

@@ -1,6 +1,6 @@
 // Decides what maintenance must rotate, merge and drop in a database, by its retention and its
 // quota. These functions use numbers alone, so that callers can ask about any time and any sizes.
-// DatabaseImpl::Maintain does what they decide.
+// DatabaseUpkeep does what they decide. Thread-safe, since they have no state.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@ inline constexpr std::int64_t kKeepLastRotateUs = std::int64_t{86'400} * 1'000'0
 // A class that drops messages by age or by bytes divides these into this many generations.
 inline constexpr int kGenerationsOfAClass = 8;
 
+// The limits of a database and of this handle, beside those of classes.
 struct MaintenanceLimits {
   std::uint64_t quota_bytes = 0;  // 0: there is no quota
   double quota_trim = 0;          // part of the quota; 0: nothing is dropped for the quota
@@ -25,20 +26,21 @@ struct MaintenanceLimits {
   bool may_age = true;            // false: it is too early to tell what is old
 };
 
-// Returns how long a generation of a class takes messages. 0: until somebody rotates it.
+// Returns how long a generation of a class takes messages, in microseconds. Returns 0 if it takes
+// messages until somebody rotates it.
 std::int64_t RotationPeriodUs(const RetentionClass& limits);
 
-// Whether `disk_bytes` are more than the quota allows before something must be dropped.
+// Returns whether `disk_bytes` exceed the part of the quota beyond which slabs are dropped.
 bool IsOverQuota(const MaintenanceLimits& all, std::uint64_t disk_bytes);
 
-// Whether the current generation has had its time or its share of the bytes. A generation without
-// messages has not.
+// Returns whether the current generation has had its time, or has its share of the bytes of its
+// class or of the quota. Returns false if it has no messages.
 bool IsRotationDue(const RetentionClass& limits, const SlabUsage& current,
                    const MaintenanceLimits& all, std::int64_t now_us);
 
-// Whether the current generation began at a time that has yet to come. The clock that began it was
-// wrong, or somebody tried out another time. Maintenance ends it, so that the next generation
-// begins at a better time.
+// Returns whether the current generation began at a time that is still in the future. The clock was
+// wrong when it began, or somebody tried out another time. Maintenance ends such a generation, so
+// that the next one begins at a better time.
 bool HasImpossibleBegin(const SlabUsage& current, std::int64_t now_us);
 
 // Slabs of one class in one shard whose last messages are kept, and the slab that takes these
@@ -59,17 +61,17 @@ std::vector<KeepLastMerge> PlanMerges(const RetentionRules& rules,
                                       const std::vector<SlabUsage>& slabs,
                                       std::vector<DroppedSlab>* dropped);
 
-// Returns the slabs to drop, in that order. A generation counts as ended before those that follow
-// it, whatever its own clock said. disk_bytes: of all slabs, and of what belongs to no slab.
-// Garbage does not count: maintenance frees it anyway, so dropping slabs for it would drop too
-// much.
+// Returns the slabs to drop, in the order in which to drop them. A generation counts as ended
+// before those that follow it, whatever its own clock said. `disk_bytes` are the bytes of all slabs
+// and of what belongs to no slab. Garbage does not count: maintenance frees it anyway, so dropping
+// slabs for it would drop too much.
 std::vector<DroppedSlab> ChooseDropped(const RetentionRules& rules, std::vector<SlabUsage> slabs,
                                        const MaintenanceLimits& all, std::uint64_t disk_bytes,
                                        std::int64_t now_us);
 
-// Returns what a run of maintenance would rotate and drop by these rules, as the files are now. It
-// ignores the quota. It does not tell how many messages keep_last would save: nobody can know
-// before.
+// Returns what a run of maintenance would rotate and drop by these rules, as the files are now.
+// Ignores the quota. The `kept` of the result is 0, because nobody knows before the run how many
+// messages keep_last keeps.
 Maintenance Foresee(const RetentionRules& rules, std::vector<SlabUsage> slabs,
                     MaintenanceLimits all, std::int64_t now_us);
 

@@ -57,18 +57,19 @@ std::string RulesKey();
 std::string ClockKey();
 std::string SlabKey(const SlabId& slab);
 std::string CountersKey(const SlabId& slab);
-// The prefix of the keys of all nodes of a slab.
+// Returns the prefix of the keys of all nodes of a slab.
 std::string NodePrefix(const SlabId& slab);
 std::string NodeKey(const SlabId& slab, NodeId node);
-// The prefix of all slab keys.
+// Returns the prefix of all slab keys.
 std::string SlabPrefix();
 // Sets class and generation of `slab` from a key made by SlabKey. Returns false for other keys.
 bool DecodeSlabKey(std::string_view key, SlabId* slab);
 
-// The sample of a slab's topics: the key of its level, and of the topics that a commit added.
+// Return the keys of the sample of a slab's topics: that of its level, and that of the topics that
+// the commit `serial` added.
 std::string SampleLevelKey(const SlabId& slab);
 std::string SampleKey(const SlabId& slab, std::uint64_t serial);
-// A key behind every key of the sample.
+// Returns a key that is greater than every key of the sample.
 std::string SampleEnd(const SlabId& slab);
 // Encodes topics that AppendSampleTopic has put one after the other.
 std::string EncodeSample(std::string_view topics);
@@ -78,28 +79,28 @@ std::string EncodeSampleLevel(unsigned level);
 bool DecodeSampleLevel(std::string_view bytes, unsigned* level);
 
 std::string JobKey(std::string_view sequence);
-// The prefix of all job keys.
+// Returns the prefix of all job keys.
 std::string JobPrefix();
 
-// The key of an append id. `serial` is the commit that stored the append in this shard.
+// Returns the key of an append id. `serial` is the commit that stored the append in this shard.
 std::string AppendIdKey(std::uint64_t serial);
-// The prefix of all such keys.
+// Returns the prefix of all such keys.
 std::string AppendIdPrefix();
 std::string Encode(const std::string& id, const KnownAppend& known);
 // `key` is the whole key, made by AppendIdKey.
 bool Decode(std::string_view key, std::string_view bytes, std::string* id, KnownAppend* known);
-// The key of a dropped slab. `serial` is the commit that dropped it.
+// Returns the key of a dropped slab. `serial` is the commit that dropped it.
 std::string DropKey(std::uint64_t serial);
-// The prefix of all such keys.
+// Returns the prefix of all such keys.
 std::string DropPrefix();
 
-// The key of a delete. `index` counts the deletes of the commit `serial` from 0.
+// Returns the key of a delete. `index` counts the deletes of the commit `serial` from 0.
 std::string DeleteKey(std::uint64_t serial, std::uint32_t index);
-// The prefix of all delete keys.
+// Returns the prefix of all delete keys.
 std::string DeletePrefix();
 
-// The names of the column families that hold a slab's messages. A slab with the layout skipstream
-// has the first; one with the layout columnar has the other two.
+// Return the names of the column families that hold a slab's messages. A slab with the layout
+// skipstream has the first; one with the layout columnar has the other two.
 std::string FamilyName(const SlabId& slab);
 std::string BlocksFamilyName(const SlabId& slab);
 std::string PagesFamilyName(const SlabId& slab);
@@ -108,10 +109,12 @@ std::vector<std::string> FamilyNames(LayoutKind layout, const SlabId& slab);
 // Sets class and generation of `slab` from a name made by one of these. Returns false for other
 // names.
 bool DecodeFamilyName(std::string_view name, SlabId* slab);
-// Whether a name made by one of these is that of columnar's blocks, or of its pages.
+// Return whether a name that one of these made is that of the blocks of the layout columnar, or
+// that of its pages.
 bool IsBlocksFamily(std::string_view name);
 bool IsPagesFamily(std::string_view name);
 
+// Which shard of which database this is.
 struct Identity {
   DatabaseId database{};
   std::uint32_t shard = 0;
@@ -120,6 +123,7 @@ struct Identity {
 std::string Encode(const Identity& identity);
 bool Decode(std::string_view bytes, Identity* identity);
 
+// The numbers with which the next commit continues.
 struct CommitState {
   std::uint64_t serial = 0;    // of the last commit
   std::int64_t clock_us = -1;  // the last timestamp that was assigned
@@ -139,6 +143,7 @@ enum class SlabState : std::uint8_t {
   kReadOnly = 2,
   kDropping = 3,  // the next open drops its column family if that is still there
 };
+// What is known of a slab beside its counters and its structures.
 struct SlabRecord {
   SlabState state = SlabState::kCurrent;
   LayoutKind layout = LayoutKind::kSkipstream;
@@ -153,10 +158,12 @@ struct SlabRecord {
 std::string Encode(const SlabRecord& record);
 bool Decode(std::string_view bytes, SlabRecord* record);
 
-// The version of the rules (RetentionRules::version) whose classes have begun their generations.
+// Encode and decode the version of the rules (RetentionRules::version) whose classes have begun
+// their generations.
 std::string EncodeRules(std::uint64_t version);
 bool DecodeRules(std::string_view bytes, std::uint64_t* version);
 
+// Counts the messages that were written to a slab. Deleted ones stay counted.
 struct SlabCounters {
   // Adds `more` messages with timestamps from `first` to `last`. `more_bytes` are the bytes of
   // their topics and values.
@@ -247,7 +254,7 @@ struct DeleteRecord {
   KeyRange keys;
   Generation generation;  // the only one that it affects, or kEveryGeneration
 
-  // Whether the delete affects messages of this slab.
+  // Returns whether the delete affects messages of this slab.
   bool Covers(const SlabId& slab) const {
     return generation == kEveryGeneration || generation == slab.generation;
   }

@@ -22,14 +22,14 @@ struct RetentionRule {
   Filter filter;
 };
 
-// Whether keep_last is the only limit. Other messages are then kept only while their generation is
-// written to.
+// Returns whether keep_last is the only limit. Other messages are then kept only while their
+// generation is written to.
 bool HasOnlyKeepLast(const RetentionClass& limits);
 
-// Whether both lists mean the same. Either may have the implicit last class or not.
+// Returns whether both lists mean the same. Either may have the implicit last class or not.
 bool AreSameClasses(std::vector<RetentionClass> a, std::vector<RetentionClass> b);
 
-// kSchema if a filter can match nothing because an earlier one takes all of its topics.
+// Returns kSchema if a filter can match nothing because an earlier one takes all of its topics.
 Status CheckReachable(const std::vector<RetentionClass>& classes);
 
 // Decides which class a topic belongs to, and knows the limits of all classes of a database.
@@ -40,14 +40,14 @@ Status CheckReachable(const std::vector<RetentionClass>& classes);
 // filter comes back, it is the same class again.
 class RetentionRules {
  public:
-  // Returns the rules of a new database. kSchema for negative limits, and for a filter that is
-  // malformed, given twice, or left nothing by an earlier one.
+  // Returns the rules of a new database. Returns kSchema for negative limits, for a filter that is
+  // malformed or given twice, and for a filter after "#".
   static Result<RetentionRules> Make(const std::vector<RetentionClass>& classes);
-  // Returns the rules that follow these when the classes change to `classes`. kSchema as for Make
-  // and CheckReachable.
+  // Returns the rules that follow these when the classes change to `classes`. Returns kSchema as
+  // Make and CheckReachable do.
   Result<RetentionRules> With(const std::vector<RetentionClass>& classes) const;
-  // Returns rules as they were stored (retention_file.h). kSchema as for Make; kCorruption if the
-  // numbers of the classes are impossible.
+  // Returns rules as they were stored (retention_file.h). Returns kSchema as Make does, and
+  // kCorruption if the numbers of the classes are impossible.
   static Result<RetentionRules> Restore(std::uint64_t version, RetentionClassId reserved,
                                         const std::vector<RetentionRule>& live,
                                         const std::vector<RetentionRule>& retired);
@@ -56,8 +56,10 @@ class RetentionRules {
   std::uint64_t version() const { return version_; }
   // Returns the classes that the user asked for.
   std::vector<RetentionClass> classes() const;
-  // In the order in which they are tried. The last one is "#".
+  // Returns the classes that topics belong to now, in the order in which they are tried. The last
+  // one is "#".
   const std::vector<RetentionRule>& live() const { return live_; }
+  // Returns the classes that no topic belongs to any more.
   const std::vector<RetentionRule>& retired() const { return retired_; }
   // Returns the live or retired class with this number, or nullptr if there is none.
   const RetentionRule* Find(RetentionClassId id) const;
@@ -76,11 +78,12 @@ class RetentionRules {
   RetentionClassId reserved() const { return reserved_; }
   // Returns a number that is greater than that of every class.
   RetentionClassId ids_end() const;
-  // Returns the filter of a class. REQUIRES: Find(id) or id == reserved()
+  // Returns the filter of a class. REQUIRES (FilterOf): Find(id) is not null, or id == reserved()
   const std::string& FilterOf(RetentionClassId id) const {
     return id == reserved() ? reserved_filter_ : Find(id)->filter.text();
   }
-  // Returns the number of the class with this filter. kNotFound, naming the classes that exist.
+  // Returns the number of the class with this filter. Returns kNotFound, which names the classes
+  // that exist, if there is none.
   Result<RetentionClassId> IndexOf(const std::string& filter) const;
 
  private:

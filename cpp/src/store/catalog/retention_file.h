@@ -13,7 +13,8 @@
 namespace topicdb {
 
 std::string EncodeRetention(const RetentionRules& rules);
-// `path` is named in errors. kCorruption for foreign or damaged bytes, kSchema for a newer format.
+// Returns the rules that these bytes encode. Errors name `path`. Returns kCorruption for foreign or
+// damaged bytes, and kSchema for a newer format.
 Result<RetentionRules> DecodeRetention(std::string_view bytes, const std::string& path);
 
 // Reads the rules from the file in the database's directory. Makes them from `created_with` if
@@ -23,7 +24,8 @@ Result<RetentionRules> LoadRetention(const std::string& database_path,
 // Replaces the file. The new file is durable when this returns.
 Status StoreRetention(const std::string& database_path, const RetentionRules& rules);
 
-// Holds the current rules of an open database. Owned by its ShardEnvironment. Thread-safe.
+// Holds the current rules of an open database. The ShardEnvironment of the database owns it.
+// Thread-safe.
 class RetentionState {
  public:
   explicit RetentionState(RetentionRules rules)

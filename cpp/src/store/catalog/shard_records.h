@@ -24,6 +24,7 @@ struct SalvagedSlab {
   std::optional<Structure> StructureOf(StreamId stream) const;
 };
 
+// What is left of the records of a shard.
 struct ShardRecords {
   std::optional<meta::CommitState> state;
   std::map<SlabId, SalvagedSlab> slabs;
@@ -34,7 +35,8 @@ struct ShardRecords {
   std::vector<std::string> problems;
 };
 
-// Reads the records of the shard with this number. kStorage if reading fails.
+// Returns the records that can be read of the shard with this number. Damage is no error: the
+// result reports it. Returns kStorage if reading fails.
 Result<ShardRecords> ReadShardRecords(const rocks::Salvage& salvage, std::uint32_t shard);
 
 }  // namespace topicdb
