@@ -48,8 +48,7 @@ struct VerifyOptions {
 // Checks what is on disk of the database at `path`, with as many threads as there are processors.
 // May run while another handle or process writes the database; it then checks the database as it
 // was at some moment. Any thread may call it. Damage is no error: the result reports it. Returns
-// kNotFound, kInterrupted,
-// kStorage, or kSchema for a newer format.
+// kNotFound, kInterrupted, kStorage, or kSchema for a newer format.
 Result<Verification> VerifyDatabase(const std::string& path, const VerifyOptions& options,
                                     const InterruptCheck& interrupted = nullptr);
 

@@ -68,8 +68,7 @@ class Committer {
   // Commits what a job has staged, unless it was committed before.
   Status CommitStaged(ShardCommit* commit) TOPICDB_REQUIRES(shard_.mutex);
   // Writes the batch of the builder, which has these commits, and makes it visible. Sets the
-  // outcome
-  // of the commits if the write fails.
+  // outcome of the commits if the write fails.
   void WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> commits)
       TOPICDB_REQUIRES(shard_.mutex);
   // Finishes the batch of the builder, and writes it. Sets `logged` to whether it is in the log.

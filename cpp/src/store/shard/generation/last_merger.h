@@ -29,9 +29,8 @@ class LastMerger {
   // Makes no slab if there are no messages. Returns how many messages the new slab has.
   //
   // If this fails, the slabs stay as they were. Returns kConflict if too much was deleted
-  // meanwhile;
-  // the caller may try again. Returns kNotFound if a slab is gone, and kCorruption if a message
-  // cannot be read. Also returns kInterrupted and kStorage.
+  // meanwhile; the caller may try again. Returns kNotFound if a slab is gone, and kCorruption if a
+  // message cannot be read. Also returns kInterrupted and kStorage.
   //
   // REQUIRES (Run): the slabs `from` are read-only
   Result<std::uint64_t> Run(const KeepLastMerge& merge, const InterruptCheck& interrupted)

@@ -23,9 +23,8 @@ class GarbageCollector {
   GarbageCollector(ShardState& shard, DiskUsage& disk) : shard_(shard), disk_(disk) {}
 
   // Removes the garbage in this scope that is worth the work. Leaves out a slab while a reader
-  // holds
-  // a view from before the slab's last removal. Returns early, and OK, once `canceled` is true;
-  // `canceled` may be null. Does nothing in a read-only shard.
+  // holds a view from before the slab's last removal. Returns early, and OK, once `canceled` is
+  // true; `canceled` may be null. Does nothing in a read-only shard.
   Status Collect(GarbageScope scope, std::atomic<bool>* canceled) TOPICDB_EXCLUDES(shard_.mutex);
   // Sets the bytes on disk and the bytes of garbage of a slab in `usage`.
   void Measure(const Slab& slab, SlabUsage* usage) const;
