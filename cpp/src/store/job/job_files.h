@@ -6,6 +6,9 @@
 //
 // When every shard has applied an intent, its files are removed: the job's directory, then the
 // intent, then the outcomes. Every one of these steps may be interrupted and done again.
+//
+// Any thread of any process may call these functions. In all of them, `path` is that of the
+// database, unless they say something else.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +25,7 @@ namespace topicdb {
 
 std::string JobsDirectory(const std::string& path);
 std::string JobDirectory(const std::string& path, const std::string& job);
-// kInvalidArgument unless a job may have this name.
+// Returns kInvalidArgument unless a job may have this name.
 Status CheckJobName(const std::string& job);
 // Makes the directory of a job and returns its path.
 Result<std::string> MakeJobDirectory(const std::string& path, const std::string& job);
@@ -41,7 +44,8 @@ struct JobIntent {
   std::string name;  // of the intent file, without ".intent"; not stored in it
 };
 std::string EncodeIntent(const JobIntent& intent);
-// `path` is named in errors. kCorruption for damaged bytes.
+// Returns the intent that these bytes encode, without its name. Errors name `path`, which is that
+// of the file. Returns kCorruption for damaged bytes.
 Result<JobIntent> DecodeIntent(std::string_view bytes, const std::string& path);
 
 // The outcome of an intent in one shard.
@@ -57,13 +61,17 @@ bool DecodeOutcome(std::string_view bytes, ShardOutcome* outcome);
 // Returns when the job was committed, as the name of its file says.
 std::int64_t CommittedAtUs(const JobIntent& intent);
 
-// Writes the intent file: this is the commit point of a job. Sets intent->name.
+// Writes the intent file, durably. The job is committed once the file has its name. Sets
+// intent->name.
 Status WriteIntent(const std::string& path, JobIntent* intent);
-// Returns the intents in the order in which shards must apply them. kCorruption if one is damaged.
+// Returns the intents in the order in which shards must apply them. Returns kCorruption if one is
+// damaged.
 Result<std::vector<JobIntent>> ListIntents(const std::string& path);
-// Returns the outcome of an intent in a shard. Absent if the shard has not applied the intent.
+// Returns the outcome of an intent in a shard. Absent if the shard has not applied the intent, or
+// if the file of the outcome is damaged: the shard then finds that it has applied the job.
 Result<std::optional<ShardOutcome>> FindOutcome(const std::string& path, const JobIntent& intent,
                                                 std::uint32_t shard);
+// Writes the outcome of an intent in a shard, durably.
 Status WriteOutcome(const std::string& path, const JobIntent& intent, std::uint32_t shard,
                     const ShardOutcome& outcome);
 // Returns whether every shard has applied the intent. Adds the outcomes of those that have to
@@ -72,10 +80,11 @@ Result<bool> IsApplied(const std::string& path, const JobIntent& intent,
                        std::map<std::uint32_t, ShardOutcome>* outcomes);
 // Removes the files of an intent that every shard has applied.
 Status RemoveApplied(const std::string& path, const JobIntent& intent);
+// Returns whether the intent file is still there.
 bool HasIntent(const std::string& path, const JobIntent& intent);
-// Removes what processes have left behind that ended. These are the files of intents that every
-// shard has applied a minute ago or earlier, and outcomes of intents that are gone. What a job
-// without an intent has staged is removed if nobody has touched it for six hours.
+// Removes the files that processes have left behind when they ended: the files of intents that
+// every shard has applied a minute ago or earlier, and outcomes of intents that are gone. Also
+// removes what a job without an intent has staged, if nobody has touched it for six hours.
 Status SweepJobs(const std::string& path, std::int64_t now_us);
 
 }  // namespace topicdb
