@@ -9,9 +9,10 @@
 
 namespace topicdb {
 
-// Returns the database at `path`, which must agree with options.schema. Makes it if there is none,
-// unless options.read_only. Fails as FindDatabase does. Leaves a directory that holds anything else
-// as it is.
+// Returns the database at `path`. Makes it if there is none, unless options.read_only. Several
+// processes may call this at the same time; one of them makes the database. Leaves a directory that
+// holds anything else as it is. Returns the errors of FindDatabase, kSchema if the database does
+// not agree with options.schema, and kLocked if another process takes too long to make it.
 Result<FoundDatabase> FindOrCreateDatabase(const std::string& path, const OpenOptions& options);
 
 }  // namespace topicdb

@@ -20,26 +20,28 @@
 
 namespace topicdb {
 
-// An object that holds views of shards, and must release them before the shards close.
+// An object that holds views of shards, and must release them before the shards close. It registers
+// with the DatabaseImpl, which calls Release when it closes.
 class ViewHolder {
  public:
   ViewHolder() = default;
   virtual ~ViewHolder() = default;
   ViewHolder(const ViewHolder&) = delete;
   ViewHolder& operator=(const ViewHolder&) = delete;
-  // Releases the views. REQUIRES: the database's lifecycle() is held, shared or alone.
+  // Releases the views. REQUIRES (Release): the caller holds the database's lifecycle(), shared or
+  // alone
   virtual void Release() = 0;
 };
 
-// kTopic or kInvalidArgument if no message, or no delete, can be like this.
+// Return kTopic or kInvalidArgument if no message, or no delete, can be like this.
 Status CheckMessage(const MessageView& message, std::uint32_t timestamp_bytes, TopicUse use);
 Status CheckDelete(const Filter& filter, const TimeRange& range, TopicUse use);
 
 class SubscriptionHub;
 
-// An open database: its shards, its jobs and its upkeep, and who holds views of it. The Database
-// handle shares it with the scans, tails and transactions made from the handle. Any thread may call
-// it.
+// Holds what an open database consists of: its shards, its jobs and its upkeep. Knows the objects
+// that hold views of the shards. The Database handle shares it with the scans, tails and
+// transactions that were made from the handle. Any thread may call it.
 //
 // Lock rule: every call holds `lifecycle_` shared while it runs, and Close holds it alone. So Close
 // waits for running calls, and nobody uses what it releases. Lock order: lifecycle_, the mutexes of
@@ -48,6 +50,7 @@ class SubscriptionHub;
 // the shards' numbers.
 class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
  public:
+  // Does what Database::Open does.
   static Result<std::shared_ptr<DatabaseImpl>> Open(const std::string& path,
                                                     const OpenOptions& options);
   DatabaseImpl(std::shared_ptr<const ShardEnvironment> environment, const OpenOptions& options);
@@ -58,18 +61,19 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   const ForkGuard& fork_guard() const { return fork_guard_; }
   SharedMutex& lifecycle() const { return lifecycle_; }
 
-  // kForked in a forked child; kClosed if the database is closed. The caller must ask before it
-  // takes any lock, and again with lifecycle() held.
+  // Returns kForked in a forked child, and kClosed if the database is closed. The caller must call
+  // this before it takes any lock, and again once it holds lifecycle(); see TOPICDB_ENTER.
   Status CheckUsable() const;
 
-  // REQUIRES (shards, upkeep, Refresh): lifecycle() is held, and CheckUsable() has passed since.
+  // REQUIRES (shards, upkeep, Refresh): the caller holds lifecycle(), and CheckUsable() has
+  // returned OK since
   const OpenShards& shards() const { return shards_; }
   DatabaseUpkeep& upkeep() { return upkeep_; }
   const DatabaseUpkeep& upkeep() const { return upkeep_; }
 
   // Brings a read-only handle up to date. Scans that run keep the shards they began with.
   Status Refresh();
-  // kInvalidArgument if the layout has no commit log.
+  // Returns kInvalidArgument if the layout has no commit log.
   Status CheckKeepsLog() const;
 
   // Scans and transactions register here, so that Close can have them release what belongs to the
@@ -77,17 +81,21 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   void Register(ViewHolder* holder) TOPICDB_EXCLUDES(holders_mutex_);
   void Unregister(ViewHolder* holder) TOPICDB_EXCLUDES(holders_mutex_);
 
-  // Returns the hub that there is. If there is none, returns what `make` returns, and remembers it
-  // for as long as somebody holds it.
+  // Returns the hub of the subscriptions, which the callers share. If nobody holds one, makes it
+  // with `make`.
   std::shared_ptr<SubscriptionHub> Hub(
       const std::function<std::shared_ptr<SubscriptionHub>()>& make) const
       TOPICDB_EXCLUDES(hub_mutex_);
 
+  // Does what Database::MakeSnapshot does.
   Result<SnapshotInfo> MakeSnapshot(const std::string& path, const CopyOptions& options,
                                     const InterruptCheck& interrupted);
-  // Whoever commits to several shards enters this gate until all of them have committed.
+  // Returns the gate that whoever commits to several shards must be in until all of them have
+  // committed. A snapshot closes it for its moment.
   PauseGate& commits_gate() const { return commits_gate_; }
 
+  // Does what Database::Close does. Returns the first error of the shards, and closes all of them
+  // in any case.
   Status Close() TOPICDB_EXCLUDES(lifecycle_);
 
  private:

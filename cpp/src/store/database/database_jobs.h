@@ -14,7 +14,7 @@
 namespace topicdb {
 
 // Applies committed jobs to the shards that are open here, and notices further ones. A DatabaseImpl
-// that may write owns it. Any thread may call it.
+// owns it, and starts it unless the database is read-only. Any thread may call it.
 //
 // REQUIRES (Start, Apply): the shards are open.
 class DatabaseJobs {
@@ -29,12 +29,15 @@ class DatabaseJobs {
   Status Start() TOPICDB_EXCLUDES(mutex_);
   // Ends the thread.
   void Stop() { watcher_.reset(); }
-  // Applies committed jobs.
+  // Applies committed jobs in their order. Returns kCorruption if an intent or a staged file is
+  // damaged or belongs to another database, and the errors of Shard::Commit.
   Status Apply() TOPICDB_EXCLUDES(mutex_);
-  // While it is held, no job is applied here.
+  // Returns a mutex. While the caller holds it, no job is applied here.
   Mutex& mutex() TOPICDB_RETURN_CAPABILITY(mutex_) { return mutex_; }
 
  private:
+  // Applies an intent to a shard and writes the outcome. `pending_since_us` is when the oldest job
+  // was committed that has not been applied everywhere.
   Status ApplyTo(Shard* shard, const JobIntent& intent, std::int64_t pending_since_us)
       TOPICDB_REQUIRES(mutex_);
 

@@ -25,8 +25,8 @@ namespace topicdb {
 // REQUIRES (all methods except Stop, stats and mutex): the shards are open.
 class DatabaseUpkeep {
  public:
-  // `shards` must live longer. `closing` becomes true when the database closes, which ends what
-  // takes long.
+  // `shards` and `closing` must outlive this object. `closing` becomes true when the database
+  // closes; calls that take long then end early.
   DatabaseUpkeep(std::shared_ptr<const ShardEnvironment> environment, const OpenShards& shards,
                  std::atomic<bool>& closing, const OpenOptions& options);
 
@@ -37,8 +37,8 @@ class DatabaseUpkeep {
   // Returns what the thread has done.
   MaintenanceStats stats() const TOPICDB_EXCLUDES(stats_mutex_);
 
-  // These do what the methods of Upkeep do. They leave it to the caller whether this handle may
-  // write.
+  // These do what the methods of Upkeep do. Except for SetRetention, they do not check whether this
+  // handle may write; the caller must.
   Result<Maintenance> SetRetention(const std::vector<RetentionClass>& classes, bool dry_run)
       TOPICDB_EXCLUDES(mutex_);
   Status Rotate(const std::optional<std::string>& retention_class, bool resets_clock);
@@ -50,26 +50,28 @@ class DatabaseUpkeep {
   Result<Maintenance> Maintain(std::optional<std::int64_t> as_if_us,
                                const InterruptCheck& interrupted) TOPICDB_EXCLUDES(mutex_);
 
-  // kQuota if the open shards have reached the quota.
+  // Returns kQuota if the open shards have reached the quota.
   Status CheckQuota() const;
   // Works as Shard::RemoveGarbage does, but ends early when the database is closed.
   Status RemoveGarbage(Shard& shard, GarbageScope scope) const;
-  // Whoever holds this keeps the retention classes and the generations as they are, but for those
-  // that users rotate or drop themselves.
+  // Returns a mutex. While the caller holds it, the retention classes and the generations stay as
+  // they are, except for generations that users rotate or drop themselves.
   Mutex& mutex() const TOPICDB_RETURN_CAPABILITY(mutex_) { return mutex_; }
 
  private:
-  // Whether the clocks of all open shards can tell what is old.
+  // Returns whether the clocks of all open shards can tell what is old.
   bool MayAge(const ClockReading& now) const;
   MaintenanceLimits LimitsNow() const;
   std::uint64_t MeasureDiskBytes() const;
-  // Drops the slabs in `done`, and keeps those of their messages that keep_last keeps. `slabs` must
-  // be all slabs. Removes from `done` what cannot be dropped now.
+  // Drops the slabs in `done`, and merges the messages that keep_last keeps into new slabs. `slabs`
+  // must be all slabs. Removes from `done` the slabs that cannot be merged now. Goes on after an
+  // error, and returns the first one.
   Status Drop(const std::vector<SlabUsage>& slabs, const InterruptCheck& interrupted,
               Maintenance* done) TOPICDB_REQUIRES(mutex_);
   // Rotates generations, and drops what is too old or too large.
   Result<Maintenance> MaintainSlabs(std::optional<std::int64_t> as_if_us,
                                     const InterruptCheck& interrupted) TOPICDB_EXCLUDES(mutex_);
+  // Adds a run of the thread to the statistics.
   void Note(std::int64_t now_us, const Result<Maintenance>& done) TOPICDB_EXCLUDES(stats_mutex_);
 
   const std::shared_ptr<const ShardEnvironment> environment_;

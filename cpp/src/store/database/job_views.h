@@ -15,22 +15,24 @@ namespace topicdb {
 std::vector<std::vector<SerialRange>> UnfinishedJobs(const std::vector<ShardMoment>& moments,
                                                      std::int64_t now_us);
 
-// Whether a shard may lack jobs that another shard no longer tells of. True also if these jobs had
-// nothing for the shard.
+// Returns whether a shard may lack jobs that another shard has forgotten already. May return true
+// although these jobs have no messages for the shard.
 bool AreFarApart(const std::vector<ShardMoment>& moments);
 
 // Hides unfinished jobs, so that readers see a job in all of the shards or in none. A DatabaseImpl
 // owns it. Thread-safe.
 class JobCurtain {
  public:
-  // Replaces the views of moments that have unfinished jobs by views without them.
+  // Replaces each view that has commits of unfinished jobs by a view without these commits.
   void Hide(std::vector<ShardMoment>* moments) TOPICDB_EXCLUDES(mutex_);
 
  private:
+  // Returns whether finished_ has the jobs of these moments.
   bool IsKnownFinished(const std::vector<ShardMoment>& moments) TOPICDB_EXCLUDES(mutex_);
 
   Mutex mutex_;  // the innermost lock
-  // The jobs of moments at which all jobs were finished. So not every reader has to find that out.
+  // The jobs of the last moments at which all jobs were finished, so that later readers of the same
+  // jobs need not find that out again.
   std::vector<SharedJobs> finished_ TOPICDB_GUARDED_BY(mutex_);
 };
 

@@ -10,11 +10,13 @@
 
 namespace topicdb {
 
-// Owns a thread that sleeps until something in a directory gets a new name. Thread-safe.
+// Owns a thread that sleeps until something in a directory gets a new name. The DatabaseJobs of an
+// open database owns it. Whoever owns it starts and destroys it; it has no other methods.
 class JobWatcher {
  public:
-  // Starts the thread, which calls `changed`. The thread also calls it from time to time without a
-  // reason, because some file systems tell nothing. The directory must exist. kStorage.
+  // Starts the thread, which calls `changed`. The thread also calls it once a second without a
+  // reason, because some file systems do not tell of changes. The directory must exist. Returns
+  // kStorage if the system has no descriptor left.
   static Result<std::unique_ptr<JobWatcher>> Start(const std::string& directory,
                                                    std::function<void()> changed);
   // Ends the thread. Returns when `changed` does not run any more.

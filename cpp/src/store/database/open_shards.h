@@ -15,39 +15,42 @@
 
 namespace topicdb {
 
-// Opens the shards of one database, finds them, and looks at all of them at one moment. A
+// Opens the shards of a database, finds them by number, and gives out views of all of them. A
 // DatabaseImpl owns it. Any thread may call it.
 //
-// The shards are open from Open until TakeAll. Who calls holds the database's lifecycle(), or is a
-// thread that ends before TakeAll is called.
+// The shards are open from Open until TakeAll. A caller that uses them holds the database's
+// lifecycle(), or is a thread that ends before TakeAll is called.
 class OpenShards {
  public:
   // `only` names the shards to open. If it is absent, all of them are opened.
   OpenShards(std::shared_ptr<const ShardEnvironment> environment,
              std::optional<std::vector<std::uint32_t>> only);
 
-  // Opens the shards. Those that are open already stay open if their files have not changed since.
+  // Opens the shards. A read-only handle may call it again: shards whose files have changed since
+  // are opened anew, and the others stay open. Returns the errors of Shard::Open.
   Status Open() TOPICDB_EXCLUDES(mutex_);
-  // Takes the shards out, for the caller to close.
+  // Removes all shards and returns them. The caller must close them.
   std::vector<std::shared_ptr<Shard>> TakeAll() TOPICDB_EXCLUDES(mutex_);
 
   // Returns the open shards, by number.
   std::vector<std::shared_ptr<Shard>> All() const TOPICDB_EXCLUDES(mutex_);
-  // Returns the shard with this number. kReadOnly if the shard is not open here.
+  // Returns the shard with this number. Returns kReadOnly if the shard is not open here.
   Result<std::shared_ptr<Shard>> Find(std::uint32_t index) const;
   // Returns views for readers. They hide a job that some shards have applied and others have not.
   // With the layout skipstream they do not hide it, because what the job has replaced is gone.
   std::vector<ShardMoment> Moments() const;
-  // Returns views with everything, for callers that read the log, or what was chosen before.
+  // Returns views that hide nothing, for callers that read the log, or slices that were cut before.
   std::vector<ShardMoment> WholeMoments() const;
 
-  // kReadOnly if the database was opened read-only.
+  // Returns kReadOnly if the database was opened read-only.
   Status CheckMayWrite() const;
-  // kReadOnly, naming `call`, unless all shards are open for writing here.
+  // Returns kReadOnly, which names `call`, unless all shards are open for writing here.
   Status CheckMayWriteAll(const char* call) const;
 
  private:
+  // Opens the shards that are not open, or whose files have changed.
   Status OpenChanged() TOPICDB_EXCLUDES(mutex_);
+  // Returns whether `files` is what files_ has of a shard.
   bool IsUnchanged(std::uint32_t shard, const std::string& files) const TOPICDB_EXCLUDES(mutex_);
 
   const std::shared_ptr<const ShardEnvironment> environment_;

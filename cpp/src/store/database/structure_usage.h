@@ -1,4 +1,4 @@
-// What the messages of each structure take on disk.
+// Tells what the messages of each structure take on disk.
 #pragma once
 
 #include <vector>
