@@ -22,7 +22,8 @@ rocks::FamilyUse FamilyUseOf(std::string_view name);
 // has RocksDB go through all families. So where there are many, one call makes those of several
 // slabs. No record names the families in the stock: after a crash, opening finds and drops them.
 //
-// A shard owns the stock and guards it. The stock must be empty before the database closes.
+// The SlabMaker of a shard owns it. Not thread-safe: the shard's commit mutex guards it. The stock
+// must be empty before RocksDB closes.
 class FamilyStock {
  public:
   explicit FamilyStock(const rocks::SharedResources& resources) : resources_(resources) {}
@@ -31,11 +32,11 @@ class FamilyStock {
   // `ahead` in the same call. After an error, some families may exist without a handle.
   rocksdb::Status Take(rocksdb::DB* db, const std::vector<std::string>& names,
                        const std::vector<std::string>& ahead, FamiliesByName* families);
-  // Takes families that nobody uses into the stock.
+  // Adds families that nobody uses to the stock.
   void Put(FamiliesByName families) { spare_.merge(families); }
-  // Drops all families in the stock.
+  // Drops all families in the stock from RocksDB.
   rocksdb::Status Drop(rocksdb::DB* db);
-  // Empties the stock, and leaves its families in the database.
+  // Empties the stock, and leaves its families in RocksDB.
   void Clear() { spare_.clear(); }
 
  private:

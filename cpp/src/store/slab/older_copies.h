@@ -1,5 +1,5 @@
 // Finds the slabs that may hold a message that a new one replaces. In a layout that overwrites, a
-// shard has one message of each topic and timestamp, whatever generation or class it is in.
+// shard has at most one message of each topic and timestamp, whatever its generation and class.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,26 @@
 
 namespace topicdb {
 
-// Knows the slabs of each class and the times of their messages, as long as the slabs stay the
-// same. A shard owns it, and only the holder of the shard's commit mutex may use it. Not
-// thread-safe.
+// Knows the slabs of each class whose layout overwrites, and the times of their messages. The
+// ShardState owns it, and only the holder of the shard's commit mutex may use it. Not thread-safe.
 class OlderCopies {
  public:
-  // The caller must call this when the slabs or the rules have changed. It need not when current
-  // slabs have grown.
+  // Replaces what is known of the slabs and the rules. The caller must call this when either has
+  // changed, but not when current slabs have grown.
   void Reset(const std::vector<SlabView>& slabs, std::shared_ptr<const RetentionRules> rules);
 
-  // Sets `found` to the slabs that may hold a message of this key, except `current`. If a message
-  // is newer than all ended slabs of a class, these cost nothing.
+  // Sets `found` to the slabs other than `current` that may hold a message with this topic and
+  // timestamp. Does not look at the ended slabs of a class one by one if the timestamp is outside
+  // the times of all of them.
   void Find(const Slab& current, std::string_view topic, std::int64_t timestamp,
             std::vector<const Slab*>* found) const;
 
  private:
+  // The slabs of one class.
   struct Chain {
+    // Adds a slab.
     void Take(const SlabView& view);
-    // Whether the ended generations may hold messages with this timestamp.
+    // Returns whether the ended generations may hold messages with this timestamp.
     bool MayHold(std::int64_t timestamp) const { return first <= timestamp && timestamp <= last; }
 
     std::int64_t first = std::numeric_limits<std::int64_t>::max();
@@ -40,6 +42,7 @@ class OlderCopies {
     std::shared_ptr<const Slab> current;
   };
 
+  // Does the work of Find for one class: adds the slabs to `found`.
   static void FindIn(const Chain& chain, const Slab& current, std::int64_t timestamp,
                      std::vector<const Slab*>* found);
 

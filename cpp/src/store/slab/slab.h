@@ -23,8 +23,8 @@
 
 namespace topicdb {
 
-// Owns a column family handle and gives it back to RocksDB. It must be destroyed before its
-// database.
+// Owns a column family handle, and gives it back to RocksDB when it is destroyed. It must be
+// destroyed before the RocksDB that it belongs to.
 class FamilyHandle {
  public:
   FamilyHandle(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle) : db_(db), handle_(handle) {}
@@ -38,8 +38,8 @@ class FamilyHandle {
   rocksdb::ColumnFamilyHandle* const handle_;
 };
 
-// Says what may still have to be done for a slab. So nobody need look at thousands of slabs that do
-// not change any more. Thread-safe.
+// Remembers which upkeep a slab may still need, so that nobody need look at thousands of slabs that
+// do not change any more. The slab owns it. Thread-safe.
 struct SlabUpkeep {
   // What the sealer found when it last looked at the slab.
   enum class Seen : std::uint8_t {
@@ -58,29 +58,30 @@ struct SlabUpkeep {
 using FamiliesByName = std::map<std::string, std::unique_ptr<FamilyHandle>>;
 
 // Keeps the structures, the counters and the column families of one slab. The shard, its views and
-// their readers share a slab, and any thread may read it.
+// their readers share a slab, and must release it before the shard closes. Any thread may read it.
 //
 // Lock rule: `mutex_` guards what changes. Only the thread that holds the shard's commit mutex
 // changes it, so that thread may read without `mutex_`. Every other thread reads with `mutex_`.
 class Slab {
  public:
-  // Makes a slab and moves its families out of `families`. kCorruption if one is missing.
+  // Returns a slab, and moves its families out of `families`. Returns kCorruption if one of them is
+  // missing.
   static Result<std::shared_ptr<Slab>> Make(const SlabId& id, const meta::SlabRecord& record,
                                             FamiliesByName* families, StructureTrie trie,
                                             const meta::SlabCounters& counters);
-  // pages: null for layouts that have one family.
+  // `pages` is null for layouts that have one family.
   Slab(const SlabId& id, const meta::SlabRecord& record, std::unique_ptr<FamilyHandle> family,
        std::unique_ptr<FamilyHandle> pages, StructureTrie trie, const meta::SlabCounters& counters);
 
   const SlabId& id() const { return id_; }
   const Layout& layout() const { return *layout_; }
-  // Returns the log of its layout; null if that keeps a state.
+  // Returns the log of the slab's layout, or null if the layout keeps a state and no log.
   const MessageLog* log() const { return layout_->log(); }
   std::uint32_t timestamp_bytes() const { return record_.timestamp_bytes; }
   SlabFamilies families() const {
     return {family_->get(), pages_ == nullptr ? nullptr : pages_->get()};
   }
-  // The same families, without null for one that the slab does not have.
+  // Returns the families that the slab has: one or two.
   std::vector<rocksdb::ColumnFamilyHandle*> all_families() const {
     if (pages_ == nullptr) return {family_->get()};
     return {family_->get(), pages_->get()};
@@ -92,27 +93,30 @@ class Slab {
   ReadCounters reads() const TOPICDB_EXCLUDES(reads_mutex_);
 
   // REQUIRES (TrieForCommit, CountersForCommit, SampleForCommit, MutableSample): the caller holds
-  // the shard's commit mutex.
+  // the shard's commit mutex, or nobody else knows the slab yet
   const StructureTrie& TrieForCommit() const TOPICDB_NO_THREAD_SAFETY_ANALYSIS { return trie_; }
   const meta::SlabCounters& CountersForCommit() const TOPICDB_NO_THREAD_SAFETY_ANALYSIS {
     return counters_;
   }
   const TopicSample& SampleForCommit() const { return sample_; }
   TopicSample* MutableSample() { return &sample_; }
+  // Returns the record with which the slab was opened, and the present begun_at().
   meta::SlabRecord record() const {
     meta::SlabRecord record = record_;
     record.begun_at = begun_at_;
     return record;
   }
-  // The shard's last commit when the slab began.
+  // Returns the serial of the shard's last commit when the slab began.
   std::uint64_t begun_at() const { return begun_at_; }
-  // Makes the slab begin only now, after the commit `serial`. REQUIRES: the slab has no messages,
-  // and the caller holds the shard's commit mutex.
+  // Makes the slab begin only now, after the commit `serial`. REQUIRES (BeginAgain): the slab has
+  // no messages, and the caller holds the shard's commit mutex
   void BeginAgain(std::uint64_t serial) { begun_at_ = serial; }
+  // Adds the structures of a commit that was written, and sets the counters after it.
+  // REQUIRES (ApplyCommit): as for TrieForCommit
   void ApplyCommit(const StructureEdit& edit, const meta::SlabCounters& counters)
       TOPICDB_EXCLUDES(mutex_);
 
-  // Whether the slab may hold messages in `range`.
+  // Returns whether the slab may hold messages in `range`.
   bool MayHold(const TimeRange& range) const TOPICDB_EXCLUDES(mutex_);
   // Returns a lower bound of the timestamps: no message is older.
   std::int64_t FirstTimestamp() const TOPICDB_EXCLUDES(mutex_);
@@ -132,7 +136,10 @@ class Slab {
   StreamId LastStreamMax() const TOPICDB_EXCLUDES(mutex_);
   // Returns the structure of a stream. Absent if the slab has no such stream.
   std::optional<Structure> StructureOf(StreamId stream) const TOPICDB_EXCLUDES(mutex_);
+  // Returns what users are told of the slab, with this name of its class. Whether the slab is
+  // read-only and since when is not known here: see SlabView.
   SlabInfo Info(const std::string& retention_class) const TOPICDB_EXCLUDES(mutex_);
+  // Returns the bytes of memory that the structures take.
   std::size_t structure_bytes() const TOPICDB_EXCLUDES(mutex_);
 
  private:

@@ -1,4 +1,4 @@
-// Writes all messages of a slab that nobody reads yet, because it is made of what other slabs had.
+// Writes all messages of a slab that is made of what other slabs had. Nobody reads it yet.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,26 @@
 namespace topicdb {
 
 // Writes one slab, whose messages keep their serials. The log gets only the results of sealing, so
-// the caller must flush the slab's families before anybody can see the slab. Not thread-safe.
+// the caller must flush the slab's families before anybody can see the slab. Whoever makes a slab
+// this way makes it and destroys it; the arguments must outlive it. Not thread-safe.
 class SlabWrite {
  public:
   SlabWrite(rocksdb::DB* db, rocks::ShardLog* log, const SealLimits& limits, Slab* slab);
 
-  // Adds a message. Learns the structure of its topic if the slab does not have it. kStorage.
-  Status Take(const SalvagedRow& row);
-  // Writes the remaining messages and seals them. read_only: compresses as much as possible.
+  // Adds a message. Learns the structure of its topic if the slab does not have it. Returns
   // kStorage.
+  Status Take(const SalvagedRow& row);
+  // Writes the remaining messages and seals them. With `read_only`, compresses as much as possible.
+  // Returns kStorage.
   Status Finish(bool read_only);
 
-  // Adds what belongs to the slab's record to `batch`: the learned structures, and the counters.
+  // Adds the records of the learned structures and of the counters to `batch`.
   rocksdb::Status PutRecords(rocksdb::WriteBatch* batch) const;
+  // Returns the greatest serial of the messages, or 0 if there are none.
   std::uint64_t serial_max() const { return serial_max_; }
 
  private:
+  // The messages of one write.
   struct Batch {
     explicit Batch(const Slab& slab);
     rocksdb::WriteBatch messages;
@@ -38,7 +42,9 @@ class SlabWrite {
     std::size_t bytes = 0;
   };
 
+  // Writes batch_ if there is one. Then seals if there are enough fresh bytes.
   Status Write();
+  // Takes all steps of sealing that there are in this scope.
   Status Seal(SealScope scope);
 
   rocksdb::DB* const db_;

@@ -1,8 +1,9 @@
 // Remembers topics that were written before, with their class and stream, so that a commit need not
 // look for these again. It serves slabs whose layout does not need the words of a topic.
 //
-// Not thread-safe: it belongs to the holder of a shard's commit mutex. The holder must clear it
-// when the shard's slabs change, and when a stream that it names was not committed.
+// The ShardState and a StagedWriter own one each. Not thread-safe: that of a shard belongs to the
+// holder of the commit mutex. The holder must clear it when the shard's slabs change, and when a
+// stream that it names was not committed.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,10 @@
 
 namespace topicdb {
 
+// Maps topics to their class and stream, within a bound of memory.
 class TopicCache {
  public:
+  // A topic that the cache knows.
   struct Topic {
     std::string_view text;
     std::uint64_t hash = 0;
@@ -24,7 +27,7 @@ class TopicCache {
     TopicMark mark;
   };
 
-  // bytes_max: how much memory the cache may take. When it is full, it forgets everything.
+  // The cache may take at most `bytes_max` bytes of memory. When it is full, it forgets everything.
   explicit TopicCache(std::size_t bytes_max);
 
   static std::uint64_t HashOf(std::string_view topic);
@@ -34,13 +37,16 @@ class TopicCache {
   void FetchSlot(std::uint64_t hash) const;
   void FetchTopic(std::uint64_t hash) const;
   void FetchText(std::uint64_t hash) const;
-  // Returns the topic, or null if it is not known. Valid until the next call of Add or Clear.
+  // Returns the topic, or null if it is not known. The pointer is valid until the next call of Add
+  // or Clear.
   Topic* Find(std::string_view topic, std::uint64_t hash);
-  // Adds a topic and returns it. REQUIRES: Find has just returned null for the topic.
+  // Adds a topic and returns it. REQUIRES (Add): Find has just returned null for the topic
   Topic* Add(std::string_view topic, std::uint64_t hash, RetentionClassId retention_class,
              StreamId stream);
+  // Forgets everything.
   void Clear();
-  // Returns the number, from 0, of a topic that Find or Add has just returned, among known topics.
+  // Returns the number of a topic that Find or Add has just returned. Known topics are numbered
+  // from 0, in the order in which they were added.
   std::size_t IndexOf(const Topic& topic) const {
     return static_cast<std::size_t>(&topic - topics_.data());
   }
@@ -48,7 +54,9 @@ class TopicCache {
  private:
   // Returns the first candidate for a hash, or null.
   const Topic* Guess(std::uint64_t hash) const;
+  // Puts a topic of topics_ in the table.
   void Insert(std::uint32_t index);
+  // Copies a text to texts_, and returns the copy.
   std::string_view Keep(std::string_view text);
 
   const std::size_t bytes_max_;

@@ -13,16 +13,17 @@
 namespace topicdb {
 
 // Collects the ranks of messages and keeps the last ones of each topic. It takes 24 bytes for each
-// message that it keeps, and about 150 bytes and the topic for each topic. Not thread-safe.
+// message that it keeps, and about 150 bytes and the topic for each topic. A merge of slabs owns
+// it. Not thread-safe.
 class TopicRanks {
  public:
-  // keep_last: how many messages of each topic are kept; at least 1. overwrites: a message replaces
-  // one with the same topic and timestamp, so both count as one.
+  // Keeps at most `keep_last` messages of each topic, at least 1. With `overwrites`, a message
+  // replaces one with the same topic and timestamp, so both count as one.
   TopicRanks(std::uint32_t keep_last, bool overwrites)
       : keep_last_(keep_last), overwrites_(overwrites) {}
 
   void Add(std::string_view topic, const MessageRank& place);
-  // Whether a message that was added is among the last ones of its topic.
+  // Returns whether a message that was added is among the last ones of its topic.
   bool IsLast(std::string_view topic, const MessageRank& place) const;
   bool empty() const { return topics_.empty(); }
 

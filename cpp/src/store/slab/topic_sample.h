@@ -3,8 +3,8 @@
 // many of them, the level rises (P. B. Gibbons, Distinct Sampling, VLDB 2001). So each topic has
 // the same chance, however often it comes, and the sample does not depend on the order of topics.
 //
-// Lock rule: like a slab's trie for commits, the sample belongs to the holder of the shard's commit
-// mutex.
+// Not thread-safe: like a slab's trie for commits, the sample belongs to the holder of the shard's
+// commit mutex.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +21,8 @@
 
 namespace topicdb {
 
+// Keeps the hashes of the sampled topics of a slab; the topics themselves are only on disk. The
+// Slab owns it.
 class TopicSample {
  public:
   static constexpr std::size_t kTopicsMax = 8'192;
@@ -30,9 +32,10 @@ class TopicSample {
   class Edit {
    public:
     explicit Edit(const TopicSample& base) : base_(base), level_(base.level_) {}
+    // Adds a topic if it belongs to the sample and is not in it yet.
     void Add(std::string_view topic, std::uint64_t hash);
     // Adds the edit's records to `batch`. The caller must call this once, before it writes the
-    // batch. serial: of a commit that no earlier call had.
+    // batch. `serial` is that of a commit, and no other edit of the sample may have the same.
     rocksdb::Status Write(const SlabId& slab, std::uint64_t serial, rocksdb::WriteBatch* batch);
 
    private:
@@ -43,16 +46,19 @@ class TopicSample {
     std::unordered_set<std::uint64_t> hashes_;
   };
 
+  // Adds the topics of an edit whose records were written.
   void Apply(const Edit& edit);
-  // Loads a slab's stored sample. kCorruption. REQUIRES: this sample is empty.
+  // Loads a slab's stored sample. Returns kCorruption or kStorage. REQUIRES (Load): this sample is
+  // empty
   Status Load(rocksdb::DB* db, const SlabId& slab);
-  // Returns the topics of a slab's stored sample. kCorruption.
+  // Returns the topics of a slab's stored sample. Returns kCorruption or kStorage.
   static Result<std::vector<std::string>> ReadTopics(rocksdb::DB* db, const SlabId& slab);
 
  private:
   // Calls visit(topic, hash) for each topic of a slab's stored sample, and sets `level`.
   template <typename Visit>
   static Status ForEachTopic(rocksdb::DB* db, const SlabId& slab, unsigned* level, Visit visit);
+  // Returns whether the hash begins with `level` zero bits.
   static bool IsBelow(std::uint64_t hash, unsigned level) {
     return level == 0 || hash >> (64 - level) == 0;
   }
