@@ -37,8 +37,8 @@ class DatabaseUpkeep {
   // Returns what the thread has done.
   MaintenanceStats stats() const TOPICDB_EXCLUDES(stats_mutex_);
 
-  // These do what the methods of Upkeep do. Except for SetRetention, they do not check whether this
-  // handle may write; the caller must.
+  // These do what the methods of Upkeep do. Expire and Maintain do not check whether this handle
+  // may write; the caller must.
   Result<Maintenance> SetRetention(const std::vector<RetentionClass>& classes, bool dry_run)
       TOPICDB_EXCLUDES(mutex_);
   Status Rotate(const std::optional<std::string>& retention_class, bool resets_clock);
