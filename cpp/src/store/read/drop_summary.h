@@ -1,4 +1,4 @@
-// What a shard notes about a slab that it drops, for readers that have not come to the slab.
+// Summarizes a slab that a shard drops, for readers that have not come to the slab.
 #pragma once
 
 #include <vector>
@@ -8,14 +8,16 @@
 namespace topicdb {
 
 // Returns how many messages the slab has, by topics and commits. Reads what blocks say about
-// themselves, and for some blocks the commits of their messages. kCorruption.
+// themselves, and for some blocks the commits of their messages. Returns kCorruption or kStorage.
+// REQUIRES (SummarizeLog): the layout of the slab has a log
 Result<std::vector<meta::DropRecord::Part>> SummarizeLog(const ShardView& view, const Slab& slab);
 
-// Makes one record of the two oldest when there are too many. It tells less of what was dropped.
+// Returns one record for two that follow each other. It says less of what was dropped: it does not
+// tell topics and commits apart.
 meta::DropRecord Coarse(const meta::DropRecord& older, const meta::DropRecord& newer);
 
-// Returns at most how many messages of the dropped slab a reader lacks. The reader wants topics
-// that match `filters`, from `start_us` on. It has received everything before the commit
+// Returns an upper bound of the messages of the dropped slab that a reader lacks. The reader wants
+// topics that match `filters`, from `start_us` on. It has received everything before the commit
 // `from_serial`.
 std::uint64_t CountLost(const meta::DropRecord& drop, const std::vector<Filter>& filters,
                         std::int64_t start_us, std::uint64_t from_serial);

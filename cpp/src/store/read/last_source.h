@@ -9,7 +9,8 @@
 
 namespace topicdb {
 
-// Looks through all slabs before it returns the first message. It keeps one message of each topic.
+// Gives the newest messages. It looks through all slabs before it returns the first message, and
+// keeps one message of each topic in memory. A ScanImpl owns it. Not thread-safe.
 class LastSource : public MessageSource {
  public:
   LastSource(std::vector<StreamTarget> targets, const TimeRange& range);
@@ -17,8 +18,9 @@ class LastSource : public MessageSource {
   Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) override;
 
  private:
-  // Looks through the targets. Returns false if `examined_max` stopped it.
+  // Looks through the targets. Returns false if it stopped at `examined_max` rows before the end.
   Result<bool> Gather(std::size_t examined_max);
+  // Adds the counters of the reader to those of its slab, and closes it.
   void CloseReader();
 
   std::vector<StreamTarget> targets_;  // the newest slabs first

@@ -9,29 +9,34 @@
 
 namespace topicdb {
 
-// Makes one measurement. It counts blocks that surely fit by their entries. It reads only the
-// blocks at the ends, and all blocks of which not every topic is wanted. The view, the filters and
-// the check must outlive it.
+// Makes one measurement; see Database::MeasureLog. It counts blocks that surely fit by their
+// entries. It reads only the blocks at the ends, and all blocks of which not every topic is wanted.
+// The view, the filters and the check must outlive it. Not thread-safe.
 class LogMeasure {
  public:
   LogMeasure(const ShardView& view, const std::vector<Filter>& filters, const CommitRange& range,
              const PageLimits& limits, const InterruptCheck& interrupted);
+  // Measures. The caller must call this once. Returns kCorruption, kInterrupted or kStorage.
   Result<CommitSpan> Run();
 
  private:
+  // A block that may have wanted messages.
   struct Block {
     const Slab* slab;
     BlockInfo info;
   };
 
+  // Sets blocks_ and requests_.
   Status List();
   // Adds the wanted messages of a block to counts_.
   Status Expand(const Block& block);
   // Counts whole blocks from next_ on, as many as fit together with what is in counts_.
   Status CountWhole();
+  // Counts commit by commit from next_ on, and returns the span of those that fit.
   Result<CommitSpan> CountCommits();
-  // Whether the range may end before the next block.
+  // Returns whether the range may end before the next block.
   bool EndsWithBlock() const;
+  // Returns whether this count is within the limits.
   bool Fits(const MessageCount& sum) const {
     return sum.messages <= limits_.rows_max && sum.bytes <= limits_.bytes_max;
   }

@@ -8,13 +8,15 @@
 
 namespace topicdb {
 
-// Returns one request for each set of streams that any of the filters may find in the slab. Where
-// the layout reads streams one by one, a request masks what an earlier filter also finds.
+// Returns one request for each filter and each set of streams in the slab that may hold messages
+// that match it. If the layout reads streams one by one, a request hides the messages that an
+// earlier filter matches, too.
 std::vector<ReadRequest> RequestsOf(const ShardView& view, const Slab& slab,
                                     const std::vector<Filter>& filters, const Slice& slice);
 
-// Cuts what the filters find in the part `whole` of a slab into slices. Returns none if they surely
-// find nothing. kCorruption.
+// Cuts the part `whole` of a slab into slices with at most about `bytes_max` bytes of messages that
+// match the filters. Returns no slices if there are surely no such messages. Returns kCorruption or
+// kStorage.
 Result<std::vector<Slice>> CutSlab(const ShardView& view, const Slab& slab,
                                    const std::vector<Filter>& filters, const Slice& whole,
                                    std::uint64_t bytes_max);

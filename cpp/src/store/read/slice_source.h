@@ -9,13 +9,14 @@
 
 namespace topicdb {
 
-// What one reader reads of one slab.
+// A part of one slab, which one reader reads.
 struct SlicePart {
   std::shared_ptr<const ShardView> view;
   std::shared_ptr<Slab> slab;
   std::vector<ReadRequest> requests;
 };
 
+// Reads its parts one after the other, each with one reader. A ScanImpl owns it. Not thread-safe.
 class SliceSource : public MessageSource {
  public:
   explicit SliceSource(std::vector<SlicePart> parts) : parts_(std::move(parts)) {}

@@ -1,4 +1,4 @@
-// Ways to read many streams: one after the other, in order or in none, or merged by time.
+// Reads many streams: one after the other, or merged by time.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ class MessageSource {
 using OpenTarget = std::unique_ptr<StreamReader> (*)(const StreamTarget&, const TimeRange&);
 std::unique_ptr<StreamReader> OpenInOrder(const StreamTarget& target, const TimeRange& range);
 
-// Reads target after target, in the order of the plan.
+// Reads target after target, in the order of the plan. `open` decides the order of messages within
+// a target. A ScanImpl owns it.
 class SequentialSource : public MessageSource {
  public:
   SequentialSource(std::vector<StreamTarget> targets, const TimeRange& range, OpenTarget open);
@@ -40,30 +41,33 @@ class SequentialSource : public MessageSource {
   std::unique_ptr<StreamReader> reader_;
 };
 
-// Merges all streams by timestamp; messages with equal timestamps come in the order of the plan. It
-// holds one small page of each target, once it comes to the first message that the target's slab
-// can have. Between pages it keeps no RocksDB iterator open for targets of one stream, so that
-// thousands of them are cheap.
+// Merges all streams by timestamp; messages with equal timestamps come in the order of the plan. A
+// ScanImpl or an OverlaySource owns it. It holds one small page of each target, from the time at
+// which the target's slab can have its first message. Between pages it keeps no RocksDB iterator
+// open for targets of one stream, so that thousands of them are cheap.
 class MergedSource : public MessageSource {
  public:
   MergedSource(std::vector<StreamTarget> targets, const TimeRange& range);
   Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) override;
 
  private:
+  // Where the read of one target is.
   struct Cursor {
     const StreamTarget* target;
     Position position;
     Batch page;
     std::size_t row = 0;
     bool exhausted = false;  // nothing comes after the page
-    // Kept while it looks for the page's first message, and to the end if it reads many streams.
+    // Open while the cursor looks for the first message of the page. Stays open to the end if the
+    // target has many streams.
     std::unique_ptr<StreamReader> reader;
     bool opened = false;
   };
+  // The next message of a cursor.
   struct HeapItem {
     std::int64_t timestamp;
     std::size_t cursor;
-    // Puts the smallest on top of a std::priority_queue.
+    // Makes a std::priority_queue have the smallest item on top.
     bool operator<(const HeapItem& other) const {
       return std::pair(other.timestamp, other.cursor) < std::pair(timestamp, cursor);
     }
