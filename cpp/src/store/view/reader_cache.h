@@ -16,10 +16,11 @@ namespace topicdb {
 class Shard;
 class ShardView;
 
-// Owned by the ShardEnvironment of an open database. Thread-safe. Lock rule: mutex_ is the
-// innermost lock except RocksDB's own.
+// Keeps the few readers that were used last. The ShardEnvironment of an open database owns it.
+// Thread-safe. Lock rule: mutex_ is the innermost lock except RocksDB's own.
 class ReaderCache {
  public:
+  // A reader and what it needs.
   struct Entry {
     std::string iterator;  // encoded, as it is stored
     // In this order, so that the reader is destroyed before the view, and the view before the
@@ -30,12 +31,15 @@ class ReaderCache {
     std::chrono::steady_clock::time_point used_at{};
   };
 
-  // Removes the entry of an iterator and returns it. Its reader is null if there is no entry.
+  // Removes the entry of an iterator and returns it. Returns an entry without a reader if there is
+  // none.
   Entry Take(const std::string& iterator) TOPICDB_EXCLUDES(mutex_);
+  // Adds an entry, and forgets the oldest one if there are too many.
   void Put(Entry entry) TOPICDB_EXCLUDES(mutex_);
-  // Forgets entries that were not used for some seconds, because a view keeps on disk what was
+  // Forgets entries that were not used for some seconds, because their views keep on disk what was
   // removed since.
   void Expire() TOPICDB_EXCLUDES(mutex_);
+  // Forgets all entries.
   void Clear() TOPICDB_EXCLUDES(mutex_);
 
  private:

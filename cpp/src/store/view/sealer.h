@@ -1,5 +1,5 @@
-// The thread that seals. There is one for all shards of a database, so at most one block is being
-// sealed at a time, whatever the number of shards.
+// Runs the thread that seals. There is one for all shards of a database, so at most one block is
+// being sealed at a time, whatever the number of shards.
 #pragma once
 
 #include <deque>
@@ -17,8 +17,8 @@ class Sealable {
   virtual ~Sealable() = default;
   Sealable(const Sealable&) = delete;
   Sealable& operator=(const Sealable&) = delete;
-  // Seals what commits may wait for, and takes one step of what nobody waits for. Returns true if
-  // there may be more to do.
+  // Seals the blocks for which commits may wait, and takes one step of other work. Returns true if
+  // there may be more to do. The thread of the sealer calls this, with run_mutex() held.
   virtual Result<bool> SealDue() = 0;
 };
 
@@ -34,28 +34,31 @@ class Sealer {
   Sealer(const Sealer&) = delete;
   Sealer& operator=(const Sealer&) = delete;
 
-  // Lets `sealable` seal soon, and starts the thread if need be. The caller must call Forget before
-  // `sealable` is destroyed.
+  // Makes the thread call sealable->SealDue soon, and starts the thread if it does not run. The
+  // caller must call Forget before `sealable` is destroyed.
   void Wake(Sealable* sealable) TOPICDB_EXCLUDES(mutex_);
   // Returns when the thread is done with `sealable`. Nobody may wake `sealable` any more.
   void Forget(Sealable* sealable) TOPICDB_EXCLUDES(mutex_, run_mutex_);
   // Ends the thread after its current step. From then on, Wake does nothing.
   void Stop() TOPICDB_EXCLUDES(mutex_);
   bool stopped() const TOPICDB_EXCLUDES(mutex_);
-  // Whether the thread lets `sealable` seal now, or is about to.
+  // Returns whether the thread calls sealable->SealDue now, or is about to.
   bool IsBusyWith(const Sealable* sealable) const TOPICDB_EXCLUDES(mutex_);
 
-  // Whoever seals must hold it.
+  // Returns the mutex that whoever seals must hold.
   Mutex& run_mutex() TOPICDB_RETURN_CAPABILITY(run_mutex_) { return run_mutex_; }
   // Waits until something was sealed, sealing has failed, or some time has passed.
   void WaitForStep() TOPICDB_EXCLUDES(mutex_);
+  // Wakes the threads in WaitForStep. Whoever seals calls it after each step.
   void NotifyStep() TOPICDB_EXCLUDES(mutex_);
 
  private:
+  // Runs the thread.
   void Run() TOPICDB_EXCLUDES(mutex_, run_mutex_);
 
   // Adds `sealable` behind the others that are due, unless it is there already.
   void Enqueue(Sealable* sealable) TOPICDB_REQUIRES(mutex_);
+  // Returns whether `sealable` is in due_.
   bool IsDue(const Sealable* sealable) const TOPICDB_REQUIRES(mutex_);
 
   Mutex run_mutex_;

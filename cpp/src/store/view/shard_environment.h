@@ -1,4 +1,4 @@
-// What all shards of one open database share.
+// The environment that all shards of one open database share.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,9 @@
 
 namespace topicdb {
 
-// The options, the resources and the helpers that all shards of an open database use. The database,
-// its shards and their views share it. Immutable, except for the members marked as thread-safe.
+// Holds the options, the resources and the helpers that all shards of an open database use. The
+// database, its shards and their views share it, and the last of them destroys it. Any thread may
+// use it: it is immutable, except for the members that are marked as thread-safe.
 struct ShardEnvironment {
   std::string database_path;
   DatabaseId database{};
@@ -37,13 +38,16 @@ struct ShardEnvironment {
 
   std::shared_ptr<const RetentionRules> rules() const { return retention->current(); }
 
-  // These say how slabs are made. The class of reserved topics is the same in all versions of the
+  // These tell how slabs are made. The class of reserved topics is the same in all versions of the
   // rules.
+
+  // Returns whether the slab belongs to the class of reserved topics.
   bool IsReserved(const SlabId& id) const { return id.retention_class == rules()->reserved(); }
   LayoutKind LayoutOf(const SlabId& id) const;
   std::vector<std::string> FamilyNamesOf(const SlabId& id) const {
     return meta::FamilyNames(LayoutOf(id), id);
   }
+  // Returns the record of a slab that is made at this time.
   meta::SlabRecord NewSlabRecord(const SlabId& id, std::int64_t now_us) const;
 };
 

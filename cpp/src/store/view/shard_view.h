@@ -1,4 +1,4 @@
-// What readers see of a shard.
+// The view that readers have of a shard.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,13 @@ namespace topicdb {
 
 using SlabViews = std::shared_ptr<const std::vector<SlabView>>;
 
-// All slabs of a shard by class and generation, and two lists that are often needed.
+// All slabs of a shard by class and generation, and two lists that are often needed; see ShardView.
 struct SlabLists {
   SlabViews all;
   SlabViews current;
   SlabViews in_reading_order;
 };
+// Makes the lists. `all` must be ordered by class and generation.
 SlabLists ListSlabs(SlabViews all);
 // Returns where a slab is, or would be, in `slabs`, which are ordered by class and generation.
 std::vector<SlabView>::const_iterator PlaceOf(const SlabId& id, const std::vector<SlabView>& slabs);
@@ -42,8 +43,9 @@ struct SerialRange {
 std::uint64_t NewRemovalsVersion();
 
 // A moment of a shard between two commits, as its readers see it. Its snapshot holds whole commits,
-// and the tries of its slabs hold at least the structures of these commits. Readers share a view;
-// it is immutable, so any thread may use it. It must be destroyed before the shard closes.
+// and the tries of its slabs hold at least the structures of these commits. Readers share a view,
+// and so does the shard while it is the newest one. It is immutable, so any thread may use it. It
+// must be destroyed before the shard closes.
 class ShardView {
  public:
   ShardView(std::shared_ptr<const ShardEnvironment> environment, rocksdb::DB* db,
@@ -59,36 +61,39 @@ class ShardView {
         serial_(serial),
         deletes_version_(deletes_version),
         removals_version_(removals_version) {}
-  // The same moment without the commits in `hidden`, which are in order.
+  // Makes a view of the same moment without the commits in `hidden`, which must be in ascending
+  // order.
   ShardView(std::shared_ptr<const ShardView> whole, std::vector<SerialRange> hidden);
   ~ShardView();
   ShardView(const ShardView&) = delete;
   ShardView& operator=(const ShardView&) = delete;
 
-  // Ordered by class and generation.
+  // Returns all slabs, ordered by class and generation.
   const std::vector<SlabView>& slabs() const { return *slabs_.all; }
+  // Returns the same list, for callers that need it without the view.
   const SlabViews& shared_slabs() const { return slabs_.all; }
-  // The slabs that take messages: few, however many generations there are.
+  // Returns the slabs that take messages. They are few, however many generations there are.
   const std::vector<SlabView>& current() const { return *slabs_.current; }
-  // All slabs, ordered by when they began, whatever their class. All messages of a topic in one
-  // slab were committed before those in a later slab.
+  // Returns all slabs, ordered by when they began, whatever their class. All messages of a topic in
+  // one slab were committed before those in a later slab.
   const std::vector<SlabView>& in_reading_order() const { return *slabs_.in_reading_order; }
-  // Deletes whose messages may still be stored.
+  // Returns the deletes whose messages may still be stored.
   const std::vector<meta::DeleteRecord>& deletes() const { return *deletes_; }
-  // The jobs that were applied.
+  // Returns the jobs that were applied.
   const SharedJobs& jobs() const { return jobs_; }
-  // The commits that readers do not see.
+  // Returns the commits that readers do not see, in ascending order.
   const std::vector<SerialRange>& hidden() const { return hidden_; }
-  // The serial of the last commit in the view.
+  // Returns the serial of the last commit in the view.
   std::uint64_t serial() const { return serial_; }
-  // Grows with each delete.
+  // Returns a number that grows with each delete.
   std::uint64_t deletes_version() const { return deletes_version_; }
-  // Of two views with the same number, the later one has every message of users that the earlier
-  // one has: nothing was deleted, or dropped with its slab. Views of two handles of a shard never
-  // have the same number.
+  // Returns a number that changes when messages of users are deleted, or dropped with their slab.
+  // So of two views with the same number, the later one has every message of users that the earlier
+  // one has. Views of two handles of a shard never have the same number.
   std::uint64_t removals_version() const { return removals_version_; }
   rocksdb::DB* db() const { return db_; }
   const rocksdb::Snapshot* snapshot() const { return snapshot_; }
+  // Returns where readers of a slab read in this view. The view must outlive the readers.
   RocksSource Source(const Slab& slab) const { return {db_, snapshot_, slab.families()}; }
   // Returns a slab, or nullptr if the view does not have it.
   const SlabView* Find(const SlabId& id) const;
