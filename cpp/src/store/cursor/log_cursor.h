@@ -13,7 +13,7 @@
 
 namespace topicdb {
 
-// What a reader wants of the log of a shard.
+// Says which part of the log of a shard a reader wants.
 struct LogQuery {
   std::vector<Filter> filters;  // a message must match any of them
   TimeRange range = {};
@@ -22,30 +22,33 @@ struct LogQuery {
   std::size_t memory_bytes_max = kReadMemoryBytes;  // of decoded messages; see ReadRequest
 };
 
-// A place in the log of a shard, and the readers that are open there. Not thread-safe. Its owner
-// must destroy or release it before the shard closes.
+// Reads the log of a shard in the order of commits. Keeps its place, and the readers that are open
+// there. A tail or a subscription owns it. Not thread-safe. Its owner must destroy or release it
+// before the shard closes.
 class LogCursor {
  public:
   explicit LogCursor(LogQuery query) : query_(std::move(query)), place_(query_.from) {}
 
-  // ReadCommits and ReadMessages append messages until a limit is reached or there are no more; at
-  // least one if there is one. They leave out what was deleted, or dropped with its slab, before
-  // the call. `shard` may be another handle of the same shard each time. After an error, the cursor
-  // is where it was, and the caller must ignore what was appended. kCorruption, kInterrupted.
+  // ReadCommits and ReadMessages append messages until a limit is reached or there are no more.
+  // They append at least one message if there is one. They leave out messages that were deleted, or
+  // dropped with their slab, before the call. `shard` may be another handle of the same shard each
+  // time. After an error, the cursor is where it was, and the caller must ignore what was appended.
+  // They return kCorruption, kInterrupted or kStorage.
 
-  // Reads whole commits.
+  // Reads whole commits, so the last one may exceed the limits.
   Status ReadCommits(const std::shared_ptr<Shard>& shard, const PageLimits& limits,
                      const InterruptCheck& interrupted, Batch* batch);
-  // May stop within a commit. Appends the number of each message in its commit to `indexes`.
+  // Reads messages, and may stop within a commit. Appends the number of each message in its commit
+  // to `indexes`.
   Status ReadMessages(const std::shared_ptr<Shard>& shard, const PageLimits& limits,
                       const InterruptCheck& interrupted, Batch* batch,
                       std::vector<std::uint32_t>* indexes);
 
-  // The cursor has returned every message before this place.
+  // Returns the place before which the cursor has returned every message.
   const CommitPlace& place() const { return place_; }
-  // Whether the last read came to the end of what there was.
+  // Returns whether the last read came to the end of its view.
   bool at_end() const { return readers_.empty(); }
-  // The numbers of the view that the last read used.
+  // Return the numbers of the view that the last read used; see ShardView.
   std::uint64_t removals_version() const { return removals_version_; }
   std::uint64_t view_serial() const { return view_serial_; }
   // Releases the readers, the view and the shard. The next read continues from place().
@@ -60,9 +63,14 @@ class LogCursor {
     CommitPlace until{std::numeric_limits<std::uint64_t>::max(), 0};
   };
 
+  // Opens readers of the newest view at place_. Keeps those that are open unless something was
+  // removed since.
   void Open(const std::shared_ptr<Shard>& shard);
+  // Opens readers of view_.
   void OpenReaders();
+  // Finds the reader whose turn it is.
   Result<Turn> NextTurn(const InterruptCheck& interrupted);
+  // Do the work of ReadCommits and ReadMessages with the open readers.
   Status CommitsOn(const PageLimits& limits, const InterruptCheck& interrupted, Batch* batch);
   Status MessagesOn(const PageLimits& limits, const InterruptCheck& interrupted, Batch* batch,
                     std::vector<std::uint32_t>* indexes);

@@ -1,4 +1,4 @@
-// A running scan; see Scan in topicdb/database.h.
+// A running scan; see Scan in topicdb/scan.h.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace topicdb {
 
-// How many rows a read examines before it asks whether to stop. This takes about 50 ms.
+// A read examines this many rows before it asks whether to stop. This takes about 50 ms.
 inline constexpr std::size_t kExaminedMax = 100'000;
 
 // The state of a Scan, which owns it. It registers with its database, so that Close of the database
@@ -21,13 +21,15 @@ class ScanImpl : public ViewHolder {
            std::unique_ptr<MessageSource> source);
   ~ScanImpl() override;
 
-  // As Scan::Next. After a failure, returns the same failure again.
+  // Does what Scan::Next does. Once a read has failed, returns the same error in each further call.
   Result<std::shared_ptr<const Batch>> Next(const PageLimits& limits,
                                             const InterruptCheck& interrupted)
       TOPICDB_EXCLUDES(mutex_);
   void Close() TOPICDB_EXCLUDES(mutex_);
-  // REQUIRES: the database's lifecycle() is held, shared or alone.
+  // Destroys the source and releases the views and the shards. REQUIRES (Release): the caller holds
+  // the database's lifecycle(), shared or alone
   void Release() override TOPICDB_EXCLUDES(mutex_);
+  // Returns whether this is a forked child, in which nothing here may be touched.
   bool Forked() const { return database_->fork_guard().Forked(); }
 
  private:
@@ -36,8 +38,8 @@ class ScanImpl : public ViewHolder {
   // The source must be destroyed before the moments: first readers, then views, then shards.
   std::vector<ShardMoment> moments_ TOPICDB_GUARDED_BY(mutex_);
   std::unique_ptr<MessageSource> source_ TOPICDB_GUARDED_BY(mutex_);
-  // Why a read failed: what it had skipped by then would be missing from what follows, so nothing
-  // follows.
+  // The error of a read. Nothing more is read then, because messages that the failed read had gone
+  // past would be missing.
   Status failure_ TOPICDB_GUARDED_BY(mutex_);
 };
 

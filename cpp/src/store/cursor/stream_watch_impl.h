@@ -15,12 +15,13 @@ namespace topicdb {
 // order: the database's lifecycle(), then mutex_.
 class StreamWatchImpl {
  public:
-  // existing: also tells of the streams that exist already.
+  // With `existing`, the first look also finds the streams that exist already.
   StreamWatchImpl(std::shared_ptr<DatabaseImpl> database, const Filter& filter, bool existing);
 
   Result<std::vector<Stream>> Next(std::optional<std::chrono::microseconds> timeout,
                                    const InterruptCheck& interrupted) TOPICDB_EXCLUDES(mutex_);
   void Close() TOPICDB_EXCLUDES(mutex_);
+  // Returns whether this is a forked child, in which nothing here may be touched.
   bool Forked() const { return database_->fork_guard().Forked(); }
 
  private:
@@ -30,7 +31,7 @@ class StreamWatchImpl {
   const std::shared_ptr<DatabaseImpl> database_;
   const Filter filter_;
   mutable Mutex mutex_;  // one look at a time
-  // For each slab: Slab::LastStreamMax at the last look.
+  // What Slab::LastStreamMax returned of each slab at the last look.
   std::map<SlabId, StreamId> seen_ TOPICDB_GUARDED_BY(mutex_);
   bool closed_ TOPICDB_GUARDED_BY(mutex_) = false;
 };

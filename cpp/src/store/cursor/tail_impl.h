@@ -26,8 +26,10 @@ class TailImpl : public ViewHolder {
       TOPICDB_EXCLUDES(mutex_);
   std::map<std::uint32_t, std::uint64_t> serials() const TOPICDB_EXCLUDES(mutex_);
   void Close() TOPICDB_EXCLUDES(mutex_);
-  // REQUIRES: the database's lifecycle() is held, shared or alone.
+  // Ends the tail and releases its cursors. REQUIRES (Release): the caller holds the database's
+  // lifecycle(), shared or alone
   void Release() override TOPICDB_EXCLUDES(mutex_);
+  // Returns whether this is a forked child, in which nothing here may be touched.
   bool Forked() const { return database_->fork_guard().Forked(); }
 
  private:
@@ -37,8 +39,9 @@ class TailImpl : public ViewHolder {
       TOPICDB_EXCLUDES(mutex_);
   // Returns the last commit of a shard that the tail wants.
   std::uint64_t UntilOf(std::uint32_t shard) const;
+  // Returns the cursor of a shard. Makes it if there is none.
   LogCursor& CursorOf(std::uint32_t shard) TOPICDB_REQUIRES(mutex_);
-  // Whether no more messages can come.
+  // Returns whether the tail has come to the last commit that it wants in each shard.
   bool IsDone() const TOPICDB_EXCLUDES(mutex_);
 
   const std::shared_ptr<DatabaseImpl> database_;
