@@ -38,17 +38,23 @@ class TransactionImpl : public ViewHolder {
   std::uint32_t shard() const { return options_.shard; }
   CommitFault fault() const TOPICDB_EXCLUDES(mutex_);
 
+  // Returns whether this is a forked child, in which nothing here may be touched.
   bool Forked() const { return database_->fork_guard().Forked(); }
-  // REQUIRES: the database's lifecycle() is held, shared or alone.
+  // Ends the transaction. REQUIRES (Release): the caller holds the database's lifecycle(), shared
+  // or alone
   void Release() override TOPICDB_EXCLUDES(mutex_);
 
  private:
+  // Notes that the transaction has read these keys, for the check of conflicts.
   void AddRead(KeyRange keys) TOPICDB_REQUIRES(mutex_);
+  // Returns kClosed if the transaction is over.
   Status CheckOpen() const TOPICDB_REQUIRES(mutex_);
+  // Returns kTopic or kInvalidArgument if no message can have this topic and timestamp.
   Status CheckKey(std::string_view topic, std::int64_t timestamp) const;
   // Returns the messages to commit, and notes in `ops` which of them are serials. The messages
   // refer to own_, which must stay as it is until the commit returns.
   std::vector<MessageView> PrepareMessages(TransactionOps* ops) const TOPICDB_REQUIRES(mutex_);
+  // Releases the view and the shard. Does nothing if the transaction is over.
   void End() TOPICDB_REQUIRES(mutex_);
 
   const std::shared_ptr<DatabaseImpl> database_;

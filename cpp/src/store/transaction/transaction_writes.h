@@ -1,5 +1,5 @@
-// What a transaction has written and deleted so far, in the order of the program. It decides what
-// the transaction's own reads see, and what there is to commit.
+// The writes and deletes of a transaction so far, in the order of the program. They decide what the
+// transaction's own reads see, and what there is to commit.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,10 @@
 
 namespace topicdb {
 
-// Collects the writes and deletes of one transaction. Not thread-safe.
+// Collects the writes and deletes of one transaction. The TransactionImpl owns it. Not thread-safe.
 class TransactionWrites {
  public:
+  // One write.
   struct Write {
     std::string topic;
     std::int64_t timestamp;  // or kAssignTimestamp
@@ -28,19 +29,24 @@ class TransactionWrites {
     bool gone = false;       // a later write or delete has replaced or deleted it
   };
 
+  // Adds a write. It replaces an earlier one with the same topic and timestamp.
   void Add(Write write);
   // Adds a delete. It also deletes earlier writes that match.
   void Delete(KeyRange keys);
 
-  // Returns the write that a read of this key finds, or nullptr if there is none.
+  // Returns the last write of this key, or nullptr if there is none or it is gone.
   const Write* Find(std::string_view topic, std::int64_t timestamp) const;
+  // Returns whether a delete matches this key. A later write of the key may exist all the same.
   bool IsDeleted(std::string_view topic, std::int64_t timestamp) const;
-  // Returns the writes that a read of these keys finds, ordered by timestamp.
+  // Returns the writes that a read of these keys finds, ordered by timestamp. Leaves out those
+  // whose timestamp or value is assigned at commit. The pointers are valid until the next Add or
+  // Delete.
   std::vector<const Write*> FindAll(const KeyRange& keys) const;
 
   const std::vector<KeyRange>& deletes() const { return deletes_; }
-  // In the order of the program, including those that are gone.
+  // Returns all writes in the order of the program, including those that are gone.
   const std::vector<Write>& writes() const { return writes_; }
+  // Returns the bytes of topics, values and filters.
   std::size_t bytes() const { return bytes_; }
 
  private:
@@ -53,20 +59,22 @@ class TransactionWrites {
   std::size_t bytes_ = 0;
 };
 
-// The scan of a transaction. It reads what was committed when the transaction began, by timestamp,
-// with the transaction's own writes and deletes laid over it. It keeps a copy of these.
+// Reads for the scan of a transaction: what was committed when the transaction began, by timestamp,
+// with the transaction's own writes and deletes laid over it. It keeps a copy of these. A ScanImpl
+// owns it. Not thread-safe.
 class OverlaySource : public MessageSource {
  public:
-  // `overwrites`: the layout overwrites, so an own write hides a committed message with the same
-  // topic and timestamp.
+  // With `overwrites`, an own write hides a committed message with the same topic and timestamp,
+  // because the layout overwrites.
   OverlaySource(std::unique_ptr<MessageSource> base, TransactionWrites own, const KeyRange& keys,
                 bool overwrites);
   Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) override;
 
  private:
-  // Moves to the next committed message that is neither deleted nor replaced. Returns kMore if
-  // `examined_max` stopped it.
+  // Moves to the next committed message that is neither deleted nor replaced, or to the end.
+  // Returns kMore if it examined `examined_max` rows before it came there.
   Result<ReadOutcome> FindBase(const ReadLimits& limits, bool with_serials);
+  // Returns whether the transaction has deleted or overwritten a committed message.
   bool IsDeletedOrReplaced(const MessageView& committed) const;
 
   const std::unique_ptr<MessageSource> base_;
