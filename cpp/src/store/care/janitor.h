@@ -9,10 +9,12 @@
 
 namespace topicdb {
 
-// Owns the thread that calls `work`, and holds no lock during a call. Thread-safe.
+// Owns the thread that calls `work`, and holds no lock during a call. The DatabaseUpkeep of an open
+// database owns it. Whoever owns it makes and destroys it; it has no other methods.
 class Janitor {
  public:
-  // Starts the thread. The first call comes at once, each further one `interval` after the last.
+  // Starts the thread. The first call comes at once, each further one `interval` after the end of
+  // the one before.
   Janitor(std::chrono::microseconds interval, std::function<void()> work);
   // Ends the thread. Returns when `work` does not run any more.
   ~Janitor();

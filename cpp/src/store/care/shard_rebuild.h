@@ -13,6 +13,7 @@
 
 namespace topicdb {
 
+// What RebuildShard has done.
 struct RebuiltShard {
   std::uint64_t messages = 0;     // in the rebuilt shard
   std::vector<Problem> problems;  // what was damaged, and what is lost by it
@@ -20,8 +21,10 @@ struct RebuiltShard {
 
 // Reads the shard at `damaged`, which stays as it is, and writes all that can be read to `rebuilt`.
 // Messages keep their serials, generations and structures. All indexes are made anew. There must be
-// nothing at `rebuilt` and `scratch`; `scratch` is removed again. jobs: those that the shard has
-// applied, by what other shards know. Calls advance(messages) now and then. kStorage, kInterrupted.
+// nothing at `rebuilt` and `scratch`; this removes `scratch` again. `jobs` are the jobs that the
+// shard has applied, as other shards know them; they count if records of the shard are lost. Calls
+// advance(messages) in the calling thread now and then, with the messages since the last call.
+// Returns kStorage or kInterrupted.
 Result<RebuiltShard> RebuildShard(const ShardEnvironment& environment, std::uint32_t shard,
                                   const std::string& damaged, const std::string& scratch,
                                   const std::string& rebuilt, const meta::JobRecords& jobs,
