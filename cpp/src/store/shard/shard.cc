@@ -57,7 +57,7 @@ Result<std::shared_ptr<Shard>> Shard::Open(std::shared_ptr<const ShardEnvironmen
     if (shard.ok() && !changed) return shard;
     const bool futile = !changed && attempt >= kReadOnlyAttemptsUnchanged;
     if (futile || std::chrono::steady_clock::now() > deadline) {
-      // What seems to be damaged may be a part that the writer was about to change.
+      // What seems to be damage may be a file that the writer was changing.
       if (!shard.ok() && !changed) return shard;
       return StorageFault("shard " + std::to_string(index) + " of " + environment->database_path +
                           " is being changed too fast to be opened for reading; try again");
@@ -77,7 +77,7 @@ Status Shard::Begin(LoadedShard loaded, bool create) {
   }
   if (state_->environment->read_only) return Status::Ok();
   TOPICDB_RETURN_IF_ERROR(FinishDeletes());
-  // What was read-only when the database was closed may not be compressed as it should be.
+  // Slabs that were read-only when the database was closed may not be sealed completely.
   const auto moment = view();
   const bool may_seal = std::any_of(
       moment->slabs().begin(), moment->slabs().end(),
@@ -94,8 +94,8 @@ Status Shard::TakeLoaded(LoadedShard* loaded) {
   state_->Publish(std::make_shared<const std::vector<SlabView>>(std::move(loaded->slabs)),
                   state_->deletes);
   if (read_only) return Status::Ok();
-  // What ended while classes were changed may not have got to this shard, and nobody knows any more
-  // what the classes were before.
+  // If a process ended while it changed the classes, this shard may not have adopted them, and
+  // nobody knows any more which classes it had followed.
   const RetentionRules& rules = *state_->rules;
   std::vector<RetentionClassId> changed;
   if (loaded->rules_version < rules.version()) changed = rules.ids();
@@ -141,7 +141,7 @@ void Shard::Commit(ShardCommit* commit) {
 
 Result<ShardFiles> Shard::FilesNow() TOPICDB_NO_THREAD_SAFETY_ANALYSIS {
   TOPICDB_RETURN_IF_ERROR(state_->CheckWritable());
-  if (state_->unlogged_serial > 0) {  // the log does not have all
+  if (state_->unlogged_serial > 0) {  // the log lacks commits
     TOPICDB_RETURN_IF_ERROR(state_->FlushFamilies(*state_->slabs, /*wait=*/true));
     state_->unlogged_serial = 0;
   }
@@ -197,8 +197,8 @@ Status Shard::Close() {
   committer_.Close();
   Status status;
   sealing_.Forget();
-  if (view() != nullptr) {                                 // else opening it has failed
-    if (sealing_.HasMuchFresh()) SealAll().IgnoreError();  // it would only be smaller
+  if (view() != nullptr) {                                 // it is null if opening has failed
+    if (sealing_.HasMuchFresh()) SealAll().IgnoreError();  // sealing only makes files smaller
     status = SettleToClose();
     if (status.ok()) status = Flush();
     if (status.ok()) status = RemoveGarbage(GarbageScope::kQuick, nullptr);

@@ -16,10 +16,11 @@ namespace {
 // A delete of more messages than this is committed as a record, and carried out in steps.
 constexpr std::size_t kDirectDeletesMax = 10'000;
 
-// Messages between the steps of fetching a topic: longer than memory takes, and few in the cache.
+// Messages between two steps of fetching a topic. It is large enough for memory to answer in
+// between, and small enough for the processor's cache.
 constexpr std::size_t kFetchStep = 4;
 
-// What a row takes beside topic and value, about.
+// The bytes that a row takes beside its topic and value, about.
 constexpr std::size_t kRowBytes = 32;
 
 }  // namespace
@@ -175,7 +176,7 @@ Status CommitBuilder::AddDeletes(ShardCommit* commit) {
   DeleteExpander expander(shard_, &batch_, kDirectDeletesMax);
   std::uint32_t records = 0;
   for (const KeyRange& keys : commit->transaction->deletes) {
-    // What this commit writes itself comes after its deletes.
+    // The deletes of a commit do not affect the messages of the same commit, which come after them.
     meta::DeleteRecord record{state_.serial - 1, records, keys,
                               commit->transaction->generation.value_or(meta::kEveryGeneration)};
     TOPICDB_ASSIGN_OR_RETURN(const bool complete, expander.Remove(record, /*masked=*/true));
@@ -273,7 +274,7 @@ PlacedMessage CommitBuilder::PlaceIn(RetentionClassId retention_class, std::stri
     return known != nullptr ? Place({topic, 0, {}}, hash, &own_class)
                             : PlaceNew({topic, 0, {}}, hash, own_class);
   }
-  // The classes were changed since it was staged.
+  // The classes were changed since the topic was staged.
   const StreamId stream = TargetOf(retention_class).edit.Resolve(topic, &varying_);
   return {stream, topic, varying_, 0, state_.serial, 0, {}};
 }
@@ -291,9 +292,9 @@ Status CommitBuilder::Finish(bool* logged) {
     if (status.ok()) status = target.sample.Write(id, state_.serial, &batch_);
     if (status.ok()) status = batch_.Put(meta::CountersKey(id), meta::Encode(target.counters));
   }
-  // Later, logged commits may rely on structures that are learned here, and a later delete leaves
-  // out what is deleted already: so these are always logged.
-  // Ids, too: what is repeated counts as stored, whatever durability it asks for then.
+  // New structures are always logged, because later commits that are logged may rely on them.
+  // Deletes are, because a later delete leaves out what is deleted already. Ids are, because an
+  // append that is repeated counts as stored, whatever durability it asks for then.
   *logged =
       durability_ != Durability::kNone || learned || deletes_any_ || replaces_any_ || !ids_.empty();
   for (const auto& [slab, remover] : removers_) TOPICDB_RETURN_IF_ERROR(remover->Finish());

@@ -9,14 +9,14 @@ namespace topicdb {
 
 namespace {
 
-// What a commit does depends on what is stored before it.
+// Returns whether the effect of a commit depends on what is stored before it.
 bool LooksAtStorage(const ShardCommit& commit) {
   const TransactionOps* ops = commit.transaction;
   return ops != nullptr && (ops->start_serial.has_value() || ops->generation.has_value() ||
                             !ops->deletes.empty() || !ops->requirements.empty());
 }
 
-// Messages that users read, not what is kept among TopicDB's own topics.
+// Returns whether a commit deletes messages of users, and not only of TopicDB's own topics.
 bool DeletesOfUsers(const ShardCommit& commit) {
   if (commit.transaction == nullptr) return true;
   const auto& deletes = commit.transaction->deletes;
@@ -48,7 +48,8 @@ Committer::Committer(const Parts& parts, std::unique_ptr<AppendIds> append_ids)
              [this] { return shard_.SyncLog(); }, shard_.environment->commit) {}
 
 void Committer::Commit(ShardCommit* commit) {
-  // Transactions that begin meanwhile should see it, instead of conflicting with it later.
+  // The commit does not wait for others. Transactions that begin meanwhile should see it instead of
+  // conflicting with it later.
   commit->is_urgent = LooksAtStorage(*commit);
   queue_.Run(commit);
 }
@@ -99,7 +100,7 @@ void Committer::CommitGroup(std::span<ShardCommit* const> group) {
     built.push_back(commit);
     commit->status = builder->Add(commit);
     if (commit->status.ok()) continue;
-    // Nothing of the batch can be trusted: none of it is written.
+    // The batch may have a part of the commit that has failed, so nothing of the batch is written.
     for (ShardCommit* other : built) {
       other->status = commit->status;
       other->written = false;

@@ -9,7 +9,7 @@ namespace topicdb {
 
 namespace {
 
-// Messages that one step of a large delete removes, with other commits in between.
+// One step of a large delete removes at most this many messages.
 constexpr std::size_t kDeleteStep = 10'000;
 
 }  // namespace

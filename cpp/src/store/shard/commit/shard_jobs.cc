@@ -83,7 +83,7 @@ Status ShardJobs::ForgetOld() {
   rocksdb::WriteBatch batch;
   rocksdb::Status status;
   std::erase_if(kept, [&](const auto& job) {
-    // A job of its own is not committed again once its files are gone.
+    // A job without a sequence is not committed again once its files are gone.
     const bool is_single = job.second.last.number == 0;
     if (!is_single || job.second.last.committed_at_us + meta::kJobMemoryUs > now_us) return false;
     if (status.ok()) status = batch.Delete(meta::JobKey(job.first));

@@ -35,7 +35,8 @@ Status TransactionCheck::CheckConflicts(ShardCommit* commit) const {
   if (!ops.start_serial.has_value()) return Status::Ok();
   const auto open_for = std::chrono::steady_clock::now() - ops.begun;
   const bool changes = !commit->messages.empty() || !ops.deletes.empty();
-  if (!changes && ops.requirements.empty()) return Status::Ok();  // one moment's reads are in order
+  // A transaction that only reads has read one moment, so nothing can conflict with it.
+  if (!changes && ops.requirements.empty()) return Status::Ok();
   if (open_for > shard_.environment->commit.conflict_window || memory_.Forgot(*ops.start_serial)) {
     commit->fault.conflicts.push_back({"#", {}, 0});
     const auto ms = [](auto time) {
@@ -77,7 +78,7 @@ Status TransactionCheck::CheckRequirements(ShardCommit* commit) const {
     TOPICDB_ASSIGN_OR_RETURN(auto found, lookup.Find(requirement.topic, requirement.timestamp));
     std::optional<std::string> value;
     if (found.has_value()) {
-      // What readers see; TopicDB's own values are what they are.
+      // The value that readers see is the payload. TopicDB's own values have no envelope.
       const bool is_own = requirement.topic.starts_with(kReservedPrefix);
       value = is_own ? std::move(found->value) : std::string(PayloadOf(found->value));
     }

@@ -26,7 +26,7 @@ Status Generations::Adopt(std::shared_ptr<const RetentionRules> rules) {
   const auto before = std::exchange(shard_.rules, std::move(rules));
   std::vector<RetentionClassId> classes = shard_.rules->ChangedSince(*before);
   for (const RetentionClassId id : before->ids()) {
-    // Until now there was no number left free behind it.
+    // The generations of the class have left no number free so far.
     if (maker_.KeepsLast(id) && before->Find(id)->limits.keep_last == 0) classes.push_back(id);
   }
   const Status status = BeginAnew(std::move(classes));
@@ -39,7 +39,7 @@ Status Generations::BeginAnew(std::vector<RetentionClassId> classes) {
   std::sort(classes.begin(), classes.end());
   classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
   std::erase_if(classes, [&](RetentionClassId id) TOPICDB_REQUIRES(shard_.mutex) {
-    if (!shard_.HasCurrentSlab(id)) return true;  // one that is missing begins now, whatever it is
+    if (!shard_.HasCurrentSlab(id)) return true;  // MissingClasses has it
     const Slab& slab = *shard_.CurrentSlab(id)->slab;
     if (slab.CountersForCommit().messages > 0) return false;
     if (slab.begun_at() != shard_.commit.serial) begin_again.push_back(id);
@@ -73,7 +73,7 @@ Status Generations::EndGeneration(std::int64_t sealed_at_us, SlabView* view,
                           "sealing " + shard_.Name());
 }
 
-// A column family that was made here without its record being written is dropped at the next open.
+// If a column family was made here and its record was not written, the next opening drops it.
 Status Generations::RotateClasses(std::span<const RetentionClassId> classes,
                                   std::optional<std::int64_t> as_if_us, bool resets_clock,
                                   std::span<const RetentionClassId> begin_again) {
@@ -93,7 +93,7 @@ Status Generations::RotateClasses(std::span<const RetentionClassId> classes,
       before.back() = view.slab.get();
       ids.back().generation =
           view.slab->id().generation.Next(maker_.GenerationStep(retention_class));
-      // Who tries out what would be done at another time does not make it older than it is.
+      // A caller that tries out an earlier time must not end a generation before it began.
       if (as_if_us.has_value()) {
         began_us.back() = std::max(now_us, view.slab->record().created_at_us);
       }

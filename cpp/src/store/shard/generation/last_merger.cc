@@ -13,14 +13,14 @@ namespace topicdb {
 
 namespace {
 
-// Between two looks at whether to go on.
+// Rows between two calls of the interrupt check.
 constexpr std::uint64_t kStepRows = 16'384;
-// Messages that may be deleted of a slab while it is made.
+// At most this many messages of the new slab may be deleted while it is made.
 constexpr std::size_t kDeletesMax = 10'000;
 
 using Slabs = std::vector<std::shared_ptr<Slab>>;
 
-// Reads slabs as they were at a moment. Not thread-safe.
+// Finds the last messages of each topic in slabs, as they were at a moment. Not thread-safe.
 class LastFinder {
  public:
   LastFinder(const ShardView& view, const Slabs& slabs, std::uint32_t keep_last,
@@ -30,7 +30,7 @@ class LastFinder {
         interrupted_(interrupted),
         ranks_(keep_last, slabs.front()->layout().overwrites()) {}
 
-  // To be called first. kCorruption, kInterrupted.
+  // Ranks all messages. The caller must call this first. Returns kCorruption or kInterrupted.
   Status Rank() {
     return ForEachMessage([&](const SalvagedRow& row) {
       ranks_.Add(row.topic, PlaceOf(row));
@@ -39,7 +39,7 @@ class LastFinder {
   }
   bool found_any() const { return !ranks_.empty(); }
 
-  // Calls take(row) for the last ones of each topic, in the order of commits.
+  // Calls take(row) for the last messages of each topic, in the order of commits.
   template <typename Take>
   Status ForEachLast(Take take) {
     return ForEachMessage([&](const SalvagedRow& row) {
@@ -61,10 +61,11 @@ class LastFinder {
     return Status::Ok();
   }
 
-  // With what finds all messages of a damaged slab: of a whole one it finds all, in that order.
+  // Reads with Salvage, which finds the messages of damaged slabs. In a slab without damage it
+  // finds all of them, in the order of commits.
   template <typename Visit>
   Status ForEachMessageOf(const Slab& slab, Visit visit) {
-    // Not what is hidden: that may be seen later.
+    // Leaves out deleted messages, but not those that the view hides: readers may see these later.
     const std::vector<RowMask> deleted = MasksOf(view_.deletes(), slab.id());
     std::uint64_t rows = 0;
     std::optional<std::string> damage;
@@ -100,8 +101,9 @@ Result<std::uint64_t> LastMerger::Run(const KeepLastMerge& wanted,
   if (status.ok()) status = Install(&merge);
   deletes_.End();
   const bool is_in = merge.made != nullptr && shard_.view()->Find(wanted.to) != nullptr;
-  // A write that has failed may have its record on disk all the same. Opening the database drops
-  // them if it has not, and also if dropping them fails here.
+  // After a write that has failed, the record of the new slab may be on disk all the same, so its
+  // families must stay. The next opening drops families without a record, also if dropping them
+  // fails here.
   if (merge.made != nullptr && !is_in && shard_.poison.ok()) {
     shard_.db->DropColumnFamilies(merge.made->all_families()).PermitUncheckedError();
   }
@@ -121,7 +123,7 @@ Result<LastMerger::Merge> LastMerger::Begin(const KeepLastMerge& wanted) {
     const SlabView* found = merge.moment->Find(id);
     if (found == nullptr) return NotFound(merge.moment->Describe(id) + " is gone");
     if (merge.from.empty()) merge.record.created_at_us = found->slab->record().created_at_us;
-    // What it keeps of the newest of them is what counts as last.
+    // The new slab takes the place of the newest one in the order of reading.
     merge.record.begun_at = std::max(merge.record.begun_at, found->slab->begun_at());
     merge.record.sealed_at_us = std::max(merge.record.sealed_at_us, found->sealed_at_us);
     merge.from.push_back(found->slab);
@@ -150,12 +152,12 @@ Status LastMerger::Prepare(const KeepLastMerge& wanted, Merge* merge) {
   const MutexLock lock(shard_.mutex);
   TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
   TOPICDB_ASSIGN_OR_RETURN(FamiliesByName families, maker_.MakeFamilies({wanted.to}));
-  // One without messages knows no structures.
+  // A slab without messages has learned no structures.
   const auto newest =
       std::find_if(merge->from.rbegin(), merge->from.rend() - 1,
                    [](const auto& slab) { return slab->CountersForCommit().messages > 0; });
   auto made = maker_.Make(wanted.to, merge->record, newest->get(), &families, &merge->batch);
-  // A second try could not make the families that this one has made.
+  // A second try could not make the families again, so the shard must be opened anew.
   if (!made.ok()) shard_.Poison(made.status());
   TOPICDB_RETURN_IF_ERROR(made.status());
   merge->made = std::move(*made);

@@ -8,7 +8,7 @@
 
 namespace topicdb {
 
-// What it has can only become less, so it is looked at while others commit.
+// A read-only slab can only lose messages, so Drop summarizes it while others commit.
 Status SlabDropper::Drop(RetentionClassId retention_class, Generation generation) {
   const SlabId id{shard_.index, retention_class, generation};
   std::optional<meta::DropRecord> drop;
@@ -38,7 +38,8 @@ Status SlabDropper::Drop(RetentionClassId retention_class, Generation generation
 
 Status SlabDropper::Replace(const std::vector<std::shared_ptr<Slab>>& gone,
                             std::shared_ptr<Slab> made, rocksdb::WriteBatch* batch) {
-  // A commit of its own: transactions that began before it may have read what is gone now.
+  // This is a commit of its own, because transactions that began before it may have read messages
+  // that are gone now.
   if (shard_.commit.serial == shard_.commit.serial_limit)
     TOPICDB_RETURN_IF_ERROR(shard_.ReserveSerials());
   meta::CommitState after = shard_.commit;
@@ -108,7 +109,7 @@ meta::DropRecord SlabDropper::DropOf(const ShardView& view, const Slab& slab) co
   auto parts = SummarizeLog(view, slab);
   if (parts.ok()) {
     drop.parts = std::move(*parts);
-  } else {  // damage is no reason to keep it
+  } else {  // damage is no reason to keep the slab
     drop.parts.push_back({"#", {{view.serial(), info.messages}}});
   }
   return drop;

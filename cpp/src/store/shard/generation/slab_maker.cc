@@ -47,8 +47,8 @@ Result<std::shared_ptr<Slab>> SlabMaker::Make(const SlabId& id, const meta::Slab
   return Slab::Make(id, record, families, std::move(trie), {});
 }
 
-// Hints; and what the generation before tells: the structures of its topics, learned anew, or,
-// where that is not wanted or it had no topics, those that it had learned.
+// The structures are the hints, and those of the previous generation: learned anew from its topics,
+// or, if the learning is not adaptive or there are no topics, those that it had learned.
 Status SlabMaker::SeedStructures(bool reserved, const Slab* previous, StructureEdit* edit,
                                  rocksdb::WriteBatch* batch) {
   static const std::vector<std::string> kReservedHints{
@@ -67,10 +67,11 @@ Status SlabMaker::SeedStructures(bool reserved, const Slab* previous, StructureE
     TOPICDB_ASSIGN_OR_RETURN(const auto topics,
                              TopicSample::ReadTopics(shard_.db.get(), previous->id()));
     const std::vector<std::string_view> views(topics.begin(), topics.end());
-    // Half of the budget, so that there is room for what is new.
+    // This takes half of the budget, so that there is room for new structures.
     structures = LearnStructures(views, learning.streams_max / 2);
   }
-  // Nobody learns from it again; there may be one even if the learner is now another.
+  // Nobody needs the sample of the previous slab any more. It may exist even if the learning is not
+  // adaptive now.
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
       batch->DeleteRange(meta::SampleLevelKey(previous->id()), meta::SampleEnd(previous->id())),
       "preparing a generation of " + shard_.Name()));

@@ -31,7 +31,8 @@ std::uint64_t DiskUsage::Measure() const {
   return bytes;
 }
 
-// Of what is in memory, what it will take in files: what it takes there is at least a megabyte.
+// For messages in memory, this counts the bytes that they will take in files. The memory itself is
+// at least a megabyte for each family.
 std::uint64_t DiskUsage::OfFamily(rocksdb::ColumnFamilyHandle* family) const {
   static const std::string kBehindAll(64, '\xff');
   std::uint64_t files = 0;

@@ -137,7 +137,8 @@ class ShardLoader {
     return Status::Ok();
   }
 
-  // Without a record it has followed the rules as they were when it was made.
+  // Loads the version of the rules that the shard follows. Without a record, the shard follows the
+  // rules as they were when it was made.
   Status LoadRules() {
     std::string value;
     const rocksdb::Status status =
@@ -150,7 +151,8 @@ class ShardLoader {
                : Damaged("the record of its retention rules is malformed");
   }
 
-  // Databases that were made before it was noted have none.
+  // Loads the record of the clock. Databases that were made before there was such a record have
+  // none.
   Status LoadClock() {
     std::string value;
     const rocksdb::Status status =
@@ -237,7 +239,8 @@ class ShardLoader {
     return rocks::FromRocks(records->status(), "reading generations of " + shard_->Name());
   }
 
-  // A reader may have read the classes before a writer changed them.
+  // Returns whether the rules have the class of a slab. A reader may have read the rules before a
+  // writer changed them; it then reads them again.
   bool IsKnownClass(const SlabId& id) TOPICDB_REQUIRES(shard_->mutex) {
     if (id.retention_class < shard_->rules->ids_end()) return true;
     auto now = LoadRetention(environment_->database_path, environment_->schema.retention);

@@ -10,13 +10,13 @@ namespace topicdb {
 
 namespace {
 
-// Of all shards of a database.
+// The bytes of the topic caches of all shards of a database together.
 constexpr std::size_t kTopicCacheBytes = std::size_t{32} << 20;
 
-// One call to RocksDB that makes or drops families does it for so large a part of all slabs.
-constexpr std::size_t kFamilyCallPart = 128;  // 1 / 128
+// One call to RocksDB makes or drops the families of 1 / kFamilyCallPart of all slabs.
+constexpr std::size_t kFamilyCallPart = 128;
 
-// Serials that one fsync reserves.
+// One fsync reserves this many serials.
 constexpr std::uint64_t kSerialReserve = 65'536;
 
 }  // namespace
@@ -128,7 +128,7 @@ Status ShardState::SyncLog() {
   Status status = log->Sync();
   if (status.ok()) return status;
   const MutexLock lock(mutex);
-  // After a write that failed, RocksDB says of others only that one did.
+  // After a write has failed, RocksDB reports that error for all others, so `poison` says more.
   if (!poison.ok()) status = poison;
   Poison(status);
   return StorageFault(status.message() +
@@ -155,7 +155,6 @@ Status ShardState::SaveClock() {
   return Status::Ok();
 }
 
-// Says that every serial in use is known, so that numbering goes on without a gap.
 Status ShardState::SaveCleanState() {
   if (environment->read_only || !poison.ok()) return Status::Ok();
   rocksdb::WriteBatch batch;
@@ -187,11 +186,12 @@ Status ShardState::FlushFamilies(const std::vector<SlabView>& of_slabs, bool wai
   }
   rocksdb::FlushOptions options;
   options.wait = wait;
-  options.allow_write_stall = true;  // or it waits for a moment at which it stalls nobody
+  options.allow_write_stall = true;  // false: waits for a moment at which it stalls nobody
   return rocks::FromRocks(db->Flush(options, families), "flushing " + Name());
 }
 
-// Several threads may be here: each returns when all that was there before it came is in files.
+// Several threads may be here. Each returns when everything that was committed before its call is
+// in files.
 Status ShardState::FlushUnlogged() {
   while (true) {
     SlabViews flushed;
@@ -208,7 +208,7 @@ Status ShardState::FlushUnlogged() {
       if (unlogged_serial == serial) unlogged_serial = 0;
       return status;
     }
-    if (slabs == flushed) return status;  // else one that was dropped meanwhile cannot be flushed
+    if (slabs == flushed) return status;  // if not, a slab may have been dropped: try again
   }
 }
 

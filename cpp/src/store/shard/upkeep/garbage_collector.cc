@@ -9,29 +9,32 @@ namespace topicdb {
 
 namespace {
 
-// With less than this in a family it is not worth the work.
+// Less garbage than this in a family is not worth the work.
 constexpr std::uint64_t kGarbageBytesMin = std::uint64_t{1} << 20;
-// Nor with less in a read-only slab, where it is removed once and for all.
+// In a read-only slab less is worth it, because its garbage is removed once and for all.
 constexpr std::uint64_t kSettledGarbageBytesMin = std::uint64_t{64} << 10;
-// And not if it is a smaller part of the family: 1 / so many.
+// Garbage of a read-only slab must be at least 1 / kSettledGarbagePart of the family.
 constexpr std::uint64_t kSettledGarbagePart = 8;
-// What closing writes anew at most of one family.
+// Closing writes slabs anew that have at most this many bytes of files.
 constexpr std::uint64_t kQuickBytesMax = std::uint64_t{64} << 20;
 
-// Of what fresh blocks take beside their messages, and small records: enough for any.
+// Upper bounds of what fresh blocks take in files, as a multiple of their messages, and of what
+// small records take.
 constexpr std::uint64_t kFreshFactor = 2;
 constexpr std::uint64_t kRecordBytes = std::uint64_t{64} << 10;
 
 std::uint64_t Minus(std::uint64_t a, std::uint64_t b) { return a - std::min(a, b); }
 
-// Fresh blocks are few keys with nearly all of the bytes: not what keys take on average tells, but
-// what is there beyond the messages that are fresh now.
+// Returns the bytes of garbage in the main family. Few keys, the fresh blocks, have nearly all of
+// the bytes, so the average size of a key says nothing. Everything beyond the messages that are
+// fresh now counts as garbage.
 std::uint64_t GarbageOfMain(const rocks::FamilyGarbage& found, std::uint64_t fresh_bytes) {
   if (found.removed == 0) return 0;
   return Minus(found.file_bytes, kFreshFactor * fresh_bytes + kRecordBytes);
 }
 
-// Most of what a read-only slab has removed should go, and then nothing of it is looked at again.
+// Returns whether the garbage of a family of a read-only slab is worth removing. Once it is
+// removed, nobody looks at the slab again.
 bool IsWorthRemoving(const rocks::FamilyGarbage& found, std::uint64_t bytes_min) {
   return found.file_bytes >= bytes_min && kSettledGarbagePart * found.removed >= found.written &&
          found.removed > 0;
@@ -80,7 +83,8 @@ Status GarbageCollector::Collect(GarbageScope scope, std::atomic<bool>* canceled
   for (const SlabView& slab_view : *slabs) {
     if (canceled != nullptr && *canceled) return Status::Ok();
     if (!IsDue(slab_view, scope)) continue;
-    // Files that a reader still needs would only be written anew, with all that is in them.
+    // While a reader still needs the removed messages, RocksDB would write the files anew with all
+    // of them.
     if (rocks::OldestSnapshot(shard_.db.get()) < slab_view.slab->upkeep().removed_at) continue;
     TOPICDB_RETURN_IF_ERROR(CollectOf(*slab_view.slab, canceled));
   }

@@ -8,9 +8,9 @@ namespace topicdb {
 
 namespace {
 
-// A commit waits while so many times the bounds are fresh.
+// A commit waits while a slab has more fresh blocks than this many times the limits.
 constexpr std::uint64_t kFreshPatience = 2;
-// Closing seals what is fresh if it is at least this part of the bound.
+// Closing seals fresh blocks if they have at least 1 / kFreshAtClose of the limit of bytes.
 constexpr std::uint64_t kFreshAtClose = 16;
 
 }  // namespace
@@ -23,7 +23,8 @@ bool ShardSealing::IsFreshDue(const Slab& slab) const {
           state.fresh_bytes >= limits.fresh_bytes_max);
 }
 
-// Read-only slabs are sealed when they become that; only if that failed is it tried again.
+// Read-only slabs are sealed when they become read-only. Only if that has failed, commits wake the
+// sealer for them.
 bool ShardSealing::IsDue() const {
   return has_failed_ || std::any_of(shard_.lists.current->begin(), shard_.lists.current->end(),
                                     [&](const SlabView& view) { return IsFreshDue(*view.slab); });
@@ -56,7 +57,8 @@ void ShardSealing::WaitForRoom() {
 }
 
 Result<bool> ShardSealing::SealDue() {
-  // Not the view: as long as that is held, files keep what sealing has removed.
+  // This does not hold the view, because as long as somebody does, files keep what sealing has
+  // removed.
   const SlabViews slabs = shard_.view()->shared_slabs();
   for (const SlabView& slab_view : *slabs) {
     for (bool more = true; more && !slab_view.read_only && IsFreshDue(*slab_view.slab);) {
@@ -82,7 +84,7 @@ Result<bool> ShardSealing::SealRest(const SlabView& slab_view) {
   const SealScope scope = slab_view.read_only ? SealScope::kClosed : SealScope::kDue;
   Result<bool> sealed = SealOnce(*slab_view.slab, scope);
   if (!sealed.ok()) seen = Seen::kNothing;
-  // Unless something was removed while it looked.
+  // The slab counts as done unless something was removed from it meanwhile.
   Seen looking = Seen::kLooking;
   if (sealed.ok() && !*sealed) seen.compare_exchange_strong(looking, done);
   return sealed;
@@ -141,10 +143,11 @@ Result<bool> ShardSealing::SealStep(const Slab& slab, SealScope scope) {
   return true;
 }
 
-// Now that fresh blocks have become sealed ones, few of them are left in memory, and those that
-// were removed there need never be written to a file.
+// Once most fresh blocks were sealed, few of them are left in memory. A flush at this moment does
+// not write the removed ones to files.
 void ShardSealing::FlushSealed() {
-  // The memory of many slabs is more than that even if nothing is in it.
+  // The memory of many slabs takes more than this even if they are empty, so this asks how much was
+  // written.
   const std::uint64_t enough = shard_.environment->resources.write_buffer_bytes / 2;
   if (shard_.UnflushedBytes() < enough) return;
   const std::uint64_t memory = shard_.Property("rocksdb.cur-size-all-mem-tables");
@@ -152,7 +155,7 @@ void ShardSealing::FlushSealed() {
   std::uint64_t fresh = 0;
   for (const SlabView& slab_view : *slabs) fresh += slab_view.slab->layout_state()->fresh_bytes;
   if (memory < enough || memory < 4 * fresh) return;
-  // Not waited for. What fails here fails again where it matters.
+  // This does not wait for the flush. If the flush fails, a later one fails where it matters.
   shard_.FlushFamilies(*slabs, /*wait=*/false).IgnoreError();
 }
 
