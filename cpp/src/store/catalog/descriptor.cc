@@ -56,7 +56,7 @@ RetentionClass ReadRetention(std::string_view content, bool* ok) {
   return result;
 }
 
-// False if the field is malformed or unknown.
+// Sets a field of the descriptor. Returns false if the field is malformed or unknown.
 bool ReadField(std::uint8_t field, std::string_view content, Descriptor* out) {
   bool ok = true;
   Schema& schema = out->schema;
@@ -114,7 +114,8 @@ Status CheckSchema(const Schema& schema) {
   return RetentionRules::Make(schema.retention).status();
 }
 
-// Whether `hint` ends in '#', so that all levels below it vary, and `other` has a word there.
+// Returns whether `hint` ends in '#', so that all levels below it vary, and `other` has a word at
+// one of these levels.
 bool Contradicts(const Filter& hint, const Filter& other) {
   const auto& prefix = hint.levels();
   const auto& levels = other.levels();
@@ -126,7 +127,8 @@ bool Contradicts(const Filter& hint, const Filter& other) {
                      [](const auto& level) { return level.kind == Filter::LevelKind::kWord; });
 }
 
-// REQUIRES: each is a filter
+// Returns kSchema if hints are given twice or contradict each other. REQUIRES (CheckHints): each
+// hint is a filter
 Status CheckHints(const std::vector<std::string>& hints) {
   std::vector<Filter> filters;
   for (const std::string& hint : hints) filters.push_back(Filter::Parse(hint).value());

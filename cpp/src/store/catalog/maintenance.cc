@@ -14,7 +14,7 @@ std::uint64_t Part(std::uint64_t whole, double share) {
   return static_cast<std::uint64_t>(static_cast<double>(whole) * share);
 }
 
-// The bytes of a class, or of all, that the open shards may have.
+// Returns the part of a limit of bytes that the open shards may take.
 std::uint64_t OfOpenShards(std::uint64_t bytes, const MaintenanceLimits& all) {
   return Part(bytes, static_cast<double>(all.open_shards) / all.shards);
 }
@@ -27,8 +27,8 @@ std::uint64_t BytesOf(const SlabUsage& usage) {
   return usage.disk_bytes - std::min(usage.disk_bytes, usage.garbage_bytes);
 }
 
-// A generation ended before those that follow it did: where clocks contradict that, the order of
-// generations tells.
+// Makes sure that no generation counts as ended later than those that follow it. Where the clocks
+// say something else, the order of generations counts.
 void BoundByFollowing(std::vector<SlabUsage>* slabs) {
   std::sort(slabs->begin(), slabs->end(),
             [](const SlabUsage& a, const SlabUsage& b) { return a.slab.id < b.slab.id; });
@@ -43,7 +43,7 @@ void BoundByFollowing(std::vector<SlabUsage>* slabs) {
   }
 }
 
-// Takes slabs out of a list and counts what is left.
+// Takes slabs out of a list, and counts the bytes of the slabs that are left.
 class Chooser {
  public:
   Chooser(std::vector<SlabUsage> slabs, std::uint64_t disk_bytes)
@@ -59,7 +59,7 @@ class Chooser {
     });
   }
 
-  // Takes each that is_due, the oldest first.
+  // Takes each slab for which is_due(slab) returns true. Asks about the oldest first.
   template <typename IsDue>
   void Take(SlabDropReason reason, IsDue is_due) {
     std::erase_if(slabs_, [&](const SlabUsage& usage) {
@@ -78,7 +78,7 @@ class Chooser {
   std::vector<DroppedSlab> Finish() { return std::move(dropped_); }
 
  private:
-  std::vector<SlabUsage> slabs_;  // read-only ones, by the time from which they are
+  std::vector<SlabUsage> slabs_;  // read-only ones, by the time at which they were sealed
   std::map<RetentionClassId, std::uint64_t> class_bytes_;
   std::uint64_t disk_bytes_;
   std::vector<DroppedSlab> dropped_;
@@ -92,7 +92,7 @@ std::int64_t RotationPeriodUs(const RetentionClass& limits) {
   return limits.age_us == 0 ? 0 : std::max<std::int64_t>(limits.age_us / kGenerationsOfAClass, 1);
 }
 
-// The quota is that of the handle, whatever shards it has open.
+// The quota belongs to the handle, so it is not divided among the shards that are open.
 bool IsOverQuota(const MaintenanceLimits& all, std::uint64_t disk_bytes) {
   return all.quota_bytes > 0 && all.quota_trim > 0 &&
          disk_bytes > Part(all.quota_bytes, all.quota_trim);

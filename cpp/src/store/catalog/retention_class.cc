@@ -25,7 +25,8 @@ Status CheckLimits(const RetentionClass& given) {
   return Status::Ok();
 }
 
-// Parses classes in the order they are tried and adds the implicit one; numbers them from 0.
+// Parses classes, which are in the order in which they are tried, and adds the implicit one.
+// Numbers them from 0.
 Result<std::vector<RetentionRule>> ParseClasses(const std::vector<RetentionClass>& classes) {
   std::vector<RetentionRule> rules;
   const auto add = [&](const RetentionClass& given, Filter filter) {
@@ -58,7 +59,7 @@ bool IsImplicit(const RetentionClass& limits) {
   return limits == RetentionClass{std::string(kEverythingElse)};
 }
 
-// The larger of two limits, of which 0 is none.
+// Returns the larger of two limits, of which 0 stands for no limit.
 template <typename Limit>
 Limit Laxer(Limit a, Limit b) {
   return a == 0 || b == 0 ? 0 : std::max(a, b);

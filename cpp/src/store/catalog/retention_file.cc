@@ -57,7 +57,7 @@ std::vector<RetentionRule> ReadRules(Decoder* decoder, std::uint8_t format) {
 
 std::string EncodeRetention(const RetentionRules& rules) {
   std::string record(kMagic);
-  // Versions that know no keep_last can read what has none.
+  // TopicDB before keep_last can read files in which no class has it.
   const bool has_it = HaveKeepLast(rules.live()) || HaveKeepLast(rules.retired());
   const std::uint8_t format = has_it ? kVersion : kWithoutKeepLast;
   record.push_back(static_cast<char>(format));

@@ -78,8 +78,9 @@ class RecordReader {
     return true;
   }
 
-  // A family that no record speaks of was being made when the process ended, unless records are
-  // missing.
+  // Adds the slabs of families without a record if records are missing, and leaves out slabs that
+  // were being dropped. If no record is missing, such a family was just being made when the process
+  // ended.
   void TakeFamilies() {
     for (const auto& [name, handle] : salvage_.families()) {
       SlabId id{shard_, {}, {}};
@@ -105,7 +106,7 @@ std::optional<Structure> SalvagedSlab::StructureOf(StreamId stream) const {
   Structure structure;
   structure.any = node->second.kind == NodeKind::kAny;
   if (node->second.kind != NodeKind::kEnd && !structure.any) return std::nullopt;
-  // Parents have smaller numbers, so this ends.
+  // The loop ends, because the number of a parent must be smaller.
   while (node->second.parent != kRootNode) {
     const auto parent = nodes.find(node->second.parent);
     if (parent == nodes.end() || parent->first >= node->first) return std::nullopt;
