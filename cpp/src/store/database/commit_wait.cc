@@ -6,9 +6,9 @@ namespace topicdb {
 
 namespace {
 
-// Who waits looks so often whether to stop.
+// Whoever waits asks this often whether to stop.
 constexpr std::chrono::milliseconds kWait(50);
-// And a read-only handle, whether there is something new.
+// A read-only handle asks this often, and looks for new commits.
 constexpr std::chrono::milliseconds kRefreshWait(250);
 
 using Clock = std::chrono::steady_clock;

@@ -19,7 +19,8 @@ constexpr std::size_t kCreationBufferBytes = std::size_t{1} << 20;
 constexpr std::chrono::milliseconds kLockPause(10);
 constexpr std::chrono::seconds kLockPatience(10);
 
-// There while a database is being made: what lies beside it was never used.
+// Returns the path of a file that exists while a database is being made. If it is still there, the
+// files beside it were never used.
 std::string MarkerPath(const std::string& path) { return path + "/CREATING"; }
 std::string CreationLockPath(const std::string& path) { return path + "/CREATING.lock"; }
 
@@ -47,7 +48,7 @@ Status CreateShards(const std::string& path, const FoundDatabase& made) {
   return SyncDirectory(path + "/shards");
 }
 
-// What a descriptor has no place for.
+// Stores the limits of classes that a descriptor has no place for, in the file `retention`.
 Status StoreLimits(const std::string& path, const RetentionRules& rules) {
   const std::vector<RetentionClass> classes = rules.classes();
   const bool have_more_than_ages =

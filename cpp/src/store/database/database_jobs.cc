@@ -12,7 +12,7 @@ namespace topicdb {
 
 namespace {
 
-// What the tasks have staged for one shard.
+// Returns what the tasks have staged for one shard.
 Result<StagedMessages> StagedFor(const std::string& path, const JobIntent& intent,
                                  std::int64_t pending_since_us, std::uint32_t shard) {
   StagedMessages staged;
@@ -38,7 +38,8 @@ Status DatabaseJobs::Apply() {
   const MutexLock lock(mutex_);
   const std::string& path = environment_->database_path;
   TOPICDB_ASSIGN_OR_RETURN(const std::vector<JobIntent> intents, ListIntents(path));
-  // Who wrote the intent may not have come to it, and no shard may have what could still be lost.
+  // Whoever wrote the intent may not have synced the directory yet. No shard may have messages of
+  // an intent that a loss of power could still remove.
   if (!intents.empty()) TOPICDB_RETURN_IF_ERROR(SyncDirectory(JobsDirectory(path)));
   for (const JobIntent& intent : intents) {
     if (intent.database != environment_->database) {

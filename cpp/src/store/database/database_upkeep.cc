@@ -11,7 +11,8 @@ namespace topicdb {
 
 namespace {
 
-// Times are what the clock would have shown then if it had been as it is now.
+// Returns what users are told of a slab. Its times are those that the clock would have shown then
+// if it had been set as it is now.
 SlabInfo InfoOf(const SlabView& view, const RetentionRules& rules, std::int64_t leaps_us) {
   SlabInfo info = view.slab->Info(rules.FilterOf(view.slab->id().retention_class));
   info.read_only = view.read_only;
@@ -78,7 +79,8 @@ Result<Maintenance> DatabaseUpkeep::SetRetention(const std::vector<RetentionClas
   all.may_age = MayAge(reading);
   Maintenance foreseen = Foresee(rules, std::move(usage), all, reading.wall_us);
   if (dry_run) return foreseen;
-  // From here on they hold: shards that do not get so far follow when they are next opened.
+  // From here on the new rules hold. A shard that does not adopt them now does so when it is next
+  // opened.
   TOPICDB_RETURN_IF_ERROR(StoreRetention(path, rules));
   environment_->retention->Set(std::move(rules));
   for (const auto& shard : shards_.All()) {
@@ -145,7 +147,7 @@ Status DatabaseUpkeep::Drop(const std::vector<SlabUsage>& slabs, const Interrupt
       done->kept += *kept;
       continue;
     }
-    // Dropped by hand meanwhile, or something in it was deleted: the next run sees what is there.
+    // A user has dropped a slab meanwhile, or deleted too much in one. The next run tries again.
     const bool waits =
         kept.status().code() == Code::kNotFound || kept.status().code() == Code::kConflict;
     if (!waits && status.ok()) status = kept.status();
@@ -191,7 +193,8 @@ Result<std::vector<SlabInfo>> DatabaseUpkeep::Expire(std::optional<std::int64_t>
 Result<Maintenance> DatabaseUpkeep::Maintain(std::optional<std::int64_t> as_if_us,
                                              const InterruptCheck& interrupted) {
   TOPICDB_ASSIGN_OR_RETURN(Maintenance done, MaintainSlabs(as_if_us, interrupted));
-  // Without the lock: large files take their time, and nothing here concerns what slabs there are.
+  // This holds no lock, because large files take long, and garbage has no effect on which slabs
+  // there are.
   for (const auto& shard : shards_.All()) {
     if (interrupted && interrupted()) return Interrupted();
     TOPICDB_RETURN_IF_ERROR(RemoveGarbage(*shard, GarbageScope::kSettled));
@@ -204,7 +207,7 @@ Result<Maintenance> DatabaseUpkeep::MaintainSlabs(std::optional<std::int64_t> as
   const MutexLock lock(mutex_);
   const auto rules = environment_->rules();
   MaintenanceLimits all = LimitsNow();
-  // One reading for all that is compared: the clock may leap in between.
+  // All comparisons use one reading of the clock, because it may leap in between.
   const ClockReading reading = ReadClocks();
   const std::int64_t now_us = as_if_us.value_or(reading.wall_us);
   all.may_age = as_if_us.has_value() || MayAge(reading);
