@@ -47,7 +47,7 @@ std::string OutcomePath(const std::string& path, const JobIntent& intent, std::u
   return JobsDirectory(path) + "/" + intent.name + std::string(kOutcomeMark) + number;
 }
 
-// When the file, or anything in the directory, was last changed: µs since the epoch.
+// Returns when a file, or anything in a directory, was last changed, in microseconds since 1970.
 std::int64_t LastChangeUs(const std::string& path) {
   struct stat info{};
   std::int64_t last = stat(path.c_str(), &info) == 0 ? info.st_mtim.tv_sec * kSecondUs : 0;
@@ -188,7 +188,7 @@ Result<std::optional<ShardOutcome>> FindOutcome(const std::string& path, const J
   }
   TOPICDB_RETURN_IF_ERROR(bytes.status());
   ShardOutcome outcome;
-  // Whoever applies it again finds that it is applied.
+  // A shard that applies the intent again finds that it has applied it.
   if (!DecodeOutcome(*bytes, &outcome)) return std::optional<ShardOutcome>();
   return std::optional(outcome);
 }
@@ -223,7 +223,8 @@ bool HasIntent(const std::string& path, const JobIntent& intent) {
 
 namespace {
 
-// Whoever committed the job may still want to read the outcomes.
+// Removes the files of an intent that every shard has applied, but not at once: whoever committed
+// the job may still want to read the outcomes.
 Status SweepApplied(const std::string& path, const JobIntent& intent, std::int64_t now_us) {
   std::map<std::uint32_t, ShardOutcome> outcomes;
   TOPICDB_ASSIGN_OR_RETURN(const bool applied, IsApplied(path, intent, &outcomes));
