@@ -8,7 +8,7 @@ namespace topicdb {
 
 namespace {
 
-// What is written at a time.
+// The limits of one write.
 constexpr std::size_t kBatchRowsMax = 16'384;
 constexpr std::size_t kBatchBytesMax = std::size_t{4} << 20;
 
