@@ -17,10 +17,10 @@ namespace topicdb {
 
 namespace {
 
-// All that a copy may have left.
+// The names that a copy makes in its directory.
 constexpr std::array<std::string_view, 4> kNames{"TOPICDB", "jobs", "retention", "shards"};
 
-// A link that leads nowhere is in the way, too.
+// Returns whether there is anything at `path`, which may be a link that leads nowhere.
 bool IsTaken(const std::string& path) {
   struct stat info{};
   return lstat(path.c_str(), &info) == 0;
@@ -32,7 +32,7 @@ Status WriteNewFile(const std::string& path, const std::string& content) {
   return file->Sync();
 }
 
-// What a copy that was cut short has left.
+// Removes what a copy has left that was interrupted. Returns kExists if there is anything else.
 Status RemoveLeftover(const std::string& partial) {
   if (!IsTaken(partial)) return Status::Ok();
   const auto names = ListDirectory(partial);
@@ -143,7 +143,7 @@ Status DatabaseCopy::AddJobs(const std::string& database_path) {
 
 Result<CopyCounts> DatabaseCopy::Finish(const std::string& database_path) {
   TOPICDB_RETURN_IF_ERROR(SyncTree(partial_));
-  // Without it, it is no database.
+  // The descriptor comes last: without it, the directory is no database.
   TOPICDB_RETURN_IF_ERROR(AddFile(database_path, "TOPICDB"));
   TOPICDB_RETURN_IF_ERROR(SyncDirectory(partial_));
   const bool exchanges = replaces_ && IsTaken(path_);

@@ -21,7 +21,8 @@ namespace topicdb {
 
 namespace {
 
-// "20261122T104138.123456Z": sorts by time, and no two repairs have the same.
+// Returns a name such as "20261122T104138.123456Z". Names sort by time, and no two repairs have the
+// same.
 std::string TimeName() {
   const std::int64_t now_us = SystemClockUs();
   const std::time_t seconds = now_us / 1'000'000;
@@ -74,7 +75,8 @@ class Repairer {
   }
 
  private:
-  // Nobody writes until this ends. Ends of logs that were never synced are no damage.
+  // Locks all shards until the repair ends. Cuts off ends of logs that were never synced, which are
+  // no damage.
   Status Lock() {
     for (std::uint32_t shard = 0; shard < environment_->schema.shards; ++shard) {
       const std::string directory = ShardDirectory(path_, shard);
@@ -116,7 +118,8 @@ class Repairer {
       RemoveUnfinished().IgnoreError();
       return report.status().WithContext("shard " + std::to_string(shard));
     }
-    // Complete before it has this name, and the damaged one once they have changed places.
+    // The new shard is complete before it has the name `rebuilt`. Once the directories have changed
+    // places, the damaged shard has that name.
     const std::string rebuilt = target + ".new";
     TOPICDB_RETURN_IF_ERROR(Rename(building, rebuilt));
     TOPICDB_RETURN_IF_ERROR(SyncDirectory(report_.quarantine));
@@ -127,7 +130,7 @@ class Repairer {
     report_.shards.push_back(shard);
     report_.messages += report->messages;
     for (Problem& problem : report->problems) {
-      // The copy that it was read from is gone; the same file is here.
+      // The scratch copy that was read is gone; the damaged shard in the quarantine has the file.
       const std::string copy = target + std::string(kScratch);
       const std::size_t begin = problem.what.find(copy);
       if (begin != std::string::npos) problem.what.replace(begin, copy.size(), target);
@@ -136,7 +139,7 @@ class Repairer {
     return Status::Ok();
   }
 
-  // What the shards know of jobs, as far as they can be opened.
+  // Reads what the shards know of jobs. Leaves out shards that cannot be opened.
   void ReadJobs(const FoundDatabase& found) {
     OpenOptions options;
     options.read_only = true;
@@ -147,8 +150,9 @@ class Repairer {
     }
   }
 
-  // Jobs that the shard has applied, by what the others say: those with messages in it that are not
-  // waiting to be applied there. An intent that cannot be read is among the problems that remain.
+  // Returns the jobs that the shard has applied, as the other shards know them: those that have
+  // messages in the shard and are not waiting to be applied there. An intent that cannot be read is
+  // among the problems that remain.
   Result<meta::JobRecords> JobsOf(std::uint32_t shard) const {
     std::set<std::int64_t> waiting;
     const auto intents = ListIntents(path_);
@@ -174,7 +178,7 @@ class Repairer {
     return jobs;
   }
 
-  // What a repair that was cut short was about to build.
+  // Removes what a repair has left that was interrupted.
   Status RemoveUnfinished() const {
     const std::string quarantine = path_ + "/quarantine";
     if (!IsDirectory(quarantine)) return Status::Ok();

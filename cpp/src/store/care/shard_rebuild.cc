@@ -19,9 +19,10 @@ namespace topicdb {
 
 namespace {
 
-// Between two looks at whether to go on.
+// Rows between two calls of the interrupt check.
 constexpr std::uint64_t kStepRows = 16'384;
-// Serials of commits that nothing tells of any more may have been this many.
+// At most this many commits may have been lost without any other trace. Their serials must not be
+// used again.
 constexpr std::uint64_t kSerialMargin = 1'000'000;
 
 class ShardRebuild {
@@ -69,7 +70,8 @@ class ShardRebuild {
     report_.problems.push_back(std::move(problem));
   }
 
-  // Times of generations are noted without them.
+  // Subtracts the leaps of the clock from noted_us_, because times of generations are noted without
+  // leaps.
   void NoteLeaps() {
     LeapRecord clock;
     for (const auto& [key, value] : records_.kept) {
@@ -81,7 +83,8 @@ class ShardRebuild {
     report_.problems.push_back({what, shard_, id, rules_->FilterOf(id.retention_class)});
   }
 
-  // The generations there are to be: each class has one that is current, its last one.
+  // Chooses the generations of the rebuilt shard. The last one of each class is current, and a new
+  // one is added if that is read-only.
   void ChooseSlabs() {
     std::map<RetentionClassId, Generation> last;
     for (const auto& [id, slab] : records_.slabs) {
@@ -118,7 +121,7 @@ class ShardRebuild {
     }
   }
 
-  // So that there is something to read from.
+  // Adds empty families for those that are lost, so that RebuildSlab can read them.
   Status AddMissingFamilies() {
     std::vector<std::string> missing;
     for (const auto& [id, record] : chosen_) {
@@ -166,7 +169,8 @@ class ShardRebuild {
     return Slab::Make(id, record, &families_, std::move(trie), {});
   }
 
-  // The nodes that are there without a gap keep their numbers, and so do their streams.
+  // Restores the nodes up to the first one that is missing or damaged. They keep their numbers, and
+  // so do their streams.
   Status RestoreTrie(const SlabId& id, StructureTrie* trie, rocksdb::WriteBatch* batch) {
     NodeRecord root{kRootNode, kNoNode, NodeKind::kWord, false, {}};
     const auto& hints = environment_.schema.structures;
@@ -239,7 +243,7 @@ class ShardRebuild {
     report_.problems.push_back(std::move(problem));
   }
 
-  // What nothing else tells of.
+  // Reports messages that are lost without any other trace than the counters of the slab.
   void CompareCounters(const Slab& slab, const SalvagedSlab& salvaged) {
     const bool may_lack = incomplete_.contains(slab.id()) || records_.is_incomplete;
     if (!may_lack) return;
@@ -273,8 +277,8 @@ class ShardRebuild {
         batch.Put(meta::IdentityKey(), meta::Encode(meta::Identity{environment_.database, shard_}));
     if (status.ok()) status = batch.Put(meta::CommitStateKey(), meta::Encode(state));
     if (records_.is_incomplete) {
-      // Without them, messages of these jobs in other shards would count as of jobs that are not
-      // applied everywhere yet.
+      // Without these records, readers would not see the messages of these jobs in other shards,
+      // because the jobs would count as not applied everywhere yet.
       for (const auto& [name, job] : jobs_) {
         if (status.ok()) status = batch.Put(meta::JobKey(name), meta::Encode(job));
       }
@@ -286,7 +290,8 @@ class ShardRebuild {
     return Write(&batch);
   }
 
-  // Without the log: all of it is flushed before anybody hears of it.
+  // Writes without the log, because FlushAll moves everything to files before anybody sees the
+  // shard.
   Status Write(rocksdb::WriteBatch* batch) {
     return log_->Write({rocks::EntryKind::kGeneration, rocks::EntryDurability::kMemory}, batch);
   }
@@ -315,7 +320,7 @@ class ShardRebuild {
   const std::function<void(std::uint64_t)>& advance_;
   const InterruptCheck& interrupted_;
   const std::int64_t now_us_ = SystemClockUs();
-  std::int64_t noted_us_ = now_us_;  // as generations have it
+  std::int64_t noted_us_ = now_us_;  // the present, as records of generations note it
 
   ShardRecords records_;
   std::map<SlabId, meta::SlabRecord> chosen_;

@@ -33,7 +33,8 @@ OpenOptions ReadOptions() {
   return options;
 }
 
-// The one check of a database. Thread-safe where it says so.
+// Makes one check of a database. VerifyDatabase makes and owns it. Several threads of its own run
+// the tasks; mutex_ guards what they share.
 class Verifier {
  public:
   Verifier(std::string path, const VerifyOptions& options, const InterruptCheck& interrupted)
@@ -70,7 +71,7 @@ class Verifier {
     std::optional<SlabView> slab;  // absent: the files of the shard
   };
 
-  // Asks and tells the caller while others work.
+  // Asks the caller whether to stop and tells it the progress, until the other threads are done.
   void Watch() TOPICDB_EXCLUDES(mutex_) {
     while (!done_) {
       if (interrupted_ && interrupted_()) stop_ = true;
@@ -103,7 +104,7 @@ class Verifier {
     });
   }
 
-  // What cannot be opened is reported, and stays null.
+  // Opens a shard. Reports a problem and leaves `out` null if the shard is damaged.
   Status Open(std::uint32_t index, std::shared_ptr<Shard>* out) {
     if (stop_) return Interrupted();
     auto shard = Shard::Open(environment_, index, /*create=*/false);
@@ -118,7 +119,7 @@ class Verifier {
     return Status::Ok();
   }
 
-  // Checksums of all that RocksDB has stored.
+  // Checks the checksums of everything that RocksDB has stored.
   Status CheckFiles(const Task& task) {
     if (stop_) return Interrupted();
     const std::uint32_t index = task.shard->index();
@@ -129,7 +130,8 @@ class Verifier {
       Status status = rocks::FromRocks(shard->view()->db()->VerifyChecksum(rocksdb::ReadOptions()),
                                        "checking the files of " + shard->Name());
       if (status.ok() || status.code() != Code::kCorruption) return status;
-      // RocksDB opens the files anew: a writer may have removed one that it needs no longer.
+      // A writer may have removed a file that it needs no more, so this opens the shard again and
+      // checks its present files.
       TOPICDB_ASSIGN_OR_RETURN(shard, Shard::Open(environment_, index, /*create=*/false));
       const bool may_be_gone =
           attempt == 1 || rocks::StateOf(directory, rocks::StateFiles::kManifest) != before;
@@ -164,7 +166,8 @@ class Verifier {
     return Status::Ok();
   }
 
-  // What the shard's own records say of the slab; most of them were read when it was opened.
+  // Checks the records of the slab that were not read when the shard was opened, and compares its
+  // counters.
   void CheckRecords(const Task& task, const CheckCounts& counts) {
     const Slab& slab = *task.slab->slab;
     const std::uint64_t written = slab.Info({}).messages;
@@ -177,7 +180,7 @@ class Verifier {
     if (!sample.ok()) AddOf(slab, {sample.status().message()});
   }
 
-  // Jobs that were committed and not yet applied to every shard.
+  // Checks the jobs that were committed and are not applied to every shard yet.
   Status CheckJobs() {
     const auto intents = ListIntents(path_);
     if (!intents.ok()) return Note(intents.status());
