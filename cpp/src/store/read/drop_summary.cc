@@ -12,10 +12,11 @@ namespace {
 using Part = meta::DropRecord::Part;
 using Count = meta::DropRecord::Count;
 
-// Structures that are told apart; of more, all are one.
+// A summary tells at most this many structures apart. If a slab has more, it tells none apart.
 constexpr std::size_t kPartsMax = 64;
 constexpr std::size_t kCountsMax = 64;  // of a part
-// Of no more blocks the messages are looked at. Of others their pages tell, and their last commits.
+// If there are more blocks, a summary does not read their messages. It counts what their pages say,
+// and takes their last commits.
 constexpr std::size_t kBlocksRead = 64;
 
 class Summary {
@@ -23,7 +24,7 @@ class Summary {
   Summary(const ShardView& view, const Slab& slab)
       : source_(view.Source(slab)), masks_(MasksOf(view.deletes(), slab.id())) {}
 
-  // Of one stream, or of all.
+  // Counts the messages of these streams by commits. Without `streams`, counts those of all.
   Result<std::vector<Count>> Counts(std::optional<std::vector<StreamId>> streams) {
     ReadRequest request;
     request.streams = std::move(streams);
@@ -45,7 +46,7 @@ class Summary {
   }
 
  private:
-  // Commits that follow each other count as the last of them.
+  // Makes at most kCountsMax counts. Commits that follow each other count as the last of them.
   static std::vector<Count> Coarsened(const std::map<std::uint64_t, std::uint64_t>& by_commit) {
     const std::size_t together = (by_commit.size() + kCountsMax - 1) / kCountsMax;
     std::vector<Count> counts;
@@ -66,8 +67,9 @@ class Summary {
   const std::vector<RowMask> masks_;
 };
 
-// Filters that begin with a wildcard match no topic that begins with '$', but such topics may have
-// a structure that does.
+// Returns whether topics of a part may match the filter. A filter that begins with a wildcard
+// matches no topic that begins with '$', but a structure that begins with a wildcard may have such
+// topics.
 bool MayMeet(const Filter& filter, const Filter& part) {
   if (filter.Intersects(part) || part.is_everything()) return true;
   return part.begins_with_wildcard() && filter.text().starts_with('$');

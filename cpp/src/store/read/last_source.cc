@@ -6,7 +6,7 @@ namespace topicdb {
 
 LastSource::LastSource(std::vector<StreamTarget> targets, const TimeRange& range)
     : targets_(std::move(targets)), range_(range) {
-  // What is newer makes looking into what is older short.
+  // Once the newer slabs were read, much of the older ones can be skipped.
   std::vector<std::pair<std::int64_t, std::size_t>> order;
   for (std::size_t i = 0; i < targets_.size(); ++i) {
     order.emplace_back(targets_[i].slab->LastTimestamp(), i);

@@ -76,7 +76,7 @@ Status LogMeasure::CountWhole() {
          Fits(Sum(sum, blocks_[next_].info.size))) {
     AddTo(&sum, blocks_[next_++].info.size);
   }
-  // All commits before those of the next block fit together, whatever block they are in.
+  // All commits before the first one of the next block fit together, whatever blocks they are in.
   const std::uint64_t pivot =
       next_ < blocks_.size() ? blocks_[next_].info.first_serial : ~std::uint64_t{0};
   for (std::size_t i = begin; i < next_; ++i) {

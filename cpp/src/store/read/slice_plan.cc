@@ -18,7 +18,7 @@ double Width(std::int64_t first, std::int64_t last) {
   return static_cast<double>(last) - static_cast<double>(first) + 1;
 }
 
-// The part of a range of times that lies in `range`, as if messages were spread evenly.
+// Returns the part of the times from `first` to `last` that lies in `range`, as a share of 1.
 double ShareIn(const TimeRange& range, std::int64_t first, std::int64_t last) {
   const std::int64_t from = std::max(first, range.start.value_or(0));
   const std::int64_t to = range.end.has_value() ? std::min(last, *range.end - 1) : last;
@@ -29,7 +29,8 @@ std::uint64_t Part(std::uint64_t whole, double share) {
   return static_cast<std::uint64_t>(std::llround(static_cast<double>(whole) * share));
 }
 
-// Pieces of a slice; `density` has what begins (more bytes for each moment) and ends (less).
+// Returns the times at which to cut a slice into pieces of equal size. `density` has the times at
+// which blocks begin and end, and by how many bytes for each microsecond that changes the density.
 std::vector<std::int64_t> CutTimes(std::vector<std::pair<std::int64_t, double>> density,
                                    double bytes, std::uint64_t pieces) {
   std::sort(density.begin(), density.end());
@@ -92,7 +93,7 @@ class Cutter {
   Cutter(const Slice& whole, std::uint64_t bytes_max)
       : whole_(whole), bytes_max_(bytes_max), after_(whole.after) {}
 
-  // `run`: blocks whose commits overlap, all behind those of earlier runs.
+  // Adds a run of blocks whose commits overlap. They must follow the commits of earlier runs.
   void Add(std::span<const BlockInfo> run, const MessageCount& size, std::uint64_t last_serial) {
     const auto limit = static_cast<double>(bytes_max_);
     if (static_cast<double>(pending_.bytes + size.bytes) > limit * (1 + kSlack) / 2) Flush();
@@ -140,7 +141,8 @@ class Cutter {
   std::vector<Slice> slices_;
 };
 
-// Without blocks nothing is known but sizes and times of the whole: equal spans of time.
+// Cuts a slice of a layout without blocks into equal spans of time, because only the size and the
+// times of the whole are known.
 std::vector<Slice> CutEvenly(const Slice& whole, const SlabInfo& info, std::uint64_t bytes_max) {
   BlockInfo block;
   block.first_time = *info.first_timestamp;
@@ -149,7 +151,7 @@ std::vector<Slice> CutEvenly(const Slice& whole, const SlabInfo& info, std::uint
   return CutByTime(whole, std::span(&block, 1), bytes_max);
 }
 
-// What a slab holds of the streams and times of a read, if all were alike.
+// Estimates how much of a slab a read finds, as if all streams and times had equally much.
 MessageCount Guess(const SlabInfo& info, const std::vector<ReadRequest>& requests,
                    const TimeRange& range) {
   double share = ShareIn(range, *info.first_timestamp, *info.last_timestamp);

@@ -12,7 +12,7 @@ namespace topicdb {
 
 namespace {
 
-// Says of what a failed read was, and counts it.
+// Reads with another reader. Names the slab in errors, and adds the counters to those of the slab.
 class SlabReader : public StreamReader {
  public:
   SlabReader(const StreamTarget& target, std::unique_ptr<StreamReader> reader)
@@ -35,7 +35,8 @@ class SlabReader : public StreamReader {
   const std::unique_ptr<StreamReader> reader_;
 };
 
-// Each stream that may hold topics of a filter by itself, ordered by structure.
+// Returns a set of its own for each stream that may hold topics of the filters, ordered by
+// structure.
 std::vector<StreamSet> SelectOneByOne(const Slab& slab, const std::vector<Filter>& filters,
                                       const std::optional<std::set<StreamId>>& wanted) {
   std::map<std::pair<std::string, StreamId>, StreamSet> sets;

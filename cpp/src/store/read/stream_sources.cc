@@ -6,7 +6,8 @@ namespace topicdb {
 
 namespace {
 
-// What a merge keeps in memory over all its streams, and bounds of what one stream gets of it.
+// The rows and bytes that a merge keeps in memory for all its streams, and bounds of the share of
+// one stream.
 constexpr std::size_t kMergeRows = 65'536;
 constexpr std::size_t kMergeBytes = std::size_t{32} << 20;
 constexpr std::size_t kPageRowsMin = 8;
