@@ -9,7 +9,8 @@ constexpr std::size_t kEntriesMax = 4;
 constexpr std::chrono::seconds kUnusedMax(5);
 }  // namespace
 
-// What is forgotten goes after the mutex is free: closing files may take its time.
+// The methods destroy entries that they forget after they have released the mutex, because closing
+// files may take long.
 
 ReaderCache::Entry ReaderCache::Take(const std::string& iterator) {
   const MutexLock lock(mutex_);

@@ -86,7 +86,7 @@ void Sealer::Run() {
       due_.pop_front();
       running_ = next;
     }
-    // What fails is kept by the shard, which is woken again by its next commits.
+    // A shard keeps the error of a step that fails, and its next commits wake the sealer again.
     const Result<bool> more = next->SealDue();
     const MutexLock lock(mutex_);
     if (running_ == next && more.ok() && *more) Enqueue(next);

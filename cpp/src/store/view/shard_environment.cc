@@ -6,7 +6,8 @@ namespace topicdb {
 
 namespace {
 
-// Small ones are for tests: they then have several pages a block, and blocks that are merged.
+// Returns the limits for sealing. Small values of `seal_bytes` are for tests, which then have
+// several pages in a block, and blocks that are merged.
 SealLimits MakeSealLimits(std::size_t seal_bytes) {
   constexpr std::size_t kFreshBlocksMax = 1'024;
   constexpr std::size_t kBlockBytesMin = std::size_t{64} << 10;
