@@ -9,7 +9,7 @@ namespace topicdb {
 
 namespace {
 
-// A transaction is one write in memory before it is one on disk.
+// A transaction is one write in memory before it is one on disk, so its size is limited.
 constexpr std::size_t kTransactionBytesMax = std::size_t{1} << 30;
 
 }  // namespace
@@ -116,7 +116,7 @@ Result<std::optional<std::string>> TransactionImpl::Get(std::string_view topic,
   return std::optional(std::move(found->value));
 }
 
-// Loops read the same again; it is one thing to check.
+// Notes a read once if it comes several times in a row, as in loops.
 void TransactionImpl::AddRead(KeyRange keys) {
   if (!ops_.reads.empty() && ops_.reads.back().range == keys.range &&
       ops_.reads.back().filter.text() == keys.filter.text()) {

@@ -12,7 +12,8 @@ namespace {
 constexpr std::size_t kPageRows = 1'000;
 constexpr std::size_t kPageBytes = std::size_t{4} << 20;
 
-// A message whose time is assigned at commit is newer than any bound that was given before.
+// Returns whether the keys contain a write. A message whose time is assigned at commit is newer
+// than any bound that was given before.
 bool Touches(const KeyRange& keys, const TransactionWrites::Write& write) {
   const bool in_time = write.timestamp == kAssignTimestamp ? !keys.range.end.has_value()
                                                            : Contains(keys.range, write.timestamp);
