@@ -26,14 +26,14 @@ void LogCursor::OpenReaders() {
         request.memory_bytes_max = query_.memory_bytes_max;
         readers_.push_back(slab.log()->NewLogReader(view_->Source(slab), request, place_.serial));
       }
-      masks.push_back(Except(filter));  // it gives them
+      masks.push_back(Except(filter));  // the readers of this filter return these messages
     }
   }
 }
 
 void LogCursor::Open(const std::shared_ptr<Shard>& shard) {
   std::shared_ptr<const ShardView> now = shard->view();
-  // What was removed since is not to be given any more.
+  // The open readers stay unless something was removed since, which they would still return.
   if (!readers_.empty() && now->removals_version() == removals_version_) return;
   Release();
   shard_ = shard;

@@ -43,7 +43,8 @@ Status StreamWatchImpl::Look(std::vector<Stream>* found) {
       seen[slab.id()] = last;
       if (last > first) AddStreams(database_->environment(), slab, filter_, {first, last}, found);
     }
-    // Structures are known a moment before what was committed with them can be read.
+    // A slab knows new structures a moment before their messages can be read, so this waits until
+    // they can.
     if (found->size() > before) moment.shard->AwaitCommit();
   }
   seen_ = std::move(seen);
