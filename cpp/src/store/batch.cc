@@ -12,7 +12,7 @@ void Batch::AppendKey(std::string_view topic, std::int64_t timestamp, std::uint6
 }
 
 void Batch::Reserve(std::size_t rows, std::size_t topic_bytes, std::size_t value_bytes) {
-  // At least doubled, so that many small calls stay cheap.
+  // Doubles the capacity at least, so that many small calls stay cheap.
   const auto enlarge = [](auto* column, std::size_t more) {
     const std::size_t wanted = column->size() + more;
     if (wanted > column->capacity()) column->reserve(std::max(wanted, 2 * column->capacity()));

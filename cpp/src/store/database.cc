@@ -15,11 +15,11 @@ namespace topicdb {
 
 namespace {
 
-// Of one step of explaining a read.
+// The limits of one step of Explain.
 constexpr std::size_t kExplainRows = 100'000;
 constexpr std::size_t kExplainBytes = std::size_t{16} << 20;
 
-// Of the reader of one stream.
+// The memory that the reader of one stream may take in Next.
 constexpr std::size_t kPageMemoryBytes = std::size_t{32} << 20;
 
 bool WasReadOnly(const ShardView& view, const SlabId& slab) {
@@ -40,7 +40,7 @@ Result<ShardMoment> FindMoment(const DatabaseImpl& impl, std::uint32_t index) {
   return NotFound("shard " + std::to_string(index) + " is not open here");
 }
 
-// The slab of a stream or an iterator with the moment it is seen at.
+// Returns the target of a read of one stream. Sets `read_only` to whether its slab is read-only.
 Result<StreamTarget> FindTarget(const DatabaseImpl& impl, const ShardMoment& moment,
                                 const SlabId& slab, StreamId stream, const Filter& filter,
                                 bool* read_only) {
@@ -147,11 +147,12 @@ Result<Page> Database::Next(const Iterator& iterator, const PageLimits& limits,
   TOPICDB_ASSIGN_OR_RETURN(
       const StreamTarget target,
       FindTarget(*impl_, moment, iterator.slab, iterator.stream, filter, &read_only));
-  // The start of an iterator is its position; without time that is always the first message or a
+  // Only a position of the kind kAtTime bounds the range. Other positions come after a message or a
   // key.
   TimeRange range{std::nullopt, iterator.end};
   if (iterator.position.kind == Position::Kind::kAtTime) range.start = iterator.position.timestamp;
-  // A reader that another call has left goes on, if nothing that it should see is newer.
+  // The reader that the last call has left continues, unless the view now has something else for
+  // it.
   ReaderCache::Entry entry = impl_->environment().readers->Take(iterator.Encode());
   const bool is_current =
       entry.reader != nullptr && entry.shard == moment.shard &&
@@ -199,7 +200,7 @@ Result<std::unique_ptr<Scan>> Database::NewScan(const std::vector<Filter>& filte
   std::vector<StreamTarget> targets = PlanStreams(moments, filters, options.range, options.streams);
   std::unique_ptr<MessageSource> source;
   ScanOrder order = options.order;
-  // What a slab reads at once is merged by time already.
+  // A layout that reads all streams of a slab at once merges them by time already.
   const bool is_by_time = targets.size() == 1 && !targets.front().slab->layout().reads_one_stream();
   if (order == ScanOrder::kTime && is_by_time) order = ScanOrder::kStream;
   switch (order) {

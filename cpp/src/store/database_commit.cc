@@ -1,4 +1,4 @@
-// What changes a database: appends, deletes, transactions.
+// Changes a database: appends, deletes, transactions.
 
 #include <atomic>
 
@@ -10,7 +10,7 @@ namespace topicdb {
 
 namespace {
 
-// An append is one write in memory before it is one on disk.
+// An append is one write in memory before it is one on disk, so its size is limited.
 constexpr std::size_t kAppendBytesMax = std::size_t{1} << 30;
 
 // Checks all messages; the error names the row.
@@ -34,7 +34,7 @@ struct Part {
   std::size_t bytes = 0;
 };
 
-// By shard; kReadOnly names a topic whose shard is not open here.
+// Divides messages by shard. Returns kReadOnly, which names a topic, if its shard is not open here.
 Result<std::vector<Part>> SplitByShard(const DatabaseImpl& impl,
                                        std::span<const MessageView> messages) {
   const std::uint32_t shards = impl.environment().schema.shards;
@@ -58,7 +58,8 @@ Result<std::vector<Part>> SplitByShard(const DatabaseImpl& impl,
   return parts;
 }
 
-// Before anything is written: shards that have no messages of this append may know the id, too.
+// Checks the id of an append before anything is written. Asks all shards, since those that have no
+// messages of this append may know the id, too.
 Status CheckId(const DatabaseImpl& impl, const AppendId& append) {
   TOPICDB_RETURN_IF_ERROR(CheckAppendId(append.id));
   for (const auto& shard : impl.shards().All()) {
@@ -68,7 +69,7 @@ Status CheckId(const DatabaseImpl& impl, const AppendId& append) {
   return Status::Ok();
 }
 
-// Absent if there is no id.
+// Returns nothing if there is no id.
 std::optional<AppendId> MakeAppendId(std::string_view id, std::span<const MessageView> messages) {
   if (id.empty()) return std::nullopt;
   return AppendId{std::string(id), DigestOf(messages), messages.size()};
@@ -85,7 +86,7 @@ Result<std::vector<Part>> PrepareAppend(const DatabaseImpl& impl,
   return parts;
 }
 
-// The failure of one shard, which says where the rest was stored.
+// Adds to the error of one shard which shards have stored their messages.
 Status WithStored(const Status& status, const Receipt& receipt) {
   std::string shards;
   for (const auto& [shard, serial] : receipt.serials) {
@@ -106,7 +107,7 @@ Status CheckGeneration(const Shard& shard, std::optional<Generation> generation)
                   shard.Name());
 }
 
-// Keeps snapshots from parting what is committed to several shards.
+// Keeps snapshots from having only a part of what is committed to several shards, while it lives.
 class WholeCommit {
  public:
   WholeCommit(const DatabaseImpl& impl, std::size_t shards)

@@ -1,4 +1,4 @@
-// Database: planning and reading of slices, for those who read a database with many processes.
+// Plans and reads slices, for callers that read a database with many processes.
 #include <algorithm>
 
 #include "store/cursor/scan_impl.h"
@@ -39,7 +39,7 @@ Result<const SlabView*> FindSlab(const ShardMoment& moment, const Slice& slice,
   return found;
 }
 
-// The runs of commits of a slice between those that are hidden.
+// Divides a slice into its runs of commits between the commits that are hidden.
 std::vector<Slice> Seen(Slice whole, const std::vector<SerialRange>& hidden) {
   std::vector<Slice> parts;
   const auto add_until = [&](std::uint64_t until) {

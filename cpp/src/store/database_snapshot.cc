@@ -1,4 +1,4 @@
-// Copies of a database: snapshots while it is written, and back.
+// Copies databases: makes snapshots while a database is written, and restores them.
 #include <unistd.h>
 
 #include <map>
@@ -13,7 +13,7 @@ namespace topicdb {
 
 namespace {
 
-// Commits to all of these shards are halted while it lives.
+// Halts the commits to all of these shards while it lives.
 class ShardsPause {
  public:
   explicit ShardsPause(const std::vector<std::shared_ptr<Shard>>& shards) : shards_(shards) {
@@ -29,7 +29,7 @@ class ShardsPause {
   const std::vector<std::shared_ptr<Shard>>& shards_;
 };
 
-// One moment of all shards, by number.
+// Returns the files of all shards at one moment, by number.
 Result<std::map<std::uint32_t, ShardFiles>> FilesOf(
     const std::vector<std::shared_ptr<Shard>>& shards) {
   std::map<std::uint32_t, ShardFiles> files;
@@ -42,7 +42,8 @@ Result<std::map<std::uint32_t, ShardFiles>> FilesOf(
 
 using Locks = std::vector<std::unique_ptr<FileLock>>;
 
-// As writers of these shards have them. Nobody writes where this process may not either.
+// Takes the locks that writers of these shards take. Takes none in a directory that this process
+// may not write.
 Result<Locks> LockShards(const std::string& path, std::uint32_t shards) {
   Locks locks;
   if (access((path + "/shards").c_str(), W_OK) != 0) return locks;
@@ -58,7 +59,8 @@ Result<Locks> LockShards(const std::string& path, std::uint32_t shards) {
   return locks;
 }
 
-// Of the database that is to give way. A directory that is none is left alone.
+// Takes the locks of the database that a copy replaces. Returns kExists for a directory that is no
+// database.
 Result<Locks> LockReplaced(const std::string& path) {
   const auto found = FindDatabase(path);
   if (found.ok()) return LockShards(path, found->descriptor.schema.shards);
@@ -81,14 +83,15 @@ Result<SnapshotInfo> DatabaseImpl::MakeSnapshot(const std::string& path, const C
   const std::string& database_path = environment_->database_path;
   TOPICDB_ASSIGN_OR_RETURN(const auto copy,
                            DatabaseCopy::Begin(path, options, /*replaces=*/false, interrupted));
-  // What is committed goes along, but not the files of jobs.
+  // The copy gets no files of jobs, so the shards must have applied the jobs that are committed.
   TOPICDB_RETURN_IF_ERROR(jobs_.Apply());
   const auto shards = shards_.All();
-  // So that little is in the log, which is copied. What fails here fails below.
+  // Keeps the log small, which is copied. If this fails, FilesNow or the copy fails, too.
   for (const auto& shard : shards) shard->FlushMemory().IgnoreError();
   std::map<std::uint32_t, ShardFiles> files;
   {
-    // No job is applied to some of the shards, no class is changed, no append is half-way.
+    // At this moment no job is applied to only some of the shards, no class is being changed, and
+    // no append is stored in only some of its shards.
     const MutexLock no_jobs(jobs_.mutex());
     const MutexLock no_maintenance(upkeep_.mutex());
     const PauseGate::Pause no_appends(commits_gate_);

@@ -25,7 +25,8 @@ std::string Begin(std::uint8_t version, const DatabaseId& database, const SlabId
   return bytes;
 }
 
-// The fields of what Begin has begun; empty if the bytes are damaged or of something else.
+// Returns the fields that follow what Begin has written. Returns an empty view if the bytes are
+// damaged or encode something else.
 std::string_view FieldsOf(std::string_view bytes, std::uint8_t version) {
   return OpenRecord(bytes, std::string(1, static_cast<char>(version))).value_or(std::string_view());
 }

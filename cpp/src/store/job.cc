@@ -1,4 +1,4 @@
-// Committing jobs.
+// Commits and aborts jobs.
 
 #include "topicdb/job.h"
 
@@ -23,7 +23,8 @@ constexpr std::chrono::milliseconds kOwnerPauseMax(100);
 constexpr std::uint64_t kBytesMaxWithoutBlocks = std::uint64_t{1} << 30;
 constexpr std::size_t kCommitCacheBytes = std::size_t{1} << 20;
 
-// Without blocks, what a job has for a shard is one batch in memory.
+// Checks that a job is not too large. In a layout without blocks, the messages of a job for a shard
+// are one batch in memory.
 Status CheckSize(const std::map<std::uint32_t, std::uint64_t>& bytes_by_shard,
                  const Schema& schema) {
   for (const auto& [shard, bytes] : bytes_by_shard) {
@@ -42,7 +43,8 @@ Status CheckPart(const StagedPart& part, const std::string& directory, const Sch
                     " is for a shard that the database does not have");
 }
 
-// Checks all that tasks have staged, so that nothing can go wrong once the intent is written.
+// Returns the intent of a job. Checks everything that tasks have staged, so that nothing can go
+// wrong once the intent is written.
 Result<JobIntent> MakeIntent(const std::string& path, const JobCommit& commit,
                              const Descriptor& descriptor) {
   JobIntent intent;
@@ -78,7 +80,8 @@ Result<JobIntent> MakeIntent(const std::string& path, const JobCommit& commit,
   return intent;
 }
 
-// Opens shards that no other process has, which applies what is committed; false if one has.
+// Opens these shards and closes them again, which applies the jobs that are committed. Returns
+// false if another process has one of them.
 Result<bool> ApplyByOpening(const std::string& path, std::vector<std::uint32_t> shards) {
   OpenOptions options;
   options.only_shards = std::move(shards);
@@ -114,14 +117,16 @@ Status AfterCommit(const Status& status, const std::string& job) {
                                    status.message() + "; whoever opens the database applies it");
 }
 
-// This process was held up for so long that another one has swept what was applied.
+// Completes the outcomes if the intent is gone: this process was held up for so long that another
+// one has removed the files. All shards have applied the intent then.
 std::map<std::uint32_t, ShardOutcome> Swept(const JobIntent& intent,
                                             std::map<std::uint32_t, ShardOutcome> outcomes) {
   for (const std::uint32_t shard : intent.shards) outcomes.try_emplace(shard);
   return outcomes;
 }
 
-// Waits until every shard has applied the intent, helping where nobody else has the shard.
+// Waits until every shard has applied the intent, or for at most `timeout`. Applies it here to the
+// shards that no other process has. Returns the outcomes of the shards that have applied it.
 Result<std::map<std::uint32_t, ShardOutcome>> Apply(const std::string& path,
                                                     const JobIntent& intent,
                                                     std::chrono::microseconds timeout) {
@@ -138,8 +143,8 @@ Result<std::map<std::uint32_t, ShardOutcome>> Apply(const std::string& path,
   }
 }
 
-// What a job has brought whose files are gone, since it was committed before; absent: nobody knows
-// of it.
+// Returns the receipt of a job that was committed before, so that its files are gone. Absent if the
+// database does not know the job.
 std::optional<JobReceipt> FindApplied(const std::string& path, const JobCommit& commit) {
   OpenOptions options;
   options.read_only = true;
@@ -192,8 +197,8 @@ Result<JobReceipt> CommitJob(const std::string& path, const JobCommit& commit) {
     receipt.serials.emplace_back(shard, outcome.serial);
     receipt.repeated = receipt.repeated && outcome.repeated;
   }
-  // The job is committed and applied: files that cannot be removed now are no failure of it. A
-  // later opening sweeps them.
+  // The job is committed and applied, so it has not failed if its files cannot be removed now. A
+  // later opening removes them.
   if (receipt.pending.empty()) RemoveApplied(path, intent).IgnoreError();
   return receipt;
 }

@@ -1,4 +1,4 @@
-// Staging: routes messages to blocks by shard and class, and writes those when they are full.
+// Stages messages: puts them in blocks by shard and class, and writes the blocks that are full.
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ namespace topicdb {
 namespace {
 
 constexpr std::size_t kTopicCacheBytes = std::size_t{32} << 20;
-// Pages of one part are numbered from a random number with so many zero bits.
+// Pages of one part are numbered from a random number that ends with this many zero bits.
 constexpr unsigned kPartBits = 16;
 
 std::uint64_t Random() {
@@ -65,7 +65,8 @@ class StagedWriter::Impl {
     if (finished_) return;
     parts_.clear();
     for (const std::string& file : files_) unlink((directory_ + "/" + file).c_str());
-    // Unless there are other attempts: this one may have made it after the job was aborted.
+    // Removes the directory unless other attempts have files there. This attempt may have made it
+    // after the job was aborted.
     rmdir(directory_.c_str());
   }
   Impl(const Impl&) = delete;
@@ -136,14 +137,15 @@ class StagedWriter::Impl {
     Buffer given;
     Buffer assigned;
   };
-  // What a topic leads to.
+  // Where the messages of a topic go.
   struct Route {
     Part* part;
     TopicMark given;
     TopicMark assigned;
   };
 
-  // To be asked before the mutex is taken: in a child it may be locked for ever.
+  // Callers must check this before they take the mutex: in a forked child it may be locked for
+  // ever.
   Status CheckNotForked() const {
     if (!forked()) return Status::Ok();
     return Forked("this staged writer was opened before this process was forked: open one here");
@@ -159,7 +161,7 @@ class StagedWriter::Impl {
     Buffer& buffer = assigns ? route.part->assigned : route.part->given;
     TopicMark& mark = assigns ? route.assigned : route.given;
     StagedRows& rows = buffer.rows;
-    // It will be a sealed block as it is.
+    // The block becomes a sealed block as it is, so it has the same limits.
     const bool is_full = rows.rows.size() >= SealLimits::kBlockRowsMax ||
                          rows.bytes() + message.value.size() > SealLimits::kBlockBytesMax;
     if (is_full) TOPICDB_RETURN_IF_ERROR(WriteBlock(&buffer, route.part));
@@ -182,7 +184,8 @@ class StagedWriter::Impl {
     return memory_ < options_.memory_bytes_max ? Status::Ok() : WriteLargest();
   }
 
-  // The cache's stream is the group here.
+  // Adds a topic to the cache. `stream` of the cached topic is its stream in learned_ and edit_, by
+  // which StageBlock groups topics.
   const TopicCache::Topic* AddTopic(std::string_view text, std::uint64_t hash) {
     const std::uint32_t shards = descriptor_.schema.shards;
     const std::uint32_t shard = shards == 1 ? 0 : ShardOfTopic(text, shards);
@@ -263,7 +266,7 @@ class StagedWriter::Impl {
 StagedWriter::StagedWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 StagedWriter::~StagedWriter() {
-  // In a forked child the files are the parent's.
+  // In a forked child the files belong to the parent, so the child must not remove them.
   if (impl_->forked()) new std::unique_ptr<Impl>(std::move(impl_));
 }
 

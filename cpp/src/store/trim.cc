@@ -30,7 +30,8 @@ Result<std::uint64_t> CountIn(const Database& database, const KeyRange& keys,
 
 }  // namespace
 
-// Each of the calls in it is one of its own: closing the database waits for that, not for all.
+// Trim does not hold lifecycle() itself, but each call in it does. So Close waits for one of these
+// calls only.
 Result<TrimCount> Database::Trim(std::int64_t before_us, const std::optional<Filter>& filter,
                                  bool dry_run, const InterruptCheck& interrupted) {
   TOPICDB_RETURN_IF_ERROR(impl_->shards().CheckMayWrite());
