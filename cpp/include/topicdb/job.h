@@ -94,14 +94,15 @@ struct JobReceipt {
 
 // Commits a job. Returns once every shard with messages of the job has applied it, or the timeout
 // of the commit is over. May be repeated in any case: if the files are gone because the job was
-// applied before, it returns the receipt of a repeated job.
+// applied before, it returns the receipt of a repeated job, as long as the shards remember the job
+// (Database::Jobs).
 //
 // Returns kInvalidArgument for names and numbers that no job can have, for names that are no names
 // of staged files or come twice, and for a job that is too large for the layout. Returns kNotFound
 // if there is no database, or if a staged file is missing. Returns kCorruption if a staged file is
-// damaged or belongs to another database, or if a file with its pages is missing or cut off. After
-// these errors the job is not committed. An error that occurs once the job is committed says that
-// it is, and what is wrong.
+// damaged or belongs to another database, or if a file with its pages is missing or cut off.
+// Returns kSchema for a newer format. After these errors the job is not committed. An error that
+// occurs once the job is committed says that it is, and what is wrong.
 Result<JobReceipt> CommitJob(const std::string& path, const JobCommit& commit);
 
 // The last job of a sequence that a shard has applied.

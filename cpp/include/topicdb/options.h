@@ -74,7 +74,7 @@ struct Schema {
 inline constexpr std::uint32_t kShardsMax = 1024;
 
 // What the caller of Open asks of the schema. A member that is absent stands for what is stored, or
-// for the default of Schema if the database is created.
+// for the default if the database is created.
 struct SchemaRequest {
   std::optional<std::uint32_t> shards;
   std::optional<LayoutKind> layout;

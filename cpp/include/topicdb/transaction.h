@@ -20,8 +20,9 @@ namespace topicdb {
 struct ConflictItem {
   std::string filter;  // a topic filter, or a topic
   TimeRange range;
-  // Of the commit that changed it. 0: it is not known any more what was changed, because the
-  // transaction was open for too long or a generation was dropped.
+  // Of the commit that changed it. 0: the shard does not remember that any more, for example
+  // because the transaction was open for too long, too much was changed, or a generation was
+  // dropped.
   std::uint64_t serial = 0;
 };
 
@@ -39,7 +40,7 @@ struct CommitFault {
   std::vector<PreconditionItem> preconditions;
 };
 
-// What Database::Begin begins.
+// Which part of the database a transaction reads and changes, and how durable it is.
 struct TransactionOptions {
   std::uint32_t shard = 0;
   // Reads, deletes and writes only in this generation. Absent: reads and deletes in all

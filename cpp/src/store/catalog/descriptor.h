@@ -11,7 +11,7 @@
 
 namespace topicdb {
 
-// What the file says.
+// What the file TOPICDB says.
 struct Descriptor {
   DatabaseId id{};
   std::int64_t created_at_us = 0;

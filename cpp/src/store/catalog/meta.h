@@ -211,9 +211,10 @@ using JobRecords = std::map<std::string, JobRecord, std::less<>>;
 std::string Encode(const JobRecord& record);
 bool Decode(std::string_view bytes, JobRecord* record);
 
-// A dropped slab and what it had, so that readers who had not read it can be told. A shard keeps
+// A dropped slab and what it had, so that readers that had not read it can be told. A shard keeps
 // the last kDropsMax records. The oldest also stands for all drops before it.
 struct DropRecord {
+  // The messages of some commits that follow each other.
   struct Count {
     std::uint64_t serial = 0;    // of the last commit that has any of them
     std::uint64_t messages = 0;  // at least one

@@ -1,4 +1,4 @@
-// What a Database handle and the scans made from it share.
+// An open database, which the Database handle and the scans made from it share.
 #pragma once
 
 #include <atomic>

@@ -26,7 +26,7 @@ Result<std::unique_ptr<JobWatcher>> JobWatcher::Start(const std::string& directo
                                                       std::function<void()> changed) {
   const int stop_fd = eventfd(0, EFD_CLOEXEC);
   if (stop_fd < 0) return ErrnoFault("watching", directory, errno);
-  // Each user may have only so many inotify descriptors. Without one, the thread calls `changed`
+  // The system limits the inotify descriptors of each user. Without one, the thread calls `changed`
   // from time to time only.
   const int notify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
   if (notify_fd >= 0) inotify_add_watch(notify_fd, directory.c_str(), IN_MOVED_TO);
