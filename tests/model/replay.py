@@ -135,9 +135,6 @@ class EndpointModel:
     items: list[Item] = field(default_factory=list)
     next: int = 0
     given: int = 0
-    aside: list[Item] = field(default_factory=list)  # live ones, while a replay was moved back
-    again: set[int] = field(default_factory=set)  # live ones that come again after a restart
-    read: int = 0  # other live ones before this do not come again
     state: str = "n/a"
     run: Run | None = None
     clients: list[str] = field(default_factory=list)
@@ -166,29 +163,14 @@ class EndpointModel:
             for sub in self.subs
         )
 
-    @property
-    def live_from(self) -> int:
-        return 0 if self.run is None else self.run.live_from
-
-    def is_due(self, number: int) -> bool:
-        if self.live_from <= number < self.read and number not in self.again:
-            return False
-        return self.is_wanted(number)
-
     def settle(self) -> None:
         if self.state == "initializing":
             if self.misses(self.log.first):
                 self.fail("MessageUnavailableError")
             else:
                 self.state = "active"
-        while True:
-            if self.aside and self.next >= self.live_from and len(self.items) < self.spool:
-                self.items, self.aside = self.items + self.aside, []
-                due = [number for number in self.again if number >= self.next]
-                self.next = max(self.next, min(due, default=self.read))
-            if self.next >= len(self.log.messages) or len(self.items) >= self.spool:
-                break
-            if self.is_due(self.next):
+        while self.next < len(self.log.messages) and len(self.items) < self.spool:
+            if self.is_wanted(self.next):
                 self.items.append(Item(self.next, again=self.next < self.given))
             self.next += 1
         if self.state == "active" and not any(map(self.is_read, self.log.messages[self.next :])):
@@ -214,7 +196,7 @@ class EndpointModel:
     def leave(self, client: str) -> None:
         if client in self.clients:
             self.clients.remove(client)
-        for item in self.items + self.aside:
+        for item in self.items:
             if item.client == client:
                 item.client, item.again = None, True
 
@@ -223,26 +205,12 @@ class EndpointModel:
         if self.state == "failed" and not self.unaware:
             self.state = "n/a"
 
-    def move(self, begin: int) -> None:
-        """Removes what is replayed, and reads on at ``begin``; what is live is read only once."""
-        live_from = self.live_from
-        self.read = max(self.read, self.next)
-        self.again = {number for number in self.again if number >= max(self.next, live_from)}
-        self.aside = [one for one in self.items if one.number >= live_from] + self.aside
-        self.items, self.next = [], begin
-        if begin < live_from:
-            self.given = 0
-
-    def seek(self, begin: int, start_us: int) -> None:
-        if self.run is None:
-            raise RefusedError("ReplayError")
-        self.run.start_us = start_us
-        self.move(min(begin, self.run.live_from))
-        self.state = "initializing"
-
     def forget_replayed(self) -> None:
-        self.move(self.live_from)
-        self.items, self.aside = self.aside, []
+        assert self.run is not None
+        if self.next < self.run.live_from:
+            self.items, self.next, self.given = [], self.run.live_from, 0
+        else:
+            self.items = [one for one in self.items if one.number >= self.run.live_from]
         self.run = None
 
     def fail(self, reason: str) -> None:
@@ -262,7 +230,6 @@ class EndpointModel:
         self.unaware = set()
         self.subs = [sub for sub in self.subs if sub.until is None]
         self.items, self.next, self.given = [], begin, 0
-        self.aside, self.again, self.read = [], set(), 0
         self.run = Run(start_us, end_us, len(self.log.messages))
         self.state = "initializing"
 
@@ -286,7 +253,7 @@ class EndpointModel:
     def receive(self, client: str, window: int) -> Item | None:
         if self.exclusive and self.clients[0] != client:
             return None
-        if sum(item.client == client for item in self.items + self.aside) >= window:
+        if sum(item.client == client for item in self.items) >= window:
             return None
         for item in self.items:
             if item.client is None:
@@ -295,33 +262,22 @@ class EndpointModel:
                 return replace(item)
         return None
 
-    def has(self, number: int, client: str) -> bool:
-        """Whether the client has this message: it may have been removed meanwhile."""
-        mine = (number, client)
-        return any((item.number, item.client) == mine for item in self.items + self.aside)
-
     def done(self, number: int) -> None:
         self.items = [item for item in self.items if item.number != number]
-        self.aside = [item for item in self.aside if item.number != number]
 
     def reject(self, number: int) -> None:
         self.done(number)
-        if number < self.live_from:
+        if self.run is not None and number < self.run.live_from:
             self.fail("RejectedMessageError")
 
     def release(self, number: int) -> None:
-        for item in self.items + self.aside:
+        for item in self.items:
             if item.number == number:
                 item.client, item.again = None, True
 
     def reopen(self) -> None:
         """Its log was closed, and opened again."""
         self.clients, self.told, self.unaware = [], {}, set()
-        self.items, later = self.items[: self.spool], self.items[self.spool :]
-        if later:  # there is no room for them
-            self.read, self.next = max(self.read, self.next), later[0].number
-        self.again |= {item.number for item in later + self.aside}
-        self.aside = []
         for item in self.items:
             item.client, item.again = None, item.number < self.given
         if self.state == "failed":

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import secrets
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from topicdb import _core
 from topicdb.engine import Engine, TransactionEngine
@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal["queue", "topic"]
 Access: TypeAlias = Literal["none", "read", "consume"]
-Run: TypeAlias = "tuple[Place, Place]"
-"""The first and the last place of messages of which none between them is left out."""
 _PREFIX = "$topicdb/replay/"
-_ROW_MAX = (1 << 32) - 2
 SHARD = 0  # the only one: a replay log needs a database of one shard
 
 
@@ -113,38 +110,6 @@ class RunRecord:
     done: int = 0
 
 
-class Reread(NamedTuple):
-    """What an endpoint reads a second time, after a restart or after a replay was moved.
-
-    Attributes:
-        runs: the first and the last place of each run of messages that it wants again, in order.
-        until: of the messages before this place it wants only those in ``runs``.
-    """
-
-    runs: tuple[Run, ...] = ()
-    until: Place = Place(0, 0)
-
-    def between(self, begin: Place, end: Place) -> list[Run]:
-        """Returns the runs, or their parts, from ``begin`` on and before ``end``."""
-        return [
-            (max(first, begin), min(last, last_before(end)))
-            for first, last in self.runs
-            if first < end and last >= begin
-        ]
-
-    def next_wanted(self, begin: Place) -> Place:
-        """Returns the first place from ``begin`` on of which a message may be wanted."""
-        left = self.between(begin, self.until)
-        return max(begin, left[0][0] if left else self.until)
-
-
-def last_before(place: Place) -> Place:
-    """Returns a place before this one, such that no message is between the two."""
-    if place.row > 0:
-        return place._replace(row=place.row - 1)
-    return Place(place.serial - 1, _ROW_MAX)
-
-
 @dataclass
 class EndpointRecord:
     """The record of an endpoint: its options, how far it has read, and what it still holds.
@@ -157,8 +122,6 @@ class EndpointRecord:
         next: everything before this place has come to the endpoint, or does not belong to it.
         held: the first and the last place of each run of messages before ``next`` that are here
             and not done with.
-        reread: what is wanted from ``next`` on after a replay was moved back, and live messages had
-            come already.
         given: a message before this place may have been given to a client already.
         state: the value of the ``State`` of the replay.
         run: the replay that runs.
@@ -181,8 +144,7 @@ class EndpointRecord:
     others: Access = "consume"
     spool: int = 10_000
     spool_bytes: int = 32 << 20
-    held: list[Run] = field(default_factory=list)
-    reread: Reread = Reread()  # noqa: RUF009  (it cannot be changed)
+    held: list[tuple[Place, Place]] = field(default_factory=list)
     given: Place = field(default_factory=lambda: Place(0, 0))
     state: str = "n/a"
     run: RunRecord | None = None
@@ -198,10 +160,7 @@ class EndpointRecord:
         return Place(0, 0) if self.run is None else self.run.live_from
 
     def encode(self) -> bytes:
-        body = asdict(self)
-        if self.reread == Reread():
-            del body["reread"]  # so that older versions can read the record
-        return _encoded(body)
+        return _encoded(asdict(self))
 
     @staticmethod
     def decode(value: bytes) -> EndpointRecord:
@@ -211,9 +170,7 @@ class EndpointRecord:
             for one in body["subscriptions"]
         ]
         body["next"], body["given"] = Place(*body["next"]), Place(*body["given"])
-        body["held"] = _runs(body["held"])
-        runs, until = body.get("reread", Reread())
-        body["reread"] = Reread(tuple(_runs(runs)), Place(*until))
+        body["held"] = [(Place(*first), Place(*last)) for first, last in body["held"]]
         if body["run"] is not None:
             run = body["run"]
             run["begin"], run["live_from"] = Place(*run["begin"]), Place(*run["live_from"])
@@ -223,10 +180,6 @@ class EndpointRecord:
 
 def _place(value: list[int] | None) -> Place | None:
     return None if value is None else Place(*value)
-
-
-def _runs(value: Iterable[Any]) -> list[Run]:
-    return [(Place(*first), Place(*last)) for first, last in value]
 
 
 def _encoded(body: dict[str, Any]) -> bytes:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from topicdb._core import Batch
 from topicdb.follow.positions import Place
 from topicdb.replay.endpoint.spool import DONE, UNWANTED, WAITING
-from topicdb.replay.records import EndpointRecord, Reread, RunRecord, Subscribed
+from topicdb.replay.records import EndpointRecord, RunRecord, Subscribed
 from topicdb.replay.rules import Era, Matcher
 from topicdb.times import TIMESTAMP_MAX
 from topicdb.types import Message
@@ -35,31 +35,28 @@ class Admission:
     - A replay wants messages before ``live_from`` if the log kept them and they are in the replay's
       range of time. It does not matter when the subscriptions were made.
     - Otherwise a subscription counts from when it was made until it was removed.
-    - Of what is read again, the endpoint wants only what ``Reread`` names.
+    - Of what was read before a restart, the endpoint wants only what was not done with.
     - A topic endpoint wants nothing that its selector refuses.
 
     It lives as long as the ``Reader`` that owns it. Not thread-safe: one thread at a time reads.
     """
 
     def __init__(
-        self,
-        record: EndpointRecord,
-        eras: Callable[[], Sequence[Era]],
-        selector: Accepts | None,
-        reread: Reread = Reread(),  # noqa: B008  (it cannot be changed)
+        self, record: EndpointRecord, eras: Callable[[], Sequence[Era]], selector: Accepts | None
     ) -> None:
         self._subscriptions = record.subscriptions
         self._run = record.run
         self._eras = eras
         self._selector = selector
-        self._reread = reread
+        self._resume_until = record.next
+        self._held = list(record.held)
         self._matchers: dict[str, Matcher] = {}
 
     def states(self, batch: Batch, rows: Rows) -> States | None:
         """Returns the state of each message of a batch, or None if the endpoint wants all of them.
 
         A state is WAITING for a message that is wanted, UNWANTED for one that is not, and DONE for
-        one that is read again and not wanted again.
+        one that was done with before a restart.
         """
         serials = batch.serials
         assert serials is not None
@@ -119,14 +116,14 @@ class Admission:
         return matcher(topic)
 
     def _done(self, serials: npt.NDArray[np.uint64], rows: Rows) -> Mask | None:
-        """Returns which messages were read before and are not wanted again.
+        """Returns which messages were read before a restart and are not held: they are done with.
 
         Returns None if all messages come after those that were read before.
         """
-        if self._reread.until <= Place(int(serials[0]), int(rows[0])):
+        if self._resume_until <= Place(int(serials[0]), int(rows[0])):
             return None
-        done = are_before(serials, rows, self._reread.until)
-        for first, last in self._reread.runs:
+        done = are_before(serials, rows, self._resume_until)
+        for first, last in self._held:
             behind = Place(last.serial, last.row + 1)
             done &= are_before(serials, rows, first) | ~are_before(serials, rows, behind)
         return done

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from topicdb.engine import SubscriptionCursor
 from topicdb.follow.positions import Place
-from topicdb.replay.endpoint.admission import Admission
 from topicdb.replay.endpoint.interest import Interest
 from topicdb.replay.endpoint.reading import Reader
 from topicdb.replay.endpoint.spool import Held, Lent, Spool
 from topicdb.replay.host import Host
 from topicdb.replay.pacing import Pacer
-from topicdb.replay.records import EndpointRecord, Reread, last_before
+from topicdb.replay.records import EndpointRecord
 
 
 class Contents:
@@ -23,43 +22,20 @@ class Contents:
     the states of a replay.
     """
 
-    # When a replay is moved back, live messages may have been read already. They are put ``_aside``
-    # with their owners, and go back into ``spool`` when everything before them was read again.
-
     def __init__(self, host: Host, record: EndpointRecord, interest: Interest) -> None:
         self._host = host
         self._record = record
         self._interest = interest
         self._reader: Reader | None = None
-        self._begin = record.held[0][0] if record.held else record.next  # of the next reader
-        self._unread = record.next  # messages that are read before this place are here already
-        runs, until = record.reread
-        self._reread = Reread((*record.held, *runs), max(record.next, until))
         self._removed_before = Place(0, 0)
         self.spool = Spool()
-        self._aside = Spool()
         self.error: Exception | None = None  # why nothing more can be read
         self.throttled_s = 0.0  # a replay may read again after this time, because of the throttle
 
     @property
     def next(self) -> Place:
         """Everything before this place has come, or is not wanted."""
-        return self._begin if self._reader is None else self._reader.next
-
-    @property
-    def unread(self) -> Place:
-        """Everything before this place has come, is not wanted, or comes anew after a restart."""
-        return max(self.next, self._unread)
-
-    @property
-    def messages(self) -> int:
-        """How many messages are here and not done with."""
-        return self.spool.messages + self._aside.messages
-
-    @property
-    def nbytes(self) -> int:
-        """About the bytes of the messages."""
-        return self.spool.nbytes + self._aside.nbytes
+        return self._record.next if self._reader is None else self._reader.next
 
     @property
     def is_full(self) -> bool:
@@ -96,14 +72,8 @@ class Contents:
         Messages that a replay has still to read do not count: if they are trimmed, it fails.
         """
         begin = max(self.next, self._record.live_from)
-        return min(self._low() or begin, begin)
-
-    def _low(self) -> Place | None:
-        return self.spool.low() or self._aside.low()
-
-    def admission(self) -> Admission:
-        """Returns an Admission for one more reader of what has still to come."""
-        return self._interest.admission(self._host.eras, self._reread)
+        low = self.spool.low()
+        return begin if low is None else min(low, begin)
 
     # The reader.
 
@@ -112,19 +82,21 @@ class Contents:
 
         After a restart, it begins with the messages that the endpoint holds.
         """
-        self.close()
-        begin = self._begin
+        record = self._record
+        if self._reader is not None:
+            self.save()
+            self._reader.close()
+        begin = record.next
+        if record.held and self.spool.messages == 0:
+            begin = record.held[0][0]  # after a restart
         # A removed subscription is needed as long as its messages may be here. It is forgotten here
         # and nowhere else, as a reader keeps the filters that it was made with.
-        self._interest.forget_removed(min(self._low() or begin, begin))
+        self._interest.forget_removed(min(self.spool.low() or begin, begin))
+        admission = self._interest.admission(self._host.eras)
         self._reader = Reader(
-            self._host.core,
-            self._interest.filters,
-            begin,
-            self.admission(),
-            self._watch,
-            (self._record.live_from, self._reread.until),
+            self._host.core, self._interest.filters, begin, admission, self._watch
         )
+        record.held = []
 
     def _watch(self, reading: SubscriptionCursor) -> None:
         self._host.watch(self._record.name, reading)
@@ -132,7 +104,7 @@ class Contents:
     def close(self) -> None:
         """Closes the reader; ``next`` stays where it is."""
         if self._reader is not None:
-            self._begin = self._reader.next
+            self._record.next = self._reader.next
             self._reader.close()
             self._reader = None
 
@@ -198,27 +170,7 @@ class Contents:
         held.mark_given_before(self._record.given)
         if is_replayed:
             self._host.throttle.count(len(held.owners))
-        if self._aside.messages > 0 and held.place(0) >= self._record.live_from:
-            self._rejoin()
         self.spool.add(held)
-
-    def rejoin(self) -> bool:
-        """Lets live messages that were put aside come, if there is room after all replayed ones.
-
-        Returns whether there were such messages.
-        """
-        if self._aside.messages == 0 or self.is_full or self.next < self._record.live_from:
-            return False
-        self._rejoin()
-        return True
-
-    def _rejoin(self) -> None:
-        self.spool.join(self._aside)
-        begin = self._reread.next_wanted(self.next)
-        if begin > self.next:  # nothing before that is wanted again
-            self.close()
-            self._begin = begin
-            self.open()
 
     def lend(
         self, client: int, count: int, accepts: Callable[[Held, int], bool] | None
@@ -236,32 +188,8 @@ class Contents:
         ``what`` is "acknowledged" or "rejected".
         """
         for lent in lents:
-            self._spool_of(lent.held).settle(lent.held, lent.indexes)
+            self.spool.settle(lent.held, lent.indexes)
             self.count(what, len(lent.indexes))
-
-    def _spool_of(self, held: Held) -> Spool:
-        return self._aside if self._aside.has(held) else self.spool
-
-    def find(self, place: Place) -> tuple[Held, int] | None:
-        """Returns the chunk and the index of the message at this place, or None if it is not here.
-
-        The message may be done with.
-        """
-        return self.spool.find(place) or self._aside.find(place)
-
-    def count_of(self, client: int) -> int:
-        """Returns how many messages a client has."""
-        return self.spool.count_of(client) + self._aside.count_of(client)
-
-    def give_back(self, client: int) -> None:
-        """Lets all messages that a client has wait again, marked as given before."""
-        self.spool.give_back(client)
-        self._aside.give_back(client)
-
-    def __iter__(self) -> Iterator[tuple[Held, int]]:
-        """Yields the chunk and the index of each message that is wanted and not done with."""
-        yield from self.spool
-        yield from self._aside
 
     def count(self, what: str, number: int = 1) -> None:
         """Adds to a counter of the record."""
@@ -279,37 +207,12 @@ class Contents:
         many messages there were.
         """
         self._removed_before = removed_before
-        removed = self.messages
+        removed = self.spool.messages
         self.spool.clear()
-        self._aside.clear()
         self.close()
-        self._begin, self._unread, self._reread = begin, begin, Reread()
+        self._record.next, self._record.held = begin, []
         self._record.given = Place(0, 0)
         return removed
-
-    def move_replay(self, begin: Place) -> None:
-        """Removes replayed messages, and closes the reader; the next one will begin at ``begin``.
-
-        Live messages, which were committed since the replay began, belong to the endpoint. Those
-        that are here stay with their owners, and those that were done with do not come again.
-        REQUIRES: a replay runs, and ``begin`` is at most its ``live_from``.
-        """
-        live_from = self._record.live_from
-        self._removed_before = live_from
-        self.close()
-        live = self.spool.split_off(live_from)
-        live.join(self._aside)
-        self.spool.clear()
-        self._aside = live
-        read_until = max(self._begin, self._reread.until)
-        wanted = self._reread.between(max(self._begin, live_from), read_until)
-        if begin < live_from:
-            wanted.insert(0, (begin, last_before(live_from)))
-            self._record.given = Place(0, 0)  # a replay does not mark what it brings again
-        has_live = read_until > live_from
-        self._reread = Reread(tuple(wanted), read_until) if has_live else Reread()
-        self._begin = wanted[0][0] if wanted else max(begin, read_until)
-        self._unread = self._begin
 
     def forget_replayed(self) -> None:
         """Removes the messages that a replay brought, and does not read the rest of it.
@@ -317,14 +220,14 @@ class Contents:
         Messages that were committed since the replay began stay: they belong to the endpoint, and
         would not come again.
         """
-        self.move_replay(self._record.live_from)
-        self.spool.join(self._aside)
+        live_from = self._record.live_from
+        if self.next < live_from:
+            self.clear_for(live_from, live_from)
+        else:
+            self.spool.drop_before(live_from)
 
     def save(self) -> None:
         """Brings the places in the record up to date."""
-        record, reread, next = self._record, self._reread, self.next
-        record.next = max(next, self._unread)
-        record.held = [*self.spool.runs(), *reread.between(next, record.next)]
-        runs = sorted([*reread.between(record.next, reread.until), *self._aside.runs()])
-        is_over = reread.until <= record.next
-        record.reread = Reread() if is_over else Reread(tuple(runs), reread.until)
+        if self._reader is not None:
+            self._record.next = self._reader.next
+            self._record.held = self.spool.runs()

@@ -119,8 +119,8 @@ class Endpoint:
                 "subscriptions": parts.interest.subscriptions,
                 "selector": record.selector,
                 "state": parts.replaying.state.value,
-                "messages": parts.contents.messages,
-                "bytes": parts.contents.nbytes,
+                "messages": parts.contents.spool.messages,
+                "bytes": parts.contents.spool.nbytes,
                 "clients": parts.clients.names,
                 "last_start": record.last_start,
                 "last_complete": record.last_complete,
@@ -400,16 +400,12 @@ class Endpoint:
         self._parts.host.wake(self.name)
 
     def seek_replay(self, start: ReplayStart, *, on_early: OnEarly = "fail") -> None:
-        """Moves the replay to another start, and removes the replayed messages that are here first.
-
-        Messages that were committed since the replay began are not replayed, wherever ``start`` is:
-        each comes once, after the replayed ones. Those that clients have stay with them.
+        """Moves the replay to another start, and removes the messages that are here first.
 
         Clients stay connected, and their windows have room for others. If they acknowledge, reject
-        or release messages that were removed, that is ignored and not counted.
-
-        ``start`` and ``on_early`` are as of ``replay``. Raises ReplayError if no replay runs or
-        there is no such start, ValueError or TypeError if an option is wrong, and ClosedError.
+        or release messages that were removed, that is ignored: these are not counted. ``start`` and
+        ``on_early`` are as of ``replay``. Raises ReplayError if no replay runs or there is no such
+        start, ValueError or TypeError if an option is wrong, and ClosedError.
         """
         parts = self._parts
         with parts.lock:

@@ -247,7 +247,7 @@ class Flow(Closing):
         Arguments:
             received: messages, their ids, or batches.
 
-        Messages that ``Endpoint.seek_replay`` or ``Endpoint.change`` has removed are passed over,
+        Messages that ``Endpoint.seek_replay`` or ``Endpoint.change`` has removed are passed over
         and not counted.
 
         Raises:
@@ -316,7 +316,7 @@ class Flow(Closing):
 
     def _of_id(self, id: MessageId) -> Lent | None:
         parts = self._parts
-        found = parts.contents.find(id.place) if id.origin == parts.host.origin else None
+        found = parts.contents.spool.find(id.place) if id.origin == parts.host.origin else None
         if found is None or found[0].owners[found[1]] != self.number:
             if parts.contents.was_removed(id.place):
                 return None
@@ -328,7 +328,7 @@ class Flow(Closing):
 
         Only the endpoint calls it. REQUIRES: the caller holds the endpoint's lock.
         """
-        self._unacknowledged = self._parts.contents.count_of(self.number)
+        self._unacknowledged = self._parts.contents.spool.count_of(self.number)
 
     def disconnect(self, reason: ReplayError) -> None:
         """Disconnects the client: its next call raises ``reason``.
@@ -401,7 +401,7 @@ class Browser(Closing):
                     MessageId(parts.host.origin, *held.place(index)),
                     redelivered=held.was_given(index),
                 )
-                for held, index in parts.contents
+                for held, index in parts.contents.spool
             ]
         for message in found:
             self._check()

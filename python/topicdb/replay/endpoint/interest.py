@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from topicdb.follow.positions import Place
 from topicdb.replay.endpoint.admission import Admission
-from topicdb.replay.records import EndpointRecord, Reread, Subscribed
+from topicdb.replay.records import EndpointRecord, Subscribed
 from topicdb.replay.rules import Era
 from topicdb.replay.selector.properties import MessageSelector, selector_of
 
@@ -65,6 +65,6 @@ class Interest:
             if one.until is None or (oldest is not None and one.until > oldest)
         ]
 
-    def admission(self, eras: Callable[[], Sequence[Era]], reread: Reread) -> Admission:
+    def admission(self, eras: Callable[[], Sequence[Era]]) -> Admission:
         """Returns an Admission for one reader, for the subscriptions and the replay of now."""
-        return Admission(self._record, eras, self._accepts, reread)
+        return Admission(self._record, eras, self._accepts)

@@ -11,7 +11,6 @@ from topicdb.replay.endpoint.interest import Interest
 from topicdb.replay.endpoint.reading import CHUNK_ROWS
 from topicdb.replay.endpoint.replaying import Replaying
 from topicdb.replay.endpoint.saving import LONG_S, Saving
-from topicdb.replay.endpoint.spool import Held
 from topicdb.replay.errors import EndpointDroppedError
 from topicdb.replay.host import Host
 from topicdb.replay.records import EndpointRecord
@@ -54,6 +53,7 @@ class Parts:
 
     def reread(self) -> None:
         """Reads on for the subscriptions that there are now, after they have changed."""
+        self.record.next = self.contents.next
         self.contents.open()
         self.saving.store()
 
@@ -73,26 +73,20 @@ class Parts:
         # Reads no more at once than a client takes: a batch that is given whole is not copied.
         rows = self.clients.smallest_window(CHUNK_ROWS)
         is_replayed = self.replaying.state is State.ACTIVE
-        while True:
-            if self.contents.rejoin():
-                self.clients.wake_all()
-            room = self.contents.room(rows, is_replayed=is_replayed)
-            held = self._read(room) if room > 0 else None
+        while (room := self.contents.room(rows, is_replayed=is_replayed)) > 0:
+            try:
+                held = self.contents.read(room)
+            except _core.ClosedError:  # the database was closed
+                raise
+            except _core.Error as error:  # above all CorruptionError
+                self._read_failed(error)
+                return
             if held is None:
                 return
             self.contents.add(held, is_replayed=is_replayed)
             if held.left > 0:
                 self.clients.wake_all()
             self.saving.touch()
-
-    def _read(self, rows: int) -> Held | None:
-        try:
-            return self.contents.read(rows)
-        except _core.ClosedError:  # the database was closed
-            raise
-        except _core.Error as error:  # above all CorruptionError
-            self._read_failed(error)
-            return None
 
     def _read_failed(self, error: _core.Error) -> None:
         if not self.replaying.read_failed(error):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -44,9 +44,8 @@ class _Ahead(NamedTuple):
 class Reader:
     """Reads the messages of some filters from a place on, with one core subscription.
 
-    Its owner takes messages when it has room for them; messages before and after one of the
-    ``borders`` are never taken together. ``on_ready`` is called once, and may have the subscription
-    watched. The owner sets ``pacer``, ``paced_until`` and ``is_paused``. Not
+    Its owner takes messages when it has room for them. ``on_ready`` is called once, and may have
+    the subscription watched. The owner sets ``pacer``, ``paced_until`` and ``is_paused``. Not
     thread-safe.
     """
 
@@ -57,7 +56,6 @@ class Reader:
         begin: Place,
         admission: Admission,
         on_ready: Callable[[SubscriptionCursor], None] = lambda core: None,
-        borders: Sequence[Place] = (),
     ) -> None:
         self._core = core.subscribe(
             filters, {_SHARD: (begin.serial, begin.row)}, 0, AHEAD_ROWS, AHEAD_BYTES
@@ -65,7 +63,6 @@ class Reader:
         on_ready(self._core)
         self._subscription = Subscription(self._core, core, filters, 0, None, "stored", _pass_by)
         self._admission = admission
-        self._borders = borders
         self._ahead: _Ahead | None = None
         self._next = begin
         self.pacer: Pacer | None = None  # decides when messages before paced_until may come
@@ -93,8 +90,7 @@ class Reader:
                 return None
             ahead = self._ahead
             assert ahead is not None
-            count = self._until_border(ahead, min(rows, len(ahead.batch) - ahead.taken))
-            count = self._allowed(ahead, count)
+            count = self._allowed(ahead, min(rows, len(ahead.batch) - ahead.taken))
             if count == 0:
                 return None
             return self._portion(ahead, count)
@@ -112,16 +108,6 @@ class Reader:
         states = self._admission.states(delivery.batch, delivery.rows)
         self._ahead = _Ahead(delivery.batch, delivery.rows, states, 0, delivery.next)
         return True
-
-    def _until_border(self, ahead: _Ahead, count: int) -> int:
-        serials = ahead.batch.serials
-        assert serials is not None
-        first = Place(int(serials[ahead.taken]), int(ahead.rows[ahead.taken]))
-        for border in self._borders:
-            if first < border:
-                span = slice(ahead.taken, ahead.taken + count)
-                count = int(np.count_nonzero(are_before(serials[span], ahead.rows[span], border)))
-        return count
 
     def _allowed(self, ahead: _Ahead, count: int) -> int:
         if self.pacer is None and not self.is_paused:

@@ -248,15 +248,14 @@ class Replaying:
         self._saving.store()
 
     def seek(self, begin: Begin) -> None:
-        """Moves the replay to another start, and removes the replayed messages that are here first.
+        """Moves the replay to another start, and removes the messages that are here first.
 
         REQUIRES: a replay runs.
         """
         run = self._running()
-        place = min(begin.place, run.live_from)
-        self._contents.move_replay(place)
+        self._contents.clear_for(begin.place, run.live_from)
         self._clients.recount()
-        run.start, run.begin, run.start_us = begin.text, place, begin.start_us
+        run.start, run.begin, run.start_us = begin.text, begin.place, begin.start_us
         run.total, run.done = None, 0
         self._course.seek(time.monotonic())
         self._become(State.INITIALIZING, "", "goes on elsewhere")
@@ -313,10 +312,10 @@ class Replaying:
         run = self._record.run
         if run is None or self.state is State.PENDING_COMPLETE:
             return None
-        begin, until = self._contents.unread, min(first, run.live_from)
+        begin, until = self._contents.next, min(first, run.live_from)
         if begin >= until:
             return None
-        admission = self._contents.admission()
+        admission = self._interest.admission(self._host.eras)
         filters = self._interest.filters
         if first_wanted(self._host.core, filters, begin, until, admission) is None:
             return None

@@ -160,14 +160,11 @@ class Spool:
         self.messages = 0
         self.nbytes = 0
 
-    def has(self, held: Held) -> bool:
-        """Returns whether the messages of this chunk that are not done with are here."""
-        return held in self._chunks
-
     def add(self, held: Held) -> None:
         if held.left > 0:
             self._chunks.append(held)
-            self._count(held, 1)
+            self.messages += held.left
+            self.nbytes += _bytes_of(held)
         elif self._chunks and DONE in held.owners:
             self._chunks[-1].is_before_gap = True
 
@@ -268,6 +265,22 @@ class Spool:
             if again:
                 held.mark_given(indexes)
 
+    def drop_before(self, place: Place) -> int:
+        """Notes that all messages before this place are done with. Returns how many were not."""
+        dropped = 0
+        for held in list(self._chunks):
+            if held.place(0) >= place:
+                break
+            indexes = [
+                index
+                for index, owner in enumerate(held.owners)
+                if owner < UNWANTED and held.place(index) < place
+            ]
+            if indexes:
+                self.settle(held, indexes)
+                dropped += len(indexes)
+        return dropped
+
     def has_before(self, place: Place) -> bool:
         """Returns whether a message before this place is not done with."""
         low = self.low()
@@ -284,33 +297,6 @@ class Spool:
             held.left = 0
         self._chunks.clear()
         self.messages = self.nbytes = 0
-
-    def split_off(self, place: Place) -> Spool:
-        """Moves the messages from this place on to another Spool, and returns that.
-
-        REQUIRES: no chunk has messages on both sides of the place.
-        """
-        moved = Spool()
-        while self._chunks and self._chunks[-1].place(0) >= place:
-            held = self._chunks.pop()
-            moved._chunks.appendleft(held)
-            moved._count(held, 1)
-            self._count(held, -1)
-        return moved
-
-    def join(self, following: Spool) -> None:
-        """Moves all messages of another Spool to the end of this one."""
-        if self._chunks:
-            self._chunks[-1].is_before_gap = True  # between the two, some may be done with
-        self._chunks += following._chunks
-        self.messages += following.messages
-        self.nbytes += following.nbytes
-        following._chunks.clear()
-        following.messages = following.nbytes = 0
-
-    def _count(self, held: Held, sign: int) -> None:
-        self.messages += sign * held.left
-        self.nbytes += sign * _bytes_of(held)
 
     def runs(self) -> list[tuple[Place, Place]]:
         """Returns the first and the last place of each run of messages that are not done with.
