@@ -11,8 +11,6 @@ constexpr std::size_t kPlacementsMax = 64;  // how many placements a reader keep
 // To begin a thread takes as long as to decode a page with this many bytes of topics and values.
 constexpr std::uint64_t kLargeBytesMin = std::uint64_t{1} << 20;
 
-std::string NameOf(BlockId block) { return "block " + std::to_string(block.value()); }
-
 Status Damaged(BlockId block, const char* what) {
   return Corruption(NameOf(block) + ": its " + what + " is damaged");
 }

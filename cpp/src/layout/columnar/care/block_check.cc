@@ -12,8 +12,6 @@ namespace topicdb::columnar {
 
 namespace {
 
-std::string NameOf(BlockId block) { return "block " + std::to_string(block.value()); }
-
 std::unique_ptr<rocksdb::Iterator> Records(const RocksSource& source,
                                            rocksdb::ColumnFamilyHandle* family) {
   rocksdb::ReadOptions options;

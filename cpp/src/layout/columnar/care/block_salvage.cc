@@ -19,10 +19,8 @@ std::string PagesPrefix(std::uint64_t pages) {
   return prefix;
 }
 
-std::string NameOf(BlockId id) { return "block " + std::to_string(id.value()); }
-
 std::string NameOf(BlockId id, std::uint64_t pages) {
-  return id != kNoBlock ? NameOf(id) : "pages " + std::to_string(pages);
+  return id != kNoBlock ? columnar::NameOf(id) : "pages " + std::to_string(pages);
 }
 
 }  // namespace

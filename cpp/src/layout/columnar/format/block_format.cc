@@ -86,6 +86,8 @@ BlockId BlockOf(std::string_view key) {
   return key.size() < 9 ? kNoBlock : BlockId{ReadBig<std::uint64_t>(key.substr(1))};
 }
 
+std::string NameOf(BlockId block) { return "block " + std::to_string(block.value()); }
+
 std::string Encode(const BlockEntry& entry) {
   std::string record = Begin(VersionOf(entry));
   record.push_back(static_cast<char>(entry.codec));

@@ -53,6 +53,8 @@ std::string SealedPageKey(std::uint64_t pages, std::uint32_t page);
 // Returns the block of a key that RecordKey or DeletedRowsKey made, or kNoBlock if the key is too
 // short to be one of these.
 BlockId BlockOf(std::string_view key);
+// Returns what errors and reports call a block, such as "block 7".
+std::string NameOf(BlockId block);
 
 // The entry of a block: what a reader must know before it decides to read the block.
 struct BlockEntry {

@@ -94,8 +94,7 @@ Status LastFinder::ReadBlock(const Block& block) {
   if (!record.has_value()) return ReadPages();
   TopicList list;
   if (!Decode(*record, &list)) {
-    return Corruption("block " + std::to_string(block.id.value()) +
-                      ": the list of its topics is damaged");
+    return Corruption(NameOf(block.id) + ": the list of its topics is damaged");
   }
   // The list is that of an earlier block with the same number: a version that knows no lists has
   // left it behind.
@@ -241,8 +240,8 @@ void LastFinder::AddKnown(std::vector<Known> added) {
 }
 
 Status LastFinder::Misfit(std::string_view topic, const std::string& why) const {
-  return Corruption("block " + std::to_string(block_->id.value()) +
-                    ": the list of its topics has '" + std::string(topic) + "' " + why);
+  return Corruption(NameOf(block_->id) + ": the list of its topics has '" + std::string(topic) +
+                    "' " + why);
 }
 
 Result<std::optional<LastFinder::Number>> LastFinder::OfferLast(std::uint32_t number,
