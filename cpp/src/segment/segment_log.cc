@@ -88,9 +88,11 @@ Status SegmentLog::Sync() {
   bool directory = false;
   {
     const MutexLock lock(mutex_);
-    if (writer_ != nullptr) TOPICDB_RETURN_IF_ERROR(writer_->WriteOut());
     files = unsynced_;
-    if (writer_ != nullptr) files.push_back(writer_->file());
+    if (writer_ != nullptr) {
+      TOPICDB_RETURN_IF_ERROR(writer_->WriteOut());
+      files.push_back(writer_->file());
+    }
     // A segment that is made from here on says so again.
     directory = std::exchange(directory_unsynced_, false);
   }
