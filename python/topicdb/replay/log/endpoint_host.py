@@ -33,25 +33,13 @@ class EndpointHost:
         pump: Pump,
         drop: Callable[[str], object],
     ) -> None:
-        self._name = name
-        self._core = core
-        self._record, self._records = stored
+        self.name = name
+        self.core = core
+        self._record, self.records = stored
+        self.throttle = ReadThrottle(self._commits_of_others)
         self._running = running
         self._pump = pump
         self._drop = drop
-        self._throttle = ReadThrottle(self._commits_of_others)
-
-    @property
-    def core(self) -> Engine:
-        return self._core
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def records(self) -> Records:
-        return self._records
 
     @property
     def origin(self) -> int:
@@ -65,18 +53,14 @@ class EndpointHost:
     def egress(self) -> bool:
         return self._record.egress
 
-    @property
-    def throttle(self) -> ReadThrottle:
-        return self._throttle
-
     def _commits_of_others(self) -> int:
-        return self.now().serial - self._records.writes
+        return self.now().serial - self.records.writes
 
     def eras(self) -> Sequence[Era]:
         return self._record.eras
 
     def now(self) -> Place:
-        return Place(*self._core.places_at(None, TIMESTAMP_MAX)[SHARD])
+        return Place(*self.core.places_at(None, TIMESTAMP_MAX)[SHARD])
 
     def emit(self, event: Event) -> None:
         self._running.note(event)
