@@ -6,7 +6,6 @@ import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from typing import Any
 
 from rich.console import Console
@@ -19,6 +18,7 @@ from topicdb.cli.output import printable, time_text
 from topicdb.jobs import Applied
 from topicdb.lifecycle.retention import Retention
 from topicdb.queue.files import QueueInfo
+from topicdb.times import duration_us
 
 _WIDTH_OF_FILES = 10_000  # nothing is cut when the output is no terminal
 _AGE_UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("s", 1_000_000), ("us", 1))
@@ -34,8 +34,7 @@ def console() -> Console:
 def print_info(database: topicdb.Database) -> None:
     """Prints the schema, totals and slabs of a database."""
     slabs = database.slabs()
-    facts = {"path": database.path, **_schema_facts(database.schema), **_slab_totals(slabs)}
-    facts["retention"] = _retention_text(database.retention)
+    facts = {"path": database.path, **_schema_facts(database), **_slab_totals(slabs)}
     facts["on disk"] = decimal(database.stats()["disk_bytes"])
     out = console()
     out.print(facts_table(facts))
@@ -226,10 +225,9 @@ def _level_label(level: _Level, total_bytes: int) -> str:
     return f"{text}  {level.size.messages:,} messages, {decimal(level.size.bytes)}, {share:.1%}"
 
 
-def _schema_facts(schema: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        name: "-" if name == "retention" else _schema_value(value) for name, value in schema.items()
-    }
+def _schema_facts(database: topicdb.Database) -> dict[str, str]:
+    texts = {name: _schema_value(value) for name, value in database.schema.items()}
+    return {**texts, "retention": _retention_text(database.retention)}
 
 
 def _retention_text(classes: Mapping[str, Retention]) -> str:
@@ -240,8 +238,8 @@ def _retention_text(classes: Mapping[str, Retention]) -> str:
 
 def _limits_text(one: Retention) -> str:
     limits = []
-    if isinstance(one.age, timedelta):
-        limits.append(age_text(one.age // timedelta(microseconds=1)))
+    if one.age is not None:
+        limits.append(age_text(duration_us(one.age)))
     if one.bytes is not None:
         limits.append(f"{one.bytes}B")
     if one.keep_last is not None:
