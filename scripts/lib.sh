@@ -3,9 +3,12 @@
 
 topicdb_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-# The Python tests that need neither a JVM nor a broker nor the wheel, as pytest's -m.
+# As pytest's -m: the Python tests of `make test`, and those of them that need neither a JVM nor a broker nor
+# the wheel.
 # shellcheck disable=SC2034  # scripts that source this use it
-topicdb_fast_tests="not long and not slow and not wheel and not spark and not kafka and not bench and not crash and not installed"
+topicdb_usual_tests="not long and not slow and not wheel"
+# shellcheck disable=SC2034  # scripts that source this use it
+topicdb_fast_tests="$topicdb_usual_tests and not spark and not kafka and not bench and not crash and not installed"
 
 topicdb_say() { printf '==> %s\n' "$*" >&2; }
 topicdb_fail() { printf 'error: %s\n' "$*" >&2; exit 1; }

@@ -5,4 +5,4 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$topicdb_root"
 
-exec .venv/bin/python -m pytest -m "not long and not slow and not wheel" "$@" # a later -m replaces this one
+exec .venv/bin/python -m pytest -m "$topicdb_usual_tests" "$@" # a later -m replaces this one

@@ -34,4 +34,4 @@ LD_PRELOAD="$(c++ -print-file-name=libasan.so) $(c++ -print-file-name=libstdc++.
 export LD_PRELOAD
 topicdb_say "Python tests under ASan and UBSan"
 [ $# != 0 ] || set -- --timeout 900
-exec .venv/bin/python -m pytest -m "not spark and not long and not slow and not crash and not bench and not wheel" "$@"
+exec .venv/bin/python -m pytest -m "$topicdb_usual_tests and not spark and not crash and not bench" "$@"
