@@ -47,8 +47,11 @@ def batches_of_member(member: Any) -> Iterator[Any]:
     )
 
 
-def packets_of(session: Any, count: int) -> Iterator[Any]:
-    """The packets of a session, until there are no more or it may have no more in flight."""
+def packets_of(session: Any, count: int, last_wait_s: float = 0) -> Iterator[Any]:
+    """The packets of a session, until there are no more or it may have no more in flight.
+
+    ``last_wait_s`` is as of ``all_given``.
+    """
 
     def settled() -> bool:
         with session._lock:
@@ -56,4 +59,4 @@ def packets_of(session: Any, count: int) -> Iterator[Any]:
         is_full = len(session.in_flight) >= session._receive_maximum
         return is_full or subscription is None or is_settled(subscription)
 
-    return all_given(lambda wait: session.poll(count, timeout=wait), settled)
+    return all_given(lambda wait: session.poll(count, timeout=wait), settled, last_wait_s)

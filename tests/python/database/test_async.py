@@ -136,12 +136,10 @@ def test_the_loop_goes_on_while_it_waits(db_path: Path) -> None:
     async def work(db: Database) -> None:
         task = asyncio.ensure_future(db.append_await([("a", 1, b"")]))
         for _ in range(2):
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)  # lets the task run until it waits
             assert not task.done()
-        while not task.done():
-            db.append([("a", 2, b"")])  # takes along what waits
-            await asyncio.sleep(0.01)
-        assert (await task).count == 1
+        db.append([("a", 2, b"")])  # takes along what waits
+        assert (await asyncio.wait_for(task, PATIENCE_S)).count == 1
 
     with topicdb.open(db_path, flush_interval="1h", idle_flush_interval="1h") as db:
         asyncio.run(work(db))

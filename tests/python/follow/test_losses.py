@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from settling import all_given
+from settling import all_given, packets_of
 from support import PATIENCE_S, wait_until
 
 import topicdb
@@ -78,14 +78,7 @@ def count_given(subscription: topicdb.Subscription) -> int:
 
 def count_sent(session: topicdb.Session) -> int:
     """How many packets come until the session has sent all that is stored."""
-
-    def has_sent_all() -> bool:
-        subscription = session._subscribed()
-        assert subscription is not None
-        return subscription.lag() == 0
-
-    given = all_given(lambda wait: session.poll(10_000, timeout=wait), has_sent_all, MORE_S)
-    return sum(map(len, given))
+    return sum(map(len, packets_of(session, 10_000, MORE_S)))
 
 
 def read_by_all(db: topicdb.Database, name: str) -> list[int]:
