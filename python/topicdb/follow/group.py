@@ -363,13 +363,18 @@ class Member(Closing):
         if rows < 1:
             raise ValueError(f"rows must be at least 1, got {rows}")
         wait_us = timeout_us(timeout)
+        with self._group._lock:
+            self._check()
         batch = self._poll(None if wait_us is None else wait_us / 1e6, rows)
         return _core.empty_batch() if batch is None else batch
 
     def _poll(self, timeout_s: float | None, rows: int) -> Batch | None:
+        """Returns the next messages, or None if none come in time or the member is closed."""
         end = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             with self._group._lock:
+                if self._has_ended():
+                    return None
                 self.heartbeat()
                 batch, has_more = self._take(rows)
                 if batch is not None:
@@ -382,8 +387,6 @@ class Member(Closing):
                 if wait <= 0:
                     return None
             self._tokens.take(round(wait * 1e6))
-            if self._left:
-                return None
 
     def _take(self, rows: int) -> tuple[Batch | None, bool]:
         """Returns the next messages of a part; and, if it found none, whether to try again."""
@@ -408,7 +411,7 @@ class Member(Closing):
         return None, has_more
 
     def __iter__(self) -> Iterator[Batch]:
-        """Gives each batch in turn; ends when the member is closed while it waits for one."""
+        """Gives each batch in turn; ends when the member or the group is closed."""
         while (batch := self._poll(None, _ALL)) is not None:
             yield batch
 
@@ -449,8 +452,12 @@ class Member(Closing):
             raise ValueError("ack: this batch is acknowledged already")
         return lease, seqno
 
+    def _has_ended(self) -> bool:
+        """Returns whether the member or the group was closed; the caller holds the lock."""
+        return self._left or self._group._closed
+
     def _check(self) -> None:
-        if self._left or self._group._closed:
+        if self._has_ended():
             raise _core.ClosedError(f"member {self._name!r} has left its group")
         if self._gone:
             raise _core.ConflictError(

@@ -187,10 +187,13 @@ class Session(Named):
         """Returns at most ``count`` packets to send; none if none come for ``timeout`` seconds.
 
         Their ids are stored before they are given. While ``receive_maximum`` packets with QoS 1 and
-        2 are not acknowledged, nothing comes. ``timeout`` None waits for ever.
+        2 are not acknowledged, nothing comes. ``timeout`` None waits for ever. Returns no packets
+        when another thread closes the session meanwhile. Raises ClosedError if it is closed.
         """
         if count < 1:
             raise ValueError(f"count must be at least 1, got {count}")
+        with self._lock:
+            self._check_open()
         wait_us = timeout_us(timeout)
         end = None if wait_us is None else time.monotonic() + wait_us / 1e6
         while True:
@@ -201,7 +204,8 @@ class Session(Named):
 
     def _poll_once(self, count: int, wait_us: int | None) -> list[Packet]:
         with self._lock:
-            self._check_open()
+            if self._closed:
+                return []
             subscription = self._subscribed()
             if self._again:
                 return [self._again.popleft() for _ in range(min(count, len(self._again)))]
@@ -213,8 +217,8 @@ class Session(Named):
         if delivery is None:
             return []
         with self._lock:
-            if subscription is not self._subscription:
-                return []  # a filter was added or removed meanwhile: these are read again
+            if self._closed or subscription is not self._subscription:
+                return []  # closed, or a filter was added or removed: these are read again
             subscription._done_with(delivery)
             packets = list(self._packets_of(delivery))
             if any(packet.id for packet in packets):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -63,10 +62,9 @@ def test_each_message_for_one_member(db: topicdb.Database) -> None:
     assert [len(parts) for parts in group.members().values()] == [16, 16, 16, 16]
 
     def run(member: topicdb.Member) -> None:
-        with suppress(topicdb.ClosedError):  # one that is closed between two batches
-            for batch in member:
-                found[member.name] += numbers(batch)
-                member.ack(batch)
+        for batch in member:
+            found[member.name] += numbers(batch)
+            member.ack(batch)
 
     threads = [threading.Thread(target=run, args=(member,)) for member in members]
     for thread in threads:
@@ -132,6 +130,21 @@ def test_who_leaves_gives_back_what_is_not_acknowledged(db: topicdb.Database) ->
         first.poll()
     with pytest.raises(topicdb.ClosedError):
         first.heartbeat()
+
+
+@pytest.mark.parametrize("closed", ["member", "group"])
+def test_iterating_ends_when_it_is_closed_between_two_batches(
+    db: topicdb.Database, closed: str
+) -> None:
+    fill(db, 0, 10)
+    group = db.group("g", "jobs/#")
+    member = group.join()
+    batches = 0
+    for batch in member:
+        batches += 1
+        member.ack(batch)
+        (member if closed == "member" else group).close()
+    assert batches == 1
 
 
 def test_who_is_silent_is_dropped_and_told(db: topicdb.Database) -> None:

@@ -264,6 +264,28 @@ def test_one_connection_at_a_time(db: topicdb.Database) -> None:
     assert db.sessions() == []
 
 
+def test_closing_while_poll_reads_leaves_the_messages_to_the_next(
+    db: topicdb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = db.session("c")
+    first.subscribe("a/#")
+    put(db, 0)
+    subscription = first._subscribed()
+    assert subscription is not None
+    read = subscription._next
+
+    def read_and_close(timeout_us: int | None, rows: int) -> Any:
+        delivery = read(timeout_us, rows)
+        first.close()
+        return delivery
+
+    monkeypatch.setattr(subscription, "_next", read_and_close)
+    assert first.poll(timeout=PATIENCE_S) == []
+    with db.session("c") as second:
+        assert second.in_flight == []
+        assert numbers(take(second)) == [0]
+
+
 def test_what_another_has_stored_is_not_overwritten(db: topicdb.Database) -> None:
     first = db.session("c")
     first.subscribe("a/#")
