@@ -1,6 +1,6 @@
 """Reading does not depend on the order of arrival: rows A1 to A6, for data that overlap in time.
 
-python bench/python/arrival_bench.py [--rows 1e6,3e6,1e7] [--orders backfill,late] [--json FILE]
+python bench/python/arrival_bench.py [--rows 1e6,1e7,3e7] [--orders backfill,late] [--json FILE]
 
 Each order of arrival (bench/workloads/arrivals.py) is a database of the same messages, and Parquet
 files of them in that order, which DuckDB sorts. A database is read twice: while its generation is
@@ -36,7 +36,7 @@ from workloads.rows import SCHEMA, START_US, digest, table_rows
 
 import topicdb
 
-SIZES = (1_000_000, 3_000_000, 10_000_000)
+SIZES = (1_000_000, 10_000_000, 30_000_000)
 GROUP_ROWS = 122_880  # what DuckDB writes itself
 DIGEST_ROWS_MAX = 1_000_000  # more are compared by their number and the sum of their times
 MIB = 1 << 20
