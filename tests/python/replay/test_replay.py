@@ -774,6 +774,25 @@ def test_batches_that_were_given_before_a_seek_may_still_be_acknowledged(
         assert queue.info()["messages"] == 0
 
 
+def test_a_replay_from_elsewhere_ends_a_failure_to_read(
+    log: replay.ReplayLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = log.queue("q", "#")
+    reader = queue._parts.contents._reader
+    assert reader is not None
+
+    def damaged(rows: int) -> None:
+        raise topicdb.CorruptionError("a page is damaged")
+
+    monkeypatch.setattr(reader, "take", damaged)
+    publish(log, 3)
+    with queue.bind() as flow, pytest.raises(topicdb.CorruptionError, match="damaged"):
+        flow.receive(timeout=PATIENCE_S)
+    queue.replay()
+    with queue.bind() as flow:
+        assert taken(flow) == numbers(0, 3)
+
+
 def test_progress(log: replay.ReplayLog) -> None:
     queue = log.queue("q", "#", spool=4)
     publish(log, 10)

@@ -29,7 +29,7 @@ class Contents:
         self._reader: Reader | None = None
         self._removed_before = Place(0, 0)
         self.spool = Spool()
-        self.error: Exception | None = None  # why nothing more can be read
+        self.error: Exception | None = None  # why the reader can read no more
         self.throttled_s = 0.0  # a replay may read again after this time, because of the throttle
 
     @property
@@ -96,6 +96,7 @@ class Contents:
         self._reader = Reader(
             self._host.core, self._interest.filters, begin, admission, self._watch
         )
+        self.error = None
         record.held = []
 
     def _watch(self, reading: SubscriptionCursor) -> None:
