@@ -25,6 +25,22 @@ PackedRow RowOf(const Page& page, std::uint32_t row) {
           page.serial(row),   page.index(row),   page.value(row)};
 }
 
+// Returns keys that divide the rows of a partition into at most `parts` parts of about equal size.
+// They are ascending, and all of them are behind the partition's first key. There is none if all of
+// `sample`, which is ascending, has that key.
+std::vector<RowKey> DividingKeys(const std::vector<RowKey>& sample, const RowKey& begin,
+                                 std::size_t parts) {
+  std::vector<RowKey> keys;
+  for (std::size_t part = 1; part < parts; ++part) {
+    const RowKey& key = sample[part * sample.size() / parts];
+    if (key > (keys.empty() ? begin : keys.back())) keys.push_back(key);
+  }
+  if (!keys.empty()) return keys;
+  const auto behind = std::upper_bound(sample.begin(), sample.end(), begin);
+  if (behind != sample.end()) keys.push_back(*behind);
+  return keys;
+}
+
 }  // namespace
 
 RowKey KeyOf(MergeOrder order, const Page& page, std::uint32_t row) {
@@ -130,13 +146,15 @@ Status RowSpill::Add(std::span<const PageRows> pages) {
 
 Status RowSpill::Prepare() {
   while (partitions_.front().memory() > bytes_max_ && partitions_.front().rows() > 1) {
+    const std::vector<RowKey> sample = partitions_.front().SortedSample();
+    // Makes twice as many parts as needed, because a small sample tells their sizes only roughly.
+    const std::size_t parts = 2 * (partitions_.front().memory() / bytes_max_ + 1);
+    const std::vector<RowKey> keys = DividingKeys(sample, Begin(), std::min(parts, sample.size()));
+    if (keys.empty()) break;
     Partition large = std::move(partitions_.front());
     partitions_.pop_front();
-    const std::vector<RowKey> sample = large.SortedSample();
-    // Makes twice as many parts as needed, because a small sample tells their sizes only roughly.
-    const std::size_t parts = std::min(2 * (large.memory() / bytes_max_ + 1), sample.size());
-    for (std::size_t part = parts - 1; part > 0; --part) {
-      partitions_.push_front(NewPartition(sample[part * sample.size() / parts]));
+    for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
+      partitions_.push_front(NewPartition(*key));
     }
     partitions_.push_front(NewPartition(large.begin));
     for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {

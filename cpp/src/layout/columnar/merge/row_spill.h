@@ -72,9 +72,9 @@ class RowSpill {
   // Returns where the next `count` partitions end, or nothing if there are no others behind them.
   std::optional<RowKey> EndOf(std::size_t count) const;
   // Returns an upper bound of the memory that the next partition takes, once Prepare has divided it
-  // and Take has read it.
+  // and Take has read it. Rows of one key may take more, because nothing divides them.
   std::size_t NextBytesMax() const { return std::min(partitions_.front().memory(), bytes_max_); }
-  // Divides the next partition if it is too large. Then End() changes.
+  // Divides the next partition if it is too large and has rows of several keys. Then End() changes.
   Status Prepare();
   // Writes all rows that are still in memory to the files. A spill that no row is added to any more
   // keeps no memory then.

@@ -171,6 +171,30 @@ TEST(RowSpill, AlsoIfAllHaveOneTimeOrOneRowIsTooLarge) {
   EXPECT_EQ(TakeAll(&spill, &most_bytes), Sorted(pages));
 }
 
+// A salvage may find copies of a message, which have one key.
+TEST(RowSpill, RowsOfOneKeyStayTogetherHoweverLargeTheyAre) {
+  const RowKey key{5, 1, 0};
+  for (const std::vector<RowKey>& bounds : {std::vector<RowKey>{}, std::vector<RowKey>{key}}) {
+    const TestDirectory directory;
+    const std::string value(10'000, 'v');
+    std::vector<Rows> pages(7, {{1, "t", 5, 1, 0, value}});  // a page has a key once
+    pages.push_back({{1, "t", 9, 1, 0, value}});
+    RowSpill spill(directory / "", MergeOrder::kTime, bounds, 20'000);
+    AddAll(pages, &spill);
+    Rows got;
+    for (std::size_t window = 0; !spill.is_finished() && window < pages.size(); ++window) {
+      ASSERT_TRUE(spill.Prepare().ok());
+      const auto taken = spill.Take().value();
+      for (const auto& page : taken) {
+        for (const Row& row : RowsOf(*page)) got.push_back(row);
+      }
+    }
+    EXPECT_TRUE(spill.is_finished()) << "it divides what cannot be divided";
+    std::sort(got.begin(), got.end(), IsBefore);
+    EXPECT_EQ(got, Sorted(pages));
+  }
+}
+
 TEST(RowSpill, MoreMayComeWhileWindowsAreTaken) {
   const TestDirectory directory;
   const std::vector<Rows> pages = OverlappingPages(2, 10);
