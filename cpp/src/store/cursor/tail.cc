@@ -84,9 +84,10 @@ std::uint64_t TailImpl::UntilOf(std::uint32_t shard) const {
 
 bool TailImpl::IsDone() const {
   const MutexLock lock(mutex_);
-  return std::all_of(serials_.begin(), serials_.end(), [&](const auto& item) {
-    return until_.contains(item.first) && item.second >= UntilOf(item.first);
-  });
+  for (const auto& [shard, cursor] : cursors_) {
+    if (!until_.contains(shard) || serials_.at(shard) < UntilOf(shard)) return false;
+  }
+  return true;
 }
 
 Tail::Tail(std::shared_ptr<TailImpl> impl) : impl_(std::move(impl)) {}

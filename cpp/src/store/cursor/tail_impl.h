@@ -41,14 +41,16 @@ class TailImpl : public ViewHolder {
   std::uint64_t UntilOf(std::uint32_t shard) const;
   // Returns the cursor of a shard. Makes it if there is none.
   LogCursor& CursorOf(std::uint32_t shard) TOPICDB_REQUIRES(mutex_);
-  // Returns whether the tail has come to the last commit that it wants in each shard.
+  // Returns whether the tail has come to the last commit that it wants in each shard that is open
+  // here. REQUIRES (IsDone): Poll has found no message, and so has looked at all of these
   bool IsDone() const TOPICDB_EXCLUDES(mutex_);
 
   const std::shared_ptr<DatabaseImpl> database_;
   const std::vector<Filter> filters_;
   const std::map<std::uint32_t, std::uint64_t> until_;
   mutable Mutex mutex_;  // one call at a time
-  // By shard: the tail has returned every message up to this commit.
+  // By shard: the tail has returned every message up to this commit. It also has the shards of
+  // TailOptions::after that are not open here.
   std::map<std::uint32_t, std::uint64_t> serials_ TOPICDB_GUARDED_BY(mutex_);
   std::map<std::uint32_t, LogCursor> cursors_ TOPICDB_GUARDED_BY(mutex_);  // by shard
   std::uint32_t next_shard_ TOPICDB_GUARDED_BY(mutex_) = 0;
