@@ -227,7 +227,9 @@ Result<StreamSizes> SkipstreamLayout::SizesByStream(const RocksSource& source,
     auto messages = static_cast<std::uint64_t>(part * static_cast<double>(written.messages));
     if (bytes[i] < kCountedBytesMax) {
       TOPICDB_ASSIGN_OR_RETURN(messages, CountStream(source, streams[i]));
-      part = static_cast<double>(messages) / static_cast<double>(written.messages);
+      // A commit may have come between `written` and the moment that is counted.
+      const std::uint64_t most = std::max<std::uint64_t>({written.messages, messages, 1});
+      part = static_cast<double>(messages) / static_cast<double>(most);
     }
     if (messages == 0) continue;
     sizes[streams[i]] = {messages,
