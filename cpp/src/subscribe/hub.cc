@@ -274,7 +274,8 @@ Result<bool> SubscriptionHub::CatchUpStep() {
     const Lane& lane = *track->NextReady();
     if (ServeKept(track, lane)) return true;
     track->is_being_read = true;
-    errand = {track, lane.place, lane.client->interest, track->InterestsNear(lane), last_client_};
+    errand = {track,        lane.place,           lane.client->interest, track->InterestsNear(lane),
+              last_client_, track->drops_until(), track->drops_version()};
   }
   Finish(errand, ReadFor(errand));
   return true;
