@@ -56,14 +56,14 @@ std::vector<Slice> Seen(Slice whole, const std::vector<SerialRange>& hidden) {
 }
 
 // Adds the slices of all slabs of a shard.
-Status CutShard(const ShardView& view, const RetentionRules& rules,
+Status CutShard(const ShardView& view, RetentionClassId reserved,
                 const std::vector<Filter>& filters, Slice whole, std::uint64_t bytes_max,
                 std::vector<Slice>* slices) {
   for (const SlabView& slab_view : view.slabs()) {
     const Slab& slab = *slab_view.slab;
-    if (slab.id().retention_class == rules.reserved() || !slab.MayHold(whole.range)) continue;
+    if (slab.id().retention_class == reserved || !slab.MayHold(whole.range)) continue;
     whole.slab = slab.id();
-    whole.retention_class = rules.FilterOf(whole.slab.retention_class);
+    whole.retention_class = view.ClassFilterOf(whole.slab);
     auto cut = CutSlab(view, slab, filters, whole, bytes_max);
     if (!cut.ok()) return cut.status().WithContext(view.Describe(slab.id()));
     slices->insert(slices->end(), cut->begin(), cut->end());
@@ -89,7 +89,7 @@ Result<std::vector<Slice>> Database::Slices(const std::vector<Filter>& filters,
   if (options.bytes_max == 0) return InvalidArgument("bytes_max: at least 1 is needed, got 0");
   TOPICDB_RETURN_IF_ERROR(CheckShards("after", options.after, schema().shards));
   TOPICDB_RETURN_IF_ERROR(CheckShards("until", options.until, schema().shards));
-  const auto rules = impl_->environment().rules();
+  const RetentionClassId reserved = impl_->environment().rules()->reserved();
   std::vector<Slice> slices;
   for (const ShardMoment& moment : impl_->shards().Moments()) {
     const std::uint32_t shard = moment.shard->index();
@@ -100,7 +100,7 @@ Result<std::vector<Slice>> Database::Slices(const std::vector<Filter>& filters,
         std::min(moment.view->serial(), SerialOf(options.until, shard, ~std::uint64_t{0}));
     for (const Slice& part : Seen(whole, moment.view->hidden())) {
       TOPICDB_RETURN_IF_ERROR(
-          CutShard(*moment.view, *rules, filters, part, options.bytes_max, &slices));
+          CutShard(*moment.view, reserved, filters, part, options.bytes_max, &slices));
     }
   }
   return slices;

@@ -38,8 +38,7 @@ Result<std::vector<SlabUsage>> Upkeep::Usage() const {
 Result<std::vector<StructureUsage>> Upkeep::UsageByStructure(
     const InterruptCheck& interrupted) const {
   TOPICDB_ENTER(impl_);
-  return topicdb::UsageByStructure(impl_->shards().Moments(), *impl_->environment().rules(),
-                                   interrupted);
+  return topicdb::UsageByStructure(impl_->shards().Moments(), interrupted);
 }
 
 Status Upkeep::DropSlab(std::uint32_t shard, const std::string& retention_class,

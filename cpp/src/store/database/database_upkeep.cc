@@ -11,13 +11,13 @@ namespace topicdb {
 
 namespace {
 
-// Returns what users are told of a slab. Its times are those that the clock would have shown then
-// if it had been set as it is now.
-SlabInfo InfoOf(const SlabView& view, const RetentionRules& rules, std::int64_t leaps_us) {
-  SlabInfo info = view.slab->Info(rules.FilterOf(view.slab->id().retention_class));
-  info.read_only = view.read_only;
+// Returns what users are told of a slab of `view`. Its times are those that the clock would have
+// shown then if it had been set as it is now.
+SlabInfo InfoOf(const ShardView& view, const SlabView& slab, std::int64_t leaps_us) {
+  SlabInfo info = slab.slab->Info(view.ClassFilterOf(slab.slab->id()));
+  info.read_only = slab.read_only;
   info.created_at_us += leaps_us;
-  if (view.read_only) info.sealed_at_us = view.sealed_at_us + leaps_us;
+  if (slab.read_only) info.sealed_at_us = slab.sealed_at_us + leaps_us;
   return info;
 }
 
@@ -48,12 +48,11 @@ Status DatabaseUpkeep::Rotate(const std::optional<std::string>& retention_class,
 }
 
 std::vector<SlabInfo> DatabaseUpkeep::Slabs() const {
-  const auto rules = environment_->rules();
   std::vector<SlabInfo> slabs;
   for (const ShardMoment& moment : shards_.Moments()) {
     const std::int64_t leaps_us = moment.shard->clock().Look().leaps_us;
-    for (const SlabView& view : moment.view->slabs()) {
-      slabs.push_back(InfoOf(view, *rules, leaps_us));
+    for (const SlabView& slab : moment.view->slabs()) {
+      slabs.push_back(InfoOf(*moment.view, slab, leaps_us));
     }
   }
   return slabs;
@@ -90,14 +89,13 @@ Result<Maintenance> DatabaseUpkeep::SetRetention(const std::vector<RetentionClas
 }
 
 Result<std::vector<SlabUsage>> DatabaseUpkeep::Usage(const ClockReading& now) const {
-  const auto rules = environment_->rules();
   std::vector<SlabUsage> slabs;
   for (const ShardMoment& moment : shards_.Moments()) {
     const std::int64_t leaps_us = moment.shard->clock().Look(now).leaps_us;
-    for (const SlabView& view : moment.view->slabs()) {
+    for (const SlabView& slab : moment.view->slabs()) {
       SlabUsage& usage = slabs.emplace_back();
-      usage.slab = InfoOf(view, *rules, leaps_us);
-      moment.shard->MeasureSlab(*view.slab, &usage);
+      usage.slab = InfoOf(*moment.view, slab, leaps_us);
+      moment.shard->MeasureSlab(*slab.slab, &usage);
     }
   }
   return slabs;

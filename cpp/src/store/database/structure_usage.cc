@@ -11,8 +11,9 @@ namespace {
 
 using UsageByName = std::map<std::pair<std::string, std::string>, StructureUsage>;
 
-Status AddSlab(const ShardMoment& moment, const Slab& slab, const std::string& retention_class,
-               const InterruptCheck& interrupted, UsageByName* usage) {
+Status AddSlab(const ShardMoment& moment, const Slab& slab, const InterruptCheck& interrupted,
+               UsageByName* usage) {
+  const std::string retention_class = moment.view->ClassFilterOf(slab.id());
   const SlabInfo info = slab.Info(retention_class);
   const auto sizes =
       slab.layout().SizesByStream(moment.view->Source(slab), slab.MatchIds(Filter::Everything()),
@@ -39,13 +40,11 @@ Status AddSlab(const ShardMoment& moment, const Slab& slab, const std::string& r
 }  // namespace
 
 Result<std::vector<StructureUsage>> UsageByStructure(const std::vector<ShardMoment>& moments,
-                                                     const RetentionRules& rules,
                                                      const InterruptCheck& interrupted) {
   UsageByName usage;
   for (const ShardMoment& moment : moments) {
     for (const SlabView& view : moment.view->slabs()) {
-      const std::string& retention_class = rules.FilterOf(view.slab->id().retention_class);
-      TOPICDB_RETURN_IF_ERROR(AddSlab(moment, *view.slab, retention_class, interrupted, &usage));
+      TOPICDB_RETURN_IF_ERROR(AddSlab(moment, *view.slab, interrupted, &usage));
     }
   }
   std::vector<StructureUsage> structures;

@@ -3,7 +3,6 @@
 
 #include <vector>
 
-#include "store/catalog/retention_class.h"
 #include "store/read/stream_plan.h"
 #include "topicdb/interrupt.h"
 #include "topicdb/status.h"
@@ -14,7 +13,6 @@ namespace topicdb {
 // Returns what each structure takes in each class, by the names of both. Reads the directories of
 // blocks and a few of their pages. Returns kCorruption or kInterrupted.
 Result<std::vector<StructureUsage>> UsageByStructure(const std::vector<ShardMoment>& moments,
-                                                     const RetentionRules& rules,
                                                      const InterruptCheck& interrupted);
 
 }  // namespace topicdb

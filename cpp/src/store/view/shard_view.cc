@@ -54,10 +54,13 @@ const SlabView* ShardView::Find(const SlabId& id) const {
   return is_here ? &*found : nullptr;
 }
 
+std::string ShardView::ClassFilterOf(const SlabId& id) const {
+  return environment_->rules()->FilterOf(id.retention_class);
+}
+
 std::string ShardView::Describe(const SlabId& id) const {
-  return "class '" + environment_->rules()->FilterOf(id.retention_class) + "', generation " +
-         std::to_string(id.generation.value()) + " of shard " + std::to_string(id.shard) + " of " +
-         environment_->database_path;
+  return "class '" + ClassFilterOf(id) + "', generation " + std::to_string(id.generation.value()) +
+         " of shard " + std::to_string(id.shard) + " of " + environment_->database_path;
 }
 
 }  // namespace topicdb

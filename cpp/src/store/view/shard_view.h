@@ -98,7 +98,12 @@ class ShardView {
   // Returns a slab, or nullptr if the view does not have it.
   const SlabView* Find(const SlabId& id) const;
 
-  // Returns a name for errors: "class '#', generation 3 of shard 0 of fleet.db".
+  // Returns the filter of the class of a slab that the view has. It asks the rules of the present,
+  // because rules that the caller fetched before the view may not know the class: a class is in the
+  // rules before any slab is made for it.
+  std::string ClassFilterOf(const SlabId& id) const;
+  // Returns a name for errors: "class '#', generation 3 of shard 0 of fleet.db". The rules must
+  // know the class; the view need not have the slab.
   std::string Describe(const SlabId& id) const;
 
  private:

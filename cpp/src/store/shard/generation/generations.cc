@@ -13,6 +13,7 @@ Status Generations::Rotate(std::optional<RetentionClassId> retention_class,
   TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
   std::vector<RetentionClassId> classes;
   if (retention_class.has_value()) {
+    if (!shard_.HasCurrentSlab(*retention_class)) return Status::Ok();
     classes.push_back(*retention_class);
   } else {
     for (const RetentionRule& rule : shard_.rules->live()) classes.push_back(rule.id);

@@ -24,7 +24,8 @@ class Generations {
   // Ends the current generation of one class, or of all live classes, and begins the next one. Acts
   // as if the time were `as_if_us`; if that is absent, the time is the present. With
   // `resets_clock`, assigned timestamps continue from what the clock shows, even if later ones were
-  // assigned before.
+  // assigned before. Does nothing for a class that the shard has not adopted yet: no generation of
+  // it has begun that could end.
   Status Rotate(std::optional<RetentionClassId> retention_class,
                 std::optional<std::int64_t> as_if_us, bool resets_clock)
       TOPICDB_EXCLUDES(shard_.mutex);

@@ -22,8 +22,10 @@ Status SlabDropper::Drop(RetentionClassId retention_class, Generation generation
   TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
   const auto found = std::find_if(shard_.slabs->begin(), shard_.slabs->end(),
                                   [&](const SlabView& view) { return view.slab->id() == id; });
+  // The shard's own rules may not know the class yet.
   const std::string what = "generation " + std::to_string(generation.value()) + " of class '" +
-                           shard_.rules->FilterOf(retention_class) + "' in " + shard_.Name();
+                           shard_.environment->rules()->FilterOf(retention_class) + "' in " +
+                           shard_.Name();
   if (found == shard_.slabs->end()) return NotFound("there is no " + what);
   if (!found->read_only) {
     return InvalidArgument(what + " is the current one: rotate first, then drop it");

@@ -71,6 +71,20 @@ TEST(Generations, ClassesThatTopicsComeIntoOrLeaveBeginAnewIfTheyHaveAny) {
   EXPECT_EQ(SlabsOf(shard).size(), 4U) << "nothing has changed";
 }
 
+// Rules become those of a database before each shard adopts them.
+TEST(Generations, ThoseOfAClassThatTheShardHasNotAdoptedAreNotRotated) {
+  ShardParts shard(TwoClasses());
+  const auto environment = shard.state.environment;
+  environment->retention->Set(environment->rules()->With({{"new/#", 7}, {"a/#", 5}}).value());
+  const RetentionClassId added = environment->rules()->IndexOf("new/#").value();
+  ASSERT_TRUE(shard.generations.Rotate(added, std::nullopt, false).ok());
+  EXPECT_EQ(SlabsOf(shard), (Slabs{{0, 1}, {1, 1}})) << "none has begun";
+  ASSERT_TRUE(shard.generations.Adopt(environment->rules()).ok());
+  ASSERT_TRUE(shard.generations.Rotate(added, std::nullopt, false).ok());
+  const std::uint32_t number = added.value();
+  EXPECT_EQ(SlabsOf(shard), (Slabs{{0, 1}, {1, 1}, {number, -1}, {number, 2}}));
+}
+
 TEST(Generations, AfterAFailedWriteNoneBegins) {
   ShardParts shard;
   {

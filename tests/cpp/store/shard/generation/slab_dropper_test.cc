@@ -68,6 +68,16 @@ TEST_F(SlabDropperTest, RefusesTheCurrentOneAndOneThatIsNotThere) {
   EXPECT_EQ(shard_.state.view()->serial(), serial + 1);
 }
 
+TEST(SlabDropper, OfAClassThatTheShardHasNotAdoptedThereIsNone) {
+  ShardParts shard;
+  const auto environment = shard.state.environment;
+  environment->retention->Set(environment->rules()->With({{"new/#", 7}}).value());
+  const RetentionClassId added = environment->rules()->IndexOf("new/#").value();
+  const Status dropped = shard.dropper.Drop(added, Generation{1});
+  EXPECT_EQ(dropped.code(), Code::kNotFound);
+  EXPECT_NE(dropped.message().find("class 'new/#'"), std::string::npos) << dropped.message();
+}
+
 TEST(SlabDropper, OfASlabWithoutMessagesNothingIsNoted) {
   ShardParts shard;
   ASSERT_TRUE(shard.generations.Rotate(std::nullopt, std::nullopt, false).ok());
