@@ -11,7 +11,7 @@ constexpr std::int64_t kDay = 24 * kHour;
 constexpr std::int64_t kYears = 3'652 * kDay;
 constexpr std::int64_t kStart = LeapClock::kEarliestUs + 500 * kDay;
 
-// The clocks of a machine.
+// The two clocks of a machine, which the tests move.
 class Machine {
  public:
   const ClockReading& now() const { return now_; }
@@ -37,9 +37,9 @@ class LeapClockTest : public testing::Test {
     noted_us_ = Look().NotedUs();
   }
   LeapClock::Times Look() { return clock_.Look(machine_.now()); }
-  // Since the beginning.
+  // Returns how much time has passed since the beginning of the test, as the clock counts it.
   std::int64_t AgeUs() { return Look().NotedUs() - noted_us_; }
-  // What it is told: how far timestamps are ahead of the clock of the day.
+  // Returns how far the wall clock is ahead of the timestamps that messages get.
   std::int64_t HeldUs() {
     const LeapClock::Times times = Look();
     return times.wall_us - times.timestamp_us;
@@ -62,7 +62,7 @@ TEST_F(LeapClockTest, FollowsAClockThatIsAdjusted) {
     EXPECT_EQ(HeldUs(), 0);
   }
   machine_.Pass(100 * kDay);
-  machine_.Leap(kHour);  // 0.04 % in all that time
+  machine_.Leap(kHour);  // 0.04 % of the time between two looks is no leap
   EXPECT_EQ(AgeUs(),
             10'000 * kSecond - 500 * kSecond + std::int64_t{500} * 5'000 + 100 * kDay + kHour);
 }
@@ -121,7 +121,7 @@ TEST_F(LeapClockTest, AYearThatCannotBeIsLeftAtOnce) {
 TEST_F(LeapClockTest, AnotherProcessGoesOn) {
   Look();
   machine_.Pass(kDay);
-  machine_.Leap(kYears);  // nobody looked
+  machine_.Leap(kYears);  // nobody looks before the clock is restored
   Reopen();
   EXPECT_EQ(AgeUs(), kDay);
   EXPECT_EQ(HeldUs(), kYears);

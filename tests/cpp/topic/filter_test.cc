@@ -66,7 +66,7 @@ TEST(FilterIntersects, WhenATopicMatchesBoth) {
   EXPECT_FALSE(intersects("a//b", "a/b"));
 }
 
-// All texts of one to `depth` levels out of these words.
+// Returns all texts of one to `depth` levels that these words make.
 std::vector<std::string> Texts(const std::vector<std::string>& words, std::size_t depth) {
   std::vector<std::string> texts;
   std::vector<std::string> last{""};

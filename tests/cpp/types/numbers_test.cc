@@ -9,7 +9,7 @@
 namespace topicdb {
 namespace {
 
-// Whether neither number can be made of the other, compared with it or assigned to it.
+// True if neither number can be made of the other, compared with it or assigned to it.
 template <typename One, typename Other>
 constexpr bool kNeverMix =
     !std::is_constructible_v<One, Other> && !std::is_constructible_v<Other, One> &&
@@ -17,7 +17,8 @@ constexpr bool kNeverMix =
     !requires(One one, Other other) { one == other; } &&
     !requires(One one, Other other) { one < other; };
 
-// Whether plain numbers become such a number, and it becomes a plain one, only where code says so.
+// True if a plain number becomes a typed one, and a typed one becomes plain, only where the code
+// says so.
 template <typename Typed, typename Number>
 constexpr bool kIsExplicit =
     std::is_constructible_v<Typed, Number> && !std::is_convertible_v<Number, Typed> &&
@@ -25,7 +26,7 @@ constexpr bool kIsExplicit =
     !requires(Typed typed, Number number) { typed == number; } &&
     !requires(Typed typed, Number number) { typed + number; };
 
-// Whether such a number takes the place of a plain one in memory.
+// True if a typed number can take the place of a plain one in memory.
 template <typename Typed, typename Number>
 constexpr bool kIsAsSmall = sizeof(Typed) == sizeof(Number) && alignof(Typed) == alignof(Number) &&
                             std::is_trivially_copyable_v<Typed>;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
-// Appends `size` bytes in parts, and looks whether they are all there.
+// Appends to the buffer in parts until it has `size` bytes, and checks that they are all there.
 void Fill(ByteBuffer* buffer, std::size_t size, char byte) {
   const std::string part(size / 7 + 1, byte);
   while (buffer->size() < size) {

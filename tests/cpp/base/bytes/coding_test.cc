@@ -58,7 +58,7 @@ TEST(Coding, RandomBytesAreNeverReadPastTheEnd) {
   for (int round = 0; round < 2000; ++round) {
     std::string bytes(random() % 24, '\0');
     for (char& byte : bytes) byte = static_cast<char>(random());
-    const std::string exact(bytes);  // so that ASan sees an over-read
+    const std::string exact(bytes);  // has just these bytes, so ASan notices an over-read
     Decoder decoder(exact);
     while (decoder.ok() && !decoder.rest().empty()) {
       decoder.Varint();

@@ -7,7 +7,7 @@
 namespace topicdb {
 namespace {
 
-// Of RFC 3720, B.4, and the check value of the algorithm.
+// The values come from RFC 3720, B.4. That of "123456789" is the check value of the algorithm.
 TEST(Crc32c, KnownValues) {
   EXPECT_EQ(Crc32c(""), 0U);
   EXPECT_EQ(Crc32c("123456789"), 0xE3069283U);

@@ -33,7 +33,7 @@ TEST_F(FileCopy, ALinkIsTheSameFile) {
   const std::string a = Make("a", "content");
   ASSERT_TRUE(*LinkFile(a, a + ".link"));
   EXPECT_EQ(Links(a), 2U);
-  EXPECT_EQ(LinkFile(a, a + ".link").status().code(), Code::kStorage);  // there is one
+  EXPECT_EQ(LinkFile(a, a + ".link").status().code(), Code::kStorage);  // the name is taken
 }
 
 TEST_F(FileCopy, ACopyHasTheFirstBytes) {

@@ -47,7 +47,7 @@ TEST(MemoryPool, KeepsNoMorePiecesThanItMay) {
   std::shared_ptr<char> first = pool.Take(kBytes);
   std::shared_ptr<char> second = pool.Take(kBytes);
   char* const begin_of_second = second.get();
-  first.reset();  // the second one is still in use
+  first.reset();  // the pool does not keep it: it may have one piece, and that is in use
   second.reset();
   std::shared_ptr<char> third = pool.Take(kBytes);
   std::shared_ptr<char> fourth = pool.Take(kBytes);

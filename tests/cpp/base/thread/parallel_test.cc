@@ -51,7 +51,7 @@ TEST(Parallel, TasksAfterAnErrorAreLeftOut) {
                    return InvalidArgument("no");
                  }
                  while (!failing) std::this_thread::yield();
-                 // The other thread has only to return; whoever sleeps leaves it the processor.
+                 // The other thread only has to return. Sleeping leaves it the processor.
                  std::this_thread::sleep_for(std::chrono::milliseconds(1));
                  return Status::Ok();
                }).ok());

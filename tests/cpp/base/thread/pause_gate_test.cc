@@ -36,7 +36,7 @@ TEST(PauseGate, NobodyIsInWhileItIsPaused) {
       std::this_thread::yield();
       EXPECT_EQ(entered, then);
     }
-    while (entered == before) std::this_thread::yield();  // they go on
+    while (entered == before) std::this_thread::yield();  // until a thread has entered again
   }
   stop = true;
   for (std::thread& thread : threads) thread.join();
@@ -46,7 +46,7 @@ TEST(PauseGate, AnotherThreadMayLeave) {
   PauseGate gate;
   gate.Enter();
   std::thread other([&] { gate.Leave(); });
-  const PauseGate::Pause pause(gate);  // waits for it
+  const PauseGate::Pause pause(gate);  // waits until the other thread has left
   other.join();
 }
 
