@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kLong = "longer than the twelve bytes of a view";
 
-// An array that borrows its buffers, and its schema.
+// An Arrow array and its schema. The array borrows the buffers that SetBuffers is given.
 struct Column {
   explicit Column(const char* format) { schema.format = format; }
   Column(const Column&) = delete;
@@ -29,7 +29,8 @@ struct Column {
   std::vector<const void*> buffers;
 };
 
-// The rows as text: "-" for null, "! why" for one that cannot be read.
+// Returns the rows as text: "-" for null, and "! why" for a row that cannot be read. If the column
+// cannot be read at all, returns only the reason.
 std::vector<std::string> Rows(const Column& column) {
   const auto type = ArrowBytesType::Of(column.schema);
   if (!type.has_value()) return {"no bytes"};
@@ -146,7 +147,8 @@ TEST(ArrowBytes, NullsOfADictionaryAndOfItsIndexes) {
   EXPECT_EQ(Rows(column), (Texts{"-", "-", "a"}));
 }
 
-// Runs of another column: its first row three times, its second once, its third twice.
+// A run-end encoded column over another one: its first row three times, its second once, its third
+// twice.
 class Runs : public Column {
  public:
   explicit Runs(Column* values) : Column("+r"), ends_("i") {
@@ -213,7 +215,7 @@ TEST(ArrowBytes, TellsTextFromBytes) {
   }
 }
 
-// What an array says wrongly of itself is told, never followed.
+// From here on: the reader reports what an array says wrongly of itself, and never follows it.
 
 TEST(ArrowBytes, OffsetsThatGoBackwardsAreRefused) {
   const std::int32_t backwards[] = {2, 1, 1, -5};

@@ -1,4 +1,5 @@
-// Arrow data in and out by the C interfaces; the tests in Python read and write it with pyarrow.
+// Tests the arrays and schemas that Arrow's C interfaces export. The tests in Python read them with
+// pyarrow.
 
 #include "topicdb/arrow.h"
 
@@ -102,7 +103,7 @@ TEST(ArrowExport, PropertiesAreColumnsThatMayBeNull) {
   EXPECT_EQ(users.children[0]->length, 2);
   EXPECT_EQ(Item<std::int64_t>(*array.children[13], 1, 1), 6);  // the timestamp
 
-  // A column may be moved out and live on.
+  // A column that a consumer moves out lives on.
   ArrowArray moved = *array.children[8];
   array.children[8]->release = nullptr;
   array.release(&array);

@@ -7,7 +7,7 @@
 namespace topicdb {
 namespace {
 
-// A record batch of three columns that borrows its bytes from its arguments.
+// A record batch with the columns topic, timestamp and value, and three rows.
 class ImportedBatch {
  public:
   ImportedBatch() {
@@ -44,10 +44,11 @@ class ImportedBatch {
   ArrowArray& array() { return array_; }
   ArrowArray& column(std::size_t i) { return arrays_[i]; }
   std::int64_t* times() { return times_; }
-  // bits: a set one is a value, from the lowest
+  // Makes rows of a column null. Each bit, from the lowest, is 1 if its row has a value. The batch
+  // borrows `bits`.
   void SetValidity(std::size_t i, const std::uint8_t* bits) {
     buffers_[i][0] = bits;
-    arrays_[i].null_count = -1;  // not counted
+    arrays_[i].null_count = -1;  // nobody has counted the nulls
   }
 
   Status Import(std::vector<MessageView>* out, std::size_t first_row = 0) {
@@ -132,7 +133,7 @@ TEST(ArrowImport, RowsThatCannotBeAreNamed) {
     EXPECT_NE(batch.Refusal(100).find("row 101: "), std::string::npos);
   }
   ImportedBatch negative;
-  negative.times()[2] = -1;  // not taken for "assign one"
+  negative.times()[2] = -1;  // does not mean kAssignTimestamp here
   EXPECT_NE(negative.Refusal().find("row 2: timestamp -1"), std::string::npos);
   ImportedBatch far;
   far.column_schema(1).format = "tss:UTC";

@@ -39,7 +39,7 @@ TEST(AppendIds, TheDigestIsOfTopicsTimesAndValuesInTheirOrder) {
   for (const auto& other : others) EXPECT_NE(DigestOf(other), digest);
 }
 
-// It is on disk.
+// Databases store digests, so the digest of the same messages must stay the same for ever.
 TEST(AppendIds, TheDigestNeverChanges) {
   const std::vector<MessageView> messages{{"a/b", 1'700'000'000'000'000, "value"}};
   EXPECT_EQ(DigestOf(messages), DigestOf(std::vector<MessageView>(messages)));

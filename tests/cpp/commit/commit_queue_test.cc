@@ -16,7 +16,8 @@ struct NumberedCommit : QueuedCommit {
 };
 using Queue = CommitQueue<NumberedCommit>;
 
-// Notes what it is given. `Block` makes the next step wait, as a slow disk would.
+// Records the groups and the fsyncs that a queue asks for. Block makes the next group wait, and
+// BlockSync the next fsync, as a slow disk would.
 class RecordingSink {
  public:
   void WriteGroup(std::span<NumberedCommit* const> group) {
@@ -169,7 +170,7 @@ TEST(CommitQueue, AFailedFsyncFailsAllThatWaitForItAndAllAfterIt) {
   sink.FailSyncs();
   EXPECT_EQ(RunOne(queue, 2, Durability::kDisk).code(), Code::kStorage);
   EXPECT_EQ(RunOne(queue, 3, Durability::kDisk).code(), Code::kStorage);
-  EXPECT_EQ(sink.syncs(), 2);  // not asked again
+  EXPECT_EQ(sink.syncs(), 2);  // the queue has not asked for another fsync
 }
 
 TEST(CommitQueue, CommitsThatComeDuringAnFsyncAreOneGroupAfterIt) {
@@ -194,7 +195,7 @@ TEST(CommitQueue, CommitsThatComeDuringAnFsyncAreOneGroupAfterIt) {
   }
 }
 
-// Nobody may be left asleep, whatever comes together.
+// Whatever calls come together, the queue must not leave a caller asleep.
 TEST(CommitQueue, CallersOfAllKindsAreAllServed) {
   constexpr int kThreads = 8;
   constexpr int kCommits = 300;
@@ -202,7 +203,7 @@ TEST(CommitQueue, CallersOfAllKindsAreAllServed) {
   CommitOptions options;
   options.flush_interval = std::chrono::microseconds(200);
   options.idle_flush_interval = std::chrono::microseconds(50);
-  options.pending_max = 3;  // so that there is no room now and then
+  options.pending_max = 3;  // so that callers sometimes wait for room
   std::atomic<int> done{0};
   {
     Queue queue = QueueTo(&sink, options);
@@ -306,7 +307,7 @@ TEST(CommitQueue, AFullQueueHoldsItsCallersBack) {
   for (int i = 1; i < 6; ++i) {
     threads.emplace_back([&, i] { EXPECT_TRUE(RunOne(queue, i, Durability::kOs, 80).ok()); });
   }
-  WaitUntilPending(queue, 1);  // there is room for no other
+  WaitUntilPending(queue, 1);  // the queue has no room for another one
   sink.Block(false);
   for (std::thread& thread : threads) thread.join();
   for (const auto& group : sink.groups()) EXPECT_EQ(group.size(), 1U);  // 80 + 80 > 100

@@ -19,7 +19,7 @@ TEST(ConflictMemory, FindsTheLastChangeOfWhatWasRead) {
   EXPECT_EQ(memory.FindChange(Keys("a/b"), 10), 12U);
   EXPECT_EQ(memory.FindChange(Keys("a/b", {5, 6}), 10), 11U);
   EXPECT_EQ(memory.FindChange(Keys("a/b", {6, 9}), 10), 0U);  // between two writes
-  EXPECT_EQ(memory.FindChange(Keys("a/b"), 12), 0U);          // seen already
+  EXPECT_EQ(memory.FindChange(Keys("a/b"), 12), 0U);          // nothing is later
   EXPECT_EQ(memory.FindChange(Keys("a/+"), 12), 13U);
   EXPECT_EQ(memory.FindChange(Keys("a/#", {6, {}}), 10), 12U);
   EXPECT_EQ(memory.FindChange(Keys("a"), 10), 0U);
@@ -72,7 +72,7 @@ TEST(ConflictMemory, AWindowIsForgottenAfterTwo) {
   EXPECT_TRUE(memory.Forgot(0));
   EXPECT_FALSE(memory.Forgot(1));
   EXPECT_EQ(memory.FindChange(Keys("b"), 1), 2U);
-  EXPECT_EQ(memory.entries(), 1U);  // deletes go too
+  EXPECT_EQ(memory.entries(), 1U);  // the delete is forgotten, too
   memory.Clear(7);
   EXPECT_EQ(memory.entries(), 0U);
   EXPECT_TRUE(memory.Forgot(6));

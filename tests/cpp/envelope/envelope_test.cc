@@ -87,21 +87,21 @@ TEST(Envelope, DamageIsNoticed) {
 TEST(Envelope, BytesWithARightChecksumThatAreNone) {
   Envelope decoded;
   for (const std::string_view body : {
-           "\xf5TDE\x03\x0f\x00"sv,              // another version
-           "\xf5TDE\x00\x0f\x00"sv,              // the same
-           "\xf5TDE\x01\x0b\x00\x0f\x00"sv,      // a field that version 1 has not
-           "\xf5TDE\x01\x0c\x0f\x00"sv,          // the same
-           "\xf5TDE\x02\x0f\x00"sv,              // nothing that needs version 2
+           "\xf5TDE\x03\x0f\x00"sv,              // an unknown version
+           "\xf5TDE\x00\x0f\x00"sv,              // an unknown version, too
+           "\xf5TDE\x01\x0b\x00\x0f\x00"sv,      // version 1 does not have this field
+           "\xf5TDE\x01\x0c\x0f\x00"sv,          // nor this one
+           "\xf5TDE\x02\x0f\x00"sv,              // version 2, but no field needs it
            "\xf5TDE\x02\x0d\x0f\x00"sv,          // an unknown field
-           "\xf5TDE\x02\x0c\x01\x01\x0f\x00"sv,  // properties of an escape
-           "\xf5TDE\x02\x01\x01\x0c\x0f\x00"sv,  // the same
+           "\xf5TDE\x02\x0c\x01\x01\x0f\x00"sv,  // an escape with properties
+           "\xf5TDE\x02\x01\x01\x0c\x0f\x00"sv,  // an escape with properties, too
            "\xf5TDE\x02\x0c\x0c\x0f\x00"sv,      // escaped twice
-           "\xf5TDE\x01\x00\x0f\x00"sv,          // no field is 0
+           "\xf5TDE\x01\x00\x0f\x00"sv,          // field 0 does not exist
            "\xf5TDE\x01\x0f\x05"
-           "abc"sv,  // longer than there is
+           "abc"sv,  // longer than what is left
            "\xf5TDE\x01\x0f\x01"
-           "ab"sv,                               // something behind the payload
-           "\xf5TDE\x01\x06\x01\xff\x0f\x00"sv,  // no UTF-8
+           "ab"sv,                               // a byte behind the payload
+           "\xf5TDE\x01\x06\x01\xff\x0f\x00"sv,  // a text that is not UTF-8
            "\xf5TDE\x01\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x0f\x00"sv,  // over 63 bits
            "\xf5TDE\x01\x01\x02"sv,                                              // no payload
            "\xf5TDE\x01"sv,
@@ -113,7 +113,7 @@ TEST(Envelope, BytesWithARightChecksumThatAreNone) {
 TEST(Envelope, DecodingForgetsWhatWasThere) {
   Envelope decoded = FullEnvelope();
   decoded.received_us = 5;
-  const std::string encoded = Of("p").Encode();  // what is decoded refers to it
+  const std::string encoded = Of("p").Encode();  // `decoded` refers to it
   ASSERT_TRUE(decoded.Decode(encoded));
   EXPECT_EQ(decoded, Of("p"));
 }
