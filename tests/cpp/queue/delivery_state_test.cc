@@ -36,11 +36,11 @@ TEST(DeliveryState, PartsOfASpanAreTakenAndAcknowledgedTogetherOrApart) {
   state.Take(state.FirstWaiting(), 2, 20, Span::State::kInFlight);
   EXPECT_EQ(state.waiting_items(), 3U);
   EXPECT_EQ(state.FirstWaiting()->items, (SequenceRange{12, 3}));
-  EXPECT_TRUE(state.Ack({10, 5}));  // what was handed out first, late
+  EXPECT_TRUE(state.Ack({10, 5}));  // the range that was handed out first
   EXPECT_EQ(state.waiting_items() + state.in_flight_items(), 0U);
 }
 
-// Against a plain map from number to state.
+// Compares random histories with a plain map from number to state.
 TEST(DeliveryState, RandomHistories) {
   for (std::uint32_t seed = 0; seed < 50; ++seed) {
     std::mt19937 random(seed);

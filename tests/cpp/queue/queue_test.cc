@@ -51,8 +51,9 @@ class QueueModes : public testing::TestWithParam<QueueMode> {
   TestDirectory directory_;
 };
 
-// Producers, consumers that fail now and then, one that makes and removes cursors, one that looks:
-// each item is acknowledged, and nobody gets one after that.
+// Producers append. Consumers pop, and refuse some of what they get. Another thread makes and
+// removes a cursor, and asks for stats. Each item must be acknowledged, and no consumer may get it
+// after that.
 TEST_P(QueueModes, ManyThreads) {
   constexpr int kProducers = 3;
   constexpr int kAppends = 400;

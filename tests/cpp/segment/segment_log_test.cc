@@ -32,7 +32,7 @@ class SegmentLogTest : public testing::Test {
     const std::vector<std::string_view> views(items.begin(), items.end());
     ASSERT_TRUE(log.Append(views, through).ok());
   }
-  // Every item that can be read, and what cannot.
+  // Returns every item that can be read, and adds the items that cannot be read to `lost`.
   Items ReadAll(SegmentLog& log, std::vector<LostItems>* lost = nullptr) {
     Items items;
     for (std::uint64_t sequence = 1;;) {
@@ -98,7 +98,7 @@ TEST_F(SegmentLogTest, WithoutClosingALaterLogFindsWhatWasWritten) {
   {
     const auto log = OpenLog(std::nullopt, 1);
     AppendTo(*log, Numbered(0, 3));
-    AppendTo(*log, Numbered(3, 5), /*through=*/false);  // not written
+    AppendTo(*log, Numbered(3, 5), /*through=*/false);  // stays in memory
   }
   const auto log = OpenLog(std::nullopt, 100);
   EXPECT_EQ(ReadAll(*log), Numbered(0, 3));
@@ -131,7 +131,7 @@ TEST_F(SegmentLogTest, AnAppendThatWasCutOffIsGoneAsAWhole) {
   {
     const auto log = OpenLog(std::nullopt, 1);
     AppendTo(*log, Numbered(0, 2));
-    AppendTo(*log, {large, large, large});  // several frames
+    AppendTo(*log, {large, large, large});  // an append of several frames
     size = log->Segments().back().end.offset;
   }
   const std::string path = directory_ / "./0000000000000001.segment";
@@ -177,7 +177,7 @@ TEST_F(SegmentLogTest, ARecordThatWasMovedIsNotAccepted) {
   std::vector<SegmentState> segments;
   {
     const auto log = OpenLog(std::nullopt, 1);
-    for (int i = 0; i < 60; ++i) AppendTo(*log, Numbered(10, 11));  // the same bytes everywhere
+    for (int i = 0; i < 60; ++i) AppendTo(*log, Numbered(10, 11));  // the same items in each frame
     segments = log->Segments();
     end = log->Close().value();
   }
@@ -199,7 +199,7 @@ TEST_F(SegmentLogTest, ARecordThatWasMovedIsNotAccepted) {
   EXPECT_EQ(lost[0].end_sequence - lost[0].first_sequence, 1U);
 }
 
-// The header is no frame: all items are there without it, and appends go to another segment.
+// The log finds all items without the header of a segment. Appends go to another segment.
 TEST_F(SegmentLogTest, ADamagedHeaderCostsNothing) {
   segment_bytes_ = 300;
   const auto damage_headers = [&](const SegmentLog& log) {
@@ -217,9 +217,9 @@ TEST_F(SegmentLogTest, ADamagedHeaderCostsNothing) {
     for (int i = 0; i < 20; ++i) AppendTo(*log, Numbered(i, i + 1));
   }
   {
-    const auto log = OpenLog(std::nullopt, 1'001);  // numbers are skipped after a crash
+    const auto log = OpenLog(std::nullopt, 1'001);  // a queue skips numbers after a crash
     for (int i = 20; i < 40; ++i) AppendTo(*log, Numbered(i, i + 1));
-    before = damage_headers(*log);  // and it crashes again
+    before = damage_headers(*log);  // it crashes again
   }
   const auto log = OpenLog(std::nullopt, 2'001);
   EXPECT_EQ(ReadAll(*log), Numbered(0, 40));
@@ -252,7 +252,7 @@ TEST_F(SegmentLogTest, ADamagedHeaderAndADamagedFrameCostTheFrame) {
   for (const SegmentState& segment : {before[1], before.back()}) {
     std::string bytes = ReadFile(segment.path, 10'000).value();
     bytes[20] = static_cast<char>(bytes[20] ^ 1);
-    bytes[64 + 9] = static_cast<char>(bytes[64 + 9] ^ 1);  // the first frame's number
+    bytes[64 + 9] = static_cast<char>(bytes[64 + 9] ^ 1);  // in the number of the first frame
     EXPECT_TRUE(WriteFileAtomically(segment.path, bytes).ok());
   }
   const auto log = OpenLog(std::nullopt, 100);
@@ -289,7 +289,8 @@ TEST_F(SegmentLogTest, ASegmentOfANewerVersionIsNotGuessedAt) {
   EXPECT_NE(damage_.front().what.find("version 2"), std::string::npos);
 }
 
-// Whatever bit is changed: what is read was appended, in order, and what is not is told.
+// Whatever bit is flipped, the log reads only items that were appended, in their order, and reports
+// the items that it cannot read.
 TEST_F(SegmentLogTest, EveryBitFlipped) {
   segment_bytes_ = 160;
   LogEnd end;
@@ -312,7 +313,7 @@ TEST_F(SegmentLogTest, EveryBitFlipped) {
         const auto log = OpenLog(end, 13);
         std::vector<LostItems> lost;
         const Items items = ReadAll(*log, &lost);
-        // What was before the first segment is for the queue to know.
+        // The log reports nothing of what was before its first segment: the queue notices that.
         std::uint64_t missing = log->Segments().front().identity.previous_end - 1;
         for (const LostItems& part : lost) missing += part.end_sequence - part.first_sequence;
         for (const LogDamage& part : damage_) missing += part.items();
@@ -328,7 +329,8 @@ TEST_F(SegmentLogTest, EveryBitFlipped) {
       }
       unlink((segment.path + ".damaged").c_str());
       ASSERT_TRUE(WriteFileAtomically(segment.path, whole).ok());
-      for (const SegmentState& other : segments) {  // what opening sealed
+      // Takes back what the opening has sealed.
+      for (const SegmentState& other : segments) {
         if (other.path == segment.path || other.sealed) continue;
         ASSERT_EQ(truncate(other.path.c_str(), static_cast<off_t>(other.end.offset)), 0);
       }

@@ -21,7 +21,7 @@ Texts Learn(const std::vector<std::string>& topics, std::size_t streams_max = 2'
   return texts;
 }
 
-// Each {} takes its own numbers below `count`.
+// Makes `count` topics of each pattern. Puts a random number below `count` in the place of each {}.
 std::vector<std::string> Expand(const std::vector<std::string>& patterns, int count) {
   std::vector<std::string> topics;
   std::mt19937 random(1);

@@ -9,7 +9,7 @@
 namespace topicdb {
 namespace {
 
-// Learns topics one commit each, as a shard does.
+// Learns topics as a shard does: each with a commit of its own.
 class Learner {
  public:
   explicit Learner(std::vector<std::uint32_t> thresholds)
@@ -125,7 +125,7 @@ TEST(StructureTrie, RecordsRestoreTheSameTrie) {
     ASSERT_EQ(restored.stream_count(), learner.trie_.stream_count());
     for (const auto& [topic, stream] : streams) {
       EXPECT_EQ(restored.StructureOf(stream).Text(), learner.trie_.StructureOf(stream).Text());
-      // The topic is found by itself, and by each filter made of it.
+      // The topic, and the topic followed by /#, are filters that find its stream.
       for (const std::string& text : {topic, topic + "/#"}) {
         const Filter filter = Filter::Parse(text).value();
         std::set<StreamId> found;
@@ -151,7 +151,7 @@ TEST(StructureTrie, MalformedRecordsAreCorruption) {
   EXPECT_EQ(restore({4, 3, NodeKind::kWord, false, "b"}), Code::kCorruption);  // below an end
   EXPECT_EQ(restore({4, 1, NodeKind::kWord, false, "a"}), Code::kCorruption);  // there already
   EXPECT_EQ(restore({4, 2, NodeKind::kEnd, false, ""}), Code::kCorruption);
-  EXPECT_EQ(restore({1, 0, NodeKind::kWord, false, ""}), Code::kCorruption);  // the root, late
+  EXPECT_EQ(restore({1, 0, NodeKind::kWord, false, ""}), Code::kCorruption);  // the root is late
 }
 
 TEST(StructureTrie, TopicsOfManyLevelsDoNotOverflowTheStack) {
@@ -165,8 +165,8 @@ TEST(StructureTrie, TopicsOfManyLevelsDoNotOverflowTheStack) {
 TEST(AdaptiveLearning, WhatVariesBelowOneWordVariesBelowItsSiblings) {
   Learner learner({100, 3}, 1'000);
   for (int i = 0; i < 5; ++i) learner.Learn("a/x1/" + std::to_string(i));
-  EXPECT_EQ(learner.StructureFor("a/x2/7"), "a/x2/7");  // two say nothing
-  EXPECT_EQ(learner.StructureFor("a/x3/7"), "a/x3/+");  // at once
+  EXPECT_EQ(learner.StructureFor("a/x2/7"), "a/x2/7");  // two siblings say nothing
+  EXPECT_EQ(learner.StructureFor("a/x3/7"), "a/x3/+");  // the third one varies at once
   EXPECT_EQ(learner.StructureFor("a/x3/7/deeper/8"), "a/x3/+/deeper/8");
   EXPECT_EQ(learner.StructureFor("a/x1/0"), "a/x1/0") << "a topic keeps its stream";
   Learner base({100, 3});
@@ -210,7 +210,7 @@ TEST(AdaptiveLearning, WhateverComesTheBudgetIsKeptAndTopicsStay) {
       EXPECT_EQ(restored.Find(topic, &varying), stream);
       const Structure structure = restored.StructureOf(stream);
       shared += structure.any ? 1 : 0;
-      // Its words and its structure give the topic again, and filters find it.
+      // The structure and the varying words give the topic again, and a filter finds its stream.
       std::string text;
       TopicBuilder(structure).Build(varying, [&](std::string_view part) { text += part; });
       EXPECT_EQ(text, topic);

@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Nobody waits this long for what comes: only a test that fails takes it.
+// The longest wait for something that must come. Only a test that fails waits this long.
 constexpr auto kPatience = 5min;
 
 std::unique_ptr<Database> OpenOk(const std::string& path, std::uint32_t shards = 1) {
@@ -54,8 +54,8 @@ SubscribeFrom FromNow() {
   return from;
 }
 
-// Takes and acknowledges until there are so many, or nothing comes. What it passes by that was
-// dropped is added to `losses`.
+// Takes and acknowledges messages until there are `count` of them, or nothing comes. Returns their
+// values, and adds the losses that come between them to `losses`.
 std::vector<std::string> Take(Subscription& subscription, std::size_t count,
                               std::chrono::milliseconds timeout = kPatience,
                               std::vector<Loss>* losses = nullptr) {
@@ -81,9 +81,9 @@ void WaitUntilLive(const Subscription& subscription) {
   while (subscription.Info().state != SubscriptionState::kLive) std::this_thread::sleep_for(1ms);
 }
 
-// Takes and acknowledges all that was committed before.
+// Takes and acknowledges all messages that were committed before.
 std::vector<std::string> TakeAll(Subscription& subscription) {
-  WaitUntilLive(subscription);  // what was stored is handed out then
+  WaitUntilLive(subscription);  // then it has read all that is stored
   std::vector<std::string> values;
   while (true) {
     std::vector<std::string> more = Take(subscription, 1, 10ms);
@@ -140,7 +140,7 @@ TEST(Subscription, StopsAtItsWindowAndGoesOnAfterAcknowledgement) {
   const TestDirectory directory;
   const auto database = OpenOk(directory / "db");
   const auto subscription = Subscribe(*database, "#", {}, {8, 1 << 20});
-  AppendCounted(*database, "a", 0, 30);  // one commit, cut by the window
+  AppendCounted(*database, "a", 0, 30);  // one commit, which the window cuts
   std::vector<std::string> values;
   std::uint64_t seqno = 0;
   const auto take = [&](std::chrono::milliseconds timeout = kPatience) {
@@ -221,7 +221,7 @@ TEST(Subscription, APlaceWithinACommitIsWhereAnotherGoesOn) {
     ASSERT_EQ(delivery->batch->size(), 7U);
     from.places->emplace(delivery->shard, delivery->next);
   }
-  ASSERT_TRUE(database->Flush().ok());  // sealed: other blocks, the same places
+  ASSERT_TRUE(database->Flush().ok());  // sealing makes other blocks, but places stay
   const auto second = Subscribe(*database, "#", from);
   EXPECT_EQ(Take(*second, 13), Counted(7, 20));
 }
@@ -232,13 +232,15 @@ TEST(Subscription, ManyAtOnePlaceReadOnce) {
   for (int i = 0; i < 50; ++i) AppendCounted(*database, "a", i * 100, (i + 1) * 100);
   std::vector<std::unique_ptr<Subscription>> subscriptions;
   constexpr int kCount = 20;
-  // Each has room for everything, so that what is read does not depend on when the others take.
+  // Each subscription has room for everything, so that what it reads does not depend on when the
+  // others take their messages.
   const SubscribeWindow window{5'000, 1 << 20};
   for (int i = 0; i < kCount; ++i) subscriptions.push_back(Subscribe(*database, "#", {}, window));
   for (const auto& subscription : subscriptions) {
     EXPECT_EQ(Take(*subscription, 5'000), Counted(0, 5'000));
   }
-  // A page has all of it: it is read once for those who are there then; others may come later.
+  // A page has room for all these messages. It is read once for the subscriptions that wait at that
+  // moment; others may come later.
   const SubscriptionStats stats = database->subscriptions().GetStats().value();
   EXPECT_EQ(stats.subscriptions, 20U);
   EXPECT_LE(stats.catch_up_reads, 8U);
@@ -267,7 +269,7 @@ TEST(Subscription, OneThatDoesNotReadHoldsUpNobody) {
   EXPECT_EQ(Take(*lazy, 1'000), Counted(0, 1'000));
 }
 
-// Everything that there is, to one who begins now.
+// Returns everything that is stored and matches, as a new subscription gets it.
 std::vector<std::string> TakeAll(Database& database, const std::string& filter) {
   const auto subscription = Subscribe(database, filter, {}, {1 << 20, 1 << 30});
   WaitUntilLive(*subscription);
@@ -282,7 +284,7 @@ TEST(Subscription, NobodyBeginsWithWhatWasDeleted) {
   const auto slow = Subscribe(*database, "#", {}, {10, 1 << 20});
   const auto first = slow->Next(kPatience).value();
   ASSERT_TRUE(first.has_value());
-  EXPECT_EQ(TakeAll(*database, "#").size(), 2'000U);  // the pages are kept
+  EXPECT_EQ(TakeAll(*database, "#").size(), 2'000U);  // the hub keeps the pages
   ASSERT_TRUE(database->Delete(Filter::Parse("a").value(), {}).ok());
   EXPECT_EQ(TakeAll(*database, "#").size(), 1'000U);
   EXPECT_TRUE(TakeAll(*database, "a").empty());
@@ -291,7 +293,7 @@ TEST(Subscription, NobodyBeginsWithWhatWasDeleted) {
   EXPECT_TRUE(TakeAll(*database, "#").empty());
   ASSERT_TRUE(slow->Acknowledge(first->seqno).ok());
   AppendCounted(*database, "c", 0, 1);
-  EXPECT_EQ(Take(*slow, 1), Counted(0, 1));  // nor goes on with it
+  EXPECT_EQ(Take(*slow, 1), Counted(0, 1));  // nor does `slow` get what was deleted
 }
 
 TEST(Subscription, NobodyBeginsWithWhatWasDroppedWithItsGeneration) {
@@ -324,7 +326,7 @@ TEST(Subscription, AReadOnlyHandleKeepsNothingOfWhatWasDeleted) {
   EXPECT_TRUE(TakeAll(*reader, "#").empty());
 }
 
-// Waits until it is told of something that was dropped.
+// Acknowledges messages until the subscription reports a loss, and returns the loss.
 Loss NextLoss(Subscription& subscription) {
   while (true) {
     const auto delivery = subscription.Next(kPatience).value();
@@ -334,7 +336,8 @@ Loss NextLoss(Subscription& subscription) {
   }
 }
 
-// Generations 1 to 3, of 1,000 messages in ten commits each: serials 1 to 10, and so on.
+// Appends 1,000 messages to each of the generations 1 to 3, in ten commits. Those of generation 1
+// have the serials 1 to 10, and so on.
 void AppendGenerations(Database& database, const std::string& topic) {
   for (int generation = 0; generation < 3; ++generation) {
     for (int i = 0; i < 10; ++i) {
@@ -382,7 +385,7 @@ TEST(Subscription, OneThatHasReadItLosesNothing) {
   EXPECT_EQ(Take(*subscription, 1), Counted(0, 1));
   EXPECT_EQ(Take(*other, 1), Counted(0, 1));
   EXPECT_EQ(subscription->Info().lost + other->Info().lost, 0U);
-  const auto later = Subscribe(*database, "#");  // from the start that there is
+  const auto later = Subscribe(*database, "#");  // from the oldest message that is left
   EXPECT_EQ(Take(*later, 1), Counted(0, 1));
   EXPECT_EQ(later->Info().lost, 0U);
 }
@@ -395,7 +398,7 @@ TEST(Subscription, OfAPlaceWhatWasDroppedBehindItIsLost) {
     ASSERT_TRUE(database->upkeep().DropSlab(0, "#", Generation{1}).ok());
     ASSERT_TRUE(database->upkeep().DropSlab(0, "#", Generation{2}).ok());
   }
-  const auto database = OpenOk(directory / "db");  // it is known after a restart, too
+  const auto database = OpenOk(directory / "db");  // the losses are known after a restart, too
   SubscribeFrom from;
   from.places->emplace(0, CommitPlace{16, 0});
   EXPECT_EQ(NextLoss(*Subscribe(*database, "#", from)).messages, 500U);
@@ -446,7 +449,7 @@ TEST(Subscription, ALiveOneIsToldOfWhatWentBeforeItCouldBeRead) {
     last = values.back();
     count += values.size() - 1;
   }
-  // The commit that it was in the middle of counts as a whole.
+  // A commit of which only a part was delivered counts as lost as a whole.
   EXPECT_GE(count + subscription->Info().lost, 501U);
   EXPECT_FALSE(losses.empty());
 }
@@ -554,19 +557,19 @@ TEST(Subscription, KnowsThePlaceOfATime) {
   EXPECT_EQ(values_from(place("#", 101)), Counted(1, 4));
   EXPECT_EQ(values_from(place("a", 101)), Counted(3, 4));
   EXPECT_TRUE(values_from(place("a", 201)).empty());
-  Append(*database, {{"a", "4"}}, Subscriptions::kBehindAll);  // as late as can be
+  Append(*database, {{"a", "4"}}, Subscriptions::kBehindAll);  // the latest time that there is
   EXPECT_EQ(values_from(place("#", Subscriptions::kBehindAll - 1)), Counted(4, 5));
   EXPECT_TRUE(values_from(place("#", Subscriptions::kBehindAll)).empty());
 }
 
-// Writers, rotations, flushes, and subscribers that come, are slow, pause, leave and go on: each
-// gets every message of its filter once, those of a writer in their order.
+// Writers append, rotate and flush. Subscribers come, are slow, pause, leave and go on. Each must
+// get every message of its filter once, and those of a topic in their order.
 TEST(Subscription, EachMessageOnceAndInOrderWhateverHappens) {
   const TestDirectory directory;
   const auto database = OpenOk(directory / "db", 2);
   constexpr int kWriters = 2;
   constexpr int kCommits = 150;
-  constexpr int kEach = 7;  // messages of a commit, one a topic
+  constexpr int kEach = 7;  // messages of a commit, each of another topic
   std::vector<std::thread> threads;
   for (int writer = 0; writer < kWriters; ++writer) {
     threads.emplace_back([&, writer] {
