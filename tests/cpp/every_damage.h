@@ -1,4 +1,4 @@
-// What may have become of bytes that were stored.
+// Makes damaged copies of stored bytes, for tests of what decodes them.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace topicdb {
 
-// Calls check(bytes) for each byte flipped and for each shorter prefix.
+// Calls check(bytes) with a bit of each byte flipped in turn, and with each shorter prefix.
 template <typename Check>
 void ForEachDamage(const std::string& bytes, Check check) {
   for (std::size_t i = 0; i < bytes.size(); ++i) {

@@ -5,7 +5,7 @@
 
 namespace topicdb {
 
-// Runs `body` in a forked child; its exit code.
+// Runs `body` in a forked child. Returns the exit code of the child, or -1 if a signal ended it.
 template <typename Body>
 int InChild(Body body) {
   const pid_t child = fork();

@@ -1,4 +1,4 @@
-// A directory of a test's own, gone when the test is.
+// A directory for one test. The destructor removes it with all that is in it.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// What happens when an fsync fails. All of TopicDB and RocksDB is linked statically, so fdatasync
-// and fsync of this file stand before those of the C library for the whole test program.
+// Tests what happens when an fsync fails. The test program links TopicDB and RocksDB statically, so
+// fdatasync and fsync of this file take the place of those of the C library in all of it.
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -17,7 +17,7 @@
 namespace {
 std::atomic<bool> fsync_fails{false};
 std::atomic<int> fsyncs{0};
-// fsync fails when there is nothing at this path; null: never.
+// Unless this is null, fsync fails while nothing exists at this path.
 std::atomic<const char*> fsync_needs{nullptr};
 }  // namespace
 
@@ -102,7 +102,7 @@ TEST(FsyncFailure, AJobWhoseFilesCannotBeRemovedIsCommitted) {
   commit.job = "job";
   commit.files = {writer->Finish()->file};
   const std::string staged = directory / "db/jobs/job";
-  fsync_needs = staged.c_str();  // from the removal on
+  fsync_needs = staged.c_str();  // from the removal of the job's files on
   const auto receipt = CommitJob(directory / "db", commit);
   fsync_needs = nullptr;
   ASSERT_TRUE(receipt.ok()) << receipt.status().message();
