@@ -1,5 +1,5 @@
-// A slab of the columnar layout in a RocksDB of its own, beside a list of the messages that must be
-// in it.
+// A slab of the layout columnar in a RocksDB of its own, and a list of the messages that it must
+// hold.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,13 +30,15 @@ class ColumnarSlab {
   ColumnarSlab(const ColumnarSlab&) = delete;
   ColumnarSlab& operator=(const ColumnarSlab&) = delete;
 
-  // As after a crash: what is written is there, the state is that of Restore.
+  // Closes the slab and opens it again, as after a crash: Restore finds out the state from what is
+  // stored.
   void Reopen() {
     Close();
     Open();
   }
 
-  // Writes a fresh block, or several if it is large, as one commit; serials and indexes are given.
+  // Writes the rows as one commit, in a fresh block, or in several if they are large. Sets their
+  // serials and indexes.
   void Write(Rows rows) {
     rocksdb::WriteBatch batch;
     const auto writer = layout_.NewWriter(families(), state_.get(), {}, &batch);
@@ -55,7 +57,8 @@ class ColumnarSlab {
     rows_.insert(rows_.end(), rows.begin(), rows.end());
   }
 
-  // One step of sealing; false if there was nothing to do. `between` runs before Install.
+  // Makes one step of sealing, and calls `between` before Install. Returns false if there is
+  // nothing to do.
   bool Seal(SealScope scope, const std::function<void()>& between = {}) {
     const auto sealing = layout_.NewSealing(Source(), state_.get(), limits);
     const auto gathered = sealing->Gather(scope);
@@ -74,14 +77,15 @@ class ColumnarSlab {
     }
   }
 
-  // Deletes the messages of a request; how many.
+  // Deletes the messages that the request matches, and returns how many there were.
   std::size_t Remove(const ReadRequest& request) {
     std::size_t removed = 0;
     EXPECT_TRUE(RemoveSome(request, std::numeric_limits<std::size_t>::max(), &removed));
     EXPECT_EQ(removed, Forget(request));
     return removed;
   }
-  // One step of a large delete: leaves the list as it is. False if some messages remain.
+  // Makes one step of a large delete, and leaves the list as it is. Returns false if messages
+  // remain.
   bool RemoveSome(const ReadRequest& request, std::size_t rows_max, std::size_t* removed) {
     rocksdb::WriteBatch batch;
     const auto remover = layout_.NewRemover(Source(), &batch);
@@ -91,7 +95,7 @@ class ColumnarSlab {
     EXPECT_TRUE(db_->Write({}, &batch).ok());
     return complete.ok() && *complete;
   }
-  // Removes messages from the list alone; how many.
+  // Removes messages from the list alone, and returns how many there were.
   std::size_t Forget(const ReadRequest& request) {
     return std::erase_if(rows_, [&](const Row& row) { return IsWanted(request, row); });
   }
@@ -113,7 +117,7 @@ class ColumnarSlab {
              return mask.Hides(row.topic, row.time, row.serial);
            });
   }
-  // What a read must find, in its order.
+  // Returns the messages that a read must find, in the order in which it finds them.
   Rows Expected(const ReadRequest& request) const {
     Rows wanted;
     for (const Row& row : rows_) {
@@ -141,7 +145,7 @@ class ColumnarSlab {
     EXPECT_TRUE(Decode(value, &directory));
     return directory;
   }
-  // Keys of pages of sealed blocks.
+  // Returns the keys of the pages of sealed blocks that are stored.
   std::set<std::string> PageKeys() const {
     std::set<std::string> keys;
     const std::unique_ptr<rocksdb::Iterator> pages(
@@ -149,7 +153,7 @@ class ColumnarSlab {
     for (pages->SeekToFirst(); pages->Valid(); pages->Next()) keys.insert(pages->key().ToString());
     return keys;
   }
-  // Which pages there must be.
+  // Returns the keys of the pages that the sealed blocks must have.
   std::set<std::string> PageKeysOfBlocks() const {
     std::set<std::string> keys;
     for (const Block& block : Sealed()) {
@@ -159,7 +163,7 @@ class ColumnarSlab {
     }
     return keys;
   }
-  // Records of one kind.
+  // Returns how many records of one kind are stored.
   std::size_t CountOf(RecordKind kind) const {
     std::size_t count = 0;
     const std::unique_ptr<rocksdb::Iterator> records(
@@ -181,7 +185,7 @@ class ColumnarSlab {
   const Layout& layout() const { return layout_; }
   const Rows& rows() const { return rows_; }
 
-  // Small, so that a few messages make many blocks and pages.
+  // These limits are small, so that a few messages make many blocks and pages.
   SealLimits limits{4'000, 10, 8'000, 500};
 
  private:
@@ -222,8 +226,8 @@ inline ReadRequest Request(const std::string& filter) {
   return request;
 }
 
-// Everything that a reader of the layout gives. Values tell messages apart: streams, serials and
-// indexes are 0.
+// Returns everything that a reader of the layout gives. Streams, serials and indexes are 0, since
+// the values tell messages apart.
 inline Rows ReadAll(const ColumnarSlab& slab, const ReadRequest& request,
                     const ReadLimits& limits = {1'000, 1 << 20, 1'000'000}) {
   Rows rows;
@@ -241,7 +245,7 @@ inline Rows ReadAll(const ColumnarSlab& slab, const ReadRequest& request,
   }
 }
 
-// Rows as ReadAll gives them.
+// Returns the rows as ReadAll gives them.
 inline Rows AsRead(Rows rows) {
   for (Row& row : rows) row.stream = row.index = static_cast<std::uint32_t>(row.serial = 0);
   return rows;

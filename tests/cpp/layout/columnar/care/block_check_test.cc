@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kCommits = 6;
 
-// Three sealed commits and three fresh ones, of four topics in two streams.
+// A slab with three sealed commits and three fresh ones, of four topics in two streams.
 class BlockCheck : public ::testing::Test {
  protected:
   BlockCheck() {
@@ -31,7 +31,7 @@ class BlockCheck : public ::testing::Test {
     sealed_ = slab_.Sealed().at(0);
   }
 
-  // What is found, one sentence a line.
+  // Checks the slab, and returns what the findings say, one a line.
   std::string Find(bool deep = true) {
     SlabCheck check;
     check.deep = deep;

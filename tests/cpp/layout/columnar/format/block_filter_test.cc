@@ -39,13 +39,13 @@ TEST(BlockFilter, SeldomTakesOthersForKeys) {
   for (std::uint32_t i = 0; i < kKeys; ++i) {
     wrong += MayContain(stream_filter, StreamHash(StreamId{kKeys + i})) ? 1 : 0;
     wrong += MayContain(word_filter, WordHash(0, Word(kKeys + i))) ? 1 : 0;
-    wrong += MayContain(word_filter, WordHash(1, Word(i))) ? 1 : 0;  // at another level
+    wrong += MayContain(word_filter, WordHash(1, Word(i))) ? 1 : 0;  // the word is at another level
   }
   EXPECT_LT(wrong, 3 * kKeys / 20);
   EXPECT_LE(word_filter.size(), kKeys * 10 / 8 + 32);
 }
 
-// They are on disk: with other bits, messages that are there would not be found.
+// Filters are on disk. With other bits, reads would not find messages that are there.
 TEST(BlockFilter, IsTheBytesThatTheFormatDraws) {
   FilterBuilder builder;
   builder.AddWords("a/b");

@@ -14,7 +14,7 @@ constexpr std::int64_t kTimeMax = std::numeric_limits<std::int64_t>::max();
 constexpr std::uint64_t kSerialMax = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint32_t kMax32 = std::numeric_limits<std::uint32_t>::max();
 
-// Literals of bytes that may be 0.
+// Makes a string of a literal that may contain zeros.
 template <std::size_t size>
 std::string Bytes(const char (&literal)[size]) {
   return {literal, size - 1};
@@ -25,7 +25,8 @@ std::string WithChecksum(std::string body) {
   return body;
 }
 
-// Whether no bit of a record can be flipped, nor bytes taken from it, without notice.
+// Expects that Decode refuses a record with any bit flipped, cut off anywhere, or with a byte
+// added.
 template <typename Record>
 void ExpectDamageIsNoticed(const std::string& bytes) {
   Record record;
@@ -192,7 +193,7 @@ TEST(BlockFormat, ImpossibleEntriesAreRefused) {
   EXPECT_TRUE(is_refused([](BlockEntry* e) { e->codec = PageCodec{4}; }));
   EXPECT_TRUE(is_refused([](BlockEntry* e) { e->rows = 0; }));
   EXPECT_TRUE(is_refused([](BlockEntry* e) { e->pages = 0; }));
-  EXPECT_TRUE(is_refused([](BlockEntry* e) { e->rows = 1; }));  // fewer than pages
+  EXPECT_TRUE(is_refused([](BlockEntry* e) { e->rows = 1; }));  // fewer rows than pages
   EXPECT_TRUE(is_refused([](BlockEntry* e) { e->extent.first_serial = 0; }));
   EXPECT_TRUE(is_refused([](BlockEntry* e) { e->extent.last_serial = 4; }));
   EXPECT_TRUE(is_refused([](BlockEntry* e) { e->extent.first_time = -1; }));
@@ -203,7 +204,7 @@ TEST(BlockFormat, ImpossibleRecordsWithARightChecksumAreRefused) {
   Directory directory;
   const std::string page = Bytes("\12\0\5\1\10\1\0\3a/b");
   EXPECT_TRUE(Decode(WithChecksum("\1\1" + page), &directory));
-  EXPECT_FALSE(Decode(WithChecksum("\2\1" + page), &directory));  // another version
+  EXPECT_FALSE(Decode(WithChecksum("\2\1" + page), &directory));  // an unknown version
   EXPECT_FALSE(Decode(WithChecksum("\1\2" + page), &directory));  // a page is missing
   EXPECT_FALSE(Decode(WithChecksum("\1\1" + page + "x"), &directory));
   EXPECT_FALSE(Decode(WithChecksum(Bytes("\1\1\0\0\5\1\10\1\0\3a/b")), &directory));  // no rows
@@ -213,9 +214,9 @@ TEST(BlockFormat, ImpossibleRecordsWithARightChecksumAreRefused) {
 
   DeletedRows rows;
   EXPECT_TRUE(Decode(WithChecksum(Bytes("\1\0\1")), &rows));
-  EXPECT_FALSE(Decode(WithChecksum(Bytes("\1\1\0")), &rows));          // a row twice
-  EXPECT_FALSE(Decode(WithChecksum(Bytes("\1\1\x80")), &rows));        // half a number
-  EXPECT_FALSE(Decode(WithChecksum(Bytes("\1\x80\x80\x40")), &rows));  // beyond any page
+  EXPECT_FALSE(Decode(WithChecksum(Bytes("\1\1\0")), &rows));          // the same row twice
+  EXPECT_FALSE(Decode(WithChecksum(Bytes("\1\1\x80")), &rows));        // a number that is cut off
+  EXPECT_FALSE(Decode(WithChecksum(Bytes("\1\x80\x80\x40")), &rows));  // a row beyond any page
   EXPECT_FALSE(Decode(WithChecksum("\1\1\xff\xff\xff\xff\xff\xff\xff\xff\xff\1"), &rows));
 }
 
@@ -261,7 +262,7 @@ TEST(BlockFormat, Placements) {
   EXPECT_EQ(decoded.GroupsOf({StreamId{7}}), (std::vector<std::uint32_t>{1, 4}));
   EXPECT_EQ(decoded.GroupsOf({StreamId{9}}), (std::vector<std::uint32_t>{4, 300}));
   EXPECT_EQ(decoded.GroupsOf({StreamId{6}}), std::vector<std::uint32_t>());
-  // The second step goes round: group 2 behind group 3.
+  // The second step is 2^64 - 1, so that group 2 would follow group 3.
   EXPECT_FALSE(Decode(WithChecksum(Bytes("\1\11\0\0\0\0\0\0\200\254\2\350\7\2"
                                          "\3\7\0"
                                          "\377\377\377\377\377\377\377\377\377\1\10\0")),

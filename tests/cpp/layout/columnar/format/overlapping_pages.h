@@ -1,4 +1,4 @@
-// Pages whose rows overlap in time.
+// Makes pages whose rows overlap in time.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ inline bool IsBefore(const Row& a, const Row& b) {
   return std::tuple(a.time, a.serial, a.index) < std::tuple(b.time, b.serial, b.index);
 }
 
-// Pages of rows of a hundred commits, with times from all of them in each.
+// Makes pages of 300 rows. Each page holds one commit, whose times are anywhere below 10,000.
 inline std::vector<Rows> OverlappingPages(int pages, std::size_t value_bytes) {
   std::mt19937_64 random(1);
   std::vector<Rows> made(static_cast<std::size_t>(pages));

@@ -1,4 +1,4 @@
-// Messages as pages have them, and pages of them.
+// Messages as pages hold them, and functions that make pages of them.
 #pragma once
 
 #include <cstdint>

@@ -48,7 +48,7 @@ Extent ExtentOf(const Rows& rows) {
 void ExpectPage(const std::string& bytes, const Rows& rows) {
   const auto page = DecodeOk(bytes);
   ASSERT_NE(page, nullptr);
-  EXPECT_TRUE(RowsOf(*page) == rows);  // not EXPECT_EQ: values may be large
+  EXPECT_TRUE(RowsOf(*page) == rows);  // EXPECT_EQ would print large values
   EXPECT_EQ(page->extent(), ExtentOf(rows));
   EXPECT_EQ(FaultOf(*page), nullptr);
 }
@@ -60,14 +60,15 @@ void ExpectRoundTrips(const Rows& rows) {
   for (const PageCodec codec : kCodecs) ExpectPage(PackedPage(sorted, codec), sorted);
 }
 
-// Has topics that share letters, streams that share topics, and every column other than trivial.
+// Returns rows whose topics share letters, whose streams share topics, and that differ in every
+// column.
 Rows Example() {
   return {{1, "a/b", 5, 3, 0, "one"},       {1, "a/bc", 4, 3, 1, ""},
           {1, "a/b", 9, 7, 2, "two"},       {2, "a/b", 1'000'000, 4, 0, "three"},
           {70'000, "/", 0, 300, 9, "four"}, {1, "a/b", 9, 7, 4, std::string(40, 'x')}};
 }
 
-// One page of each form.
+// Returns one page of each form, by the name of the form.
 std::map<std::string, std::string> ExamplePages() {
   return {{"plain", PlainPage(InCommitOrder(Example()))},
           {"zstd", PackedPage(Sorted(Example()), PageCodec::kZstd)},
@@ -80,7 +81,7 @@ std::string WithChecksum(std::string page) {
   return page;
 }
 
-// A page that is right as far as its checksum says is either refused or safe to read.
+// Expects that a page whose checksum is right is either refused or safe to read.
 void ExpectRefusedOrSafe(const std::string& bytes, const std::string& what) {
   const auto page = Page::Decode(bytes);
   if (page.ok()) {
@@ -90,7 +91,7 @@ void ExpectRefusedOrSafe(const std::string& bytes, const std::string& what) {
   }
 }
 
-// The body of a packed page whose columns are given, varint by varint; values are what is left.
+// Makes the body of a packed page. Each column is a string of varints; the values follow them.
 std::string PackedBody(const std::vector<std::string>& columns, const std::string& values) {
   std::string body;
   for (const std::string& column : columns) {
@@ -120,7 +121,7 @@ std::string PackedPageOf(PageHeader header, const std::string& body) {
   return page;
 }
 
-// Two messages "ab" and "c" of one topic, unless other columns are given.
+// A packed page with two messages, "ab" and "c", of one topic. Tests change its columns and header.
 struct Handmade {
   std::string topics = Varints({1, 0, 1}) + "t" + Varints({2});
   std::string times = Varints({ZigZag(0), ZigZag(1)});
@@ -201,12 +202,14 @@ TEST(Page, TheSmallestAndLargestNumbersRoundTrip) {
 }
 
 TEST(Page, SerialRunsThatAlternateRoundTrip) {
-  Rows rows;  // by topic, the commits come in turns
+  // If the rows are sorted by topic, those of several commits take turns.
+  Rows rows;
   for (std::uint32_t i = 0; i < 60; ++i) {
     rows.push_back({1 + i % 3, "t" + std::to_string(i % 4), i % 7, 10 + i / 4, 5 * (i % 4), "v"});
   }
   ExpectRoundTrips(rows);
-  for (std::uint32_t i = 0; i < 60; ++i) rows[i].index = 60 - i;  // no run is longer than a row
+  // Indexes that fall make runs of one row.
+  for (std::uint32_t i = 0; i < 60; ++i) rows[i].index = 60 - i;
   ExpectPage(PlainPage(rows), rows);
 }
 
@@ -232,7 +235,7 @@ TEST(Page, RandomMessagesRoundTrip) {
       rows.push_back({static_cast<std::uint32_t>(1 + random() % 4), topic, time,
                       1 + (random() >> random() % 64), static_cast<std::uint32_t>(random()),
                       std::string(random() % 20, static_cast<char>('a' + i % 26))});
-      rows.back().serial = std::max<std::uint64_t>(rows.back().serial, 1);  // 1 + 2^64 - 1
+      rows.back().serial = std::max<std::uint64_t>(rows.back().serial, 1);  // 1 + (2^64 - 1) is 0
     }
     ExpectRoundTrips(rows);
   }
@@ -318,7 +321,7 @@ TEST(Page, AHandmadePageIsDecodedUnlessOneThingIsWrong) {
   EXPECT_EQ(code([](Handmade* p) { p->indexes = Varints({0, ZigZag(-1)}); }), Code::kCorruption);
   EXPECT_EQ(code([](Handmade* p) { p->topics = Varints({0, 0, 1}) + "t\2"; }), Code::kCorruption);
   EXPECT_EQ(code([](Handmade* p) { p->topics = Varints({1, 1, 1}) + "t\2"; }), Code::kCorruption);
-  // A time below 0, with the bounds to fit.
+  // A time is below 0, and the bounds in the header fit it.
   EXPECT_EQ(code([](Handmade* p) {
               p->header.extent.first_time = -1;
               p->times = Varints({0, ZigZag(7)});
@@ -326,7 +329,7 @@ TEST(Page, AHandmadePageIsDecodedUnlessOneThingIsWrong) {
             Code::kCorruption);
 }
 
-// Lengths whose sum comes back to the right one over 2^64.
+// The sum of the lengths exceeds 64 bits, and what is left of it is the right sum.
 TEST(Page, LengthsThatWrapAreCorruption) {
   Handmade page;
   page.lengths = Varints({3, kSerialMax - 1, 2});

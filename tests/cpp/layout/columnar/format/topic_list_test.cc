@@ -131,7 +131,7 @@ TEST(TopicList, ImpossibleOnesAreRefused) {
   EXPECT_FALSE(Decode(with_checksum("\2" + body.substr(1)), &list)) << "version";
   EXPECT_FALSE(Decode(with_checksum(body + "x"), &list)) << "two ages for one topic";
   std::string changed = body;
-  ASSERT_EQ(changed.substr(10, 3), "\1\1\1");  // topics, pages, topics of the page
+  ASSERT_EQ(changed.substr(10, 3), "\1\1\1");  // how many topics, pages, topics of the page
   for (const std::size_t place : {10, 11, 12, 13}) {
     changed = body;
     changed[place] = '\0';

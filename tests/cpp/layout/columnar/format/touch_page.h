@@ -1,4 +1,4 @@
-// Reads all that a decoded page hands out. Uses no test framework: the fuzzer has none.
+// Reads all that a decoded page hands out. Uses no test framework, since the fuzzer has none.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace topicdb::columnar {
 
-// Reads every byte, so that a sanitizer sees those that are not the view's.
+// Reads every byte, so that a sanitizer notices bytes that do not belong to the view.
 inline std::uint32_t Touch(std::string_view bytes) {
   std::uint32_t sum = 0;
   for (const char byte : bytes) sum += static_cast<unsigned char>(byte);
   return sum;
 }
 
-// What is wrong with a page that was decoded; null if nothing is.
+// Returns what is wrong with a page that was decoded, or null if nothing is.
 inline const char* FaultOf(const Page& page) {
   const Extent& extent = page.extent();
   const auto offsets = page.value_offsets();

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 constexpr std::size_t kMemories[] = {1, 10'000, std::size_t{96} << 20};
 
-// Reads through a PageMerge, a random number of rows at a time.
+// Reads through a PageMerge, and consumes a random number of rows at a time.
 Rows Merge(const ColumnarSlab& slab, const ReadRequest& request, MergeOrder order,
            std::uint64_t serial_min = 0, ReadCounters* counters = nullptr) {
   std::mt19937_64 random(1);
@@ -49,7 +49,7 @@ const std::vector<std::string>& Topics() {
   return topics;
 }
 
-// Commits in the order of time, late ones, and some far from all others.
+// Makes a commit of messages at about `now`, some of them late, and some far from all others.
 Rows RandomCommit(std::int64_t now, std::mt19937_64* random) {
   Rows rows;
   for (std::uint64_t left = 1 + (*random)() % 25; left > 0; --left) {
@@ -66,7 +66,8 @@ Rows RandomCommit(std::int64_t now, std::mt19937_64* random) {
   return rows;
 }
 
-// Fresh and sealed blocks, deleted messages, in a random history.
+// Writes commits, and seals and deletes at random. Leaves fresh and sealed blocks, and deleted
+// messages.
 void Fill(ColumnarSlab* slab, int commits, std::mt19937_64* random) {
   for (int commit = 0; commit < commits; ++commit) {
     slab->Write(RandomCommit(20 * commit, random));
@@ -150,7 +151,7 @@ TEST(PageMerge, WhoFollowsTheLogFindsCommitsInAnySealedBlock) {
 TEST(PageMerge, PagesThatOverlapAreReadOnceWithHoweverLittleMemory) {
   std::mt19937_64 random(3);
   ColumnarSlab slab;
-  for (int commit = 0; commit < 30; ++commit) {  // each block spans all times
+  for (int commit = 0; commit < 30; ++commit) {  // each commit spans all times
     Rows rows;
     for (int i = 0; i < 60; ++i) {
       rows.push_back({1, "t/" + std::to_string(i % 4), static_cast<std::int64_t>(random() % 50), 0,
@@ -182,8 +183,8 @@ TEST(PageMerge, PagesThatOverlapAreReadOnceWithHoweverLittleMemory) {
 
 TEST(PageMerge, BlocksThatFollowEachOtherAreNotSpilledBecauseOthersOverlap) {
   constexpr int kTimes = 2'000;
-  constexpr int kWideRows = 50;  // of each of three blocks
-  constexpr int kRows = 20;      // of each of the others
+  constexpr int kWideRows = 50;  // rows of each of three wide blocks
+  constexpr int kRows = 20;      // rows of each of the other blocks
   ColumnarSlab slab;
   const auto write = [&](int first, int step, int rows, std::size_t bytes) {
     Rows block;
@@ -196,7 +197,7 @@ TEST(PageMerge, BlocksThatFollowEachOtherAreNotSpilledBecauseOthersOverlap) {
   for (int wide = 0; wide < 3; ++wide) write(0, kTimes / kWideRows, kWideRows, 10'000);
   for (int first = 0; first < kTimes; first += kRows) write(first, 2, kRows, 2'000);
   ReadRequest request = Request("#");
-  request.memory_bytes_max = 1'000'000;  // less than the wide blocks have
+  request.memory_bytes_max = 1'000'000;  // less than the values of the wide blocks
   ReadCounters counters;
   EXPECT_TRUE(Merge(slab, request, MergeOrder::kTime, 0, &counters) == slab.Expected(request));
   EXPECT_GT(counters.rows_spilled, 0);
@@ -352,7 +353,7 @@ TEST(PageMerge, AMissingPageIsCorruption) {
   EXPECT_EQ(merge.Prepare(kNoLimit).status().code(), Code::kCorruption);
 }
 
-// Pages that are so large that several processors load them.
+// A slab with so many bytes in its pages that several processors load them.
 class LargePages : public ::testing::Test {
  protected:
   LargePages() {

@@ -32,8 +32,8 @@ void ExpectSorted(const MakeMajor& major, std::uint64_t middles, bool minors_fal
   }
 }
 
-// Compares SortRows with std::sort, on both sides of where it changes its way: many or few rows,
-// and middle parts that go into the first sort or do not.
+// Compares SortRows with std::sort. The rows lie on both sides of the limits at which SortRows
+// changes its method: few and many rows, and middle parts that the first sort includes or does not.
 void ExpectSorted(const MakeMajor& major) {
   for (const std::uint64_t middles :
        {std::uint64_t{1}, std::uint64_t{9}, std::uint64_t{1} << 20, ~std::uint64_t{0}}) {

@@ -23,7 +23,7 @@ void AddAll(const std::vector<Rows>& pages, RowSpill* spill) {
   }
 }
 
-// The same in one call: side by side.
+// Adds all rows as AddAll does, but in one call, which may work on several processors.
 void AddAllAtOnce(const std::vector<Rows>& pages, RowSpill* spill) {
   std::vector<RowSpill::PageRows> added;
   for (const Rows& rows : pages) {
@@ -40,8 +40,8 @@ void AddAllAtOnce(const std::vector<Rows>& pages, RowSpill* spill) {
   ASSERT_TRUE(spill->Add(added).ok());
 }
 
-// All rows in the order in which partitions give them, each partition sorted; and the most that a
-// partition took.
+// Returns all rows in the order in which the partitions give them, with each partition sorted.
+// Raises `most_bytes` to the size of the largest partition.
 Rows TakeAll(RowSpill* spill, std::size_t* most_bytes) {
   Rows all;
   while (!spill->is_finished()) {

@@ -20,8 +20,8 @@ struct Given {
   auto operator<=>(const Given&) const = default;
 };
 
-// Pages whose rows are of commits from a wide range, most of them known and some stray; each row of
-// a stray page is also in a known one, but for those of the last commits.
+// Adds pages whose rows are of commits from a wide range. Every third page comes again as a stray
+// one, with other values. Of two rows for the same place, the one that is not stray must be given.
 TEST(RowsByCommit, GivesEachRowOnceInTheOrderOfCommitsWhateverTheMemory) {
   const TestDirectory directory;
   for (const std::size_t memory : {std::size_t{1} << 30, std::size_t{20'000}}) {

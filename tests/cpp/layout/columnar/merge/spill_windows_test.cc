@@ -27,7 +27,7 @@ void AddAll(const std::vector<Rows>& pages, SpillWindows* windows) {
   ASSERT_TRUE(windows->Add(added).ok());
 }
 
-// The rows of all windows as they come; before each of them `before` is called.
+// Returns the rows of all windows as they come. Calls `before` before it takes each window.
 template <typename Before>
 Rows TakeAll(SpillWindows* windows, const Before& before) {
   Rows all;

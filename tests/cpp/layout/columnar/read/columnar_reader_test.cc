@@ -7,7 +7,7 @@
 namespace topicdb::columnar {
 namespace {
 
-// One commit of messages of one topic, so that they lie in one piece in their page.
+// Writes messages of one topic as one commit, so that they lie in one piece in their page.
 void WriteTopic(ColumnarSlab* slab, const std::string& topic, std::size_t count,
                 std::size_t value_size) {
   Rows rows;
@@ -36,7 +36,7 @@ TEST(ColumnarReader, GoesOnFromWhereItStopped) {
   for (const std::size_t rows_max : {1, 7}) {
     Rows rows;
     ReadRequest request = all;
-    while (true) {  // each time with another reader
+    while (true) {  // each turn makes another reader
       const auto reader = slab.layout().NewReader(slab.Source(), request);
       const Batch batch = ReadBatch(reader.get(), {rows_max, 1 << 20, 1'000});
       if (batch.empty()) break;

@@ -11,12 +11,12 @@
 namespace topicdb::columnar {
 namespace {
 
-// What a finder gives, by topic; streams are 0.
+// Returns the messages that a finder gives, sorted by topic. Their streams are 0.
 Rows Last(const ColumnarSlab& slab, const ReadRequest& request, ReadCounters* counters = nullptr) {
   LastMessages found;
   const auto reader = slab.layout().NewLastReader(slab.Source(), request, &found);
   while (true) {
-    const auto outcome = reader->Read(7);  // stops often
+    const auto outcome = reader->Read(7);  // stops after a few rows
     EXPECT_TRUE(outcome.ok()) << outcome.status().message();
     if (!outcome.ok() || *outcome == ReadOutcome::kExhausted) break;
   }
@@ -32,7 +32,7 @@ Rows Last(const ColumnarSlab& slab, const ReadRequest& request, ReadCounters* co
 
 Rows ExpectedLast(const ColumnarSlab& slab, const ReadRequest& request) {
   std::map<std::string, Row> last;
-  for (Row row : slab.Expected(request)) {  // in the order of times
+  for (Row row : slab.Expected(request)) {  // in the order of time, so the last one stays
     row.stream = 0;
     last[row.topic] = row;
   }
@@ -64,7 +64,7 @@ Rows Messages(std::size_t count, std::size_t topics, std::int64_t first, std::in
   return rows;
 }
 
-// Requests of all sorts.
+// Returns requests with all sorts of filters, ranges, masks and streams.
 std::vector<ReadRequest> Requests() {
   std::vector<ReadRequest> requests;
   for (const char* filter : {"#", "t/+", "t/3", "none", "+/7"}) {
@@ -75,7 +75,7 @@ std::vector<ReadRequest> Requests() {
       requests.push_back(request);
       request.masks.push_back(
           {Filter::Parse("t/3").value(), {30, {}}, std::numeric_limits<std::uint64_t>::max()});
-      request.masks.push_back({Filter::Everything(), {}, 4, 3});  // hidden commits
+      request.masks.push_back({Filter::Everything(), {}, 4, 3});  // hides the commits 3 and 4
       requests.push_back(request);
     }
   }
@@ -97,7 +97,7 @@ TEST_P(LastFinderTest, FindsTheNewestWhateverTheOrder) {
   std::mt19937_64 random(static_cast<std::uint64_t>(GetParam()));
   ColumnarSlab slab;
   for (int commit = 0; commit < 12; ++commit) {
-    // In order, all over, backwards; and with many equal times.
+    // From commit to commit, times rise, are all over, or fall. If the span is 3, many are equal.
     const std::int64_t first = GetParam() % 3 == 0   ? 8 * commit
                                : GetParam() % 3 == 1 ? 0
                                                      : 90 - 8 * commit;
@@ -164,7 +164,7 @@ TEST(LastFinder, OlderBlocksOfTheSameTopicsAreNotRead) {
   EXPECT_EQ(counters.blocks, 7U);
   EXPECT_EQ(counters.blocks_skipped_by_time, 6U);
   EXPECT_EQ(counters.pages_read, slab.Sealed().back().entry.pages);
-  // A topic that has gone quiet is one page of the block that has it.
+  // The finder also finds a topic that has gone quiet.
   slab.Write({{1, "t/quiet", 1, 0, 0, "q"}});
   slab.SealAll(SealScope::kDue);
   slab.Seal(SealScope::kFresh);
@@ -175,7 +175,7 @@ TEST(LastFinder, ALateUploadCostsNoPagesOfOtherBlocks) {
   ColumnarSlab slab;
   slab.limits.fresh_bytes_max = 1 << 20;
   for (std::int64_t commit = 0; commit < 6; ++commit) {
-    // Each block spans a day, as one device sends what is a day old.
+    // Each block spans a long time, since one device sends old messages.
     slab.Write({{1, "late", 10'000 * commit, 0, 0, std::string(400, 'x')},
                 {1, "now", 1'000'000 + 10'000 * commit, 0, 0, std::string(400, 'y')}});
     slab.Seal(SealScope::kFresh);
@@ -186,7 +186,7 @@ TEST(LastFinder, ALateUploadCostsNoPagesOfOtherBlocks) {
   EXPECT_EQ(counters.pages_read, slab.Sealed().back().entry.pages);
 }
 
-// Databases of before have no lists.
+// Blocks that earlier versions made have no list.
 TEST(LastFinder, BlocksWithoutAListAreRead) {
   std::mt19937_64 random(3);
   ColumnarSlab slab;
@@ -254,7 +254,7 @@ TEST(LastFinder, DamageOfAListIsFound) {
     EXPECT_EQ(fault.code(), Code::kCorruption);
     EXPECT_NE(fault.message().find("block " + std::to_string(block.id.value())), std::string::npos);
   }
-  // One that is whole, and says what cannot be: of this block, with a topic that it has not.
+  // The list is whole and belongs to this block, but has a topic that the block does not have.
   TopicListBuilder wrong;
   wrong.Add(StreamId{1}, "t/absent", 0, std::nullopt);
   const std::string absent =

@@ -9,7 +9,7 @@
 namespace topicdb::columnar {
 namespace {
 
-// Messages of three topics, in no order of time.
+// Makes messages of three topics, in no order of time.
 Rows Messages(std::size_t count, std::mt19937_64* random) {
   Rows rows;
   for (std::size_t i = 0; i < count; ++i) {
@@ -140,7 +140,7 @@ TEST(BlockSealing, BlocksAreFewHoweverManyCommitsThereAre) {
     if (i % 2 == 1) slab.Seal(SealScope::kFresh);
     slab.SealAll(SealScope::kDue);
   }
-  EXPECT_LE(slab.Sealed().size(), 30U);  // 300 were sealed
+  EXPECT_LE(slab.Sealed().size(), 30U);  // of the 300 that were sealed
   EXPECT_EQ(slab.PageKeys(), slab.PageKeysOfBlocks());
   ExpectAllThere(slab);
 }
@@ -184,7 +184,7 @@ TEST(BlockSealing, ABlockAllOfWhoseRowsAreDeletedVanishes) {
     EXPECT_EQ(slab.CountOf(RecordKind::kTopics), 0U);
     EXPECT_EQ(slab.CountOf(RecordKind::kDeletedRows), 0U);
     slab.Reopen();
-    slab.Write(Messages(3, &random));  // with the numbers of blocks that were used before
+    slab.Write(Messages(3, &random));  // takes numbers of blocks that were used before
     slab.SealAll(SealScope::kClosed);
     ExpectAllThere(slab);
   }

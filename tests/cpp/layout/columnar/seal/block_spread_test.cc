@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kTimes = 1'000'000;
 
-// Messages of a few topics at any times.
+// Makes messages of a few topics at any times.
 Rows Messages(std::size_t count, std::mt19937_64* random) {
   Rows rows;
   for (std::size_t i = 0; i < count; ++i) {
@@ -25,7 +25,7 @@ Rows Messages(std::size_t count, std::mt19937_64* random) {
   return rows;
 }
 
-// Blocks of which each covers all of the time, and that are too large to be merged.
+// Writes blocks that each cover nearly all of the time, and that are too large to be merged.
 void WriteBlocks(int count, std::mt19937_64* random, ColumnarSlab* slab) {
   for (int i = 0; i < count; ++i) {
     slab->Write(Messages(150, random));
@@ -43,7 +43,7 @@ void ExpectAllThere(const ColumnarSlab& slab) {
   EXPECT_EQ(ReadAll(slab, part), AsRead(slab.Expected(part)));
 }
 
-// The most blocks that cover one moment.
+// Returns the largest number of blocks that cover one moment.
 std::size_t DepthOf(const std::vector<Block>& blocks) {
   std::size_t most = 0;
   for (const Block& at : blocks) {
@@ -80,7 +80,7 @@ TEST(BlockSpread, FourBlocksThatOverlapBecomeApartInTime) {
   WriteBlocks(3, &random, &slab);
   EXPECT_FALSE(slab.Seal(SealScope::kDue));
   WriteBlocks(1, &random, &slab);
-  EXPECT_FALSE(slab.Seal(SealScope::kFresh));  // nobody who closes waits for that
+  EXPECT_FALSE(slab.Seal(SealScope::kFresh));  // closing does not wait for a spread
   EXPECT_EQ(DepthOf(slab.Sealed()), 4U);
   ASSERT_TRUE(slab.Seal(SealScope::kDue));
   EXPECT_FALSE(slab.Seal(SealScope::kDue));
@@ -90,7 +90,7 @@ TEST(BlockSpread, FourBlocksThatOverlapBecomeApartInTime) {
   for (const Block& block : blocks) {
     EXPECT_EQ(block.entry.level, 1U);
     EXPECT_EQ(block.entry.codec, PageCodec::kLz4);
-    EXPECT_GE(2 * block.entry.bytes, blocks[0].entry.bytes);  // about equal
+    EXPECT_GE(2 * block.entry.bytes, blocks[0].entry.bytes);  // blocks are about equally large
   }
   ExpectSound(slab);
   ExpectAllThere(slab);
@@ -206,7 +206,7 @@ TEST(BlockSpread, TheLogIsInTheOrderOfCommits) {
   }
 }
 
-// Any sequence of writes, deletes, steps of sealing and crashes.
+// Runs any sequence of writes, deletes, steps of sealing and crashes.
 TEST(BlockSpread, RandomHistoriesAreReadAsTheyWere) {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
     std::mt19937_64 random(seed);

@@ -79,7 +79,7 @@ TEST(Overlap, TimesAtTheEndsOfTheirRangeDoNotOverflow) {
   EXPECT_EQ(ChooseOverlapping(blocks, {}), UpTo(9));
 }
 
-// Blocks of messages at known times, written again as the rule says.
+// Holds blocks of messages with known times, and writes blocks again as the rule says.
 class Simulation {
  public:
   static constexpr std::size_t kRows = 64;
@@ -148,7 +148,7 @@ class Simulation {
   std::size_t messages_ = 0;
 };
 
-// A backfill: block after block covers the whole time.
+// In a backfill, each block covers the whole time.
 TEST(Overlap, MessagesAreWrittenAgainALogarithmOfTimes) {
   std::mt19937_64 random(1);
   std::vector<double> amplification;

@@ -29,7 +29,8 @@ bool Selects(const TopicSelector& selector, const Topic& topic) {
   return selector.Selects(StreamId{topic.stream}, topic.name);
 }
 
-// As sealing makes it: topics in order, a page begins with its first one.
+// A block as sealing makes it: its topics are sorted, and the directory has the first topic of each
+// page.
 struct BlockOfTopics {
   std::vector<Topics> pages;
   Directory directory;
