@@ -12,7 +12,7 @@ namespace {
 
 constexpr StreamId kStream{7};
 
-// Messages of the structure "+/+" in a RocksDB of its own.
+// A RocksDB with messages of the structure "+/+".
 class SkipstreamCheck : public ::testing::Test {
  protected:
   SkipstreamCheck() {
@@ -54,7 +54,7 @@ class SkipstreamCheck : public ::testing::Test {
     return all;
   }
 
-  // The first key of this level.
+  // Returns the first key of this level, or an empty one if there is none.
   std::string KeyOf(std::uint16_t level) {
     const std::unique_ptr<rocksdb::Iterator> keys(db_->NewIterator({}));
     for (keys->SeekToFirst(); keys->Valid(); keys->Next()) {

@@ -56,7 +56,7 @@ TEST(SkipstreamKeys, MalformedSuffixesAreRefused) {
   DecodedSuffix decoded;
   const std::string whole = Suffix(7, {"a", "b"});
   for (std::size_t size = 0; size < whole.size(); ++size) {
-    const bool ends_with_a_word = size == 8 || size == 10;  // then fewer words, and no fault
+    const bool ends_with_a_word = size == 8 || size == 10;  // fewer words are no fault
     EXPECT_EQ(DecodeSuffix(whole.substr(0, size), 8, &decoded), ends_with_a_word) << size;
   }
   EXPECT_FALSE(DecodeSuffix(std::string("\x80\0\0\0\0\0\0\0", 8), 8, &decoded));  // 2^63

@@ -14,7 +14,7 @@ namespace {
 using Values = std::map<std::string, std::string>;  // by topic
 constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
-// What one reader has found, and how it came to it.
+// What one reader has found, what it has counted, and how many steps it took.
 struct Found {
   Values values;
   ReadCounters counters;

@@ -10,7 +10,7 @@
 namespace topicdb::skipstream {
 namespace {
 
-// A message has its key, and an index key of each of its two words.
+// A message has one key, and one index key for each of its two words.
 constexpr std::size_t kKeysOfMessage = 3;
 
 PlacedMessage Place(std::string_view topic, std::span<const std::string_view> words,

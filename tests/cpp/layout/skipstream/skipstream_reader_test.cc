@@ -15,7 +15,7 @@ namespace {
 
 constexpr StreamId kStream{7};
 
-// One stream of structure "+/+" in a RocksDB of its own.
+// A RocksDB with one stream, of the structure "+/+".
 class SkipstreamReaderTest : public testing::Test {
  protected:
   SkipstreamReaderTest() {

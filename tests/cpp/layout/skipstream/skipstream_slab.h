@@ -16,7 +16,7 @@
 
 namespace topicdb::skipstream {
 
-// Its messages are of one stream, whose topics have two levels that vary.
+// All messages are of one stream, whose topics have two levels that vary.
 class SkipstreamSlab {
  public:
   static constexpr StreamId kStream{7};
@@ -55,7 +55,7 @@ class SkipstreamSlab {
     return request;
   }
 
-  // The key of a message.
+  // Returns the key of a message.
   std::string Key(const std::string& first, const std::string& second, std::int64_t time) const {
     std::string key;
     AppendDataPrefix(&key, kStream);
