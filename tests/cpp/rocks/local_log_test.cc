@@ -14,7 +14,7 @@
 namespace topicdb::rocks {
 namespace {
 
-// With what these tests ask of it.
+// A LoggedDatabase with what these tests need.
 class Written : public LoggedDatabase {
  public:
   Status Put(const ShardEntry& entry, const std::string& key, bool in_other = false) {
@@ -31,7 +31,7 @@ class Written : public LoggedDatabase {
     return db().Get({}, main(), key, &value).ok();
   }
 
-  // The links in the logs, the oldest first.
+  // Returns the links in the logs. Those of one log are in the order of its commits.
   std::vector<CommitLink> Links() {
     std::vector<CommitLink> links;
     for (const auto& file : std::filesystem::directory_iterator(path())) {
@@ -74,7 +74,7 @@ TEST(LocalLog, LeavesOutDataForAFamilyThatIsGone) {
   ASSERT_TRUE(written.db().DropColumnFamily(written.other()).ok());
   ASSERT_TRUE(written.Put({EntryKind::kData}, "data", /*in_other=*/true).ok());
   EXPECT_TRUE(written.Has("data"));
-  // For what readers see that would be a loss.
+  // Readers would see that a part of a commit is missing, so this write fails.
   const Status status = written.Put({EntryKind::kCommit}, "commit", /*in_other=*/true);
   EXPECT_FALSE(status.ok());
   EXPECT_NE(status.message().find("writing shard 0 of a.db"), std::string::npos);

@@ -1,4 +1,4 @@
-// A RocksDB of two families that is written by a LocalLog, for tests of logs.
+// A RocksDB with two families, into which a LocalLog writes, for tests of logs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,8 @@
 
 namespace topicdb::rocks {
 
-// Is open from the beginning; may be closed and opened again. What is in memory is lost then.
+// Opens the database when it is made. Tests may close and open it again, which loses what is only
+// in memory.
 class LoggedDatabase {
  public:
   LoggedDatabase() { OpenDatabase(); }

@@ -1,5 +1,5 @@
-// Reads the options back from RocksDB itself, in a database of ours, so that a version with other
-// defaults, or one that sanitises what we ask for, is noticed here and not by a user.
+// Reads the options back from RocksDB, in a database that this test opens. So the test, and not a
+// user, notices a version with other defaults, or one that changes what TopicDB asks for.
 
 #include "rocks/rocks_options.h"
 
@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kCacheBytes = 4 << 20;
 constexpr std::size_t kWriteBufferBytes = 3 << 20;
 
-// A RocksDB opened with our options.
+// A RocksDB that is open with TopicDB's options.
 struct OpenedRocks {
   explicit OpenedRocks(const std::string& path, bool read_only = false)
       : resources(MakeSharedResources(kCacheBytes, kWriteBufferBytes)) {

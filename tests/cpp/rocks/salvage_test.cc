@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kCacheBytes = 1 << 20;
 
-// A RocksDB of two column families, each flush a table file in level 0.
+// A RocksDB with two column families. Each flush makes a table file in level 0.
 class SalvageTest : public ::testing::Test {
  protected:
   void Fill(const std::vector<int>& keys_of_flushes, std::size_t value_bytes) {
@@ -89,7 +89,7 @@ TEST_F(SalvageTest, AMissingTableTakesNoOtherWithIt) {
   EXPECT_FALSE(std::filesystem::exists(from() + "/" + (*salvage)->lost()[0].name));
 }
 
-// The empty table must be exactly as long as the one in whose place it is.
+// The salvage puts an empty table in the place of a damaged one. It must be exactly as long.
 TEST_F(SalvageTest, ATableOfAnyLengthIsReplaced) {
   for (std::size_t bytes = 0; bytes < 300; bytes += 7) Fill({1}, bytes);
   Fill({2, 500}, 20'000);
@@ -121,7 +121,7 @@ TEST_F(SalvageTest, WithoutAManifestTheTablesAreListed) {
   EXPECT_EQ(CountKeys(**salvage, rocksdb::kDefaultColumnFamilyName), 1U);
 }
 
-// A process was killed before an edit named it.
+// The process was killed before an edit named the table.
 TEST_F(SalvageTest, ATableThatNoEditNamesYetIsNoLoss) {
   Fill({100, 50}, 10);
   std::filesystem::copy_file(Tables().back(), from() + "/000900.sst");
@@ -137,7 +137,7 @@ TEST_F(SalvageTest, AManifestWithoutItsEndIsMadeAnew) {
   const std::filesystem::path manifest = ManifestOf(from());
   const std::uintmax_t before = std::filesystem::file_size(manifest);
   ASSERT_EQ(Tables().size(), 2U);
-  // The edit that names the second table begins behind where the first one has ended.
+  // Cuts the manifest off before the edit that names the second table, whose last key is 149.
   LogReader log(manifest);
   std::uint64_t end = 0;
   while (log.Next() == LogStep::kRecord) {

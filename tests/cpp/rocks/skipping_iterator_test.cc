@@ -69,12 +69,12 @@ class SkippingIteratorTest : public ::testing::Test {
     file.seekp(place);
     file.put(static_cast<char>(byte ^ 1));
   }
-  // In some part of the table, of 100.
+  // Changes a byte at this hundredth of the table file.
   void Damage(int hundredth) const {
     ChangeByte(static_cast<std::streamoff>(std::filesystem::file_size(Table())) * hundredth / 100);
   }
 
-  // Keys from `from` on, and the gaps.
+  // Returns the keys from `from` on, and sets `gaps`.
   std::set<std::string> Read(const std::string& from, std::vector<KeyGap>* gaps) {
     std::set<std::string> keys;
     SkippingIterator records(db_.get(), nullptr, handles_[0]);

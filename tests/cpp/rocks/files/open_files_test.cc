@@ -1,4 +1,5 @@
-// However many table files there are, few are open; what was opened is what is read, or an error.
+// Tests that few table files are open, however many there are, and that a read gives the file that
+// was opened, or an error.
 
 #include "rocks/files/open_files.h"
 

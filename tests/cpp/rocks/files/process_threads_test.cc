@@ -17,7 +17,7 @@ int MayWrite() { return CheckProcessMayWrite().ok() ? 0 : 1; }
 int IsRefused() { return CheckProcessMayWrite().code() == Code::kForked ? 0 : 1; }
 
 TEST(ProcessThreads, AChildMayWriteIfNobodyWroteAtTheFork) {
-  MarkWriting();  // and is gone
+  MarkWriting();  // the handle is gone at once
   EXPECT_EQ(InChild(MayWrite), 0);
   const auto handle = MarkWriting();
   EXPECT_EQ(InChild(IsRefused), 0);

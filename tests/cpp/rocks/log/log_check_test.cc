@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kHeaderBytes = 7;
 
-// Logs of a real RocksDB: a manifest, and a write-ahead log of several blocks.
+// Makes the logs of a real RocksDB: a manifest, and a write-ahead log of several blocks.
 void MakeLogs(const std::string& directory, char filling = 'v') {
   rocksdb::DBOptions options;
   options.create_if_missing = true;
@@ -73,7 +73,7 @@ TEST(LogCheck, ATypeThatRocksDbWouldReadForEverIsFoundInEachRecord) {
                 std::string::npos)
           << status.message();
     }
-    // A torn end is RocksDB's to judge.
+    // CheckLogs accepts an end that is cut off, since RocksDB decides about it.
     for (const std::size_t size : {log.size() - 1, log.size() / 2, std::size_t{5}}) {
       WriteAll(entry.path(), log.substr(0, size));
       EXPECT_TRUE(CheckLogs(directory / "", LogUse::kRead).ok());
@@ -87,12 +87,12 @@ TEST(LogCheck, ATypeThatRocksDbWouldReadForEverIsFoundInEachRecord) {
 
 constexpr std::size_t kSectorBytes = 512;
 
-// Two logs of a RocksDB, each with five linked commits that hold their number.
+// Two logs of a RocksDB. Each has five commits, which are linked, and whose keys are their numbers.
 class Chained {
  public:
   Chained() {
     for (int i = 0; i < 10; ++i) {
-      if (i == 5) {  // the other family keeps the first log
+      if (i == 5) {  // the log stays, since the other family is not flushed
         EXPECT_TRUE(database_.db().Flush({}, database_.main()).ok());
       }
       rocksdb::WriteBatch batch;
@@ -107,7 +107,8 @@ class Chained {
     std::sort(logs.begin(), logs.end());
   }
 
-  // How many commits are there once RocksDB has read the logs; none may be missing before another.
+  // Returns how many commits there are after RocksDB has read the logs. Expects that none is
+  // missing before another.
   int CountCommits() {
     database_.OpenDatabase();
     int count = 0;
@@ -243,8 +244,8 @@ TEST(LogCheck, AFlippedBitIsNoLostSector) {
   EXPECT_EQ(database.CountCommits(), 10);
 }
 
-// Of a piece's length above all, which no checksum covers: with one bit more the piece seems to be
-// cut off by the end of the file.
+// A piece's length is the hard part, since no checksum covers it. With one bit more, the end of the
+// file seems to cut the piece off.
 TEST(LogCheck, AFlippedBitOfAHeaderIsNoEndThatIsCutOff) {
   Chained database;
   int cut_off = 0;
@@ -269,7 +270,7 @@ TEST(LogCheck, AFlippedBitOfAHeaderIsNoEndThatIsCutOff) {
   EXPECT_EQ(database.CountCommits(), 10);
 }
 
-// Zeros that were written: they are not what tells a lost sector from a flipped bit.
+// The values are zeros that were written. Such zeros do not turn a flipped bit into a lost sector.
 TEST(LogCheck, AFlippedBitOfAHeaderBeforeZerosIsDamage) {
   const TestDirectory directory;
   MakeLogs(directory / "", '\0');
@@ -295,7 +296,7 @@ TEST(LogCheck, OtherFilesAreNotLookedAt) {
   EXPECT_EQ(CheckLogs(directory / "", LogUse::kRead).code(), Code::kCorruption);
 }
 
-// The rest of the record was never written, though the file has its length.
+// The file has its length, but the rest of the record was never written.
 TEST(LogCheck, ARecordThatGoesOnWithZerosIsCutOff) {
   constexpr std::size_t kBlock = 32'768;
   const TestDirectory directory;

@@ -21,7 +21,7 @@ namespace topicdb::rocks {
 namespace {
 
 constexpr int kCommits = 20;
-constexpr std::size_t kValueBytes = 9'000;  // records of several pieces among them
+constexpr std::size_t kValueBytes = 9'000;  // so some records have several pieces
 
 std::string ReadAll(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -57,7 +57,7 @@ class LogMending : public ::testing::Test {
 
   std::string path() const { return directory_ / ""; }
 
-  // Where the pieces of a log begin.
+  // Returns where the pieces of a log begin.
   static std::vector<std::size_t> PiecesOf(const std::string& bytes) {
     std::vector<std::size_t> pieces;
     for (std::size_t at = 0; at + kPieceHeaderBytes <= bytes.size();) {
@@ -72,7 +72,7 @@ class LogMending : public ::testing::Test {
     return pieces;
   }
 
-  // Which commits RocksDB finds, once the logs are mended.
+  // Returns the commits that RocksDB finds in the logs.
   std::vector<int> Commits() {
     OpenDatabase();
     std::vector<int> found;
@@ -173,10 +173,11 @@ TEST_F(LogMending, WithoutALengthTheRestOfTheBlockIsLeftOut) {
   ASSERT_EQ(logs->size(), 1U);
   EXPECT_EQ(logs->front().damaged_at, pieces[2]);
   EXPECT_TRUE(logs->front().has_lost);
-  EXPECT_EQ(Commits(), AllBut({2, 3}));  // the latter ends in the next block
+  EXPECT_EQ(Commits(), AllBut({2, 3}));  // commit 3 ends in the next block
 }
 
-// Another manifest must be made then, and for that this one must be seen to be damaged.
+// Without one of its records, a manifest would say something else. MendLogs leaves the damage
+// there: whoever sees it makes another manifest.
 TEST_F(LogMending, AManifestWouldNotBeTheSameWithoutARecord) {
   std::string bytes = ReadAll(manifest_);
   bytes[kPieceHeaderBytes + 1] = '?';
@@ -187,7 +188,7 @@ TEST_F(LogMending, AManifestWouldNotBeTheSameWithoutARecord) {
   EXPECT_EQ(ReadAll(manifest_), bytes);
 }
 
-// Whatever the damage, what is left was written so, in this order.
+// Whatever the damage, MendLogs leaves only records that were written, in their order.
 TEST_F(LogMending, NothingIsReadThatWasNotWritten) {
   const std::string bytes = ReadAll(log_);
   const std::vector<std::string> written = RecordsOf(log_);

@@ -21,7 +21,8 @@ void WriteAll(const std::filesystem::path& path, const std::string& bytes) {
 
 constexpr std::size_t kSectorBytes = 512;
 
-// Logs of two pieces. The first byte of the second one, and its last, are alone in their sectors.
+// Makes logs of two pieces. The first byte of the second piece is its only one in that sector, and
+// so is its last byte.
 struct TwoPieces {
   static constexpr std::size_t kFirstByte = kSectorBytes - 1;  // of the second piece
   static constexpr std::size_t kLastByte = 3 * kSectorBytes;
@@ -34,7 +35,7 @@ struct TwoPieces {
     return header + type + payload;
   }
 
-  // Payloads are tried until the first byte of the checksum is zero, or is not.
+  // Tries payloads until the first byte of the second piece is zero, or is not zero.
   static std::string Make(bool is_first_zero, char last) {
     std::string log = Piece(std::string(kFirstByte - kHeaderBytes, 'a'));
     for (int i = 0;; ++i) {
