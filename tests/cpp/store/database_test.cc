@@ -235,7 +235,8 @@ TEST(Database, ThreadsAppendScanAndRotateTogether) {
   EXPECT_EQ(Values(*database, "#").size(), 800U);
 }
 
-// A flush moves messages from the log to a file while the reader looks at the one, then the other.
+// While a reader opens the log and the files one after the other, a flush moves messages from the
+// log to a file.
 TEST(Database, AReaderThatOpensDuringFlushesMissesNothing) {
   const TestDirectory directory;
   const auto database = OpenOk(directory / "db");
@@ -245,7 +246,8 @@ TEST(Database, AReaderThatOpensDuringFlushesMissesNothing) {
     for (int i = 0; !stop; ++i) {
       AppendOk(*database, {{"a", i, "x"}});
       ++acknowledged;
-      std::this_thread::sleep_for(std::chrono::milliseconds(i % 40));  // at any moment of an open
+      // Flushes come at any moment of an open.
+      std::this_thread::sleep_for(std::chrono::milliseconds(i % 40));
       EXPECT_TRUE(database->Flush().ok());
     }
   });
@@ -254,7 +256,7 @@ TEST(Database, AReaderThatOpensDuringFlushesMissesNothing) {
   for (int opened = 0; opened < 40;) {
     const std::size_t expected = acknowledged;
     const auto reader = Database::Open(directory / "db", options);
-    if (!reader.ok()) continue;  // it says so
+    if (!reader.ok()) continue;  // no message is missed: the open has failed
     EXPECT_GE(Values(**reader, "a").size(), expected);
     ++opened;
   }

@@ -40,7 +40,7 @@ OpenOptions Wide() {
   options.schema.shards = 3;
   options.schema.thresholds = {{3, 2}};
   options.schema.retention = {{{"keep/#", 0}, {"m/#", 0}}};
-  options.seal_bytes = 4'096;  // many pages, many blocks
+  options.seal_bytes = 4'096;  // makes many pages and blocks
   return options;
 }
 
@@ -167,7 +167,8 @@ std::map<std::string, std::vector<std::string>> ByTopic(const Rows& rows) {
   return values;
 }
 
-// Staged and appended messages in turns; sealing, rotation and opening must not be noticed.
+// Commits staged and appended messages in turns. Readers must not notice sealing, rotation and
+// opening.
 TEST(Job, WhatIsCommittedIsFoundByEveryFilter) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 3; ++round) {
@@ -229,13 +230,13 @@ TEST(Job, TheTailGivesItOnceAndInOrder) {
     ReadTail(tail.get(), &seen);
     ASSERT_EQ(Sorted(seen), Sorted(all));
   }
-  EXPECT_EQ(ByTopic(seen), ByTopic(all));  // in a shard, and so in a topic, as they came
-  // Sealed, it is the same from the start.
+  EXPECT_EQ(ByTopic(seen), ByTopic(all));  // a topic keeps the order of commits
+  // After sealing, a tail from the start gives the same.
   ASSERT_TRUE(database->Flush().ok());
   Rows again;
   ReadTail(database->NewTail({Filter::Parse("#").value()}, {}).value().get(), &again);
   EXPECT_EQ(ByTopic(again), ByTopic(all));
-  // And from any place: who follows the log reads no block that is before it.
+  // A tail from any place gives the last messages of each topic.
   for (std::uint64_t after = 1; after < 20; ++after) {
     TailOptions options;
     options.after = {{0, after}, {1, after}, {2, after}};
@@ -285,7 +286,7 @@ TEST(Job, WhatIsNotCommittedLeavesNothing) {
     EXPECT_FALSE(fs::is_empty(path + "/jobs/j"));
   }
   EXPECT_TRUE(fs::is_empty(path + "/jobs"));
-  Stage(path, "j", RandomRows(&random, 100));  // an attempt that does not count
+  Stage(path, "j", RandomRows(&random, 100));  // nobody commits this attempt
   const Rows rows = RandomRows(&random, 100);
   const StagedTask task = Stage(path, "j", rows);
   EXPECT_EQ(task.messages, 100U);
@@ -350,7 +351,7 @@ TEST(Job, ItIsCommittedThoughNobodyCouldApplyIt) {
     JobCommit commit{"j", {task.file}, {}, 0};
     commit.timeout = std::chrono::microseconds(0);
     EXPECT_EQ(CommitOk(path, commit).pending, std::vector<std::uint32_t>{1});
-    ASSERT_TRUE(AbortJob(path, "j").ok());  // too late
+    ASSERT_TRUE(AbortJob(path, "j").ok());  // too late to change anything
   }
   const auto database = OpenOk(path, Wide());
   ASSERT_NO_FATAL_FAILURE(ExpectHolds(*database, rows, "opened"));
@@ -370,7 +371,7 @@ std::size_t CountSliced(const Database& database) {
   }
 }
 
-// Jobs of a sequence, as far as they come while nobody may have shard 1.
+// Commits jobs of a sequence while another owner locks shard 1, so that they stay pending there.
 void CommitBesides(const std::string& path, const Rows& rows, std::uint64_t first,
                    std::uint64_t last) {
   const auto other = FileLock::Acquire(path + "/shards/0001.lock").value();
@@ -390,7 +391,7 @@ TEST(Job, ItIsHiddenUntilEveryShardHasIt) {
   std::mt19937_64 random(6);
   const Rows before = RandomRows(&random, 300);
   const Rows rows = RandomRows(&random, 100);
-  constexpr std::uint64_t kJobs = 20;  // more than are remembered when nobody is behind
+  constexpr std::uint64_t kJobs = 20;  // more than a shard remembers when none is behind
   Rows all = before;
   {
     const auto database = OpenOk(path, Wide());
@@ -401,7 +402,7 @@ TEST(Job, ItIsHiddenUntilEveryShardHasIt) {
     const auto database = OpenOk(path, reading);
     ASSERT_NO_FATAL_FAILURE(ExpectHolds(*database, before, "pending"));
     EXPECT_EQ(CountSliced(*database), before.size());
-    // The log gives what each shard has.
+    // The log gives the messages that are committed in each shard.
     auto tail = database->NewTail({Filter::Everything()}, {});
     std::size_t logged = 0;
     while (auto batch = (*tail)->Next({1'000, 1 << 20}, std::chrono::microseconds(0)).value()) {
@@ -410,7 +411,7 @@ TEST(Job, ItIsHiddenUntilEveryShardHasIt) {
     EXPECT_GT(logged, before.size());
   }
   {
-    OpenOptions some;  // later commits of the same shards are seen
+    OpenOptions some;  // readers see later commits of these shards
     some.only_shards = {0, 2};
     const auto database = OpenOk(path, some);
     Rows more;
@@ -528,7 +529,7 @@ TEST(Job, DeletesAndMergesTakeItsBlocksLikeOthers) {
   std::mt19937_64 random(7);
   Rows all;
   OpenOk(path, Wide())->Close().IgnoreError();
-  for (int step = 0; step < 20; ++step) {  // small blocks, which are merged
+  for (int step = 0; step < 20; ++step) {  // makes small blocks, which are merged
     const Rows rows = RandomRows(&random, 30);
     const std::string job = "j" + std::to_string(step);
     CommitOk(path, {job, {Stage(path, job, rows).file}, {}, 0});

@@ -49,7 +49,7 @@ TEST(Maintenance, RotationIsDueByTimeOrByBytes) {
   const RetentionClass aged{"#", 80};
   EXPECT_FALSE(IsRotationDue(aged, Current(kNow - 9, 0, 1), {}, kNow));
   EXPECT_TRUE(IsRotationDue(aged, Current(kNow - 10, 0, 1), {}, kNow));
-  EXPECT_FALSE(IsRotationDue(aged, Current(kNow - 10, 1'000, 0), {}, kNow));  // nothing in it
+  EXPECT_FALSE(IsRotationDue(aged, Current(kNow - 10, 1'000, 0), {}, kNow));  // no messages
   EXPECT_FALSE(IsRotationDue(aged, Current(kNow + 50, 0, 1), {}, kNow));      // the clock went back
   const RetentionClass sized{"#", 0, 1'600};
   MaintenanceLimits two_shards;
@@ -76,7 +76,7 @@ TEST(Maintenance, TheOldestOfAClassWithTooManyBytesGo) {
                                      Sealed(0, 2, 20, 50), Sealed(1, 9, 1, 500)};
   EXPECT_EQ(Chosen(rules, slabs), (std::vector{std::pair(1U, SlabDropReason::kBytes)}));
   MaintenanceLimits half;
-  half.shards = 2;  // and one of them is open here
+  half.shards = 2;  // this handle has one of them open
   EXPECT_EQ(Chosen(rules, slabs, half), (std::vector{std::pair(1U, SlabDropReason::kBytes),
                                                      std::pair(2U, SlabDropReason::kBytes)}));
 }
@@ -86,9 +86,9 @@ TEST(Maintenance, WhatARunWouldDoIsForeseen) {
   SlabUsage current = Current(0, 1'000, 5);
   current.slab.id.generation = Generation{7};
   SlabUsage other = Current(0, 1'000, 5);
-  other.slab.id = {0, RetentionClassId{2}, Generation{1}};  // kept
+  other.slab.id = {0, RetentionClassId{2}, Generation{1}};  // no rule drops it
   MaintenanceLimits all;
-  all.quota_bytes = 1;  // is not asked
+  all.quota_bytes = 1;  // Foresee ignores it
   all.quota_trim = 0.9;
   const Maintenance foreseen =
       Foresee(rules, {current, other, Sealed(0, 1, 10, 50), Sealed(1, 2, 10, 50)}, all, kNow);
@@ -113,8 +113,9 @@ TEST(Maintenance, WhatIsWrittenToCountsAndStays) {
 
 TEST(Maintenance, BeyondTheQuotaTheOldestOfAllGo) {
   const RetentionRules rules = RetentionRules::Make({{"a", 0}, {"b", 0}}).value();
+  // Generation 4 is of the class of maps, which no quota drops.
   const std::vector<SlabUsage> slabs{Sealed(0, 1, 30, 50), Sealed(1, 2, 10, 50),
-                                     Sealed(2, 3, 20, 50), Sealed(3, 4, 1, 50)};  // 4: of maps
+                                     Sealed(2, 3, 20, 50), Sealed(3, 4, 1, 50)};
   EXPECT_EQ(Chosen(rules, slabs, {200, 0.9}), (std::vector{std::pair(2U, SlabDropReason::kQuota)}));
   EXPECT_EQ(Chosen(rules, slabs, {100, 1}), (std::vector{std::pair(2U, SlabDropReason::kQuota),
                                                          std::pair(3U, SlabDropReason::kQuota)}));
@@ -173,7 +174,8 @@ TEST(Maintenance, TheQuotaTakesWhatIsKeptAtLast) {
       (std::vector{std::pair(2U, SlabDropReason::kQuota), std::pair(1U, SlabDropReason::kQuota)}));
 }
 
-// Of generations, all of which are to go unless they are kept, as (from, to).
+// Returns the merges that are planned, as the numbers of generations (from, to). All generations
+// are too old, except results of earlier merges. Sets `gone` to those that are dropped.
 std::vector<std::pair<std::vector<std::uint32_t>, std::uint32_t>> Merges(
     const RetentionRules& rules, std::vector<SlabUsage> slabs, const SlabUsage& current,
     std::vector<std::uint32_t>* gone) {
@@ -208,14 +210,14 @@ TEST(Maintenance, MergedSlabsGoToANumberBehindThem) {
             (Expected{{{3, 4}, 5}}));
   EXPECT_EQ(gone, (Numbers{4}));
   EXPECT_TRUE(Merges(rules, {Kept(3, 1, 1)}, current, &gone).empty());
-  // There is no number between 5 and 6: that one waits.
+  // There is no number between 5 and 6, so generation 5 waits.
   EXPECT_EQ(
       Merges(rules, {Sealed(0, 1, 1, 1), Sealed(0, 3, 2, 1), Sealed(0, 5, 3, 1)}, current, &gone),
       (Expected{{{1, 3}, 4}}));
   EXPECT_EQ(gone, (Numbers{1, 3}));
   EXPECT_TRUE(Merges(rules, {Sealed(0, 5, 3, 1)}, current, &gone).empty());
   EXPECT_TRUE(gone.empty());
-  // Of a class that keeps none, all go.
+  // Of a class without keep_last, all generations go.
   EXPECT_TRUE(Merges(rules, {Sealed(1, 2, 1, 1)}, current, &gone).empty());
   EXPECT_EQ(gone, (Numbers{2}));
 }
@@ -239,14 +241,14 @@ TEST(Maintenance, WhereClocksContradictTheOrderOfGenerationsTells) {
   SlabUsage current = Current(kNow - 10, 0, 1);
   current.slab.id = {0, RetentionClassId{0}, Generation{4}};
   using Outcome = std::vector<std::pair<std::uint32_t, SlabDropReason>>;
-  // The second has ended in the future, so it is as old as the one after it was when that ended.
+  // Generation 2 ended in the future, so it counts as ended when the next generation did.
   EXPECT_EQ(
       Chosen(rules, {Sealed(0, 1, kNow - 200, 1), Sealed(0, 2, kWrong, 1),
                      Sealed(0, 3, kNow - 90, 1), current}),
       (Outcome{{1, SlabDropReason::kAge}, {2, SlabDropReason::kAge}, {3, SlabDropReason::kAge}}));
   EXPECT_EQ(Chosen(rules, {Sealed(0, 2, kWrong, 1), Sealed(0, 3, kNow - 70, 1), current}),
             Outcome{});
-  // Other classes and shards tell nothing.
+  // Generations of other classes tell nothing.
   EXPECT_EQ(Chosen(rules, {Sealed(0, 2, kWrong, 1), Sealed(1, 3, kNow - 90, 1)}),
             (Outcome{{3, SlabDropReason::kAge}}));
 }

@@ -7,7 +7,7 @@ namespace {
 
 constexpr SlabId kSlab{3, RetentionClassId{0x01020304}, Generation{0x05060708}};
 
-// Each shorter prefix, each longer string and another version are refused.
+// Expects that Decode refuses each shorter prefix, a longer string, and another version.
 template <typename Record>
 void ExpectOnlyWholeRecords(const std::string& bytes) {
   Record record;
@@ -124,7 +124,7 @@ TEST(Meta, SlabRecordsRoundTripAndUnknownKindsAreRefused) {
   EXPECT_EQ(decoded.keep_last, 0U);
   EXPECT_FALSE(Decode(Encode(begun).substr(0, bytes.size() + 11), &decoded));
   ExpectOnlyWholeRecords<SlabRecord>(bytes);
-  for (std::size_t field = 1; field <= 2; ++field) {  // state, layout
+  for (std::size_t field = 1; field <= 2; ++field) {  // the bytes of state and layout
     for (const char unknown : {'\0', '\x7f'}) {
       std::string changed = bytes;
       changed[field] = unknown;
@@ -155,11 +155,11 @@ TEST(Meta, JobsRoundTripAndBadSpansAreRefused) {
     job.earlier.push_back({number, number + 1, number + 1, -1, {2}});
   }
   JobRecord decoded;
-  EXPECT_FALSE(Decode(Encode(job), &decoded));  // more than may be
+  EXPECT_FALSE(Decode(Encode(job), &decoded));  // one job more than kJobSpansMax
   job.earlier = {{1, 2, 1, 0, {}}};
   EXPECT_FALSE(Decode(Encode(job), &decoded));  // ends before it begins
   job.earlier = {{1, 2, 2, 0, {3, 1}}};
-  EXPECT_FALSE(Decode(Encode(job), &decoded));  // not sorted
+  EXPECT_FALSE(Decode(Encode(job), &decoded));  // its shards are not sorted
 }
 
 TEST(Meta, IdsOfAppendsRoundTrip) {
@@ -174,7 +174,7 @@ TEST(Meta, IdsOfAppendsRoundTrip) {
   EXPECT_EQ(id, "an id");
   EXPECT_EQ(decoded, known);
   EXPECT_FALSE(Decode(key + "x", bytes, &id, &decoded));
-  EXPECT_FALSE(Decode(key, bytes.substr(0, 25), &id, &decoded));  // no id
+  EXPECT_FALSE(Decode(key, bytes.substr(0, 25), &id, &decoded));  // the id is missing
   EXPECT_FALSE(Decode(key, bytes.substr(0, 20), &id, &decoded));
   EXPECT_FALSE(Decode(key, "\x02" + bytes.substr(1), &id, &decoded));
   EXPECT_FALSE(Decode(key, Encode(std::string(kAppendIdBytesMax + 1, 'x'), known), &id, &decoded));

@@ -12,17 +12,18 @@ std::vector<RetentionClassId> Ids(const std::vector<std::uint32_t>& numbers) {
 TEST(RetentionRules, ChangedAreThoseThatTopicsMayHaveComeIntoOrLeft) {
   const RetentionRules first = RetentionRules::Make({{"a/#", 1}, {"b/#", 2}, {"#", 3}}).value();
   EXPECT_EQ(first.ChangedSince(first), Ids({}));
-  // Other ages, another order of what has no topic in common.
+  // Other ages change nothing, nor does another order of filters that have no topic in common.
   EXPECT_EQ(first.With({{"a/#", 5}, {"b/#", 6}}).value().ChangedSince(first), Ids({}));
   EXPECT_EQ(first.With({{"b/#", 2}, {"a/#", 1}}).value().ChangedSince(first), Ids({}));
-  // a/x leaves a/#; the last class may take whatever is not taken.
+  // The topic a/x leaves a/#. The last class counts too, since it takes whatever no other class
+  // takes.
   const RetentionRules more = first.With({{"a/x", 1}, {"a/#", 1}, {"b/#", 2}}).value();
   const std::uint32_t added = more.IndexOf("a/x").value().value();
   EXPECT_EQ(more.ChangedSince(first), Ids({added, 0, 2}));
-  // It comes back, and its class is retired.
+  // The topic a/x comes back to a/#, and its class is retired.
   const RetentionRules back = more.With({{"a/#", 1}, {"b/#", 2}}).value();
   EXPECT_EQ(back.ChangedSince(more), Ids({0, 2, added}));
-  // + and a/# have a topic in common, so their order counts.
+  // The filters +/1 and a/# have a topic in common, so their order counts.
   const RetentionRules either = RetentionRules::Make({{"+/1", 1}, {"a/#", 2}}).value();
   const RetentionRules other = either.With({{"a/#", 2}, {"+/1", 1}}).value();
   EXPECT_EQ(other.ChangedSince(either), Ids({1, 0}));
@@ -81,7 +82,7 @@ TEST(RetentionRules, NumbersStayWhenClassesChange) {
   EXPECT_EQ(second.reserved(), RetentionClassId{3});
   EXPECT_EQ(second.ClassOf("c/1"), RetentionClassId{4});  // the first number that was free
   EXPECT_EQ(second.ClassOf("b/1"), RetentionClassId{1});
-  EXPECT_EQ(second.ClassOf("a/1"), RetentionClassId{2});  // now of "#"
+  EXPECT_EQ(second.ClassOf("a/1"), RetentionClassId{2});  // the class of "#" now
   EXPECT_EQ(second.FilterOf(RetentionClassId{0}), "a/#");
   EXPECT_EQ(second.IndexOf("a/#").value(), RetentionClassId{0});
   EXPECT_EQ(second.ClassesWith("a/1"), Ids({2, 0}));
@@ -102,9 +103,10 @@ TEST(RetentionRules, ARetiredClassIsKeptAsLongAsAnyThatHasItsTopicsNow) {
   EXPECT_EQ(retired({{"a/x", 7}, {"b", 50}, {"#", 3}}), (RetentionClass{"a/#", 7, 0, 1}));
   EXPECT_EQ(retired({{"a/x", 7}, {"#", 30}}), (RetentionClass{"a/#", 30, 0, 1}));
   EXPECT_EQ(retired({{"+/#", 7}, {"#", 30}}), (RetentionClass{"a/#", 7, 0, 1}));
-  EXPECT_EQ(retired({{"a/x", 7}}), (RetentionClass{"a/#", 0, 0, 0}));  // "#" keeps
+  EXPECT_EQ(retired({{"a/x", 7}}), (RetentionClass{"a/#", 0, 0, 0}));  // "#" keeps everything
   EXPECT_EQ(retired({}), (RetentionClass{"a/#", 0, 0, 0}));
-  // Its messages may be of any of these: each is kept as long as any of them says.
+  // A message of the retired class may belong to any of these now, so it stays as long as any of
+  // them says.
   EXPECT_EQ(retired({{"a/x", 7, 0, 0, 2}, {"#", 0, 0, 0, 5}}), (RetentionClass{"a/#", 7, 0, 1, 5}));
   EXPECT_EQ(retired({{"#", 0, 0, 0, 5}}), (RetentionClass{"a/#", 0, 0, 1, 5}));
   EXPECT_EQ(retired({{"a/x", 0, 0, 0, 2}}), (RetentionClass{"a/#", 0, 0, 0, 0}));

@@ -32,7 +32,8 @@ TEST(RetentionFile, WhatIsStoredComesBack) {
   EXPECT_EQ(again.Find(RetentionClassId{0})->limits, rules.Find(RetentionClassId{0})->limits);
 }
 
-// The bytes of a file as they were when the format was released: they have to be read for ever.
+// A file of these rules has had these bytes since the format was released. All later versions must
+// read them.
 TEST(RetentionFile, GoldenBytes) {
   const RetentionRules rules = RetentionRules::Make({{"a/#", 1, 2, 3}, {"b/#", 4}})
                                    .value()
@@ -43,7 +44,7 @@ TEST(RetentionFile, GoldenBytes) {
             "03612f23f2a57e3a");
 }
 
-// The second version, which only rules with keep_last need.
+// Only rules with keep_last need the second version of the format.
 TEST(RetentionFile, GoldenBytesWithKeepLast) {
   const RetentionRules rules =
       RetentionRules::Make({{"a/#", 1, 2, 3, 300}}).value().With({{"b/#", 5, 6, 7, 1}}).value();
@@ -82,8 +83,8 @@ TEST(RetentionFile, NumbersThatCannotBe) {
     return RetentionRules::Restore(1, RetentionClassId{reserved}, {rest}, {}).status().code();
   };
   EXPECT_EQ(restore(1, 0), Code::kOk);
-  EXPECT_EQ(restore(0, 0), Code::kCorruption);  // given twice
-  EXPECT_EQ(restore(7, 0), Code::kCorruption);  // a gap
+  EXPECT_EQ(restore(0, 0), Code::kCorruption);  // an id is used twice
+  EXPECT_EQ(restore(7, 0), Code::kCorruption);  // ids are missing
   EXPECT_EQ(RetentionRules::Restore(1, {}, {}, {}).status().code(), Code::kCorruption);
 }
 

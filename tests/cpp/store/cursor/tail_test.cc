@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Reading looks whether to stop only now and then, so it takes many messages that do not match.
+// A read asks only now and then whether to stop. So there are many messages that do not match.
 TEST(Tail, WhatAnInterruptedReadHadFoundComesAgain) {
   const TestDirectory directory;
   const auto database = Database::Open(directory / "db", {}).value();
@@ -28,7 +28,7 @@ TEST(Tail, WhatAnInterruptedReadHadFoundComesAgain) {
   }
   append("wanted/last");
 
-  // The plus has each page looked at: no filter over words tells what it has.
+  // With the plus, the filters match the structure "other/+", so the tail looks at its messages.
   const std::vector<Filter> filters{Filter::Parse("+/first").value(),
                                     Filter::Parse("+/last").value()};
   int interrupted = 0;

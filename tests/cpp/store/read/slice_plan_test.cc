@@ -23,7 +23,7 @@ Slice Whole(std::uint64_t after, std::uint64_t until) {
   return slice;
 }
 
-// Each (serial, time) of a grid is in one slice.
+// Expects that each (serial, time) of a grid is in exactly one slice.
 void ExpectPartition(const std::vector<Slice>& slices, std::uint64_t after, std::uint64_t until) {
   for (std::uint64_t serial = after + 1; serial <= until; ++serial) {
     for (std::int64_t time = 0; time < 100; ++time) {

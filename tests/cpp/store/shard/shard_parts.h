@@ -1,4 +1,4 @@
-// The objects of one shard, for tests that call them directly.
+// Makes the objects of one shard, for tests that call them directly.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,8 +30,8 @@
 
 namespace topicdb {
 
-// What a Shard is made of: the shard 0 of a new database, loaded, with its slabs published. No
-// thread seals: tests take the steps themselves.
+// Holds what a Shard is made of: shard 0 of a new database, loaded, with its slabs published. No
+// thread seals, so that tests take the steps themselves.
 class ShardParts {
  private:
   const TestDirectory directory_;
@@ -56,7 +56,7 @@ class ShardParts {
   ShardParts(const ShardParts&) = delete;
   ShardParts& operator=(const ShardParts&) = delete;
 
-  // Commits messages, and what a transaction does beside.
+  // Commits messages, and what a transaction does besides.
   std::unique_ptr<ShardCommit> Commit(const std::vector<MessageView>& messages,
                                       TransactionOps* ops = nullptr) {
     auto commit = std::make_unique<ShardCommit>();
@@ -67,7 +67,7 @@ class ShardParts {
     commit->transaction = nullptr;
     return commit;
   }
-  // The serial of a commit that must not fail.
+  // Commits messages, which must not fail. Returns the serial.
   std::uint64_t Append(const std::vector<MessageView>& messages) {
     const auto commit = Commit(messages);
     EXPECT_TRUE(commit->status.ok()) << commit->status.message();
@@ -79,7 +79,7 @@ class ShardParts {
     return Commit({}, &ops);
   }
 
-  // The value that readers see now; absent if there is no such message.
+  // Returns the value that readers see now, or nothing if there is no such message.
   std::optional<std::string> Get(std::string_view topic, std::int64_t timestamp) const {
     const std::shared_ptr<const ShardView> view = state.view();
     const PointLookup lookup{view->slabs(),    view->deletes(), view->db(),
@@ -89,7 +89,7 @@ class ShardParts {
     if (!found.ok() || !found->has_value()) return std::nullopt;
     return (*found)->value;
   }
-  // Of the first class.
+  // Returns the current slab of the first class.
   const Slab& Current() const { return *state.view()->current().front().slab; }
   std::uint64_t FreshBlocks() const { return Current().layout_state()->fresh_blocks; }
 

@@ -1,4 +1,4 @@
-// What a shard does when the file system fails it, and what it clears away at the next open.
+// Tests what a shard does when the file system fails it, and what it clears away at the next open.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -15,7 +15,8 @@
 namespace topicdb {
 namespace {
 
-// No file of this process may grow beyond `bytes`: writes behind that fail as on a full disk.
+// While this lives, no file of the process grows beyond `bytes`: writes behind that fail, as on a
+// full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : previous_handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -118,7 +119,7 @@ class BareShard {
     return db_->Get({}, meta::SlabKey(slab), &bytes).ok();
   }
 
-  // As if a crash had cut a large delete short.
+  // Stores the record of a large delete, as if a crash had cut the delete short.
   void PutDelete(const meta::DeleteRecord& record) {
     ASSERT_TRUE(
         db_->Put({}, meta::DeleteKey(record.serial, record.index), meta::Encode(record)).ok());
@@ -176,12 +177,12 @@ TEST(ShardOpen, ADeleteThatWasCutShortHidesItsMessagesAndIsFinished) {
   const std::string path = directory / "db";
   OpenOptions options;
   options.schema.structures = {{"a/+"}};
-  options.schema.layout = LayoutKind::kSkipstream;  // where messages are keys
+  options.schema.layout = LayoutKind::kSkipstream;  // in which messages are keys
   {
     const auto database = Database::Open(path, options).value();
     ASSERT_TRUE(AppendOne(*database, "a/1", "x").ok());  // serial 1
     ASSERT_TRUE(AppendOne(*database, "b", "x").ok());
-    ASSERT_TRUE(AppendOne(*database, "a/2", "later").ok());  // serial 3: after the delete
+    ASSERT_TRUE(AppendOne(*database, "a/2", "later").ok());  // serial 3, later than the delete
   }
   const meta::DeleteRecord record{
       2, 0, {Filter::Parse("a/#").value(), {0, std::nullopt}}, meta::kEveryGeneration};

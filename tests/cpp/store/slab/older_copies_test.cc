@@ -1,5 +1,5 @@
-// One message of a topic and timestamp, whatever generation it was stored in, also for those who
-// read while it is written again; run under TSan, too.
+// Tests that readers see one message of a topic and timestamp, whatever generation it was stored
+// in, even while it is written again. Runs under ThreadSanitizer, too.
 #include "store/slab/older_copies.h"
 
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ TEST(OlderCopies, ReadersSeeEachKeyOnce) {
     while (!done) {
       const Found found = All(*database);
       EXPECT_EQ(found.size(), std::size_t{kKeys});
-      std::set<std::string> values;  // commits are seen as a whole
+      std::set<std::string> values;  // readers see commits as a whole
       for (const auto& [key, value] : found) values.insert(value);
       EXPECT_EQ(values.size(), 1U);
     }

@@ -10,7 +10,7 @@ TEST(TopicRanks, TheLastOfEachTopicByTimeAndThenByCommit) {
   EXPECT_TRUE(ranks.empty());
   ranks.Add("a", {5, 1, 0});
   ranks.Add("a", {9, 2, 0});
-  ranks.Add("a", {5, 3, 0});  // of two at one time the later commit
+  ranks.Add("a", {5, 3, 0});  // of two at one time, the later commit counts
   ranks.Add("a", {4, 9, 0});
   ranks.Add("b", {1, 1, 1});
   EXPECT_FALSE(ranks.empty());

@@ -90,7 +90,8 @@ TEST(Transaction, ClosingTheDatabaseEndsIt) {
   transaction->Rollback();
 }
 
-// Everything that writes, at once; what must hold is that no increment is lost. For TSan above all.
+// Writes and reads in all ways at once. No increment may be lost. This is for ThreadSanitizer above
+// all.
 class Clients {
  public:
   explicit Clients(Database& database) : database_(database) {}

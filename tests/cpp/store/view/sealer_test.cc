@@ -11,7 +11,7 @@
 namespace topicdb {
 namespace {
 
-// Does what it is told, and counts its turns.
+// Calls a function of the test in each turn, and counts the turns.
 class Shard : public Sealable {
  public:
   explicit Shard(std::function<Result<bool>(int turn)> seal) : seal_(std::move(seal)) {}
@@ -92,7 +92,7 @@ TEST(Sealer, WhatIsForgottenWhileItSealsDoesNotComeAgain) {
   is_in.wait(false);
   EXPECT_TRUE(sealer.IsBusyWith(&shard));
   std::thread forgetting([&] { sealer.Forget(&shard); });
-  // Forget has said that it goes, and waits for the turn to end.
+  // Forget has told the sealer, and waits for the turn to end.
   WaitUntilIdle(sealer, shard);
   may_go = true;
   may_go.notify_all();

@@ -10,7 +10,7 @@
 namespace topicdb {
 namespace {
 
-// More than a commit removes by itself, and more than one step does.
+// More messages than a commit removes by itself, and more than one step removes.
 constexpr std::size_t kMany = 25'000;
 
 void AppendMany(ShardParts* shard, const std::string& topic) {
@@ -23,7 +23,7 @@ void AppendMany(ShardParts* shard, const std::string& topic) {
 
 TEST(DeleteFinisher, RemovesInStepsWhatALargeDeleteHides) {
   OpenOptions options;
-  options.schema.layout = LayoutKind::kSkipstream;  // where each message is a key
+  options.schema.layout = LayoutKind::kSkipstream;  // in which each message is a key
   ShardParts shard(options);
   AppendMany(&shard, "a");
   shard.Append({{"b", 1, "stays"}});

@@ -13,7 +13,7 @@ KeyRange Keys(const std::string& filter, const TimeRange& range = {}) {
   return {Filter::Parse(filter).value(), range};
 }
 
-// A transaction that begins now.
+// A transaction that begins when the object is made, and ends with it.
 class Begun {
  public:
   explicit Begun(ShardParts* shard) : shard_(*shard) {

@@ -17,7 +17,7 @@ OpenOptions TwoClasses() {
   return options;
 }
 
-// Class and generation of each slab; those that are read-only have a negative generation.
+// Holds class and generation of each slab. The generation of a read-only slab is negative.
 using Slabs = std::vector<std::pair<std::uint32_t, int>>;
 Slabs SlabsOf(const ShardParts& shard) {
   Slabs slabs;

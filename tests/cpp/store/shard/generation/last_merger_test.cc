@@ -1,4 +1,4 @@
-// What keep_last keeps while others write, delete and read; run under TSan, too.
+// Tests what keep_last keeps while others write, delete and read. Runs under ThreadSanitizer, too.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -43,7 +43,7 @@ class MergeLast : public testing::TestWithParam<LayoutKind> {
     }
   }
 
-  // Each time a day later.
+  // Runs maintenance, each time a day later.
   Result<Maintenance> Maintain(Database& database) {
     now_us_ += std::int64_t{86'400} * 1'000'000;
     return database.upkeep().Maintain(now_us_);
@@ -68,7 +68,7 @@ TEST_P(MergeLast, OfEachTopicTheLastAreKept) {
     EXPECT_EQ(Times(*database), (std::multimap<std::string, std::int64_t>{
                                     {"a", round * 10}, {"a", round * 10 + 1}, {"b", 5}}));
   }
-  EXPECT_EQ(Maintain(*database)->dropped.size(), 0U);  // nothing is new
+  EXPECT_EQ(Maintain(*database)->dropped.size(), 0U);  // no message is new
   database.reset();
   EXPECT_EQ(Times(*Open(2)).size(), 3U);
 }
@@ -88,8 +88,8 @@ TEST_P(MergeLast, WhatIsDeletedMeanwhileDoesNotComeBack) {
   std::thread reader([&] {
     while (!done) Times(*database);
   });
-  // Each topic in turn gets a message, and loses all of them; until the janitor had its turn
-  // meanwhile.
+  // Each topic in turn gets a message, and every third time a topic loses all of its messages. This
+  // goes on until the janitor has merged something meanwhile.
   std::set<std::string> left;
   for (int i = 0; i < 400 || merged == 0; ++i) {
     const std::string topic = "t/" + std::to_string(i % kTopics);
@@ -109,7 +109,7 @@ TEST_P(MergeLast, WhatIsDeletedMeanwhileDoesNotComeBack) {
   const auto times = Times(*database);
   for (const auto& [topic, time] : times) found.insert(topic);
   EXPECT_EQ(found, left);
-  EXPECT_EQ(times.size(), left.size());  // and of each the last one
+  EXPECT_EQ(times.size(), left.size());  // one message of each topic
 }
 
 TEST_P(MergeLast, ClosingMeanwhileLeavesTheOnesOrTheOther) {

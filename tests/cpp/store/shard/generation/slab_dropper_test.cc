@@ -10,7 +10,7 @@
 namespace topicdb {
 namespace {
 
-// One generation with two messages, which has ended, and the next one with another.
+// A shard with a generation of two messages, which has ended, and the next one with one message.
 class SlabDropperTest : public ::testing::Test {
  protected:
   SlabDropperTest() {

@@ -15,7 +15,7 @@ constexpr std::size_t kBytes = std::size_t{1} << 20;
 std::string RandomValue() {
   std::mt19937_64 random(3);
   std::string value(kBytes, '\0');
-  for (char& byte : value) byte = static_cast<char>(random());  // is not compressed
+  for (char& byte : value) byte = static_cast<char>(random());  // cannot be compressed
   return value;
 }
 
