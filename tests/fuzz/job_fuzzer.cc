@@ -1,4 +1,4 @@
-// libFuzzer target: the records of jobs and of staged blocks. Whatever the bytes are, decoding
+// A libFuzzer target for the records of jobs and of staged blocks. Whatever the bytes are, decoding
 // ends, and what it gives is encoded to bytes that give the same. scripts/fuzz.sh runs it.
 #include <cstdio>
 #include <cstdlib>
@@ -14,7 +14,7 @@
 namespace topicdb {
 namespace {
 
-// What the first byte of an input says that the rest is.
+// The first byte of an input says which of these the rest is.
 enum class Kind : std::uint8_t { kStagedFile, kIntent, kOutcome, kPlacement, kKinds };
 
 void Expect(bool is_so, const char* what) {
@@ -83,7 +83,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace topicdb;
   if (size == 0) return 0;
   const auto kind = static_cast<Kind>(data[0] % static_cast<int>(Kind::kKinds));
-  // The checksum is right, so that more than it is tried.
+  // Makes the checksum right, so that decoding does not end at it.
   std::string bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   AppendLittle(&bytes, Crc32(bytes));
   switch (kind) {

@@ -1,4 +1,4 @@
-// Writes seeds for job_fuzzer into the directory that is its argument.
+// Writes well-formed inputs of job_fuzzer into the directory that is its argument.
 #include <fstream>
 #include <string>
 

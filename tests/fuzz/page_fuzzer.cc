@@ -1,5 +1,5 @@
-// libFuzzer target: decoders of pages and of the records of blocks. Whatever the bytes are, they
-// are refused or what comes out is safe to use. scripts/fuzz.sh runs it.
+// A libFuzzer target for the decoders of pages and of the records of blocks. Whatever the bytes
+// are, the decoders refuse them, or give what is safe to use. scripts/fuzz.sh runs it.
 
 #include <algorithm>
 #include <cstdio>
@@ -39,7 +39,7 @@ void CheckPage(std::string bytes) {
   if (const char* fault = FaultOf(**page); fault != nullptr) Fail(fault);
 }
 
-// Mutations hardly ever make compressed bytes that decompress; so this compresses them.
+// Compresses the body, since mutations hardly ever make compressed bytes that decompress.
 void CheckPackedBody(std::string_view input) {
   if (input.size() < kHeaderBytes) return;
   const std::string_view body = input.substr(kHeaderBytes);
@@ -72,7 +72,7 @@ bool IsPossible(const Extent& extent) {
          extent.first_serial > 0 && extent.first_serial <= extent.last_serial;
 }
 
-// What was decoded and what its encoding decodes to are the same.
+// Expects that a record that was decoded is encoded to bytes that give the same record.
 template <typename Record>
 void CheckEncoding(const Record& record) {
   Record again;

@@ -1,4 +1,4 @@
-// What the first byte of an input of page_fuzzer chooses.
+// The first byte of an input of page_fuzzer chooses what the rest is.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,10 @@
 namespace topicdb::columnar {
 
 enum class FuzzTarget : std::uint8_t {
-  kPage,         // a page whose checksum is made right
+  kPage,         // a page; the fuzzer makes its checksum right
   kDamagedPage,  // a page as it is
-  kPackedBody,   // header and body of a packed page, which is compressed and completed
-  kBlockEntry,   // a record whose checksum is made right, here and below
+  kPackedBody,   // header and body of a packed page; the fuzzer compresses and completes it
+  kBlockEntry,   // a record; the fuzzer makes its checksum right, here and below
   kDirectory,
   kDeletedRows,
   kFilter,

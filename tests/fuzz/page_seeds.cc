@@ -1,5 +1,4 @@
-// Writes what page_fuzzer begins with: well-formed inputs of each kind, into the directory that is
-// given.
+// Writes well-formed inputs of page_fuzzer, of each kind, into the directory that is its argument.
 
 #include <algorithm>
 #include <cstdio>
@@ -34,7 +33,7 @@ class SeedWriter {
   bool ok_ = true;
 };
 
-// A packed page before compression.
+// Returns a packed page as it was before compression.
 std::string Uncompressed(const std::string& page) {
   const PageHeader header = ReadHeader(page).value();
   std::string body(header.body_bytes, '\0');

@@ -1,6 +1,6 @@
-// libFuzzer target: what a queue reads from disk. Whatever the bytes are, reading ends, goes
-// forward, and gives items that lie in the bytes; or says that they are damaged. scripts/fuzz.sh
-// runs it.
+// A libFuzzer target for what a queue reads from disk. Whatever the bytes are, reading ends, goes
+// forward, and gives items that lie in the bytes, or says that the bytes are damaged.
+// scripts/fuzz.sh runs it.
 #include <unistd.h>
 
 #include <cstdio>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kFrameHeaderBytes = 32;
 
-// What the first byte of an input says that the rest is.
+// The first byte of an input says which of these the rest is.
 enum class Kind : std::uint8_t { kNativeFile, kNativeFrames, kReplayqFile, kCursor, kKinds };
 
 [[noreturn]] void Fail(const char* what) {
@@ -66,7 +66,7 @@ void ReadFileOf(std::string_view bytes, const SegmentFormat& format,
   unlink(ScratchPath().c_str());
 }
 
-// Mutations hardly ever make right checksums; so frames are cut from the input and get theirs.
+// Cuts frames from the input and makes their checksums right, since mutations hardly ever do that.
 std::string Stamped(std::string_view input, const SegmentIdentity& identity) {
   std::string file = NativeSegmentFormat().EncodeHeader(identity);
   Decoder in(input);

@@ -1,5 +1,4 @@
-// Writes what queue_fuzzer begins with: well-formed inputs of each kind, into the directory that is
-// given.
+// Writes well-formed inputs of queue_fuzzer, of each kind, into the directory that is its argument.
 #include <cstdio>
 #include <fstream>
 #include <string>

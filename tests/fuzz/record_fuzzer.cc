@@ -1,6 +1,7 @@
-// libFuzzer target: the files and records of a database beside its blocks, what users keep of it
-// (streams, iterators), and keys and values of skipstream. Whatever the bytes are, they are refused
-// or what they give is encoded to bytes that give the same. scripts/fuzz.sh runs it.
+// A libFuzzer target for the files and records of a database beside its blocks, for what users keep
+// of it (streams, iterators), and for keys and values of skipstream. Whatever the bytes are,
+// decoding refuses them, or gives what is encoded to bytes that give the same. scripts/fuzz.sh runs
+// it.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -75,7 +76,7 @@ void CheckRecord(std::string_view bytes) {
   Expect(meta::Decode(encoded, &again) && meta::Encode(again) == encoded, "a record changes");
 }
 
-// Its first bytes are the key.
+// The first bytes of the input are the key.
 void CheckDelete(std::string_view bytes) {
   const std::size_t key_size = meta::DeleteKey(0, 0).size();
   if (bytes.size() < key_size) return;
@@ -87,13 +88,14 @@ void CheckDelete(std::string_view bytes) {
   Expect(meta::Decode(key, encoded, &again) && meta::Encode(again) == encoded, "a delete changes");
 }
 
-// Every stream of a trie that was restored has a structure, and holds what its structure says.
+// Expects that every stream of a restored trie has a structure that fits it, and that searches find
+// only streams.
 void CheckTrie(const StructureTrie& trie) {
   trie.ForEachStream([&](StreamId stream) {
     Expect(trie.IsStream(stream) && stream.value() <= trie.last_node(), "a stream from nowhere");
     const Structure structure = trie.StructureOf(stream);
     Expect(structure.any || structure.VaryingCount() <= structure.levels.size(), "too many levels");
-    // Words are not looked at again: RocksDB's checksum is over them.
+    // Nobody checks the words again, since RocksDB's checksum covers them.
     Expect(structure.any || !structure.Text().empty() || structure.levels.size() <= 1, "no text");
   });
   std::vector<std::string_view> varying;
@@ -166,7 +168,7 @@ void CheckValue(std::string_view bytes) {
          "a value changes");
 }
 
-// Whatever a value looks like, it can be stored so that readers see it.
+// Expects that any value can be stored so that readers see it.
 void CheckEnvelope(const std::string& value) {
   const std::string stored = EscapedValue(value).value_or(value);
   Expect(PayloadOf(stored) == value, "a value changes");

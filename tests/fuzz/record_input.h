@@ -1,4 +1,4 @@
-// What the first byte of an input of record_fuzzer chooses.
+// The first byte of an input of record_fuzzer chooses what the rest is.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 namespace topicdb {
 
 enum class FuzzRecord : std::uint8_t {
-  kDescriptor,  // the fields; header and checksum are made right
-  kRetention,   // a record whose checksum is made right, here and in the next two
+  kDescriptor,  // its fields; the fuzzer adds header and checksum
+  kRetention,   // a record; the fuzzer adds its checksum, here and in the next two
   kStream,
   kIterator,
   kIdentity,  // a record of a shard as it is, here and below
@@ -15,13 +15,13 @@ enum class FuzzRecord : std::uint8_t {
   kSlab,
   kCounters,
   kJob,
-  kNodes,  // each node with its length before it: the trie of them, and a topic in it
+  kNodes,  // nodes of one trie, each with its length before it
   kDelete,
   kSample,
   kSampleLevel,
   kSuffix,    // of a skipstream key
   kValue,     // of a skipstream message
-  kEnvelope,  // a value with properties, whose checksum is made right
+  kEnvelope,  // a value with properties; the fuzzer adds its checksum
 };
 inline constexpr std::uint8_t kFuzzRecords = 16;
 

@@ -1,4 +1,4 @@
-// Writes seeds for record_fuzzer into the directory that is its argument.
+// Writes well-formed inputs of record_fuzzer into the directory that is its argument.
 #include <fstream>
 #include <string>
 
@@ -15,7 +15,7 @@ namespace topicdb {
 namespace {
 
 constexpr std::size_t kCrcBytes = 4;                // the fuzzer adds it
-constexpr std::size_t kDescriptorHeaderBytes = 20;  // so it does with this
+constexpr std::size_t kDescriptorHeaderBytes = 20;  // the fuzzer adds this, too
 
 class Seeds {
  public:
@@ -81,7 +81,7 @@ void WriteRecords(Seeds* seeds) {
   seeds->Write(FuzzRecord::kSampleLevel, meta::EncodeSampleLevel(3));
 }
 
-// The trie of "a", "a/b", "a/+", and "#".
+// Writes the nodes of the trie of "a", "a/b", "a/+" and "#".
 void WriteNodes(Seeds* seeds) {
   std::string nodes;
   for (const NodeRecord& node : {
