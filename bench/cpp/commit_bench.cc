@@ -1,6 +1,7 @@
-// Commits, transactions and their latencies, beside SQLite and RocksDB: one table.
-// Every turn of every side begins with an empty store, writes for a fixed time, closes the store,
-// opens it again and looks for each commit that was acknowledged: one that is missing is an error.
+// Measures appends and transactions, and the latency of each, in one table. SQLite and RocksDB do
+// the same transactions. Every turn begins with an empty store, writes for a fixed time, closes the
+// store, opens it again, and looks for all that was acknowledged. If something is missing, the
+// program ends with an error.
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,15 +30,15 @@ namespace topicdb::bench {
 namespace {
 
 constexpr std::size_t kThreads = 8;
-constexpr std::size_t kSharedCounter = kThreads;  // after those that belong to one thread
+constexpr std::size_t kSharedCounter = kThreads;  // behind the counters of the threads
 constexpr std::size_t kValueBytes = 100;
 
 struct Options {
-  double seconds = 0.5;  // of one turn
+  double seconds = 0.5;  // how long a turn takes
   int rounds = 9;
   std::uint64_t seed = 20'260'101;
   std::string directory = std::filesystem::temp_directory_path();
-  std::string only;  // rows of this name; empty: all
+  std::string only;  // the name of the rows to measure; empty: all rows
 };
 
 // ---- Rows.
@@ -82,7 +83,8 @@ double BestRate(const std::vector<Turn>& turns) {
   return best;
 }
 
-// What a ratio should be, and above what it can only come from a machine that stalls.
+// What a ratio should be at least, and the highest one that is credible: a higher one comes from a
+// machine that stalls.
 struct Target {
   double least = 0;
   double credible = std::numeric_limits<double>::infinity();
@@ -93,7 +95,8 @@ std::string Verdict(double ratio, const Target& target) {
   return ratio >= target.least ? "met" : "MISSED";
 }
 
-// Each round's ratio, and of these the median: turns of one round share the machine's mood.
+// Returns the median of the ratios of all rounds, as a text. Turns of one round share the state of
+// the machine.
 std::string Ratio(const std::vector<Turn>& turns, const std::vector<Turn>& base,
                   const std::string& format, const std::optional<Target>& target) {
   std::vector<double> ratios;
@@ -109,8 +112,8 @@ std::string Ratio(const std::vector<Turn>& turns, const std::vector<Turn>& base,
   return text + Format(", target %.1f: ", target->least) + Verdict(median, *target);
 }
 
-// Sides take turns, and the first of each round is another. What else is written to the file system
-// reaches the disk before a turn begins: an fsync can wait for it.
+// Lets the sides take turns. Each round begins with another side. Before a turn, whatever else was
+// written to the file system goes to the disk, since an fsync can wait for it.
 std::vector<std::vector<Turn>> TakeTurns(
     const Options& options, std::size_t sides,
     const std::function<Turn(std::size_t side, int round, const std::string& directory)>& turn) {
@@ -147,7 +150,7 @@ std::unique_ptr<Database> OpenDatabase(const std::string& path) {
 
 std::string AppendTopic(std::size_t thread) { return "bench/append/" + std::to_string(thread); }
 
-// The first bytes of a value are its number, counted by each thread from zero.
+// Each value begins with its number, which each thread counts from zero.
 Step AppendStep(Database* database, std::size_t thread, Durability durability) {
   return [=, topic = AppendTopic(thread), next = std::uint64_t{0},
           value = std::string(kValueBytes, 'v')]() mutable -> std::uint64_t {
@@ -160,7 +163,7 @@ Step AppendStep(Database* database, std::size_t thread, Durability durability) {
   };
 }
 
-// Every topic must hold 0, 1, 2, ... up to what its thread was told is stored.
+// Fails unless every topic holds 0, 1, 2, … up to the last message that its thread has stored.
 void CheckAppends(const std::string& path, const Turn& turn) {
   const auto database = OpenDatabase(path);
   const auto everything = Filter::Parse("#");
@@ -234,7 +237,7 @@ constexpr CounterCase kCounterCases[] = {{"own keys, 1 thread", 1, false},
                                          {"own keys, 8 threads", kThreads, false},
                                          {"half on one key, 8 threads", kThreads, true}};
 
-// What each counter has to be in the end, as the threads know it.
+// What one thread has added to each counter.
 using Tally = std::vector<std::uint64_t>;
 
 Step CounterStep(CounterSession* session, std::size_t thread, bool contended, std::uint64_t seed,

@@ -38,7 +38,7 @@ double ProcessCpuSeconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
 }
 
-// What a thread brings home.
+// What one thread has measured.
 struct Lap {
   std::vector<float> latencies_us;
   std::uint64_t conflicts = 0;
@@ -74,7 +74,7 @@ std::string CpuModel() {
   return "unknown";
 }
 
-// Of the mount that is the longest beginning of the path.
+// Returns the type of the mount whose path is the longest beginning of this one.
 std::string FileSystemOf(const std::string& directory) {
   const std::string path = std::filesystem::canonical(directory).string() + "/";
   std::ifstream file("/proc/self/mounts");
@@ -91,7 +91,7 @@ std::string FileSystemOf(const std::string& directory) {
   return found;
 }
 
-// Median of appending 4 KiB and fdatasync, as a log does it.
+// Returns the median time of appending 4 KiB with an fdatasync, as a log does it.
 double FsyncMicros(const std::string& directory) {
   constexpr int kTimes = 101;
   const TempDir place(directory);

@@ -1,4 +1,4 @@
-// Threads that repeat a step for a while, what that took, and the machine that it took place on.
+// Runs threads that repeat a step for a while, measures them, and describes the machine.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace topicdb::bench {
 
-// Prints the error and ends the process, from any thread: there is nothing to measure any more.
+// Prints the error and ends the process, since there is nothing to measure any more. Thread-safe.
 [[noreturn]] void Fail(const std::string& what);
 
 // REQUIRES: !figures.empty()
 double Median(std::vector<double> figures);
 
-// A new directory below another, gone with the object.
+// A new directory in `parent`. The destructor removes it with all that is in it.
 class TempDir {
  public:
   explicit TempDir(const std::string& parent);
@@ -28,13 +28,14 @@ class TempDir {
   std::string path_;
 };
 
-// Commits once, and returns how often it had to try again. Called by one thread only.
+// Commits once, and returns how often it had to try again. Only one thread calls it.
 using Step = std::function<std::uint64_t()>;
 
-// Steps of each thread before the clock starts: statements are prepared, structures learned.
+// How many steps each thread takes before the clock starts, to prepare statements and learn
+// structures.
 inline constexpr std::uint64_t kWarmUpSteps = 1;
 
-// One side for the time of one turn.
+// What was measured of one side in one turn.
 struct Turn {
   double wall_s = 0;
   double cpu_s = 0;  // of all threads of the process
@@ -49,11 +50,12 @@ struct Turn {
   double Conflicts() const { return static_cast<double>(conflicts); }
 };
 
-// Each step has a thread of its own.
+// Repeats each step in a thread of its own, for `seconds`.
 Turn RunThreads(std::vector<Step>* steps, double seconds);
 
-// (name, value): CPU, memory, system, the file system of `directory` and what an fsync takes there.
-// Fails where there is nothing that could be fsynced.
+// Returns facts about the machine as (name, value): CPU, load, memory, system, the file system of
+// `directory`, and how long an fsync takes there. Fails if that file system is in memory, where an
+// fsync does nothing.
 std::vector<std::pair<std::string, std::string>> MachineFacts(const std::string& directory);
 
 }  // namespace topicdb::bench

@@ -95,8 +95,8 @@ struct CloseSqlite {
   void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 };
 
-// One connection with its prepared statements. BEGIN IMMEDIATE takes the one lock of a writer at
-// once: a transaction that reads first could not be upgraded after another has committed.
+// A connection and its prepared statements. BEGIN IMMEDIATE takes SQLite's only write lock at once.
+// A transaction that reads first could not begin to write after another one has committed.
 class SqliteSession : public CounterSession {
  public:
   SqliteSession(const std::string& path, bool fsync) {
@@ -173,7 +173,7 @@ class SqliteSession : public CounterSession {
 
   std::unique_ptr<sqlite3, CloseSqlite> connection_;
   Statement begin_, select_, replace_, commit_;
-  std::string key_;  // what is bound has to stay
+  std::string key_;  // must stay while it is bound
 };
 
 class SqliteCounters : public CounterStore {
@@ -204,7 +204,7 @@ class RocksDbSession : public CounterSession {
 
   bool TryIncrement(std::size_t counter) override {
     const std::string key = KeyOf(counter);
-    // Takes the handle of the last one: cheaper, as its header says.
+    // Reuses the object of the last transaction, which is cheaper, as RocksDB's header says.
     transaction_.reset(database_->BeginTransaction(options_, {}, transaction_.release()));
     const rocksdb::Status found = transaction_->GetForUpdate({}, key, &value_);
     if (!found.IsNotFound()) Expect(found);

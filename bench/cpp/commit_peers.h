@@ -1,5 +1,5 @@
-// Counters in three stores: one and the same read-modify-write transaction on TopicDB and its
-// peers.
+// Counters in three stores. TopicDB and its peers increment them by the same read-modify-write
+// transaction.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ inline constexpr std::array kSides = {Side::kTopicDb, Side::kSqlite, Side::kRock
 std::string NameOf(Side side);
 std::string SqliteVersion();
 
-// One thread's access. Not thread-safe; must not outlive its store.
+// The access of one thread to a store. Not thread-safe. The store must outlive it.
 class CounterSession {
  public:
   CounterSession() = default;
@@ -24,12 +24,13 @@ class CounterSession {
   CounterSession(const CounterSession&) = delete;
   CounterSession& operator=(const CounterSession&) = delete;
 
-  // One transaction: reads 8 bytes (absent: 0), adds one, writes them, commits. False: another
-  // transaction was in the way, and nothing has changed. Any other failure ends the process.
+  // Runs one transaction: reads 8 bytes (0 if they are absent), adds one, writes them, and commits.
+  // Returns false if another transaction was in the way, and nothing has changed. Ends the process
+  // on any other failure.
   virtual bool TryIncrement(std::size_t counter) = 0;
 };
 
-// Thread-safe. Destroying it closes it.
+// A store of counters. Thread-safe. The destructor closes it.
 class CounterStore {
  public:
   CounterStore() = default;
@@ -41,8 +42,8 @@ class CounterStore {
   virtual std::uint64_t Read(std::size_t counter) = 0;
 };
 
-// Opens what is in `directory`, or begins a store there. `fsync`: a commit survives a loss of
-// power; else it is handed to the operating system.
+// Opens the store in `directory`, or creates one there. With `fsync`, a commit survives a loss of
+// power; without, a commit is only handed to the operating system.
 std::unique_ptr<CounterStore> OpenCounters(Side side, const std::string& directory, bool fsync);
 
 }  // namespace topicdb::bench

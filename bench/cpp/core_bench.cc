@@ -1,4 +1,4 @@
-// What the core's inner steps cost, one by one, over the topics of the "metrics" workload.
+// Measures the inner steps of the core one by one, with the topics of the workload "metrics".
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -44,7 +44,7 @@ const std::vector<std::string>& Topics() {
   return topics;
 }
 
-// A new directory, gone with the object.
+// A new directory. The destructor removes it with all that is in it.
 class TempDir {
  public:
   TempDir() {
@@ -102,12 +102,12 @@ void BM_Crc32Topic(benchmark::State& state) {
 }
 BENCHMARK(BM_Crc32Topic);
 
-// Argument 1: adaptive, 0: the base algorithm.
+// Returns the adaptive algorithm for the argument 1, and the base algorithm for 0.
 Learning LearningOf(const benchmark::State& state) {
   return {{100, 10}, state.range(0) == 1, 4'096};
 }
 
-// All topics into an empty trie: what learning costs.
+// Puts all topics into an empty trie, to measure what learning costs.
 void BM_ResolveNew(benchmark::State& state) {
   std::vector<std::string_view> varying;
   for (auto _ : state) {
@@ -180,7 +180,8 @@ void BM_SuffixDecode(benchmark::State& state) {
 }
 BENCHMARK(BM_SuffixDecode);
 
-// Batches of 10,000 into one database, later and later; "CPU" is of the calling thread only.
+// Appends batches of 10,000 messages to one database, later and later. The column "CPU" is that of
+// the calling thread only.
 void BM_AppendBatch(benchmark::State& state) {
   const TempDir directory;
   auto database = Database::Open(directory.path() + "/data", OpenOptions{});

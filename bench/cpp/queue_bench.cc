@@ -1,8 +1,9 @@
-// The buffer queue beside plain writing and reading of checksummed records: one table.
+// Measures the buffer queue, and plain writing and reading of checksummed records, in one table.
 //
-// Plain records have a header of 13 bytes and a CRC-32 each and pass through a buffer of 64 KiB, as
-// in EMQX's replayq: what a process killed loses is up to that. The queue's "none" buffers as much,
-// its "os" hands every append to the operating system before it returns.
+// Plain records have a header of 13 bytes with a CRC-32, and pass through a buffer of 64 KiB, as in
+// EMQX's replayq. A process that is killed loses what is in the buffer. The queue buffers as much
+// with the durability "none". With "os", it hands every append to the operating system before it
+// returns.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -38,10 +39,10 @@ constexpr std::uint64_t kSeed = 20'260'101;
 
 struct Options {
   int rounds = 7;
-  std::uint64_t bytes = std::uint64_t{100} << 20;     // of one turn
+  std::uint64_t bytes = std::uint64_t{100} << 20;     // a turn appends a quarter of it
   std::uint64_t open_bytes = std::uint64_t{1} << 30;  // of the queue that is opened and drained
   std::string directory = std::filesystem::temp_directory_path();
-  std::string only;  // the case of this name, as "100 B x 1"; or "open"
+  std::string only;  // the name of one case, such as "100 B x 1", or "open"; empty: all
 };
 
 // ---- What is measured.
@@ -59,7 +60,7 @@ double WallSeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// A figure of /proc/self/status in MiB.
+// Returns a figure of /proc/self/status in MiB.
 double StatusMib(const std::string& name) {
   std::ifstream status("/proc/self/status");
   std::string word;
@@ -80,7 +81,7 @@ T Must(Result<T> result) {
   return std::move(result).value();
 }
 
-// Items of one size: some hundred different ones, in turn.
+// Batches of items of one size. The batches begin at one of 256 items in turn.
 class Items {
  public:
   Items(std::size_t size, std::size_t batch) : batch_(batch) {
@@ -194,7 +195,7 @@ void Drain(QueueCursor& cursor, std::size_t batch, Digest* digest, double* slowe
 
 // ---- Rows.
 
-// CPU time of an item in ns, by side: one figure a round.
+// CPU time of an item in ns: for each side, one figure a round.
 using Figures = std::vector<std::vector<double>>;
 
 std::string Ns(const std::vector<double>& figures) {
@@ -225,7 +226,7 @@ std::string NameOf(const Case& row) {
   return size + " x " + std::to_string(row.batch);
 }
 
-// Writes a turn's items with one side, reads them back, and notes what each cost.
+// Appends the items of a turn to a queue, and reads them back. Notes the CPU time of each.
 void RunQueueTurn(const Options& options, const Case& row, const Items& items, QueueMode mode,
                   Durability durability, std::vector<double>* append, std::vector<double>* pop,
                   Digest* digest) {
@@ -262,7 +263,8 @@ void RunPlainTurn(const Options& options, const Case& row, const Items& items,
   pop->push_back((CpuSeconds() - begun) * 1e9 / count);
 }
 
-// In memory, each batch popped and acknowledged before the next is appended.
+// Pops and acknowledges each batch in memory before it appends the next one. Returns the CPU time
+// of an item in ns.
 double RunMemoryTurn(const Options& options, const Case& row, const Items& items, Digest* digest) {
   const std::uint64_t batches =
       std::max<std::uint64_t>(options.bytes / row.size / row.batch / 4, 1);
@@ -360,8 +362,8 @@ void MeasureDurable(const Options& options) {
   PrintRow("durable append of 8 writers", text, "target at least 4 x");
 }
 
-// What a child of this process finds out; it has nothing of ours in memory but what was there
-// before.
+// Runs `body` in a child process, and returns the figures that it returns. The child begins with
+// the memory that this process has.
 template <typename Body>
 std::vector<double> InChild(Body body) {
   int ends[2];
@@ -452,7 +454,7 @@ int Main(int count, char** arguments) {
     std::printf("%s: %s\n", name.c_str(), value.c_str());
   }
   std::printf("Medians of %d rounds; CPU time of an item, unless ms are said\n\n", options.rounds);
-  // First, while this process is small: children begin with what it has.
+  // Forks come first, while this process is small: children begin with the memory that it has.
   if (options.only.empty() || options.only == "open") {
     MeasureOpen(options, 1'024);
     MeasureOpen(options, 100);
