@@ -16,19 +16,19 @@ from types import TracebackType
 
 from support import PATIENCE_S, wait_until
 
-MOSQUITTO = shutil.which(  # Debian puts it where only root looks
+MOSQUITTO = shutil.which(  # Debian installs it where only root's PATH looks
     "mosquitto", path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
 )
 
-KAFKA_UNAVAILABLE = 75  # what scripts/kafka.sh exits with
+KAFKA_UNAVAILABLE = 75  # the exit code of scripts/kafka.sh if Kafka is not to be had
 KAFKA_CLUSTER = "MkU3OEVBNTcwNTJENDM2Qk"  # any 16 bytes
 
 
 def free_port() -> int:
-    """A port that nobody listens on, below those that the kernel gives to connections.
+    """Returns a port that nobody listens on, below those that the kernel gives to connections.
 
-    One of those could be taken while its broker is killed: by another test, or by a client that
-    tries to connect again, and is connected to itself.
+    While a broker is killed, something else could take a port that the kernel gives to connections:
+    another test, or a client that tries to connect again and is connected to itself.
     """
     chance = random.SystemRandom()
     while True:
@@ -47,8 +47,8 @@ def accepts(port: int) -> bool:
 
 
 def unsent_bytes(port: int) -> int:
-    """What was written to connections of this port's listener and has not come to the other end."""
-    local_address, queues = 1, 4  # of the fields of a line, in hexadecimal digits
+    """Returns how many bytes the listener of this port has written that the clients do not have."""
+    local_address, queues = 1, 4  # numbers of fields, which hold hexadecimal digits
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(
         int(fields[queues].split(":")[0], 16)
@@ -58,7 +58,7 @@ def unsent_bytes(port: int) -> int:
 
 
 class Broker:
-    """A process that listens on a port, to be killed at the end; what it says goes to a file."""
+    """A process that listens on a port and writes to a log file; the end of the block kills it."""
 
     def __init__(self, command: list[str], port: int, log: Path) -> None:
         self.port = port
@@ -67,7 +67,10 @@ class Broker:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, ready: Callable[[], bool] | None = None) -> None:
-        """Returns when it is ready: when it accepts connections, if nothing else is said."""
+        """Starts the process, and returns when ``ready()`` is true.
+
+        Without ``ready`` it returns when the port accepts connections.
+        """
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
@@ -84,17 +87,18 @@ class Broker:
         return self._process
 
     def kill(self) -> None:
-        """kill -9, also of one that is stopped; waits until it is gone."""
+        """Kills the process with SIGKILL, even if it is stopped, and waits until it is gone."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def kill_when_sent(self) -> None:
-        """kill -9 at any moment of what the process does, but not of what the kernel does for it.
+        """Kills the process with SIGKILL when the kernel has sent all that the process has written.
 
-        If there is something that a killed process has not read, Linux throws away what it has
-        written and not yet sent: small packets wait for those before to be acknowledged, many wait
-        for a larger window. A broker may have confirmed these to their publishers.
+        A killed process may have left bytes unread. Then Linux throws away what the process has
+        written and the kernel has not yet sent: small packets wait until earlier ones are
+        acknowledged, many packets wait for a larger window. The broker may have confirmed the
+        messages in them to their publishers.
         """
         self.process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
@@ -115,7 +119,7 @@ class Broker:
 
 
 def mosquitto(directory: Path, *lines: str) -> Broker:
-    """A Mosquitto that keeps sessions in ``directory``; not started."""
+    """Returns a Mosquitto that keeps sessions in ``directory``; the caller starts it."""
     assert MOSQUITTO is not None
     port = free_port()
     directory.mkdir(exist_ok=True)
@@ -127,11 +131,11 @@ def mosquitto(directory: Path, *lines: str) -> Broker:
                 "allow_anonymous true",
                 "persistence true",
                 f"persistence_location {directory}/",
-                # The subscriber's messages are written to its socket, and not only in the broker's
-                # memory, before the publisher's are confirmed.
+                # Without these limits the broker writes a message to the subscriber's socket before
+                # it confirms it to the publisher; otherwise it might hold it in memory only.
                 "max_inflight_messages 0",
                 "max_queued_messages 0",
-                # As root it would become somebody who may not write here.
+                # As root it would become a user who may not write to this directory.
                 *(["user root"] if os.getuid() == 0 else []),
                 *lines,
                 "",
@@ -142,13 +146,13 @@ def mosquitto(directory: Path, *lines: str) -> Broker:
 
 
 class UnavailableError(Exception):
-    """What a test needs is not to be had on this machine: it is to be skipped."""
+    """Something that a test needs is missing on this machine: the test is to be skipped."""
 
 
 def kafka_jars(purpose: str = "broker") -> str:
-    """The folder with the jars of a Kafka broker, or those of ``spark`` to read from one.
+    """Returns the folder with the jars of a Kafka broker, or of what Spark needs to read from one.
 
-    Raises UnavailableError.
+    ``purpose`` is "broker" or "spark". Raises UnavailableError if they are not to be had.
     """
     script = Path(__file__).resolve().parents[2] / "scripts" / "kafka.sh"
     if not script.exists():
@@ -171,9 +175,9 @@ def java() -> str:
 
 
 def kafka(directory: Path) -> Broker:
-    """A Kafka of one node, controller and broker, that stores in ``directory``; not started.
+    """Returns a Kafka of one node that stores in ``directory``; the caller starts it.
 
-    Raises UnavailableError.
+    The node is both controller and broker. Raises UnavailableError if there is no Java or no Kafka.
     """
     port, controller_port = free_port(), free_port()
     directory.mkdir(exist_ok=True)

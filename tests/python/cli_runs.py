@@ -1,4 +1,4 @@
-"""Runs of the installed command ``topicdb`` for its tests, and what they store."""
+"""Runs the installed command ``topicdb`` for its tests, and reads what a run has stored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Result: TypeAlias = "subprocess.CompletedProcess[str]"
 
 
 def run(*arguments: object, stdin: str | bytes = b"") -> Result:
-    """Runs the command to its end, as users do: in a process of its own."""
+    """Runs the command to its end in a process of its own, as users do."""
     result = subprocess.run(
         [COMMAND, *map(str, arguments)],
         input=stdin.encode() if isinstance(stdin, str) else stdin,
@@ -39,7 +39,7 @@ def run(*arguments: object, stdin: str | bytes = b"") -> Result:
 
 
 def run_here(*arguments: object, stdin: str | bytes = b"") -> Result:
-    """The same in this process: no interpreter to start, for tests with many cases."""
+    """Runs the command in this process, which starts no interpreter: for tests with many cases."""
     from topicdb.cli.app import app
 
     data = stdin.encode() if isinstance(stdin, str) else stdin
@@ -67,19 +67,19 @@ def flushed(*streams: io.TextIOWrapper) -> Iterator[Any]:
 
 
 def output_of(*arguments: object, stdin: str | bytes = b"") -> str:
-    """What a run printed that went well and said nothing on stderr."""
+    """Returns what a run printed; the run must succeed and write nothing to stderr."""
     result = run(*arguments, stdin=stdin)
     assert (result.returncode, result.stderr) == (0, "")
     return result.stdout
 
 
 def error_of(*arguments: object, stdin: str | bytes = b"") -> str:
-    """The error of a run in this process that failed with code 1."""
+    """Returns the error of a run in this process, which must fail with code 1."""
     return error_in(run_here(*arguments, stdin=stdin))
 
 
 def error_in(result: Result, code: int = 1) -> str:
-    """The one line on stderr of a run that failed with ``code`` and printed nothing."""
+    """Returns the error on stderr of a run, which must fail with ``code`` and print nothing."""
     assert (result.returncode, result.stdout) == (code, ""), result.stderr
     prefix = "topicdb: error: "
     assert result.stderr.startswith(prefix)
@@ -88,14 +88,14 @@ def error_in(result: Result, code: int = 1) -> str:
 
 
 def usage_error(*arguments: object) -> str:
-    """What a run says that was used in a wrong way, without its box."""
+    """Returns the usage error of a run, without the box that is drawn around it."""
     result = run_here(*arguments)
     assert (result.returncode, result.stdout) == (2, "")
     return " ".join(result.stderr.replace("│", " ").split())
 
 
 def answered(command: list[str], answer: str) -> str:
-    """What a run at a terminal shows, that is asked once and gets this answer."""
+    """Returns what a run at a terminal shows; the run must ask once, and gets ``answer``."""
     person, terminal = os.openpty()
     with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal) as process:
         os.close(terminal)
@@ -117,13 +117,13 @@ def answered(command: list[str], answer: str) -> str:
 def _read_terminal(terminal: int) -> bytes:
     try:
         return os.read(terminal, 65_536)
-    except OSError:  # EIO: all who had the other end have gone
+    except OSError:  # EIO: no process has the other end any more
         return b""
 
 
 @contextmanager
 def started(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
-    """A run to talk with; killed at the end if it still goes."""
+    """Starts a run that the block may talk with; the end of the block kills it if it still runs."""
     with subprocess.Popen(
         [COMMAND, *map(str, arguments)],
         stdin=subprocess.PIPE,

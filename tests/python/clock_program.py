@@ -1,8 +1,8 @@
-"""Lives of databases whose clock leaps; ``shifted_clock.c`` has to be preloaded.
+"""Scenarios of databases whose clock leaps; ``shifted_clock.c`` has to be preloaded.
 
     SHIFTED_CLOCK=FILE python clock_program.py SCENARIO PATH
 
-Prints what it saw, as JSON. The clock is set through ``Clock``.
+Runs one scenario, which sets the clock through ``Clock``, and prints what it saw, as JSON.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ def now_us() -> int:
 
 
 class Clock:
-    """What is added to the clocks of this process."""
+    """Shifts the clocks of this process, through the file that ``shifted_clock.c`` maps."""
 
     def __init__(self) -> None:
         self._file = open(os.environ["SHIFTED_CLOCK"], "r+b", buffering=0)  # noqa: SIM115
         self._wall_us, self._boot_us = struct.unpack("=qq", self._file.read(16))
 
     def leap(self, by_us: int) -> None:
-        """The clock of the day is set; no time passes."""
+        """Sets the clock of the day; no time passes."""
         self._wall_us += by_us
         self._write()
 
     def pass_time(self, us: int) -> None:
-        """Time passes, awake or asleep."""
+        """Lets time pass, as if the machine were awake or asleep."""
         self._wall_us += us
         self._boot_us += us
         self._write()
@@ -56,7 +56,7 @@ class Clock:
 
 
 class Warned(logging.Handler):
-    """What is logged of the clock."""
+    """Keeps the texts that TopicDB logs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Warned(logging.Handler):
 
 
 def await_maintenance(db: topicdb.Database, runs: int = 3) -> None:
-    """Until the background thread has run so often from now on."""
+    """Waits until the background thread has run ``runs`` times from now on."""
     until = db.stats()["maintenance"]["runs"] + runs
     while db.stats()["maintenance"]["runs"] < until:
         time.sleep(0.01)
@@ -79,7 +79,7 @@ def values(db: topicdb.Database) -> list[str]:
 
 
 def assigned(db: topicdb.Database, value: bytes = b"") -> int:
-    """The timestamp that a message gets."""
+    """Appends a message without a timestamp, and returns the one that it gets."""
     value = value or b"%d" % time.monotonic_ns()
     db.append([("clock/a", None, value)])
     return next(m.timestamp for m in db.scan("clock/a") if m.value == value)
@@ -91,7 +91,7 @@ def opened(path: Path, age: str | None = "7d", **options: Any) -> topicdb.Databa
 
 
 def leap_and_retention(path: Path, clock: Clock) -> Any:
-    """Ten years ahead for a moment, while ended generations are there."""
+    """The clock is ten years ahead for a moment, while ended generations are there."""
     with opened(path) as db:
         db.append([("a", 1, b"1")])
         db.rotate()
@@ -140,7 +140,7 @@ def leap_of_one_append(path: Path, clock: Clock) -> Any:
 
 
 def leap_that_stays(path: Path, clock: Clock) -> Any:
-    """It is believed in the end; then it was wrong, and the user resets the clock."""
+    """The database believes a leap in the end, but it was wrong, and the user resets the clock."""
     warned = Warned()
     found: dict[str, Any] = {}
     with opened(path) as db:
@@ -196,7 +196,7 @@ def generation_of_a_leap(path: Path, clock: Clock) -> Any:
 
 
 def step_back(path: Path, clock: Clock) -> Any:
-    """Three days back, for good."""
+    """The clock steps back by three days, for good."""
     with opened(path) as db:
         db.append([("a", 1, b"1")])
         db.rotate()
@@ -222,7 +222,7 @@ def step_back(path: Path, clock: Clock) -> Any:
 
 
 def step_back_and_return(path: Path, clock: Clock) -> Any:
-    """Three days back and, after a generation has ended, forth: nothing may be gone for it."""
+    """The clock steps back by three days and returns after a rotation, which drops nothing."""
     with opened(path, "1d") as db:
         db.append([("a", 1, b"1")])
         clock.leap(-3 * DAY)
@@ -236,7 +236,7 @@ def step_back_and_return(path: Path, clock: Clock) -> Any:
 
 
 def suspend(path: Path, clock: Clock) -> Any:
-    """The machine sleeps for eight hours: they count."""
+    """The machine sleeps for eight hours, which count."""
     with opened(path, "6h") as db:
         db.append([("a", 1, b"1")])
         db.rotate()
@@ -247,8 +247,10 @@ def suspend(path: Path, clock: Clock) -> Any:
 
 
 def paused_guest(path: Path, clock: Clock) -> Any:
-    """A guest is paused for eight hours and its clock is then set: it does not know that they
-    passed, but messages get the time that it is."""
+    """A guest is paused for eight hours, and its clock is set afterwards.
+
+    It does not know that the hours have passed, but messages get the current time.
+    """
     with opened(path, "6h") as db:
         db.append([("a", 1, b"1")])
         db.rotate()
@@ -262,7 +264,7 @@ def paused_guest(path: Path, clock: Clock) -> Any:
 
 
 def device_without_a_clock(path: Path, clock: Clock) -> Any:
-    """It starts in 1970, and is told the time an hour later."""
+    """A device starts in 1970, and gets the right time an hour later."""
     clock.leap(-now_us() + HOUR)
     with opened(path) as db:
         db.append([("a", 1, b"1")])
@@ -284,7 +286,7 @@ def device_without_a_clock(path: Path, clock: Clock) -> Any:
 
 
 def timestamps_of_users(path: Path, clock: Clock) -> Any:
-    """Messages from the far future and past neither hasten nor delay what goes, nor set a clock."""
+    """Messages of the far future and past change neither retention nor the clock."""
     with opened(path) as db:
         db.append([("a", 1, b"past"), ("a", 2**63 - 1, b"future")])
         db.rotate()
@@ -298,7 +300,7 @@ def timestamps_of_users(path: Path, clock: Clock) -> Any:
 
 
 def replay_log(path: Path, clock: Clock) -> Any:
-    """A log gives back what was read, and nothing else, although its clock steps back."""
+    """A log drops trimmed messages that were read, and no others, although its clock steps back."""
     found: list[str] = []
     with (
         topicdb.open(path, layout=LAYOUT, maintenance_interval=None) as db,

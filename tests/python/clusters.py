@@ -19,7 +19,7 @@ GONE_SECONDS = 250
 
 
 class Driver:
-    """``spark_driver.py`` and all that it starts; killed at the end if it still runs."""
+    """Runs ``spark_driver.py``; ``close`` kills it and all that it has started."""
 
     def __init__(self, home: Path, master: str, *arguments: object) -> None:
         self._log = (home / "driver.log").open("a+")
@@ -29,11 +29,11 @@ class Driver:
             stderr=self._log,
             text=True,
             env={**os.environ, "SPARK_HOME": str(home)},
-            start_new_session=True,  # the JVM is in its group
+            start_new_session=True,  # the JVM is in the same process group
         )
 
     def await_line(self, start: str) -> list[str]:
-        """Lines that it prints until one that begins with ``start``, which is the last."""
+        """Returns the lines up to the first that begins with ``start``, which is the last one."""
         assert self._process.stdout is not None
         lines: list[str] = []
         while not lines or not lines[-1].startswith(start):
@@ -45,7 +45,7 @@ class Driver:
         return lines
 
     def finish(self) -> list[str]:
-        """What it prints until its end, which has to be a good one."""
+        """Returns the lines that the driver prints until its end; it must exit with code 0."""
         assert self._process.stdout is not None
         lines = self._process.stdout.read().splitlines()
         self._log.seek(0)
@@ -53,11 +53,11 @@ class Driver:
         return lines
 
     def processes(self, part: str) -> list[int]:
-        """What it has started, directly or not, with ``part`` in the command line."""
+        """Returns the processes below the driver that have ``part`` in their command line."""
         return [pid for pid in _descendants(self._process.pid) if part in _command(pid)]
 
     def kill(self) -> None:
-        """kill -9 of the driver and its JVM; waits until all that they had started is gone."""
+        """Kills the driver and its JVM with SIGKILL, and waits until all they started is gone."""
         started = _descendants(self._process.pid)
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -84,7 +84,7 @@ def driver(home: Path, master: str, *arguments: object) -> Iterator[Driver]:
 
 
 def spark_home(place: Path) -> Path:
-    """A SPARK_HOME whose working files go to ``place``, not into the installed package."""
+    """Makes a SPARK_HOME in ``place``, so that no files are written to the installed package."""
     installed = Path(pyspark.__file__).parent
     place.mkdir()
     for name in ("bin", "jars", "python"):
@@ -95,7 +95,7 @@ def spark_home(place: Path) -> Path:
 
 @contextmanager
 def standalone(home: Path, hosts: list[str]) -> Iterator[str]:
-    """A cluster with a worker on each of the hosts; gives its master's address."""
+    """Starts a cluster with a worker on each of ``hosts``, and yields its master's address."""
     with (home / "cluster.log").open("w+") as log:
         processes = [_daemon(home, "master.Master", log, "--host", "127.0.0.1", "--port", "0")]
         try:
@@ -124,7 +124,10 @@ def _daemon(home: Path, name: str, log: IO[str], *arguments: str) -> subprocess.
 
 
 def _await_text(log: IO[str], start: str) -> str:
-    """The word that follows ``start`` in what is logged."""
+    """Waits until ``start`` is logged.
+
+    Returns the word after it if ``start`` ends with a blank, or else ``start``.
+    """
     until = time.monotonic() + GONE_SECONDS
     while True:
         log.seek(0)
@@ -139,7 +142,7 @@ def _descendants(root: int) -> list[int]:
     parents = {}
     for entry in os.listdir("/proc"):
         with suppress(OSError, ValueError):
-            # The name is in parentheses and may have blanks; the parent is the second field behind.
+            # The name is in parentheses and may have blanks; the parent is two fields after it.
             stat = Path(f"/proc/{int(entry)}/stat").read_text().rpartition(")")[2]
             parents[int(entry)] = int(stat.split()[1])
     found = [root]

@@ -18,11 +18,11 @@ from support import LAYOUTS, Layout, may_mount  # noqa: E402
 
 import topicdb  # noqa: E402
 
-# A job in the background of a shell ignores Ctrl-C, and so would every process that the tests start
-# and interrupt.
+# A job in the background of a shell ignores SIGINT, and every process that the tests start would
+# inherit that. Tests interrupt such processes.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A slow machine is no failure, and opening a database for every example takes a while.
+# A slow machine is no failure, and to open a database for every example takes a while.
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile(
     "ci",
@@ -47,7 +47,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begins with Spark's tests, the longest, and leaves out long runs unless ``-m crash`` asks."""
+    """Begins with Spark's tests, which take longest, and skips long runs without ``-m crash``."""
     items.sort(key=lambda item: item.path.parent.name != "spark")
     if "crash" in config.option.markexpr:
         return
@@ -59,13 +59,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def db_path(tmp_path: Path) -> Path:
-    """Where a test may create its database; nothing is there yet."""
+    """The path at which a test may create its database; nothing is there yet."""
     return tmp_path / "test.db"
 
 
 @pytest.fixture(params=LAYOUTS)
 def layout(request: pytest.FixtureRequest) -> Layout:
-    """Each layout in turn: for what is the same in all of them."""
+    """Each layout in turn, for behaviour that is the same in all of them."""
     found: Layout = request.param
     return found
 
@@ -98,7 +98,7 @@ def exported(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def mount(tmp_path: Path) -> Path:
-    """Where a child may mount a file system of its own (``support.run_mounted``)."""
+    """A directory at which a child may mount a file system (``support.run_mounted``)."""
     directory = tmp_path / "mount"
     directory.mkdir()
     if not may_mount(directory):

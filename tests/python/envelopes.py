@@ -1,4 +1,4 @@
-"""Envelopes of any kind, the ones that never change, and messages with properties."""
+"""Hypothesis strategies for envelopes, envelopes that golden files hold, and messages with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Databases with something in them to be damaged."""
+"""Databases with contents of every kind, which tests damage."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from topicdb import jobs
 
 
 def fill(path: Path, layout: Layout) -> None:
-    """Something of all: classes, generations, sealed and fresh blocks, deletes, jobs, maps."""
+    """Makes a database with classes, generations, sealed and fresh blocks, deletes, jobs, maps."""
     retention = {"alarm/#": topicdb.Retention("365d", bytes=1 << 30)}
     with topicdb.open(
         path, shards=2, layout=layout, seal_bytes=20_000, thresholds=[8, 4], retention=retention
@@ -36,9 +36,9 @@ def fill(path: Path, layout: Layout) -> None:
 
 
 def fill_logs(path: Path) -> int:
-    """Six commits more to a filled database, by a process that is killed: the logs have them.
+    """Makes six more commits in a process that is killed, so that only the logs have them.
 
-    The serial of the last one in shard 0.
+    Returns the serial of the last commit in shard 0.
     """
     code = """
         import sys, topicdb

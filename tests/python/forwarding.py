@@ -1,4 +1,4 @@
-"""What the tests of forwarders share: sinks, items, and waiting with a deadline."""
+"""Sinks and items that the tests of forwarders share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def first_arrivals(items: Iterable[bytes]) -> list[bytes]:
 
 
 class Recorder:
-    """A sink that keeps what arrives, and fails as often as it is told to."""
+    """A sink that keeps what arrives, and fails where ``fail`` raises an error."""
 
     def __init__(self, fail: Callable[[list[bytes]], object] = lambda items: None) -> None:
         self.batches: list[list[bytes]] = []
@@ -43,7 +43,7 @@ class Recorder:
 
 
 class Held:
-    """An AsyncSink whose batches are confirmed by the test, or by threads of its own."""
+    """An AsyncSink whose batches the test confirms, through the futures in ``begun``."""
 
     def __init__(self) -> None:
         self.begun: list[tuple[list[bytes], Future[None]]] = []
@@ -62,7 +62,7 @@ class Held:
 
 
 def waiting(queue: topicdb.Queue) -> list[bytes]:
-    """What a forwarder has left behind."""
+    """Returns the items that a forwarder has left in the queue."""
     popped = queue.pop(count=1_000_000)
     queue.nack(popped.ref)
     return popped.items

@@ -1,9 +1,10 @@
-"""Hours of a database's life with a clock that runs fast; told what they took, hour by hour.
+"""Lives hours of a database with a clock that runs fast, and reports each hour.
 
     python life_program.py PATH SNAPSHOTS LAYOUT START_US FIRST_HOUR HOURS
 
-Each hour messages come in with the times of that hour, maintenance runs as if it were its end, and
-what operators and users do is done: queries, deletes, snapshots. Prints a line of JSON for each.
+In each hour the program appends messages with timestamps of that hour, runs maintenance as if the
+hour had ended, and does what operators and users do: it queries, deletes and makes snapshots. It
+prints one line of JSON per hour.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ PAGE_BYTES = 4096  # of file systems
 
 
 def rows_of(start_us: int, hour: int) -> list[tuple[str, int, bytes]]:
-    """The messages of an hour, the same each time it is lived."""
+    """Returns the messages of an hour, the same ones at each call."""
     rows = []
     for i in range(ROWS_PER_HOUR):
         kind = "alarm" if i % 50 == 0 else "debug" if i % 5 == 0 else "site/3"
@@ -44,10 +45,10 @@ def rows_of(start_us: int, hour: int) -> list[tuple[str, int, bytes]]:
 
 
 def disk_bytes(path: Path) -> int:
-    """What the files below a directory take; some may go meanwhile.
+    """Returns how many bytes the files below a directory take; files may go meanwhile.
 
-    But for the room that RocksDB reserves behind the end of a log: while a log is about to be
-    removed there are two, and by chance that is when this is asked.
+    Space that RocksDB reserves behind the end of a log is left out: while RocksDB is about to
+    remove a log there are two of them, so this space would double now and then, by chance.
     """
     total = 0
     for directory, _, names in os.walk(path):
@@ -61,13 +62,13 @@ def disk_bytes(path: Path) -> int:
 
 
 def rss_bytes() -> int:
-    """Memory of this process."""
+    """Returns the resident memory of this process."""
     with open("/proc/self/statm") as statm:
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 class Life:
-    """One process of it."""
+    """The part of a database's life that one process lives; it owns the open database."""
 
     def __init__(self, path: Path, snapshots: Path, layout: Any, start_us: int) -> None:
         self.path = path
@@ -85,7 +86,7 @@ class Life:
         self.start_us = start_us
 
     def live(self, hour: int) -> dict[str, int]:
-        """An hour, and what is there at its end."""
+        """Lives an hour, and returns figures of what is there at its end."""
         rows = rows_of(self.start_us, hour)
         for first in range(0, len(rows), BATCH_ROWS):
             self.db.append(rows[first : first + BATCH_ROWS])
@@ -109,11 +110,11 @@ class Life:
         }
 
     def oldest(self) -> list[int]:
-        """First timestamps of what is there."""
+        """Returns the first timestamp of each slab that has messages."""
         return [s.first_timestamp for s in self.db.slabs() if s.first_timestamp is not None]
 
     def read(self, now_us: int) -> int:
-        """Messages that queries of all kinds give."""
+        """Runs queries of all kinds, and returns how many messages they give."""
         recent = now_us - HOUR_US
         found = self.db.scan("site/+/h7/#", start=recent).count()
         found += sum(1 for _ in self.db.last("alarm/#"))
@@ -125,9 +126,9 @@ class Life:
         return found
 
     def snapshot(self, hour: int) -> None:
-        """One more, and not too many."""
+        """Makes a snapshot, and removes all but the newest ``SNAPSHOTS_MAX``."""
         target = self.snapshots / f"{hour:04}"
-        # The process before may have been killed behind its snapshot of this hour.
+        # The previous process may have been killed after its snapshot of this hour.
         shutil.rmtree(target, ignore_errors=True)
         self.db.snapshot(target)
         for old in sorted(self.snapshots.iterdir())[:-SNAPSHOTS_MAX]:
@@ -140,7 +141,7 @@ def main() -> None:
     for hour in range(int(first), int(first) + int(hours)):
         print(json.dumps(life.live(hour)), flush=True)
     print("done", flush=True)
-    sys.stdin.readline()  # to be killed
+    sys.stdin.readline()  # waits until the test kills this process
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Clients of a broker, as tests need them: who publishes, who subscribes, who asks for history."""
+"""Clients of a broker for tests: one publishes, one asks for history, others subscribe."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SECOND_US = 1_000_000
 
 
 class Publisher:
-    """Publishes, and waits for the confirmation."""
+    """Publishes messages one by one, and waits for the confirmation of each."""
 
     def __init__(self, port: int, protocol: MQTTProtocolVersion = MQTTv5, **tls: Any) -> None:
         self.client = Client(CallbackAPIVersion.VERSION2, protocol=protocol)
@@ -74,7 +74,7 @@ def values(db: topicdb.Database, filter: str = "#") -> list[bytes]:
 
 
 class Asker:
-    """A client that asks for history."""
+    """A client that asks the bridge for history, and keeps the answers."""
 
     def __init__(self, port: int) -> None:
         self.found: list[MQTTMessage] = []
@@ -115,15 +115,15 @@ class Received(NamedTuple):
 
 
 class LastingSubscriber:
-    """Has a session at a broker that outlives connections; who derives from it keeps what arrives.
+    """A client whose session at a broker outlives connections; subclasses keep what arrives.
 
-    It acknowledges nothing, so it writes nothing, so a broker that is killed cannot make it close
-    its socket before everything is read: what a broker has confirmed to a publisher is on that
-    socket, and may be nowhere else.
+    It does not acknowledge messages of QoS 1, so that it writes nothing for them: if it wrote to a
+    broker that was killed, its socket could fail before everything on it is read. A message that
+    the broker has confirmed to its publisher is on this socket, and may be nowhere else.
     """
 
     def __init__(self, port: int, **options: Any) -> None:
-        self.sessions = 0  # connections that are subscribed
+        self.sessions = 0  # how many connections have subscribed
         self._port = port
         self._ended = False
         self._client = client = Client(
@@ -165,7 +165,7 @@ class LastingSubscriber:
                 try:
                     self._connect()
                 except OSError:
-                    time.sleep(0.02)  # nobody listens
+                    time.sleep(0.02)  # nobody listens yet
 
     def _connect(self) -> None:
         self._client.connect("127.0.0.1", self._port, keepalive=0)
@@ -181,7 +181,7 @@ class LastingSubscriber:
 
 
 class Subscriber(LastingSubscriber):
-    """Keeps what arrives, with its properties."""
+    """A subscriber that keeps the messages that arrive, with their properties."""
 
     def __init__(self, port: int, filter: str = "#", qos: int = 2) -> None:
         super().__init__(port, protocol=MQTTv5)
@@ -210,10 +210,10 @@ class Subscriber(LastingSubscriber):
         self.messages.append(
             Received(message.topic, bytes(message.payload), message.qos, message.retain, properties)
         )
-        if message.qos == 2:  # what is not acknowledged is not handed over at all
+        if message.qos == 2:  # sends PUBCOMP, which ends the handshake of QoS 2
             client.ack(message.mid, message.qos)
 
 
 def fill(db: topicdb.Database, items: list[bytes], gap_us: int = 1_000) -> None:
-    """Messages of several topics with this time between them."""
+    """Appends messages of three topics, with ``gap_us`` between consecutive numbers."""
     db.append([(f"site/{int(item) % 3}/t", START_US + int(item) * gap_us, item) for item in items])

@@ -1,4 +1,4 @@
-"""Messages of any kind, and the MQTT 5 properties that paho makes of them."""
+"""Hypothesis strategies for envelopes, and the MQTT 5 properties that paho makes of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages in databases and in Parquet files, for the tests of both ways."""
+"""Messages in databases and in Parquet files, for the tests of export and import."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Series = dict[str, list[tuple[int, bytes]]]
 
 
 def series(rows: Iterable[Row]) -> Series:
-    """Of each topic what it has by time; equal times in the order given."""
+    """Groups rows by topic, and sorts each topic by time; equal times keep their order."""
     found: Series = defaultdict(list)
     for name, time, value in rows:
         found[name].append((time, value))
@@ -38,7 +38,7 @@ def series(rows: Iterable[Row]) -> Series:
 
 
 def stored(db: topicdb.Database, topics: Iterable[str]) -> Series:
-    """The same of a database, topic by topic; all of it, or the test fails."""
+    """Returns the series of ``topics`` in a database; the database must have no other messages."""
     found = {name: [(m.timestamp, m.value) for m in db.scan(name)] for name in set(topics)}
     assert db.scan_slices(db.slices(None), None).count() == sum(map(len, found.values()))
     return {name: items for name, items in found.items() if items}
@@ -51,7 +51,7 @@ def in_file(path: Path) -> list[Row]:
 
 
 def write(path: Path, rows: Sequence[Row], **columns: Any) -> Path:
-    """A foreign file; ``columns`` in place of those of ``rows``, or None for none."""
+    """Writes a foreign file; ``columns`` replace those of ``rows``, and None leaves one out."""
     topics, times, values = zip(*rows, strict=True)
     data = {
         "topic": pa.array(topics),

@@ -1,6 +1,6 @@
 """Runs tests against databases of a server: ``pytest -p remote_plugin``.
 
-``topicdb.open`` then gives the client of a server of this process, for the same directory.
+``topicdb.open`` then opens the directory, serves it from this process and returns a client.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _open = topicdb.open
 
 
 class _Served(RemoteDatabase):
-    """A client that ends its server, too."""
+    """A client that also closes its server and the database behind it."""
 
     served: Any
 

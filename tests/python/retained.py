@@ -1,4 +1,4 @@
-"""Databases whose generations end, and what a janitor has done to them."""
+"""Helpers for tests of retention: they open databases and say what was dropped and what is left."""
 
 from __future__ import annotations
 

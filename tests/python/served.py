@@ -1,4 +1,4 @@
-"""Servers for tests: in this process, or in one of their own that can be killed."""
+"""Servers for tests: in this process, or in a process of their own that can be killed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ START_S = 250
 
 @dataclass(frozen=True)
 class Certificates:
-    """PEM files: of a server at localhost, and of who vouches for it."""
+    """PEM files: certificate and key of a server at localhost, and the root that signed them."""
 
     certificate: Path
     key: Path
@@ -29,7 +29,7 @@ class Certificates:
 
 
 def make_certificates(directory: Path) -> Certificates:
-    """New ones, of an authority that is made for them."""
+    """Makes an authority and a certificate that it has issued, and writes both to ``directory``."""
     directory.mkdir()
     authority = trustme.CA()
     issued = authority.issue_cert("localhost", "127.0.0.1")
@@ -42,7 +42,7 @@ def make_certificates(directory: Path) -> Certificates:
 
 @contextmanager
 def serving(database: topicdb.Database, **options: Any) -> Iterator[Any]:
-    """A server of this process."""
+    """Serves a database from this process; at the end of the block every call must have ended."""
     server = topicdb.serve(database, **options)
     try:
         yield server
@@ -68,12 +68,12 @@ class Process:
         self.url = found[0]
 
     def kill(self) -> None:
-        """-9."""
+        """Kills the server with SIGKILL."""
         self.process.kill()
         self.process.communicate(timeout=START_S)
 
     def stop(self) -> tuple[int, str]:
-        """SIGTERM; the exit code, and what it wrote to stderr."""
+        """Sends SIGTERM, and returns the exit code and what the server wrote to stderr."""
         self.process.send_signal(signal.SIGTERM)
         _, errors = self.process.communicate(timeout=START_S)
         return self.process.returncode, errors

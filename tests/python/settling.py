@@ -1,4 +1,4 @@
-"""Reading until nothing more is stored: a wait that ends without a message may be too short."""
+"""Reads until nothing more is stored; a wait that gave no message may have been too short."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 
 Given = TypeVar("Given", bound=Sized)
 
-WAIT_S = 0.1  # at a time
+WAIT_S = 0.1  # for one call
 
 
 def is_settled(subscription: Any) -> bool:
-    """Whether a subscription has given all that is stored, or waits for an acknowledgement."""
+    """Returns whether a subscription has given all that it can give without an acknowledgement."""
     state = subscription.info()["state"]
     return state in ("full", "failed", "closed") or subscription.lag() == 0
 
@@ -19,9 +19,9 @@ def is_settled(subscription: Any) -> bool:
 def all_given(
     poll: Callable[[float], Given], settled: Callable[[], bool], last_wait_s: float = 0
 ) -> Iterator[Given]:
-    """What ``poll(timeout)`` gives until ``settled()`` was true before a call that gave nothing.
+    """Yields what ``poll(timeout)`` gives, until ``settled()`` is true and ``poll`` gives nothing.
 
-    That call waits for ``last_wait_s``: for what should not come.
+    Once ``settled()`` is true, ``poll`` waits for ``last_wait_s``, for items that should not come.
     """
     while True:
         is_last = settled()
@@ -33,14 +33,14 @@ def all_given(
 
 
 def batches_of(consumer: Any) -> Iterator[Any]:
-    """The batches of a consumer, until there are no more."""
+    """Yields the batches of a consumer, until there are no more."""
     return all_given(
         lambda wait: consumer.poll(timeout=wait), lambda: is_settled(consumer._subscription)
     )
 
 
 def batches_of_member(member: Any) -> Iterator[Any]:
-    """The batches of a group's member, until its parts have no more."""
+    """Yields the batches of a group's member, until its parts have no more."""
     return all_given(
         lambda wait: member.poll(timeout=wait),
         lambda: all(is_settled(lease.subscription) for lease in member._leases),
@@ -48,9 +48,9 @@ def batches_of_member(member: Any) -> Iterator[Any]:
 
 
 def packets_of(session: Any, count: int, last_wait_s: float = 0) -> Iterator[Any]:
-    """The packets of a session, until there are no more or it may have no more in flight.
+    """Yields the packets of a session, until there are no more or it may have no more in flight.
 
-    ``last_wait_s`` is as of ``all_given``.
+    ``last_wait_s`` means what it means for ``all_given``.
     """
 
     def settled() -> bool:

@@ -1,10 +1,12 @@
 """A Spark driver in a process of its own, for tests that kill it or what it starts.
 
-``spark_driver.py MASTER copy SOURCE TARGET CHECKPOINT STOP``: follows a database into another by a
-streaming query, again and again, whatever fails, until the file STOP is there and all is copied.
+``spark_driver.py MASTER copy SOURCE TARGET CHECKPOINT STOP`` copies a database into another by
+streaming queries. It starts a query again whenever one ends or fails, until the file STOP exists
+and a query that began after that has succeeded.
 
-``spark_driver.py MASTER save TARGET ROWS TASKS ATTEMPTS``: writes rows in one job. Some tasks
-fail at their first attempt, or one stalls where Spark speculates. Attempts leave files in ATTEMPTS.
+``spark_driver.py MASTER save TARGET ROWS TASKS ATTEMPTS`` writes rows in one job. Some tasks fail
+at their first attempt; where Spark speculates, one task stalls instead. Each attempt leaves a file
+in ATTEMPTS.
 """
 
 from __future__ import annotations
@@ -27,18 +29,18 @@ from spark_settings import PATIENCE, be_patient
 
 from topicdb.spark import register
 
-STALLS_SECONDS = 240  # until Spark begins another attempt
+STALLS_SECONDS = 240  # longer than Spark takes to begin another attempt
 
 
 def session(master: str) -> SparkSession:
-    """One that fits where tests run: little memory, nothing but the loopback."""
+    """Starts a Spark that takes little memory and listens on the loopback interface only."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     be_patient()
     spark = (
         SparkSession.builder.master(master)
         .config("spark.ui.enabled", "false")
-        # Short jobs: compiling little costs less than it gains.
+        # The jobs are short: to compile more would cost more than it gains.
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.executor.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.ui.showConsoleProgress", "false")
@@ -50,7 +52,7 @@ def session(master: str) -> SparkSession:
         .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
         .config("spark.deploy.maxExecutorRetries", "-1")
         .config("spark.task.maxFailures", "8")
-        # Spark that is killed while it writes its first offset leaves a file which it then refuses.
+        # Spark that is killed while it writes its first offset leaves a file that it refuses later.
         .config("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
         .config("spark.speculation", str(master.startswith("spark:")).lower())
         .config("spark.speculation.minTaskRuntime", "1s")
@@ -70,7 +72,7 @@ def copy(spark: SparkSession, source: str, target: str, checkpoint: str, stop: s
             query = (
                 spark.readStream.format("topicdb")
                 .options(startingOffsets="earliest", maxMessagesPerTrigger="1500")
-                # What a micro-batch has does not depend on it, also when another query repeats it.
+                # The contents of a micro-batch do not depend on this, also when a query repeats it.
                 .option("commitOrder", random.choice(["true", "false"]))
                 .load(source)
                 .writeStream.format("topicdb")
@@ -80,7 +82,7 @@ def copy(spark: SparkSession, source: str, target: str, checkpoint: str, stop: s
             )
             print("query", flush=True)
             query.awaitTermination()
-        except (PySparkException, Py4JJavaError) as error:  # the second, while it is planned
+        except (PySparkException, Py4JJavaError) as error:  # the second one from planning
             print("failed", str(error).splitlines()[0], flush=True)
             continue
         if last:
@@ -103,11 +105,11 @@ def save(spark: SparkSession, target: str, rows: str, tasks: str, attempts: str)
                     "value": [b"%d" % i for i in number],
                 }
             )
-        # After all of its rows are staged, so that something is there to be stored twice.
+        # This comes after all rows of the task, so that rows could be stored twice.
         if context.attemptNumber() == 0 and context.partitionId() % 3 == 0:
             if not stalls:
                 raise RuntimeError("the first attempt fails")
-            if context.partitionId() == 0:  # one: the other core has to be free
+            if context.partitionId() == 0:  # only one task stalls: the other core has to be free
                 time.sleep(STALLS_SECONDS)
 
     (

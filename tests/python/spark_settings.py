@@ -1,4 +1,4 @@
-"""How long the Spark of the tests waits for its own processes: what a loaded machine may take."""
+"""How long the Spark of the tests waits for its own processes on a loaded machine."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ PATIENCE = {
 
 
 def be_patient() -> None:
-    """The same for what the driver's Python asks of its JVM."""
+    """Makes the driver's Python wait for its JVM for as long."""
     os.environ["SPARK_AUTH_SOCKET_TIMEOUT"] = str(_PATIENCE_S)

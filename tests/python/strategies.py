@@ -1,7 +1,7 @@
 """Hypothesis strategies for topics, filters, times and schemas.
 
-Most words come from a small vocabulary, so that topics share levels and thresholds are reached;
-the rest is any text that MQTT allows.
+Most words come from a small vocabulary, so that topics share levels and reach thresholds. The other
+words are any text that MQTT allows.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ payload = st.one_of(st.binary(max_size=4), st.binary(max_size=4), st.just(b"v" *
 
 @st.composite
 def fleets(draw: st.DrawFn) -> list[tuple[str, int, bytes]]:
-    """Messages of like topics, such as "a/17/b": they reach thresholds and share timestamps."""
+    """Draws messages of like topics, such as "a/17/b", which reach thresholds and share times."""
     first = draw(st.sampled_from(["a", "b", "c", "$a", "", "a/b"]))
     last = draw(st.sampled_from(["", "/b", "/c/d", "/$a"]))
     begin, count, step = draw(st.integers(0, 20)), draw(st.integers(1, 30)), draw(st.integers(1, 4))
@@ -55,7 +55,7 @@ def fleets(draw: st.DrawFn) -> list[tuple[str, int, bytes]]:
 
 
 def filters(topics: list[str]) -> st.SearchStrategy[str]:
-    """Filters: made from one of ``topics`` by putting in wildcards, or from loose words."""
+    """Draws filters: one of ``topics``, or any other topic, with wildcards put in."""
     return _filter_texts(topics).filter(is_filter)
 
 
@@ -65,7 +65,7 @@ def _filter_texts(draw: st.DrawFn, topics: list[str]) -> str:
     if topics and draw(st.integers(0, 4)) > 0:
         source = draw(st.sampled_from(topics))
     levels = source.split("/")
-    if len(levels) > 6:  # a wildcard at each of 200 levels needs few draws
+    if len(levels) > 6:  # one draw places the wildcards of up to 200 levels
         stride = draw(st.integers(1, len(levels)))
         levels = ["+" if i % stride == stride - 1 else w for i, w in enumerate(levels)]
     else:

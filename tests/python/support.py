@@ -1,4 +1,4 @@
-"""What several test files need: child processes, and topics for a wanted shard."""
+"""Helpers of several test files: child processes, waiting, and topics of a given shard."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ from model.model import shard_of
 Layout: TypeAlias = Literal["columnar", "skipstream"]
 LAYOUTS: tuple[Layout, ...] = ("columnar", "skipstream")
 
-# What a test waits for comes long before, also on a loaded machine with one core: only a failure
-# takes this long. It is less than a test's time limit, so that the failure says what did not come.
+# How long a test waits for something. Even on a loaded machine with one core it comes long before:
+# only a failure takes this long. A test's time limit is longer, so that the failure says what is
+# missing.
 PATIENCE_S = 250.0
-# A child that takes longer hangs.
+# A child that takes longer than this hangs.
 CHILD_TIMEOUT_S = 600
 
 
 def topic_in_shard(shard: int, shards: int, prefix: str = "topic") -> str:
-    """A topic that lives in ``shard``."""
+    """Returns a topic that lives in ``shard``."""
     return next(t for t in (f"{prefix}/{i}" for i in range(10_000)) if shard_of(t, shards) == shard)
 
 
 def wait_until(condition: Callable[[], object], what: str = "") -> None:
-    """Returns when the condition is true; AssertionError if that takes longer than a test waits."""
+    """Returns when ``condition()`` is true; raises AssertionError after ``PATIENCE_S``."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, f"not within {PATIENCE_S} s: {what or condition}"
@@ -42,9 +43,9 @@ def wait_until(condition: Callable[[], object], what: str = "") -> None:
 
 
 def run_child(code: str, *arguments: object, directory: Path | None = None) -> str:
-    """Runs Python code to its end in a process of its own and gives what it printed.
+    """Runs Python code to its end in a process of its own and returns what it printed.
 
-    AssertionError with what it wrote to stderr if it failed.
+    Raises AssertionError, with what the child wrote to stderr, if the child failed.
     """
     result = subprocess.run(
         _command(code, arguments),
@@ -58,7 +59,7 @@ def run_child(code: str, *arguments: object, directory: Path | None = None) -> s
 
 
 class Child:
-    """A Python process to talk with, line by line; killed at the end if it still runs."""
+    """A Python process that a test talks with, line by line; the end of the block kills it."""
 
     def __init__(self, code: str, *arguments: object) -> None:
         self._process = subprocess.Popen(
@@ -74,12 +75,12 @@ class Child:
         return self._process.pid
 
     def read_line(self) -> str:
-        """The next line it prints, without its newline; empty at the end."""
+        """Returns the next line of its output without the newline, or "" at the end."""
         assert self._process.stdout is not None
         return self._process.stdout.readline().rstrip("\n")
 
     def expect(self, line: str) -> None:
-        """Waits for a line and checks it; on another one shows what the child had to say."""
+        """Reads a line; raises AssertionError with the child's stderr if it is not ``line``."""
         got = self.read_line()
         if got != line:
             self.kill()
@@ -93,17 +94,17 @@ class Child:
         self._process.stdin.flush()
 
     def interrupt(self) -> None:
-        """What Ctrl-C does."""
+        """Sends SIGINT, as Ctrl-C does."""
         self._process.send_signal(signal.SIGINT)
 
     def kill(self) -> None:
-        """kill -9, and waits until it is gone."""
+        """Kills the child with SIGKILL, and waits until it is gone."""
         self._process.kill()
         self._process.wait()
 
     def finish(self) -> tuple[int, str, str]:
-        """Waits for its end: exit code, what it printed that nobody has read, stderr."""
-        # Not communicate(): that would lose what readline() has read ahead.
+        """Waits for its end, and returns the exit code, the output not yet read, and stderr."""
+        # communicate() would lose what readline() has read ahead.
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         out, err = self._process.stdout.read(), self._process.stderr.read()
@@ -121,18 +122,18 @@ class Child:
         self.kill()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             assert pipe is not None
-            with suppress(BrokenPipeError):  # what was still buffered for a process that is gone
+            with suppress(BrokenPipeError):  # raised if something is still buffered for the process
                 pipe.close()
 
 
 def fork_and_run(check: Callable[[], object]) -> str:
-    """Runs ``check()`` in a forked child of this very process; gives the text that it returned.
+    """Runs ``check()`` in a forked child of this process, and returns the text that it returned.
 
-    AssertionError if the child was killed or raised.
+    Raises AssertionError if the child was killed or ``check()`` raised.
     """
     read_end, write_end = os.pipe()
     with warnings.catch_warnings():
-        # Python 3.12 warns of forking beside threads. RocksDB has some; that is what is tested.
+        # Python 3.12 warns of a fork beside other threads. RocksDB has some: tests are about that.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid == 0:  # in the child: never returns into pytest
@@ -154,7 +155,7 @@ def fork_and_run(check: Callable[[], object]) -> str:
 
 
 def newest(database: Any, topic: str, timestamp: int = 0) -> bytes | None:
-    """The value of a topic and time; the last one written where the layout keeps all."""
+    """Returns the value of a topic and time: the last written one if the layout keeps several."""
     with database.transaction(key=topic) as tx:
         value: bytes | None = tx.get(topic, timestamp)
     return value
@@ -186,7 +187,7 @@ _NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
 
 
 def may_mount(mount: Path) -> bool:
-    """Whether a child can have a file system of its own there."""
+    """Returns whether a child can mount a file system of its own at ``mount``."""
     command = f"mount -t tmpfs none {shlex.quote(str(mount))}"
     try:
         return subprocess.run([*_NAMESPACE, command], capture_output=True).returncode == 0
@@ -197,7 +198,7 @@ def may_mount(mount: Path) -> bool:
 def run_mounted(
     mount: Path, options: str, code: str, *, then: str = "true", after: str = ""
 ) -> str:
-    """Runs code in a child that has a tmpfs at ``mount``; then a command, and more code."""
+    """Runs ``code``, ``then`` and ``after`` where a tmpfs is at ``mount``; returns the output."""
     where = shlex.quote(str(mount))
     commands = [f"mount -t tmpfs -o {options} none {where}"]
     for part in (code, after):
