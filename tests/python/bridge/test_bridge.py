@@ -1,4 +1,4 @@
-"""The bridge from a real Mosquitto: what is stored, when it is acknowledged, crashes, history."""
+"""Tests of the bridge with a real Mosquitto: what it stores, when it acknowledges, and history."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_the_devices_own_time(
         connected(bridge)
         publisher.publish("b", b"no JSON", 1)
         wait_until(lambda: bridge.status().received == 1)
-        # While it stores that, the others come: it takes them together.
+        # While it stores that message the others come, and it takes them together.
         for ts in (made_us, made_us, made_us - 5, "never", began_us - 40 * 86_400_000_000):
             publisher.publish("a", json.dumps({"ts": ts}).encode(), 1)
         wait_until(lambda: unsent_bytes(broker.port) == 0)
@@ -168,7 +168,7 @@ def test_payloads_alone(broker: Broker, db: topicdb.Database) -> None:
 def test_nothing_is_acknowledged_before_it_is_stored(
     broker: Broker, db: topicdb.Database, monkeypatch: pytest.MonkeyPatch, qos: int
 ) -> None:
-    """Commits fail for a while; then the bridge ends without one: the broker still has it all."""
+    """While commits fail, the bridge acknowledges nothing: the broker keeps the messages for it."""
     fails = threading.Event()
     fails.set()
     original = Store._commit
@@ -214,7 +214,7 @@ def test_a_broker_that_comes_back(tmp_path: Path, db: topicdb.Database) -> None:
     assert values(db) == [b"1", b"2"]
 
 
-# paho does not close the socket of a TLS handshake that fails.
+# paho does not close its socket if a TLS handshake fails.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_tls_and_login(tmp_path: Path, db: topicdb.Database) -> None:
     import trustme
@@ -526,7 +526,7 @@ def test_history_at_the_response_topic(broker: Broker, db: topicdb.Database) -> 
         broker.start()
         connected(bridge, 2)
         assert bridge.status().requests == 4 and bridge.status().replayed == 1_504
-        assert bridge.status().received == 1_500  # neither requests nor answers are stored
+        assert bridge.status().received == 1_500  # the bridge stores neither requests nor answers
 
 
 def test_no_paho_no_bridge() -> None:

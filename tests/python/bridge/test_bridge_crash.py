@@ -1,4 +1,4 @@
-"""kill -9 of the bridge and of the broker: what was acknowledged to the publisher is stored."""
+"""After kill -9 of the bridge or the broker, all that a publisher saw acknowledged is stored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not inst
 
 SEED = 20_261_123
 IN_FLIGHT = 20
-ENOUGH = 100  # messages that are checked at least
+ENOUGH = 100  # the least number of messages that a test checks
 
 _BRIDGE = """
 import sys
@@ -47,11 +47,11 @@ with topicdb.open(path, shards=2) as db:
 
 
 class Publisher:
-    """Publishes numbers, QoS 1 and 2 in turns, and notes which were acknowledged to the end.
+    """Publishes numbers with QoS 1 and 2 in turn, and notes which ones the broker acknowledged.
 
-    A connection that is lost is followed by another one of its own; what had not been acknowledged
-    is published again, as new messages: the broker may know nothing of them. With the bridge alone
-    killed, no connection is lost, and no message is published twice.
+    When it loses its connection it makes another one, and publishes again what had not been
+    acknowledged, as new messages: the broker may know nothing of them. If only the bridge is
+    killed, no connection is lost and no message is published twice.
     """
 
     def __init__(self, port: int) -> None:
@@ -96,7 +96,8 @@ class Publisher:
                         self.is_idle.set()
                     time.sleep(0.001)
                     continue
-                time.sleep(0.0005)  # slower than the bridge: what queues up, the broker forgets
+                # This is slower than the bridge, as a killed broker forgets what it has queued.
+                time.sleep(0.0005)
                 number = self._left.pop() if self._left else self._take_next()
                 properties: Any = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
                 properties.UserProperty = [("id", str(number))]
@@ -115,7 +116,7 @@ class Publisher:
         return self._next - 1
 
     def quiet(self) -> None:
-        """Waits until everything is acknowledged."""
+        """Pauses, and waits until everything is acknowledged."""
         self.is_idle.clear()
         self.paused.set()
         assert self.is_idle.wait(PATIENCE_S)
@@ -140,7 +141,7 @@ class Trial:
         self.path = tmp_path / "bridge.db"
         self.names = names
         self.random = random.Random(SEED)
-        # Or it would forget the bridge's session, and confirm messages that it has nobody for.
+        # Otherwise the broker would forget the bridge's session and confirm messages for nobody.
         lines = "autosave_interval 1", "autosave_on_changes true"
         self.broker: Broker = mosquitto(tmp_path / "broker", *lines)
         self.broker.start()
@@ -153,13 +154,13 @@ class Trial:
         self.wait_until_connected(1)
 
     def status(self) -> tuple[int, int]:
-        """Connections, and messages received."""
+        """Returns how often the bridge has connected, and how many messages it has received."""
         self.bridge.send("status")
         connections, received = self.bridge.read_line().split()
         return int(connections), int(received)
 
     def drain(self) -> None:
-        """Until the bridge has stored all that the publisher was told to be with the broker."""
+        """Waits until the bridge has stored all messages that the broker has acknowledged."""
         wait_until(lambda: self.publisher.acknowledged <= self.stored().keys())
 
     def wait_until_connected(self, times: int) -> None:
@@ -172,7 +173,7 @@ class Trial:
         self.start_bridge()
 
     def kill_broker(self) -> None:
-        """When the bridge has what the broker had queued for it, which it would forget."""
+        """Kills the broker once the bridge has what the broker had queued, and would forget."""
         self.publisher.quiet()
         self.drain()
         self.publisher.paused.clear()

@@ -1,4 +1,4 @@
-"""PUBLISH packets as the bridge decodes them, beside those that paho makes and decodes."""
+"""Tests of the bridge's decoder of PUBLISH packets, with properties that paho has made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retained messages: which copies are new, which were stored before, and what was cleared."""
+"""Tests of retained messages: which copies the bridge stores, which it passes by, and clearing."""
 
 from __future__ import annotations
 
@@ -55,20 +55,20 @@ def envelopes(db: topicdb.Database, filter: str = "#") -> list[Envelope]:
 
 
 def passes(broker: Broker, bridge: Bridge, number: int) -> None:
-    """What was published before is stored, or passed by."""
+    """Waits until the bridge has stored, or passed by, all that was published before."""
     with Publisher(broker.port) as publisher:
         publisher.publish("mark", b"%d" % number)
     wait_until(lambda: bridge._database.scan("mark").count() > number)
 
 
 def is_counted(status: Status) -> bool:
-    """Whether the bridge has told of all that it has received."""
+    """Returns whether the bridge has counted all that it has received."""
     told = status.stored + status.duplicates + status.refused + status.copies + status.replays
     return told == status.received
 
 
 def lose_session(broker: Broker, name: str = "topicdb-bridge") -> None:
-    """The broker forgets what it kept for a bridge of this name."""
+    """Makes the broker forget the session of a bridge of this name."""
     client = Client(CallbackAPIVersion.VERSION2, name, protocol=MQTTv311, clean_session=True)
     connections: list[object] = []
     client.on_connect = lambda *of: connections.append(of)
@@ -80,11 +80,11 @@ def lose_session(broker: Broker, name: str = "topicdb-bridge") -> None:
 
 
 def a_round(broker: Broker, db: topicdb.Database, number: int, **options: Any) -> tuple[int, int]:
-    """A connection of a bridge: how many messages of devices there are, and copies passed by."""
+    """Connects a bridge; returns the number of messages of devices, and of copies passed by."""
     with Bridge(db, "127.0.0.1", broker.port, **options) as bridge:
         connected(bridge)
         passes(broker, bridge, number)
-        wait_until(lambda: is_counted(bridge.status()))  # which is after the commit
+        wait_until(lambda: is_counted(bridge.status()))  # the bridge counts after the commit
         return db.scan("device/#").count(), bridge.status().copies
 
 
@@ -97,7 +97,8 @@ def test_a_reconnection_stores_no_retained_message_again(
     options: dict[str, Any] = {"protocol": protocol, "envelope": envelope}
     found = [a_round(broker, db, number, **options) for number in range(3)]
     assert [stored for stored, _ in found] == [DEVICES] * 3
-    known = 0 if protocol == "5" else DEVICES  # MQTT 5: the broker does not send them at all
+    # With MQTT 5 the broker does not send the copies at all.
+    known = 0 if protocol == "5" else DEVICES
     assert [copies for _, copies in found] == [0, known, known]
 
 
@@ -106,7 +107,7 @@ def test_a_reconnection_stores_no_retained_message_again(
 def test_nor_does_a_lost_session(
     broker: Broker, tmp_path: Path, protocol: Protocol, envelope: bool
 ) -> None:
-    """Under another name the broker knows no session; the database is opened anew each time."""
+    """The broker knows no session of a new name; the database is opened anew for each."""
     publish_states(broker)
     options: dict[str, Any] = {"protocol": protocol, "envelope": envelope}
     found = []
@@ -120,7 +121,7 @@ def test_nor_does_a_lost_session(
 def test_a_copy_that_is_new_is_stored(
     broker: Broker, db: topicdb.Database, protocol: Protocol
 ) -> None:
-    """Also if it was retained once before: on, off, and on again while nobody looked."""
+    """A state that returns is stored again: on, off, and on while no bridge was connected."""
     publish_states(broker, b"on")
     assert a_round(broker, db, 0, protocol=protocol, name="first")[0] == DEVICES
     with Bridge(db, "127.0.0.1", broker.port, protocol=protocol, name="second") as bridge:
@@ -146,12 +147,12 @@ def test_other_properties_make_another_message(broker: Broker, db: topicdb.Datab
 def test_what_is_published_again_with_the_same_content_is_stored(
     broker: Broker, db: topicdb.Database, protocol: Protocol
 ) -> None:
-    """A heartbeat is no copy, though it is retained and says the same: its time counts."""
+    """A retained message that is published anew is no copy, even if its content is the same."""
     publish_states(broker, count=1)
     for number, name in enumerate(("first", "second")):
         with Bridge(db, "127.0.0.1", broker.port, protocol=protocol, name=name) as bridge:
             connected(bridge)
-            passes(broker, bridge, number)  # the copy that comes first is none of those that count
+            passes(broker, bridge, number)  # the copy that comes first does not count
             wait_until(lambda: is_counted(bridge.status()))
             before = bridge.status().stored
             for beat in range(3):
@@ -168,7 +169,7 @@ def test_live_retained_messages_keep_their_flag(broker: Broker, db: topicdb.Data
         has_stored(bridge, 2)
     found = {one.payload: one for one in envelopes(db)}
     assert found[b"kept"].retain and not found[b"not kept"].retain
-    assert found[b"kept"].subscription_ids == ()  # those are the bridge's own
+    assert found[b"kept"].subscription_ids == ()  # the bridge's own identifiers are not stored
 
 
 def test_what_is_cleared_is_seen_as_cleared(broker: Broker, db: topicdb.Database) -> None:
@@ -185,7 +186,7 @@ def test_what_is_cleared_is_seen_as_cleared(broker: Broker, db: topicdb.Database
 
 
 def test_copies_behind_other_messages_are_known(broker: Broker, db: topicdb.Database) -> None:
-    """A topic has a retained message, and later ones that are not: the copy is still known."""
+    """The copy of a retained message is known although its topic has later messages."""
     with Bridge(db, "127.0.0.1", broker.port) as bridge, Publisher(broker.port) as publisher:
         connected(bridge)
         publisher.publish("device/1", b"born", retain=True)
@@ -246,7 +247,7 @@ def test_many_copies_are_looked_up_together(db: topicdb.Database) -> None:
 
 
 def test_the_session_of_an_older_bridge_goes_on(broker: Broker, db: topicdb.Database) -> None:
-    """Its subscriptions have no identifier: what is retained are copies."""
+    """Its subscriptions have no identifier, so the bridge takes retained messages for copies."""
     lasting: Any = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
     lasting.SessionExpiryInterval = 3600
     older = Client(CallbackAPIVersion.VERSION2, "topicdb-bridge", protocol=MQTTv5)

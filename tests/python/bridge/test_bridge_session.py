@@ -1,4 +1,4 @@
-"""The bridge with a broker that does as it is told: answers that a real one seldom gives."""
+"""Tests of the bridge with a scripted broker, which gives answers that a real one seldom gives."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ NOT_AUTHORIZED = 0x87
 
 
 class Talk:
-    """A connection of the bridge, from the broker's side: MQTT 5."""
+    """The broker's side of a connection of the bridge, with MQTT 5."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._file = sock.makefile("rb")
         self._sock = sock
 
     def read(self) -> tuple[int, bytes]:
-        """Kind and content of a packet. EOFError."""
+        """Reads a packet and returns its kind and content. Raises EOFError at the end."""
         head = self._file.read(1)
         if not head:
             raise EOFError
@@ -42,7 +42,7 @@ class Talk:
                 return head[0] >> 4, self._file.read(size)
 
     def expect(self, kind: int) -> bytes:
-        """Content of the next packet of that kind; others are passed over."""
+        """Returns the content of the next packet of that kind, and passes over others."""
         while True:
             found, content = self.read()
             if found == kind:
@@ -52,13 +52,16 @@ class Talk:
         self._sock.sendall(data)
 
     def accept(self, session_present: bool = False, identifiers: bool = False) -> None:
-        """``identifiers``: the broker knows those of subscriptions; then each filter that is new
-        is asked for twice."""
+        """Accepts the connection.
+
+        ``identifiers`` says that the broker knows subscription identifiers. Then the bridge
+        subscribes to each new filter twice.
+        """
         self.expect(CONNECT)
         self.send(bytes([0x20, 5, session_present, 0, 2, 0x29, identifiers]))
 
     def answer(self, kind: int, *codes: int) -> bytes:
-        """Waits for SUBSCRIBE or UNSUBSCRIBE, and answers it; its content."""
+        """Waits for SUBSCRIBE or UNSUBSCRIBE, answers it, and returns its content."""
         content = self.expect(kind)
         packet = content[:2] + b"\0" + bytes(codes)
         self.send(bytes([(kind + 1) << 4, len(packet)]) + packet)
@@ -70,7 +73,7 @@ class Talk:
 
 
 class Script:
-    """Plays one part after the other, one for each connection; what fails is in ``error``."""
+    """Plays one part per connection, one after the other; keeps an error of a part in ``error``."""
 
     def __init__(self, *parts: Callable[[Talk], None]) -> None:
         self.error: BaseException | None = None
@@ -100,7 +103,7 @@ class Script:
             self.played += 1
 
     def close(self) -> None:
-        with suppress(OSError):  # wakes who accepts
+        with suppress(OSError):  # wakes the thread that accepts connections
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join()
@@ -214,7 +217,7 @@ def test_a_new_session_has_no_stale_filters(db: topicdb.Database) -> None:
 
 
 def test_qos_2_step_by_step(db: topicdb.Database) -> None:
-    """Sent again after PUBREC was lost, released twice, and the id used for another message."""
+    """PUBREC is lost and the message comes again; it is released twice; its id is used again."""
 
     def part(talk: Talk) -> None:
         talk.accept()
@@ -264,7 +267,7 @@ def test_what_is_no_publish_ends_the_connection(db: topicdb.Database, at_once: b
 
 
 def test_shared_filters_are_asked_for_as_mqtt_wants_it(db: topicdb.Database) -> None:
-    """Without "no local", which is an error for these; with it for others."""
+    """The bridge asks for "no local", but not with shared filters, for which it is an error."""
 
     def part(talk: Talk) -> None:
         talk.accept()
@@ -278,13 +281,13 @@ def test_shared_filters_are_asked_for_as_mqtt_wants_it(db: topicdb.Database) -> 
 
 
 def retained(payload: bytes, identifier: int) -> bytes:
-    """PUBLISH to "a", QoS 0, with the identifier of a subscription."""
+    """Returns a retained PUBLISH to "a" with QoS 0 and the identifier of a subscription."""
     packet = b"\0\1a\2\x0b" + bytes([identifier]) + payload
     return bytes([0x31, len(packet)]) + packet
 
 
 def test_identifiers_tell_copies_from_what_is_published_with_retain(db: topicdb.Database) -> None:
-    """A filter that is new brings copies, under an identifier of its own; later ones do not."""
+    """A new filter brings copies under an identifier of its own; a known filter brings none."""
     new_copies, new_live = b"\2\x0b\1\0\1a\x1e", b"\2\x0b\2\0\1a\x2e"
 
     def new(talk: Talk) -> None:
@@ -355,7 +358,7 @@ def test_a_session_of_another_broker_is_not_trusted(db: topicdb.Database) -> Non
 def test_what_is_malformed_ends_the_connection_and_not_the_bridge(
     db: topicdb.Database, caplog: pytest.LogCaptureFixture, packet: bytes, why: str
 ) -> None:
-    """It connects again, and says why; the broker is told, too."""
+    """The bridge tells the broker and the log what is wrong, and connects again."""
     goodbyes: list[bytes] = []
 
     def malformed(talk: Talk) -> None:
@@ -387,7 +390,7 @@ def test_what_is_malformed_ends_the_connection_and_not_the_bridge(
 
 
 def test_topics_that_are_no_utf_8_are_refused(db: topicdb.Database) -> None:
-    """Neither is stored under another topic; what else comes is."""
+    """No such message is stored under another topic; other messages are stored."""
 
     def part(talk: Talk) -> None:
         talk.accept()

@@ -1,4 +1,4 @@
-"""The time at which a device has made a message."""
+"""Tests of the time at which a device says that it has made a message."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def object_of(value: Any) -> bytes:
         ("1699999999123", "ms", NOW_US - 877_000),
         ("2023-11-14T22:13:19.5Z", "ms", NOW_US - 500_000),
         ("2023-11-14T23:13:19+01:00", "s", NOW_US - 1_000_000),
-        (1_700_000_000_000 - 3_600_000, "ms", NOW_US - 3_600_000_000),  # on the bounds
+        # on the bounds
+        (1_700_000_000_000 - 3_600_000, "ms", NOW_US - 3_600_000_000),
         (1_700_000_000_000 + 60_000, "ms", NOW_US + 60_000_000),
     ],
 )
