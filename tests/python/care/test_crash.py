@@ -1,4 +1,4 @@
-"""kill -9 of a writing process: what it acknowledged is there, and nothing in part.
+"""After kill -9 of a writing process all acknowledged commits are there, and no commit in part.
 
 ``TOPICDB_CRASH_ROUNDS`` sets how often the writer is killed (default 50).
 """
@@ -22,7 +22,7 @@ ROUNDS = int(os.environ.get("TOPICDB_CRASH_ROUNDS", "50"))
 ROUNDS_PER_DATABASE = 5
 ACKNOWLEDGED_MAX = 30
 
-# Every batch brings topics that were never there, so that something is learned all the time.
+# Every batch has topics that are new, so that the database learns structures all the time.
 WRITER = """
     import sys, topicdb
     path, first, rows, rotate = sys.argv[1], *map(int, sys.argv[2:5])
@@ -48,7 +48,7 @@ def topics_of(batch: int, rows: int) -> list[str]:
 
 
 class Rounds:
-    """Kills one writer after another, and looks at what is left."""
+    """Kills one writer after another, and checks what is left."""
 
     def __init__(
         self, directory: Path, layout: Layout, *, rows: int, rotate: bool, seed: int
@@ -82,7 +82,7 @@ class Rounds:
                 self.acknowledged.add(batch)
             child.kill()
             _, rest, _ = child.finish()
-            # The last line may be torn; a whole one was acknowledged before the kill.
+            # The last line may be torn. The writer acknowledged the batches of whole lines.
             self.acknowledged |= {
                 int(line) for line in rest.splitlines(keepends=True) if line[-1] == "\n"
             }
@@ -99,7 +99,7 @@ class Rounds:
             self.next_batch = max(stored) + 1
 
     def check_batch(self, batch: int, found: dict[str, int]) -> None:
-        """In each shard all of a batch or nothing of it; all of it where it was acknowledged."""
+        """Checks that each shard has a batch wholly or not at all, and wholly if acknowledged."""
         by_shard: dict[int, list[bool]] = {shard: [] for shard in range(SHARDS)}
         for topic in topics_of(batch, self.rows):
             by_shard[shard_of(topic, SHARDS)].append(found.get(topic) == batch)
@@ -108,7 +108,7 @@ class Rounds:
             assert all(present) or batch not in self.acknowledged, f"batch {batch} in shard {shard}"
 
     def check_filters(self, db: topicdb.Database, stored: set[int]) -> None:
-        """Every filter finds what was acknowledged, whatever was learned."""
+        """Checks that filters find the acknowledged batches, whatever structures were learned."""
         for batch in self.random.sample(sorted(self.acknowledged), min(3, len(self.acknowledged))):
             assert db.scan(f"+/{batch}/+").count() == self.rows
             assert db.scan(topics_of(batch, self.rows)[-1]).count() == 1
@@ -117,7 +117,7 @@ class Rounds:
         assert self.acknowledged <= set(per_last_level) <= stored
 
     def check_clock(self, db: topicdb.Database) -> None:
-        """Assigned times and serials go on where they were."""
+        """Checks that new assigned times and serials are greater than all earlier ones."""
         before = self.assigned(db)
         serials = {s["shard"]: s["serial"] for s in db.stats()["shards"]}
         number = b"%d" % min(self.acknowledged)
@@ -129,7 +129,7 @@ class Rounds:
             assert min(new, default=0) > max(before.get(shard, [-1]))
 
     def assigned(self, db: topicdb.Database) -> dict[int, list[int]]:
-        """Timestamps that the database assigned, by shard."""
+        """Returns the timestamps that the database assigned, by shard."""
         found: dict[int, list[int]] = {shard: [] for shard in range(SHARDS)}
         for message in db.scan("clock/+"):
             found[shard_of(message.topic, SHARDS)].append(message.timestamp)

@@ -1,4 +1,4 @@
-"""kill -9 of a process with concurrent writers, transactions, deletes and maps.
+"""kill -9 of a process with concurrent appends, transactions and deletes.
 
 ``TOPICDB_CRASH_ROUNDS`` sets how often the writer is killed (default 50; the long run is 200).
 """
@@ -18,7 +18,7 @@ import topicdb
 ROUNDS = int(os.environ.get("TOPICDB_CRASH_ROUNDS", "50"))
 
 # Each thread has a name for each commit and prints it, with the serial, when it is acknowledged.
-# A commit is a pair of messages, so that half of it would be seen.
+# A commit has a pair of messages, so that half a commit would be noticed.
 WRITER = """
     import sys, threading, topicdb
     path, round_number = sys.argv[1], int(sys.argv[2])
@@ -81,7 +81,7 @@ WRITER = """
 
 
 class Rounds:
-    """Kills one writer after another, and looks at what is left."""
+    """Kills one writer after another, and checks what is left."""
 
     def __init__(self, path: Path, layout: Layout, seed: int) -> None:
         self.path = path
@@ -124,7 +124,7 @@ class Rounds:
             assert db.stats()["shards"][0]["serial"] >= max(self.serials)
 
     def stored_pairs(self, db: topicdb.Database, number: int) -> Iterator[tuple[str, ...]]:
-        """Commits of the round that are stored; none of them half."""
+        """Yields the stored commits of a round, and checks that each has both messages."""
         sides: dict[tuple[str, ...], set[str]] = {}
         for message in db.scan(f"+/{number}/+/+/+"):
             kind, _, thread, i, side = message.topic.split("/")
@@ -136,7 +136,7 @@ class Rounds:
     def check_transactions(
         self, db: topicdb.Database, stored: set[tuple[str, ...]], number: int
     ) -> None:
-        """The counter, the pairs and the serials of transactions are of the same commits."""
+        """Checks that counter, pairs and serials of transactions come from the same commits."""
         of_round = sum(1 for kind, _, _ in stored if kind == "tx")
         newest = [m.value for m in db.scan("counter")][-1:] or [b"0"]
         self.counter += of_round

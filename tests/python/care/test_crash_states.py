@@ -35,7 +35,7 @@ def test_every_state_after_a_crash_keeps_the_promises(tmp_path: Path, states: in
         print(line, flush=True)
     print(table(campaign.reports))
     checked = sum(report.states for report in campaign.reports)
-    cpu = sum(os.times()[2:4])  # of the workers; on a busy machine this says more
+    cpu = sum(os.times()[2:4])  # the workers' time says more on a busy machine
     print(f"{checked} crash states in {time.monotonic() - started:.0f} s, {cpu:.0f} s of CPU")
     assert not campaign.failures, "\n\n".join(map(str, campaign.failures))
     assert checked >= states
@@ -60,8 +60,8 @@ def test_it_finds_nothing_where_nothing_is_wrong(tmp_path: Path, name: str) -> N
     assert len(report.images) > 100
 
 
-# Each fault, and a kind of crash that shows it. What the fsync of a file does for its name depends
-# on the file system, so without one of the directory only the strict model fails.
+# Each fault with a kind of crash that shows it. Whether the fsync of a file makes its name stable
+# depends on the file system, so a missing fsync of the directory may fail only in the strict model.
 FAULTS = {
     "log_without_fsync": "journal/",
     "log_without_directory": "directory/",

@@ -1,4 +1,4 @@
-"""Damage on disk: a named error or the right data, never wrong data and never silence."""
+"""Damage on disk leads to a named error or to the right data, never to wrong or missing data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STORED: dict[str, Any] = {
 
 
 def descriptor(path: Path) -> Path:
-    """The file that makes a directory a database; docs/format.md draws it."""
+    """Returns the file that makes a directory a database; docs/format.md draws it."""
     return path / "TOPICDB"
 
 
@@ -130,7 +130,7 @@ def test_a_shard_of_another_database_is_found(tmp_path: Path) -> None:
 
 
 def fill_tables(path: Path) -> list[Path]:
-    """A database whose messages lie in table files; gives those files."""
+    """Creates a database whose messages are in table files, and returns those files."""
     with topicdb.open(path) as db:
         db.append([(f"t/{i % 7}", i, b"%08d" % i * 10) for i in range(5_000)])
         db.flush()
@@ -173,7 +173,7 @@ def test_flipped_bits_in_table_files_never_give_wrong_data(db_path: Path) -> Non
 
 @pytest.mark.parametrize("order", ["stream", "time", "none"])
 def test_a_read_that_failed_gives_nothing_more(db_path: Path, order: Any) -> None:
-    """Its reader would take what follows for all there is, without the block that is damaged."""
+    """If a failed read gave more, its reader would not see that the damaged block is missing."""
     with topicdb.open(db_path, seal_bytes=100_000) as db:
         for commit in range(10):
             rows = [(f"t/{i % 7}", commit * 1_000 + i, b"%08d" % i * 10) for i in range(1_000)]
@@ -199,7 +199,7 @@ def test_a_read_that_failed_gives_nothing_more(db_path: Path, order: Any) -> Non
 
 
 def fill_sealed(path: Path) -> list[Path]:
-    """A small database of sealed blocks and a fresh one; gives the files that matter."""
+    """Creates a small database with sealed and fresh blocks, and returns the files that matter."""
     with topicdb.open(path, seal_bytes=1, retention={"b/#": None}) as db:
         for commit in range(3):
             db.append([(f"{'ab'[i % 2]}/{i % 3}", i, b"%d.%d" % (commit, i)) for i in range(40)])
@@ -211,7 +211,7 @@ def fill_sealed(path: Path) -> list[Path]:
 
 
 def check_every_flip(path: Path, step: int) -> None:
-    """Flips a bit in each ``step``-th byte in turn, in small files in each; reads all; mends it."""
+    """Flips a bit of every ``step``-th byte, of every byte in small files, and reads each time."""
     files = fill_sealed(path)
     expected = read_all(path)
     assert len(expected) == 120 - 9
@@ -220,7 +220,7 @@ def check_every_flip(path: Path, step: int) -> None:
     flips = 0
     for file in sorted(files):
         data = file.read_bytes()
-        first = flips % step  # not the same places in each
+        first = flips % step  # other places in each file
         is_small = len(data) < SMALL_FILE_BYTES
         for place in range(len(data)) if is_small else range(first, len(data), step):
             file.write_bytes(

@@ -1,4 +1,4 @@
-"""Writes and fsyncs that fail: what was acknowledged is there, no call hangs, each says why."""
+"""When writes and fsyncs fail, acknowledged messages are there, and each error says why."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ with topicdb.open(path, durability="disk", seal_bytes=20_000, maintenance_interv
 """
 
 
-# Goes on after whatever fails, and prints all that is said.
+# Goes on after each failure, and prints every error.
 TALKING = """
 import sys, topicdb
 path, part = sys.argv[1:]
@@ -101,7 +101,7 @@ globals()[part]()
 def run(
     path: Path, first: int, calls: int, program: str = PROGRAM, number: int = 0, part: str = ""
 ) -> tuple[list[str], int, str]:
-    """Lines that were printed, calls that were counted, what was said at the end."""
+    """Runs a program; returns its lines, how many calls the shim counted, and its stderr."""
     count = path.with_name("count")
     count.unlink(missing_ok=True)
     environment = {
@@ -134,7 +134,7 @@ def check(path: Path, acknowledged: list[int]) -> None:
         whole = {shard: shards.count(shard) for shard in (0, 1)}
         for commit in acknowledged:
             assert stored[commit] == whole, commit
-        for commit, parts in stored.items():  # of a shard wholly or not at all
+        for commit, parts in stored.items():  # each shard has all of a commit or nothing
             assert all(count == whole[shard] for shard, count in parts.items()), commit
         db.append([("m/1", COMMITS, b"after")])
         db.flush()
@@ -147,7 +147,7 @@ def check(path: Path, acknowledged: list[int]) -> None:
     [pytest.param(1, id="once"), pytest.param(FOR_GOOD, id="for good", marks=pytest.mark.long)],
 )
 def test_some_call_fails(tmp_path: Path, layout: Layout, calls: int, merges: bool) -> None:
-    """With generations that are merged, too: all messages are among the last of their topics."""
+    """With ``merges``, keep_last keeps all messages, so that generations are merged, too."""
     base = tmp_path / "base.db"
     retention = {"#": Retention(keep_last=COMMITS)} if merges else None
     topicdb.open(base, layout=layout, shards=2, retention=retention).close()
@@ -174,7 +174,7 @@ def test_some_call_fails(tmp_path: Path, layout: Layout, calls: int, merges: boo
 @pytest.mark.parametrize("part", ["database", "queue", "job"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO])
 def test_each_error_says_what_the_file_system_said(tmp_path: Path, number: int, part: str) -> None:
-    """The first one, and all that are refused because of it: why, and where."""
+    """The first error, and all later errors because of it, say why and where."""
     base = tmp_path / "base"
     base.mkdir()
     topicdb.open(base / "0.db", shards=1).close()
@@ -190,7 +190,7 @@ def test_each_error_says_what_the_file_system_said(tmp_path: Path, number: int, 
         path = copied(str(first))
         lines, _, said = run(path, first, FOR_GOOD, TALKING, number, part)
         assert said == "", said
-        for line in lines:  # none if it made fewer calls than the first time
+        for line in lines:  # there are none if this run made fewer calls than the first
             assert os.strerror(number) in line and str(path) in line, line
             told.add(line.split(":")[0])
     expected = {
@@ -203,7 +203,7 @@ def test_each_error_says_what_the_file_system_said(tmp_path: Path, number: int, 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
 def test_a_file_system_without_locks(tmp_path: Path, number: int) -> None:
-    """As NFS without its daemon: nobody writes; reading needs no lock."""
+    """Without locks, as on NFS without its lock daemon, nothing may write; readers need none."""
     with topicdb.open(tmp_path / "db") as db:
         db.append([("a", 1, b"x")])
     topicdb.Queue.open(tmp_path / "q").close()

@@ -1,4 +1,4 @@
-"""A file system that is full, or cannot be written: real ones, where mounting is allowed."""
+"""Tests with real file systems that are full or read-only, where the machine lets them mount."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support import run_mounted
 
 @pytest.mark.parametrize("layout", ["columnar", "skipstream"])
 def test_no_space_left(mount: Path, layout: str) -> None:
-    """What was acknowledged is there; with space again the database goes on."""
+    """Acknowledged messages are there, and the database goes on when there is space again."""
     code = """
         import os, random, sys, topicdb
         path, ballast = sys.argv[1] + "/db", sys.argv[1] + "/ballast"
@@ -64,7 +64,7 @@ def test_no_space_left(mount: Path, layout: str) -> None:
 
 
 def test_a_file_system_that_cannot_be_written(mount: Path) -> None:
-    """Reading, checking and restoring work; opening for writing says what is wrong."""
+    """Reading, verifying and restoring work; opening for writing says what is wrong."""
     fill = """
         import sys, topicdb
         with topicdb.open(sys.argv[1] + "/db", shards=2) as db:
@@ -100,7 +100,7 @@ def test_a_file_system_that_cannot_be_written(mount: Path) -> None:
 
 
 def test_what_is_said_when_no_space_is_left(mount: Path) -> None:
-    """The append's own error, not that of closing; why and where; the same to who goes on."""
+    """The error is the append's, not that of closing; it and later errors say why and where."""
     code = """
         import random, sys, topicdb
         noise = random.Random(1)
@@ -163,7 +163,7 @@ def test_ingest_says_up_to_which_line_all_is_stored(mount: Path, durability: str
 
 
 def test_exports_snapshots_and_jobs(mount: Path) -> None:
-    """Each names what it was writing; nothing half is left under its name."""
+    """Each error names what was being written, and nothing unfinished is left under its name."""
     code = """
         import os, random, subprocess, sys, tempfile, topicdb
         noise = random.Random(1)

@@ -1,4 +1,4 @@
-"""Repair: what can be read stays, what is lost is told, and the rest is not touched."""
+"""Repair keeps what can be read, says what is lost, and does not touch the rest."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def filled(db_path: Path, layout: Layout) -> Path:
 
 
 def tables(path: Path) -> list[Path]:
-    """Table files, the largest first."""
+    """Returns the table files, the largest first."""
     return sorted(path.glob("shards/*/*.sst"), key=lambda file: -file.stat().st_size)
 
 
@@ -76,7 +76,7 @@ class TestSound:
 
 class TestOneDamage:
     def test_a_block_of_a_table_file(self, db_path: Path) -> None:
-        """Exactly the messages of its pages are lost; serials, order and streams stay."""
+        """Exactly the messages of the reported pages are lost; serials, order and streams stay."""
         with topicdb.open(db_path, seal_bytes=20_000) as db:
             for commit in range(5):
                 db.append([(f"m/{i % 7}/x", commit * 1000 + i, b"%d" % i) for i in range(500)])
@@ -136,7 +136,7 @@ class TestOneDamage:
         assert read_all(filled) == rows
 
     def test_a_shard_is_gone(self, filled: Path) -> None:
-        """Of that there is nothing to mend."""
+        """Repair cannot mend a shard that is missing."""
         shutil.rmtree(filled / "shards" / "0001")
         report = topicdb.repair(filled)
         assert (report.ok, report.shards) == (False, [])
@@ -157,7 +157,7 @@ class TestOneDamage:
             assert dict(db.map("mine")) == {"key": b"value"}
 
     def test_a_job_stays_applied_and_seen(self, filled: Path) -> None:
-        """Also where the record of it is lost: what the other shard says of it counts."""
+        """A repeated job is recognized even if one shard has lost its record: the other has one."""
         rows = read_all(filled)
         for file in tables(filled):
             with topicdb.open(filled, mode="r") as db:
@@ -212,7 +212,7 @@ def rows_with_serials(db: topicdb.Database) -> Counter[tuple[str, int, bytes, in
 
 
 def restore_shard(path: Path, file: Path, content: bytes) -> None:
-    """Puts the last quarantined shard back, with the file that was damaged."""
+    """Puts the shard from the last quarantine back, with the original content of its file."""
     last = max((path / "quarantine").iterdir()) / file.parent.name
     shutil.rmtree(file.parent)
     last.rename(file.parent)
@@ -220,7 +220,7 @@ def restore_shard(path: Path, file: Path, content: bytes) -> None:
 
 
 class TestLogs:
-    """Of a process that was killed: its last six commits are in the logs, of 20 messages each."""
+    """The process was killed: its last six commits, of 20 messages each, are in the logs only."""
 
     HEADER_BYTES = 7
     LENGTH_AT = 4
@@ -231,7 +231,7 @@ class TestLogs:
         return filled
 
     def begins(self, content: bytes) -> list[int]:
-        """Where the records begin of a log of one block."""
+        """Returns where the records of a log begin; the log must have a single block."""
         assert len(content) < 32_768
         begins, at = [], 0
         while at < len(content):
@@ -241,12 +241,12 @@ class TestLogs:
         return begins
 
     def commits(self, path: Path) -> tuple[Path, list[int]]:
-        """The log of a shard, and where those six begin in it."""
+        """Returns the log of shard 0, and where the last six commits begin in it."""
         [log] = path.glob("shards/0000/*.log")
         return log, self.begins(log.read_bytes())[-6:]
 
     def late(self, path: Path) -> Counter[int]:
-        """How many messages there are of each commit of shard 0."""
+        """Returns how many messages of each late commit shard 0 has."""
         return Counter(
             timestamp
             for topic, timestamp, _ in read_all(path)
@@ -254,7 +254,7 @@ class TestLogs:
         )
 
     def test_a_bit_of_a_length(self, killed: Path) -> None:
-        """It seems to be an end that was cut off: nothing behind it would be there."""
+        """The damaged length looks as if the log were cut off, and would hide all that follows."""
         rows = read_all(killed)
         log, [begin, *_] = self.commits(killed)
         content = bytearray(log.read_bytes())
@@ -272,7 +272,7 @@ class TestLogs:
         assert read_all(killed) == rows
 
     def test_a_bit_of_the_manifest(self, filled: Path) -> None:
-        """Of its last edit, which the end of the file seems to cut off."""
+        """The bit is in the length of the last edit, so that the file seems to be cut off there."""
         rows = read_all(filled)
         [manifest] = filled.glob("shards/0000/MANIFEST-*")
         content = bytearray(manifest.read_bytes())
@@ -286,7 +286,7 @@ class TestLogs:
         assert read_all(filled) == rows
 
     def test_a_commit_that_is_damaged(self, killed: Path) -> None:
-        """The others stay, and their counters tell how many messages it had."""
+        """The other commits stay, and their counters tell how many messages the damaged one had."""
         whole = self.late(killed)
         log, begins = self.commits(killed)
         content = bytearray(log.read_bytes())
@@ -296,11 +296,11 @@ class TestLogs:
         assert report.ok
         assert f"{log.name} is damaged at byte {begins[2]}" in report.problems[0].what
         assert self.late(killed) == whole - Counter({2: whole[2]})
-        # Deleted messages of the first generation count, too.
+        # Deleted messages of the first generation count as well, so it is left out.
         assert sum(p.messages for p in report.problems if (p.generation or 0) > 1) == whole[2]
 
     def test_the_last_commit_is_damaged(self, filled: Path) -> None:
-        """Nothing tells what it had; serials that it may have had are not used again."""
+        """Nothing tells what the commit had. Serials that it may have had are not used again."""
         last = fill_logs(filled)
         whole = self.late(filled)
         log, begins = self.commits(filled)
@@ -330,7 +330,7 @@ def cut(content: bytearray, chance: random.Random) -> None:
 
 
 def damaged_copies(path: Path, count: int, seed: int) -> Iterator[tuple[Path, str]]:
-    """Copies of a database, in each a file of a shard that is damaged or gone."""
+    """Yields copies of a database; in each copy one file of a shard is damaged or gone."""
     chance = random.Random(seed)
     files = [
         file
@@ -343,7 +343,7 @@ def damaged_copies(path: Path, count: int, seed: int) -> Iterator[tuple[Path, st
         shutil.copytree(path, copy)
         file = chance.choice(files)
         ways = [flip_bit, flip_bit]
-        # A manifest without its end is an older one, whole; nothing tells that there was more.
+        # A manifest without its end is a sound older one: nothing tells that there was more.
         if not file.name.startswith("MANIFEST"):
             ways += [zero_some, cut, None]
         way = chance.choice(ways)
@@ -366,7 +366,7 @@ def check_damages(path: Path, count: int, seed: int) -> dict[str, int]:
         assert report.ok, where
         found = Counter(read_all(copy))
         missing = sum((expected - found).values())
-        # Deleted and replaced messages may count as lost, and be there again; never without a word.
+        # Deleted and replaced messages may count as lost or come back, but repair says so.
         assert missing <= report.lost, where
         assert report.problems or found == expected, where
         kind = "whole" if not report.shards else "mended" if missing == 0 else "lost"
@@ -376,7 +376,7 @@ def check_damages(path: Path, count: int, seed: int) -> dict[str, int]:
 
 
 def _use(path: Path) -> None:
-    """Whatever a database does it goes on doing."""
+    """Checks that the repaired database goes on: it appends, rotates, flushes and reads."""
     with topicdb.open(path) as db:
         db.append([("m/new", 1, b"new")])
         db.rotate()
@@ -398,7 +398,7 @@ def test_much_random_damage(filled: Path) -> None:
 
 
 def test_killed_at_any_time(filled: Path) -> None:
-    """A shard is the damaged one or the new one, whole."""
+    """After a kill, each shard is as a whole either the damaged one or the repaired one."""
     rows = read_all(filled)
     code = "import sys, topicdb; print('ready'); topicdb.repair(sys.argv[1]); print('done')"
     chance = random.Random(3)

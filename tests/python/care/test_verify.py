@@ -1,4 +1,4 @@
-"""Verify: nothing to say of what is whole, and finds every damage that matters."""
+"""Verify finds nothing in a sound database, and finds every damage that matters."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TestSound:
                 while not stop.is_set():
                     db.append([(f"m/{i % 40}", number, b"%d" % i) for i in range(100)])
                     number += 1
-                    if number % 50 == 0 and number <= 2_000:  # each has to be read
+                    if number % 50 == 0 and number <= 2_000:  # verify has to read each generation
                         db.rotate()
 
             writer = threading.Thread(target=write)
@@ -120,7 +120,7 @@ class TestDamaged:
         assert problem.shard is None
 
     def test_a_job_that_waits(self, filled: Path) -> None:
-        """Committed, not applied, and what it staged is gone."""
+        """Verify checks what a committed job staged while a shard has not applied the job."""
         with jobs.StagedWriter(filled, "waits") as writer:
             writer.append([("job/1", 1, b"")])
         lock = (
@@ -141,7 +141,7 @@ class TestDamaged:
         assert staged.name in topicdb.verify(filled).problems[0].what
 
     def test_which_messages_cannot_be_read(self, db_path: Path) -> None:
-        """Every page of one family is damaged: together they are all messages."""
+        """Problems and readable messages add up to all messages, wherever pages are damaged."""
         with topicdb.open(db_path, seal_bytes=20_000) as db:
             for commit in range(5):
                 db.append([(f"m/{i % 7}/x", commit * 1000 + i, bytes(30)) for i in range(500)])
@@ -164,7 +164,7 @@ class TestDamaged:
 
 
 def check_flips(path: Path, flips: int, seed: int) -> dict[str, int]:
-    """Flips bits at random places of all files; gives how many were found of what was used."""
+    """Flips bits at random in all files; counts those that verify finds and those it does not."""
     expected = read_all(path)
     files = sorted(
         file
