@@ -1,4 +1,4 @@
-"""``topicdb bridge`` and ``topicdb replay status``."""
+"""Tests of ``topicdb bridge`` and ``topicdb replay status``."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_status_shows_the_windows_of_clients(tmp_path: Path) -> None:
         log.publish([("a", None, b"x")] * 3)
         with queue.bind(client="till", window=2) as flow, queue.bind(client="other"):
             assert flow.receive(timeout=PATIENCE_S) and flow.receive(timeout=PATIENCE_S)
-            wait_until(lambda: len(clients()) == 2)  # within a second, without a flush
+            wait_until(lambda: len(clients()) == 2)  # the log stores this without a flush
             log.flush()
             assert clients() == [account("till", 2, 2), account("other", 1_000, 0)]
             queue.replay(rate=1, start="beginning")
@@ -112,5 +112,5 @@ def test_status_shows_the_windows_of_clients(tmp_path: Path) -> None:
         queue.bind(client="late")
         log.flush()
         assert "late: 0 of 1,000 not acked" in run_here("replay", "status", path).stdout
-    with topicdb.open(path):  # nobody is bound to what nobody has open
+    with topicdb.open(path):  # no client is bound once the log is closed
         assert clients() == []

@@ -1,4 +1,4 @@
-"""``topicdb snapshot``, ``restore``, ``verify``, ``repair``."""
+"""Tests of ``topicdb snapshot``, ``restore``, ``verify`` and ``repair``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``topicdb ingest``: columns, times and templates, batches, and every kind of bad line."""
+"""Tests of ``topicdb ingest``: columns, times, templates, batches, and all kinds of bad lines."""
 
 from __future__ import annotations
 
@@ -113,17 +113,17 @@ class TestIngest:
 
 
 def wait_until_stored(path: Path, count: int) -> None:
-    """Looks again until a reader finds ``count`` messages; the test's time limit ends it else."""
+    """Waits until a reader finds ``count`` messages; only the test's time limit ends the wait."""
     while True:
         try:
             if len(stored(path)) == count:
                 return
         except topicdb.Error:
-            pass  # it is being created
+            pass  # the command is still creating the database
 
 
 def read_all(terminal: int) -> bytes:
-    """What is written to a terminal until its other end is closed (Linux says EIO then)."""
+    """Returns what is written to a terminal until its other end is closed (Linux says EIO then)."""
     shown = b""
     try:
         while chunk := os.read(terminal, 65_536):
@@ -181,7 +181,7 @@ def test_seconds_are_asked_for(db_path: Path) -> None:
 
 
 class TestTwice:
-    """What of a file is stored already is left out."""
+    """An ingest of a file leaves out what is stored of it already."""
 
     @staticmethod
     def lines(count: int, changed: int | None = None) -> str:
@@ -254,7 +254,7 @@ class TestTwice:
             assert len(stored(db_path)) == count
 
     def test_skipstream_is_written_again(self, db_path: Path, tmp_path: Path) -> None:
-        """The same topic and timestamp replace each other there: a file brings back its state."""
+        """Skipstream keeps one message per topic and time, so the file brings back its state."""
         topicdb.open(db_path, layout="skipstream").close()
         file = tmp_path / "in.jsonl"
         file.write_text(self.lines(3))
@@ -381,7 +381,7 @@ class TestBadInput:
 
 
 class TestMapping:
-    """What would be slow to try with a run for each case."""
+    """Tests of the mapping itself: a run of the command for each case would be slow."""
 
     @pytest.mark.parametrize(
         ("value", "unit", "expected"),

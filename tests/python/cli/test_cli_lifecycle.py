@@ -1,4 +1,4 @@
-"""``topicdb plan``, ``retention``, ``usage``, ``trim``, ``rotate``."""
+"""Tests of ``topicdb plan``, ``retention``, ``usage``, ``trim``, ``rotate`` and ``readers``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T0 = 1_700_000_000_000_000  # 2023-11-14T22:13:20Z
 
 @pytest.fixture
 def path(db_path: Path) -> Path:
-    """Two classes; of one a generation that ended."""
+    """A database with two classes, one of which has a generation that has ended."""
     with topicdb.open(db_path, retention={"alarm/#": "365d", "#": None}, seal_bytes=1) as db:
         db.append([("alarm/pump", T0 + i, b"hot") for i in range(3)])
         db.append([("debug/pump", T0 + i, b"x" * 50) for i in range(10)])
@@ -333,7 +333,7 @@ def test_another_writer(path: Path, command: list[str]) -> None:
 
 
 def test_nothing_goes_that_was_not_asked_for(db_path: Path) -> None:
-    """What is over its age stays when classes are changed, so that an age can be made longer."""
+    """Messages over their age stay while classes change, so that users can make an age longer."""
     options: dict[str, Any] = {"retention": {"#": "1us"}, "maintenance_interval": None}
     with topicdb.open(db_path, **options) as db:
         db.append([("a", 1, b"")])

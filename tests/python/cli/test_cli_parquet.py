@@ -1,4 +1,4 @@
-"""``topicdb export`` and ``topicdb import``; ``scan --to`` writes by the same."""
+"""Tests of ``topicdb export`` and ``import``, and of ``scan --to``, which writes the same way."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
-        while not any(tmp_path.glob(".out.*.part/0")):  # it has begun to write
+        while not any(tmp_path.glob(".out.*.part/0")):  # until the export has begun to write
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=CHILD_TIMEOUT_S)

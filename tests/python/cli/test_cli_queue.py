@@ -1,4 +1,4 @@
-"""``topicdb queue``."""
+"""Tests of ``topicdb queue``."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_queue_of_replayq(tmp_path: Path) -> None:
     assert [json.loads(line)["item"] for line in lines] == ["a", "a"]
     assert "3 items" in output_of("queue", "verify", tmp_path)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["0000000001.replaylog", "COMMIT"]
-    (tmp_path / "0000000001.replaylog").unlink()  # it was drained
+    (tmp_path / "0000000001.replaylog").unlink()  # as when the queue was drained
     assert "replayq" in output_of("queue", "info", tmp_path)
     assert "0 items" in output_of("queue", "verify", tmp_path)
 

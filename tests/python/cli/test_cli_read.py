@@ -1,4 +1,4 @@
-"""``topicdb scan``, ``info``, ``streams``, ``structures`` and ``stats``, and errors of them all."""
+"""Tests of ``topicdb scan``, ``info``, ``streams``, ``structures``, ``stats``, and their errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MESSAGES = [
 
 @pytest.fixture
 def filled(db_path: Path) -> Path:
-    """A database with two shards and MESSAGES."""
+    """A database with two shards that holds MESSAGES."""
     with topicdb.open(db_path, shards=2) as database:
         database.append(MESSAGES)
     return db_path
@@ -37,7 +37,7 @@ def filled(db_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """More messages than fit in a pipe."""
+    """A database with more messages than fit in a pipe."""
     path = tmp_path_factory.mktemp("cli") / "many.db"
     with topicdb.open(path) as database:
         database.append([("t", i, b"x" * 100) for i in range(100_000)])
@@ -140,7 +140,7 @@ class TestScan:
     def test_ctrl_c(self, many: Path) -> None:
         with started("scan", many) as process:
             assert process.stdout is not None
-            assert process.stdout.readline()  # it writes now, and the pipe will be full
+            assert process.stdout.readline()  # the command writes, and will fill the pipe
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=CHILD_TIMEOUT_S)
         assert (process.returncode, err) == (130, b"topicdb: interrupted\n")
@@ -375,7 +375,7 @@ class TestErrors:
 
     @pytest.mark.installed
     def test_without_the_extra(self, tmp_path: Path) -> None:
-        """In an interpreter that sees only the standard library, NumPy and TopicDB."""
+        """An interpreter that sees only the standard library, NumPy and TopicDB names the extra."""
         import numpy
 
         for package in (topicdb, numpy):

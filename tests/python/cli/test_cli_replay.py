@@ -1,4 +1,4 @@
-"""``topicdb replay run``, with a real Mosquitto."""
+"""Tests of ``topicdb replay run`` with a real Mosquitto."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_over_tls_with_a_password(path: Path, tmp_path: Path) -> None:
 
 
 def test_on_a_terminal(broker: Broker, path: Path) -> None:
-    """The line moves on stderr; the summary is on stdout."""
+    """The progress is on stderr, and the summary is on stdout."""
     terminal, stderr = pty.openpty()
     try:
         with subprocess.Popen(

@@ -11,7 +11,8 @@ import topicdb
 
 ROWS = 200_000
 
-# The signal arrives while `work()` runs again and again; a call that swallowed it would never end.
+# The signal arrives while `work()` is called again and again. If a call swallowed the signal, the
+# program would never end.
 LOOP = """
     import contextlib, sys, topicdb
     with contextlib.suppress(ImportError):
@@ -49,7 +50,7 @@ WORK = {
 
 @pytest.fixture(scope="module", params=LAYOUTS)
 def filled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Many messages under t/p0/0 and t/p1/1, in turns: a scan for t/p0/1 looks at all in vain."""
+    """A database with messages of t/p0/0 and t/p1/1 in turn: a scan of t/p0/1 reads all in vain."""
     path = tmp_path_factory.mktemp("signals") / "filled.db"
     with topicdb.open(path, structures=["t/+/+"], layout=request.param) as db:
         db.append([(f"t/p{i % 2}/{i % 2}", i, b"x") for i in range(ROWS)])

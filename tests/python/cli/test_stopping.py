@@ -1,4 +1,4 @@
-"""Commands that run until they are told to end, end: whichever thread the signal arrives in."""
+"""Commands that run until a signal ends them do end, whichever thread gets the signal."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ TGKILL = {"x86_64": 234, "aarch64": 131}.get(os.uname().machine)
 
 
 def threads_of(pid: int) -> list[int]:
-    """But for the main thread."""
+    """Returns the threads of a process except the main thread."""
     return [int(name) for name in os.listdir(f"/proc/{pid}/task") if int(name) != pid]
 
 
 def send_to_thread(pid: int, thread: int, number: int) -> bool:
-    """To this thread, as the kernel may do with what is sent to the process; False: it is gone."""
+    """Sends a signal to one thread, as the kernel may; returns False if the thread is gone."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.syscall(TGKILL, pid, thread, number) == 0:
         return True
@@ -50,15 +50,15 @@ def by_kill(pid: int, number: int) -> None:
 
 
 def by_a_thread(pid: int, number: int) -> None:
-    """Another one than the main thread gets it, if there is another."""
+    """Sends the signal to a thread that is not the main thread, if there is one."""
     if TGKILL is None:
         pytest.skip("the number of the system call is not known here")
-    # On one core a process that watches has no other, and some come and go.
+    # On one core a command that watches has no other thread, and some threads come and go.
     assert any(send_to_thread(pid, each, number) for each in [*reversed(threads_of(pid)), pid])
 
 
 def while_stopped(pid: int, number: int) -> None:
-    """It comes while the process is stopped, and with all threads waking up."""
+    """Sends the signal while the process is stopped; then all its threads wake up."""
     os.kill(pid, signal.SIGSTOP)
     wait_until(lambda: state_of(pid) == "T")
     os.kill(pid, number)
@@ -66,7 +66,7 @@ def while_stopped(pid: int, number: int) -> None:
 
 
 def behind_stop(pid: int, number: int) -> None:
-    """It comes when the process has just been woken up."""
+    """Sends the signal when the process has just been woken up."""
     os.kill(pid, signal.SIGSTOP)
     wait_until(lambda: state_of(pid) == "T")
     os.kill(pid, signal.SIGCONT)
@@ -79,7 +79,7 @@ Way = Callable[[int, int], None]
 
 @contextmanager
 def busy_clients(url: str, count: int) -> Iterator[None]:
-    """So many clients that append and scan until the server is gone."""
+    """Runs ``count`` clients that append and scan until the server is gone."""
     begun = threading.Barrier(count + 1)
 
     def work(number: int) -> None:
@@ -108,7 +108,7 @@ def test_a_server_with_busy_clients_ends(tmp_path: Path, way: Way, number: int) 
         with busy_clients(server.url, 4):
             way(server.process.pid, number)
             _, errors = server.process.communicate(timeout=CHILD_TIMEOUT_S)
-        # Whether a client held up a call is another matter.
+        # Whether a call was still running at the end of the grace period does not matter here.
         assert (server.process.returncode, errors) in (
             (0, ""),
             (1, "topicdb: some calls did not end in time\n"),
@@ -193,11 +193,11 @@ def test_an_ingest_whose_pipe_is_quiet_ends(tmp_path: Path) -> None:
 
         wait_until(is_stored)
         by_a_thread(process.pid, signal.SIGINT)
-        assert process.wait(CHILD_TIMEOUT_S) == 130  # the pipe stays open, and quiet
+        assert process.wait(CHILD_TIMEOUT_S) == 130  # the pipe stays open and quiet
         assert process.stderr is not None and "1 messages stored" in process.stderr.read()
 
 
-# The pieces.
+# Parts of the machinery that ends commands
 
 
 def test_what_is_set_stays_set() -> None:
