@@ -1,4 +1,4 @@
-"""Asynchronous appends: futures, asyncio, gathering, back-pressure, closing."""
+"""Tests of asynchronous appends: futures, asyncio, gathering, back-pressure and closing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_they_gather_and_stay_in_order(db_path: Path, layout: Layout) -> None:
 
 
 def test_the_oldest_waits_no_longer_than_flush_interval(db_path: Path) -> None:
-    """Though new ones keep coming, so that it is never idle."""
+    """The queue is flushed even if new appends keep coming, so that it is never idle."""
     with topicdb.open(db_path, flush_interval="100ms", idle_flush_interval="10s") as db:
         first = db.append_async([("a", 1, b"")])
 
@@ -63,7 +63,7 @@ def test_a_full_queue_is_flushed_and_makes_callers_wait(db_path: Path) -> None:
         futures = [db.append_async([("a", i, b"")]) for i in range(95)]
         done, _ = wait(futures[:90], timeout=PATIENCE_S)
         assert len(done) == 90
-        # A synchronous append takes along what waits.
+        # A synchronous append also commits what waits.
         db.append([("a", 100, b"")])
         assert all(f.result(PATIENCE_S) for f in futures)
 
@@ -74,7 +74,8 @@ def test_back_pressure_by_bytes(db_path: Path) -> None:
     ) as db:
         futures = [db.append_async([("a", i, bytes(30_000))]) for i in range(30)]
         assert all(f.result(PATIENCE_S) for f in futures[:27])
-        db.append([("a", 100, bytes(200_000))])  # larger than the bound, alone
+        # A batch that is larger than the bound is committed alone.
+        db.append([("a", 100, bytes(200_000))])
     assert all(f.done() for f in futures)
 
 
@@ -138,7 +139,7 @@ def test_the_loop_goes_on_while_it_waits(db_path: Path) -> None:
         for _ in range(2):
             await asyncio.sleep(0)  # lets the task run until it waits
             assert not task.done()
-        db.append([("a", 2, b"")])  # takes along what waits
+        db.append([("a", 2, b"")])  # also commits what waits
         assert (await asyncio.wait_for(task, PATIENCE_S)).count == 1
 
     with topicdb.open(db_path, flush_interval="1h", idle_flush_interval="1h") as db:

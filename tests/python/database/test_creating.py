@@ -1,4 +1,4 @@
-"""Where a new database is made, and who may read it."""
+"""Tests of where a new database is made, and of the permissions of its directory."""
 
 from __future__ import annotations
 

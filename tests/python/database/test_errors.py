@@ -1,4 +1,4 @@
-"""Bad input: the named error, with what to do, and nothing written."""
+"""Bad input gives the documented error, and nothing is written."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ GOOD = [("new/topic", 1, b"x"), ("another/new/topic", None, b"y")]
 
 
 class CallersError(Exception):
-    """An error of the caller's own; it cannot be made from a text."""
+    """An error of the caller, whose constructor does not take a text."""
 
     def __init__(self, first: int, second: int) -> None:
         super().__init__(first, second)
 
 
 class ExplodingTime:
-    """A timestamp that fails when it is asked for its number."""
+    """A timestamp that raises an error when it is converted to an integer."""
 
     def __index__(self) -> int:
         raise CallersError(1, 2)

@@ -1,4 +1,4 @@
-"""What a forked child may do, by what its parent did before: it works, or is refused at once."""
+"""What a forked child may do after what its parent did: each use works or is refused at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import topicdb
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
-# What a parent did, and what its child does: each in a process that has done nothing else.
+# The parent runs one function, and its forked child another; neither has done anything else.
 PROGRAM = f"""
     import multiprocessing, os, sys, threading, warnings
     import topicdb
@@ -128,7 +128,7 @@ def test_a_child_reads_and_uses_a_queue(root: Path, before: str) -> None:
 
 @pytest.mark.parametrize("before", ["use_queue_open", "write_and_use_queue"])
 def test_a_child_that_forgets_its_parents_queue_goes_on(root: Path, before: str) -> None:
-    """Nothing of it is taken apart there: the parent's thread seems to wait for parts of it."""
+    """The child must not destroy parts of the queue for which a parent's thread seems to wait."""
     assert outcome(before, "forget_and_use_queue", root) == "done 1"
 
 

@@ -1,6 +1,6 @@
-"""Databases written by released versions open and hold what they held.
+"""Databases that released versions wrote can be opened and hold what they held.
 
-tests/data/make_golden*.py wrote them; the manifests beside them say what is in them.
+tests/data/make_golden*.py wrote these databases; manifests beside them list their contents.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def manifest_of(version: str) -> dict[str, Any]:
 
 
 def unpacked(version: str, name: str, directory: Path) -> Path:
-    """A copy of a golden database."""
+    """Unpacks a golden database into ``directory``, and returns its path."""
     path = directory / f"{name}.db"
     with zipfile.ZipFile(DATA / version / f"{name}.zip") as archive:
         archive.extractall(path)
@@ -43,7 +43,7 @@ GOLDEN = [(version, name) for version in VERSIONS for name in manifest_of(versio
 
 @pytest.fixture(params=GOLDEN, ids="/".join)
 def golden(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, dict[str, Any]]:
-    """A copy of a golden database, and what the manifest says of it."""
+    """The path of a copy of a golden database, and what the manifest says of it."""
     version, name = request.param
     return unpacked(version, name, tmp_path), manifest_of(version)[name]
 
@@ -53,7 +53,7 @@ def opened(
     request: pytest.FixtureRequest, golden: tuple[Path, dict[str, Any]]
 ) -> Iterator[tuple[Database, dict[str, Any]]]:
     path, expected = golden
-    # Without maintenance: it ends what is over its time, as soon as the database is open.
+    # Maintenance would rotate and drop what is over its age as soon as the database is open.
     options: dict[str, Any] = {} if request.param == "r" else {"maintenance_interval": None}
     with topicdb.open(path, mode=request.param, **options) as db:
         yield db, expected
@@ -82,7 +82,7 @@ def test_scans(opened: tuple[Database, dict[str, Any]]) -> None:
 
 
 def test_last_values(opened: tuple[Database, dict[str, Any]]) -> None:
-    """Also of what was written before blocks had lists of their topics."""
+    """``last`` also finds messages that were written before blocks had lists of their topics."""
     db, expected = opened
     for filter, messages in expected["scans"].items():
         newest: dict[str, int] = {}
@@ -123,14 +123,15 @@ def test_it_can_be_written_on(golden: tuple[Path, dict[str, Any]]) -> None:
         db.rotate()
         db.append([("written/later/1", 0, b"")])
     with topicdb.open(path, mode="r") as db:
-        written = 21 if db.schema["layout"] == "columnar" else 20  # of one key, one
+        # Skipstream keeps one message per topic and time.
+        written = 21 if db.schema["layout"] == "columnar" else 20
         assert db.scan("written/later/+").count() == written
         assert db.scan("#").count() == before + written
 
 
 @pytest.mark.parametrize("mode", ["r", "rw"])
 def test_commits_deletes_and_maps(tmp_path: Path, mode: Any) -> None:
-    """What make_golden_commits.py wrote; its delete was cut short."""
+    """Opens what make_golden_commits.py wrote, whose delete was cut short."""
     path = unpacked("v1", "commits", tmp_path)
     left = [(f"cut/{i % 5}/short", i, b"") for i in range(11_990, 12_000)]
     with topicdb.open(path, mode=mode) as db:
@@ -150,7 +151,7 @@ def test_commits_deletes_and_maps(tmp_path: Path, mode: Any) -> None:
 
 
 def test_structures_and_the_sample_they_are_learned_from(tmp_path: Path) -> None:
-    """What make_golden_structures.py wrote."""
+    """Opens what make_golden_structures.py wrote."""
     path = unpacked("v1", "structures", tmp_path)
     expected = json.loads((DATA / "v1" / "structures.json").read_text())
     with topicdb.open(path, mode="r") as db:
@@ -168,7 +169,7 @@ def test_structures_and_the_sample_they_are_learned_from(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("mode", ["r", "rw"])
 def test_blocks_that_are_apart(tmp_path: Path, mode: Any) -> None:
-    """What make_golden_spread.py wrote."""
+    """Opens what make_golden_spread.py wrote."""
     path = unpacked("v1", "spread", tmp_path)
     expected = json.loads((DATA / "v1" / "spread.json").read_text())
     with topicdb.open(path, mode=mode, maintenance_interval=None) as db:
@@ -178,21 +179,21 @@ def test_blocks_that_are_apart(tmp_path: Path, mode: Any) -> None:
 
 @pytest.mark.parametrize("mode", ["r", "rw"])
 def test_lists_of_topics(tmp_path: Path, mode: Any) -> None:
-    """What make_golden_last.py wrote."""
+    """Opens what make_golden_last.py wrote."""
     path = unpacked("v1", "last", tmp_path)
     expected = json.loads((DATA / "v1" / "last.json").read_text())
     with topicdb.open(path, mode=mode) as db:
         for (filter, at), answer in zip(expected["questions"], expected["answers"], strict=True):
             found = db.last(filter) if at is None else db.state_at(at, filter)
             assert [[m.topic, m.timestamp, m.value.decode()] for m in found] == answer
-        if mode == "r":  # else blocks may have been brought apart in time meanwhile
+        if mode == "r":  # a writer may have brought blocks apart in time meanwhile
             reads = db.stats()["shards"][0]["reads"]
             assert 0 < reads["pages_read"] < reads["pages"], "some were known from the lists alone"
 
 
 @pytest.mark.parametrize("mode", ["r", "rw"])
 def test_generations_that_note_when_they_began(tmp_path: Path, mode: Any) -> None:
-    """What make_golden_moves.py wrote: a topic has been in two classes, forth and back."""
+    """Opens what make_golden_moves.py wrote: a topic moved to another class and back."""
     path = unpacked("v1", "moves", tmp_path)
     expected = json.loads((DATA / "v1" / "moves.json").read_text())
     with topicdb.open(path, mode=mode) as db:
@@ -203,7 +204,7 @@ def test_generations_that_note_when_they_began(tmp_path: Path, mode: Any) -> Non
 
 @pytest.mark.parametrize("mode", ["r", "rw"])
 def test_a_clock_that_has_leapt(tmp_path: Path, mode: Any) -> None:
-    """What make_golden_clock.py wrote: the hours of the leap are not those of a generation."""
+    """Opens what make_golden_clock.py wrote: generations do not last as long as the clock leapt."""
     path = unpacked("v1", "clock", tmp_path)
     with topicdb.open(path, mode=mode) as db:
         assert sorted(message.value for message in db.scan("#")) == [b"after", b"before"]
@@ -215,7 +216,7 @@ def test_a_clock_that_has_leapt(tmp_path: Path, mode: Any) -> None:
 
 
 def test_appends_with_ids(tmp_path: Path) -> None:
-    """What make_golden_ids.py wrote."""
+    """Opens what make_golden_ids.py wrote."""
     path = unpacked("v1", "ids", tmp_path)
     with topicdb.open(path) as db:
         rows: list[Any] = [(f"ids/{i}", i, b"%d" % i) for i in range(20)]
@@ -230,7 +231,7 @@ def test_appends_with_ids(tmp_path: Path) -> None:
 
 
 def plain(messages: Any) -> list[list[Any]]:
-    """Messages as the manifest writes them."""
+    """Returns messages in the form of the manifest."""
     return [[m.topic, m.timestamp, base64.b64encode(m.value).decode()] for m in messages]
 
 
@@ -239,7 +240,7 @@ def decoded(data: str) -> bytes:
 
 
 def test_positions_of_before_there_were_losses(tmp_path: Path) -> None:
-    """What make_golden_readers.py wrote first."""
+    """Opens the first database of make_golden_readers.py, which knows nothing of losses."""
     path = unpacked("v1", "readers", tmp_path)
     with topicdb.open(path, mode="r") as db:
         consumer, group = db.standings()
@@ -262,8 +263,10 @@ def test_positions_of_before_there_were_losses(tmp_path: Path) -> None:
 
 
 def test_what_was_lost(tmp_path: Path) -> None:
-    """What make_golden_readers.py wrote then: the consumer has acknowledged 60 messages and lost
-    generation 2; generation 1 was dropped after that."""
+    """Opens the second database of make_golden_readers.py.
+
+    Its consumer had acknowledged 60 messages and lost generation 2; generation 1 was dropped later.
+    """
     path = unpacked("v1", "losses", tmp_path)
     with topicdb.open(path, mode="r") as db:
         consumer, group = db.standings()

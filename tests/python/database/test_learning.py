@@ -1,4 +1,4 @@
-"""Adaptive learning of structures: budgets, rotation, hints, and nothing is ever lost by it."""
+"""Tests of adaptive learning of structures: budgets, rotation, hints; no message is lost by it."""
 
 from __future__ import annotations
 

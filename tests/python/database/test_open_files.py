@@ -1,4 +1,4 @@
-"""Few files are open at once, whatever the number of generations: under a low limit all is read."""
+"""A database with many generations has few files open, and works under a low limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHARDS = 4
 GENERATIONS = 40
 TOPICS = [f"metrics/h{i}" for i in range(16)]
 
-# A process that may have few files open, and cannot change that.
+# Code of a process that may have few files open, and cannot raise that limit.
 LIMITED = """
 import resource, sys
 import topicdb
@@ -34,7 +34,7 @@ def fill(path: Path, generations: int = GENERATIONS) -> None:
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "x.db"
     fill(path)
-    # More than the limited processes may have open.
+    # There are more files than the limited processes may have open.
     assert len(list(path.rglob("*.sst"))) > 2 * SHARDS * GENERATIONS
     return path
 
@@ -74,7 +74,7 @@ with topicdb.open(path, shards=4, maintenance_interval=None) as db:
 
 
 def test_a_writer_writes_rotates_and_drops(path: Path) -> None:
-    """Retention included: or nobody could get out of it."""
+    """Retention works under the limit, too: it is the way out of too many generations."""
     out = run_child(
         LIMITED
         + """
@@ -112,7 +112,7 @@ print(*resource.getrlimit(resource.RLIMIT_NOFILE))
 
 
 def test_the_error_names_the_limit(path: Path) -> None:
-    """Others have taken all that there are."""
+    """Other code has taken all file descriptors."""
     out = run_child(
         LIMITED
         + """
@@ -162,7 +162,7 @@ print(db.scan().count(), flush=True)
 
 
 def test_what_a_writer_removes_under_a_reader_is_an_error_and_no_end(path: Path) -> None:
-    """Files that the reader has closed, and cannot open again: it says so and what to do."""
+    """The reader cannot reopen files that were removed; the error says so and what to do."""
     with Child(READER, path, 128) as reader:
         reader.expect("open")
         before = set(path.rglob("*.sst"))

@@ -1,4 +1,4 @@
-"""Several processes: locks, shards apart, forks, a reader beside a writer."""
+"""Tests with several processes: locks, separate shards, forks, a reader beside a writer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support import Child, Layout, fork_and_run, topic_in_shard
 import topicdb
 from topicdb import Database, ForkedError, LockedError, ReadOnlyError
 
-# Opens the database with the options given as a Python expression, then does what it is told.
+# Opens the database with options given as a Python expression, and runs the lines that it is sent.
 WRITER = """
     import sys, topicdb
     try:
@@ -39,7 +39,7 @@ def writer(path: Path, options: str = "{}") -> Child:
 
 
 def tell(child: Child, line: str) -> None:
-    """Has the child run a line of Python, and waits until it has."""
+    """Has the child run a line of Python, and waits until the line has run."""
     child.send(line)
     child.expect("done")
 
@@ -194,7 +194,7 @@ def test_opening_fails_as_a_whole(db_path: Path) -> None:
     with topicdb.open(db_path, only_shards=[2]):
         with pytest.raises(LockedError):
             topicdb.open(db_path)
-        topicdb.open(db_path, only_shards=[0, 1]).close()  # no lock of the failed try is left
+        topicdb.open(db_path, only_shards=[0, 1]).close()  # the failed call left no lock
 
 
 def test_a_reader_beside_a_writing_process(db_path: Path, layout: Layout) -> None:

@@ -1,4 +1,4 @@
-"""The quota: what adds data is refused while the database is too large, deletes pass."""
+"""Tests of the quota: appends are refused while the database is too large, deletes pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots and restoring: one moment of all shards, and nothing left of what failed."""
+"""Snapshots show one moment of all shards, and a failed snapshot or restore leaves nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import topicdb
 from topicdb import CorruptionError, ExistsError, LockedError, NotFoundError, ReadOnlyError, jobs
 
 SHARDS = 3
-# One topic for each shard: an append of all three is in all of them.
+# One topic per shard, so that an append to all three topics is in every shard.
 WIDE = [topic_in_shard(shard, SHARDS) for shard in range(SHARDS)]
 
 
@@ -36,7 +36,7 @@ def link_counts(path: Path) -> list[int]:
 
 @pytest.fixture
 def source(db_path: Path, layout: Layout) -> Any:
-    """A database with something in its files and something in its log."""
+    """A database with messages in its table files and in its log."""
     retention = {"alarm/#": topicdb.Retention("365d", bytes=1 << 30)}
     with topicdb.open(db_path, shards=SHARDS, layout=layout, retention=retention) as db:
         db.append([(f"m/{i % 7}", i, b"%d" % i) for i in range(500)])
@@ -80,14 +80,14 @@ class TestSnapshot:
     ) -> None:
         source.snapshot(tmp_path / "1")
         source.snapshot(tmp_path / "2", copy=True)
-        # The database may have merged some of its files since, and have no other name for them.
+        # The database may have merged and removed some of these files since.
         assert 2 in link_counts(tmp_path / "1")
         assert set(link_counts(tmp_path / "2")) == {1}
 
     def test_a_base_has_what_need_not_be_copied(
         self, source: topicdb.Database, tmp_path: Path
     ) -> None:
-        """With copy=True, as on another file system, nothing can be linked from the database."""
+        """With copy=True, as on another file system, files can be linked only from the base."""
         source.flush()
         source.snapshot(tmp_path / "1", copy=True)
         source.append([("new", 1, b"x" * 1000)])
@@ -103,7 +103,7 @@ class TestSnapshot:
     def test_a_file_of_another_database_is_no_base(
         self, source: topicdb.Database, tmp_path: Path
     ) -> None:
-        """Names and sizes of table files may be equal by chance."""
+        """A base is not trusted by names and sizes of table files, which may be equal by chance."""
         source.flush()
         expected = sorted(tuple(m) for m in source.scan("#"))
         source.snapshot(tmp_path / "1", copy=True)
@@ -155,7 +155,7 @@ class TestSnapshot:
 
     @staticmethod
     def check_whole(path: Path, acknowledged: list[int], layout: Layout) -> None:
-        """With skipstream, the last writer of a topic and time is what is left."""
+        """Checks that a copy has whole appends without gaps; skipstream keeps the last writer's."""
         found: dict[int, dict[int, set[str]]] = {w: {} for w in range(len(acknowledged))}
         for topic, _, value in read_all(path):
             writer, number = map(int, value.split(b"."))
@@ -269,7 +269,7 @@ class TestCutShort:
         assert not [p for p in tmp_path.iterdir() if p.name.endswith(".partial")]
 
     def test_killed_while_it_copies(self, db_path: Path, tmp_path: Path) -> None:
-        """What is left is no database, and is removed by the next snapshot of that name."""
+        """A killed snapshot leaves all or nothing under its name, and does not stop the next."""
         copy = tmp_path / "copy"
         for size in (4, 15, 40):
             with Child(INTERRUPTED, db_path, copy, size) as child:
@@ -356,7 +356,7 @@ class TestRestore:
         assert not (tmp_path / "restored").exists()
 
     def test_jobs_that_wait_go_along(self, db_path: Path, tmp_path: Path) -> None:
-        """They were committed while a process that is gone had one of the shards."""
+        """The job was committed while another process held a shard, so the job waits there."""
         topicdb.open(db_path, shards=2).close()
         with jobs.StagedWriter(db_path, "load") as writer:
             writer.append([(f"t/{i}", i, b"job") for i in range(100)])

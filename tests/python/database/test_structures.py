@@ -1,4 +1,4 @@
-"""What the database learns about topics, exactly."""
+"""Tests of exactly what the database learns about topics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import topicdb
 
 
 def learned(db: topicdb.Database, filter: str = "#", generation: int = 1) -> list[str]:
-    """Structures of one generation that a filter may find."""
+    """Returns the structures of one generation that ``filter`` may find."""
     found = db.structures(filter)
     return [s for s, streams in found.items() if any(t.generation == generation for t in streams)]
 

@@ -1,4 +1,4 @@
-"""Importing topicdb in a second interpreter of a process: refused at once, and harmless."""
+"""An import of topicdb in a second interpreter of a process is refused and does no harm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Points in time as the API takes them."""
+"""Tests of points in time, durations and sizes as the API takes them."""
 
 from __future__ import annotations
 

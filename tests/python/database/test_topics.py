@@ -1,4 +1,4 @@
-"""Topic names, filters and matching, as MQTT 5 section 4.7 has them."""
+"""Tests of topics, filters and matching, as section 4.7 of MQTT 5 defines them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from model.topics import is_filter, is_topic, matches
 from topicdb import Database, TopicError
 
 MATCHING = [
-    # filter, topics that match, topics that do not
+    # filter, topics that match, topics that do not match
     (
         "sport/tennis/+",
         ["sport/tennis/p1", "sport/tennis/"],
@@ -210,7 +210,7 @@ def test_200_levels_with_a_wildcard_at_each_place(db_path: Path, layout: Layout)
 
 
 def test_200_varying_levels_with_a_word_at_each_place(db_path: Path, layout: Layout) -> None:
-    """One topic for each place, which differs from all others there."""
+    """Each of 200 topics has a word of its own at one level."""
     levels = ["x"] * 200
     names = ["/".join([*levels[:place], f"y{place}", *levels[place + 1 :]]) for place in range(200)]
     with topicdb.open(db_path, thresholds=[0], layout=layout) as db:

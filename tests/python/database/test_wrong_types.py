@@ -1,4 +1,4 @@
-"""What a call says that is given something of a wrong type: plain words, not the extension's."""
+"""Arguments of a wrong type give errors in plain words, not those of the extension."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WRONG += [object(), timedelta(1), ("a", 1, b""), lambda: None]
 
 
 def calls_of(db: Database, tmp_path: Path) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
-    """Each public call, and arguments with which it does something; each is replaced in turn."""
+    """Returns each public call with valid arguments; tests replace one argument at a time."""
     db.append([("a/b", 1, b"x")])
     stream = db.streams()[0]
     iterator = db.iterator(stream)
@@ -208,7 +208,7 @@ def attempts(calls: dict[str, Any]) -> Iterator[tuple[str, Callable[[], Any]]]:
 def test_no_signature_of_the_extension_is_shown(
     db_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # "text" is a path, too
+    monkeypatch.chdir(tmp_path)  # "text" may be taken as a path
     leaked = []
     refused = 0
     with topicdb.open(db_path, maintenance_interval=None) as db:
@@ -224,7 +224,7 @@ def test_no_signature_of_the_extension_is_shown(
     assert refused > 500
 
 
-untyped: Any = topicdb  # what is called wrongly on purpose
+untyped: Any = topicdb  # for calls with wrong arguments
 PLAIN: dict[str, tuple[Callable[[Any], Any], str]] = {
     "append": (lambda db: db.append(None), "messages: expected an iterable, got NoneType"),
     "append a number": (lambda db: db.append(5), "messages: expected an iterable, got int"),
@@ -282,7 +282,7 @@ def test_what_a_signature_tells() -> None:
 
 
 def test_every_public_method_of_a_database_is_tried(db_path: Path, tmp_path: Path) -> None:
-    """So that a new one is not forgotten."""
+    """A new method fails this test until it is tried or listed here."""
     others = {"append_await", "transaction", "transact", "close", "flush", "refresh", "stats"}
     others |= {"slabs", "sessions", "expire_sessions", "groups", "consumers", "verify"}
     others |= {"export_parquet", "import_parquet", "standings"}
