@@ -1,4 +1,4 @@
-"""Consumers: positions that last, acknowledgements in transactions."""
+"""Tests of consumers: their stored positions, and acknowledgements in transactions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def numbers(batch: topicdb.Batch) -> list[int]:
 
 
 def drain(consumer: topicdb.Consumer, *, ack: bool = True) -> list[int]:
-    """Everything that there is."""
+    """Returns the numbers of all messages that the consumer gives, sorted."""
     found: list[int] = []
     for batch in batches_of(consumer):
         found += [int(m.value) for m in batch]
@@ -74,7 +74,7 @@ def test_a_part_of_a_commit_is_acknowledged(db: topicdb.Database) -> None:
         first = consumer.poll(3, timeout=PATIENCE_S)
         second = consumer.poll(3, timeout=PATIENCE_S)
         consumer.ack(first)
-        assert (len(first), len(second), consumer.lag()) == (3, 3, 10)  # commits count as a whole
+        assert (len(first), len(second), consumer.lag()) == (3, 3, 10)  # a commit counts as a whole
     with db.consumer("c") as consumer:
         assert drain(consumer) == list(range(3, 10))
 
@@ -180,7 +180,8 @@ def test_an_acknowledgement_is_part_of_a_transaction(db: topicdb.Database) -> No
         for transaction_of in (None, db.transaction(shard=0)):
             with pytest.raises(ValueError, match="not committed"):
                 consumer.ack(batches[1], transaction_of)
-        with db.transaction(shard=2) as transaction:  # the same again, and more
+        # This acknowledges the first batch again, and the second.
+        with db.transaction(shard=2) as transaction:
             consumer.ack(batches[0], transaction)
             consumer.ack(batches[1], transaction)
             assert consumer.info()["unacknowledged"] == 6
@@ -197,7 +198,7 @@ def test_the_last_acknowledgement_counts_in_whichever_shard_it_is(db: topicdb.Da
             batch = consumer.poll(2, timeout=PATIENCE_S)
             with db.transaction(shard=shard) as transaction:
                 consumer.ack(batch, transaction)
-    for _ in range(2):  # the second time from the state that the first has stored
+    for _ in range(2):  # the second time from the state that the first consumer stored
         with db.consumer("c") as consumer:
             assert numbers(consumer.poll(timeout=PATIENCE_S)) == [6, 7, 8, 9]
 
@@ -281,7 +282,7 @@ STEPS = st.lists(
 def test_nothing_is_left_out_and_what_is_acknowledged_comes_once(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[object, ...]]
 ) -> None:
-    """Once it is acknowledged a message does not come again; until then it does."""
+    """A message comes again until it is acknowledged, and does not come again after that."""
     path = tmp_path_factory.mktemp("consumer") / "db"
     db = topicdb.open(path, shards=3)
     consumer = db.consumer("c")

@@ -1,4 +1,4 @@
-"""Shared groups: each part with one member, each message worked on."""
+"""Tests of shared groups: each part has one member, and each message is worked on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def db(tmp_path: Path) -> Iterator[topicdb.Database]:
 
 
 class Clock:
-    """Passes when it is told to."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -71,15 +71,15 @@ def test_each_message_for_one_member(db: topicdb.Database) -> None:
         thread.start()
     for first in range(0, 2_000, 100):
         fill(db, first, first + 100)
-    # Until all is acknowledged, and not only given out: a member that is closed may acknowledge
-    # nothing.
+    # This waits until all is acknowledged and not only given out, because a closed member may not
+    # acknowledge.
     wait_until(lambda: group.lag() == 0)
     for member in members:
         member.close()
     for thread in threads:
         thread.join()
     assert sorted(itertools.chain.from_iterable(found.values())) == list(range(2_000))
-    for mine in found.values():  # those of a topic in their order
+    for mine in found.values():  # messages of a topic come in their order
         for topic in range(20):
             of_topic = [number for number in mine if number % 20 == topic]
             assert of_topic == sorted(of_topic)
@@ -260,7 +260,7 @@ STEPS = st.lists(
 
 
 class Workers:
-    """Members of one group, what they hold, and what was done."""
+    """Members of one group, the batches that they hold, and the messages that were worked on."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -330,7 +330,7 @@ def test_a_part_has_one_member_and_nothing_is_left_out(
     for what, argument in steps:
         workers.step(what, argument)
         workers.check()
-    workers.clock.now += 100  # all who are there are silent
+    workers.clock.now += 100  # the members that are there have been silent for too long
     with workers.group.join("last") as member:
         assert member.parts == list(range(6))
         workers.done += work(member)

@@ -1,4 +1,4 @@
-"""Members of a group in processes of their own, each killed at some step: nothing is left out."""
+"""Members of a group run in processes that are killed at each step: no message is left out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support import PATIENCE_S, Child
 import topicdb
 
 MESSAGES = 2_000
-# Commands come line by line, so that it is known at which step the process is killed.
+# Commands come line by line, so that a test knows at which step it kills the process.
 WORKER = """
     import sys, topicdb
     db = topicdb.connect(sys.argv[1])
@@ -74,7 +74,7 @@ STEPS = ("joined", "polled", "acking", "acked", "waiting", "left")
 
 
 def work_until(step: str, child: Child, given: set[int], acked: list[int]) -> None:
-    """What a member does before it is killed there."""
+    """Has a member work up to ``step``, at which the test kills it."""
     if step == "joined":
         return
     batch = polled(child)
@@ -83,7 +83,7 @@ def work_until(step: str, child: Child, given: set[int], acked: list[int]) -> No
         return
     child.send("ack")
     if step == "acking":
-        return  # whether it is stored is not known
+        return  # the acknowledgement may be stored or not
     child.expect("acked")
     acked += batch
     if step in ("waiting", "left"):
@@ -98,7 +98,7 @@ def test_members_are_killed_at_each_step(server: Process) -> None:
         calm = children.enter_context(joined(server))
         given: set[int] = set()
         acked: list[int] = []
-        lost: set[int] = set()  # given to a process that was killed
+        lost: set[int] = set()  # given to a process that was killed before the acknowledgement
         for step in STEPS * 2:
             child = children.enter_context(joined(server))
             mine: set[int] = set()
@@ -123,7 +123,7 @@ def test_members_are_killed_at_each_step(server: Process) -> None:
         calm.send("leave")
         calm.expect("left")
         assert calm.finish()[0] == 0
-        # Those in the midst of a call had batches that nobody saw.
+        # Members that were killed in a call may have got batches that nobody saw.
         again = [value for value in set(acked) if acked.count(value) > 1]
         assert set(acked) | lost >= set(range(MESSAGES)), "each message was worked on"
         missing = set(range(MESSAGES)) - set(acked)

@@ -1,4 +1,4 @@
-"""What was deleted is given to nobody any more; what was dropped unread is counted and told."""
+"""Readers get no deleted messages; they count and report messages that were dropped unread."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def db(path: Path) -> Iterator[topicdb.Database]:
 
 
 def generations(db: topicdb.Database, count: int = 3, topic: str = "a/{}") -> None:
-    """So many, of 1,000 messages in 10 commits each, and an empty one."""
+    """Makes ``count`` generations of 1,000 messages in 10 commits each, and an empty one."""
     for generation in range(count):
         for commit in range(10):
             first = 1_000 * generation + 100 * commit
@@ -45,12 +45,12 @@ def numbers(batch: topicdb.Batch) -> list[int]:
 
 
 def drain(reader: topicdb.Consumer) -> list[int]:
-    """Everything that comes, acknowledged."""
+    """Acknowledges all that a consumer gives, and returns the numbers, sorted."""
     return drained(reader, reader.lag)
 
 
 def drain_member(member: topicdb.Member, group: topicdb.Group) -> list[int]:
-    """The same of the only member of a group."""
+    """Acknowledges all that the only member of a group gives, and returns the numbers, sorted."""
     return drained(member, group.lag)
 
 
@@ -63,7 +63,7 @@ def drained(reader: topicdb.Consumer | topicdb.Member, lag: Callable[[], int]) -
 
 
 def count_given(subscription: topicdb.Subscription) -> int:
-    """How many messages come until it has given all that is stored."""
+    """Returns how many messages come until the subscription has given all that is stored."""
     given = all_given(
         lambda wait: [] if (found := subscription.next(wait)) is None else [found],
         lambda: subscription.lag() == 0,
@@ -77,12 +77,12 @@ def count_given(subscription: topicdb.Subscription) -> int:
 
 
 def count_sent(session: topicdb.Session) -> int:
-    """How many packets come until the session has sent all that is stored."""
+    """Returns how many packets come until the session has sent all that is stored."""
     return sum(map(len, packets_of(session, 10_000, MORE_S)))
 
 
 def read_by_all(db: topicdb.Database, name: str) -> list[int]:
-    """How many messages one of each kind gets that begins now."""
+    """Returns how many messages a new reader of each kind gets."""
     with db.subscribe(start="earliest") as subscription:
         counts = [count_given(subscription)]
     with db.consumer(name) as consumer:
@@ -103,7 +103,7 @@ class TestWhatIsGone:
     def test_nobody_begins_with_what_was_deleted(self, db: topicdb.Database) -> None:
         generations(db)
         with db.subscribe(start="earliest", window=10) as slow:
-            assert slow.next() is not None  # what it was read from is kept for others
+            assert slow.next() is not None  # what this was read from is kept for other readers
             assert read_by_all(db, "before") == [3_000] * 5
             db.delete("a/1", durability="disk")
             left = db.scan("#").count()
@@ -205,7 +205,8 @@ class TestLosses:
                     with pytest.raises(topicdb.LossError, match="consumer 'c' has lost up to"):
                         consumer.poll(timeout=PATIENCE_S)
                     assert consumer.lost == lost
-            with db.consumer("c", on_loss="raise", takeover=True) as consumer:  # not stored yet
+            # The loss is not stored yet.
+            with db.consumer("c", on_loss="raise", takeover=True) as consumer:
                 for _ in range(2):
                     with pytest.raises(topicdb.LossError):
                         consumer.poll(timeout=PATIENCE_S)
@@ -268,7 +269,7 @@ class TestLosses:
         generations(db)
         with db.consumer("c", window=100, on_loss="raise") as consumer:
             consumer.ack(consumer.poll(100, timeout=PATIENCE_S))
-            held = 100  # what it may have at hand
+            held = 100  # how many messages the consumer may have in memory
             db.delete("#")
             drop(db, 1, 2, 3)
             assert len(drain(consumer)) <= held

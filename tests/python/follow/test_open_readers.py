@@ -1,4 +1,4 @@
-"""What is open of a database, each under its name: without a database."""
+"""Tests of OpenReaders, which keeps what is open of a database by name, without a database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from topicdb.follow.readers import OpenReaders
 
 
 class Handle:
-    """What is opened under a name."""
+    """A stand-in for a reader that is opened under a name."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -29,7 +29,7 @@ class Handle:
 
 
 class Names:
-    """Names as a server holds them for all processes."""
+    """A stand-in for the names that a server holds for all processes."""
 
     def __init__(self) -> None:
         self.log: list[tuple[object, ...]] = []
@@ -46,7 +46,7 @@ def names() -> Names:
 
 @pytest.fixture
 def readers(names: Names) -> Any:
-    engine: Any = None  # nothing here reads or stores
+    engine: Any = None  # no test here reads or stores anything
     return OpenReaders(engine, names.hold)
 
 
@@ -58,7 +58,7 @@ def test_a_name_is_open_once(readers: Any, names: Names, kind: str) -> None:
     assert names.log == [("hold", kind, "a", False)]
     with pytest.raises(topicdb.ConflictError, match=f"{kind} 'a' is open already"):
         opened("a", Handle, takeover=False)
-    assert not first.abandoned and len(names.log) == 1  # it was not asked for elsewhere
+    assert not first.abandoned and len(names.log) == 1  # the name was not asked for a second time
     other = opened("b", Handle, takeover=False)
     second = opened("a", Handle, takeover=True)
     assert first.abandoned and not other.abandoned and not second.closed

@@ -1,4 +1,4 @@
-"""Durable sessions: what is in flight comes again, exactly."""
+"""Tests of durable sessions: exactly the packets in flight come again."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_subscribing_and_unsubscribing_between_messages(db: topicdb.Database) ->
         assert numbers(take(session)) == [0]
         put(db, 1)
         put(db, 2, topic="b/{}")
-        session.subscribe("b/#")  # from now on: while 1 is still to come
+        session.subscribe("b/#")  # from now on, while message 1 is still to come
         put(db, 3, topic="b/{}")
         assert numbers(take(session)) == [1, 3]
         put(db, 4)
@@ -188,7 +188,7 @@ def test_a_poll_that_waits_goes_on(db: topicdb.Database) -> None:
         may_give: Any = session._may_give
 
         def was_changed() -> bool:
-            with session._lock:  # without which nobody ends waiting
+            with session._lock:  # a waiting poll needs this lock to go on
                 if not may_give._waiters:
                     return False
                 change()
@@ -196,13 +196,13 @@ def test_a_poll_that_waits_goes_on(db: topicdb.Database) -> None:
 
         wait_until(was_changed)
 
-    thread = begin(2)  # there is no filter
+    thread = begin(2)  # this poll waits because there is no filter
     while_it_waits(lambda: session.subscribe("a/#", start="earliest"))
     wait_until(lambda: session.in_flight)
     session.puback(1)
     thread.join()
     assert numbers(found) == [0, 1]
-    thread = begin(3)  # and now no room
+    thread = begin(3)  # this poll waits because there is no room
     while_it_waits(session.close)
     thread.join()
     assert len(found) == 2
@@ -232,7 +232,7 @@ def test_expiry(db: topicdb.Database) -> None:
     with db.session("short") as session:
         assert not session.resumed and session.filters == {}
         assert not session.closed
-    assert db.expire_sessions() == []  # short was not stored again, but it is not over the hour
+    assert db.expire_sessions() == []  # short was stored anew, with the default expiry of an hour
     held.close()
     time.sleep(0.01)
     assert db.expire_sessions() == ["held"]
@@ -289,7 +289,7 @@ def test_closing_while_poll_reads_leaves_the_messages_to_the_next(
 def test_what_another_has_stored_is_not_overwritten(db: topicdb.Database) -> None:
     first = db.session("c")
     first.subscribe("a/#")
-    db._readers._sessions.clear()  # as if it were elsewhere
+    db._readers._sessions.clear()  # as if the first session were open in another process
     second = db.session("c")
     second.subscribe("b/#")
     with pytest.raises(topicdb.ClosedError, match="taken it over"):
@@ -347,8 +347,8 @@ def test_exactly_the_unacknowledged_whatever_happens(
     session = db.session("c", receive_maximum=8)
     session.subscribe("a/#", qos)
     count = 0
-    flight: dict[int, bytes] = {}  # what the client holds
-    again: set[int] = set()  # and what is to come again
+    flight: dict[int, bytes] = {}  # packets that the client holds
+    again: set[int] = set()  # ids of packets that are to come again
     done: list[int] = []
 
     def take_in(packets: list[topicdb.Packet]) -> None:
@@ -421,7 +421,7 @@ PROGRAM = textwrap.dedent(
 
 
 def test_qos_2_is_exactly_once_whatever_is_killed(path: Path) -> None:
-    """The client is one of MQTT: it passes on a packet whose id it does not hold."""
+    """The client does as MQTT says: it passes on a packet only if it does not hold its id."""
     with topicdb.open(path, shards=2) as db:
         with db.session("c", expiry=None) as session:
             session.subscribe("a/#", qos=2)

@@ -1,4 +1,4 @@
-"""Subscriptions: history and then what comes, each message once."""
+"""Tests of subscriptions: history and then new messages, each message once."""
 
 from __future__ import annotations
 
@@ -325,7 +325,7 @@ STEPS = st.lists(
 
 
 class Follower:
-    """What one subscriber should get, and has got."""
+    """A subscriber that connects again from its places, and keeps the messages that it got."""
 
     def __init__(self, filter: str, window: int) -> None:
         self.filter = filter
@@ -398,7 +398,7 @@ def test_hand_over_under_whatever_happens(
         follower.ack(follower.window)
         while len(follower.found) < len(wanted) and follower.take(20):
             follower.ack(follower.window)
-        for topic in TOPICS:  # in their order by topic, all of which is in one shard
+        for topic in TOPICS:  # in their order per topic, as a topic lives in one shard
             assert [v for t, v in follower.found if t == topic] == [
                 v for t, v in wanted if t == topic
             ]

@@ -1,4 +1,4 @@
-"""The forwarder over sinks that do whatever a sink may do, and over a database."""
+"""Tests of the forwarder with sinks that do whatever a sink may do, and with a database."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class TestFailures:
         forwarder = Forwarder(queue, sink, batch_count=10, on_error=errors.append, **QUICK)
         forwarder.run(until_empty=True)
         assert sink.items == numbered(40)
-        assert sink.opened == sink.closed == 9  # anew after each attempt that failed
+        assert sink.opened == sink.closed == 9  # opened anew after each failed attempt
         assert [str(error) for error in errors] == [
             *("open 2", "open 1", "open 0"),
             *("deliver 4", "deliver 3", "deliver 2", "deliver 1", "deliver 0"),
@@ -159,7 +159,7 @@ class TestFailures:
 
         sink = Recorder(fail)
         forwarder = Forwarder(queue, sink, batch_count=1, retry_min=1e-6, retry_max=1e6)
-        forwarder.run(until_empty=True)  # 60 in a row would take thousands of years
+        forwarder.run(until_empty=True)  # the pauses of 60 failures in a row would take years
         assert sink.items == numbered(5)
         assert forwarder.metrics().failures == 60
 
@@ -171,9 +171,10 @@ class TestFailures:
         assert isinstance(forwarder.health.error, ZeroDivisionError)
         assert forwarder.metrics().in_flight == 5
         assert not forwarder.stop()
-        assert not forwarder.stop(drain=True)  # it is over
+        assert not forwarder.stop(drain=True)  # the forwarder has stopped already
         assert forwarder.health.state == "stopped"
-        assert isinstance(forwarder.health.error, ZeroDivisionError)  # it was not left behind
+        # There is no TimeoutError, because the thread has ended.
+        assert isinstance(forwarder.health.error, ZeroDivisionError)
         assert waiting(queue) == numbered(5)
 
     def test_an_error_in_on_error_changes_nothing(
@@ -209,12 +210,12 @@ class TestFailures:
     def test_a_sink_that_fails_at_random_loses_and_reorders_nothing(
         self, queue: topicdb.Queue, seed: int
     ) -> None:
-        """Also what a failed attempt delivers in part: only repetitions come of it."""
+        """An attempt that fails may deliver a part of its items, which then only come again."""
         chance = random.Random(seed)
         arrived: list[bytes] = []
 
         class Flaky(Held):
-            """Says in any order, later, what became of a batch; delivers until something fails."""
+            """Confirms batches later and in any order; delivers until something fails."""
 
             def __init__(self) -> None:
                 super().__init__()
@@ -310,7 +311,7 @@ class TestWindow:
             wait_until(lambda: len(sink.begun) == 7)
             assert [items[0] for items, _ in sink.begun[4:]] == [b"10", b"20", b"30"]
             assert (sink.opened, sink.closed) == (2, 1)
-            sink.begun[3][1].set_result(None)  # of the attempt that is over
+            sink.begun[3][1].set_result(None)  # belongs to the attempt that failed
             for _, future in sink.begun[4:]:
                 future.set_result(None)
             wait_until(lambda: forwarder.health.state == "idle")
@@ -341,7 +342,7 @@ class TestWindow:
         now = 0.0
 
         class Slow(Held):
-            """Each batch takes less than the time that is allowed, all together more."""
+            """Each batch takes less than ``confirm_timeout``, but all together take longer."""
 
             def poll(self, timeout: float) -> None:
                 nonlocal now
@@ -420,7 +421,7 @@ class TestPoison:
         options: dict[str, Any] = {"batch_count": 1, "in_flight_max": 3, "stop_timeout": 0.0}
         with Forwarder(queue, sink, poison="drop", **options):
             wait_until(lambda: len(sink.begun) == 3)
-            for sent in (3, 4):  # once among others, once alone
+            for sent in (3, 4):  # fails once among other batches, once alone
                 sink.begun[-1 if sent == 4 else 0][1].set_exception(PermanentError("no"))
                 wait_until(lambda sent=sent: len(sink.begun) == sent + 1)  # type: ignore[misc]
             assert [items for items, _ in sink.begun[3:]] == [[b"0"], [b"1"]]
@@ -431,7 +432,7 @@ class TestPoison:
     def test_a_sink_that_cannot_tell_which_batch_it_was_costs_no_other_item(
         self, queue: topicdb.Queue
     ) -> None:
-        """As a broker that closes the connection: all batches that were on their way fail."""
+        """All batches on their way fail, as when a broker closes the connection."""
         arrived: list[bytes] = []
 
         class Connection(Held):

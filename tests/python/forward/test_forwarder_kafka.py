@@ -1,4 +1,4 @@
-"""Delivery to a real Kafka, which is killed and started again."""
+"""Tests of delivery to a real Kafka, which is killed and started again."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def sink_to(broker: Broker, topic: str | Callable[[bytes], str], **options: Any)
 
 
 def stored(broker: Broker, topic: str, items: set[bytes]) -> list[list[bytes]]:
-    """What is in each partition, read until all ``items`` were seen."""
+    """Returns what is in each partition, read until all ``items`` were seen."""
     partitions: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
     consumer = Consumer({"bootstrap.servers": f"127.0.0.1:{broker.port}", "group.id": "test"})
     consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(PARTITIONS)])
@@ -75,7 +75,7 @@ def stored(broker: Broker, topic: str, items: set[bytes]) -> list[list[bytes]]:
 
 
 def check_order(partitions: list[list[bytes]], items: list[bytes]) -> None:
-    """Nothing is lost or made up; in each partition, items came first in their order."""
+    """Checks that no item is lost or made up, and that each partition got new items in order."""
     for arrived in partitions:
         assert first_arrivals(arrived) == [item for item in items if item in set(arrived)]
     assert sorted(item for arrived in partitions for item in set(arrived)) == sorted(items)
@@ -91,18 +91,18 @@ def test_every_message_once_and_in_order(broker: Broker, queue: topicdb.Queue) -
     check_order(partitions, items)
     assert sum(map(len, partitions)) == len(items)
     keys = [{key(item) for item in arrived} for arrived in partitions]
-    assert sorted(k for part in keys for k in part) == numbered(10)  # each in one partition
+    assert sorted(k for part in keys for k in part) == numbered(10)  # each key is in one partition
 
 
 @pytest.mark.parametrize("confirm_timeout", [1000.0, 3.0], ids=["client", "forwarder"])
 def test_a_broker_killed_and_started_again_during_traffic_loses_nothing(
     broker: Broker, queue: topicdb.Queue, confirm_timeout: float
 ) -> None:
-    """In both ways: the client sends again by itself, and the forwarder does."""
+    """Items are sent again either by the client itself or by the forwarder."""
     topic = f"killed-{confirm_timeout}"
     make_topic(broker, topic)
     items = numbered(4000)
-    by_forwarder = confirm_timeout < PATIENCE_S  # before the client gives up, which it never does
+    by_forwarder = confirm_timeout < PATIENCE_S  # with 1,000 s only the client sends again
     forwarder = Forwarder(
         queue, sink_to(broker, topic), batch_count=20, confirm_timeout=confirm_timeout, **QUICK
     )
@@ -123,7 +123,7 @@ def test_a_broker_killed_and_started_again_during_traffic_loses_nothing(
 def test_a_message_that_is_too_large_for_the_broker(broker: Broker, queue: topicdb.Queue) -> None:
     make_topic(broker, "small", **{"max.message.bytes": "3000"})
     refused: list[bytes] = []
-    large, huge = b"8" * 5000, b"9" * 2_000_000  # of which the client says it itself
+    large, huge = b"8" * 5000, b"9" * 2_000_000  # the client itself refuses the huge item
     items = [*numbered(8), large, *numbered(8, 8), huge, b"16"]
     queue.append(items)
     sink = sink_to(broker, lambda item: "small", key=None)

@@ -1,4 +1,4 @@
-"""How a forwarder is stopped and how it ends, what it says of itself, and its options."""
+"""Tests of how a forwarder is stopped and ends, of its health, and of its options."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def queue(tmp_path: Path) -> Iterator[topicdb.Queue]:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``stop`` leaves no thread behind that only gets no turn for a while on a loaded machine."""
+    """Makes ``stop`` wait longer for a thread that gets no turn on a loaded machine."""
     monkeypatch.setattr("topicdb.forward.forwarder.GRACE_SECONDS", PATIENCE_S)
 
 
@@ -85,7 +85,8 @@ class TestStop:
         forwarder.start()
         wait_until(lambda: forwarder.health.error is not None)
         assert not forwarder.stop(timeout=0.05, drain=True)
-        assert isinstance(forwarder.health.error, ZeroDivisionError)  # it was not left behind
+        # There is no TimeoutError, because the thread has ended.
+        assert isinstance(forwarder.health.error, ZeroDivisionError)
         assert waiting(queue) == numbered(5)
 
     @pytest.mark.usefixtures("patient")
@@ -117,9 +118,9 @@ class TestStop:
         with pytest.raises(RuntimeError, match="hangs"):
             forwarder.start()
         release.set()
-        assert not forwarder.stop(timeout=100)  # it has ended now
+        assert not forwarder.stop(timeout=100)  # the thread has ended now
         queue.nack(taken.ref)
-        assert waiting(queue) == numbered(5)  # and has acknowledged nothing that is not its own
+        assert waiting(queue) == numbered(5)  # it has acknowledged nothing that is not its own
         forwarder.start()
         assert forwarder.stop(timeout=100, drain=True)
         assert sink.items == 2 * numbered(5)
@@ -189,10 +190,10 @@ class TestStop:
     def test_by_a_signal_while_it_takes_or_acknowledges(
         self, queue: topicdb.Queue, number: signal.Signals, call: str
     ) -> None:
-        """Nothing remains in flight, and nothing acknowledged comes again."""
+        """No item remains in flight, and no acknowledged item comes again."""
 
         class Interrupted:
-            """Brings the signal when the queue's call has its result and nobody has seen it."""
+            """Raises the signal when a call of the queue has its result, before the caller does."""
 
             def __len__(self) -> int:
                 return len(queue)
@@ -236,7 +237,7 @@ class TestStop:
         assert queue.stats().cursors["default"].in_flight == 0
 
     def test_a_program_that_ends_without_stop(self, tmp_path: Path) -> None:
-        """What is in flight is finished."""
+        """The batch in flight is delivered before the program ends."""
         code = """
             import sys, threading, time, topicdb
             queue = topicdb.Queue.open(sys.argv[1])
@@ -315,10 +316,10 @@ class TestHealth:
         retrying = forwarder.health
         assert retrying.state == "retrying" and str(retrying.error) == "broken"
         wait_until(lambda: forwarder.metrics().failures > 5)
-        assert forwarder.health.since == retrying.since  # since the first of them
+        assert forwarder.health.since == retrying.since  # since the first failure
         broken.clear()
         wait_until(lambda: forwarder.health.state == "idle")
-        assert str(forwarder.health.error) == "broken"  # the last one
+        assert str(forwarder.health.error) == "broken"  # the last error stays
         assert forwarder.stop()
         assert repr(forwarder) == f"<topicdb.Forwarder of {queue!r}: stopped>"
 

@@ -1,4 +1,4 @@
-"""Delivery to a real Mosquitto, which is killed and started again, as is the forwarder."""
+"""Tests of delivery to a real Mosquitto; it and the forwarder are killed and started again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ QUICK: dict[str, Any] = {"retry_min": 0.01, "retry_max": 0.1}
 
 
 class Subscriber(LastingSubscriber):
-    """Keeps topics and payloads of what arrives, by MQTT 3.1.1."""
+    """A subscriber with MQTT 3.1.1 that keeps topics and payloads of the messages that arrive."""
 
     def __init__(self, port: int, topic: str = "#", qos: int = 1) -> None:
         super().__init__(port, clean_session=False)
@@ -65,7 +65,7 @@ def sink_to(broker: Broker, **options: Any) -> MqttSink:
 
 
 def save_sessions(broker: Broker, directory: Path) -> None:
-    """Mosquitto writes what it knows on SIGUSR1."""
+    """Has Mosquitto write its sessions to disk, which it does on SIGUSR1."""
     broker.process.send_signal(signal.SIGUSR1)
     wait_until((directory / "mosquitto.db").exists)
 
@@ -114,7 +114,7 @@ def test_a_broker_killed_and_started_again_during_traffic_loses_nothing(
             for kills in range(3):
                 first = 1100 * kills
                 queue.append(items[first : first + 1000])
-                # Killed only while the subscriber is connected: see there.
+                # The kill comes only while the subscriber is connected; LastingSubscriber says why.
                 wait_until(partial(subscriber.has, items[first + 200]))
                 broker.kill_when_sent()
                 queue.append(items[first + 1000 : first + 1100])
@@ -192,7 +192,7 @@ def test_a_broker_that_hangs_does_not_hold_up_stop(broker: Broker, queue: topicd
 
 
 def test_it_keeps_to_what_the_broker_can_take(queue: topicdb.Queue, tmp_path: Path) -> None:
-    """Mosquitto ends the connection of who sends more messages at once, or a larger one."""
+    """Mosquitto ends a connection that sends more messages at once, or a larger one."""
     directory = tmp_path / "mosquitto"
     refused: list[bytes] = []
     with mosquitto(directory, "max_inflight_messages 7", "max_packet_size 1000") as broker:
@@ -211,7 +211,7 @@ def test_what_is_not_authorized_is_retried(queue: topicdb.Queue, tmp_path: Path)
     directory.mkdir()
     rules = directory / "acl"
     rules.write_text("topic read #\n")
-    # With no limit of queued messages, Mosquitto 2.0.11 disconnects who is not authorized.
+    # Without a limit of queued messages, Mosquitto 2.0.11 disconnects unauthorized clients.
     with mosquitto(directory, f"acl_file {rules}", "max_queued_messages 1000") as broker:
         queue.append(numbered(5))
         with Forwarder(queue, sink_to(broker), poison="drop", **QUICK) as forwarder:
@@ -237,7 +237,7 @@ def test_what_lies_in_a_message_is_permanent(reason: int, kind: type[Exception])
     not (shutil.which("openssl") and shutil.which("mosquitto_passwd")),
     reason="needs openssl and mosquitto_passwd",
 )
-# paho-mqtt does not close the socket when the handshake fails.
+# paho-mqtt does not close its socket if the handshake fails.
 @pytest.mark.filterwarnings("ignore:.*ssl.SSLSocket:pytest.PytestUnraisableExceptionWarning")
 def test_over_tls_with_a_password(queue: topicdb.Queue, tmp_path: Path) -> None:
     directory = tmp_path / "mosquitto"
