@@ -1,4 +1,4 @@
-"""A topic that moves from class to class comes in the order in which it was stored."""
+"""Messages of a topic that moves from class to class come in the order of their commits."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def scanned(db: Database) -> list[int]:
 
 
 def by_generation(db: Database) -> list[int]:
-    """Stream after stream as ``streams`` lists them, each to its end before the next."""
+    """Returns values stream by stream in the order of ``streams``, each stream to its end."""
     found: list[int] = []
     streams = db.streams(TOPIC)
     for stream in streams:
         page = db.next(db.iterator(stream, TOPIC), 1_000)
         found += [int(message.value) for message in page.batch]
-        # Or who reads so would wait there for ever: what comes goes elsewhere.
+        # Otherwise such a reader would wait here for ever, while new messages go elsewhere.
         assert page.end_of_stream or stream == streams[-1], stream
     return found
 
@@ -77,7 +77,7 @@ def test_many_moves_and_rotations(db_path: Path, layout: Layout) -> None:
 
 
 def test_a_class_that_was_there_takes_a_topic_of_another(db_path: Path, layout: Layout) -> None:
-    """Its generation began before what the topic has in the class that it leaves."""
+    """The generation of that class began before the topic's messages in the class it leaves."""
     before = {"b/#": "1d", "a/x": "2d", "#": "3d"}
     after = {"b/#": "1d", "a/x": "2d", "a/#": "2d", "#": "3d"}
     with topicdb.open(db_path, layout=layout, retention=before, maintenance_interval=None) as db:
@@ -104,7 +104,7 @@ def test_who_watches_streams_gets_them_in_order(db_path: Path) -> None:
 
 
 def test_only_classes_that_topics_come_into_or_leave_begin_anew(db_path: Path) -> None:
-    """New ages alone, or classes that have nothing to do with it, end no generation."""
+    """New ages alone end no generation, nor does a change of classes with other topics."""
     before = {"a/#": "1d", "b/#": "2d", "#": "3d"}
     with topicdb.open(db_path, retention=before, maintenance_interval=None) as db:
         db.append([("a/1", 1, b""), ("b/1", 1, b""), ("c/1", 1, b"")])
@@ -121,7 +121,7 @@ def test_only_classes_that_topics_come_into_or_leave_begin_anew(db_path: Path) -
 
 
 def test_a_change_that_was_cut_short_is_made_up_for(db_path: Path, layout: Layout) -> None:
-    """The new classes are stored, and the process ended before its shards followed."""
+    """The new classes were stored, but the process ended before its shards followed."""
     with opened(db_path, layout) as db:
         store(db, 0, 1)
         db.set_retention(APART)

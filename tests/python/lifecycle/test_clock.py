@@ -1,6 +1,6 @@
-"""The clock of the day leaps: what timestamps messages get, and what retention drops.
+"""When the clock of the day leaps: which timestamps messages get, and what retention drops.
 
-Each case is a process of its own under ``shifted_clock.c``, which sets the clocks that it sees.
+Each case is a process of its own with ``shifted_clock.c``, which shifts the clocks it sees.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def test_timestamps_of_users_do_not_count(see: Any) -> None:
     assert found["young"] == ["future", "past"] and found["old"] == []
 
 
-@pytest.mark.parametrize("layout", ["columnar"])  # the others have no log
+@pytest.mark.parametrize("layout", ["columnar"])  # the other layout has no replay log
 def test_a_replay_log_keeps_what_is_still_to_be_read(see: Any) -> None:
     found = see(clock_program.replay_log)
     assert found == {"read": ["0", "1", "2"], "kept": ["10", "11", "12"]}

@@ -1,4 +1,4 @@
-"""What sealing has removed leaves the files, and ``usage`` names what is there until then."""
+"""What sealing has removed leaves the files; until then ``usage`` counts it as garbage."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import topicdb
 from sealing import sealing_is_over
 from topicdb import Database
 
-PATIENCE_S = 60  # "within a minute"
+PATIENCE_S = 60  # the files shrink within a minute
 ROWS = 5_000
 BATCHES = 12
 
 
 def rows(batch: int) -> list[tuple[str, int, bytes]]:
-    """Values that Zstandard halves once more after LZ4."""
+    """Returns messages whose values Zstandard makes half as large as LZ4 does."""
     noise = random.Random(batch)
     return [
         (f"metrics/h{i % 200}/cpu/{i % 7}", batch * ROWS + i, (b"%d " % noise.randrange(1000)) * 50)
@@ -47,13 +47,13 @@ def wait_until(condition: Callable[[], bool], db: Database, path: Path) -> None:
 
 
 def test_a_closed_generation_is_stored_once(tmp_path: Path) -> None:
-    """While it is open: by the maintenance that runs by itself."""
+    """Automatic maintenance removes the second copy while the database is open."""
     path = tmp_path / "x.db"
     with topicdb.open(path, maintenance_interval="100ms") as db:
         fill(db)
         before = table_bytes(path)
         db.rotate()
-        # LZ4 and Zstandard together are more than LZ4 alone.
+        # Both copies together would be larger than the first one, which LZ4 compressed.
         wait_until(lambda: table_bytes(path) < 0.7 * before, db, path)
         wait_until(lambda: sealing_is_over(db) and garbage_bytes(db) == 0, db, path)
         assert db.scan().count() == ROWS * BATCHES
@@ -69,7 +69,7 @@ def test_usage_names_it_and_maintain_removes_it(tmp_path: Path) -> None:
         assert garbage_bytes(db) < table_bytes(path) // 10
         before = table_bytes(path)
         db.rotate()
-        # Both copies are there: the old one is garbage.
+        # Both copies are there, and the old one is garbage.
         wait_until(lambda: sealing_is_over(db) and garbage_bytes(db) > 0.8 * before, db, path)
         [closed, current] = db.usage(by="generation")
         assert closed.garbage_bytes < closed.disk_bytes and current.garbage_bytes == 0
@@ -94,7 +94,7 @@ def test_it_is_gone_after_closing(tmp_path: Path) -> None:
 
 
 def test_what_was_closed_before_it_was_compressed_is_when_it_is_opened(tmp_path: Path) -> None:
-    """Closing stops the sealer; the next open goes on with what it had to do."""
+    """Closing stops the sealer, which goes on when the database is opened again."""
     path = tmp_path / "x.db"
     with topicdb.open(path, maintenance_interval=None) as db:
         fill(db)
@@ -134,6 +134,6 @@ def test_blocks_that_were_deleted_leave_closed_generations(tmp_path: Path) -> No
         wait_until(lambda: garbage_bytes(db) == 0, db, path)
         closed = table_bytes(path)
         assert db.delete("#", end=ROWS * BATCHES * 3 // 4).count == ROWS * BATCHES * 3 // 4
-        db.rotate()  # whatever wakes the sealer
+        db.rotate()  # a rotation wakes the sealer
         wait_until(lambda: table_bytes(path) < closed // 2, db, path)
         assert db.scan().count() == ROWS * BATCHES // 4

@@ -1,4 +1,7 @@
-"""The last messages of each topic, kept whatever their age. Time is given, not waited for."""
+"""Tests of ``keep_last``, which keeps the last messages of each topic at any age.
+
+The tests give times to the database instead of waiting.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ LAST_2 = {"#": Retention(keep_last=2, rotate="1h")}
 
 @dataclass
 class Clock:
-    """Gives times that are later each time."""
+    """A clock that each call of ``later`` moves forward."""
 
     time: int = field(default_factory=now)
 
@@ -47,19 +50,20 @@ class TestKeepLast:
             assert (done.rotated, reasons(done.dropped), done.kept) == (1, [("#", "keep_last")], 3)
             assert rows(db) == [("a/x", 3, b"3"), ("a/x", 4, b"4"), ("a/y", 1, b"y")]
             db.append([("a/x", 7, b"7")])
-            assert db.scan("a/x").count() == 3  # what is written to counts for itself
+            assert db.scan("a/x").count() == 3  # the current generation is not merged yet
             assert db.maintain(clock.later()).kept == 3
             assert rows(db) == [("a/x", 4, b"4"), ("a/x", 7, b"7"), ("a/y", 1, b"y")]
             assert [slab.keep_last for slab in db.slabs()] == [2, 0]
             assert db.maintain(clock.later()) == Maintained(0, [], 0)
-            assert db.stats()["maintenance"]["kept_messages"] == 0  # of the thread
+            # These statistics count only what the background thread kept.
+            assert db.stats()["maintenance"]["kept_messages"] == 0
         with opened(db_path) as db:
             assert db.retention == {"#": Retention(None, None, db.retention["#"].rotate, 2)}
             assert values(db) == [b"4", b"7", b"y"]
             assert db.verify(deep=True).ok
 
     def test_younger_ones_than_the_age_are_kept_too(self, db_path: Path, layout: Layout) -> None:
-        """Each hour a message for a day: those of the last 8 hours, and at least one."""
+        """Messages of the last 8 hours are kept, and at least the last message of each topic."""
         retention = {"s/#": Retention("8h", keep_last=1), "#": Retention("8h")}
         with opened(db_path, retention, layout=layout) as db:
             start = now()
@@ -104,7 +108,7 @@ class TestKeepLast:
             db.maintain(clock.later())
             assert db.scan("#").count() == 50
             assert [tuple(message) for message in db.last("#")] == before
-            assert set(db.structures()) == structures  # learned as before
+            assert set(db.structures()) == structures  # the structures are the same as before
 
     def test_deletes_before_and_after(self, db_path: Path, layout: Layout) -> None:
         clock = Clock()
@@ -171,7 +175,7 @@ class TestKeepLast:
             assert values(db) == [b"2"]
 
     def test_more_than_memory_takes_at_once(self, db_path: Path, layout: Layout) -> None:
-        """Several batches and blocks, over several shards."""
+        """The kept messages fill several batches and blocks in two shards."""
         with opened(db_path, LAST_2, layout=layout, shards=2, seal_bytes=100_000) as db:
             for time in range(20):
                 db.append([(f"m/{k}/t", time, b"%d" % (time * k)) for k in range(3_000)])
@@ -190,7 +194,8 @@ class TestChanges:
             db.rotate()
             db.append([("a", 2, b"2")])
             db.set_retention({"#": Retention(keep_last=1)})
-            assert len(db.slabs()) == 3  # so that it can be merged
+            # A new generation began, so that the older ones can be merged.
+            assert len(db.slabs()) == 3
             db.maintain(clock.later())
             assert values(db) == [b"2"]
 
@@ -223,7 +228,7 @@ class TestChanges:
 
 @dataclass
 class Model:
-    """What is stored: what was kept, generations that ended, and the one that is written to."""
+    """A model of what is stored: the messages kept so far, and those of the current generation."""
 
     keep_last: int
     overwrites: bool
@@ -300,7 +305,7 @@ def test_as_the_model(db_path: Path, layout: Layout, seed: int) -> None:
 
 
 def test_appending_reading_and_deleting_meanwhile(db_path: Path, layout: Layout) -> None:
-    """Whoever reads finds the last message of each topic, at any time."""
+    """A reader finds the last message of each topic at any time."""
     clock = Clock()
     with opened(db_path, {"#": Retention(keep_last=1, rotate="1s")}, layout=layout) as db:
         db.append([(f"s/{k}", 0, b"") for k in range(100)] + [("gone", 0, b"")])

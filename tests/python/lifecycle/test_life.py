@@ -1,6 +1,6 @@
-"""72 hours of a life with a fast clock: what it takes levels off.
+"""In 72 hours with a fast clock, a database's disk space, files and memory level off.
 
-``TOPICDB_LIFE_ROWS`` messages an hour (2,000); with ``-s`` it tells what it saw.
+``TOPICDB_LIFE_ROWS`` is the number of messages per hour (default 2,000); ``-s`` shows figures.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import topicdb
 
 HOURS = 72
 HOURS_OF_A_PROCESS = 24
-WARM_UP_HOURS = 24  # longer than any class keeps what it has, and its rotation
+WARM_UP_HOURS = 24  # longer than the age and the rotation of any class
 MARGIN = 1.2
 MEMORY_MARGIN_BYTES = 24 << 20
 
@@ -28,7 +28,7 @@ Hour = dict[str, int]
 
 
 def lives(path: Path, snapshots: Path, layout: Layout) -> Iterator[list[Hour]]:
-    """What one process after the other tells; each is killed in the middle of an hour."""
+    """Yields the reports of one process after another; each is killed in the middle of an hour."""
     start_us = time.time_ns() // 1_000
     chance = random.Random(5)
     hour = 0

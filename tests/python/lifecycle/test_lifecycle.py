@@ -1,4 +1,4 @@
-"""Closing, using what is closed, threads, garbage, pickles."""
+"""Tests of closing, of use after closing, of threads, garbage collection and pickling."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROWS = [(f"t/{i % 50}", i, b"%d" % i) for i in range(5_000)]
 
 
 def uses_of(db: Database) -> dict[str, Callable[[], Any]]:
-    """Every call of a handle that a closed one must refuse."""
+    """Returns calls of a handle that must be refused once it is closed."""
     [stream, *_] = db.streams("t/1")
     iterator = db.iterator(stream, "t/1")
     slab = db.slabs()[0]
@@ -161,7 +161,7 @@ def test_garbage_may_be_collected_in_any_order(db_path: Path, first: str, layout
     gc.collect()
     alive.clear()
     gc.collect()
-    with topicdb.open(db_path) as again:  # no lock is left
+    with topicdb.open(db_path) as again:  # the lock is gone
         assert again.scan().count() == len(ROWS)
 
 
@@ -268,7 +268,7 @@ def test_many_threads_may_close(db_path: Path) -> None:
 
 
 def test_the_gil_is_free_while_a_call_waits(db_path: Path, layout: Layout) -> None:
-    """Two scans in threads and a close from the main thread cannot wait for each other."""
+    """Two threads that scan and a main thread that waits for them do not block each other."""
     db = topicdb.open(db_path, layout=layout)
     db.append([("a", i, b"x" * 100) for i in range(50_000)])
     counts: list[int] = []
@@ -282,7 +282,7 @@ def test_the_gil_is_free_while_a_call_waits(db_path: Path, layout: Layout) -> No
 
 
 def collecting(errors: list[BaseException], call: Callable[..., Any]) -> Callable[..., None]:
-    """``call`` for a thread: what it raises is kept for the test."""
+    """Returns a function for a thread that runs ``call`` and adds what it raises to ``errors``."""
 
     def run(*arguments: Any) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Hundreds of generations: families are made for several at once, and dropped so."""
+"""Hundreds of generations, whose column families are made and dropped several at once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ with fill(sys.argv[1], sys.argv[2]):
 
 
 def fill(path: Path | str, layout: Layout) -> topicdb.Database:
-    """A database with a message in each of many generations, of which the oldest are dropped."""
+    """Makes a database of many generations with a message each, and drops the oldest ones."""
     db = topicdb.open(path, layout=layout, maintenance_interval=None)
     for number in range(GENERATIONS):
         db.append([("a/b", number, b"%d" % number)])
@@ -44,7 +44,7 @@ def oldest(db: topicdb.Database, count: int) -> list[topicdb.Slab]:
 
 
 def check(db: topicdb.Database) -> None:
-    """It has all messages of the generations that are left, and no others."""
+    """Checks that the database has all messages of the generations left, and no others."""
     assert [m.timestamp for m in db.scan("#")] == list(range(DROPPED, GENERATIONS))
     generations = [slab.generation for slab in db.slabs()]
     assert generations == list(range(DROPPED + 1, GENERATIONS + 2))
@@ -98,7 +98,7 @@ def test_maintenance_leaves_nothing_of_what_was_dropped(db_path: Path, layout: L
             db.append([("a/b", number, value)])
             db.rotate()
         db.flush()
-        db.maintain()  # whatever it has to do with what is there
+        db.maintain()  # does all that is due before the drop
         before = table_bytes(db_path)
         [first] = oldest(db, 1)
         db.drop_slab(first)
@@ -111,6 +111,6 @@ def table_bytes(path: Path) -> int:
     for file in path.glob("shards/*/*.sst"):
         try:
             total += file.stat().st_size
-        except FileNotFoundError:  # it went meanwhile
+        except FileNotFoundError:  # the file was removed meanwhile
             continue
     return total

@@ -1,4 +1,4 @@
-"""Sizes of logs and quotas, and texts of sizes."""
+"""Tests of planned sizes of logs and quotas, and of texts of sizes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_without_trimming_all_of_the_quota_may_be_filled() -> None:
 def test_the_log_always_fits(
     bytes_per_day: float, age_us: int, rotate_us: int | None, spare: float, fill: float
 ) -> None:
-    """What is at most age + rotate old, that is of whole generations, is within the log."""
+    """Messages up to age + rotate old, which whole generations may hold, fit in the log."""
     found = planning.plan(
         bytes_per_day,
         timedelta(microseconds=age_us),

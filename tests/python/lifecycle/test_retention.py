@@ -1,4 +1,4 @@
-"""How long messages are kept: classes, their limits and changes. Time is given, not waited for."""
+"""Tests of retention: classes, their limits and changes; tests give times instead of waiting."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class TestAge:
     def test_a_message_is_gone_after_its_age_and_one_rotation(
         self, db_path: Path, layout: Layout
     ) -> None:
-        """An hour after another, messages are stored; each is gone 9 hours later, none before 8."""
+        """Messages are stored each hour; each is gone 9 hours later, and none is gone before 8."""
         with opened(db_path, {"debug/#": "8h", "kept/#": None}, layout=layout) as db:
             start = now()
             for hour in range(24):
@@ -48,7 +48,7 @@ class TestAge:
             assert values(db) == [b"1"]
 
     def test_one_that_ended_in_the_future_goes_when_those_after_it_do(self, db_path: Path) -> None:
-        """As if the clock had been ten years ahead before leaps were noted."""
+        """Maintenance is given a time ten years ahead, as by a wrong clock."""
         with opened(db_path, {"#": "8d"}) as db:
             db.append([("a", 1, b"1")])
             assert db.maintain(now() + 3_650 * DAY).rotated == 1
@@ -124,7 +124,7 @@ class TestChanges:
             assert values(db) == [b"a"]
 
     def test_a_topic_that_moves_to_another_class(self, db_path: Path, layout: Layout) -> None:
-        """Everything is found, before and after, also when the classes come back."""
+        """All messages are found before and after each change, also when a class comes back."""
         with opened(db_path, {"a/#": "1d"}, layout=layout, shards=2) as db:
             sent = []
             for number, classes in enumerate([None, {"a/x": "2d"}, {"+/x": "3d"}, {"a/#": "4d"}]):
@@ -182,7 +182,7 @@ class TestChanges:
             assert {s.retention_class for s in db.streams("a/1")} == {"a/#", "#"}
 
     def test_shards_follow_when_they_are_next_opened(self, db_path: Path) -> None:
-        """The process ends between the change and the first shard."""
+        """The process ended after the change was stored and before the first shard followed."""
         opened(db_path, {"a/#": None}, shards=2).close()
         with opened(db_path) as db:
             db.set_retention({"b/#": None})
@@ -310,7 +310,8 @@ class TestTrim:
             db.append([("a", t, b"%d" % t) for t in range(5, 15)])
             would = db.trim(12)
             assert ([s.generation for s in would.slabs], would.messages) == ([1], 7)
-            assert db.scan().count() == (20 if layout == "columnar" else 15)  # of one key, one
+            # Skipstream keeps one message per topic and time.
+            assert db.scan().count() == (20 if layout == "columnar" else 15)
             assert db.trim(12, dry_run=False) == would
             assert [m.timestamp for m in db.scan()] == [12, 13, 14]
 

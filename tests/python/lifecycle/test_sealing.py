@@ -1,4 +1,4 @@
-"""Sealing in the background changes no result: beside readers, deletes and drops, and if killed."""
+"""Sealing in the background changes no result, beside readers, deletes, drops and after kills."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from support import Child, wait_until
 import topicdb
 from topicdb import Database, Message
 
-# Small enough that the sealer is at work all the time.
+# This is so small that the sealer works all the time.
 SEAL_BYTES = 20_000
 
 
 def messages(batch: int, rows: int = 200) -> list[tuple[str, int, bytes]]:
-    """Of one commit: the number of the batch is in every value, times go back and forth."""
+    """Returns messages of one commit, with the batch in every value and times back and forth."""
     return [
         (f"{'ab'[i % 2]}/{i % 7}", (batch * 37 + i) % 1_000, b"%d.%d" % (batch, i))
         for i in range(rows)
@@ -26,7 +26,7 @@ def messages(batch: int, rows: int = 200) -> list[tuple[str, int, bytes]]:
 
 
 def expected(batches: int, rows: int = 200) -> list[bytes]:
-    """Values in the order of a scan by time."""
+    """Returns the values in the order of a scan by time."""
     stored = [
         (m[1], batch, i, m[2])
         for batch in range(batches)
@@ -48,7 +48,7 @@ def wait_until_sealed(db: Database) -> None:
 
 
 def test_what_is_open_is_not_changed_by_it(tmp_path: Path) -> None:
-    """A scan, saved iterators and a tail that were begun before, and go on after."""
+    """A scan, saved iterators and a tail that began before the sealing go on after it."""
     with topicdb.open(tmp_path / "db", seal_bytes=SEAL_BYTES) as db:
         for batch in range(20):
             db.append(messages(batch))
@@ -82,7 +82,7 @@ def test_what_is_open_is_not_changed_by_it(tmp_path: Path) -> None:
 
 
 def test_many_threads(tmp_path: Path) -> None:
-    """Writers, readers, deletes, rotations and drops beside the sealer."""
+    """Writers, readers, deletes, rotations and drops run beside the sealer."""
     writers, batches = 3, 400
     errors: list[BaseException] = []
     with topicdb.open(tmp_path / "db", seal_bytes=SEAL_BYTES, retention={"c/#": "1h"}) as db:
@@ -130,7 +130,7 @@ def test_many_threads(tmp_path: Path) -> None:
         for writer in range(writers):
             for i in range(50):
                 stored = [m.timestamp for m in db.scan(f"w/{writer}/{i}")]
-                # One stream of time for each generation; sorted, they are all there.
+                # Each generation has its own order of time, so the test sorts before it compares.
                 assert sorted(stored) == sorted([*range(batches)] * 2)
         assert db.scan("gone/#").count() == 0
 
@@ -152,7 +152,7 @@ WRITER = """
 
 @pytest.mark.parametrize("durability", ["os", "none"])
 def test_killed_while_it_seals(tmp_path: Path, durability: str) -> None:
-    """What is there afterwards is whole commits, up to one of them, and with "os" all of them."""
+    """A kill leaves whole commits in order without gaps, and with "os" all acknowledged ones."""
     chance = random.Random(11)
     begun = 0
     for _ in range(8):
@@ -174,7 +174,7 @@ def test_killed_while_it_seals(tmp_path: Path, durability: str) -> None:
 
 
 def test_tiny_streams_share_pages(tmp_path: Path) -> None:
-    """Ten thousand streams of three messages: far fewer pages than streams, and all found."""
+    """Ten thousand topics of three messages take far fewer pages than topics, and all are found."""
     with topicdb.open(tmp_path / "db", structures=["+/+"], thresholds=[1 << 20]) as db:
         rows = [(f"s{i % 10_000}/x", i, b"%d" % i) for i in range(30_000)]
         db.append(rows)
@@ -184,7 +184,7 @@ def test_tiny_streams_share_pages(tmp_path: Path) -> None:
         assert [m.value for m in db.scan("s77/x")] == [b"77", b"10077", b"20077"]
         found = db.explain("s77/x")
         assert found["rows_matched"] == 3
-        assert found["rows_examined"] < 10_000  # of one page
+        assert found["rows_examined"] < 10_000  # the rows of one page
 
 
 def test_each_message_counts_once_after_sealing_again_and_again(tmp_path: Path) -> None:

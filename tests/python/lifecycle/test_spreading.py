@@ -16,7 +16,7 @@ from topicdb import Database
 
 SEAL_BYTES = 64 << 10
 DEVICES = 100
-ROWS = 300  # of a device
+ROWS = 300  # per device
 TIMES = 1_000_000
 VALUE = b"v" * 250
 
@@ -32,7 +32,7 @@ def settle(db: Database) -> None:
 
 
 def backfill() -> list[list[Row]]:
-    """One device after the other, each with the whole time."""
+    """Returns the batches of one device after the other, each over the whole time."""
     step = TIMES // ROWS
     return [
         [Row(f"d/{device}", step * i + device, b"%d " % device + VALUE) for i in range(ROWS)]
@@ -41,7 +41,7 @@ def backfill() -> list[list[Row]]:
 
 
 def late() -> list[list[Row]]:
-    """In order, but one in fifty is late by up to half of the time."""
+    """Returns messages in order of time, but one in fifty is late by up to half of the time."""
     chance = random.Random(1)
     rows = []
     for i in range(DEVICES * ROWS):
@@ -53,7 +53,7 @@ def late() -> list[list[Row]]:
 
 
 def sawtooth() -> list[list[Row]]:
-    """A clock that begins again and again."""
+    """Returns messages of a clock that begins again and again."""
     return [
         [
             Row(f"d/{i % 7}", (i * TIMES // ROWS + run * 31) % TIMES, b"%d " % run + VALUE)
@@ -69,14 +69,15 @@ def in_order() -> list[list[Row]]:
 
 
 def written(db: Database) -> float:
-    """How often sealing has written each byte."""
+    """Returns how many times, on average, sealing has written each byte."""
     [shard] = db.stats()["shards"]
     return 1 + float(shard["resealed_bytes"]) / float(shard["sealed_bytes"])
 
 
 def sorted_by_time(batches: list[list[Row]]) -> list[Row]:
     rows = [row for batch in batches for row in batch]
-    return sorted(rows, key=lambda row: row.timestamp)  # stable: equal ones as they came
+    # The sort is stable: equal times stay as they came.
+    return sorted(rows, key=lambda row: row.timestamp)
 
 
 @pytest.mark.parametrize("make", [backfill, late, sawtooth])
@@ -96,7 +97,7 @@ def test_what_overlaps_is_brought_apart(
         assert written(db) <= 7, "compressing it again is one time more"
         found = db.explain("#", start=TIMES // 2, end=TIMES // 2 + TIMES // 100)
         assert found["blocks"] > 50
-        # One block covers one or two hundredths; the edges of others may overlap.
+        # One block covers one or two hundredths of the time; other blocks may overlap at the edges.
         assert found["blocks"] - found["blocks_skipped_by_time"] <= 5
         assert [tuple(m) for m in db.scan("#")] == [tuple(row) for row in expected]
         assert [tuple(m) for m in db.tail(timeout=0)] == [row for b in batches for row in b]
@@ -115,7 +116,7 @@ def test_what_came_in_order_is_written_once(tmp_path: Path) -> None:
 
 
 def test_a_database_that_was_left_goes_on(tmp_path: Path) -> None:
-    """Closing does not wait until blocks are apart; whoever opens it for writing does the rest."""
+    """Closing does not wait until blocks are apart; the next writer brings the rest apart."""
     batches = backfill()
     with topicdb.open(tmp_path / "db", seal_bytes=SEAL_BYTES, maintenance_interval=None) as db:
         for batch in batches:
@@ -129,7 +130,7 @@ def test_a_database_that_was_left_goes_on(tmp_path: Path) -> None:
 
 
 class History:
-    """Messages as they must be stored, beside a database that is changed at random."""
+    """A database that is changed at random, and the messages that it must hold."""
 
     def __init__(self, path: Path, seed: int) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""Usage by structure: what is stored of each, without reading it."""
+"""Tests of usage by structure, which counts the messages of each without reading them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rows(first: int, count: int) -> list[tuple[str, int, bytes]]:
 
 
 def stored(db: topicdb.Database) -> Counter[str]:
-    """Messages by class and structure, read stream by stream."""
+    """Counts the messages of each class and structure, by reading stream after stream."""
     found: Counter[str] = Counter()
     for stream in db.streams("#"):
         batch = db.next(db.iterator(stream, "#"), 1_000_000).batch
@@ -47,7 +47,7 @@ def filled(path: Path, layout: Layout, *, seal_bytes: int = 20_000) -> topicdb.D
 
 
 def test_each_message_is_counted_for_its_structure(db_path: Path) -> None:
-    """Fresh, sealed and staged blocks; several generations and shards."""
+    """Counts include fresh, sealed and staged blocks of several generations and shards."""
     with filled(db_path, "columnar") as db:
         with jobs.StagedWriter(db_path, "load") as writer:
             writer.append(rows(6_000, 1_000))
@@ -59,7 +59,7 @@ def test_each_message_is_counted_for_its_structure(db_path: Path) -> None:
 
 
 def test_what_few_messages_have_is_there_too(db_path: Path) -> None:
-    """One stream among many, in the middle of a page."""
+    """The message of a small stream is counted though it lies in the middle of a page."""
     with topicdb.open(db_path) as db:
         db.append([(f"{kind}/x", i, b"v") for i in range(200) for kind in "ac"] + [("b", 1, b"v")])
         db.flush()
