@@ -1,4 +1,4 @@
-"""Appends with an id: who repeats one stores nothing twice."""
+"""Tests of appends with an id: a repeated one stores nothing twice."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_other_messages_with_the_same_id_are_refused(sharded_db: Database) -> No
         [(topics[0], 1, b"x"), (topics[1], 1, b"y")],
         [(topics[0], 1, b"x"), (topics[1], None, b"x")],
         [(topics[0], 1, b"x"), (topics[1], 1, b"x"), (topics[2], 1, b"x")],
-        [(topics[2], 1, b"x")],  # in a shard that has never heard of it
+        [(topics[2], 1, b"x")],  # in a shard that does not know the id
     ]
     with nothing_written(db):
         for rows in others:
@@ -89,7 +89,7 @@ def test_other_messages_with_the_same_id_are_refused(sharded_db: Database) -> No
 
 
 def test_what_was_stored_in_some_shards_only_is_completed(db_path: Path) -> None:
-    """A file may not grow beyond a limit, so that the large message of shard 1 cannot be logged."""
+    """Files may not grow beyond a limit, so that shard 1 cannot log its large message."""
     small, large = (topic_in_shard(shard, 2) for shard in range(2))
     told = run_child(
         """
@@ -164,7 +164,7 @@ def test_many_threads_with_one_id(db: Database) -> None:
 
 
 def test_the_window_is_bounded(db_path: Path) -> None:
-    """An id is forgotten when so many others came after it; also on disk."""
+    """An id is forgotten when WINDOW other ids have come after it, in memory and on disk."""
     with topicdb.open(db_path, max_pending_bytes=1 << 30, max_pending=100_000) as db:
         futures = [db.append_async([("a", i, b"")], id=f"{i}") for i in range(WINDOW)]
         assert not any(future.result().repeated for future in futures)
@@ -241,7 +241,7 @@ def test_over_the_network(db_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["append", "append_async"])
 def test_an_append_goes_on_when_the_server_is_back(tmp_path: Path, how: str) -> None:
-    """It is killed; the client repeats by itself what has an id, until another one is there."""
+    """The server is killed; the client repeats an append with an id until a server is back."""
     pytest.importorskip("pyarrow")
     path, port = tmp_path / "db", free_port()
     receipts: list[topicdb.Receipt] = []
@@ -266,7 +266,7 @@ def test_an_append_goes_on_when_the_server_is_back(tmp_path: Path, how: str) -> 
 
 
 def test_killed_between(tmp_path: Path) -> None:
-    """kill -9 at any moment: after what is unanswered was repeated, each append is there once."""
+    """After kill -9 and a repetition of unanswered appends, each append is there once."""
     path = tmp_path / "db"
     expected = 0
     for round_number in range(8):

@@ -1,4 +1,4 @@
-"""Storing messages and finding them again."""
+"""Tests of storing messages and finding them again."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_skipstream_overwrites_the_same_topic_and_time(db_path: Path) -> None:
 
 
 def test_columnar_keeps_all_of_the_same_topic_and_time(db_path: Path) -> None:
-    """In the order in which they came: before sealing, after it, and if only some are sealed."""
+    """Equal times keep the order of their commits, in fresh blocks, in sealed ones, and in both."""
     with topicdb.open(db_path, layout="columnar") as db:
         db.append([("a", 1, b"1"), ("b", 1, b"-"), ("a", 1, b"2")])
         db.append([("a", 1, b"3"), ("a", 1, b"3")])
@@ -110,7 +110,7 @@ def test_columnar_keeps_all_of_the_same_topic_and_time(db_path: Path) -> None:
 
 
 def test_what_a_newer_generation_writes_again(db: Database) -> None:
-    """The layout says whether the older one keeps it."""
+    """The layout decides whether the older generation keeps its message."""
     db.append([("a", 1, b"old")])
     db.rotate()
     db.append([("a", 1, b"new")])
@@ -148,7 +148,7 @@ def test_skipstream_reads_one_stream_after_the_other(db_path: Path) -> None:
 
 
 def test_columnar_merges_the_streams_of_a_slab(db_path: Path) -> None:
-    """By time, commit and position; the slabs one after the other."""
+    """A scan merges streams by time, commit and position, and reads slab after slab."""
     with topicdb.open(db_path, layout="columnar", retention={"z/#": "1d"}) as db:
         db.append([*STREAMS_OF_TWO, ("z/x", 0, b"z")])
         db.append([("c/x", 2, b"5"), ("a/x", 3, b"6")])

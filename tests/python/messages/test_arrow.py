@@ -1,4 +1,4 @@
-"""Arrow in and out, by the C data interface."""
+"""Tests of Arrow in and out through the C data interface."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SCHEMA = pa.schema(
 
 
 def table(topic: Any = None, timestamp: Any = None, value: Any = None, rows: Any = None) -> Any:
-    """ROWS as a table, with columns of the types given."""
+    """Returns ``rows``, by default ROWS, as a table with columns of the types given."""
     topics, timestamps, values = zip(*(rows or ROWS), strict=True)
     return pa.table(
         {
@@ -226,7 +226,7 @@ def test_a_stream_can_be_taken_once(db: Database) -> None:
 
 
 def moved_stream_of(db: Database) -> object:
-    """A stream capsule of ours that pyarrow has taken over already."""
+    """Returns a stream capsule of TopicDB that pyarrow has taken over already."""
     capsule = db.scan().__arrow_c_stream__()
     pa.RecordBatchReader._import_from_c_capsule(capsule).close()
     return capsule
@@ -318,7 +318,7 @@ def test_capsules_that_nobody_takes_are_freed(db: Database) -> None:
         batch.__arrow_c_array__()
         batch.__arrow_c_schema__()
         db.scan().__arrow_c_stream__()
-    db.close()  # none of those streams holds it open
+    db.close()  # none of those streams holds the database open
 
 
 def test_arrow_data_outlives_the_database_and_the_batch(db_path: Path, layout: Layout) -> None:

@@ -1,4 +1,4 @@
-"""Readers see whole batches only, while a writer appends."""
+"""Readers see only whole batches while a writer appends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from model.model import shard_of
 
 SHARDS = 2
 ROWS = 40
-# Topics of several structures and both shards; every batch writes each once.
+# Topics of two structures and both shards; every batch writes each topic once.
 TOPICS = [f"a/{i}" if i % 2 else f"b/{i}/x" for i in range(ROWS)]
 IN_SHARD = Counter(shard_of(topic, SHARDS) for topic in TOPICS)
 
@@ -32,7 +32,7 @@ WRITER = """
 
 
 def check_whole_batches(messages: Sequence[topicdb.Message]) -> int:
-    """Checks that each shard shows whole batches, the first so many; gives the least number."""
+    """Checks that each shard shows the first N batches as a whole; returns the least N."""
     counts: dict[int, Counter[int]] = {shard: Counter() for shard in range(SHARDS)}
     for message in messages:
         counts[shard_of(message.topic, SHARDS)][message.timestamp] += 1

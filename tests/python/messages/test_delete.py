@@ -1,4 +1,4 @@
-"""Deletes by filter and time: of any size, seen by readers all at once, finished after a crash."""
+"""Tests of deletes of any size, which readers see at once and no crash leaves half done."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support import Child, Layout, nothing_written
 import topicdb
 from topicdb import Database, TopicError
 
-LARGE = 35_000  # more than what goes in one batch
+LARGE = 35_000  # more than one batch takes
 
 
 def fill(db: Database, rows: int = LARGE) -> None:
@@ -47,7 +47,7 @@ def test_all_generations_and_classes(db_path: Path, layout: Layout) -> None:
         for value in (b"1", b"2"):
             db.append([("alarm/a", 1, value), ("a", 1, value), ("b", 1, value)])
             db.rotate()
-        # In the layout skipstream the second one has taken the place of the first.
+        # In the layout skipstream the second message has replaced the first.
         assert db.delete("#", end=2).count == (6 if layout == "columnar" else 3)
         assert db.scan().count() == 0
 
@@ -62,7 +62,7 @@ def test_readers_that_began_before_see_everything(db: Database) -> None:
 
 
 def test_readers_see_all_of_a_delete_or_nothing(db: Database) -> None:
-    """A large one takes many batches, and other commits come between them."""
+    """A large delete takes many batches, and other commits come between them."""
     fill(db)
     stop = threading.Event()
     seen: set[int] = set()
@@ -92,7 +92,7 @@ def test_readers_see_all_of_a_delete_or_nothing(db: Database) -> None:
 
 
 def test_a_large_delete_takes_bounded_memory(tmp_path: Path, layout: Layout) -> None:
-    """Of 400,000 messages; expanding it at once would take a hundred bytes for each, and more."""
+    """To expand the delete of 400,000 messages at once would take over 100 bytes for each."""
     code = """
         import resource, sys, topicdb
         db = topicdb.open(sys.argv[1], layout=sys.argv[2], write_buffer_bytes=4 << 20)

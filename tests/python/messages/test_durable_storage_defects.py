@@ -1,6 +1,6 @@
 """Defects that were found in another durable storage for MQTT, each under its own name.
 
-None of them is possible here, and none may become so.
+TopicDB has none of these defects, and must not get one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from topicdb import ConflictError, Database, PreconditionError, ReadOnlyError
 
 
 def test_commits_of_one_flush_are_not_applied_in_reverse(db_path: Path, layout: Layout) -> None:
-    """Of two blind writes to a key in one group the later one is the newest."""
+    """Of two blind writes to one key in one group, the later write is the newest."""
     with topicdb.open(
         db_path, layout=layout, flush_interval="10s", idle_flush_interval="300ms"
     ) as db:
@@ -45,7 +45,7 @@ def test_transactions_of_many_threads_in_one_group_are_applied_in_order(db: Data
                 try:
                     serial_of[100 * number + i] = tx.commit().serials[0]
                     break
-                except ConflictError:  # of the delete
+                except ConflictError:  # the delete conflicts
                     tx = db.transaction(durability="disk")
                     tx.write("key", 1, b"%d" % (100 * number + i))
 
@@ -61,7 +61,7 @@ def test_transactions_of_many_threads_in_one_group_are_applied_in_order(db: Data
 def test_structures_learned_by_a_commit_that_failed_are_learned_again(
     db_path: Path, layout: Layout
 ) -> None:
-    """What was staged for a commit that was refused must not be thought to be stored."""
+    """Structures of a refused commit must not count as stored."""
     with topicdb.open(db_path, layout=layout) as db:
         with pytest.raises((TypeError, ValueError)):
             db.append([("x/y", 1, b"good"), ("x/z", 1, "bad")])  # type: ignore[list-item]
@@ -84,7 +84,7 @@ def test_structures_learned_by_a_commit_that_failed_are_learned_again(
 
 
 def test_no_message_comes_into_a_generation_that_is_closed(db: Database) -> None:
-    """Commits that were on their way when it was closed go to the next; a reader at its end is."""
+    """A closed generation gets no more messages: commits on their way go to the next one."""
     stop = threading.Event()
     written = [0, 0, 0]
 
@@ -101,7 +101,7 @@ def test_no_message_comes_into_a_generation_that_is_closed(db: Database) -> None
         thread.start()
     closed: dict[int, int] = {}
     for _ in range(20):
-        # Each thread may still count one that was stored before the last rotation.
+        # Each thread may still count a message that was stored before the last rotation.
         wait_until(written_since(sum(written) + len(written)))
         db.rotate()
         for slab in db.slabs():
@@ -163,10 +163,11 @@ def test_old_deletes_are_no_conflicts_for_ever(db_path: Path) -> None:
     with topicdb.open(db_path, conflict_window="100ms") as db:
         for _ in range(5):
             db.append([("a/1", 1, b"")])
-            with db.transaction():  # so that it is remembered
+            with db.transaction():  # an open transaction makes the database remember the delete
                 db.delete("a/#")
             time.sleep(0.15)
-            db.transact(look_and_write, retries=50)  # a machine that stalls may take too long
+            # Some attempts may take too long if the machine stalls.
+            db.transact(look_and_write, retries=50)
 
 
 def test_times_of_other_writes_are_not_merged_into_one_interval(db: Database) -> None:
@@ -189,7 +190,7 @@ def test_topics_below_a_wildcard_delete_are_not_merged(db: Database) -> None:
 
 
 def test_an_absent_key_with_a_delete_under_way_is_no_failed_precondition(db: Database) -> None:
-    """A delete that is committed counts as done, though others are committed with it."""
+    """A committed delete counts as done in the preconditions of the next transaction."""
     for _ in range(20):
         db.append([("a", 1, b"")])
         with db.transaction() as delete:
@@ -201,7 +202,7 @@ def test_an_absent_key_with_a_delete_under_way_is_no_failed_precondition(db: Dat
 
 @pytest.mark.parametrize("timestamp_bytes", [0, 8])
 def test_the_end_of_time_is_a_bound(db_path: Path, timestamp_bytes: int) -> None:
-    """[0, 1) of a database without time, and ends at the limits of what a time can be."""
+    """Ranges may be [0, 1) in a database without times, or end at the largest time."""
     with topicdb.open(db_path, timestamp_bytes=timestamp_bytes) as db:  # type: ignore[arg-type]
         db.append([("a", 0, b"")])
         for end in (1, 2**63 - 1):
@@ -219,7 +220,7 @@ def test_the_end_of_time_is_a_bound(db_path: Path, timestamp_bytes: int) -> None
 
 
 def test_deletes_take_the_index_entries_with_them(db_path: Path, layout: Layout) -> None:
-    """Also at levels behind the first that vary."""
+    """Deletes remove the index entries of all varying levels, not only of the first."""
     with topicdb.open(db_path, structures=["+/+/+"], layout=layout) as db:
         rows = [(f"{a}/{b}/{c}", 1, b"") for a in "ab" for b in "cd" for c in "ef"]
         db.append(rows)
@@ -231,7 +232,7 @@ def test_deletes_take_the_index_entries_with_them(db_path: Path, layout: Layout)
 
 
 def test_serial_data_and_clock_are_one_step(tmp_path: Path, layout: Layout) -> None:
-    """Killed at any moment, what is stored agrees with the serial and the clock."""
+    """After a kill at any moment, stored messages agree with the serial and the clock."""
     code = """
         import sys, topicdb
         db = topicdb.open(sys.argv[1], layout=sys.argv[2])

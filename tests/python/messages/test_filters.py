@@ -1,4 +1,4 @@
-"""Several topic filters for one read: each message once, in the order of the read."""
+"""A read with several topic filters gives each message once, in the order of the read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading stream by stream with positions that can be stored."""
+"""Tests of reading stream by stream, with positions that can be stored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from topicdb import Database, Iterator, Stream
 
 
 def open_one_stream(path: Path, layout: Layout) -> Database:
-    """A database in which every topic of two levels is in one stream."""
+    """Opens a database in which every topic of two levels is in one stream."""
     return topicdb.open(path, structures=["+/+"], layout=layout)
 
 

@@ -1,5 +1,7 @@
-"""Jobs: messages that many processes stage and one commit brings. The C++ tests compare all
-filters, sealing and damage with what was staged; these have processes, Arrow and Python's errors.
+"""Tests of jobs, whose messages many processes stage and one commit makes visible.
+
+Tests in C++ compare filters, sealing and damage with what was staged. The tests here are about
+processes, Arrow and the errors in Python.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ class TestJobs:
         for job, options in (("alone", {}), ("numbered", {"sequence": "query", "number": 7})):
             staged = [stage(path, job, rows(100))]
             first = jobs.commit(path, job, staged, **options)  # type: ignore[arg-type]
-            with topicdb.open(path):  # here, or while somebody writes it
+            with topicdb.open(path):  # while this process has it open, and then while none has
                 again = jobs.commit(path, job, staged, **options)  # type: ignore[arg-type]
             assert again == jobs.Committed(first.serials, first.messages, [], True)
             assert jobs.commit(path, job, staged, **options).repeated  # type: ignore[arg-type]
@@ -133,7 +135,7 @@ class TestJobs:
             assert owner.finish()[0] == 0
 
     def test_an_owner_that_does_not_come(self, path: str) -> None:
-        """It is committed all the same, and whoever opens the database next applies it."""
+        """The job is committed all the same, and the next writer of the database applies it."""
         code = """
             import fcntl, sys
             lock = open(sys.argv[1] + "/shards/0001.lock", "r+b")
@@ -198,7 +200,7 @@ class TestJobs:
         def use() -> str:
             with pytest.raises(topicdb.ForkedError, match="before this process was forked"):
                 writers[0].append(rows(1))
-            writers.clear()  # would remove the files
+            writers.clear()  # a writer of this process would remove its files
             return "used"
 
         assert fork_and_run(use) == "used"
@@ -298,7 +300,7 @@ WRITER = """
 
 
 def test_readers_see_all_of_a_job_or_nothing(path: str) -> None:
-    """While jobs come and are applied to one shard after the other."""
+    """Jobs come meanwhile, and are applied to one shard after the other."""
     with (
         topicdb.open(path) as owner,
         topicdb.open(path, mode="r") as reader,
@@ -316,7 +318,7 @@ def test_readers_see_all_of_a_job_or_nothing(path: str) -> None:
 @pytest.mark.crash
 @pytest.mark.parametrize("live", [False, True], ids=["alone", "with an owner"])
 def test_killed_at_any_moment_a_job_is_there_wholly_or_not_at_all(path: str, live: bool) -> None:
-    """The next writer repeats the number that was not reported: nothing is lost, nothing twice."""
+    """The next writer repeats the number not reported: no message is lost or stored twice."""
     chance = random.Random(5)
     last = 0
     for attempt in range(ROUNDS):
@@ -331,7 +333,7 @@ def test_killed_at_any_moment_a_job_is_there_wholly_or_not_at_all(path: str, liv
             time.sleep(chance.uniform(0, 0.05))
             writer.kill()
             last = int([line, *writer.finish()[1].splitlines()][-1])
-        topicdb.open(path).close()  # whatever was committed is applied
+        topicdb.open(path).close()  # applies what was committed
         counts = Counter(timestamp for _, timestamp, _ in stored(path))
         found = Counter(stored(path))
         assert set(counts) in (set(range(1, last + 1)), set(range(1, last + 2)))
@@ -340,7 +342,7 @@ def test_killed_at_any_moment_a_job_is_there_wholly_or_not_at_all(path: str, liv
 
 
 def test_a_killed_owner_leaves_it_to_the_next(path: str) -> None:
-    """Killed right when a job comes; what it had taken over of the pages is used or removed."""
+    """An owner is killed when a job comes; pages that it has taken over are used or removed."""
     shard = topic_in_shard(1, 3)
     for number in range(1, 6):
         with Child(OWNER, path) as owner:

@@ -1,6 +1,6 @@
-"""``last`` and ``state_at``: the newest message of each topic, now or as of then.
+"""Tests of ``last`` and ``state_at``, which give the newest message of each topic.
 
-What they give in general the stateful test compares with the model; this is what it cannot say.
+The stateful test compares their results with the model; these tests cover the rest.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def test_deleted_messages_uncover_those_before(db: Database, sealed: bool) -> No
 
 
 def test_a_large_delete_hides_at_once(db: Database) -> None:
-    """Its messages are removed later, in steps."""
+    """Deleted messages are hidden at once, though they are removed later and in steps."""
     db.append([(f"t/{i % 4}", i, b"%d" % i) for i in range(30_000)])
     db.flush()
     db.delete("t/+", start=1_000)
@@ -227,7 +227,7 @@ def test_it_sees_one_moment(db_path: Path) -> None:
 
 
 def test_beside_a_writer(db_path: Path) -> None:
-    """Each commit writes two topics alike: a state never has one of them alone."""
+    """Each commit writes two topics alike, so a state never has only one of the messages."""
     with topicdb.open(db_path, seal_bytes=2_000) as db:
         db.append([("x", 0, b"0"), ("y", 0, b"0")])
         stop = threading.Event()
@@ -262,7 +262,7 @@ def test_closed_handles(db_path: Path) -> None:
 
 
 def test_an_old_history_is_not_read(db_path: Path) -> None:
-    """Pages of the newest block alone, however many there are before."""
+    """``last`` reads few pages and rows, however many older blocks there are."""
     with topicdb.open(db_path, seal_bytes=20_000) as db:
         for commit in range(20):
             rows = [(f"t/{i % 100}", 1_000 * commit + i, b"x" * 100) for i in range(200)]

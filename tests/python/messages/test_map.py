@@ -1,4 +1,4 @@
-"""Persistent maps."""
+"""Tests of persistent maps."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_an_owner_that_was_killed_is_taken_over(tmp_path: Path) -> None:
 
 
 def test_with_a_transaction_of_the_user(sharded_db: Database) -> None:
-    """Map and messages in one commit."""
+    """One commit stores changes of a map together with messages."""
     session = sharded_db.map("m")
     session["seen"] = b"5"
     with sharded_db.transaction(shard=session.shard) as tx:

@@ -1,8 +1,8 @@
-"""Messages that overlap in time wherever they are stored: reads are in order, each page once.
+"""Reads of messages that overlap in time are in order, and read each page once.
 
-More than a read may have in memory, which is 112 MiB. In one database blocks overlap as the
-messages do, since nothing but closing has sealed it; in the other the sealer has brought them
-apart.
+The messages are more than a read may have in memory, which is 112 MiB. In one database blocks
+overlap as the messages do, as only closing has sealed it; in the other one the sealer has brought
+the blocks apart.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sealing import sealing_is_over
 from topicdb import Database
 
 RUNS = 30
-ROWS = 4_000  # of a run: each covers the same period
+ROWS = 4_000  # per run; each run covers the same period
 TOPICS = 1_000
 VALUE = b"v" * 1_000
 OPTIONS: dict[str, Any] = {"seal_bytes": 1 << 30}  # nothing is sealed before the database is closed
@@ -32,7 +32,10 @@ class Row(NamedTuple):
 
 
 def rows_of(run: int) -> list[Row]:
-    """Times of runs lie between each other; one in seven is that of the run before, too."""
+    """Returns the messages of a run: their times interleave with those of other runs.
+
+    One time in seven is also a time of the run before.
+    """
     return [
         Row(
             f"site/{number * 7 % TOPICS}/x",
@@ -79,7 +82,7 @@ def test_it_is_more_than_fits(db: Database, path: Path) -> None:
         assert 0 < found["rows_spilled"] <= RUNS * ROWS
     else:
         assert found["rows_spilled"] == 0
-    assert found["pages_read"] == found["pages"]  # once
+    assert found["pages_read"] == found["pages"]  # each page once
 
 
 def test_a_part_of_the_time_reads_a_part_of_the_blocks(db: Database, path: Path) -> None:
@@ -143,7 +146,7 @@ def test_a_scan_that_is_left_leaves_nothing(db: Database, path: Path) -> None:
 
 
 def files_of(path: Path) -> set[str]:
-    """Names of what may be left behind: RocksDB's own come and go."""
+    """Returns the files that a scan could leave behind; files of RocksDB come and go."""
     return {
         str(file)
         for file in path.rglob("*")

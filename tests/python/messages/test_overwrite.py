@@ -1,4 +1,4 @@
-"""In the layout skipstream the same topic and timestamp is one message, wherever it was stored."""
+"""The layout skipstream keeps one message per topic and timestamp, wherever it was stored."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def timestamp_bytes(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def time_of(timestamp_bytes: int) -> Callable[[int], int]:
-    """A timestamp, or the only one that such a database has."""
+    """Returns a function that gives a timestamp, or 0 if the database stores none."""
     return lambda timestamp: timestamp if timestamp_bytes else 0
 
 
@@ -47,7 +47,7 @@ def ends(db: topicdb.Database) -> None:
 
 
 def moves(db: topicdb.Database) -> None:
-    """The topic belongs to another class from now on."""
+    """Moves the topic to another class."""
     db.set_retention({"a/b": "30d", "#": None})
 
 
@@ -61,8 +61,7 @@ def moves_and_returns(db: topicdb.Database) -> None:
 def test_one_message_of_one_key(
     db_path: Path, timestamp_bytes: int, time_of: Callable[[int], int], change: Step
 ) -> None:
-    """For all who read: scans, lookups, last values, iterators, transactions, counts, after it is
-    opened again, and when it is deleted."""
+    """Every way of reading gives only the new message, even after the database was reopened."""
     at = time_of(0)
     with opened(db_path, timestamp_bytes=timestamp_bytes, structures=["a/+"]) as db:
         db.append([("a/b", at, b"old"), ("a/c", at, b"other")])
@@ -90,7 +89,7 @@ def test_one_message_of_one_key(
 
 
 def test_however_often_and_in_whatever_order(db_path: Path) -> None:
-    """Each generation gets every key again, late ones among them."""
+    """Each generation stores every topic and time again, times in descending order."""
     with opened(db_path, shards=2) as db:
         for generation in range(6):
             for key in range(20):
@@ -164,7 +163,7 @@ sys.stdin.readline()
 
 
 def test_after_a_crash(db_path: Path) -> None:
-    """Of a commit that was not in the log, the one after it knows nothing."""
+    """A logged commit replaces the first message even if the commit between them is lost."""
     with opened(db_path) as db:
         db.append([("a", 1, b"first")])
         db.rotate()
@@ -193,7 +192,7 @@ def test_exports_and_slices(db_path: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_kept_as_the_last_is_replaced(db_path: Path) -> None:
-    """Also while it is being merged."""
+    """Kept messages are replaced even while they are being merged."""
     with opened(db_path, retention={"#": Retention(keep_last=2, rotate="1h")}) as db:
         db.append([(f"t/{n}", 1, b"old") for n in range(2_000)])
         db.rotate()

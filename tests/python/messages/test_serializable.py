@@ -1,6 +1,6 @@
-"""Transactions of several clients, appends, deletes, rotations and restarts: one serial order.
+"""Transactions, appends, deletes, rotations and restarts of several clients are serializable.
 
-``HYPOTHESIS_PROFILE=nightly`` looks much longer.
+``HYPOTHESIS_PROFILE=nightly`` tries many more examples.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ steps = st.lists(
 
 
 def in_order(found: topicdb.Scan) -> list[tuple[str, int, bytes]]:
-    """Which topic comes first at one time is not promised, and nothing else is left open."""
+    """Checks the order of times; sorts topics of equal times, whose order is not promised."""
     messages = [(m.topic, m.timestamp, m.value) for m in found]
     assert [m[1] for m in messages] == sorted(m[1] for m in messages)
     return sorted(messages, key=lambda m: (m[1], m[0]))
 
 
 class Transactions(RuleBasedStateMachine):
-    """Several open transactions at once, moved on in any order."""
+    """Several transactions that are open at once and go on in any order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -228,7 +228,7 @@ TestTransactions.settings = settings(max_examples=2 * settings().max_examples)
 
 
 def test_no_write_skew_among_threads(db: Database) -> None:
-    """Two are on call; each may leave only if it has read that the other stays."""
+    """Two people are on call; one may leave only if a read has shown that the other stays."""
     topics_on_call = ["on/1", "on/2"]
 
     def leave(tx: Transaction, own: str) -> None:
@@ -249,7 +249,7 @@ def test_no_write_skew_among_threads(db: Database) -> None:
 
 
 def test_no_money_is_made_or_lost_by_threads(db: Database) -> None:
-    """Transfers between accounts beside a reader who adds them up in a transaction."""
+    """Transfers between accounts run beside a reader that adds all accounts up."""
     accounts = [f"account/{i}" for i in range(4)]
     db.append([(account, 0, b"100") for account in accounts])
     stop = threading.Event()
@@ -267,7 +267,8 @@ def test_no_money_is_made_or_lost_by_threads(db: Database) -> None:
             db.transact(lambda tx: transfer(tx, chance), retries=10_000)
 
     def total(messages: topicdb.Scan) -> int:
-        newest_of = {m.topic: int(m.value) for m in messages}  # the last of a time is the newest
+        # The last one of a time is the newest.
+        newest_of = {m.topic: int(m.value) for m in messages}
         return sum(newest_of.values())
 
     def add_up() -> None:
@@ -286,7 +287,7 @@ def test_no_money_is_made_or_lost_by_threads(db: Database) -> None:
 
 
 def run_together(functions: list[Callable[[], None]]) -> None:
-    """In threads of their own; AssertionError if one of them raised."""
+    """Runs each function in a thread; raises AssertionError if one of them raised an error."""
     errors: list[BaseException] = []
 
     def run(function: Callable[[], None]) -> None:

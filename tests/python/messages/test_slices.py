@@ -1,4 +1,4 @@
-"""Slices: each matching message once, whatever the cuts; and measuring the commit log."""
+"""Tests of slices, which hold each matching message once, and of measuring the commit log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FILTERS: list[str | list[str] | None] = [
 
 
 def fill(db: topicdb.Database, seed: int = 1) -> None:
-    """Three generations, late data, one giant commit, fresh and sealed blocks, deletes."""
+    """Fills three generations: late messages, giant commits, fresh and sealed blocks, deletes."""
     random_ = random.Random(seed)
     number = 0
     for generation in range(3):
@@ -155,7 +155,7 @@ def serials_by_value(source: topicdb.Scan | topicdb.Tail) -> dict[bytes, int]:
 def test_serials_are_of_the_commits_that_brought_them(
     tmp_path: Path, layout: Layout, way: str
 ) -> None:
-    """Long values, too, which are handed out without a copy."""
+    """Some values are long, and handed out without a copy."""
     with topicdb.open(tmp_path / "db", shards=2, layout=layout, seal_bytes=20_000) as db:
         wanted: dict[bytes, int] = {}
         for number in range(60):
@@ -166,7 +166,7 @@ def test_serials_are_of_the_commits_that_brought_them(
             )
             for topic, value in zip(topics, values, strict=True):
                 wanted[value] = receipt.serials[topicdb.shard_of(topic, 2)]
-        if layout == "skipstream":  # what was replaced is gone
+        if layout == "skipstream":  # replaced messages are gone
             kept = {m.value for m in db.scan("#")}
             wanted = {value: serial for value, serial in wanted.items() if value in kept}
         if way == "tail" and layout == "skipstream":
@@ -228,7 +228,7 @@ def test_a_tail_ends_at_a_serial(
         return
     last = {shard["shard"]: shard["serial"] for shard in database.stats()["shards"]}
     middle = {shard: serial // 2 for shard, serial in last.items()}
-    first = list(database.tail(filter, until=middle))  # without a timeout: it ends by itself
+    first = list(database.tail(filter, until=middle))  # ``until`` ends it without a timeout
     second_tail = database.tail(filter, after=middle, until=last)
     second = list(second_tail)
     assert second_tail.serials == last
@@ -273,7 +273,7 @@ def test_measuring_the_log(
             for a, b in pairwise(range(len(counts) + 1))
         ]
         assert messages == sum(sizes[after + 1 : until + 1])
-        if until < len(counts):  # what follows does not fit
+        if until < len(counts):  # the next commit does not fit
             assert messages > 0
             assert messages + sizes[until + 1] > rows
         assert messages <= rows or messages == max(sizes[after + 1 : until + 1])
@@ -288,7 +288,7 @@ def test_measuring_the_log(
 def test_measuring_the_log_by_whole_blocks(
     tmp_path_factory: pytest.TempPathFactory, counts: list[int], bytes_max: int, seal_bytes: int
 ) -> None:
-    """The parts are together the whole, each within the limit or a commit; none is tiny."""
+    """Parts add up to the log; each is within the limit or one commit; only the last is small."""
     path = tmp_path_factory.mktemp("log") / "db"
     with commits_of(counts, path, seal_bytes) as db:
         db.flush()

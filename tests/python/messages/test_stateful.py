@@ -1,6 +1,6 @@
-"""Every operation of the database against the reference model, in random order.
+"""Compares every operation of the database with the reference model, in random order.
 
-``HYPOTHESIS_PROFILE=nightly`` looks much longer, at other examples each time.
+``HYPOTHESIS_PROFILE=nightly`` tries many more examples, and other ones each time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ try:
 except ImportError:
     pa = None
 
-# Hundreds of databases are made; where fsync costs nothing this takes a fraction of the time.
+# The tests make hundreds of databases, which takes far less time where fsync costs nothing.
 MEMORY_DISK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 rows_strategy = st.lists(st.tuples(topic, st.none() | timestamp, payload), max_size=20)
@@ -61,7 +61,7 @@ bad_rows = st.sampled_from(
 
 
 class DatabaseMachine(RuleBasedStateMachine):
-    """One database, a reader of it, and saved iterators."""
+    """A database, a reader of it, and saved iterators."""
 
     saved: Bundle[tuple[bytes, Cursor]] = Bundle("saved")
 
@@ -102,7 +102,7 @@ class DatabaseMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.schema.layout == "skipstream" and self.model.count() > 0)
     @rule(data=st.data(), rotates=st.booleans())
     def append_what_is_there(self, data: st.DataObject, rotates: bool) -> None:
-        """Topics and timestamps of stored messages, which other generations may have."""
+        """Appends messages with topics and times of stored ones, perhaps in another generation."""
         keys = sorted(
             {(e.topic, e.timestamp) for s in self.model.slabs.values() for e in s.entries.values()}
         )
@@ -130,7 +130,7 @@ class DatabaseMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.named)
     @rule(data=st.data(), other=rows_strategy)
     def repeat_an_append(self, data: st.DataObject, other: list[Row]) -> None:
-        """Nothing happens, whatever became of the messages since."""
+        """Repeats an append with its id, which stores nothing, whatever became of its messages."""
         name = data.draw(st.sampled_from(sorted(self.named)))
         rows, first = self.named[name]
         again = self.db.append(rows, id=name)
@@ -161,13 +161,14 @@ class DatabaseMachine(RuleBasedStateMachine):
         has_owner=st.sampled_from([True, True, True, False]),
     )
     def commit_job(self, tasks: list[list[Row]], aborted: list[Row], has_owner: bool) -> None:
-        """Applied by this process, which has the database open, or by one that opens it."""
+        """Commits a job while this process has the database open, or while no process has."""
         self.jobs_made += 1
         job = f"job-{self.jobs_made}"
         learnable = self._learnable(tasks) if has_owner else self._known(tasks)
         prepared = [[self._prepare(row) for row in rows] for rows in learnable]
         staged = [self._stage(job, rows) for rows in prepared]
-        self._stage(job, [self._prepare(row) for row in aborted])  # an attempt that does not count
+        # This attempt is not committed.
+        self._stage(job, [self._prepare(row) for row in aborted])
         if not has_owner:
             self.db.close()
         before = time.time_ns() // 1_000
@@ -269,7 +270,7 @@ class DatabaseMachine(RuleBasedStateMachine):
         return self.next_page(item, rows)
 
     def next_page(self, item: tuple[bytes, Cursor], rows: int) -> tuple[bytes, Cursor]:
-        """Checks one page of a stream that is there."""
+        """Checks one page of a stream whose slab exists."""
         data, cursor = item
         iterator = topicdb.Iterator.from_bytes(data)
         assert bytes(iterator) == data
@@ -341,14 +342,14 @@ class DatabaseMachine(RuleBasedStateMachine):
             self._check_structures(filter)
 
     def _dollar_filters(self) -> list[str]:
-        """Filters for the topics that '#' does not find, those of the largest size left out."""
+        """Returns filters for topics that '#' does not find, except levels of maximum size."""
         words = {t.split("/")[0] for t in self.model.topics() if t.startswith("$")}
         return [filter for word in sorted(words) if is_filter(filter := f"{word}/#")]
 
     def _open(self, **options: Any) -> topicdb.Database:
         return topicdb.open(
             self.path,
-            learning="base",  # which the model knows
+            learning="base",  # the algorithm that the model knows
             cache_bytes=1 << 20,
             seal_bytes=self.seal_bytes,
             **options,
@@ -364,16 +365,16 @@ class DatabaseMachine(RuleBasedStateMachine):
         self.model.append(resolved, receipt.serials)
 
     def _learnable(self, tasks: list[list[Row]]) -> list[list[Row]]:
-        """Without rows of new topics, if a job may learn these in another order than the model.
+        """Returns the tasks, without rows of new topics if their order matters to learning.
 
-        The topics of all tasks together: in which order those are learned is up to the job, too.
+        A job may learn new topics of all its tasks in another order than the model.
         """
         if self.model.learns_alike([topic for rows in tasks for topic, _, _ in rows]):
             return tasks
         return self._known(tasks)
 
     def _known(self, tasks: list[list[Row]]) -> list[list[Row]]:
-        """Without rows of new topics: who opens shards to commit learns these as is the default."""
+        """Returns the tasks without new topics, which a job with no owner learns by default."""
         known = self.model.current_topics()
         return [[row for row in rows if row[0] in known] for rows in tasks]
 
@@ -386,7 +387,7 @@ class DatabaseMachine(RuleBasedStateMachine):
         return jobs.commit(self.path, job, staged, sequence="jobs", number=self.jobs_made)
 
     def _resolve_job(self, rows: list[Row], before: int, after: int) -> list[ResolvedRow]:
-        """With the times that the commit assigned: without a gap, but not in the order of rows."""
+        """Returns rows with their stored times; assigned ones need not be in the order of rows."""
         resolved = [(t, self._stored_time(t, when, v), v) for t, when, v in rows]
         if self.model.schema.timestamp_bytes > 0:
             assigned = [
@@ -397,7 +398,7 @@ class DatabaseMachine(RuleBasedStateMachine):
         return resolved
 
     def _prepare(self, row: Row) -> Row:
-        """A row that this database takes; with a value of its own if its time is to be assigned."""
+        """Returns a row that this database takes, with a unique value if its time is assigned."""
         topic, when, value = row
         if self.model.schema.timestamp_bytes == 0:
             return topic, None if when is None else 0, value
@@ -407,14 +408,14 @@ class DatabaseMachine(RuleBasedStateMachine):
         return topic, when, value
 
     def _assigned(self, topic: str, when: int | None, value: bytes, before: int, after: int) -> int:
-        """The timestamp of a row; checked where the database chose it."""
+        """Returns the timestamp of a row, and checks it if the database has assigned it."""
         stored = self._stored_time(topic, when, value)
         if when is None and self.model.schema.timestamp_bytes > 0:
             self.model.assign(topic, stored, before, after)
         return stored
 
     def _stored_time(self, topic: str, when: int | None, value: bytes) -> int:
-        """The timestamp of a row, read back where the database chose it."""
+        """Returns the timestamp of a row, read back if the database has assigned it."""
         if when is not None or self.model.schema.timestamp_bytes == 0:
             return when or 0
         [stored] = [m.timestamp for m in self.db.scan(topic) if m.value == value]
@@ -431,7 +432,7 @@ class DatabaseMachine(RuleBasedStateMachine):
         assert got == self.model.expected_structures(filter)
 
     def _ref(self, stream: topicdb.Stream) -> StreamRef:
-        """The model's name of a stream; it must be one that the model has as well."""
+        """Returns the model's reference to a stream, which the model must have as well."""
         slab_id = (stream.shard, stream.retention_class, stream.generation)
         key = StreamKey(tuple(stream.structure.split("/")))
         assert key in self.model.slabs[slab_id].structures.streams()

@@ -1,4 +1,4 @@
-"""Notice of new streams: each once, with its first message to be read, whatever happens."""
+"""A watch gives each new stream once, when its first message can be read."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class TestWaiting:
 def test_with_many_writers_no_stream_is_missed_and_each_can_be_read(
     db_path: Path, layout: Layout
 ) -> None:
-    """What is committed before a stream is told of, or later, is what reading it gives."""
+    """When a watch gives a stream, at least one message of the stream can be read."""
     options: dict[str, Any] = {"layout": layout, "shards": 2, "thresholds": (1_000, 1_000)}
     with topicdb.open(db_path, **options) as db:
         watch = db.watch_streams("t/#", timeout=0.2)

@@ -1,4 +1,4 @@
-"""Following the commit log: every message once, in commit order, whatever happens meanwhile."""
+"""A tail gives every message once, in the order of commits, whatever happens meanwhile."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_it_goes_on_after_the_serials_of_a_receipt_or_a_tail(
                     break
                 seen += [message.value for message in batch]
                 assert tail.serials == {shard: serials.get(shard, 0) for shard in range(3)}
-                next(batches, None)  # now that batch is done with
+                next(batches, None)  # only now the tail counts the batch as read
                 serials = tail.serials
         assert sorted(seen) == sorted(b"%d.%d" % (c, i) for c in range(9) for i in range(10))
 
@@ -92,7 +92,7 @@ def test_it_waits_for_more_and_ends_after_the_timeout(tmp_path: Path) -> None:
 
 
 def test_writers_sealing_and_deletes_beside_it(tmp_path: Path) -> None:
-    """Each message once and in order, though everything moves under the tail."""
+    """Each message comes once and in order beside writers, sealing, deletes and rotations."""
     writers, commits = 3, 120
     with topicdb.open(tmp_path / "db", seal_bytes=2_000) as db:
 

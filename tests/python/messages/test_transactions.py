@@ -1,4 +1,4 @@
-"""Transactions on one shard: what they see, what they apply, and what makes them fail."""
+"""Tests of transactions on one shard: what they see, what they apply, what makes them fail."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_own_writes_and_deletes_are_seen_as_in_other_embedded_databases(db: Data
             ("a", 1, b"1"),
             ("a", 2, b"2"),
             ("b", 2, b"b"),
-            ("c", 2, b"d"),  # of equal times the last written is the last read
+            ("c", 2, b"d"),  # of equal times, the last one written is read last
             ("a", 3, b"own"),
         ]
         tx.delete("a", start=2)
@@ -96,7 +96,7 @@ def test_own_writes_come_after_what_is_stored_in_columnar(db_path: Path, flush: 
         with db.transaction() as tx:
             tx.write("a", 1, b"own")
             assert messages(tx.scan()) == [*stored, ("a", 1, b"own")]
-            tx.write("a", 1, b"last")  # within a transaction there is one of a topic and time
+            tx.write("a", 1, b"last")  # a transaction has one message per topic and time
             assert tx.get("a", 1) == b"last"
             assert messages(tx.scan()) == [*stored, ("a", 1, b"last")]
             assert messages(tx.scan("a", start=1, end=2)) == [*stored[:2], ("a", 1, b"last")]
@@ -192,7 +192,7 @@ def test_a_change_of_what_it_read_is_a_conflict(
         lambda tx: tx.scan("b/#", end=6).to_list(),
         lambda tx: tx.delete("a/1", end=5),
         lambda tx: tx.require_absent("a/2", 5),
-        lambda tx: tx.write("a/1", 5, b"own"),  # blind: the last commit wins
+        lambda tx: tx.write("a/1", 5, b"own"),  # a blind write: the last commit wins
     ],
     ids=["get", "scan", "range", "delete", "require", "write"],
 )
