@@ -1,4 +1,4 @@
-"""The envelope of messages that a bridge has stored."""
+"""Tests of the envelope of messages that a bridge has stored."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def test_damage_is_noticed() -> None:
         b"\xf5TDE\x00\x0f\x00",
         b"\xf5TDE\x01\x0b\x00\x0f\x00",  # an unknown field
         b"\xf5TDE\x01\x00\x0f\x00",  # no field is 0
-        b"\xf5TDE\x01\x0f\x05abc",  # longer than there is
-        b"\xf5TDE\x01\x0f\x01ab",  # something behind the payload
+        b"\xf5TDE\x01\x0f\x05abc",  # a field longer than the rest
+        b"\xf5TDE\x01\x0f\x01ab",  # a byte behind the payload
         b"\xf5TDE\x01\x06\x01\xff\x0f\x00",  # no UTF-8
         b"\xf5TDE\x01\x05" + b"\xff" * 10 + b"\x01\x0f\x00",  # a number without end
         b"\xf5TDE\x01\x01\x02",  # no payload

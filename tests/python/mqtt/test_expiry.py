@@ -1,4 +1,7 @@
-"""MQTT 5 message expiry: what has expired is not delivered, the rest with what it has left."""
+"""Tests of MQTT 5 message expiry: expired messages are not delivered.
+
+Other messages are delivered with the time that they have left.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ def value(payload: bytes, expiry_s: int | None) -> bytes:
 
 
 def fill(db: topicdb.Database) -> None:
-    """Five of a minute ago; two of them have expired, one has no expiry."""
+    """Appends five messages of a minute ago: two have expired, and one has no expiry."""
     then = now_us() - 60 * SECOND_US
     for number, expiry_s in enumerate((30, None, 3_660, 0, 4_000_000_000)):
         db.append([("a", then + number, value(b"%d" % number, expiry_s))], raw=True)
@@ -68,7 +71,7 @@ def test_it_counts_from_the_reception() -> None:
     now = now_us()
     envelope = Envelope(b"", message_expiry_s=60)
     assert expires_at_us(envelope, now) == now + 60 * SECOND_US
-    received = envelope._replace(received=now)  # the timestamp is the device's own
+    received = envelope._replace(received=now)  # the timestamp is then the device's own
     assert expires_at_us(received, now - 90 * SECOND_US) == now + 60 * SECOND_US
 
 
@@ -85,7 +88,7 @@ def test_a_replay_passes_by_what_has_expired(
             port=broker.port,
             protocol=protocol,  # type: ignore[arg-type]
         )
-        replay.pause()  # until they are counted
+        replay.pause()  # until the messages are counted
         with replay:
             wait_until(lambda: replay.progress().total == 5)
             replay.resume()
@@ -144,11 +147,11 @@ def test_answers_of_history_do_so_too(broker: Broker, db: topicdb.Database) -> N
         wait_until(lambda: bridge.status().expired == 2)
 
 
-# Groups.
+# Groups
 
 
 def work(member: topicdb.Member) -> list[bytes]:
-    """What it gives until it has nothing more; payloads."""
+    """Acknowledges all that a member gives, and returns the payloads."""
     found: list[bytes] = []
     for batch in batches_of_member(member):
         found += batch.values
@@ -174,7 +177,7 @@ def test_a_group_gives_nothing_that_has_expired(db: topicdb.Database) -> None:
 
 
 def test_what_has_expired_behind_what_is_worked_on_goes_with_it(db: topicdb.Database) -> None:
-    """And does not keep a part from going over to another member."""
+    """Expired messages do not keep a part from going over to another member."""
     old = now_us() - 60 * SECOND_US
     group = db.group("g", "a", parts=1)
     first = group.join("first")
@@ -192,7 +195,7 @@ def test_what_has_expired_behind_what_is_worked_on_goes_with_it(db: topicdb.Data
     group.close()
 
 
-# Sessions.
+# Sessions
 
 
 def packets(session: topicdb.Session) -> list[topicdb.Packet]:
@@ -214,7 +217,7 @@ def test_a_session_delivers_nothing_that_has_expired(db: topicdb.Database) -> No
         assert 3_500 < found[1].message_expiry_s <= 3_600
         assert [packet.id for packet in found] == [1, 2, 3]  # an id names no expired message
         session.puback(1)
-    # What was begun is completed, as MQTT wants it.
+    # A delivery that has begun is completed, as MQTT demands.
     with db.session("client", expiry="1h") as session:
         again = packets(session)
         assert payloads(again) == [b"2", b"4"] and all(packet.dup for packet in again)

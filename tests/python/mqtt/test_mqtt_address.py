@@ -1,4 +1,4 @@
-"""Where a broker is: hosts, ports, URLs; in the API, in commands, and in errors."""
+"""Tests of addresses of brokers (hosts, ports, URLs) in the API, in commands, and in errors."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_addresses_as_text() -> None:
 @needs_mosquitto
 def test_urls_where_a_broker_is_named(db: topicdb.Database, tmp_path: Path) -> None:
     lines = ["allow_anonymous false", f"password_file {tmp_path}/passwords"]
-    # Of the password "s@cret/1", as mosquitto_passwd writes it without hashing.
+    # The password is "s@cret/1"; mosquitto_passwd -U replaces it with a hash.
     (tmp_path / "passwords").write_text("me:s@cret/1\n")
     import subprocess
 
@@ -141,7 +141,7 @@ def test_urls_that_commands_refuse(tmp_path: Path) -> None:
             assert "mqtt" in shown and "secret" not in shown
 
 
-# Errors name host and port.
+# Errors name host and port
 
 
 def sink_error(host: str, port: int, db: topicdb.Database) -> str:
@@ -193,7 +193,7 @@ def test_a_replay_that_nobody_takes_says_so_and_gives_up(
 def test_it_gives_up_after_a_minute_if_nothing_else_is_said(
     db: topicdb.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a clock of the test's own."""
+    """The test has a clock of its own, which moves on with each call."""
     from topicdb.replay.broker import work as broker_work
 
     now_s = [1_000.0]

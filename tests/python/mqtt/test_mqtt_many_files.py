@@ -1,4 +1,4 @@
-"""Everything that talks to a broker, in a process with more open files than ``select`` can take."""
+"""Clients of a broker work in a process with more open files than ``select`` can take."""
 
 from __future__ import annotations
 

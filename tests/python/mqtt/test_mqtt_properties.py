@@ -1,4 +1,4 @@
-"""Properties as they are packed here, beside paho's."""
+"""Tests that TopicDB packs properties as paho does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules for packets of a broker: vectors made from the standards, and beside paho's decoder."""
+"""Tests of the rules for packets of a broker, with vectors of the standards and with paho."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from topicdb.bridge.rules import PacketError, check_packet
 CONNACK, PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP = 0x20, 0x30, 0x40, 0x50, 0x62, 0x70
 SUBACK, UNSUBACK, PINGRESP, DISCONNECT = 0x90, 0xB0, 0xD0, 0xE0
 
-# MQTT 5.0, section 2.2.2.2: properties, how long they are, and a value that is allowed.
+# Properties of MQTT 5.0, section 2.2.2.2, each with a value that is allowed.
 VALUES: dict[int, bytes] = {
     1: b"\1",
     2: b"\0\0\0\x3c",
@@ -67,7 +67,7 @@ NUMBERED = (PUBACK, PUBREC, PUBREL, PUBCOMP)
 
 
 class Vector(NamedTuple):
-    """A packet of MQTT 5, or else 3.1.1, and whether a broker may send it."""
+    """A packet of MQTT 5 or 3.1.1, and whether a broker may send it."""
 
     command: int
     packet: bytes
@@ -76,13 +76,13 @@ class Vector(NamedTuple):
 
 
 def properties(*kinds: int, **changed: bytes) -> bytes:
-    """With their length; ``p31=`` is another value of property 31."""
+    """Packs properties with their length; ``p31=`` gives another value of property 31."""
     found = b"".join(bytes([kind]) + changed.get(f"p{kind}", VALUES[kind]) for kind in kinds)
     return bytes([len(found)]) + found
 
 
 def around(command: int, props: bytes) -> bytes:
-    """A packet of MQTT 5 with these properties."""
+    """Returns a packet of MQTT 5 with these properties."""
     if command == PUBLISH:
         return b"\0\1a" + props + b"payload"
     if command == CONNACK:
@@ -103,7 +103,7 @@ def allowed_properties(command: int) -> set[int]:
 
 
 def vectors_of_properties() -> Iterator[Vector]:
-    """In each packet that has some: each property, once and twice, cut off, and of other values."""
+    """Yields each property in each packet: once, twice, cut off, and with bad values."""
     bad: dict[int, list[bytes]] = {kind: [b"\0\1\xff", b"\0\3a\0b"] for kind in TEXTS}
     bad |= {1: [b"\2", b"\xff"], 36: [b"\2"], 37: [b"\2"], 40: [b"\2"], 41: [b"\xff"], 42: [b"\3"]}
     bad |= {33: [b"\0\0"], 39: [b"\0\0\0\0"], 11: [b"\0", b"\x80\0", b"\xff\xff\xff\xff\1"]}
@@ -146,14 +146,15 @@ def vectors_of_codes() -> Iterator[Vector]:
                 yield Vector(command, bytes([0, 7, 0, code]), True, may)
                 yield Vector(command, bytes([0, 7, 0, 0, code]), True, may)
         yield Vector(CONNACK, bytes([0, code]), False, code <= 5)
-        yield Vector(CONNACK, bytes([0, code]), True, code == 1)  # it speaks 3.1.1 alone
+        # A broker that speaks 3.1.1 only answers like this.
+        yield Vector(CONNACK, bytes([0, code]), True, code == 1)
         yield Vector(CONNACK, bytes([code, 0, 0]), True, code <= 1)
         yield Vector(CONNACK, bytes([code, 0]), False, code <= 1)
         yield Vector(SUBACK, bytes([0, 7, code]), False, code in (0, 1, 2, 0x80))
 
 
 def vectors_of_sizes() -> Iterator[Vector]:
-    """Packet identifiers, what is too short, what is too long."""
+    """Yields packets with identifiers, and packets that are too short or too long."""
     for command in NUMBERED:
         for is_v5 in (True, False):
             yield Vector(command, b"", is_v5, False)
@@ -179,7 +180,7 @@ def vectors_of_sizes() -> Iterator[Vector]:
 
 
 def vectors_of_commands() -> Iterator[Vector]:
-    """Every first byte, with what is right for its kind."""
+    """Yields every first byte, with a packet that is right for its kind."""
     right = {CONNACK: b"\0\0\0", SUBACK: b"\0\7\0\0", UNSUBACK: b"\0\7\0\0"}
     right |= {PINGRESP: b"", DISCONNECT: b"", **dict.fromkeys(NUMBERED, b"\0\7")}
     for command in range(256):
@@ -235,7 +236,7 @@ def test_the_vectors() -> None:
     assert len(VECTORS) > 3_000
 
 
-# Beside paho-mqtt's decoder, which is laxer: what is allowed here, it reads, and reads as we do.
+# paho-mqtt's decoder is laxer: it reads what is allowed here, and reads it in the same way.
 
 
 def decoded_by_paho(command: int, packet: bytes, is_v5: bool) -> Any:
@@ -248,7 +249,7 @@ def decoded_by_paho(command: int, packet: bytes, is_v5: bool) -> Any:
 
 def compare(command: int, packet: bytes, is_v5: bool) -> None:
     if command >> 4 == PINGRESP >> 4 or (command == CONNACK and packet[1:2] == b"\x99"):
-        return  # paho has no decoder for the one, and does not know a reason code of the other
+        return  # paho has no decoder for PINGRESP, and does not know this code of CONNACK
     try:
         check(command, packet, is_v5)
     except PacketError:

@@ -1,4 +1,4 @@
-"""What readers see of messages with MQTT properties: the payload, and properties on request."""
+"""Readers of messages with MQTT properties get the payload, and properties on request."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_transactions(log: Any) -> None:
         assert tx.scan(topic, properties=True).to_list()[0].properties == FULL
         assert tx.scan(topic, raw=True).to_list() == [ROWS[1]]
         tx.require(topic, at, b"21.5")
-        tx.write(topic, 50, value)  # a value that happens to look like one
+        tx.write(topic, 50, value)  # a value that happens to look like an envelope
         tx.write(topic, 60, value, raw=True)
     assert [m.value for m in log.scan(topic)] == [b"21.5", value, b"21.5"]
     with pytest.raises(topicdb.PreconditionError) as caught, log.transaction(key=topic) as tx:
@@ -145,7 +145,7 @@ def test_own_values_of_maps_are_what_they_are(log: Database) -> None:
         map["key"] = GOLDEN.encode()
     with log.map("m") as map:
         assert map["key"] == GOLDEN.encode()
-        map["key"] = b"21.5"  # is another value
+        map["key"] = b"21.5"  # the payload alone is another value
 
 
 def test_any_value_comes_back_as_it_was_given(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_forms_of_a_batch(values: list[tuple[bytes, bool]]) -> None:
 
 
 def rows_of(table: pa.RecordBatch | pa.Table) -> list[Properties]:
-    """Properties from their columns."""
+    """Returns the properties that the columns of a table hold."""
     found = []
     for row in table.drop_columns(["topic", "timestamp", "value"]).to_pylist():
         row["user_properties"] = tuple(
@@ -203,7 +203,7 @@ def rows_of(table: pa.RecordBatch | pa.Table) -> list[Properties]:
 
 
 def without_zone(table: pa.Table) -> pa.Table:
-    """``received`` as a number: Python's times end with the year 9999."""
+    """Returns a table with ``received`` as a number, as Python's times end with the year 9999."""
     at = table.schema.get_field_index("received")
     return table.set_column(at, "received", table.column("received").cast(pa.int64()))
 

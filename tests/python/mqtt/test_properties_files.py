@@ -1,4 +1,4 @@
-"""Messages with MQTT properties in files: Parquet, the command line, jobs, earlier releases."""
+"""Tests of messages with MQTT properties in Parquet, commands, jobs and earlier releases."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_jobs_store_what_they_are_given(tmp_path: Path) -> None:
 
 
 def test_a_database_that_was_written_before(tmp_path: Path) -> None:
-    """Envelopes, values that look nearly like one, and plain ones, of the first release."""
+    """The first release stored envelopes, values that nearly look like one, and plain values."""
     with zipfile.ZipFile(DATA / "envelopes.zip") as archive:
         archive.extractall(tmp_path / "db")
     rows = json.loads((DATA / "envelopes.json").read_text(encoding="utf-8"))["messages"]

@@ -1,4 +1,4 @@
-"""Parquet both ways: nothing lost, nothing twice, nothing in part."""
+"""Export and import of Parquet lose nothing, store nothing twice, and leave nothing in part."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TestRoundTrip:
             if layout == "columnar":
                 assert done.messages == sum(map(len, commits))
                 expected = series(row for rows in commits for row in rows)
-            else:  # what is in several generations is one message in a new one
+            else:  # skipstream has one message per topic and time
                 newest = {(row[0], row[1]): row for rows in commits for row in rows}
                 expected = series(newest.values())
             assert copy.import_parquet(target).messages == done.messages
@@ -62,7 +62,7 @@ class TestRoundTrip:
 
     @pytest.mark.parametrize("filter", ["#", None, ["t/1", "t/#"]], ids=str)
     def test_equal_times_keep_their_order(self, tmp_path: Path, filter: Any) -> None:
-        """In commits of several blocks, some of them sealed and some not, over generations."""
+        """Commits have several blocks, some sealed and some not, in two generations."""
         chance = random.Random(3)
         path = tmp_path / "out.parquet"
         rows: list[Row] = []
@@ -120,7 +120,7 @@ class TestRoundTrip:
                 assert in_file(path) == expected
 
     def test_of_a_part_of_the_commits(self, tmp_path: Path) -> None:
-        """What is appended, or deleted, meanwhile is not in it; a reader exports, too."""
+        """A reader's export has no deleted messages, nor messages that were appended meanwhile."""
         with topicdb.open(tmp_path / "db", shards=2) as db:
             db.append([(f"a/{i}", i, b"") for i in range(100)])
             db.delete("a/7")
@@ -141,7 +141,7 @@ class TestRoundTrip:
                 path = tmp_path / f"{filter}.parquet"
                 db.export_parquet(path, filter)
                 assert sorted(in_file(path)) == sorted(here)
-            # Shards that nobody has open are opened for it.
+            # The import opens shards that nobody has open.
             assert db.import_parquet(write(tmp_path / "in.parquet", rows)).pending == []
         with topicdb.open(tmp_path / "db") as db:
             assert db.scan().count() == 200
@@ -214,14 +214,14 @@ class TestRoundTrip:
         assert db.scan().count() == 0
 
     def test_large_values(self, tmp_path: Path) -> None:
-        """Row groups and batches stay small, also where a dictionary stands for much."""
+        """Row groups and batches stay small, even where a dictionary stands for large values."""
         from topicdb.parquet import reading as parquet_read
         from topicdb.parquet import writing as parquet_write
 
         value = random.Random(1).randbytes(1 << 20)
         rows = [("big", i, value) for i in range(100)] + [("big", 100, value * 70)]
         with topicdb.open(tmp_path / "db") as db, topicdb.open(tmp_path / "copy") as copy:
-            db.append(rows)  # one commit: the log gives it as a whole
+            db.append(rows)  # one commit, which the log gives as a whole
             db.export_parquet(tmp_path / "own.parquet", None)
             copy.import_parquet(tmp_path / "own.parquet")
             assert stored(copy, ["big"]) == series(rows)
@@ -419,7 +419,7 @@ class TestRepeated:
             assert db.scan().count() == len(rows)
 
     def test_killed_at_any_moment(self, tmp_path: Path, layout: Layout) -> None:
-        """All of it or nothing; and who repeats it has it once."""
+        """A killed import stores all or nothing, and a repetition stores the rows once."""
         chance = random.Random(11)
         rows = [(f"a/{i % 10}", i, b"%d" % i) for i in range(100_000)]
         path = write(tmp_path / "in.parquet", rows)
@@ -446,7 +446,7 @@ class TestRepeated:
                 assert db.scan().count() == len(rows)
 
     def test_state_in_several_steps(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Stored in the order of the rows; killed between the steps it is completed."""
+        """Rows are stored in order, in steps; an import that failed between them is completed."""
         monkeypatch.setattr(parquet_files, "_STATE_BYTES_MAX", 100_000)
         rows = [("key", i // 70_000, b"%d" % i) for i in range(140_000)]
         path = write(tmp_path / "in.parquet", rows)

@@ -1,4 +1,4 @@
-"""Files that cannot be imported: what is wrong with them is named, and nothing changes."""
+"""Files that cannot be imported give an error that says why, and nothing changes."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class TestImportFails:
             place = chance.randrange(len(whole))
             path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :])
             error = raised_by(lambda: db.import_parquet(path, repeat=True))
-            if error is None:  # the place was of no matter
+            if error is None:  # the byte does not matter
                 assert sorted(db.scan()) == rows
                 db.delete("#")
                 continue

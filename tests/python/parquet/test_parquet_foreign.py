@@ -1,4 +1,4 @@
-"""Exports in other tools, and files of theirs that are imported."""
+"""Tests of exports in other tools, and of imports of their files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_far_times_and_types(tmp_path: Path, exported: Path) -> None:
     pandas = pytest.importorskip("pandas")
     found = duckdb.sql(
         f"select topic, epoch_us(timestamp), value from '{exported}' "
-        "where isfinite(timestamp)"  # the last of all times stands for infinity there
+        "where isfinite(timestamp)"  # DuckDB takes the largest time for infinity
     ).fetchall()
     finite = [row for row in ROWS if row[1] != TIMESTAMP_MAX]
     assert sorted(found) == sorted(finite)

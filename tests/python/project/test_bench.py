@@ -1,4 +1,4 @@
-"""The benchmarks at their small size: the same messages everywhere, and every row is printed."""
+"""Benchmarks at their small size read the same messages everywhere and print every row."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_digest_sees_rows_and_not_their_order() -> None:
 
 
 def test_the_report_compares_every_peer(tmp_path: Path) -> None:
-    """The report itself refuses to go on when two sides have read different messages."""
+    """The report itself fails if two sides have read different messages."""
     result = tmp_path / "result.json"
     readme = tmp_path / "README.md"
     readme.write_text("before\n<!-- figures -->\nold\n<!-- /figures -->\nafter\n")
@@ -96,7 +96,7 @@ def test_the_parquet_bench_writes_what_it_read() -> None:
 
 
 def small_run(place: Path, script: str, *arguments: str) -> dict[str, Any]:
-    """What a benchmark has written, small."""
+    """Runs a benchmark at its small size, and returns what it has written."""
     result = place / "result.json"
     command = [sys.executable, str(BENCH / "python" / script), "--size", "small", "--rounds", "1"]
     done = subprocess.run(
@@ -108,7 +108,7 @@ def small_run(place: Path, script: str, *arguments: str) -> dict[str, Any]:
 
 
 def test_last_values_are_those_of_duckdb(tmp_path: Path) -> None:
-    """It refuses to go on when the two sides have given different messages."""
+    """The benchmark itself fails if the two sides have given different messages."""
     document = small_run(tmp_path, "last_values.py", "--topics", "500")
     assert [row["part"] for row in document["results"]] == ["L1", "L2", "L3"]
     assert document["results"][0]["what"] == "last of every topic: 500 topics"
@@ -117,7 +117,7 @@ def test_last_values_are_those_of_duckdb(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_the_order_of_arrival_is_measured(tmp_path: Path) -> None:
-    """It ends if a read gives other messages than DuckDB, or not in order."""
+    """The benchmark itself fails if a read gives other messages than DuckDB, or no order."""
     script = str(BENCH / "python" / "arrival_bench.py")
     result = tmp_path / "result.json"
     command = [sys.executable, script, "--rows", "3000,6000", "--rounds", "1"]
@@ -134,7 +134,7 @@ def test_the_order_of_arrival_is_measured(tmp_path: Path) -> None:
 
 
 def test_what_was_just_appended_is_measured(tmp_path: Path) -> None:
-    """It ends if the two sides hold other messages."""
+    """The benchmark itself fails if the two sides hold different messages."""
     script = str(BENCH / "python" / "fresh_bench.py")
     result = tmp_path / "result.json"
     command = [sys.executable, script, "--rows", "2000", "--rounds", "1", "--json", str(result)]
@@ -158,7 +158,7 @@ def test_subscribers_get_what_a_scan_gives(tmp_path: Path) -> None:
     assert {row["part"] for row in document["results"]} == {"S1", "S2", "S3", "S4"}
     assert len(set(document["digests"].values())) == 1
     fan_out = [row for row in document["results"] if row["what"].startswith("live")]
-    commits = (4, 4, 1, 1)  # however many subscribers there are
+    commits = (4, 4, 1, 1)  # at most, however many subscribers there are
     assert all(row["reads"][0] <= most for row, most in zip(fan_out, commits, strict=True))
 
 
@@ -185,7 +185,10 @@ def test_a_bridge_stores_what_a_file_has(tmp_path: Path) -> None:
 
 
 def spark_bench(place: Path, parts: str) -> dict[str, Any]:
-    """What it measured, small; it refuses itself to go on when two sides differ."""
+    """Runs parts of the Spark benchmark at its small size, and returns what it has measured.
+
+    The benchmark itself fails if two sides differ.
+    """
     result = place / "result.json"
     command = [sys.executable, str(BENCH / "python" / "spark_bench.py"), "--small", "--only", parts]
     done = subprocess.run(
@@ -197,7 +200,7 @@ def spark_bench(place: Path, parts: str) -> dict[str, Any]:
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(result.read_text())
     assert {line["part"] for line in document["results"]} == set(parts.split(","))
-    assert list(place.iterdir()) == [result]  # nothing is left
+    assert list(place.iterdir()) == [result]  # the benchmark leaves no other files
     return document
 
 
@@ -205,7 +208,7 @@ def spark_bench(place: Path, parts: str) -> dict[str, Any]:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_the_spark_bench_compares_cores_and_memory(tmp_path: Path) -> None:
-    """In a JVM for each of them."""
+    """The benchmark starts a JVM for each number of cores, and for fewer rows."""
     spark_bench(tmp_path, "8")
 
 

@@ -1,4 +1,4 @@
-"""The demo at its small size: one month, counts checked against the source by itself."""
+"""The demo succeeds at its small size of one month; it checks its counts itself."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ RUN = """
 
 
 def example_of(page: str) -> str:
-    """The page's code, at the line numbers that it has in the page."""
+    """Returns the code of a page, at the line numbers that it has in the page."""
     lines: list[str] = []
     for block in FENCE.finditer(page):
         first = page.count("\n", 0, block.start(1))

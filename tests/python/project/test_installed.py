@@ -1,4 +1,4 @@
-"""What is tested is what a user installs."""
+"""The tests run with the package that a user installs."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""`make test` names at the end what failed, and leaves out nothing that could have run."""
+"""`make test` names what failed at its end, and runs all that can run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ exit 1
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A clone with the real `test.sh`, and parts that take no time."""
+    """A tree with the real `test.sh`, and stand-ins for its parts that take no time."""
     scripts = tmp_path / "scripts"
     scripts.mkdir()
     for name in ("test.sh", "lib.sh"):
@@ -47,7 +47,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def run(tree: Path, failing: str) -> tuple[int, str, list[str]]:
-    """Exit code, what was said, and the parts that ran."""
+    """Runs `test.sh`; returns its exit code, its stderr, and the parts that ran."""
     done = subprocess.run(
         ["bash", "scripts/test.sh"],
         cwd=tree,

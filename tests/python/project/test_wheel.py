@@ -1,4 +1,4 @@
-"""The repaired wheel in an environment that has nothing else of ours: `make wheel` runs this."""
+"""Tests of the repaired wheel in an environment of its own; `make wheel` runs them."""
 
 import json
 import os
@@ -21,7 +21,7 @@ pytestmark = [
 BUNDLED = re.compile(r"lib(rocksdb|zstd|lz4|deflate|xxhash)\b")
 LICENCES = {"LICENSE", "libdeflate.txt", "lz4.txt", "rocksdb.txt", "xxhash.txt", "zstd.txt"}
 
-# Appends, closes, reopens and scans; then says what is loaded and where it came from.
+# Appends, closes, reopens and scans; then prints what it has loaded, and from where.
 SMOKE = """
 import json, sys
 import topicdb
@@ -71,7 +71,7 @@ def run(*command: str | Path) -> str:
 
 
 def test_messages_survive_reopening(smoke: dict[str, Any], environment: Path) -> None:
-    # "$x" is there, but "#" does not match topics that begin with "$".
+    # "$x" is stored, but "#" does not match topics that begin with "$".
     assert smoke["found"] == [["a/b", 2, 3], ["a/c", 1, 100_000]]
     assert Path(smoke["file"]).is_relative_to(environment)
 

@@ -1,4 +1,4 @@
-"""The buffer queue: what its calls do, its limits, its errors."""
+"""Tests of the buffer queue: what its calls do, its limits, its errors."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class TestCalls:
         queue.append([b"x" * 100] * 10)
         assert len(queue.pop(bytes=250).items) == 2
         assert len(queue.pop(bytes=250, rule="at_least").items) == 3
-        assert len(queue.pop(bytes=1).items) == 1  # one in any case
+        assert len(queue.pop(bytes=1).items) == 1  # at least one item
         assert len(queue.pop(2).items) == 2
         assert queue.pop(stop_before=lambda item: True) == ([], None)
         assert len(queue) == 2
@@ -102,7 +102,7 @@ class TestCalls:
             for index in (4, 1, 1, 5):
                 queue.ack(refs[index])
             queue.nack(refs[2])
-            queue.nack(refs[1])  # acknowledged: stays so
+            queue.nack(refs[1])  # an acknowledged item stays acknowledged
             assert queue.pop().items == numbered(10, 15)
         with topicdb.Queue.open(path) as queue:
             expected = [*numbered(0, 5), *numbered(10, 20)]
@@ -147,7 +147,7 @@ class TestCalls:
             assert list(queue.stats().cursors) == ["archive", "default", "live"]
             archive = queue.cursor("archive")
             assert len(drain(archive)) == 20
-            queue.flush()  # or wait for flush_interval
+            queue.flush()  # flush_interval would do this later
             assert queue.stats().segments <= 1
             queue.remove_cursor("live")
             with pytest.raises(topicdb.NotFoundError):
@@ -211,7 +211,7 @@ class TestCalls:
             with pytest.raises(asyncio.CancelledError):
                 await cancelled
             await queue.append_await([b"c"])
-            await asyncio.sleep(0.3)  # what the cancelled call took comes back
+            await asyncio.sleep(0.3)  # items that the cancelled call took come back
 
         asyncio.run(run())
         assert queue.pop(timeout=PATIENCE_S).items == [b"c"]
@@ -355,7 +355,7 @@ class TestOverload:
 
     @pytest.mark.parametrize("overflow", ["drop_oldest", "reject", "block"])
     def test_the_limit_that_is_reached_is_named(self, path: Path, overflow: str) -> None:
-        """Whose it is, too: nothing of this queue is in flight."""
+        """The error also says who holds the bytes of the limit."""
         budget = topicdb.QueueBudget(2000)
         path.mkdir()
 
@@ -402,7 +402,7 @@ class TestOverload:
             assert drops[0].reason == "memory" and sum(len(d.sequences) for d in drops) >= 2
             assert len(queue) in (9, 10)
         with open_queue(path, "memory", drop_if_highmem=True) as queue:
-            queue.append([b"a"])  # asks the system
+            queue.append([b"a"])  # asks the system about its memory
 
 
 class TestErrors:

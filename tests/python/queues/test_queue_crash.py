@@ -1,6 +1,6 @@
 """kill -9 of a process that appends, pops and acknowledges.
 
-Nothing acknowledged is lost, nothing that was done and flushed comes again, nothing is out of
+No acknowledged item is lost, no item that was done and flushed comes again, and no item is out of
 order.
 
 ``TOPICDB_CRASH_ROUNDS`` sets how often it is killed (default 20).
@@ -19,7 +19,7 @@ import topicdb
 
 ROUNDS = int(os.environ.get("TOPICDB_CRASH_ROUNDS", "20"))
 
-# Prints what is certain: "a N", items up to N are appended; "d N", items up to N are done.
+# Prints what is certain: "a N" means that items up to N are appended, "d N" that they are done.
 WORKER = """
     import sys, topicdb
     path, seed, format = sys.argv[1], int(sys.argv[2]), sys.argv[3]
@@ -82,8 +82,8 @@ def rounds(directory: Path, format: str, count: int) -> None:
             damage = queue.stats().damage
         assert all("no whole append" in found.what for found in damage), damage
         first = numbers[0] if numbers else appended
-        # Nothing is missing, nothing doubled, nothing out of order; an append may be there that was
-        # not acknowledged any more.
+        # No item is missing, doubled or out of order. An append may be there that was not
+        # acknowledged before the kill.
         assert numbers == list(range(first, first + len(numbers)))
         assert first + len(numbers) >= appended
         assert first >= done

@@ -1,4 +1,4 @@
-"""What replayq does wrong, tried on TopicDB's queue: damage, crashes, odd orders of calls.
+"""Tests that TopicDB's queue has no defects of replayq: damage, crashes, odd orders of calls.
 
 D1 to D12 are defects of replayq 0.5; docs/queue.md says what they are.
 """
@@ -16,7 +16,7 @@ from support import Child, run_child, run_mounted
 import topicdb
 from topicdb.queue.queue import Damage
 
-HEADER_BYTES = 64  # of a segment
+HEADER_BYTES = 64  # the header of a segment
 FRAME_BYTES = 32  # the header of a frame
 
 
@@ -25,7 +25,7 @@ def segments(path: Path) -> list[Path]:
 
 
 def fill(path: Path, count: int = 30) -> list[bytes]:
-    """One item an append, in several segments."""
+    """Appends items one by one to several segments, and returns the items."""
     items = [b"item %03d" % i + b"." * 300 for i in range(count)]
     with topicdb.Queue.open(path, segment_bytes=4096) as queue:
         for item in items:
@@ -40,7 +40,7 @@ def flip(path: Path, offset: int, bits: int = 0x04) -> None:
 
 
 def frame_bytes(item: bytes) -> int:
-    """Of an append of one item, which has a length of two bytes."""
+    """Returns the bytes of an append of one item, whose length takes two bytes."""
     return FRAME_BYTES + 2 + len(item) + (-(2 + len(item)) % 8)
 
 
@@ -203,7 +203,7 @@ def test_d12_an_old_cursor_that_comes_back_hides_nothing_new(path: Path) -> None
         queue.flush()
         old = (path / "default.cursor").read_bytes()
     for segment in segments(path):
-        segment.unlink()  # as if power was lost before they reached the disk
+        segment.unlink()  # as if power had failed before they reached the disk
     (path / "QUEUE").unlink()
     (path / "default.cursor").unlink()
     with topicdb.Queue.open(path) as queue:
@@ -244,7 +244,7 @@ def test_every_byte_flipped(path: Path, tmp_path: Path) -> None:
     shutil.copytree(path, whole)
     for file in sorted(p.name for p in whole.iterdir() if p.stat().st_size > 0):
         size = (whole / file).stat().st_size
-        # Each byte of what is not an item, and some of those.
+        # Each of the first 600 bytes of a segment, and one byte in 16 of other files.
         for offset in [i for i in range(size) if i % 16 == 0 or file.endswith(".segment")][:600]:
             shutil.rmtree(path)
             shutil.copytree(whole, path)
@@ -263,7 +263,7 @@ def test_every_byte_flipped(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("killed", [False, True], ids=["closed", "killed"])
 def test_every_bit_of_a_segments_header(path: Path, tmp_path: Path, killed: bool) -> None:
-    """Of 100 items none is lost, and it is told which header is damaged."""
+    """No item is lost, and the damage report names the segment and its header."""
     items = [b"item %d" % i for i in range(100)]
     code = """
         import os, sys, topicdb
@@ -327,7 +327,7 @@ def test_kill_9_behind_an_acknowledged_append(path: Path) -> None:
         got = list(queue)
         assert queue.stats().damage == []
     expected = [item for i in range(100) for item in (b"%d" % i, b"x" * 100)]
-    # The last acknowledgement may not have been saved; the first was.
+    # The first acknowledgement was saved; the second one may not have been.
     assert got in (expected[20:], expected[40:])
 
 
@@ -360,7 +360,7 @@ def test_a_disk_that_is_full_loses_nothing(path: Path) -> None:
 
 
 def test_no_space_left_on_the_device(mount: Path) -> None:
-    """A real ENOSPC: a file system of 2 MiB."""
+    """A file system of 2 MiB gives a real ENOSPC."""
     code = """
         import sys, topicdb
         queue = topicdb.Queue.open(sys.argv[1] + "/q", segment_bytes=1 << 16)

@@ -1,6 +1,6 @@
-"""Queues written by released versions open and hold what they held.
+"""Queues that released versions wrote can be opened and hold what they held.
 
-tests/data/make_golden_queue.py wrote them; queue.json says what was not acknowledged.
+tests/data/make_golden_queue.py wrote these queues; queue.json lists unacknowledged items.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Directories of EMQX's replayq: opened in place, gone on with, and written so that it reads them.
+"""Directories of EMQX's replayq are opened in place and written so that it can read them.
 
-The bytes are those of replayq 0.5: docs/format.md.
+The bytes are those of replayq 0.5, as in docs/format.md.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def test_a_commit_beyond_what_there_is(path: Path) -> None:
     with topicdb.Queue.open(path) as queue:
         assert len(queue) == 0
         queue.append([b"new"])
-        assert segment(path, 8).exists()  # an old COMMIT never covers what is new
+        assert segment(path, 8).exists()  # an old COMMIT never covers new items
         assert list(queue) == [b"new"]
 
 
@@ -106,7 +106,7 @@ def test_a_new_one(path: Path) -> None:
         queue.ack(ref)
         assert len(queue) == 20
     numbers = sorted(int(p.stem) for p in path.glob("*.replaylog"))
-    assert numbers[0] > 1  # what is acknowledged is gone
+    assert numbers[0] > 1  # acknowledged items are gone
     with topicdb.Queue.open(path) as queue:
         assert list(queue) == [b"%d" % i * 50 for i in range(80, 100)]
     assert not list(path.glob("*.replaylog"))
@@ -114,7 +114,7 @@ def test_a_new_one(path: Path) -> None:
 
 
 def test_one_that_was_drained_opens_again(path: Path) -> None:
-    """As a program does that was moved over from replayq: it never says which format it is."""
+    """A program that was moved over from replayq never says which format it opens."""
     segment(path, 3).write_bytes(v1(b"a") + v1(b"b"))
     (path / "COMMIT").write_text("#{id => 1,segno => 3}.\n")
     for round_, expected in enumerate(([b"b"], [], [b"new 1"], [b"new 2"])):
@@ -124,7 +124,7 @@ def test_one_that_was_drained_opens_again(path: Path) -> None:
         if round_ >= 1:
             with topicdb.Queue.open(path) as queue:
                 (number,) = queue.append([b"new %d" % round_]).sequences
-                assert number > (3 << 32) + 2  # which COMMIT covers
+                assert number > (3 << 32) + 2  # COMMIT covers the numbers up to this one
     assert not (path / "QUEUE").exists()
 
 

@@ -1,4 +1,4 @@
-"""Random histories of a queue, in every mode, against the model."""
+"""Compares random histories of a queue in every mode with the model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ITEM = st.one_of(
     st.integers(0, 3000).map(lambda n: bytes([n % 251]) * n),
 )
 LIMIT = 9000
-ITEM_BYTES_MAX = 43  # that an item takes beyond its own: a frame's header, padding, its length
+ITEM_BYTES_MAX = 43  # what an item takes in addition: frame header, padding and length
 NAMES = st.sampled_from(["default", "second"])
 
 
@@ -140,7 +140,7 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 class LimitedMachine(QueueMachine):
-    """With room for some items only: the oldest go, whoever is in flight stays."""
+    """A queue with little room: the oldest items go, and items in flight stay."""
 
     overflow = "drop_oldest"
 
@@ -166,7 +166,7 @@ class LimitedMachine(QueueMachine):
         for name, cursor in self.model.cursors.items():
             dropped = [n for d in self.drops if d.cursor == name for n in d.sequences]
             if dropped:
-                # Not one more than it takes.
+                # It drops no more items than needed.
                 last = self.model.items[dropped[-1]]
                 left = before.cursors[name].bytes - sum(
                     d.bytes for d in self.drops if d.cursor == name
@@ -178,7 +178,7 @@ class LimitedMachine(QueueMachine):
         assert self.queue.bytes <= LIMIT
 
     def needed(self, items: list[bytes]) -> int:
-        """At most so many bytes there would be, with what may not be dropped."""
+        """Returns how many bytes, at most, the queue would have with what it may not drop."""
         most = 0
         for name, cursor in self.model.cursors.items():
             kept = set(cursor.in_flight)
@@ -189,7 +189,7 @@ class LimitedMachine(QueueMachine):
 
 
 def stored_bytes(items: list[bytes]) -> int:
-    """No less than they take, each in an append of its own."""
+    """Returns at least as many bytes as the items take if each is an append of its own."""
     return sum(len(item) + ITEM_BYTES_MAX for item in items)
 
 
