@@ -1,4 +1,4 @@
-"""Who may do what: what filters cover, the file of tokens, and that nothing else gets through."""
+"""Tests of access: what filters cover, the file of tokens, and what each token may do."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_names_are_no_filters() -> None:
             Access("t", names=(name,))
 
 
-# The file.
+# The file of tokens
 
 
 def test_a_token_is_known_by_its_hash(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_changes_hold_soon_and_a_broken_file_lets_nobody_in(tmp_path: Path) -> N
     known = tokens.Tokens(path)
     known.access(first)
     second = tokens.add(path, {"name": "second", "read": ["#"]})
-    known._look_at = 0.0  # a second later
+    known._look_at = 0.0  # as if a second had passed
     known.access(second)
     whole = path.read_text()
     path.write_text(whole[:-10])
@@ -228,16 +228,16 @@ def test_who_holds_the_lock_too_long_is_named(
     assert sorted(os.listdir(tmp_path)) == [".tokens.json.lock", "tokens.json"]
 
 
-# The matrix: every call, with every kind of token, over TLS.
+# Every call with every kind of token, over TLS
 
 
 class Try(NamedTuple):
-    """A use of the database, and what a token needs for it."""
+    """A use of the database, and the rights that a token needs for it."""
 
     call: str
     use: Callable[[topicdb.Database], Any]
     needs: dict[str, list[str]]
-    wrong: dict[str, list[str]] | None = None  # what is not enough
+    wrong: dict[str, list[str]] | None = None  # rights that are not enough
 
 
 READ = {"read": ["a/#"]}
@@ -449,11 +449,11 @@ TRIES = [
         NO_ADMIN,
     ),
 ]
-WITHOUT_A_TRY = {"ping", "close"}  # they concern what the client has open, and nothing else
+WITHOUT_A_TRY = {"ping", "close"}  # they concern only what the client has open
 
 
 class Served(NamedTuple):
-    """A server with TLS and tokens."""
+    """A server with TLS and a file of tokens."""
 
     server: Any
     tokens: Path
@@ -461,11 +461,11 @@ class Served(NamedTuple):
     database: topicdb.Database
 
     def token(self, **entry: Any) -> str:
-        """A new one."""
+        """Adds a token with these rights, and returns it."""
         return tokens.add(self.tokens, {"name": f"t{time.monotonic_ns()}", **entry})
 
     def connect(self, token: str | None) -> topicdb.Database:
-        """With TLS."""
+        """Connects a client over TLS."""
         return topicdb.connect(
             self.server.url.replace("127.0.0.1", "localhost"),
             token=token,
@@ -473,7 +473,7 @@ class Served(NamedTuple):
         )
 
     def look_again(self) -> None:
-        """At the file, without the second that it takes."""
+        """Makes the server read the file of tokens again without waiting for a second."""
         self.server._gate._tokens._look_at = 0.0
 
 
@@ -528,7 +528,7 @@ def test_what_is_permitted_is_done_and_nothing_else(filled: Served, one: Try) ->
 
 
 def _content(database: topicdb.Database) -> list[topicdb.Message]:
-    """But for what consumers and groups begin with."""
+    """Returns all messages except those that keep the state of consumers and groups."""
     return database.scan("#").to_list()
 
 
@@ -541,7 +541,7 @@ def test_without_a_token_nothing_is_done(filled: Served) -> None:
 def raw(
     served: Served, headers: list[tuple[bytes, bytes]], *, lasting: bool = True
 ) -> Iterator[Callable[[], Any]]:
-    """Every way to call, by somebody who keeps to nothing."""
+    """Yields every way to call the server, with arguments that keep no rule."""
     client = flight.FlightClient(
         served.server.url.replace("127.0.0.1", "localhost"),
         tls_root_certs=served.certificates.root.read_bytes(),
@@ -556,7 +556,7 @@ def raw(
 
     for call in {*served_methods(), *served.server.service._calls, "nothing"}:
         yield partial(act, call)
-    lasts = ["connection"] if lasting else []  # where it is let in
+    lasts = ["connection"] if lasting else []  # only where it is refused, as it would last
     for call in (*served.server.service._reads, *lasts, "subscription"):
         yield partial(read, call)
     for method in ("append", "append_async"):
@@ -608,7 +608,7 @@ def test_no_way_in(filled: Served, headers: list[tuple[bytes, bytes]]) -> None:
             (flight.FlightUnauthorizedError, OSError), match="Unauthorized"
         ) as caught:
             use()
-        if isinstance(caught.value, flight.FlightError):  # not of get_schema
+        if isinstance(caught.value, flight.FlightError):  # get_schema gives an OSError
             assert decode(caught.value.extra_info)["kind"] == "AccessError"
     assert filled.database.scan("#").count() == before
     refused = filled.server.meter.told().refusals["AccessError"] - refused_before
@@ -616,7 +616,7 @@ def test_no_way_in(filled: Served, headers: list[tuple[bytes, bytes]]) -> None:
 
 
 def test_what_nobody_asked_for_is_refused_with_a_token(filled: Served) -> None:
-    """Malformed calls of who may do everything: errors, no crash, no change."""
+    """Malformed calls with a token for everything give errors, and no crash and no change."""
     token = filled.token(everything=True)
     filled.look_again()
     headers = [(b"authorization", f"Bearer {token}".encode())]
@@ -633,7 +633,7 @@ def test_what_nobody_asked_for_is_refused_with_a_token(filled: Served) -> None:
 
 
 def test_what_lasts_ends_with_its_token(filled: Served) -> None:
-    soon = datetime.now(timezone.utc) + timedelta(seconds=15)  # long enough to connect
+    soon = datetime.now(timezone.utc) + timedelta(seconds=15)  # long enough for connecting
     token = filled.token(read=["a/#"], expires=soon.isoformat())
     filled.look_again()
     with filled.connect(token) as db:
@@ -732,7 +732,7 @@ def test_what_an_owner_has_spoilt_spoils_nothing_else(filled: Served) -> None:
         core = db._core.begin(0, None, None)
         core.write("$topicdb/session/spoilt/state", 0, b"{", True)
         core.commit()
-    with filled.database.transaction(shard=0) as tx:  # as by a server of before
+    with filled.database.transaction(shard=0) as tx:  # as by a server of an earlier release
         tx._core.write("$topicdb/consumer/spoilt/state", 0, nested, True)
     token = filled.token(everything=True)
     filled.look_again()

@@ -1,4 +1,4 @@
-"""The objects that a client has open in a server."""
+"""Tests of the objects that a client has open in a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results with named fields: the extension and the classes agree, and others can read them."""
+"""Results with named fields agree with the extension, and other releases can read them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def json_of(value: Any) -> str:
 
 @pytest.mark.parametrize(("record", "plain"), TRAVELS, ids=lambda one: type(one).__name__)
 def test_a_record_travels_as_the_tuple_of_its_fields(record: Any, plain: str) -> None:
-    """Servers and clients that were released read and send these bytes."""
+    """Released servers and clients read and send these bytes."""
     assert json_of(record) == plain
     assert records.record_of(type(record), wire.decode(wire.encode(record))) == record
 

@@ -1,4 +1,4 @@
-"""A database of a server is used as one that is open here, and what goes wrong is told."""
+"""A database of a server is used as a local one, and errors are reported."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def db(server: Any) -> Iterator[topicdb.Database]:
         yield database
 
 
-# Writing and reading.
+# Writing and reading
 
 
 def test_rows_and_arrow_are_stored_as_they_are_here(
@@ -179,7 +179,7 @@ def test_the_life_of_the_data(db: topicdb.Database, embedded: topicdb.Database) 
 
 
 def topicdb_slab_like(db: topicdb.Database) -> topicdb.Slab:
-    """One that was dropped."""
+    """Returns a slab that was dropped."""
     db.rotate()
     slab = next(slab for slab in db.slabs() if slab.read_only)
     db.drop_slab(slab)
@@ -212,7 +212,7 @@ def test_without_a_folder_there_are_no_snapshots(embedded: topicdb.Database) -> 
         db.snapshot("x")
 
 
-# Transactions.
+# Transactions
 
 
 def test_transactions_read_what_they_write_and_lose_to_others(db: topicdb.Database) -> None:
@@ -273,7 +273,7 @@ def test_an_error_of_a_change_ends_the_transaction(db: topicdb.Database) -> None
     tx.commit()
 
 
-# Following.
+# Following
 
 
 def test_subscriptions_come_in_order_and_go_on(db: topicdb.Database) -> None:
@@ -349,7 +349,7 @@ def test_acknowledgements_arrive_though_one_of_them_cannot(db: topicdb.Database)
         while seen < 100:
             delivery = messages.next(PATIENCE_S)
             assert delivery is not None
-            with lease._changed:  # one that has ended at the server comes first
+            with lease._changed:  # a number that the server does not know comes first
                 lease._acknowledged[999_999] = 1
             messages.ack(delivery.seqno)
             seen = delivery.seqno
@@ -397,7 +397,7 @@ def test_what_is_left_is_closed_though_there_are_too_many_calls(
 
     monkeypatch.setattr(lease, "call", called)
     left.clear()
-    lease.acknowledge(999_999, 1)  # wakes the thread that tells
+    lease.acknowledge(999_999, 1)  # wakes the thread that sends acknowledgements
     wait_until(lambda: not client.handles())
     assert calls == ["close"] * 5 and not lease.lost
 
@@ -407,7 +407,7 @@ def test_a_number_means_one_thing_for_ever(db: topicdb.Database, server: Any) ->
     tx = db.transaction(shard=0)
     for client in server.service.clients.all():
         client.end()
-    number = lease.call("begin", 0, None, None)  # before it is known that the connection broke
+    number = lease.call("begin", 0, None, None)  # before the client knows that the connection broke
     with pytest.raises((topicdb.ClosedError, topicdb.UnavailableError)):
         tx.write("a", 1, b"")
         tx.commit()
@@ -423,7 +423,7 @@ def test_a_connection_that_breaks_ends_what_is_open(
         consumer = db.consumer("c", "a")
         tx = db.transaction(shard=0)
         for client in server.service.clients.all():
-            client.end()  # as if it had been silent
+            client.end()  # as if the client had been silent
         for use in (
             lambda: messages.next(PATIENCE_S),
             lambda: list(tail),
@@ -538,7 +538,7 @@ def test_members_of_a_group_are_anywhere(db: topicdb.Database, server: Any) -> N
         assert {len(parts) for parts in db.group("g", "jobs/#").members().values()} == {4}
         with pytest.raises(ValueError, match="not given"):
             (two if last in one._numbers else one).ack(last)  # type: ignore[attr-defined]
-        one.ack(one.poll(timeout=0))  # an empty one: nothing came
+        one.ack(one.poll(timeout=0))  # an empty batch, as nothing came
     wait_until(lambda: list(db.group("g", "jobs/#").members()) == ["one"])
     assert len(one.parts) == 8
     with pytest.raises(topicdb.ConflictError):
@@ -550,7 +550,7 @@ def test_members_of_a_group_are_anywhere(db: topicdb.Database, server: Any) -> N
     assert db.groups() == []
 
 
-# What clients may not do to a server.
+# What clients may not do to a server
 
 
 def stream_of(batch: pa.RecordBatch, **options: Any) -> bytes:
@@ -681,7 +681,7 @@ def test_a_reader_that_stops_costs_the_server_little(tmp_path: Path) -> None:
         for _ in range(10):  # 100 MB that do not compress
             database.append([("a", None, os.urandom(10_000)) for _ in range(1_000)])
     with Process(path) as process, topicdb.connect(process.url) as db:
-        db.scan("a").count()  # what is read once is in the cache
+        db.scan("a").count()  # puts the messages into the cache
         before = resident(process)
         scans = [db.scan("a").batches(rows=100) for _ in range(8)]
         subscriptions = [db.subscribe("a", start="earliest", window=100) for _ in range(8)]
@@ -702,16 +702,16 @@ def test_who_is_silent_has_gone(embedded: topicdb.Database) -> None:
     with serving(embedded, limits=limits) as server, topicdb.connect(server.url) as db:
         tx = db.transaction(shard=0)
         tx.write("a", 1, b"")
-        # It pings more seldom than that.
+        # The client pings less often than the timeout demands.
         wait_until(lambda: not any(client.handles() for client in server.service.clients.all()))
         with pytest.raises((topicdb.ClosedError, topicdb.UnavailableError)):
             tx.commit()
         assert db.scan("a").count() == 0
-        with embedded.transaction(shard=0) as tx:  # the other one is over
+        with embedded.transaction(shard=0) as tx:  # the other transaction has ended
             tx.write("a", 1, b"")
 
 
-# The end.
+# How servers and clients end
 
 
 def test_a_server_that_closes_lets_calls_end(embedded: topicdb.Database) -> None:
@@ -858,10 +858,10 @@ def test_a_forgotten_client_ends(server: Any) -> None:
 
 
 def _sockets() -> int:
-    """That this process has open."""
+    """Returns how many sockets this process has open."""
     count = 0
     for descriptor in os.listdir("/proc/self/fd"):
-        with suppress(OSError):  # that of the listing itself
+        with suppress(OSError):  # the descriptor of the listing itself
             count += os.readlink(f"/proc/self/fd/{descriptor}").startswith("socket:")
     return count
 
@@ -870,7 +870,7 @@ def test_a_connection_that_is_closed_keeps_no_socket(tmp_path: Path) -> None:
     topicdb.open(tmp_path / "db").close()
     process = Process(tmp_path / "db")
     before = _sockets()
-    kept: list[Any] = []  # nothing is left to the garbage collector
+    kept: list[Any] = []  # so that the garbage collector closes nothing
     for name in "abc":
         db = topicdb.connect(process.url)
         db.append([("a", None, b"1"), ("a", None, b"2")])

@@ -1,4 +1,4 @@
-"""Tests of databases that are open here, run again with databases of a server."""
+"""Runs tests of local databases again, with databases of a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``topicdb serve`` and ``topicdb token``, and the metrics of both."""
+"""Tests of ``topicdb serve``, of ``topicdb token``, and of metrics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from topicdb.metrics import Collector
 
 
 def values_of(text: str) -> dict[str, float]:
-    """By name and labels."""
+    """Returns the values of metrics by name and labels."""
     return {
         sample.name + "".join(f" {value}" for value in sample.labels.values()): sample.value
         for family in text_string_to_metric_families(text)
@@ -56,7 +56,7 @@ def test_who_does_not_read_does_not_hold_up_the_end(tmp_path: Path) -> None:
     with Process(path, "--grace", "0.5") as process, topicdb.connect(process.url) as db:
         batches = db.scan("a").batches(rows=1_000)
         assert len(next(batches)) == 1_000
-        code, errors = process.stop()  # which waits no longer than a test may
+        code, errors = process.stop()  # ``stop`` waits for a limited time
         assert (code, errors) in ((0, ""), (1, "topicdb: some calls did not end in time\n"))
         with pytest.raises((topicdb.UnavailableError, topicdb.ClosedError)):
             for _ in batches:

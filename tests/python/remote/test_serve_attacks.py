@@ -1,4 +1,4 @@
-"""What clients may not cost a server: memory, time, and the log."""
+"""Tests that clients cannot cost a server much memory, time or log."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ Caller = Callable[[str, bytes], Any]
 
 
 def memory_of(process: Process, what: str) -> int:
-    """VmRSS, or VmHWM: the most that it had."""
+    """Returns the memory of a process: VmRSS for now, VmHWM for the most that it had."""
     lines = Path(f"/proc/{process.process.pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith(what))
 
 
 @contextmanager
 def attacked(tmp_path: Path, *arguments: object, **entry: Any) -> Iterator[tuple[Process, str]]:
-    """A server in a process of its own, and a token."""
+    """Starts a server in a process of its own; yields it and a token with these rights."""
     path = tmp_path / "tokens.json"
     token = tokens.add(path, {"name": "attacker", **entry})
     with Process(tmp_path / "db", "--tokens", path, *arguments) as process:
@@ -50,7 +50,7 @@ def options_of(token: str, **options: Any) -> flight.FlightCallOptions:
 
 
 def error_of(call: Callable[..., Any], *args: Any) -> dict[str, Any]:
-    """What the server has against it."""
+    """Returns the error that the server gives for a call."""
     with pytest.raises((flight.FlightError, pa.ArrowException)) as caught:
         call(*args)
     info = getattr(caught.value, "extra_info", b"")
@@ -65,7 +65,7 @@ def call_of(client: flight.FlightClient, token: str) -> Caller:
 
 
 def bomb(size: int, codec: str) -> tuple[pa.Schema, bytes]:
-    """Zeros: so many bytes in memory, few on the way."""
+    """Returns the schema and the compressed stream of ``size`` zeros, which takes few bytes."""
     batch = pa.record_batch(
         {"topic": ["a/x"], "value": pa.array([bytes(size)], type=pa.large_binary())}
     )
@@ -94,7 +94,7 @@ def test_what_is_compressed_is_not_decompressed(
         ):
             assert error_of(call, method, body)["kind"] == kind
 
-        def put() -> None:  # as Flight has it, and clients of before had
+        def put() -> None:  # as Flight does it, and as earlier clients did
             descriptor = flight.FlightDescriptor.for_command(encode(["append", None]))
             write = pa.ipc.IpcWriteOptions(compression=codec)
             writer, _ = client.do_put(descriptor, schema, options_of(token, write_options=write))
@@ -108,7 +108,7 @@ def test_what_is_compressed_is_not_decompressed(
 
 
 def test_rights_come_before_what_a_call_has(tmp_path: Path) -> None:
-    """Nothing of it is looked at: that it is malformed is not told to who may not call."""
+    """Callers without rights are refused before the server looks at their arguments."""
     with attacked(tmp_path, write=["a/#"]) as (process, token):
         call = call_of(flight.FlightClient(process.url), token)
         for method in ("set_retention", "stats", "hold", "group"):
@@ -137,7 +137,7 @@ def test_long_arguments_are_refused_before_they_are_parsed(
         assert error_of(read)["kind"] == "QuotaError"
         deep = struct.pack("<I", 100_000) + b"[" * 100_000
         assert error_of(call, "ping", deep)["kind"] == "ValueError"
-        # The calls themselves are 42 MB, of which gRPC and Flight make copies.
+        # The calls themselves are 42 MB, which gRPC and Flight copy.
         assert memory_of(process, "VmHWM") - before < 400 * MIB
         assert process.stop() == (0, "")
 
@@ -191,7 +191,7 @@ def test_who_may_nothing_learns_nothing(tmp_path: Path) -> None:
             assert error_of(call, method, encode(args))["kind"] == "AccessError"
 
 
-# Memory.
+# Memory
 
 
 def metrics_of(url: str) -> dict[str, float]:
@@ -201,7 +201,7 @@ def metrics_of(url: str) -> dict[str, float]:
 
 
 def rows_or_refused(reader: flight.FlightStreamReader) -> int | None:
-    """How many messages it gives; None: the server let it wait for memory, and then gave up."""
+    """Returns how many messages a reader gives, or None if the server refused it for memory."""
     try:
         return int(reader.read_all().num_rows)
     except flight.FlightError as error:
@@ -221,7 +221,7 @@ def test_slow_readers_hold_what_their_token_may(tmp_path: Path) -> None:
         assert process.process.stdout is not None
         metrics = process.process.stdout.readline().split()[-1]
         with topicdb.connect(process.url, token=token) as db:
-            assert db.scan("a").count() == 2_000  # what is read once is in the cache
+            assert db.scan("a").count() == 2_000  # puts the messages into the cache
             before = memory_of(process, "VmRSS")
             client = flight.FlightClient(process.url)
             ticket = flight.Ticket(
@@ -233,7 +233,7 @@ def test_slow_readers_hold_what_their_token_may(tmp_path: Path) -> None:
             assert held["topicdb_server_memory_bytes"] <= 61 * MIB
             assert held["topicdb_server_token_memory_bytes"] <= 61 * MIB
             assert memory_of(process, "VmRSS") - before < 600 * MIB, "they ask for 60 x 64 MiB"
-            # Some are refused, since they had to wait for too long: not who has memory and reads.
+            # Some readers waited too long and are refused, but none that has memory and reads.
             assert 2_000 in map(rows_or_refused, readers), "who reads on gets everything"
             for reader in readers:
                 reader.cancel()
@@ -264,7 +264,7 @@ def test_open_transactions_hold_what_their_token_may(tmp_path: Path) -> None:
             lost = db.transaction(shard=0)
             lost.write("a", 1, bytes(4 * MIB + 1))
             wait_until(lambda: memory.used > 4 * MIB)
-        wait_until(lambda: memory.used == 0)  # the client has gone
+        wait_until(lambda: memory.used == 0)  # the client has disconnected
         assert database.scan("a/#").count() == 0
 
 
@@ -280,14 +280,14 @@ def test_what_frees_memory_needs_none(tmp_path: Path) -> None:
         transaction.write("a", 1, bytes(MIB))
         transaction.get("a", 1)
         (share,) = server.service.clients._shares.values()
-        wait_until(lambda: memory.used < 2 * MIB)  # the call is over
+        wait_until(lambda: memory.used < 2 * MIB)  # the call has ended
         rest = Charge(share.account)
         rest.take(4 * MIB - memory.used)
         assert memory.used == 4 * MIB
         transaction.rollback()
         assert memory.used < 4 * MIB and memory.waits == 0
         rest.close()
-        with db.subscribe("a", start="earliest") as messages:  # with a window that fits
+        with db.subscribe("a", start="earliest") as messages:  # its window fits
             db.append([("a", i, bytes(1_000)) for i in range(2_000)])
             count = 0
             while count < 2_000:
@@ -369,7 +369,7 @@ def test_shares_become_smaller_while_little_is_free() -> None:
     assert memory.used == one.used <= 8 * MIB
     other = Account(memory, "other", 8 * MIB)
     assert other.share(MIB, lambda: None) >= 64 << 10
-    with pytest.raises(topicdb.QuotaError):  # of the server as a whole
+    with pytest.raises(topicdb.QuotaError):  # the limit of the server as a whole
         other.take(3 * MIB, lambda: None)
     one.give_back(one.used)
     other.take(3 * MIB, lambda: None)
@@ -406,7 +406,7 @@ def test_what_is_there_already_waits_as_far_as_a_quarter() -> None:
     assert memory.used == one.used == 0
 
 
-# The log.
+# The log
 
 
 def test_malformed_calls_do_not_fill_the_log(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""TLS of a served database, and what is told when a connection cannot be."""
+"""Tests of TLS of a served database, and of errors of connections that cannot be made."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Issued(NamedTuple):
 
 
 def issue(authority: trustme.CA, directory: Path, *names: str) -> Issued:
-    """For these names, or e-mail addresses."""
+    """Issues a certificate for names or e-mail addresses, and writes it to ``directory``."""
     directory.mkdir()
     issued = authority.issue_cert(*names)
     made = Issued(directory / "certificate.pem", directory / "key.pem")
@@ -49,14 +49,14 @@ def database(tmp_path: Path) -> Iterator[topicdb.Database]:
 
 @pytest.fixture
 def taken() -> Iterator[int]:
-    """A port that somebody listens on, who says nothing."""
+    """A port with a listener that says nothing."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         yield listener.getsockname()[1]
 
 
-# Listening.
+# Listening
 
 
 @pytest.mark.parametrize("option", ["--listen", "--metrics"])
@@ -85,7 +85,7 @@ def test_a_port_of_another_server_is_taken(tmp_path: Path) -> None:
             with pytest.raises(topicdb.StorageError, match=rf"127\.0\.0\.1:{port}: another"):
                 topicdb.serve(other, port=port)
     with Process(tmp_path / "db", "--listen", address):
-        pass  # soon after the end of one, another one can listen there
+        pass  # soon after a server has ended, another one can listen there
 
 
 def test_addresses_that_nobody_can_listen_at(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_certificates_that_are_none(tmp_path: Path, certificates: Certificates) 
     assert "--memory" in error_of(*serve, "--memory", "much")
 
 
-# Connecting.
+# Connecting
 
 
 def refused(url: str, **options: Any) -> str:
@@ -164,7 +164,7 @@ def test_a_program_that_says_nothing(taken: int, monkeypatch: pytest.MonkeyPatch
     assert "there was no answer in time" in refused(f"grpc://127.0.0.1:{taken}")
 
 
-# Certificates of clients.
+# Certificates of clients
 
 
 def test_only_clients_with_a_certificate_are_let_in(
@@ -210,7 +210,7 @@ def test_only_clients_with_a_certificate_are_let_in(
         (ssl.TLSVersion.TLSv1_3, True),
     ],
 )
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # that the old ones are old
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Python warns that old versions are old
 def test_versions_of_tls(
     database: topicdb.Database,
     certificates: Certificates,
@@ -218,7 +218,7 @@ def test_versions_of_tls(
     is_taken: bool,
 ) -> None:
     context = ssl.create_default_context(cafile=str(certificates.root))
-    context.set_ciphers("ALL:@SECLEVEL=0")  # the server is to refuse, not this side
+    context.set_ciphers("ALL:@SECLEVEL=0")  # the server has to refuse it, and not this side
     context.set_alpn_protocols(["h2"])
     context.minimum_version = context.maximum_version = version
     pair = {"tls_certificate": certificates.certificate, "tls_key": certificates.key}

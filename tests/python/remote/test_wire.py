@@ -1,4 +1,4 @@
-"""What travels between a client and a server arrives as it was; anything else is refused."""
+"""Values travel unchanged between a client and a server; malformed data is refused."""
 
 from __future__ import annotations
 
