@@ -1,4 +1,4 @@
-"""Rates, and what may go when: with a clock of the test."""
+"""Tests of rates, of pacing with a clock of the test, and of remapping."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_another_factor_from_now_on(clock: Clock) -> None:
 
 
 def test_another_factor_of_one_that_is_behind(clock: Clock) -> None:
-    """What it was late by is forgotten: it does not rush through what the new rate is for."""
+    """A new factor forgets the delay, so that later messages are not rushed."""
     pacer = Pacer(Rate(factor=100.0), clock)
     pacer.allowed(seconds(0))
     clock.now_s += 100
@@ -174,7 +174,7 @@ def test_so_many_a_second(clock: Clock) -> None:
         count += more
     assert count == 100
     clock.now_s += 50
-    assert pacer.allowed(times)[0] == 5  # what nobody took is lost
+    assert pacer.allowed(times)[0] == 5  # messages that nobody took in time are not saved up
     assert pacer.allowed(times[:1])[0] == 0
 
 
@@ -211,7 +211,7 @@ def test_waiting_as_told_brings_all_in_order(times: list[int], factor: float) ->
     assert not len(left)
 
 
-# Remapping.
+# Remapping
 
 
 def test_first_rule_that_matches() -> None:

@@ -1,4 +1,4 @@
-"""Replay logs and their endpoints: clients, replays, reasons, trimming, ids."""
+"""Tests of replay logs and endpoints: clients, replays, failures, trimming, ids."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def publish(log: replay.ReplayLog, count: int, topic: str = "a/1", first: int = 
 
 
 def lag(flow: replay.Flow) -> int:
-    """Of the flow's endpoint."""
+    """Returns the lag of the flow's endpoint."""
     parts = flow._parts
     with parts.lock:
         place, filters = parts.contents.next, parts.interest.filters
@@ -45,7 +45,7 @@ def lag(flow: replay.Flow) -> int:
 
 
 def taken(flow: replay.Flow, *, is_paused: bool = False) -> list[bytes]:
-    """Values of what comes, acknowledged, until all that is stored has come."""
+    """Acknowledges messages until all that are stored have come, and returns their values."""
     found = []
     while True:
         is_last = is_paused or lag(flow) == 0
@@ -58,7 +58,7 @@ def taken(flow: replay.Flow, *, is_paused: bool = False) -> list[bytes]:
 
 
 def given(flow: replay.Flow, count: int) -> list[replay.ReplayBatch]:
-    """Batches of this many messages together, of which none is acknowledged."""
+    """Returns batches of ``count`` messages together, and acknowledges none of them."""
     found: list[replay.ReplayBatch] = []
     while (missing := count - sum(map(len, found))) > 0:
         batch = flow.receive_batch(missing, timeout=PATIENCE_S)
@@ -75,7 +75,7 @@ def reaches(endpoint: replay.Endpoint, state: replay.State) -> None:
     wait_until(lambda: endpoint.state is state)
 
 
-# Ids.
+# Ids
 
 
 def test_ids_have_the_order_of_the_log_also_as_text(log: replay.ReplayLog) -> None:
@@ -109,7 +109,7 @@ def test_text_that_is_no_id_is_refused(text: str) -> None:
         replay.MessageId.parse(text)
 
 
-# Opening.
+# Opening
 
 
 def test_a_log_is_open_once_and_as_it_was_left(db: topicdb.Database) -> None:
@@ -189,7 +189,7 @@ def test_closing_the_database_ends_the_log_and_its_clients(tmp_path: Path) -> No
         log.queue("r", "#")
 
 
-# Endpoints and clients.
+# Endpoints and clients
 
 
 def test_a_queue_has_what_is_committed_after_it_was_made(log: replay.ReplayLog) -> None:
@@ -197,7 +197,7 @@ def test_a_queue_has_what_is_committed_after_it_was_made(log: replay.ReplayLog) 
     queue = log.queue("q", ["a/#", "b/#"])
     publish(log, 3, first=3)
     publish(log, 1, "c", first=9)
-    log._database.append([("b/x", BASE, b"appended")])  # no matter how
+    log._database.append([("b/x", BASE, b"appended")])  # appended without the log
     with queue.bind() as flow:
         assert taken(flow) == [*numbers(3, 6), b"appended"]
 
@@ -251,7 +251,7 @@ def test_acknowledging_what_one_does_not_have_is_refused_and_changes_nothing(
     for bad in (theirs, theirs.id, mine.id._replace(origin=1), mine.id._replace(row=7)):
         with pytest.raises(ValueError, match="not given to this client"):
             one.ack(mine, bad)
-    one.ack(mine, mine.id)  # twice the same
+    one.ack(mine, mine.id)  # names the same message twice
     with pytest.raises(ValueError, match="done with"):
         one.ack(mine)
     assert queue.info()["counts"]["acknowledged"] == 1
@@ -330,7 +330,7 @@ def test_a_topic_endpoints_selector_decides_what_comes(log: replay.ReplayLog) ->
         with pytest.raises(ValueError, match="one of its own"):
             endpoint.bind(selector="topic = 'a/2'")
         publish(log, 1, "a/1", first=2)
-        endpoint.change("a/#", "topic = 'a/2'")  # removes that
+        endpoint.change("a/#", "topic = 'a/2'")  # removes message 2
         publish(log, 1, "a/1", first=3)
         publish(log, 1, "a/2", first=4)
         assert taken(flow) == [b"4"]
@@ -347,7 +347,7 @@ def test_what_a_change_removed_may_still_be_answered(log: replay.ReplayLog) -> N
         batches = given(flow, 3)
         endpoint.change("a/#")
         publish(log, 1, first=3)
-        assert taken(flow) == [b"3"]  # there is room for it
+        assert taken(flow) == [b"3"]  # the window has room for it
         for answer in (flow.ack, flow.reject, flow.release):
             answer(*batches)
             answer(batches[0].ids[0])
@@ -428,10 +428,10 @@ def test_a_dropped_endpoint_disconnects_its_clients(log: replay.ReplayLog) -> No
 def test_what_an_endpoint_holds_is_there_after_restarts(db: topicdb.Database) -> None:
     with replay.open(db) as log:
         queue = log.queue("q", "#")
-        publish(log, 2_500)  # of several batches
+        publish(log, 2_500)  # in several batches
         with queue.bind(window=2_500) as flow:
             found = [flow.receive(timeout=PATIENCE_S) for _ in range(2_500)]
-            kept = {0, 700, 999, 2_000}  # of the batch between the last two none
+            kept = {0, 700, 999, 2_000}  # one batch between has none of them
             flow.ack(*[one for n, one in enumerate(found) if one is not None and n not in kept])
         queue.unsubscribe("#")
         publish(log, 1, first=9_000)
@@ -449,7 +449,7 @@ def test_what_an_endpoint_holds_is_there_after_restarts(db: topicdb.Database) ->
         assert flow.receive(timeout=0.2) is None
 
 
-# Direct messages.
+# Direct messages
 
 
 def test_direct_messages_are_logged_where_a_rule_says_so(db: topicdb.Database) -> None:
@@ -484,7 +484,7 @@ def test_rejected_messages_are_not_logged(log: replay.ReplayLog) -> None:
         assert taken(flow) == []
 
 
-# Starting.
+# Starting
 
 
 def replayed(queue: replay.Endpoint, **options: object) -> list[bytes]:
@@ -610,12 +610,12 @@ def test_only_so_many_replays_run_at_once(db: topicdb.Database) -> None:
         one.replay()
         with pytest.raises(replay.OutOfResourcesError, match="replays_max"):
             other.replay()
-        assert taken(flow) == numbers(0, 2)  # it was not disconnected
+        assert taken(flow) == numbers(0, 2)  # the flow was not disconnected
         one.cancel_replay()
         assert replayed(other) == numbers(0, 2)
 
 
-# States.
+# States
 
 
 def test_states_and_events_of_a_replay(log: replay.ReplayLog) -> None:
@@ -665,7 +665,7 @@ def test_a_failure_waits_until_the_clients_know(log: replay.ReplayLog) -> None:
     failure = queue.info()["last_failure"]
     assert failure[1] == "replayed message rejected" and str(message.id) in failure[2]
     with queue.bind() as flow:
-        assert taken(flow) == [b"3"]  # what came meanwhile was not replayed, and stays
+        assert taken(flow) == [b"3"]  # this message came meanwhile, was not replayed, and stays
 
 
 def test_starting_again_and_cancelling(log: replay.ReplayLog) -> None:
@@ -768,7 +768,7 @@ def test_batches_that_were_given_before_a_seek_may_still_be_acknowledged(
         flow.release(*batches)
         wait_until(lambda: queue.info()["messages"] == 4)
         assert queue.info()["counts"]["acknowledged"] == 0
-        assert taken(flow) == numbers(1, 5)  # there is room for them
+        assert taken(flow) == numbers(1, 5)  # the window has room for them
         reaches(queue, replay.State.COMPLETE)
         flow.ack(*batches)
         assert queue.info()["messages"] == 0
@@ -806,15 +806,15 @@ def test_progress(log: replay.ReplayLog) -> None:
     wait_until(lambda: queue.progress().state is replay.State.COMPLETE)
 
 
-# Trimming.
+# Trimming
 
 
 def test_trimming_by_date(log: replay.ReplayLog) -> None:
     queue, other = log.queue("q", "#"), log.queue("other", "#", spool=1)
     publish(log, 10)
-    assert log.trim(BASE + 6_000) == 0  # the queues hold what goes
+    assert log.trim(BASE + 6_000) == 0  # the queues hold the messages that are trimmed
     with queue.bind() as flow:
-        assert taken(flow) == numbers(0, 10)  # so they deliver it
+        assert taken(flow) == numbers(0, 10)  # so the queue still delivers them
     assert replayed(queue) == numbers(6, 10)
     with pytest.raises(replay.StartTimeUnavailableError):
         queue.replay(BASE + 5_000)
@@ -825,7 +825,7 @@ def test_trimming_by_date(log: replay.ReplayLog) -> None:
             queue.replay(first.id)
         flow.ack(first)
         assert taken(flow) == numbers(1, 10)
-    log.trim("now")  # nobody needs that any more
+    log.trim("now")  # no endpoint needs these messages any more
 
     def is_gone() -> bool:
         log.maintain()
@@ -858,13 +858,13 @@ def test_a_replay_that_needs_what_is_trimmed_fails(log: replay.ReplayLog) -> Non
     reaches(queue, replay.State.ACTIVE)
     flow = queue.bind()
     wait_until(lambda: queue.info()["messages"] == 2)
-    log.trim(BASE + 2_000)  # it has these
+    log.trim(BASE + 2_000)  # the queue holds these messages already
     assert queue.state is replay.State.ACTIVE
     log.trim(BASE + 3_000)
     with pytest.raises(replay.MessageUnavailableError, match="trimmed"):
         flow.receive(timeout=PATIENCE_S)
     assert queue.info()["last_failure"][1] == "message unavailable"
-    reaches(calm, replay.State.COMPLETE)  # it needed none of them
+    reaches(calm, replay.State.COMPLETE)  # its replay needed none of them
 
 
 def test_the_quota_trims_in_batches_and_gives_space_back(db: topicdb.Database) -> None:
@@ -916,7 +916,7 @@ def test_what_retention_drops_under_it_is_told(db: topicdb.Database) -> None:
         assert any("dropped by retention" in event.text for event in log.events())
 
 
-# From replayed to live.
+# From replayed to live messages
 
 
 def test_no_gap_and_no_duplicate_at_the_switch_to_live(db: topicdb.Database) -> None:
@@ -955,7 +955,7 @@ def test_no_gap_and_no_duplicate_at_the_switch_to_live(db: topicdb.Database) -> 
         assert found == numbers(0, total)
 
 
-# Crashes.
+# Crashes
 
 _PROGRAM = """
 import sys
@@ -990,7 +990,7 @@ def test_a_killed_process_loses_nothing_of_a_replay(tmp_path: Path, reach: int) 
     flushed = -1
     with Child(_PROGRAM, path, "start") as child:
         is_killed = False
-        while words := child.read_line().split():  # it went on until it was killed
+        while words := child.read_line().split():  # reads also what was printed before the kill
             if words[0] == "flushed":
                 flushed = int(words[1])
             else:

@@ -1,4 +1,4 @@
-"""Replay into a real Mosquitto, which is killed and started again."""
+"""Tests of replays into a real Mosquitto, which is killed and started again."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def replay_to(
     return BrokerReplay(db, filter, host="127.0.0.1", port=broker.port, **{**quick, **options})
 
 
-# What arrives.
+# What arrives
 
 
 @pytest.mark.parametrize("protocol", ["5", "3.1.1"])
@@ -53,7 +53,7 @@ def replay_to(
 def test_all_shards_by_time(broker: Broker, db: topicdb.Database, qos: int, protocol: str) -> None:
     items = numbered(2_500)
     fill(db, items[1_000:])
-    fill(db, items[:1_000])  # late
+    fill(db, items[:1_000])  # these are committed late
     with Subscriber(broker.port) as subscriber:
         replay = replay_to(broker, db, qos=qos, protocol=protocol)
         replay.run()
@@ -108,7 +108,7 @@ def test_properties_that_a_bridge_has_stored(broker: Broker, db: topicdb.Databas
         replay_to(broker, db, **as_stored).run()
         replay_to(broker, db, retain=True, protocol="3.1.1", **as_stored).run()
         wait_until(lambda: len(subscriber.messages) >= 9)
-    # Those of QoS 2 arrive a little later.
+    # Messages of QoS 2 arrive a little later.
     messages = sorted(subscriber.messages[:3]) + subscriber.messages[3:]
     payloads = [b"\x00\xffpayload", b"as it is", b"\x00\xffpayload"]
     assert [message.payload for message in messages] == payloads * 3
@@ -142,7 +142,7 @@ def test_a_part_under_other_names(broker: Broker, db: topicdb.Database) -> None:
     assert [(m.topic, m.payload) for m in subscriber.messages] == [*expected, ("OTHER", b"no")]
 
 
-# When it arrives.
+# When it arrives
 
 
 def test_gaps_are_kept(broker: Broker, db: topicdb.Database) -> None:
@@ -165,13 +165,13 @@ def test_gaps_are_kept(broker: Broker, db: topicdb.Database) -> None:
 
 def test_a_pause(broker: Broker, db: topicdb.Database) -> None:
     fill(db, numbered(2_000))
-    # Slowly: the end must not come before the pause.
+    # The rate is low so that the replay does not end before the pause.
     with Subscriber(broker.port) as subscriber, replay_to(broker, db, rate=50) as replay:
         wait_until(lambda: len(subscriber.items) >= 20)
         replay.pause()
         wait_until(lambda: replay.progress().state == "paused")
         wait_until(lambda: replay.progress().unconfirmed == 0)
-        wait_until(lambda: replay.progress().total == 2_000)  # counted beside it
+        wait_until(lambda: replay.progress().total == 2_000)  # counted in the background
         before = replay.progress()
         time.sleep(0.3)
         assert replay.progress()._replace(per_s=0) == before._replace(per_s=0)
@@ -193,7 +193,7 @@ def test_seek(broker: Broker, db: topicdb.Database) -> None:
             replay.seek(START_US + 900 * SECOND_US - 1)
             wait_until(partial(subscriber.has, b"900"))
             replay.pause()
-            replay.seek(START_US + 100 * SECOND_US)  # while it pauses, and before the start
+            replay.seek(START_US + 100 * SECOND_US)  # during a pause, to a time before ``start``
             wait_until(lambda: replay.progress().position == START_US + 100 * SECOND_US)
             assert replay.progress().done == 0
             wait_until(lambda: replay.progress().total == 900)
@@ -217,7 +217,7 @@ def test_it_goes_on_where_it_was_stopped(broker: Broker, db: topicdb.Database) -
     items = numbered(3_000)
     fill(db, items)
     with Subscriber(broker.port) as subscriber:
-        # Slowly: the end must not come before it is stopped.
+        # The rate is low so that the replay does not end before it is stopped.
         replay = replay_to(broker, db, rate=200, unconfirmed_max=50)
         replay.start()
         with pytest.raises(RuntimeError, match="runs already"):
@@ -235,12 +235,12 @@ def test_it_goes_on_where_it_was_stopped(broker: Broker, db: topicdb.Database) -
         wait_until(partial(subscriber.has, items[-1]))
         assert subscriber.items == items
         assert replay.stop() and replay.wait(0)
-        replay.run()  # from the beginning
+        replay.run()  # starts from the beginning
         wait_until(lambda: len(subscriber.items) == 6_000)
         assert subscriber.items == items * 2
 
 
-# Brokers that fail.
+# Brokers that fail
 
 
 @pytest.mark.parametrize("qos", [1, 2])
@@ -249,14 +249,14 @@ def test_a_broker_killed_in_the_middle_loses_nothing(
 ) -> None:
     items = numbered(4_500)
     fill(db, items)
-    # With QoS 2 it would wait for a second half of each, which Mosquitto forgets.
+    # With QoS 2 the subscriber would wait for PUBREL, which a killed Mosquitto forgets.
     with Subscriber(broker.port, qos=1) as subscriber:
-        broker.process.send_signal(signal.SIGUSR1)  # Mosquitto writes what it knows
+        broker.process.send_signal(signal.SIGUSR1)  # has Mosquitto write its sessions to disk
         wait_until((tmp_path / "mosquitto" / "mosquitto.db").exists)
-        # Slowly: the end must not come before the last kill.
+        # The rate is low so that the replay does not end before the last kill.
         with replay_to(broker, db, qos=qos, rate=500, unconfirmed_max=100) as replay:
             for kills in range(3):
-                # Killed only while the subscriber is connected: see there.
+                # The kill comes only while the subscriber is connected; LastingSubscriber says why.
                 wait_until(partial(subscriber.has, items[1_000 * kills + 300]))
                 broker.kill_when_sent()
                 wait_until(lambda: replay.progress().state == "retrying")
@@ -300,7 +300,7 @@ def test_it_may_give_up(db: topicdb.Database) -> None:
 def test_what_is_wrong_with_the_database_is_not_tried_again(
     broker: Broker, db: topicdb.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CorruptionError is an OSError, but no broker that fails."""
+    """A CorruptionError is an OSError, but no failure of the broker."""
 
     def damaged(self: object) -> bool:
         raise topicdb.CorruptionError("a page is damaged")
@@ -317,7 +317,7 @@ def test_a_broker_that_hangs_does_not_hold_up_stop(broker: Broker, db: topicdb.D
     items = numbered(1_000)
     fill(db, items)
     with Subscriber(broker.port) as subscriber:
-        # Slowly: all would have been sent before the broker hangs where this process has to wait.
+        # The rate is low so that not all is sent before the broker hangs.
         replay = replay_to(broker, db, unconfirmed_max=20, rate=100)
         replay.start()
         wait_until(partial(subscriber.has, b"20"))
@@ -333,7 +333,7 @@ def test_a_broker_that_hangs_does_not_hold_up_stop(broker: Broker, db: topicdb.D
 
 
 def test_it_keeps_to_what_the_broker_can_take(db: topicdb.Database, tmp_path: Path) -> None:
-    """Mosquitto ends the connection of who sends more messages at once, or a larger one."""
+    """Mosquitto ends a connection that sends more messages at once, or a larger one."""
     fill(db, numbered(300))
     db.append([("big", START_US + 100_500, b"x" * 1_000)])
     limits = ["max_inflight_messages 7", "max_packet_size 1000"]
@@ -356,7 +356,7 @@ def test_what_is_not_authorized_is_retried(db: topicdb.Database, tmp_path: Path)
     directory.mkdir()
     rules = directory / "acl"
     rules.write_text("topic read #\n")
-    # With no limit of queued messages, Mosquitto 2.0.11 disconnects who is not authorized.
+    # Without a limit of queued messages, Mosquitto 2.0.11 disconnects unauthorized clients.
     with mosquitto(directory, f"acl_file {rules}", "max_queued_messages 1000") as broker:
         with replay_to(broker, db, refused="skip") as replay:
             wait_until(lambda: replay.progress().reconnects > 1)
@@ -368,7 +368,7 @@ def test_what_is_not_authorized_is_retried(db: topicdb.Database, tmp_path: Path)
 
 
 def test_properties_that_cannot_be_sent(db: topicdb.Database, tmp_path: Path) -> None:
-    """One message is too large with them, and one has a text that no packet can hold."""
+    """One message is too large with its properties; one has a text that no packet can hold."""
     fill(db, numbered(10))
     large = ENVELOPE._replace(user_properties=(("a", "x" * 1_000),))
     wrong = ENVELOPE._replace(content_type="x" * 70_000)
@@ -389,7 +389,7 @@ def test_properties_that_cannot_be_sent(db: topicdb.Database, tmp_path: Path) ->
         assert (progress.done, progress.refused, progress.reconnects) == (10, 2, 0)
 
 
-# What else may end it.
+# What else may end a replay
 
 
 def test_a_name_that_cannot_be_given_loses_nothing(broker: Broker, db: topicdb.Database) -> None:
@@ -477,7 +477,7 @@ def test_of_one_that_has_not_begun(db: topicdb.Database) -> None:
             wrong("soon")
 
 
-# Figures, with a clock of the test.
+# Figures, with a clock of the test
 
 
 def test_what_progress_tells() -> None:

@@ -1,4 +1,4 @@
-"""A replay into the broker that a bridge of the same database follows."""
+"""Tests of replays into a broker that a bridge of the same database follows."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_bridge_passes_by_what_is_replayed(
 
 
 def test_a_bridge_may_be_asked_to_store_it(broker: Broker, db: topicdb.Database) -> None:
-    """Twice replayed, it has the mark of the last replay alone."""
+    """A message that is replayed twice has only the mark of the last replay."""
     ids = []
     with Bridge(db, "127.0.0.1", broker.port, store_replays=True) as bridge:
         connected(bridge)
@@ -120,7 +120,7 @@ def test_what_no_bridge_could_tell_is_refused(
         replay_to(broker, db, "#", **options)
     with refused():
         replay_to(broker, db, remap={"a/0": "a/other", "a/#": "test/#"}, **options).run()
-    replay_to(broker, db, "b/#", **options)  # which the bridge does not follow
+    replay_to(broker, db, "b/#", **options)  # the bridge does not follow this filter
     replay_to(broker, db, port=free_port(), **options)
     replay_to(broker, db, remap={"a/#": "test/#"}, **options).run()
     replay_to(broker, db, remap=lambda topic: f"test/{topic}", **options).run()

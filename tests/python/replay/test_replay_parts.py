@@ -1,4 +1,4 @@
-"""What decides about a replay log and its endpoints, without a database."""
+"""Tests of the parts of replay logs and endpoints that need no database."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_filter_that_is_subscribed_again_is_removed_again() -> None:
     interest.remove("a", Place(9, 0))
     assert interest.subscriptions == []
     interest.forget_removed(Place(6, 0))
-    assert interest.filters == ["a"]  # of the second one, something may be here
+    assert interest.filters == ["a"]  # messages of the second subscription may be here
     interest.forget_removed()
     assert interest.filters == ["$topicdb/nothing"]
 
@@ -105,7 +105,7 @@ def test_a_replay_wants_more_when_half_of_it_is_gone(state: State) -> None:
 
 def test_a_failure_is_over_once_all_clients_know() -> None:
     course = Course(State.NONE, 0.0)
-    assert not course.all_know_of_failure  # there is none
+    assert not course.all_know_of_failure  # there is no failure
     course.fail(["one", "two"])
     course.state = State.FAILED
     course.acknowledged_by("one")
@@ -127,13 +127,13 @@ def test_a_replay_that_starts_forgets_who_was_to_be_told() -> None:
 def test_a_replay_stalls_when_it_is_refused_for_too_long_and_nothing_more_can_come() -> None:
     course = Course(State.INITIALIZING, 0.0)
     limited = run(stall_timeout_us=60_000_000)
-    assert not course.has_stalled(limited, True, 1_000.0)  # nobody refused anything
+    assert not course.has_stalled(limited, True, 1_000.0)  # no client has refused anything
     course.note_refusal(100.0)
-    course.note_refusal(150.0)  # the first one counts
+    course.note_refusal(150.0)  # the first refusal counts
     assert not course.has_stalled(limited, True, 159.0)
     assert course.has_stalled(limited, True, 160.0)
-    assert not course.has_stalled(limited, False, 160.0)  # there is room for others
-    assert not course.has_stalled(run(), True, 160.0)  # it may stand for ever
+    assert not course.has_stalled(limited, False, 160.0)  # there is room for more messages
+    assert not course.has_stalled(run(), True, 160.0)  # this one may stall for ever
     course.state = State.PENDING_COMPLETE
     assert course.has_stalled(limited, False, 160.0)
     course.note_progress()

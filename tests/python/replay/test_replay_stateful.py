@@ -1,4 +1,4 @@
-"""Replay logs against the plain-Python model: binds, acknowledgements, trims, replays, restarts."""
+"""Compares replay logs with the model: binds, acknowledgements, trims, replays, restarts."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ReplayMachine(RuleBasedStateMachine):
             self.db.close()
         shutil.rmtree(self.folder)
 
-    # What publishers and administrators do.
+    # What publishers and administrators do
 
     @rule(topics=st.lists(st.sampled_from(TOPICS), min_size=1, max_size=8), late=st.integers(0, 3))
     def publish(self, topics: list[str], late: int) -> None:
@@ -204,7 +204,7 @@ class ReplayMachine(RuleBasedStateMachine):
             endpoint.reopen()
         self.model.settle()
 
-    # What clients do.
+    # What clients do
 
     @rule(name=endpoint_names)
     def bind(self, name: str) -> None:

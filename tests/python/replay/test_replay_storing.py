@@ -1,4 +1,4 @@
-"""How endpoints are stored: together, in order, and again after failures."""
+"""Endpoints are stored together, in order, and again after failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selectors: what they mean, by examples and against SQLite, and what they refuse."""
+"""Tests of selectors: what they mean, by examples and with SQLite, and what they refuse."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_thousands_of_alternatives() -> None:
 
 def test_no_pattern_takes_long() -> None:
     selector = Selector(f"a LIKE '{'%a' * 50}%b'")
-    assert not selector.matches({"a": "a" * 60_000})  # going back, it would take ages
+    assert not selector.matches({"a": "a" * 60_000})  # a matcher that goes back would take ages
     assert selector.matches({"a": "a" * 60_000 + "b"})
 
 
@@ -192,7 +192,7 @@ else:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
 
 
-# Against SQLite, whose logic is the same where the kinds of values are.
+# Comparison with SQLite, whose logic is the same for values of the same kinds
 
 Given: TypeAlias = "dict[str, str | int | float | None]"
 TEXTS = st.text("ab%_!'\n", max_size=4)
@@ -210,7 +210,7 @@ def quoted(text: str) -> str:
 
 
 def pattern(characters: str) -> str:
-    """With ! only where it may stand, as the escape character."""
+    """Returns a pattern with each ``!`` doubled, as ``!`` is the escape character."""
     return "".join(c if c != "!" else "!!" for c in characters)
 
 

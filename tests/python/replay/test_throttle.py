@@ -1,4 +1,4 @@
-"""Replays give way to what is committed meanwhile."""
+"""Tests that replays give way to what is committed meanwhile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STEP_S = 1.01 * TICK_S
 
 
 class Machine:
-    """A clock, processors and commits, as a test wants them."""
+    """A throttle with a clock, processors and commits that a test sets."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -29,7 +29,7 @@ class Machine:
         )
 
     def tick(self, busy: float, commits: int, messages: int) -> float:
-        """One period; what a replay may read a second then, 0 for any number."""
+        """Passes one period; returns how many messages per second a replay may read, 0 for any."""
         self.throttle.count(messages)
         self.now_s += STEP_S
         self.cpu_s += busy * 2 * STEP_S
@@ -55,7 +55,7 @@ def test_with_all_processors_busy_it_becomes_slower_and_then_faster() -> None:
     assert found[0] == pytest.approx(SLOWER * 100_000 / STEP_S)
     assert found[0] > found[1] > found[2]
     assert machine.tick(0.7, 10, 0) > found[2]
-    for _ in range(int(IDLE_S / STEP_S)):  # a commit may take as long
+    for _ in range(int(IDLE_S / STEP_S)):  # a commit may take this long
         assert machine.tick(1.0, 0, 0) > 0.0
     assert machine.tick(1.0, 0, 0) == 0.0  # nobody commits any more
     for _ in range(100):
