@@ -1,4 +1,4 @@
-"""One Spark for all tests of this folder."""
+"""The Spark session that the tests of this folder share."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ def spark() -> Iterator[SparkSession]:
     be_patient()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+
         session = (
             SparkSession.builder.master("local[2]")
             .config("spark.ui.enabled", "false")
-            # Short jobs: compiling little costs less than it gains.
+            # The jobs are short: to compile more would cost more than it gains.
             .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.sql.session.timeZone", "America/New_York")  # not UTC: nothing may shift
+            .config("spark.sql.session.timeZone", "America/New_York")  # not UTC: no time may shift
             .config("spark.sql.shuffle.partitions", "3")
             .config(map=dict(PATIENCE))
             .getOrCreate()
@@ -53,7 +54,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """An empty database of three shards."""
+    """The path of an empty database of three shards."""
     place = str(tmp_path / "spark.db")
     topicdb.open(place, shards=3, structures=["m/+/cpu"]).close()
     return place

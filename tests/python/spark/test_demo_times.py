@@ -1,4 +1,4 @@
-"""The demo's instants of arrival, which the source gives as local times alone."""
+"""Tests of the demo's times of arrival, which its source gives as local times only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def demo() -> ModuleType:
 
 @pytest.fixture
 def in_utc(spark: SparkSession) -> Iterator[SparkSession]:
-    """Spark with the demo's time zone."""
+    """The Spark session with the demo's time zone."""
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     yield spark
@@ -38,8 +38,8 @@ def in_utc(spark: SparkSession) -> Iterator[SparkSession]:
     [
         (1, 1, "UA", 1545, "2013-01-01 14:30:00"),  # the same day, in Houston
         (11, 2, "B6", 523, "2013-11-03 07:10:00"),  # after midnight, Los Angeles at UTC-7
-        (11, 3, "B6", 523, "2013-11-04 08:13:00"),  # across the end of summer time: UTC-8
-        (1, 8, "B6", 701, "2013-01-09 05:54:00"),  # San Juan, not in the list of airports
+        (11, 3, "B6", 523, "2013-11-04 08:13:00"),  # after the end of summer time: UTC-8
+        (1, 8, "B6", 701, "2013-01-09 05:54:00"),  # San Juan, which is not in the list of airports
     ],
 )
 def test_an_arrival_is_the_first_such_time_after_departure(

@@ -1,4 +1,4 @@
-"""The pipelines of examples/ at small size, with real brokers: all is counted, nothing twice."""
+"""The pipelines of examples/, at small size with real brokers, count every message once."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ sys.path.insert(0, str(ROOT))
 from examples import backfill_parquet, mqtt_to_parquet  # noqa: E402
 
 Stored = tuple[str, int, bytes]
-SPARK_SECONDS = 600.0  # far longer than it needs to start and do little
+SPARK_SECONDS = 600.0  # far longer than Spark needs to start and do little
 START_MS = 1_772_352_000_000
 MINUTE_MS = 60_000
 
 
 def stored(path: Path) -> list[Stored]:
-    """What is there, also while somebody writes."""
+    """Returns the stored messages, sorted; another process may be writing."""
     try:
         with topicdb.open(path, mode="r") as database:
             return sorted((m.topic, m.timestamp, m.value) for m in database.scan("#"))
-    except topicdb.NotFoundError:  # not yet
+    except topicdb.NotFoundError:  # the database does not exist yet
         return []
 
 
 @contextmanager
 def running(command: list[str], log: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process with a session of its own; none of the session is left in the end."""
+    """Runs a process in a session of its own; in the end every process of it is killed."""
     with log.open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, *command],
@@ -67,12 +67,12 @@ def running(command: list[str], log: Path, **environment: str) -> Iterator[subpr
 
 
 def session_of(process: subprocess.Popen[bytes]) -> list[int]:
-    """The processes that it has started, too: Spark's JVM, and workers in groups of their own."""
+    """Returns the processes of a session: also Spark's JVM, and workers in other groups."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, _, _, session = stat.read_text().rpartition(")")[2].split()[:4]
-        except OSError:  # it has just ended
+        except OSError:  # the process has just ended
             continue
         if session == str(process.pid) and state != "Z":
             found.append(int(stat.parent.name))
@@ -80,7 +80,7 @@ def session_of(process: subprocess.Popen[bytes]) -> list[int]:
 
 
 def kill_session(process: subprocess.Popen[bytes]) -> None:
-    """kill -9, all at once as far as can be; waits until they are gone."""
+    """Kills the processes of a session with SIGKILL, and waits until they are gone."""
     deadline = time.monotonic() + PATIENCE_S
     while found := session_of(process):
         assert time.monotonic() < deadline, f"still there: {found}"
@@ -94,16 +94,16 @@ def kill_session(process: subprocess.Popen[bytes]) -> None:
 
 
 def wait_for_messages(count: int, path: Path, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Returns when so many are stored; shows what the process had to say if it ends before."""
+    """Returns when ``count`` messages are stored; fails with the log if the process ends."""
     deadline = time.monotonic() + SPARK_SECONDS
     while len(stored(path)) < count:
         assert process.poll() is None, f"it ended:\n{log.read_text()}"
         assert time.monotonic() < deadline, f"not {count} messages yet:\n{log.read_text()}"
-        time.sleep(0.1)  # each look opens the database
+        time.sleep(0.1)  # each call of ``stored`` opens the database
 
 
 class Plant:
-    """Five devices that report to a broker; knows what has to be stored and counted."""
+    """Five devices that report to a broker, and the messages that have to be stored."""
 
     def __init__(self, port: int) -> None:
         self.sent: list[Stored] = []
@@ -120,7 +120,7 @@ class Plant:
         self._client.loop_stop()
 
     def publish(self, count: int, late: bool = False) -> None:
-        """Returns when the broker has them. ``late``: of the first minutes again."""
+        """Publishes messages, ``late`` ones with old times; returns when the broker has them."""
         first = self._number if not late else 0
         infos = []
         for i in range(first, first + count):
@@ -134,7 +134,7 @@ class Plant:
         self._number += 0 if late else count
 
     def minutes(self) -> dict[tuple[str, int], tuple[int, int, float | None]]:
-        """By device and minute: messages, numbers and their mean."""
+        """Returns messages, numbers and mean of the numbers by device and minute."""
         values: dict[tuple[str, int], list[object]] = {}
         for topic, timestamp, payload in self.sent:
             minute = timestamp // 1000 // MINUTE_MS * MINUTE_MS // 1000
@@ -151,7 +151,7 @@ class Plant:
 def minutes_of(
     spark: SparkSession, report: Path
 ) -> dict[tuple[str, int], tuple[int, int, float | None]]:
-    """The same of a report."""
+    """Returns what ``Plant.minutes`` returns, from a report."""
     rows = mqtt_to_parquet.totals(spark, str(report)).selectExpr(
         "device", "unix_seconds(minute)", "messages", "numbers", "mean"
     )
@@ -164,7 +164,7 @@ def bridge(broker: Broker, database: Path) -> list[str]:
 
 
 def begin_session(broker: Broker, database: Path) -> None:
-    """From then on the broker keeps what comes for the bridge."""
+    """Makes the broker keep messages for the bridge from now on."""
     with (
         topicdb.open(database) as db,
         Bridge(db, "127.0.0.1", broker.port, filters=["plant/#"]) as first,
@@ -185,7 +185,7 @@ def test_mqtt_to_parquet(spark: SparkSession, tmp_path: Path) -> None:
     )
 
     def run_stream() -> int:
-        """How many micro-batches there are then."""
+        """Runs the stream, and returns how many micro-batches there are then."""
         mqtt_to_parquet.stream(spark, options)
         return len(list(Path(options.report).glob("batch=*")))
 
@@ -218,7 +218,7 @@ def test_mqtt_to_parquet(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def readings_by_month(rows: int, zone: ZoneInfo) -> dict[tuple[str, str], tuple[int, float]]:
-    """What the first site of the sample has: readings and their mean by month and sensor."""
+    """Returns readings and their mean by month and sensor of the sample's first site."""
     step = backfill_parquet.SAMPLE_SECONDS // rows
     values: dict[tuple[str, str], list[float]] = {}
     for i in range(0, rows, 3):
@@ -233,7 +233,7 @@ def test_backfill_parquet(
 ) -> None:
     register(spark)
     files, database = str(tmp_path / "readings"), str(tmp_path / "plant.db")
-    rows = 3_000  # of which each is a whole number of seconds from the next
+    rows = 3_000  # a number that puts rows whole seconds apart
     backfill_parquet.sample(spark, files, rows)
     assert backfill_parquet.choose_shards(spark, files) == 1
     monkeypatch.setattr(backfill_parquet, "SHARD_BYTES", 1)
@@ -268,15 +268,16 @@ def test_backfill_parquet(
 
 
 class Line:
-    """A producer of records for Kafka; knows the messages that have to be stored."""
+    """A producer of records for Kafka, and the messages that have to be stored."""
 
     TOPIC = "plant.line1"
 
     def __init__(self, port: int) -> None:
         self.sent: list[Stored] = []
-        self._start_ms = int(time.time() * 1000) - 60_000  # Kafka deletes what is a week old
+        # Kafka deletes records that are a week old.
+        self._start_ms = int(time.time() * 1000) - 60_000
         self._servers = f"127.0.0.1:{port}"
-        # Idempotent: others store records twice if the broker's answer comes late.
+        # A producer that is not idempotent stores records twice if the broker answers late.
         self._producer = Producer(
             {
                 "bootstrap.servers": self._servers,
@@ -286,7 +287,7 @@ class Line:
         )
 
     def produce(self, count: int) -> None:
-        """Returns when the broker has them. Some are without a key, some without a value."""
+        """Produces records, some without a key or a value, until the broker has them."""
         failed: list[object] = []
         first = len(self.sent)
         for i in range(first, first + count):
@@ -304,7 +305,7 @@ class Line:
         assert failed == []
 
     def records(self) -> int:
-        """How many records the broker has."""
+        """Returns how many records the broker has."""
         consumer = Consumer({"bootstrap.servers": self._servers, "group.id": "count"})
         try:
             partitions = consumer.list_topics(self.TOPIC, PATIENCE_S).topics[self.TOPIC].partitions
@@ -318,12 +319,12 @@ class Line:
 
 
 def forget_last_commit(checkpoint: Path) -> None:
-    """As if Spark had been killed between TopicDB's commit of a micro-batch and its own."""
+    """Makes it look as if Spark was killed between TopicDB's commit and its own."""
     last = {
         name: max((checkpoint / name).glob("[0-9]*"), key=lambda file: int(file.name))
         for name in ("offsets", "commits")
     }
-    if last["offsets"].name == last["commits"].name:  # else it was killed in a micro-batch
+    if last["offsets"].name == last["commits"].name:  # otherwise it was killed in a micro-batch
         last["commits"].unlink()
         last["commits"].with_name(f".{last['commits'].name}.crc").unlink(missing_ok=True)
 
@@ -331,7 +332,7 @@ def forget_last_commit(checkpoint: Path) -> None:
 @pytest.mark.kafka
 @pytest.mark.long
 def test_kafka_to_topicdb(tmp_path: Path) -> None:
-    """In processes of its own: the Kafka source has to be there when Spark starts."""
+    """The test starts a Spark of its own, which must have the Kafka source when it starts."""
     try:
         jars = ",".join(map(str, sorted(Path(kafka_jars("spark")).glob("*.jar"))))
         made = kafka(tmp_path / "kafka")
@@ -339,12 +340,12 @@ def test_kafka_to_topicdb(tmp_path: Path) -> None:
         pytest.skip(str(reason))
     database, log = tmp_path / "plant.db", tmp_path / "query.log"
     environment = {
-        # What is killed cleans nothing up.
+        # Killed processes clean nothing up.
         "TMPDIR": str(tmp_path),
         "SPARK_LOCAL_DIRS": str(tmp_path),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
-        # It runs for seconds, and would spend most of them compiling.
+        # The JVM runs for seconds, and would spend most of them compiling.
         "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData "
         f"-Djava.io.tmpdir={tmp_path}",
         "PYSPARK_SUBMIT_ARGS": "--master local[2] --conf spark.ui.enabled=false "

@@ -1,5 +1,6 @@
-"""Spark with real executors and workers, of which any may be killed. What a streaming query reads
-from one database and writes to another has to be equal in the end, message by message.
+"""Tests of Spark with real executors and workers, of which any may be killed.
+
+A streaming query copies one database to another, and both must be equal in the end.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import topicdb
 
 ROUNDS = int(os.environ.get("TOPICDB_CRASH_ROUNDS", "2"))
 EXECUTOR = "CoarseGrainedExecutorBackend"
-PYTHON = "-m pyspark."  # workers of tasks, the one that plans the stream, and the daemon
+PYTHON = "-m pyspark."  # workers of tasks, the worker that plans the stream, and the daemon
 pytestmark = pytest.mark.timeout(1800 + 60 * ROUNDS)
 
 
@@ -37,7 +38,7 @@ def stored(path: Path) -> Counter[tuple[str, int, bytes]]:
 
 @contextmanager
 def appending(database: topicdb.Database) -> Iterator[None]:
-    """Commits that go on, ten in a second, of 50 messages each."""
+    """Makes about ten commits per second, of 50 messages each, until the end of the block."""
     ended = threading.Event()
 
     def append() -> None:
@@ -57,7 +58,7 @@ def appending(database: topicdb.Database) -> Iterator[None]:
 
 
 class Copying:
-    """What a query copies: a database that grows, to one that has an owner or none."""
+    """A database that grows, and the target of the query that copies it, perhaps with an owner."""
 
     def __init__(self, directory: Path, home: Path, master: str, *, owned: bool) -> None:
         self._source, self._target = directory / "source", directory / "target"
@@ -82,16 +83,16 @@ class Copying:
         self._owner.close()
 
     def driver(self) -> AbstractContextManager[Driver]:
-        """Begins or goes on."""
+        """Starts a driver, which begins the query or goes on with it."""
         return driver(self._home, self._master, "copy", *self._arguments)
 
     def finish(self, last: Driver) -> list[str]:
-        """Lets it copy what is left, and compares. Gives what the driver printed."""
+        """Lets the driver copy what is left, compares, and returns the lines that it printed."""
         self._appending.close()
         self._stop.touch()
         lines = last.finish()
         self._owner.close()
-        topicdb.open(self._target).close()  # applies what is committed, sweeps the rest
+        topicdb.open(self._target).close()  # applies what is committed, and sweeps the rest
         want, found = stored(self._source), stored(self._target)
         assert found == want
         assert set(found.values()) == {1}
@@ -100,7 +101,7 @@ class Copying:
 
 
 def kill_one(running: Driver, part: str, chance: random.Random) -> bool:
-    """Whether there was one to be killed."""
+    """Kills one process with ``part`` in its command; returns whether there was one."""
     found = running.processes(part)
     if found:
         with suppress(ProcessLookupError):
@@ -121,7 +122,7 @@ def kill_at_random(running: Driver, part: str, pause_max_s: float) -> None:
 @pytest.mark.crash
 @pytest.mark.parametrize("owned", [False, True], ids=["alone", "with an owner"])
 def test_killed_drivers(tmp_path: Path, home: Path, owned: bool) -> None:
-    """Between the commit here and Spark's own, among other moments."""
+    """Kills may come at any moment, also between TopicDB's commit and Spark's own."""
     chance = random.Random(3)
     with Copying(tmp_path, home, "local[2]", owned=owned) as copying:
         for _ in range(ROUNDS // 2):
@@ -152,7 +153,7 @@ def test_killed_tasks(
 
 
 def saved_once(directory: Path, home: Path, master: str) -> set[str]:
-    """Attempts of the six tasks, as partition-attempt."""
+    """Runs a job of six tasks, checks what it stored, and returns its attempts by name."""
     target, attempts = directory / "db", directory / "attempts"
     attempts.mkdir()
     topicdb.open(target, shards=3).close()
@@ -171,6 +172,6 @@ def test_tasks_that_fail_and_are_repeated(tmp_path: Path, home: Path) -> None:
 
 @pytest.mark.long
 def test_speculative_tasks(tmp_path: Path, home: Path) -> None:
-    """A task that stalls has a second attempt on another host, which wins; the first is killed."""
+    """A second attempt of a stalled task, on another host, wins; the first one is killed."""
     with standalone(home, ["127.0.0.2", "127.0.0.3"]) as master:
         assert "0-1" in saved_once(tmp_path, home, master)

@@ -1,4 +1,4 @@
-"""Predicates against a model: what a selection reads, and what is left to Spark."""
+"""Compares predicates with a model: what a selection reads, and what it leaves to Spark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def us(value: Any) -> int:
 
 
 def passes(predicate: Any, topic: str, time: int) -> bool:
-    """SQL's answer; null counts as no."""
+    """Returns SQL's answer, with null as False."""
     if isinstance(predicate, ds.Not):
         return not passes(predicate.child, topic, time)
     if isinstance(predicate, ds.IsNull):

@@ -1,4 +1,4 @@
-"""topicdb.spark: planning and reading."""
+"""Tests of planning and reading with topicdb.spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing with format("topicdb"), by batch and by stream."""
+"""Tests of writing with format("topicdb"), by batch and by stream."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class TestBatch:
             for batch in batches:
                 yield batch
                 if "m/700" in batch.column("topic").to_pylist():
-                    # One that still ran could leave its files: the other three are done first.
+                    # A task that still ran could leave its files, so the other three end first.
                     while len(list(Path(path).glob("jobs/*/*.staged"))) < 3:
                         time.sleep(0.05)
                     raise RuntimeError("lost power")
@@ -189,7 +189,7 @@ class Source:
 
 
 def run_query(spark: SparkSession, source: Source, path: str, checkpoint: Path) -> str:
-    """Stores what the source has that is new; gives the id of the query."""
+    """Stores the new rows of the source, and returns the id of the query."""
     rows = (
         spark.readStream.schema("topic string, timestamp bigint, value string")
         .option("maxFilesPerTrigger", "1")
@@ -220,7 +220,7 @@ class TestStream:
     def test_a_batch_that_spark_repeats_is_stored_once(
         self, spark: SparkSession, path: str, tmp_path: Path
     ) -> None:
-        """As after a driver that was killed between the commit here and its own."""
+        """The checkpoint is as after a kill of the driver between TopicDB's commit and its own."""
         source = Source(tmp_path / "in")
         checkpoint = tmp_path / "checkpoint"
         source.add(80)

@@ -1,4 +1,4 @@
-"""format("topicdb"): batch reads."""
+"""Tests of batch reads with format("topicdb")."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_properties_are_columns_on_request(spark: SparkSession, tmp_path: Path) 
 
 
 def day(number: int) -> int:
-    """Midnight of New York, the session's time zone, in January 1970."""
+    """Returns midnight of a day of January 1970 in New York, the session's time zone."""
     return (number - 1) * DAY_US + 5 * 3_600_000_000
 
 
@@ -137,7 +137,7 @@ CASES: list[tuple[str, Callable[[str, int], bool]]] = [
 ]
 
 
-# Without pushdown it is Spark that filters: some will do.
+# Without pushdown Spark filters, so some cases will do.
 RUNS = [(True, *case) for case in CASES] + [(False, *case) for case in CASES[1::5]]
 
 
@@ -272,7 +272,7 @@ def test_a_job_sees_one_moment_beside_a_writer(spark: SparkSession, path: str) -
             for topic, _, value in found:
                 by_shard.setdefault(topicdb.shard_of(topic, 3), []).append(int(value))
             assert len(by_shard) == 3
-            for numbers in by_shard.values():  # whole commits, none of the first ones missing
+            for numbers in by_shard.values():  # whole commits, without a gap
                 last = max(numbers)
                 width = numbers.count(0)
                 assert sorted(numbers) == sorted(list(range(last + 1)) * width)

@@ -1,4 +1,4 @@
-"""format("topicdb"): stream reads."""
+"""Tests of stream reads with format("topicdb")."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import topicdb
 from topicdb.spark.options import stream_options
 from topicdb.spark.stream import StreamReader
 
-ORDERS = ["true", "false"]  # of the option commitOrder
+ORDERS = ["true", "false"]  # values of the option commitOrder
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def checkpoint(tmp_path: Path) -> str:
 def run(
     spark: SparkSession, path: str, checkpoint: str, fail: bool = False, **given: object
 ) -> list[list[bytes]]:
-    """Values of the micro-batches until what is stored is read."""
+    """Runs a query until it has read what is stored; returns the values of its micro-batches."""
     batches: list[list[bytes]] = []
 
     def take(frame: DataFrame, number: int) -> None:
@@ -49,7 +49,7 @@ def run(
 
 
 def put(path: str, first: int, count: int, commits: int = 1) -> list[bytes]:
-    """Later values with earlier timestamps."""
+    """Stores values whose timestamps decrease, and returns the values."""
     values = [b"%06d" % i for i in range(first, first + count)]
     with topicdb.open(path) as db:
         for start in range(commits):
@@ -71,7 +71,7 @@ def test_every_message_once_across_restarts(
         run(spark, path, checkpoint, fail=True, **start)
     last = put(path, 200, 50)
     again = run(spark, path, checkpoint, **start)
-    assert sorted(again[0]) == more  # the batch that failed, as it was planned
+    assert sorted(again[0]) == more  # the batch that failed, as it had been planned
     assert sorted(v for batch in again for v in batch) == [*more, *last]
 
 
@@ -95,7 +95,7 @@ def reader(path: str, **given: str) -> StreamReader:
 
 
 def values_of(reader: StreamReader, start: Any, end: Any) -> list[bytes]:
-    """Through the same pickles as in Spark."""
+    """Reads values with a reader and partitions that were pickled, as in Spark."""
     start, end = json.loads(json.dumps(start)), json.loads(json.dumps(end))
     partitions = pickle.loads(pickle.dumps(reader.partitions(start, end)))
     copy = pickle.loads(pickle.dumps(reader))
@@ -195,10 +195,10 @@ def test_available_now_ends_where_it_began(path: str) -> None:
 def test_messages_are_in_the_order_of_commits_unless_told_otherwise(path: str, order: str) -> None:
     wanted = []
     with topicdb.open(path) as db:
-        for i in range(50):  # of one topic, each older than the one before
+        for i in range(50):  # messages of one topic, each older than the one before
             db.append([("t/1", 100 - i, b"%d" % i)])
             wanted.append(b"%d" % i)
-        db.flush()  # sealed: sorted by topic and time
+        db.flush()  # sealed messages are sorted by topic and time
     source = reader(path, startingOffsets="earliest", commitOrder=order)
     start = source.initialOffset()
     found = values_of(source, start, source.latestOffset(start, ReadAllAvailable()))
@@ -215,14 +215,14 @@ def test_a_planned_micro_batch_stays_as_it_is_while_a_writer_goes_on(path: str, 
     partitions = source.partitions(start, end)
     put(path, 100, 100, commits=5)
     with topicdb.open(path) as db:
-        db.flush()  # what is planned is sealed meanwhile
+        db.flush()  # seals what was planned
     found = [v for p in partitions for b in source.read(p) for v in b.column("value").to_pylist()]
     assert sorted(found) == wanted
     assert sorted(values_of(source, start, end)) == wanted  # planned again, after a restart
 
 
 def dropping(path: str, order: str = "true") -> tuple[StreamReader, Any, Callable[[], None]]:
-    """A stream that has read generation 1 and not 2, and what drops both."""
+    """Returns a stream that has read generation 1 only, its offset, and what drops both."""
     source = reader(path, startingOffsets="earliest", commitOrder=order)
     put(path, 0, 30)
     start = source.latestOffset(source.initialOffset(), ReadAllAvailable())
@@ -262,7 +262,7 @@ def test_a_dropped_generation_that_was_not_read(path: str, order: str) -> None:
 
 def test_a_dropped_generation_that_was_read_is_no_loss(path: str) -> None:
     source, start, drop = dropping(path)
-    end = source.latestOffset(start, ReadAllAvailable())  # in generation 2, all of it
+    end = source.latestOffset(start, ReadAllAvailable())  # the end of generation 2
     drop(1)  # type: ignore[call-arg]
     assert source.latestOffset(end, ReadAllAvailable())["serials"].keys() == end["serials"].keys()
 

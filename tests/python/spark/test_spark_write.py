@@ -1,4 +1,4 @@
-"""topicdb.spark: writing from DataFrames, RDDs and plain partitions."""
+"""Tests of writing DataFrames, RDDs and plain partitions with topicdb.spark."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_workers_that_are_used_again_leave_no_lock(spark: SparkSession, path: st
         result = topicdb.spark.write_dataframe(messages(spark, 300), path)
         serials.append(result.serials)
     assert all(before[0] < after[0] for before, after in pairwise(serials))
-    assert stored(path) == sorted(expected(300) * 4)  # the default layout keeps each of them
+    assert stored(path) == sorted(expected(300) * 4)  # the default layout keeps all equal messages
     topicdb.open(path).close()
 
 
@@ -130,7 +130,7 @@ def test_a_bad_row_names_its_row_and_frees_the_shard(spark: SparkSession, path: 
     )
     with pytest.raises(Exception, match=r"shard \d, rows from \d+ of its partition: row \d+"):
         topicdb.spark.write_dataframe(bad, path)
-    for shard in range(3):  # the job has failed, but tasks of other shards may be at work still
+    for shard in range(3):  # tasks of other shards may still be at work
         writer._open_shard(path, shard, "os").close()
 
 
@@ -193,7 +193,7 @@ def test_a_held_shard_is_waited_for(path: str, monkeypatch: pytest.MonkeyPatch) 
         if len(pauses) == 2:
             holder.communicate("\n")
 
-    # Its own name `time`, not the module: Spark's threads sleep too.
+    # Replaces only the writer's name `time`, because Spark's threads sleep, too.
     clock = SimpleNamespace(sleep=release_at_second_pause, monotonic=time.monotonic)
     with monkeypatch.context() as patch:
         patch.setattr(writer, "time", clock)
