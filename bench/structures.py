@@ -1,11 +1,12 @@
-"""How well topic structures are learned: streams by true templates, and rows read by rows returned.
+"""Measures how well topic structures are learned: streams by templates, rows read by rows returned.
 
 python bench/structures.py [--trees sparkplug,homie] [--order device|random] [--filters 1000]
                            [--layout columnar] [--json FILE]
 
-Each tree's topics are appended, the database is rotated, and they are appended again ten times;
-then random filters are made of the tree's templates: each level that varies stays a ``+`` or takes
-the word of a topic, and some are cut to ``#``.
+For each tree the benchmark appends the topics, rotates the database, appends the topics ten more
+times and drops the slabs from before the rotation. Then it makes random filters of the tree's
+templates: each level that varies stays a ``+`` or takes the word of a topic, and a third of the
+filters are cut and end in ``#``.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ import topicdb
 BATCH_ROWS = 10_000
 REPEATS = 10
 BUDGET = 4_096
-STREAMS_MAX = 1.5  # of the true templates
-READ_MAX = 4.0  # rows for each that is returned
+STREAMS_MAX = 1.5  # streams for each true template
+READ_MAX = 4.0  # rows read for each row returned
 VALUE = b'{"value":21.5,"unit":"C","quality":"good","source":"bench"}'
 COLUMNS = (
     ("tree", "<13"), ("topics", ">7"), ("templates", ">9"), ("base", ">7"), ("before", ">7"),
@@ -69,6 +70,7 @@ def show(value: Any) -> str:
 
 
 def measure(tree: trees.Tree, order: str, layout: Any, filters: int) -> dict[str, Any]:
+    """Measures one tree, and returns a value for each of ``COLUMNS``."""
     topics = tree.topics if order == "device" else tree.shuffled()
     templates = tree.templates
     with database(layout, learning="base") as base:
@@ -112,7 +114,7 @@ def measure(tree: trees.Tree, order: str, layout: Any, filters: int) -> dict[str
 
 
 class database:  # noqa: N801 - used as a function
-    """A database that is gone at the end."""
+    """A new database in a temporary directory, which the end of the block removes."""
 
     def __init__(self, layout: Any, **options: Any) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="topicdb-structures-")
@@ -133,7 +135,7 @@ def append(db: topicdb.Database, topics: list[str], first: int = 0) -> None:
 
 
 def random_filters(tree: trees.Tree, count: int) -> Iterator[str]:
-    """Of a template by chance, and of one of its topics."""
+    """Makes ``count`` filters, each of a random template of the tree and a random topic of it."""
     topics_of: dict[str, list[str]] = {}
     for topic, template in tree.template_of.items():
         topics_of.setdefault(template, []).append(topic)
@@ -158,6 +160,7 @@ def random_filters(tree: trees.Tree, count: int) -> Iterator[str]:
 
 
 def read_ratio(db: topicdb.Database, filters: Iterator[str]) -> tuple[int, int]:
+    """Returns how many rows the filters read, and how many of these they returned."""
     read = returned = 0
     for text in filters:
         found = db.explain(text)

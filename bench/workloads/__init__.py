@@ -1,4 +1,4 @@
-"""The four workloads that TopicDB is measured with: real or seeded messages, the same anywhere."""
+"""The four workloads that TopicDB is measured with: real or seeded messages, alike everywhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ __all__ = ["MAKERS", "SEED", "Row", "Workload", "digest", "make"]
 
 
 def make(name: str, rows: int, seed: int = SEED) -> Workload:
-    """The first ``rows`` messages of a workload. ValueError names the workloads there are."""
+    """Returns the first ``rows`` messages of a workload.
+
+    Raises ValueError if there is no workload ``name`` (the error names those that there are), or
+    if ``rows`` is below 1.
+    """
     if name not in MAKERS:
         raise ValueError(f"no workload {name!r}; there are {', '.join(MAKERS)}")
     if rows < 1:

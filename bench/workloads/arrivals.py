@@ -1,7 +1,8 @@
-"""The same messages in several orders of arrival: in order, and as data come in fact.
+"""The same messages in several orders of arrival: by time, and as data arrive in practice.
 
-A year of 1,000 devices, each at equal steps, whose values are those of `metrics`. Any number of
-messages is made batch after batch, so that memory does not bound it.
+The messages are a year of 1,000 devices, which report in turns at equal steps; the values are those
+of `metrics`. The tables are made one after the other: of all messages together, only the order of
+arrival is in memory.
 """
 
 from __future__ import annotations
@@ -17,21 +18,23 @@ from workloads.rows import BATCH_ROWS, SCHEMA, SEED, START_US, Random
 
 DEVICES = 1_000
 YEAR_US = 365 * 24 * 3_600 * 1_000_000
-DAY, MONTH = 1 / 365, 1 / 12
+DAY, MONTH = 1 / 365, 1 / 12  # of the year
 RESTARTS = 30
-VALUES = 100_000  # different ones
+VALUES = 100_000  # distinct values; they repeat after these
 ORDERS = ("in_order", "backfill", "late", "sawtooth")
 
 Index = npt.NDArray[np.int64]
 
 
 def arrival(order: str, rows: int, seed: int = SEED) -> Index:
-    """The messages, counted by their times, in the order in which they arrive.
+    """Returns the numbers of the messages, counted by time, in the order in which they arrive.
 
-    - ``in_order``: by their times.
+    - ``in_order``: by time.
     - ``backfill``: one device's year after the other.
-    - ``late``: 1 % of them a day late, 0.1 % a month.
-    - ``sawtooth``: a clock that is set back 30 times to the beginning: each time the same period.
+    - ``late``: by time, but 1 % of the messages come a day late and 0.1 % a month late.
+    - ``sawtooth``: 30 runs through the year, as of a clock that is set back after each run.
+
+    Raises ValueError if there is no such order.
     """
     index = np.arange(rows, dtype=np.int64)
     if order == "in_order":
@@ -48,7 +51,7 @@ def arrival(order: str, rows: int, seed: int = SEED) -> Index:
 
 
 def tables(order: str, rows: int, seed: int = SEED) -> Iterator[pa.Table]:
-    """The messages in an order of arrival."""
+    """Makes tables of the messages in an order of arrival."""
     values = pa.array(metrics.make(min(rows, VALUES), seed).values, pa.binary())
     names = pa.array([metrics.topic(number) for number in range(DEVICES)])
     step_us = YEAR_US // rows

@@ -12,7 +12,7 @@ MODES = ("bus", "tram", "metro", "train", "ferry")
 LINES = 80
 STEP_US = 12_500
 VALUE_BYTES = 300
-# One mode and one line: of 19 levels 3 say which, the rest are fixed or any.
+# One mode and one line: of the 19 levels these two choose; the others are alike everywhere or `+`.
 FILTER = "transit/v2/city/+/journey/ongoing/position/tram/+/line/0041/+/+/+/+/+/+/+/+"
 
 

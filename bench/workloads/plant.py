@@ -13,7 +13,7 @@ STEP_US = 1_000
 
 
 def templates(random: Random) -> list[str]:
-    """Topics with {} at the levels that vary; each has one such level or more."""
+    """Returns topics with ``{}`` in each level that varies; every topic has at least one."""
     made = []
     for number in range(TEMPLATES):
         depth = LEVELS_MIN + number % (LEVELS_MAX - LEVELS_MIN + 1)

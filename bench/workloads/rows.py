@@ -1,4 +1,4 @@
-"""Messages as columns, batches and Arrow tables, and the digest that two readers compare."""
+"""Messages as columns, batches and Arrow tables, and a digest by which two readers compare them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Columns:
-    """Messages in the order they are sent: timestamps are µs since the epoch."""
+    """Messages in the order in which they are sent; timestamps are µs since 1970-01-01 UTC."""
 
     topics: list[str]
     timestamps: npt.NDArray[np.int64]
@@ -55,7 +55,7 @@ class Workload:
 
     @cached_property
     def raw_bytes(self) -> int:
-        """Topic, 8 bytes of timestamp and value of each message: what "raw" means in P7."""
+        """The "raw" bytes of P7: topic, 8 bytes of timestamp, and value of each message."""
         topics = sum(len(topic.encode()) for topic in self.columns.topics)
         return topics + 8 * len(self) + sum(map(len, self.columns.values))
 
@@ -64,18 +64,18 @@ class Workload:
         return digest(self.rows)
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[list[Row]]:
-        """The messages as lists of (topic, timestamp, value)."""
+        """Yields the messages as lists of (topic, timestamp, value)."""
         for first in range(0, len(self), rows):
             yield self.rows[first : first + rows]
 
     def tables(self, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
-        """The messages as Arrow tables."""
+        """Yields the messages as Arrow tables."""
         for first in range(0, len(self), rows):
             yield self.table.slice(first, rows)
 
 
 def digest(rows: Iterable[Row]) -> str:
-    """16 hex digits that depend on which rows there are, how often, and not on their order."""
+    """Returns 16 hex digits for the rows and how often each occurs, whatever their order."""
     total = 0
     for topic, timestamp, value in rows:
         name = topic.encode()
@@ -85,25 +85,25 @@ def digest(rows: Iterable[Row]) -> str:
 
 
 def table_rows(table: pa.Table) -> list[Row]:
-    """The messages of an Arrow table with the columns topic, timestamp (µs) and value."""
+    """Returns the messages of an Arrow table with the columns topic, timestamp (µs) and value."""
     times = table["timestamp"].cast(pa.int64()).to_pylist()
     return list(zip(table["topic"].to_pylist(), times, table["value"].to_pylist(), strict=True))
 
 
 class Random:
-    """Seeded integers. Raw PCG64 words, because NumPy promises those for good, and no more."""
+    """Seeded integers, made of raw PCG64 words: only those NumPy promises to keep the same."""
 
     def __init__(self, seed: int, name: str) -> None:
         self._bits = np.random.PCG64([seed, *name.encode()])
 
     def integers(self, below: int, count: int) -> list[int]:
-        """``count`` integers from 0 to ``below`` - 1; the bias of the modulo is no matter here."""
+        """Returns ``count`` integers from 0 to ``below`` - 1; the modulo's bias does not matter."""
         raw = self._bits.random_raw(count)
         return [int(value) for value in raw % np.uint64(below)]
 
 
 def pad(text: str, size: int) -> bytes:
-    """A payload of exactly ``size`` bytes; text that is longer is a mistake of the workload."""
+    """Returns the text, filled with blanks to ``size`` bytes. Raises ValueError if it is longer."""
     data = text.encode()
     if len(data) > size:
         raise ValueError(f"payload has {len(data)} bytes, more than {size}: {text}")
@@ -111,5 +111,8 @@ def pad(text: str, size: int) -> bytes:
 
 
 def visit_order(index: int, count: int) -> int:
-    """Goes through 0..count-1 in leaps, so that a short run, too, sees all sorts of topics."""
+    """Goes through 0..count-1 in leaps, so that even a short run meets all kinds of topics.
+
+    REQUIRES: ``count`` is no multiple of 7919.
+    """
     return index * 7919 % count

@@ -1,7 +1,7 @@
-"""Topic trees as they are found in the field, with the templates that they were made from.
+"""Topic trees as they occur in the field, with the templates that they were made from.
 
-Each is written after what its convention documents; names and sizes are ours. In a template ``+``
-stands for a level whose words are many, and every other level is fixed.
+Each tree follows the documents of its convention; names and sizes are our own. In a template ``+``
+stands for a level with many words; every other level is fixed.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def homeassistant() -> Iterator[tuple[str, str]]:
 
 
 def isa95() -> Iterator[tuple[str, str]]:
-    """Enterprise, site, area, line, cell, machine; then a machine's own tree of tags."""
+    """The levels are enterprise, site, area, line, cell and machine, then the machine's tags."""
     tags = [
         *(f"status/{word}" for word in ("state", "mode", "speed", "alarm")),
         *(f"oee/{word}" for word in ("availability", "performance", "quality")),
@@ -140,7 +140,7 @@ def isa95() -> Iterator[tuple[str, str]]:
 
 
 def transit() -> Iterator[tuple[str, str]]:
-    """As fleet, whose kinds of vehicle are few and meant: each is a template."""
+    """Every second topic of fleet. Its modes of transport are few, so each has its own template."""
     for number in range(0, fleet.TOPICS, 2):
         topic = fleet.topic(number)
         levels = topic.split("/")
@@ -149,7 +149,7 @@ def transit() -> Iterator[tuple[str, str]]:
 
 
 def serials_first() -> Iterator[tuple[str, str]]:
-    """The device's number in the first level."""
+    """The device's serial number is the first level."""
     leaves = ("telemetry/temperature", "telemetry/humidity", "telemetry/battery", "event/alarm",
               "event/reset", "command/reboot", "command/config", "state", "version")  # fmt: skip
     for number in range(5_000):
@@ -163,7 +163,7 @@ def servers() -> Iterator[tuple[str, str]]:
 
 
 def factory() -> Iterator[tuple[str, str]]:
-    """The 300 templates of plant, with 100 topics each."""
+    """At most 100 topics for each of the 300 patterns of plant; some make the same template."""
     random = Random(SEED, "factory")
     for pattern in plant.templates(Random(SEED, "plant")):
         template = "/".join("+" if "{}" in level else level for level in pattern.split("/"))
@@ -186,6 +186,6 @@ MAKERS: dict[str, Callable[[], Pairs]] = {
 
 
 def make(name: str) -> Tree:
-    """A tree by its name. KeyError if there is none."""
+    """Returns the tree of that name. Raises KeyError if there is none."""
     template_of = {topic: template for template, topic in MAKERS[name]()}
     return Tree(name, list(template_of), template_of)
