@@ -1,14 +1,16 @@
-"""Reading does not depend on the order of arrival: rows A1 to A6, for data that overlap in time.
+"""Measures reading of data by their order of arrival: rows A1 to A6.
 
 python bench/python/arrival_bench.py [--rows 1e6,1e7,3e7] [--orders backfill,late] [--json FILE]
 
-Each order of arrival (bench/workloads/arrivals.py) is a database of the same messages, and Parquet
-files of them in that order, which DuckDB sorts. A database is read twice: while its generation is
-open, once the sealer has no more to do, and when the generation has ended and the sealer has
-brought its blocks apart in time. Printed for each size are medians of wall and CPU time, how they
-compare with data that came in order, the most memory above that of a process that has opened the
-database, how often sealing has written each byte, and how fast times grow: the exponent between
-the smallest and the largest size.
+Each order of arrival (bench/workloads/arrivals.py) makes a database of the same messages, and a
+Parquet file that has them in that order and that DuckDB sorts. The benchmark reads a database
+twice: while its generation is open and the sealer has nothing more to do, and again when the
+generation has ended and the sealer has brought its blocks apart in time.
+
+For each size it prints the medians of wall and CPU time, how they compare with data that came in
+order, the peak of memory above that of a process that has opened the database, how often sealing
+has written each byte, and how fast times grow: the exponent between the smallest and the largest
+size.
 """
 
 from __future__ import annotations
@@ -37,11 +39,11 @@ from workloads.rows import SCHEMA, START_US, digest, table_rows
 import topicdb
 
 SIZES = (1_000_000, 10_000_000, 30_000_000)
-GROUP_ROWS = 122_880  # what DuckDB writes itself
-DIGEST_ROWS_MAX = 1_000_000  # more are compared by their number and the sum of their times
+GROUP_ROWS = 122_880  # DuckDB's own default
+DIGEST_ROWS_MAX = 1_000_000  # above it only the number of rows and the sum of their times compare
 MIB = 1 << 20
 STATES = ("open", "ended")  # of the generation
-# Each alone: whether the messages of one lie in one page of a block or in two is chance.
+# Ten, each read alone: by chance one device's messages lie in one page of a block or in two.
 DEVICES = [metrics.topic(number) for number in range(7, arrivals.DEVICES, 100)]
 PARTS = {
     "A1": "count",
@@ -54,7 +56,7 @@ PARTS = {
 
 
 class Drained:
-    """What an Arrow stream gave: how many, and a sum that does not depend on their order."""
+    """Drains an Arrow stream: keeps the number of rows, and the sum of their times."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], *, is_sorted: bool) -> None:
         self.rows = 0
@@ -75,7 +77,7 @@ def drain(scan: topicdb.Scan, *, is_sorted: bool = False) -> Drained:
 
 
 class Parquet:
-    """The same rows in files, in the order in which they arrived, and DuckDB over them."""
+    """DuckDB over a Parquet file that has the same rows in the order in which they arrived."""
 
     def __init__(self, path: Path, order: str, rows: int, seed: int) -> None:
         self._path = path
@@ -92,6 +94,7 @@ class Parquet:
 
 
 def regrouped(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Joins tables until they have ``GROUP_ROWS`` rows."""
     waiting: list[pa.Table] = []
     for table in tables:
         waiting.append(table)
@@ -103,7 +106,7 @@ def regrouped(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
 
 
 def reads(db: topicdb.Database) -> dict[str, Callable[[], Any]]:
-    """Each part as a call; those that give Arrow give what was drained."""
+    """Returns a call for each part; a call that reads Arrow data returns what it drained."""
     middle = START_US + arrivals.YEAR_US // 2
     end = middle + arrivals.YEAR_US // 100
     return {
@@ -117,11 +120,11 @@ def reads(db: topicdb.Database) -> dict[str, Callable[[], Any]]:
 
 
 def peaks_mib(path: str) -> dict[str, float]:
-    """For each part the most resident memory above that of a process that is idle.
+    """Returns for each part the peak of resident memory above that of an idle process.
 
-    Each is read in a process of its own: memory that another part has left behind would hide it.
-    Idle is a process that has opened the database and read one device: it has the libraries loaded
-    that a scan uses, some 45 MiB of them.
+    Each part runs in a process of its own, since memory that another part has left behind would
+    hide its growth. An idle process has opened the database and read one device, so it has loaded
+    the libraries that a scan uses, some 45 MiB.
     """
     with get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         return {part: pool.apply(_peak_mib, (path, part)) for part in PARTS}
@@ -140,13 +143,14 @@ def _peak_mib(path: str, part: str) -> float:
 
 
 def write_amplification(db: topicdb.Database) -> float:
-    """How often sealing has written each byte."""
+    """Returns how often sealing has written each byte."""
     shards = db.stats()["shards"]
     sealed = sum(shard["sealed_bytes"] for shard in shards)
     return 1 + sum(shard["resealed_bytes"] for shard in shards) / sealed if sealed else math.nan
 
 
 def same_rows(report: Report, name: str, db: topicdb.Database, theirs: Parquet, rows: int) -> None:
+    """Ends the program unless all ways to read the database give the rows that DuckDB gives."""
     wanted = theirs.by_time()
     for part, read in list(reads(db).items())[1:4]:
         found = read()
@@ -162,7 +166,7 @@ def same_rows(report: Report, name: str, db: topicdb.Database, theirs: Parquet, 
 def measure(
     report: Report, order: str, rows: int, options: Any, place: Path
 ) -> dict[tuple[str, str], Timing]:
-    """The timing of each state and part."""
+    """Measures one order and size; returns the timing of each state and part."""
     found: dict[tuple[str, str], Timing] = {}
     theirs = Parquet(place / f"{order}.parquet", order, rows, options.seed)
     with topicdb.open(place / order, structures=["metrics/+/cpu/#"]) as db:
@@ -213,6 +217,7 @@ Found = dict[tuple[str, int], dict[tuple[str, str], Timing]]
 
 
 def summarize(found: Found, orders: list[str]) -> None:
+    """Prints how the times of each order compare with data in order, and how they grow."""
     sizes = sorted({rows for _, rows in found})
     for state in STATES:
         title = f"{state}: wall time by that of data in order"

@@ -1,12 +1,13 @@
-"""The MQTT bridge beside mosquitto_sub that writes a file: rows B1 and B2.
+"""Measures the MQTT bridge beside mosquitto_sub that writes a file: rows B1 and B2.
 
 python bench/python/bridge_bench.py [--size small|normal] [--only B1,B2] [--json FILE]
 
-B1  messages of QoS 1 that wait at a Mosquitto in a session: until all are stored (committed and
-    acknowledged), and until mosquitto_sub has written them to a file.
-B2  QoS 0: mosquitto_pub publishes as fast as it can, both sides take part at their own turn.
+B1  QoS 1: messages wait in a session at a Mosquitto. The time ends when the bridge has stored
+    them all (committed and acknowledged), or mosquitto_sub has written them to a file.
+B2  QoS 0: mosquitto_pub publishes as fast as it can, for each side in its own turn.
 
-Both sides in turns, each in a process of its own. Needs Debian's mosquitto and mosquitto-clients.
+The sides take turns, each with a broker and a process of its own. The benchmark needs Debian's
+mosquitto and mosquitto-clients.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from report import Report
 
 import topicdb
 
-# Of more than 65,535 messages that wait in a session, Mosquitto 2.0.11 hands out only a part.
+# If more than 65,535 messages wait in a session, Mosquitto 2.0.11 hands out only some of them.
 SIZES = {"small": 2_000, "normal": 50_000}
 TOPIC = "bench/bridge"
 UNAVAILABLE = 75
@@ -95,7 +96,7 @@ def bridge_side(broker: Broker, messages: list[bytes], qos: int, path: Path) -> 
         assert process.stdout is not None and process.stdout.readline() == "subscribed\n"
         publish(broker.port, messages, qos)
         return cost_of(process)
-    cost_of(start_bridge(path, broker.port, 0, qos))  # so that there is a session
+    cost_of(start_bridge(path, broker.port, 0, qos))  # makes the session, and leaves
     publish(broker.port, messages, qos)
     return cost_of(start_bridge(path, broker.port, len(messages), qos))
 

@@ -1,4 +1,4 @@
-"""The short table of figures in the README, from the rows of the report."""
+"""Makes the short table of figures in the README of the rows of the report."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ BEGIN, END = "<!-- figures -->\n", "<!-- /figures -->"
 
 
 def short(micros: float, ratio: float, *, ours: bool) -> str:
-    """What a cell says: our time, or how many times as fast we are."""
+    """Returns the text of a cell: TopicDB's time, or how many times as fast TopicDB is."""
     return f"{micros:.2f} \u00b5s" if ours else f"{ratio:.2f} \u00d7"
 
 
 def replace_figures(readme: Path, facts: dict[str, Any], results: list[dict[str, Any]]) -> None:
-    """Puts the table between the two marks of the file."""
+    """Puts the table between the two marks of the file; stops the program if they are missing."""
     text = readme.read_text()
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
@@ -24,7 +24,7 @@ def replace_figures(readme: Path, facts: dict[str, Any], results: list[dict[str,
 
 
 def table(facts: dict[str, Any], results: list[dict[str, Any]]) -> str:
-    """Groups as rows, sides as columns; what has no side is left out."""
+    """Returns the table: groups are rows, sides are columns. It omits results without a side."""
     rows: dict[tuple[str, str], dict[str, str]] = {}
     sides: dict[str, None] = {}  # an ordered set
     for result in results:

@@ -1,10 +1,10 @@
-"""Reading right after appending: rows N1 and N2, beside rocksdict.
+"""Measures reading right after appending, beside rocksdict: rows N1 and N2.
 
 python bench/python/fresh_bench.py [--rows 1e5,4e5,1.6e6] [--rounds 5] [--json FILE]
 
 Each round makes new databases, appends all messages in batches, and scans at once, while the
-sealer, and rocksdict's flushes, are at work. The same scans of databases that were left to settle
-are printed beside them. Wall time counts: who waits for a scan waits for the sealer, too.
+sealer and rocksdict's flushes are at work. Beside these stand the same scans of databases that had
+time to settle. Wall time counts, since a caller that waits for a scan also waits for the sealer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SIZES = (100_000, 400_000, 1_600_000)
 BATCHES = (1_000, 10_000)  # messages of an append
 MOMENTS = ("at once", "settled")
 DIGEST_ROWS = 20_000
-REST_S = 1.0  # for rocksdict to flush
+REST_S = 1.0  # in which rocksdict flushes
 
 
 def to_arrow(store: Store) -> object:
@@ -57,7 +57,7 @@ def settle(store: Store) -> None:
 def measure(
     kind: type[Store], rows: list[Row], batch: int, moment: str, read: Callable[[Store], object]
 ) -> tuple[Timing, str]:
-    """One scan of a new database, and the digest of a part of what it held."""
+    """Times one scan of a new database; returns the timing and a digest of its first messages."""
     timing = Timing()
     with tempfile.TemporaryDirectory(prefix="topicdb-") as directory:
         store = kind(Path(directory) / "db")

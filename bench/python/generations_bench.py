@@ -1,11 +1,11 @@
-"""What it costs to begin a generation, and to drop one, by how many there are.
+"""Measures beginning a generation, and dropping one, by how many generations there are.
 
 python bench/python/generations_bench.py [--generations 10,100,1000,2000] [--shards 1]
 
-Each generation has one message. Printed are ms of the last rotations before so many generations,
-and of drops of the oldest ones then: the mean, that beside the mean of the first row, the median
-and the longest. RocksDB's work for many generations is done for several at once, so the mean is
-what counts.
+Each generation has one message. A row gives the time of the last rotations up to a number of
+generations, and of the drops of the oldest ones after that, in ms: the mean, its ratio to the mean
+of the first row, the median and the maximum. The mean counts, since RocksDB does its work for
+several generations at once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TITLES = f"{'ratio':>6} {'median':>7} {'max':>7}"
 
 
 def rotate(db: Database, generation: int) -> float:
-    """Seconds that it takes, after a message without which the generation would be empty."""
+    """Appends a message, so that the generation is not empty; returns the rotation's seconds."""
     db.append([("a/b", generation, b"x")])
     began = time.perf_counter()
     db.rotate()
@@ -32,7 +32,7 @@ def rotate(db: Database, generation: int) -> float:
 
 
 def drop(db: Database) -> float:
-    """Seconds for the oldest generation of the first shard."""
+    """Drops the oldest generation of the first shard; returns the seconds."""
     oldest = next(slab for slab in db.slabs() if slab.read_only and slab.shard == 0)
     began = time.perf_counter()
     db.drop_slab(oldest)
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def row(seconds: list[float], first_mean: float) -> str:
-    """The figures of one operation, as the titles say."""
+    """Returns the figures of one operation as text, in the order of the titles."""
     mean = statistics.mean(seconds)
     middle, longest = statistics.median(seconds), max(seconds)
     return (

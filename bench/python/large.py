@@ -1,8 +1,8 @@
-"""What happens to cost, opening and memory as a database grows: what `make bench-large` runs.
+"""Measures how cost, opening and memory grow with a database: `make bench-large` runs it.
 
 python bench/python/large.py [--millions 10] [--skipstream] [--directory DIR] [--json FILE]
 
-The workload is `metrics`: 320,000 of its messages, sent again and again at later times.
+The workload is `metrics`: 320,000 of its messages, appended again and again at later times.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ with topicdb.open(sys.argv[1], mode=sys.argv[2]) as database:
 
 
 def batches(rows: int, seed: int) -> Iterator[pa.Table]:
-    """Tables of messages whose times go on for ever."""
+    """Makes tables of ``rows`` messages in all; each cycle repeats the messages at later times."""
     cycle = workloads.make("metrics", CYCLE_ROWS, seed).table
     times = cycle["timestamp"].cast(pa.int64())
     period = CYCLE_ROWS // metrics.TOPICS * metrics.PERIOD_US
@@ -58,7 +58,7 @@ def batches(rows: int, seed: int) -> Iterator[pa.Table]:
 
 
 def fill(path: Path, rows: int, seed: int, **options: Any) -> list[dict[str, float]]:
-    """Appends, and says of each tenth what a message took."""
+    """Appends ``rows`` messages; prints and returns, for each tenth, the time per message."""
     steps: list[dict[str, float]] = []
     with topicdb.open(path, **options) as database:
         done, began, cpu = 0, time.perf_counter(), time.process_time()
@@ -85,7 +85,11 @@ def fill(path: Path, rows: int, seed: int, **options: Any) -> list[dict[str, flo
 
 
 def in_child(path: Path, mode: str, what: str) -> tuple[float, int, int]:
-    """Opens in a process of its own: (seconds, messages read, bytes of memory above idle)."""
+    """Opens the database in a process of its own, which scans it if ``what`` is "scan".
+
+    Returns the seconds of opening, the number of messages read, and the peak of memory above that
+    after opening, in bytes.
+    """
     done = subprocess.run(
         [sys.executable, "-c", IN_CHILD, str(path), mode, what],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
@@ -98,7 +102,7 @@ def in_child(path: Path, mode: str, what: str) -> tuple[float, int, int]:
 
 
 def seconds(call: Callable[[], object], rounds: int = ROUNDS) -> float:
-    """Median CPU seconds."""
+    """Returns the median CPU seconds of ``call``."""
     times = []
     for _ in range(rounds):
         began = time.process_time()
@@ -108,7 +112,7 @@ def seconds(call: Callable[[], object], rounds: int = ROUNDS) -> float:
 
 
 def one_topic(path: Path, rows: int) -> float:
-    """CPU seconds of reading one topic, which is checked to be whole."""
+    """Returns the CPU seconds of reading one topic, after a check that all its messages come."""
     topic = metrics.topic(4_711)
     with topicdb.open(path, mode="r") as database:
         found = database.scan(topic).to_arrow().num_rows

@@ -1,9 +1,10 @@
-"""The newest message of each topic beside a full scan and beside DuckDB: rows L1 to L3.
+"""Measures the newest message of each topic beside a full scan and DuckDB: rows L1 to L3.
 
 python bench/python/last_values.py [--size small|normal|large] [--topics N] [--json FILE]
 
-The messages are those of `metrics`, sent again and again at later times, by so many of its topics.
-DuckDB asks zstd Parquet files of the same rows, of a million each, for arg_max(value, timestamp).
+The messages are those of `metrics`, appended again and again at later times, for the first N of its
+topics. DuckDB computes arg_max(value, timestamp) over the same rows in zstd Parquet files of a
+million rows each.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ import topicdb
 
 SIZES = {"small": 4_000, "normal": 1_000_000, "large": 10_000_000}
 FILE_ROWS = 1_000_000
-GROUP_ROWS = 122_880  # what DuckDB writes itself
+GROUP_ROWS = 122_880  # DuckDB's own default
 STEP_US = metrics.PERIOD_US // metrics.TOPICS
 HOST = "metrics/host0007/#"
 
 
 def tables(rows: int, topics: int, seed: int) -> Iterator[pa.Table]:
-    """Each topic in turn, at one message a step; values repeat after some 300,000."""
+    """Makes tables with one message a step, each topic in turn; values repeat after 320,000."""
     cycle = workloads.make("metrics", min(rows, 10 * metrics.TOPICS), seed).table["value"]
     values = cycle.combine_chunks()
     names = pa.array([metrics.topic(number) for number in range(topics)])
@@ -119,7 +120,7 @@ def compare(
     database: topicdb.Database,
     rounds: int,
 ) -> None:
-    """Both sides and a full scan, once they have given the same."""
+    """Measures both sides and a full scan, after a check that the sides return the same."""
     found = ours()
     report.same_digest(f"{part} DuckDB", digest(table_rows(found)), digest(table_rows(theirs())))
     quick = interleaved({"TopicDB": ours, "DuckDB": theirs}, rounds)

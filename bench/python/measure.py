@@ -15,7 +15,7 @@ ROUNDS = 5
 
 @dataclass
 class Timing:
-    """CPU seconds (all threads of the process) and wall seconds, one of each round."""
+    """CPU seconds, over all threads of the process, and wall seconds: one of each for a round."""
 
     cpu_s: list[float] = field(default_factory=list)
     wall_s: list[float] = field(default_factory=list)
@@ -32,9 +32,9 @@ class Timing:
 def interleaved(
     sides: Mapping[str, Callable[[], object]], rounds: int = ROUNDS
 ) -> dict[str, Timing]:
-    """Each side once in every round, so that a slow minute of the machine hits all of them.
+    """Runs each side once in every round, so that a slow minute of the machine hits all of them.
 
-    Every round begins with another side: none is always the one after the same neighbour.
+    Every round begins with another side, so that no side always comes first.
     """
     timings = {name: Timing() for name in sides}
     names = list(sides)
@@ -46,7 +46,7 @@ def interleaved(
 
 
 def once(side: Callable[[], object], timing: Timing) -> None:
-    """Runs a side and adds to its timing; what it returns is freed after the clock stopped."""
+    """Runs a side and adds to its timing; frees the side's result after the clock has stopped."""
     gc.collect()
     cpu, wall = time.process_time(), time.perf_counter()
     result = side()
@@ -56,13 +56,16 @@ def once(side: Callable[[], object], timing: Timing) -> None:
 
 
 def rss_bytes() -> int:
-    """Resident memory now."""
+    """Returns the resident memory at this moment."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def peak_rss_bytes() -> int:
-    """Most resident memory since this program started (getrusage also counts its parent's)."""
+    """Returns the peak of resident memory since this program started or the peak was reset.
+
+    getrusage would also count the memory of the parent process.
+    """
     status = Path("/proc/self/status").read_text()
     line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) * 1024

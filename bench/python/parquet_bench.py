@@ -1,8 +1,8 @@
-"""Export and import beside what pyarrow takes to write and read the same table: `--rows 1000000`.
+"""Measures export and import beside pyarrow's write and read of the same table: `--rows 1000000`.
 
-CPU time of a message, medians; both sides write Zstandard. The export also scans the database and
-fsyncs, the import also checks, sorts and indexes. The exported messages are those of the workload,
-or it stops.
+It prints medians of the CPU time of a message. Both sides write Zstandard. The export also scans
+the database and fsyncs; the import also checks, sorts and indexes. The benchmark stops unless the
+exported messages are those of the workload.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import topicdb
 
 
 def fill(path: Path, load: Workload) -> None:
-    """In batches, as messages come; sealed."""
+    """Appends the messages in batches, as they would arrive, and seals them."""
     with topicdb.open(path, durability="none") as database:
         for table in load.tables():
             database.append(table)

@@ -1,4 +1,6 @@
-"""The buffer queue from Python, beside persist-queue: CPU time of an item, and a digest of both.
+"""Measures the buffer queue from Python beside persist-queue: CPU time of an item.
+
+It stops if a side reads other items than it appended.
 
 .venv/bin/python bench/python/queue_figures.py [--items 20000] [--rounds 5]
 """

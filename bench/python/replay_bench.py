@@ -1,11 +1,11 @@
-"""Replays to endpoints beside scans, and beside live ingest: rows R1 and R2.
+"""Measures replays to endpoints beside scans, and beside live ingest: rows R1 and R2.
 
 python bench/python/replay_bench.py [--size small|normal] [--only R1,R2] [--json FILE]
 
-R1  a log replayed to 1, 10 and 100 queues at once, taken in batches by one thread in turns, and
-    acknowledged; to one queue also message by message; beside `scan` of the same.
-R2  appends as fast as they go, from Arrow data, alone and while the log is replayed to 1, 10 and
-    100 queues, again and again: what ingest keeps of its speed.
+R1  replays a log to 1, 10 and 100 queues at once. One thread takes batches from the queues in turns
+    and acknowledges them; from one queue it also takes single messages. Beside: `scan` of the same.
+R2  appends Arrow data as fast as it can, alone and while the log is replayed to 1, 10 and 100
+    queues again and again; it shows how much of its speed ingest keeps.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from topicdb import replay
 SIZES = {"small": 4_000, "normal": 500_000}
 ENDPOINTS = (1, 10, 100)
 BATCH = 1_000
-FAN_OUT_TIMES = 10  # deliveries to many queues: so many times the rows, in all
+FAN_OUT_TIMES = 10  # deliveries to all queues together are about this many times the rows
 
 
 def fill(db: topicdb.Database, table: pa.Table) -> None:
@@ -47,7 +47,10 @@ def fill(db: topicdb.Database, table: pa.Table) -> None:
 
 
 def drain(flows: Iterable[replay.Flow], each: int) -> list[topicdb.Batch]:
-    """Takes and acknowledges, in turns, until every one has had so many; the first one's."""
+    """Takes and acknowledges batches in turns until each flow has had ``each`` messages.
+
+    Returns the batches of the first flow.
+    """
     left = dict.fromkeys(flows, each)
     kept = []
     first = next(iter(left))
@@ -65,6 +68,7 @@ def drain(flows: Iterable[replay.Flow], each: int) -> list[topicdb.Batch]:
 
 
 def replay_to(queues: list[replay.Endpoint], each: int) -> list[topicdb.Batch]:
+    """Replays to all queues at once and drains them; returns the batches of the first queue."""
     flows = []
     for queue in queues:
         queue.replay()
@@ -139,7 +143,10 @@ def _report(report: Report, timings: dict[str, Timing], each: int, count: int) -
 
 @contextmanager
 def replaying(queues: list[replay.Endpoint], taken: list[int]) -> Iterator[None]:
-    """To all of them, again and again, by a thread that takes in turns."""
+    """Replays to all queues again and again while the block runs.
+
+    A thread takes from the queues in turns, and adds the number of messages to ``taken[0]``.
+    """
     is_over = threading.Event()
 
     def run() -> None:
@@ -168,7 +175,7 @@ def replaying(queues: list[replay.Endpoint], taken: list[int]) -> Iterator[None]
 
 
 def ingest(db: topicdb.Database, table: pa.Table, seconds: float) -> float:
-    """Messages a second."""
+    """Appends the table again and again for ``seconds``; returns the messages per second."""
     begin = time.perf_counter()
     count = 0
     while (passed := time.perf_counter() - begin) < seconds:

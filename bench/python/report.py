@@ -1,4 +1,4 @@
-"""Measures TopicDB beside its peers and prints one table: what `make bench` runs.
+"""Measures TopicDB beside its peers and prints one table: `make bench` runs it.
 
 python bench/python/report.py --size small|normal [--seed N] [--json FILE] [--readme FILE]
 """
@@ -41,7 +41,7 @@ PACKAGES = ("topicdb", "numpy", "pyarrow", "rocksdict", "lmdb", "duckdb")
 
 
 class Report:
-    """Rows of the table, printed as they come and kept for --json."""
+    """Prints the rows of the table as they come, and keeps them for --json."""
 
     def __init__(self) -> None:
         self.results: list[dict[str, Any]] = []
@@ -56,7 +56,7 @@ class Report:
     def add_timings(
         self, part: str, what: str, rows: int, timings: dict[str, Timing], note: str = ""
     ) -> None:
-        """One line for each side; ratio: CPU time of the peer by that of TopicDB."""
+        """Adds a row for each side; its ratio is the peer's CPU time divided by TopicDB's."""
         ours = timings[TopicDb.name].cpu
         for name, timing in timings.items():
             ratio = "" if name == TopicDb.name else f"TopicDB is {timing.cpu / ours:.2f} x as fast"
@@ -76,7 +76,7 @@ class Report:
             )
 
     def finish(self, digests_of: str, file: Path | None, **facts: Any) -> None:
-        """Prints the digests; writes all of it to a file, if one is given."""
+        """Prints the digests, and writes all results to ``file`` if it is given."""
         print(f"\nDigests of {digests_of}:")
         for what, value in self.digests.items():
             print(f"  {value}  {what}")
@@ -85,7 +85,7 @@ class Report:
             file.write_text(json.dumps(document, indent=2) + "\n")
 
     def same_digest(self, what: str, expected: str, found: str) -> None:
-        """What two sides read must be the same, or their times say nothing."""
+        """Stops the program if two sides have read different messages: their times mean nothing."""
         if expected != found:
             raise SystemExit(f"{what}: digest {found}, expected {expected}: not the same messages")
         self.digests[what] = found
@@ -146,9 +146,9 @@ def append(
     rounds: int,
     write: Callable[[Store, Workload], None],
 ) -> None:
-    """Opening is not measured and closing is not: appends only, into a new database each time."""
+    """Measures appends alone, into a new database each time, without opening and closing."""
     timings = {kind.name: Timing() for kind in STORES}
-    list(load.batches()), list(load.tables())  # made before the clock starts
+    list(load.batches()), list(load.tables())  # makes them before the clock starts
     for round_number in range(rounds):
         first = round_number % len(STORES)
         for kind in STORES[first:] + STORES[:first]:
@@ -167,7 +167,7 @@ def append(
 
 
 def flushing(report: Report, load: Workload, directory: Path, rounds: int) -> None:
-    """Appends with all that they leave to be done later: sealing, writing files."""
+    """Measures appends together with the work that they leave for later: sealing, writing files."""
     kinds: tuple[type[Store], ...] = (TopicDb, RocksDict)
     timings = {kind.name: Timing() for kind in kinds}
     for round_number in range(rounds):
@@ -186,7 +186,7 @@ def flushing(report: Report, load: Workload, directory: Path, rounds: int) -> No
 
 @contextmanager
 def filled(kind: type[Store], load: Workload, directory: Path) -> Iterator[Store]:
-    """A store with the whole workload in it."""
+    """Makes a store that has the whole workload, and removes it at the end of the block."""
     with tempfile.TemporaryDirectory(dir=directory) as place:
         store = kind(Path(place) / "data")
         for table in load.tables():
@@ -261,7 +261,7 @@ def wildcard(report: Report, load: Workload, directory: Path, rounds: int) -> No
 
 @contextmanager
 def appending(store: TopicDb, load: Workload) -> Iterator[None]:
-    """A thread that appends copies of the messages, at later times."""
+    """Appends copies of the messages, at later times, in a thread while the block runs."""
     stop = threading.Event()
     later = int(load.columns.timestamps.max()) + 1
     batches = [[(t, later + when, v) for t, when, v in batch] for batch in load.batches(500)]
@@ -318,7 +318,7 @@ def _read_topic(database: topicdb.Database, topic: str) -> Any:
 
 
 def disk(report: Report, load: Workload, directory: Path) -> None:
-    """After close. TopicDB has compacted nothing: what its files are is what a user finds."""
+    """Measures the files after close. Nothing has compacted them: users find the same files."""
     for kind in STORES:
         with tempfile.TemporaryDirectory(dir=directory) as place:
             store = kind(Path(place) / "data")
@@ -339,7 +339,8 @@ def disk(report: Report, load: Workload, directory: Path) -> None:
         )
 
 
-# In a process of its own: in ours, memory that others freed would be used again and hide growth.
+# The scan has a process of its own: in this one it would reuse memory that other parts have freed,
+# and the peak would not show its growth.
 SCAN_CHILD = """
 import sys
 import topicdb

@@ -1,10 +1,11 @@
-"""A database of a server beside one that is open here: rows F1 to F5.
+"""Measures a database of a server beside one that is open here: rows F1 to F5.
 
 python bench/python/serve_bench.py [--size small|normal] [--only F1,F2] [--json FILE]
 
-F1  append Arrow data, 10,000 messages at a time.   F2  the same of tuples.
-F3  scan to Arrow.                                  F4  scan to tuples.
-F5  one message at a time: append, in the background too, and a subscriber has it.
+F1  appends Arrow data, 10,000 messages at a time.  F2  appends tuples in the same way.
+F3  scans to Arrow.                                 F4  scans to tuples.
+F5  appends one message at a time: in the foreground, in the background, and until a subscriber has
+    the message.
 
 The server is `topicdb serve` in a process of its own on the same machine. Its CPU time counts, too.
 """
@@ -43,7 +44,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @contextmanager
 def served(path: Path) -> Iterator[tuple[topicdb.Database, int]]:
-    """A client of a server of its own, and the server's process id."""
+    """Starts a server of the database; yields a client of it and the server's process id."""
     command = [sys.executable, "-m", "topicdb.cli", "serve", str(path), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -57,7 +58,7 @@ def served(path: Path) -> Iterator[tuple[topicdb.Database, int]]:
 
 
 def cpu_of(process: int | None) -> float:
-    """Seconds of this process, and of the server's."""
+    """Returns the CPU seconds of this process plus those of ``process``, if there is one."""
     own = time.process_time()
     if process is None:
         return own
@@ -66,7 +67,7 @@ def cpu_of(process: int | None) -> float:
 
 
 class Sides:
-    """Both in turns, each round beginning with the other one."""
+    """Measures both sides in turns; each round begins with the other side."""
 
     def __init__(self, place: Path, rounds: int, report: Report) -> None:
         self._place = place
@@ -75,7 +76,7 @@ class Sides:
         self._made = 0
 
     def path(self) -> Path:
-        """Where nothing is yet."""
+        """Returns a path at which nothing is yet."""
         self._made += 1
         return self._place / f"db{self._made}"
 
@@ -87,7 +88,10 @@ class Sides:
         here: Callable[[], Callable[[], None]],
         there: Callable[[], tuple[Callable[[], None], int]],
     ) -> None:
-        """``here`` and ``there`` make ready what is then measured."""
+        """Measures the calls that ``here`` and ``there`` prepare, and adds a row for them.
+
+        ``there`` also returns the process id of its server.
+        """
         wall: dict[str, list[float]] = {"here": [], "there": []}
         cpu: dict[str, list[float]] = {"here": [], "there": []}
         for number in range(self._rounds):
@@ -111,7 +115,7 @@ class Sides:
 
 
 def appends(sides: Sides, report: Report, part: str, parts: list[object], rows: int) -> None:
-    """The same batches to an empty database, here and there."""
+    """Appends the same batches to a database here and to one there, both empty at first."""
 
     def put(db: topicdb.Database) -> None:
         for batch in parts:
@@ -127,14 +131,14 @@ def appends(sides: Sides, report: Report, part: str, parts: list[object], rows: 
 
 
 def _once(table: pa.Table, rows: int) -> str:
-    """Of what was stored as often as there were rounds: once of each."""
+    """Returns a digest of each message once, of a table that has each once for every round."""
     rounds = table.num_rows // rows
     order = table.sort_by([("topic", "ascending"), ("timestamp", "ascending")])
     return digest(table_rows(order.take(pa.array(range(0, rows * rounds, rounds)))))
 
 
 def scans(sides: Sides, report: Report, only: list[str], table: pa.Table) -> None:
-    """Of what is stored and sealed."""
+    """Measures scans of messages that are stored and sealed."""
     path = sides.path()
     with topicdb.open(path) as db:
         for at in range(0, table.num_rows, BATCH):
@@ -168,7 +172,7 @@ def scans(sides: Sides, report: Report, only: list[str], table: pa.Table) -> Non
 
 
 def singles(sides: Sides, report: Report, count: int) -> None:
-    """One message at a time."""
+    """Measures appends of one message at a time."""
 
     def one_by_one(db: topicdb.Database) -> None:
         for number in range(count):

@@ -1,7 +1,8 @@
 """The messages that Spark is measured with, as Parquet files and as a database, in order of time.
 
-A thousand hosts with ten metrics each, some 200 bytes of JSON, spread over a year. Spark makes them
-of the numbers 0, 1, 2, … and hashes of these with the seed, so that they are the same everywhere.
+A thousand hosts report ten metrics each, over a year, in values of some 200 bytes of JSON. Spark
+makes the messages of the numbers 0, 1, 2, … and hashes of these with the seed, so that they are the
+same everywhere.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ _VALUE = """cast(concat(
 
 
 def messages(spark: SparkSession, rows: int, seed: int, parts: int) -> DataFrame:
-    """In as many partitions, one after the other in time. The 7919 visits hosts in leaps."""
+    """Returns ``rows`` messages in ``parts`` partitions, which follow one another in time.
+
+    The factor 7919 visits the topics in leaps.
+    """
     names = ", ".join(f"'{name}'" for name in METRICS)
     number = f"id * 7919 % {TOPICS}"
     frame = spark.range(0, rows, 1, parts).selectExpr(
@@ -58,24 +62,24 @@ def write_parquet(frame: DataFrame, path: Path) -> None:
 
 
 def parquet_files(path: Path) -> list[Path]:
-    """In the order of partitions."""
+    """Returns the files in the order of their partitions."""
     return sorted(path.glob("*.parquet"))
 
 
 def batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """Of all files, of 10,000 rows."""
+    """Yields batches of at most 10,000 rows of all files, one file after the other."""
     for file in parquet_files(path):
         yield from pq.ParquetFile(file).iter_batches(BATCH_ROWS, columns=COLUMNS)
 
 
 def new_database(path: Path, shards: int) -> None:
-    """An empty one; what was there is gone."""
+    """Makes an empty database, and removes what was at the path."""
     shutil.rmtree(path, ignore_errors=True)
     topicdb.open(path, shards=shards).close()
 
 
 def fill_database(path: Path, parquet: Path, shards: int) -> None:
-    """As messages come in: in the order of time, 10,000 in a commit."""
+    """Makes a database as if the messages had come in: in order of time, 10,000 in a commit."""
     with topicdb.open(path, shards=shards) as database:
         for batch in batches(parquet):
             database.append(batch)
@@ -83,9 +87,10 @@ def fill_database(path: Path, parquet: Path, shards: int) -> None:
 
 
 def generations(path: Path, slabs: int) -> int:
-    """A database of so many slabs, about, 50 or more a shard; gives the number of messages.
+    """Makes a database of about ``slabs`` slabs; returns the number of its messages.
 
-    Of one shard it would take far longer to make: each new slab costs by those that are there.
+    It has a shard for every 50 slabs. One shard would take far longer, since the cost of a new slab
+    grows with the number of slabs in its shard.
     """
     shards = max(1, slabs // SLABS_OF_A_SHARD)
     topics = [f"metrics/h{host:04}/cpu" for host in range(HOSTS)]  # some in each shard
@@ -98,7 +103,7 @@ def generations(path: Path, slabs: int) -> int:
 
 
 def write_by_shard(frame: DataFrame, path: Path, shards: int) -> None:
-    """Parquet again, a directory for each shard."""
+    """Writes the messages as Parquet again, in a directory for each shard."""
     shard = f"cast(pmod(crc32(cast(topic as binary)), {shards}) as int) as shard"
     frame.selectExpr(*COLUMNS, shard).write.partitionBy("shard").mode("overwrite").parquet(
         str(path), compression="snappy"

@@ -1,4 +1,4 @@
-"""Row 4, the driver's part: the functions for tasks of one's own; see ``spark_tasks``."""
+"""Row 4: the functions for a user's own tasks. The driver's part; ``spark_tasks`` has the tasks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TASK_ROWS_MAX = 400_000  # a task's messages are in memory
 def functions(bench: Bench) -> None:
     by_shard = bench.directory / "by_shard.parquet"
     count = min(bench.rows // bench.cores // 2, TASK_ROWS_MAX)
-    share = 2.5 * count * bench.cores / bench.rows  # some more, so that each shard has enough
+    share = 2.5 * count * bench.cores / bench.rows  # more than needed: each shard has enough
     until = spark_data.START_US + int(spark_data.YEAR_US * min(share, 1))
     some = bench.read_parquet().where(f"timestamp < timestamp_micros({until})")
     spark_data.write_by_shard(some, by_shard, bench.cores)
@@ -78,7 +78,10 @@ def _beside_files(
     ours: Callable[[], Took],
     title: str,
 ) -> None:
-    """Measures ``ours``, which fills ``database``, in turns with tasks that write Parquet."""
+    """Measures ``ours``, which fills ``database``, in turns with tasks that write Parquet.
+
+    Removes the database in the end.
+    """
     files = bench.directory / "task_files"
     how, target = _how(tuples)
     what = title.format(how)
@@ -100,7 +103,7 @@ def _files_side(bench: Bench, rows: spark_tasks.Rows, files: Path, tuples: bool)
 
 
 def _write_dataframe(bench: Bench, some: DataFrame) -> None:
-    """Beside the same shuffle and the same way to Python, where rows are only counted."""
+    """Measures it beside the same shuffle into Python tasks that only count the rows."""
     database = bench.directory / "dataframe.db"
     frame = some.persist()
     count = frame.count()
@@ -167,7 +170,7 @@ def _scan_tuples(bench: Bench) -> None:
 
 
 def _transport(bench: Bench) -> None:
-    """The whole way into Spark, beside ready batches that take the same way."""
+    """Measures ``read_dataframe`` beside ready batches that take the same way into Spark."""
     tasks = 2 * bench.cores
     ready = partial(spark_tasks.ready_for_spark, bench.parquet, bench.rows // tasks)
 

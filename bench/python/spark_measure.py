@@ -1,7 +1,7 @@
-"""A Spark session to measure in, and what a driver with all its processes takes: time, CPU, memory.
+"""Makes a Spark session to measure in, and measures time, CPU and memory of a driver's processes.
 
-CPU seconds are those of a process tree, as /proc has them: this Python, the driver's JVM below it
-and the Python workers below that, with those that have ended.
+CPU seconds are those of a process tree, as /proc counts them: this Python, the driver's JVM below
+it, and the Python workers below the JVM, including workers that have ended.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ import topicdb.spark
 HERE = Path(__file__).resolve().parent
 TICKS = os.sysconf("SC_CLK_TCK")
 DRIVER_MEMORY = "1g"
-# A JVM that compiles little is quicker where nothing is worth measuring.
+# For runs that are too short to measure: a JVM that compiles little ends them sooner.
 BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-# Or the heap grows with the garbage of longer work, and hides what else grows.
+# Without these options the heap grows with the garbage of longer work, and hides other growth.
 WHOLE_HEAP = f"-Xms{DRIVER_MEMORY} -XX:+AlwaysPreTouch"
 SAMPLE_SECONDS = 0.05
 DIGEST = (
@@ -42,7 +42,10 @@ Side: TypeAlias = Callable[[], Took]
 
 @contextmanager
 def session(cores: int, directory: Path, java: str = "") -> Iterator[SparkSession]:
-    """A local Spark whose workers find the files of this folder. ``java``: options of its JVM."""
+    """Starts a local Spark whose workers find the files of this folder, and stops it at the end.
+
+    ``java`` has options for its JVM.
+    """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["SPARK_LOCAL_DIRS"] = str(directory)
@@ -61,7 +64,7 @@ def session(cores: int, directory: Path, java: str = "") -> Iterator[SparkSessio
             .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
             .config("spark.sql.session.timeZone", "UTC")
             .config("spark.sql.shuffle.partitions", str(cores))
-            # Or predicates on times would not reach Parquet.
+            # With Spark's default, predicates on times would not reach Parquet.
             .config("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
             .getOrCreate()
         )
@@ -79,7 +82,7 @@ def to_noop(frame: DataFrame) -> None:
 
 
 def digest(frame: DataFrame) -> str:
-    """How many messages, and a sum over them that does not depend on their order."""
+    """Returns the number of messages and a sum over them that does not depend on their order."""
     row = frame.selectExpr(*DIGEST).first()
     assert row is not None
     return digest_text(row.messages, row.checksum)
@@ -90,7 +93,7 @@ def digest_text(messages: int, checksum: int) -> str:
 
 
 def measured(call: Callable[[], object]) -> Took:
-    """What a call takes, in all processes of the tree."""
+    """Returns the seconds that a call takes, and the CPU seconds of all processes of the tree."""
     gc.collect()
     cpu, wall = tree_cpu_s(), time.perf_counter()
     call()
@@ -98,9 +101,9 @@ def measured(call: Callable[[], object]) -> Took:
 
 
 def turns(sides: Mapping[str, Side], rounds: int) -> dict[str, Timing]:
-    """Each side once to warm up, then in turns; every round begins with another side.
+    """Runs each side once to warm up, then in turns; every round begins with another side.
 
-    One round shows that all runs, and is not worth warming up for.
+    A single round only shows that everything works, and has no warming up.
     """
     timings = {name: Timing() for name in sides}
     for side in sides.values() if rounds > 1 else ():
@@ -124,11 +127,11 @@ class Process:
     pid: int
     parent: int
     started: int
-    cpu_s: float  # with that of its children that have ended
+    cpu_s: float  # including its children that have ended
 
 
 def tree(root: int | None = None) -> list[Process]:
-    """A process, by default this one, and all below it."""
+    """Returns a process, by default this one, and all processes below it."""
     found: dict[int, Process] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -165,7 +168,10 @@ class Peaks:
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def watch(self) -> None:
-        """Looks until it is told to stop; what ends between two looks is seen at the first."""
+        """Samples the processes until it is told to stop, in a thread of its own.
+
+        Of a process that ends between two samples it knows the peak at the earlier one.
+        """
         while not self._stop.wait(SAMPLE_SECONDS):
             for process in tree():
                 if process.pid != os.getpid():

@@ -15,13 +15,13 @@ from spark_rows import Bench
 
 OVERHEAD_MS_MAX = 250
 STALL_MS_MAX = 120
-TURNS = 2  # of queries; one is enough to show that all runs
+TURNS = 2  # queries for each sink; a run of one round has one
 SINKS = ("topicdb", "noop")
 
 
 @dataclass
 class Side:
-    """``addBatch`` of each micro-batch, and of the owner's appends meanwhile the longest."""
+    """The times of ``addBatch``, and of the longest append of the owner during each query."""
 
     batch_ms: list[float] = field(default_factory=list)
     stall_ms: list[float] = field(default_factory=list)
@@ -31,7 +31,7 @@ class Side:
 def micro_batches(bench: Bench) -> None:
     source, database = bench.directory / "micro.parquet", bench.directory / "micro.db"
     turns = min(TURNS, bench.rounds)
-    files = bench.micro_batches + 1  # the first of a query is not counted
+    files = bench.micro_batches + 1  # the first micro-batch of a query does not count
     rows = bench.micro_rows * files
     spark_data.write_parquet(spark_data.messages(bench.spark, rows, bench.seed, files), source)
     sides = {sink: Side() for sink in SINKS}

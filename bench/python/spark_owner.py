@@ -1,7 +1,7 @@
 """A process that has a database open for writing and appends to it all the time (row 5).
 
-python bench/python/spark_owner.py DATABASE: for each line that it reads it prints the longest and
-the median append since the last one, in ms, and their number.
+python bench/python/spark_owner.py DATABASE: for each line of its input it prints, of the appends
+since the line before, the longest and the median in ms, and their number.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TOPICS = 50
 
 
 class Appender:
-    """Appends ten messages every 2 ms."""
+    """Appends ten messages every 2 ms: ``run`` does so, in a thread of its own, until ``stop``."""
 
     def __init__(self, database: topicdb.Database) -> None:
         self._database = database
@@ -39,6 +39,7 @@ class Appender:
             number += 10
 
     def take(self) -> list[float]:
+        """Returns how many ms each append since the last call has taken."""
         took, self._took_ms = self._took_ms, []
         return took
 
@@ -47,13 +48,16 @@ class Appender:
 
 
 class Owner:
-    """Talks with such a process."""
+    """Talks with the process that appends; ``owner`` makes it."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
     def report(self) -> tuple[float, float, int]:
-        """Longest and median append since the last report, in ms; how many."""
+        """Returns of the appends since the last report the longest and median in ms, and the count.
+
+        Waits until the process has opened the database.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write("\n")
@@ -64,15 +68,16 @@ class Owner:
 
 @contextmanager
 def owner(database: Path) -> Iterator[Owner]:
+    """Runs a process that appends to the database while the block runs."""
     command = [sys.executable, __file__, str(database)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         found = Owner(process)
-        found.report()  # it is open
+        found.report()  # returns once the database is open
         yield found
         assert process.stdin is not None
-        process.stdin.close()  # its end
+        process.stdin.close()  # ends the process
         if process.wait(60):
             raise SystemExit("the owner of the database failed")
 

@@ -1,4 +1,4 @@
-"""The table of `make bench-spark`: lines as they come, and digests of what both sides gave."""
+"""The table of `make bench-spark`: its lines, and digests of what both sides gave."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Line:
 
 
 class Report:
-    """Prints lines, and keeps them for --json."""
+    """Prints lines as they come, and keeps them for --json."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
@@ -65,9 +65,11 @@ class Report:
         cpu_max: float = 0,
         rate: float = 0,
     ) -> None:
-        """Two sides, ours first. Targets: times the other's messages/s, times its CPU, messages/s.
+        """Adds the line of two sides, TopicDB's first, with messages per second.
 
-        A target of 0 is none.
+        Targets: ``faster`` is at least this many times the other side's rate, ``cpu_max`` at most
+        this many times its CPU time, ``rate`` at least this many messages per second. A target of 0
+        is none.
         """
         ours, theirs = timings.values()
         ratio, cpu_ratio = theirs.wall / ours.wall, ours.cpu / max(theirs.cpu, 1e-9)
@@ -94,7 +96,7 @@ class Report:
     def add_times(
         self, part: str, what: str, rows: int, timings: dict[str, Timing], *, faster: float
     ) -> None:
-        """As ``add_rates``, in ms, for what reads little of ``rows`` messages."""
+        """Adds a line like ``add_rates``, but in ms, for a read of a few of ``rows`` messages."""
         ours, theirs = timings.values()
         ratio = theirs.wall / ours.wall
         self.add(
@@ -112,13 +114,13 @@ class Report:
         )
 
     def add_most(self, part: str, what: str, ours: float, unit: str, most: float = 0) -> None:
-        """One figure that should not be larger than ``most``; 0 for no target."""
+        """Adds a line of one figure, which should be at most ``most``; 0 is no target."""
         target = f"<= {most:g} {unit}" if most else ""
         met = ours <= most if most else None
         self.add(Line(part, what, f"{ours:,.1f} {unit}", target=target, met=met))
 
     def same(self, what: str, expected: str, found: str) -> None:
-        """What two sides give must be the same, or their times say nothing."""
+        """Stops the program if two sides gave different messages: their times mean nothing."""
         if expected != found:
             raise SystemExit(f"{what}: digest {found}, expected {expected}: not the same messages")
         self.digests[what] = found

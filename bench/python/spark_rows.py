@@ -28,7 +28,7 @@ TRANSPORT = "transport"
 
 @dataclass(frozen=True)
 class Bench:
-    """What every row needs."""
+    """The session, the place, the sizes and the report, which every row of the table uses."""
 
     spark: SparkSession
     report: Report
@@ -57,7 +57,7 @@ class Bench:
 
 
 def read_sides(bench: Bench, where: str = "") -> dict[str, Side]:
-    """Both take everything, or what a predicate leaves, to nowhere; opening is part of it."""
+    """Returns both sides: each opens its data and reads all of it, or what ``where`` leaves."""
 
     def side(read: Callable[[], DataFrame]) -> Side:
         return lambda: measured(lambda: to_noop(read().where(where) if where else read()))
@@ -96,7 +96,10 @@ def selective_reads(bench: Bench) -> None:
 
 
 def write_sides(bench: Bench) -> dict[str, Side]:
-    """Both read the Parquet files and write anew; the empty database is there before."""
+    """Returns both sides: each reads the Parquet files and writes all anew.
+
+    Making the empty database is not part of the time.
+    """
     database, parquet = written(bench)
 
     def ours() -> tuple[float, float]:
@@ -112,6 +115,7 @@ def write_sides(bench: Bench) -> dict[str, Side]:
 
 
 def written(bench: Bench) -> tuple[Path, Path]:
+    """Returns the database and the Parquet directory that ``write_sides`` writes."""
     return bench.directory / "written.db", bench.directory / "written.parquet"
 
 
@@ -126,7 +130,7 @@ def batch_write(bench: Bench) -> None:
 
 
 def stream_read(bench: Bench) -> None:
-    """The whole query, from its start to its end, beside the batch read of the same database."""
+    """Measures a query from its start to its end beside the batch read of the same database."""
     found: list[tuple[int, int]] = []
 
     def add(frame: DataFrame, _: int) -> None:
@@ -153,13 +157,13 @@ def stream_read(bench: Bench) -> None:
     for what in ORDERS:
         both = {what: timings[what], "batch": read}
         bench.report.add_rates("6", f"{what}; beside: batch read", bench.rows, both, faster=0.7)
-        alone = median(alone_s[what][-bench.rounds :])  # without the one that warms up
+        alone = median(alone_s[what][-bench.rounds :])  # without the run that warms up
         ours, theirs = (f"{bench.rows / seconds:,.0f} /s" for seconds in (alone, read.wall))
         bench.report.add(Line("6", "of it addBatch alone", ours, theirs, read.wall / alone))
 
 
 def _stream_once(bench: Bench, order: str, prepare: Callable[[Any], Any]) -> float:
-    """Gives the seconds of its micro-batches alone."""
+    """Runs a query over the whole database; returns the seconds of its micro-batches alone."""
     checkpoint = bench.directory / "checkpoint"
     shutil.rmtree(checkpoint, ignore_errors=True)
     frame = (
@@ -180,7 +184,7 @@ def _stream_once(bench: Bench, order: str, prepare: Callable[[Any], Any]) -> flo
 
 
 def planning(bench: Bench) -> None:
-    """Without Spark, in this process: what the driver's Python worker does."""
+    """Measures in this process, without Spark, what the driver's Python worker does."""
     path = bench.directory / "generations.db"
     messages = spark_data.generations(path, bench.slabs)
     parsed = options.batch_options({"path": str(path)})

@@ -1,6 +1,6 @@
-"""Row 8: the same with one core and two, and memory with a quarter of the messages and with all.
+"""Row 8: one core beside two, and memory with a quarter of the messages beside memory with all.
 
-Each in a process of its own, with a Spark of its own: ``measure_child`` is what that runs.
+Each measurement has a process and a Spark of its own; the process runs ``measure_child``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spark_rows import Bench, read_sides, write_sides
 
 CORES = (1, 2)
 QUARTER = "quarter"
-FLAT = 1.25  # of the larger by the smaller peak
+FLAT = 1.25  # the peak with all messages by that with a quarter
 MIB = 1 << 20
 
 
@@ -62,7 +62,10 @@ def _child(bench: Bench, directory: Path, rows: int, cores: int) -> dict[str, An
 
 
 def measure_child(arguments: list[str]) -> None:
-    """Memory is that of TopicDB's own reading and writing: Parquet's turns come after it."""
+    """Measures in this process, and prints the results as JSON.
+
+    Memory is that of TopicDB's reading and writing alone: Parquet's turns come after it.
+    """
     directory, (rows, cores, rounds) = Path(arguments[0]), map(int, arguments[1:])
     java = f"{BRIEF} {WHOLE_HEAP}" if rounds == 1 else WHOLE_HEAP
     with session(cores, directory, java) as spark:

@@ -1,7 +1,7 @@
-"""Row 4: what the functions for tasks of one's own do, beside pyarrow and Parquet in such tasks.
+"""Row 4: tasks that use the functions for a user's own tasks, and tasks with pyarrow and Parquet.
 
-A task makes its messages ready, waits for the others, and then measures itself: Spark's start of
-tasks and its transport are not part of it. One task for each core.
+A task makes its messages ready, waits for the other tasks, and then measures itself, so that the
+start of tasks and Spark's transport do not count. There is one task for each core.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from topicdb.spark import Split, read_split, write_partition
 
 MEETING_SECONDS = 120
 Row: TypeAlias = "tuple[str, int, bytes]"
-Work: TypeAlias = Callable[[], "tuple[int, Any]"]  # messages, and what the driver wants of it
+Work: TypeAlias = Callable[[], "tuple[int, Any]"]  # messages, and a result for the driver
 
 
 @dataclass(frozen=True)
 class Done:
-    """What a task did; times by the clock that all processes share."""
+    """What a task did. Times are those of the monotonic clock, which all processes share."""
 
     messages: int
     began: float
@@ -45,7 +45,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Rows:
-    """Where the messages of each shard are, and how many a task takes of them."""
+    """Where the messages of each shard are, and how many of them a task takes."""
 
     parquet: Path
     count: int
@@ -73,7 +73,7 @@ def as_tuples(batch: pa.RecordBatch) -> list[Row]:
 
 
 def run(spark: SparkSession, tasks: int, prepare: Callable[[int], Work]) -> list[Done]:
-    """Prepares and runs that many tasks at the same time; there must be a core for each."""
+    """Prepares and runs ``tasks`` tasks at the same time. REQUIRES: a core for each."""
     numbers = spark.sparkContext.parallelize(range(tasks), tasks)
     with tempfile.TemporaryDirectory(prefix="topicdb-tasks-") as meeting:
         task = partial(_in_task, prepare, Path(meeting), tasks)
@@ -94,7 +94,10 @@ def _in_task(
 
 
 def _meet(meeting: Path, number: int, tasks: int) -> None:
-    """Waits for the other tasks. Not with Spark's barrier, which looks once a second."""
+    """Waits for the other tasks. Spark's barrier would look only once a second.
+
+    Raises TimeoutError if they have not come after ``MEETING_SECONDS``.
+    """
     (meeting / str(number)).touch()
     deadline = time.monotonic() + MEETING_SECONDS
     while len(list(meeting.iterdir())) < tasks:
@@ -104,12 +107,12 @@ def _meet(meeting: Path, number: int, tasks: int) -> None:
 
 
 def took(tasks: list[Done]) -> Took:
-    """From the first begin to the last end, and the CPU time of all."""
+    """Returns the seconds from the first begin to the last end, and the CPU seconds of all."""
     wall = max(task.ended for task in tasks) - min(task.began for task in tasks)
     return wall, sum(task.cpu_s for task in tasks)
 
 
-# Writing. ``tuples``: whether messages are lists of tuples or Arrow batches.
+# Writing. ``tuples`` says whether messages are lists of tuples or Arrow batches.
 
 
 def stage(rows: Rows, database: Path, job: str, tuples: bool, shard: int) -> Work:
@@ -136,7 +139,7 @@ def append(rows: Rows, database: Path, tuples: bool, shard: int) -> Work:
 
 
 def to_parquet(rows: Rows, directory: Path, tuples: bool, shard: int) -> Work:
-    """One file, fsynced as staged files are."""
+    """Writes one file, and fsyncs it as staged files are."""
     batches = _ready(rows, tuples, shard)
     schema = rows.ready_batches(shard)[0].schema
 
@@ -165,7 +168,7 @@ def _from_tuples(rows: list[Row], schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-# Reading. The checksum, of times and sizes, shows that both sides read the same.
+# Reading. A checksum of times and sizes shows that both sides read the same.
 
 
 def scan(splits: list[Split], tasks: int, number: int) -> Work:
@@ -181,13 +184,13 @@ def from_parquet(files: list[Path], tasks: int, number: int) -> Work:
 
 
 def parquet_tuples(files: Iterable[Path]) -> Iterator[Row]:
-    """What ``read_rdd`` gives, of Parquet files."""
+    """Yields the tuples of Parquet files in the form in which ``read_rdd`` gives them."""
     for batch in _parquet_batches(files):
         yield from as_tuples(batch)
 
 
 def count_tuples(rows: Iterable[Row]) -> Iterator[Done]:
-    """For ``mapPartitions``."""
+    """Counts and times the rows of a partition; for ``mapPartitions``."""
     began, cpu = time.monotonic(), time.process_time()
     count = 0
     for _ in rows:
@@ -196,7 +199,7 @@ def count_tuples(rows: Iterable[Row]) -> Iterator[Done]:
 
 
 def sum_tuples(rows: Iterable[Row]) -> Iterator[Done]:
-    """As ``count_tuples``, with the checksum."""
+    """Counts the rows of a partition and sums them up to the checksum; for ``mapPartitions``."""
     count = total = 0
     for topic, timestamp, value in rows:
         count += 1
@@ -220,16 +223,16 @@ def _summed(batches: Iterable[pa.RecordBatch]) -> tuple[int, int]:
 
 
 def _sum(column: pa.Array) -> int:
-    """Python's, since times of 10,000 rows together do not always fit 64 bits."""
+    """Returns the sum as an int of Python: times of 10,000 rows may add up to more than 64 bits."""
     first = column[0].as_py() if len(column) else 0
     return int(pc.sum(pc.subtract(column, first)).as_py() or 0) + first * len(column)
 
 
-# Transport: what Spark itself takes for Arrow from Python.
+# Transport: the time that Spark itself takes for Arrow data from Python.
 
 
 def ready_for_spark(parquet: Path, count: int, frames: Iterable[Any]) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: one ready batch, again and again, until there are ``count`` messages."""
+    """Yields one ready batch again and again, ``count`` messages in all; for ``mapInArrow``."""
     file = sorted(parquet.glob("*.parquet"))[0]
     batch = next(pq.ParquetFile(file).iter_batches(BATCH_ROWS, columns=COLUMNS))
     for _ in frames:
@@ -241,7 +244,7 @@ def ready_for_spark(parquet: Path, count: int, frames: Iterable[Any]) -> Iterato
 
 
 def discard(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow``: takes all, gives their number."""
+    """Takes all batches and yields the number of their messages; for ``mapInArrow``."""
     count = sum(batch.num_rows for batch in batches)
     yield pa.record_batch({"messages": pa.array([count], pa.int64())})
 

@@ -1,6 +1,6 @@
-"""A data source that gives one batch again and again: what Spark's way from Python costs by itself.
+"""A data source that gives one batch again and again, to measure Spark's way from Python alone.
 
-No source that is written in Python can be read faster.
+Spark can read no source that is written in Python faster.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Repeats(InputPartition):
 
 
 class RepeatingReader(DataSourceReader):
-    """Gives the first messages of a database, ``rows`` in all, from ``tasks`` tasks."""
+    """Gives the first batch of a database again and again: some ``rows`` in ``tasks`` tasks."""
 
     def __init__(self, path: str, rows: int, tasks: int) -> None:
         self._path = path

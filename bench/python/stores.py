@@ -1,7 +1,7 @@
 """TopicDB and its peers behind one interface, so that each does the same work.
 
-All of them hand every batch to the operating system before `append` returns, and none fsyncs.
-A key is the topic and the timestamp (8 bytes, big-endian) where the peer has keys.
+All of them hand every batch to the operating system before an append returns, and none fsyncs.
+Where the peer has keys, a key is the topic and the timestamp (8 bytes, big-endian).
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class Store(ABC):
     def append_rows(self, rows: list[Row]) -> None: ...
 
     def append_table(self, table: pa.Table) -> None:
-        """Peers that know no Arrow get its rows, and making those is part of what is measured."""
+        """Appends a table. Peers without Arrow get its rows: making them is part of the time."""
         self.append_rows(table_rows(table))
 
     @abstractmethod
     def scan_rows(self) -> Iterable[Row]: ...
 
     def scan_table(self) -> pa.Table:
-        """Peers that know no Arrow pay for making a table of their rows."""
+        """Returns all messages. Peers without Arrow pay for making a table of their rows."""
         topics, times, values = zip(*self.scan_rows(), strict=True)
         return pa.Table.from_arrays(
             [
@@ -57,14 +57,14 @@ class Store(ABC):
         )
 
     def flush(self) -> None:  # noqa: B027 - most leave nothing
-        """What is left to the background, done: for stores that leave something."""
+        """Finishes the work that the store leaves to the background, if it leaves any."""
 
     @abstractmethod
     def close(self) -> None: ...
 
 
 def wait_for_sealing(database: topicdb.Database) -> None:
-    """Until the sealer has no more to do by itself."""
+    """Returns once the sealer has nothing more to do by itself."""
     while any(shard["is_sealing"] for shard in database.stats()["shards"]):
         time.sleep(0.01)
 
@@ -96,7 +96,7 @@ class TopicDb(Store):
 
 
 class Skipstream(TopicDb):
-    """TopicDB's other layout, for state: a key a message, and one for each level that varies."""
+    """TopicDB's other layout, for state: a key for a message and one for each varying level."""
 
     name = "skipstream"
     layout = "skipstream"
@@ -199,7 +199,7 @@ class DuckDb(Store):
         self._files += 1
 
     def query(self, where: str, values: list[Any]) -> pa.Table:
-        """Messages for which the SQL condition holds."""
+        """Returns the messages for which the SQL condition holds."""
         sql = f"SELECT topic, timestamp, value FROM read_parquet(?) WHERE {where}"
         files = str(self._path / "*.parquet")
         return self._connection.sql(sql, params=[files, *values]).to_arrow_table()
@@ -224,5 +224,5 @@ def encode_key(topic: str, timestamp: int) -> bytes:
 
 
 def disk_bytes(path: Path) -> int:
-    """Bytes of disk that the files take: LMDB's file is sparse, so not their sizes."""
+    """Returns the disk space of the files. It is not the sum of sizes: LMDB's file is sparse."""
     return sum(file.stat().st_blocks * 512 for file in path.rglob("*") if file.is_file())

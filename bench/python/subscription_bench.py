@@ -1,13 +1,13 @@
-"""Subscriptions: fan-out, time from commit to delivery, catching up beside a scan: rows S1 to S4.
+"""Measures subscriptions: fan-out, latency, catching up beside a scan, sessions: rows S1 to S4.
 
 python bench/python/subscription_bench.py [--size small|normal] [--only S1,S2] [--json FILE]
 
-S1  one stream to 1, 10, 100 and 1,000 subscribers, read by one thread in turns: what a delivered
-    message takes of the CPU, history and live, and how often the log was read.
-S2  a thread commits so many messages a second; from before each append until a subscriber in
-    another thread has them.
-S3  one subscriber from the oldest message on, beside `scan` of the same.
-S4  durable sessions: made and left, and resumed and left, each with a filter of its own.
+S1  delivers the same messages to 1, 10, 100 and 1,000 subscribers, which one thread reads in turns:
+    the CPU time of a delivered message, from history and live, and how often the log was read.
+S2  commits 1,000 and 50,000 messages a second in one thread: the time from before each append
+    until a subscriber in another thread has the messages.
+S3  reads with one subscriber from the oldest message on, beside `scan` and `tail` of the same.
+S4  makes and leaves durable sessions, then resumes and leaves them; each has a filter of its own.
 """
 
 from __future__ import annotations
@@ -37,11 +37,14 @@ import topicdb
 SIZES = {"small": 4_000, "normal": 1_000_000}
 SUBSCRIBERS = (1, 10, 100, 1_000)
 LIVE_BATCH = 1_000
-WIDE = 100_000  # a window
+WIDE = 100_000  # the window of a subscriber of S1
 
 
 def drain(subscriptions: Iterable[topicdb.Subscription], each: int) -> None:
-    """Takes and acknowledges, in turns, until every one has had so many messages."""
+    """Takes and acknowledges deliveries in turns until each subscription has had ``each`` messages.
+
+    Each subscription counts from its beginning, so a later call may go on with a larger ``each``.
+    """
     waiting = list(subscriptions)
     while waiting:
         left = []
@@ -108,7 +111,7 @@ def _fan_out(
         reads.append(sum(after[key] - before.get(key, 0) for key in ("catch_up_reads",)))
         if live is not None:
             reads[-1] = after["live_reads"] - before["live_reads"]
-        while subscriptions:  # the last one takes with it what was read and is kept
+        while subscriptions:  # closing the last one frees the messages that the hub has kept
             subscriptions.pop().close()
     cost = statistics.median(cpu)
     first.setdefault(what, cost)
@@ -202,7 +205,7 @@ def catching_up(report: Report, rows: int, rounds: int, place: Path) -> None:
 
 
 def sessions(report: Report, count: int, place: Path) -> None:
-    """Of so many clients, each with a filter of its own."""
+    """Measures making and resuming ``count`` sessions, each with a filter of its own."""
 
     def each(step: Callable[[int], None]) -> None:
         gc.collect()

@@ -1,4 +1,7 @@
-"""pytest-benchmark over single operations: `pytest bench/python`. Not part of the normal tests."""
+"""Measures single operations with pytest-benchmark; `make test` leaves it out.
+
+`pytest bench/python` runs it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def database(tmp_path: Path, load: Workload) -> Iterator[topicdb.Database]:
         yield database
 
 
-# Each round appends the same messages again: they replace one another, which costs the same.
+# Each round appends the same messages again, and the layout columnar keeps all of them.
 def test_append_tuples(benchmark: Any, database: topicdb.Database, load: Workload) -> None:
     assert benchmark(database.append, load.rows).count == ROWS
 
