@@ -1,4 +1,4 @@
-"""A year of Parquet files into TopicDB by Spark, counted, and queried back.
+"""Loads a year of Parquet files into TopicDB by Spark, counts the messages, and queries them.
 
     pip install "topicdb[spark]"
     python examples/backfill_parquet.py sample readings --rows 1000000   # made up, if you have none
@@ -6,8 +6,9 @@
     python examples/backfill_parquet.py query plant.db --site s1
 
 The files have the columns time, site, sensor and value; a row becomes the message
-plant/<site>/<sensor> with that time. All of them are one job: if it fails, nothing of it is stored,
-and it can be run again. Afterwards the counts by topic and month are compared with the files.
+plant/<site>/<sensor> with that time. All rows are one job: if it fails, the database has none of
+them, and you can run it again. Afterwards the program compares the counts by topic and month with
+the files.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ import topicdb.spark
 
 SAMPLE_START = 1_735_689_600  # 2025-01-01, UTC
 SAMPLE_SECONDS = 365 * 24 * 3600
-SHARD_BYTES = 256 << 20  # of Parquet
+SHARD_BYTES = 256 << 20  # Parquet files of a shard, at least
 
 
 def sample(spark: SparkSession, directory: str, rows: int) -> None:
-    """A year's readings of three sensors at each of three sites, a directory for each month."""
+    """Writes a year's readings of three sensors at each of three sites, a directory a month."""
     step = SAMPLE_SECONDS / rows
     readings = spark.range(rows).selectExpr(
         f"timestamp_micros(cast(({SAMPLE_START} + id * {step}D) * 1000000 as bigint)) as time",
@@ -42,9 +43,9 @@ def sample(spark: SparkSession, directory: str, rows: int) -> None:
 
 
 def choose_shards(spark: SparkSession, directory: str) -> int:
-    """One for each core, since that many can write at once; but none with little in it.
+    """Returns one shard for each core, since that many tasks write at once, but no small shards.
 
-    The number is fixed when a database is made. A shard has one writer, so have as many as
+    The number is fixed when a database is made. A shard has one writer, so choose as many shards as
     processes will ever write at the same time. Reading needs no more: Spark cuts large shards.
     """
     stored = sum(file.stat().st_size for file in Path(directory).rglob("*.parquet"))
@@ -52,9 +53,9 @@ def choose_shards(spark: SparkSession, directory: str) -> int:
 
 
 def messages(readings: DataFrame) -> DataFrame:
-    """Each row as a message."""
-    # Not concat_ws: it skips what is null, and the message would get another topic. So the job
-    # fails and names the row.
+    """Returns each row as a message."""
+    # concat_ws would skip a null, and the message would get another topic. concat makes the topic
+    # null, so that the job fails and names the row.
     return readings.selectExpr(
         "concat('plant/', site, '/', sensor) as topic",
         "time as timestamp",
@@ -63,14 +64,14 @@ def messages(readings: DataFrame) -> DataFrame:
 
 
 def create(database: str, shards: int) -> None:
-    """Makes the database; refuses one with messages, for what is loaded twice is there twice."""
+    """Makes the database. Refuses one with messages: rows that are loaded twice are there twice."""
     with topicdb.open(database, shards=shards, structures=["plant/+/+"]) as db:
         if next(iter(db.scan()), None) is not None:
             raise SystemExit(f"{database} has messages: delete it, or load into another one")
 
 
 def differences(stored: DataFrame, wanted: DataFrame) -> DataFrame:
-    """Topics and months of which not as many messages are stored as wanted, and how many lack."""
+    """Returns the topics and months with a wrong number of messages, and how many are missing."""
     both = stored.selectExpr("topic", "timestamp", "-1 as one").unionAll(
         wanted.selectExpr("topic", "timestamp", "1 as one")
     )
@@ -79,7 +80,10 @@ def differences(stored: DataFrame, wanted: DataFrame) -> DataFrame:
 
 
 def load(spark: SparkSession, directory: str, database: str, shards: int | None) -> int:
-    """Stores the files; gives the number of messages. SystemExit if it is not that of the rows."""
+    """Stores the files; returns the number of messages.
+
+    Raises SystemExit if a count differs from that of the files.
+    """
     readings = spark.read.parquet(directory)
     source = messages(readings)
     create(database, shards or choose_shards(spark, directory))
@@ -93,7 +97,7 @@ def load(spark: SparkSession, directory: str, database: str, shards: int | None)
 
 
 def monthly(spark: SparkSession, database: str, site: str) -> DataFrame:
-    """Readings of a site by month and sensor; only its topics are read."""
+    """Returns the readings of a site by month and sensor; Spark reads only the site's topics."""
     rows = spark.read.format("topicdb").load(database).where(f"topic LIKE 'plant/{site}/%'")
     readings = rows.selectExpr(
         "date_format(timestamp, 'yyyy-MM') as month",
@@ -105,7 +109,7 @@ def monthly(spark: SparkSession, database: str, site: str) -> DataFrame:
 
 
 def first_of(database: str, site: str, start: str, rows: int) -> list[topicdb.Message]:
-    """The site's first readings from a time on, in the order of time; without Spark."""
+    """Returns the site's first readings from a time on, in order of time, without Spark."""
     found = []
     with topicdb.open(database, mode="r") as db:
         for message in db.scan(f"plant/{site}/+", start=start, order="time"):
@@ -116,14 +120,14 @@ def first_of(database: str, site: str, start: str, rows: int) -> list[topicdb.Me
 
 
 def query(spark: SparkSession, database: str, site: str, start: str) -> None:
-    """Prints both."""
+    """Prints the readings by month, and the first ones from ``start`` on."""
     monthly(spark, database, site).show(100)
     for message in first_of(database, site, start, rows=5):
         print(message.timestamp, message.topic, message.value.decode())
 
 
 def start_spark() -> SparkSession:
-    """The session of spark-submit, or a local one."""
+    """Returns the session of spark-submit, or starts a local one."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # tasks need the same packages
     spark = (
         SparkSession.builder.appName("backfill-parquet")

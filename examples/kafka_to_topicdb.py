@@ -1,18 +1,19 @@
-"""Kafka into TopicDB by Spark's Structured Streaming: each record stored exactly once.
+"""Stores Kafka's records in TopicDB by Spark's Structured Streaming, each exactly once.
 
     pip install "topicdb[spark]"
     python examples/kafka_to_topicdb.py localhost:9092 plant.line1,plant.line2 plant.db
 
-stores what is new since the last run and ends; with --follow it goes on until Ctrl-C. Kill it
-whenever you like: it goes on from its checkpoint, and a micro-batch that Spark repeats is stored
-once, since TopicDB notes the query and the number of each. So the checkpoint belongs to the
-database: delete both or none.
+stores the records that are new since the last run and ends; with --follow it continues until
+Ctrl-C. You may kill it at any time: the next run continues from the checkpoint. TopicDB stores a
+micro-batch that Spark repeats only once, since it notes the query and the number of each. So the
+checkpoint belongs to the database: delete both or neither.
 
-The MQTT topic is the record's key, as MQTT bridges write it; without a key it is the Kafka topic
-with slashes for dots, so plant.line1 becomes plant/line1. The time is the record's. A record
-without a value becomes an empty message, which is how MQTT deletes what is retained.
+The MQTT topic is the record's key, as MQTT bridges write it. For a record without a key it is the
+Kafka topic with slashes for dots, so plant.line1 becomes plant/line1. The timestamp is the
+record's. A record without a value becomes an empty message: by such a message MQTT deletes a
+retained one.
 
-Spark's Kafka source comes from Maven Central, for the version of your pyspark. Where there is no
+Spark gets its Kafka source from Maven Central, for the version of your pyspark. Where there is no
 network, give its jars: --jars spark-sql-kafka.jar,spark-token-provider-kafka.jar,….
 """
 
@@ -33,7 +34,7 @@ CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 
 
 def records(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
-    """The stream of Kafka's records, in the first run from the earliest on."""
+    """Returns the stream of Kafka's records; the first run begins with the earliest."""
     return (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", options.servers)
@@ -45,7 +46,7 @@ def records(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
 
 
 def messages(records: DataFrame) -> DataFrame:
-    """Each record as a message."""
+    """Returns each record as a message."""
     return records.selectExpr(
         "coalesce(nullif(cast(key as string), ''), replace(topic, '.', '/')) as topic",
         "timestamp",
@@ -54,8 +55,8 @@ def messages(records: DataFrame) -> DataFrame:
 
 
 def start(spark: SparkSession, options: argparse.Namespace) -> StreamingQuery:
-    """The query that stores them."""
-    topicdb.open(options.database, shards=options.shards).close()  # it must exist
+    """Starts the query that stores the messages; makes the database if there is none."""
+    topicdb.open(options.database, shards=options.shards).close()
     writer = (
         messages(records(spark, options))
         .writeStream.format("topicdb")
@@ -70,7 +71,7 @@ def start(spark: SparkSession, options: argparse.Namespace) -> StreamingQuery:
 
 
 def start_spark(options: argparse.Namespace) -> SparkSession:
-    """The session of spark-submit, or a local one, with the Kafka source."""
+    """Returns the session of spark-submit, or starts a local one, with the Kafka source."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # tasks need the same packages
     builder = SparkSession.builder.appName("kafka-to-topicdb")
     if options.jars:

@@ -1,7 +1,7 @@
-"""MQTT messages into TopicDB, and from there by Spark into Parquet: per device and minute.
+"""Stores MQTT messages in TopicDB, and sums them up by device and minute into Parquet with Spark.
 
-A bridge subscribes at your broker and stores what comes; it acknowledges a message only once it is
-on disk. Spark reads the same database, also while the bridge runs:
+A bridge subscribes at your broker and stores the messages; it acknowledges a message only once it
+is on disk. Spark reads the same database, also while the bridge runs:
 
     pip install "topicdb[spark,mqtt]"
     python examples/mqtt_to_parquet.py bridge plant.db --topic 'plant/#'       # until Ctrl-C
@@ -9,9 +9,9 @@ on disk. Spark reads the same database, also while the bridge runs:
     python examples/mqtt_to_parquet.py stream plant.db minutes                 # only what is new
     python examples/mqtt_to_parquet.py show minutes
 
-Topics are plant/<device>/<sensor>, payloads {"ts": 1772352017250, "value": 21.5} with the device's
-own time in ms, which is the time of the message. Publish with QoS 2, and each message is stored
-once; with QoS 1 one may be there twice after the bridge was killed.
+Topics are plant/<device>/<sensor>. Payloads are {"ts": 1772352017250, "value": 21.5} with the
+device's own time in ms, which becomes the timestamp of the message. If you publish with QoS 2, each
+message is stored once; with QoS 1 a message may be there twice after the bridge was killed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from topicdb.bridge import Bridge
 
 
 def bridge(options: argparse.Namespace) -> None:
-    """Stores and acknowledges until Ctrl-C or SIGTERM."""
+    """Stores and acknowledges messages until Ctrl-C or SIGTERM."""
     with topicdb.open(options.database) as db:
         broker = Bridge(
             db,
@@ -39,7 +39,7 @@ def bridge(options: argparse.Namespace) -> None:
             filters=[options.topic],
             name=options.client_id,
             timestamp="field:ts",
-            timestamp_past="3650d",  # history that devices send later is welcome
+            timestamp_past="3650d",  # accepts history that devices send later
             durability="disk",
         )
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -50,7 +50,7 @@ def bridge(options: argparse.Namespace) -> None:
 
 
 def by_minute(messages: DataFrame) -> DataFrame:
-    """Per device and minute: messages, how many of them have a number, its sum and mean."""
+    """Returns per device and minute the messages, how many have a number, and its sum and mean."""
     value = "try_cast(get_json_object(cast(value as string), '$.value') as double)"
     columns = messages.selectExpr(
         "split_part(topic, '/', 2) as device",
@@ -66,7 +66,7 @@ def by_minute(messages: DataFrame) -> DataFrame:
 
 
 def batch(spark: SparkSession, options: argparse.Namespace) -> None:
-    """All messages of a range of time; what the report had before is replaced."""
+    """Replaces the report with one of all messages of a range of time."""
     times = {"startingTimestamp": options.start, "endingTimestamp": options.end}
     given = {name: value for name, value in times.items() if value is not None}
     messages = spark.read.format("topicdb").options(**given).load(options.database)
@@ -74,10 +74,11 @@ def batch(spark: SparkSession, options: argparse.Namespace) -> None:
 
 
 def stream(spark: SparkSession, options: argparse.Namespace) -> None:
-    """What was stored since the last run, into a directory of its own for each micro-batch.
+    """Adds the messages since the last run to the report, in a directory for each micro-batch.
 
-    A micro-batch that is repeated after a crash writes its directory anew. So nothing counts twice,
-    and late messages count like others: the same minute may be in many directories, see ``show``.
+    A micro-batch that Spark repeats after a crash writes its directory anew, so no message counts
+    twice. Late messages count like others: the same minute may be in many directories, which
+    ``totals`` adds up.
     """
     report = options.report
 
@@ -93,7 +94,7 @@ def stream(spark: SparkSession, options: argparse.Namespace) -> None:
     )
     query = (
         messages.writeStream.foreachBatch(write)
-        # In the report, so that neither is ever there without the other; Spark reads no "_…".
+        # It is in the report, so that the two go together; Spark reads no names with "_" in front.
         .option("checkpointLocation", f"{report}/_checkpoint")
         .trigger(availableNow=True)
         .start()
@@ -102,7 +103,7 @@ def stream(spark: SparkSession, options: argparse.Namespace) -> None:
 
 
 def totals(spark: SparkSession, report: str) -> DataFrame:
-    """One row for each device and minute, of a report by batch or by stream."""
+    """Returns one row for each device and minute, of a report by ``batch`` or by ``stream``."""
     rows = spark.read.parquet(report).groupBy("device", "minute")
     sums = rows.agg(*(F.sum(name).alias(name) for name in ("messages", "numbers", "total")))
     mean = F.expr("total / nullif(numbers, 0)")
@@ -115,7 +116,7 @@ def show(spark: SparkSession, options: argparse.Namespace) -> None:
 
 
 def start_spark() -> SparkSession:
-    """The session of spark-submit, or a local one."""
+    """Returns the session of spark-submit, or starts a local one."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # tasks need the same packages
     spark = (
         SparkSession.builder.appName("mqtt-to-parquet")
