@@ -1,1 +1,1 @@
-"""Simulates crashes of a program that stores files; README.md says how. Knows no TopicDB itself."""
+"""Simulates crashes of a program that stores files, of any program; README.md says how."""

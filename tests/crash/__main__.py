@@ -1,4 +1,4 @@
-"""``python -m crash``: records a program and checks states of it, or makes one state again."""
+"""``python -m crash`` records a program and checks states of it, or makes one state again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from crash.trace import read_trace
 
 
 def main() -> int:
-    """0: nothing was found."""
+    """Runs the command; returns 0 if it found no broken promise."""
     parser = argparse.ArgumentParser(prog="python -m crash", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="record programs and check states")
@@ -58,7 +58,7 @@ def _state(arguments: argparse.Namespace) -> int:
     Stage(plan).make(state, directory)
     print(f"state {state.number}: {state.kind}, after {state.operations} operations, {directory}")
     checked = directory
-    if arguments.keep:  # a check changes what it looks at
+    if arguments.keep:  # a check changes the files, so it gets a copy
         checked = Path(tempfile.mkdtemp()) / "state"
         shutil.copytree(directory, checked)
     checker = load(arguments.program).checker(marks_of(operations))

@@ -1,4 +1,4 @@
-"""Many programs, a number of states in all, and a report."""
+"""Checks a number of states, shared among many programs, and reports."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from crash.recording import record
 from crash.runner import Failure, Report, simulate
 from crash.states import Plan
 
-DEATHS = 0.4  # the part of a program's states, at most, that are deaths of the process
+DEATHS = 0.4  # at most this part of a program's states are deaths of the process
 
 
 def topicdb_programs() -> Sequence[str]:
-    """All of TopicDB's."""
+    """Returns the names of all programs of TopicDB."""
     from crash.workloads import ALL  # only here: the simulator itself knows no TopicDB
 
     return ALL
 
 
 class Campaign:
-    """Shares a number of states among programs. ``reports`` and ``failures`` fill as it runs."""
+    """Shares a number of states among programs; None for ``programs`` means all of TopicDB's.
+
+    ``reports`` and ``failures`` fill as it runs. It keeps the traces of failures in ``keep``.
+    """
 
     def __init__(
         self,
@@ -44,16 +47,16 @@ class Campaign:
 
     @property
     def failures(self) -> list[Failure]:
-        """All that were found so far."""
+        """All failures that were found so far."""
         return [failure for report in self.reports for failure in report.failures]
 
     def run(self) -> Iterator[str]:
-        """Does it all, and says what was done after each program."""
+        """Records and checks all programs; yields, after each, a text with its results."""
         for at, program in enumerate(self._programs):
             yield self._run(program, self._share(at))
 
     def _share(self, at: int) -> int:
-        """What the programs before have not had, divided by how many are left."""
+        """Returns how many states the program gets: an equal share of those that are left."""
         done = sum(report.states for report in self.reports)
         left = len(self._programs) - at
         return -(-max(0, self._states - done) // left)
@@ -89,15 +92,18 @@ class Campaign:
 
 
 def chosen(plan: Plan, states: int) -> list[int]:
-    """Numbers of states: deaths evenly over the trace, all of them if there are enough; and the
-    first of the others."""
+    """Chooses the numbers of ``states`` states.
+
+    At most ``DEATHS`` of them are deaths of the process, spread evenly over the trace: all deaths
+    if there is room. The rest are the first states of the other kinds.
+    """
     deaths = min(plan.deaths, max(1, round(states * DEATHS)))
     first = [at * plan.deaths // deaths for at in range(deaths)]
     return first + list(range(plan.deaths, plan.deaths + max(0, states - deaths)))
 
 
 def table(reports: Sequence[Report]) -> str:
-    """How many states of each kind each program had, as a Markdown table."""
+    """Returns a Markdown table of how many states of each kind each program had."""
     kinds = sorted({kind for report in reports for kind in report.kinds})
     lines = ["| program | " + " | ".join(kinds) + " | states | different | failed |"]
     lines.append("|---" + "|---:" * (len(kinds) + 3) + "|")

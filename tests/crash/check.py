@@ -1,7 +1,7 @@
-"""Whether a database keeps its promises after a crash (docs/durability.md).
+"""Checks whether a database keeps its promises after a crash (docs/durability.md).
 
-The tags tell which commits each shard has. Those must be all that were promised, none that was not
-begun, and without gaps; and what is stored must be exactly what those commits leave.
+The tags tell which commits each shard has. A shard must have all commits that were promised, none
+that had not begun, and no gaps; and it must store exactly the messages that those commits leave.
 """
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ from crash.history import Commit, History, SlabName, StoredRow
 from crash.programs import Crash
 from topicdb import Message
 
-FAR_FUTURE = 1 << 62  # assigned times lie behind all others
+FAR_FUTURE = 1 << 62  # stands for a time that is assigned, which is after all given ones
 RowKey = tuple[Any, ...]
 
 
 class HistoryChecker:
-    """Checks states of one trace. ``keeps_all``: also messages of equal topic and time."""
+    """Checks states of one trace.
+
+    ``keeps_all`` says that the database also keeps messages of equal topic and time apart (layout
+    columnar).
+    """
 
     def __init__(self, history: History, keeps_all: bool) -> None:
         self._history = history
@@ -30,7 +34,7 @@ class HistoryChecker:
             assert known == sorted(known), "commits are listed in their order"
 
     def check(self, crash: Crash) -> None:
-        """AssertionError, or an error of TopicDB, if a promise is broken."""
+        """Raises AssertionError, or an error of TopicDB, if a promise is broken."""
         path, is_created = crash.directory / "db", self._history.created < crash.marks
         assert not is_created or (path / "TOPICDB").exists(), "the database is gone"
         options: dict[str, Any] = {} if is_created else self._history.create
@@ -49,13 +53,13 @@ class HistoryChecker:
             everything = _sorted(db.scan("#"))
         self._check_copies(crash)
         if crash.chance.random() < 0.6:
-            return  # opening takes most of the time
+            return  # only a sample is opened again: opening takes most of the time
         mode: Literal["r", "rw"] = crash.chance.choice(("r", "rw"))
         with topicdb.open(path, mode=mode, **settings) as db:
             assert _sorted(db.scan("#")) == everything, "it is not the same when it is reopened"
 
     def _check_copies(self, crash: Crash) -> None:
-        """A copy is there if it was acknowledged; and if it is there it is whole."""
+        """Checks that acknowledged copies are there, and that each copy that is there is whole."""
         for name, copy in self._history.copies.items():
             path = crash.directory / name
             assert path.exists() or copy.ended >= crash.marks, f"{name} is gone"
@@ -75,7 +79,7 @@ def _sorted(messages: Iterable[Message]) -> list[Message]:
 
 
 class _Look:
-    """One state."""
+    """Checks one state: the open database after one crash."""
 
     def __init__(
         self, history: History, crash: Crash, db: topicdb.Database, keeps_all: bool
@@ -123,7 +127,10 @@ class _Look:
         return commit.tags.get(shard) in self._topics
 
     def _check_slabs(self) -> None:
-        """Dropped slabs are gone once that was acknowledged, and no others are."""
+        """Checks that slabs are gone once their drop was acknowledged.
+
+        ``_content`` checks that no others are gone.
+        """
         for drop in self._history.drops:
             if drop.ended < self._crash.marks:
                 assert drop.slab not in self._slabs, f"{drop.slab} was dropped and is there"
@@ -134,21 +141,24 @@ class _Look:
         )
 
     def _check_jobs(self) -> None:
-        """A job is there in all its shards, or in none."""
+        """Checks that each job is there in all its shards, or in none."""
         for commit in self._history.commits.values():
             if commit.is_job:
                 there = {shard: self._has(commit, shard) for shard in commit.parts}
                 assert len(set(there.values())) <= 1, f"job {commit.number} is in part: {there}"
 
     def _check_shard(self, shard: int) -> None:
-        """The commits are a prefix, but for those that were never in the log; what is stored
-        follows from them."""
+        """Checks that the logged commits of a shard are a prefix, and that its messages are theirs.
+
+        Commits with ``none`` are not logged: each is there wholly or not at all.
+        """
         commits = [c for c in self._history.of_shard(shard) if c.begun < self._crash.marks]
         for commit in self._history.of_shard(shard):
             if commit.begun >= self._crash.marks:
                 assert not self._has(commit, shard), f"commit {commit.number} was not begun"
         logged = [c for c in commits if c.durability != "none"]
-        # A job that is not finished is applied when the shard is opened: it says nothing of others.
+        # Opening a shard applies a job that was not finished. Such a job may be there although
+        # logged commits before it are not, so it does not tell which of them must be there.
         needed = [
             (self._has(c, shard) and not (c.is_job and c.ended >= self._crash.marks))
             or self._is_promised(c)
@@ -172,7 +182,10 @@ class _Look:
     def _check_content(
         self, shard: int, commits: list[Commit], certain: set[int], maybe: list[int]
     ) -> None:
-        """``maybe``: deletes, which have no tag, of which the first so many have been done."""
+        """Checks that the messages of a shard are exactly what its commits leave.
+
+        ``maybe`` has deletes, which have no tag: any number of the first ones may have been done.
+        """
         found = {key for key, m in self._found.items() if self._shard_of(m.topic) == shard}
         difference = None
         for done in range(len(maybe) + 1):
@@ -191,7 +204,7 @@ class _Look:
         )
 
     def _content(self, shard: int, commits: list[Commit]) -> dict[tuple[int, int], StoredRow]:
-        """What these commits leave."""
+        """Returns the rows that these commits leave, by commit and place."""
         stored: dict[RowKey, StoredRow] = {}
         for commit in commits:
             for filter, start, end in commit.deletes:
@@ -203,7 +216,7 @@ class _Look:
                 key = (row.slab, row.topic, row.timestamp) if is_plain else (row.commit, row.place)
                 stored[key] = row
         kept = {}
-        gone: dict[str, list[StoredRow]] = {}  # by topic, of those that keep_last may keep
+        gone: dict[str, list[StoredRow]] = {}  # by topic: rows that keep_last may keep
         for row in stored.values():
             if row.slab in self._slabs:
                 kept[row.commit, row.place] = row
@@ -217,7 +230,7 @@ class _Look:
         return kept
 
     def _in_order(self, rows: list[StoredRow]) -> list[StoredRow]:
-        """Messages of a topic by time and commit, and without those that others have replaced."""
+        """Returns rows of a topic by time and commit, without those that others have replaced."""
         ordered = sorted(rows, key=lambda row: (_time_of(row), row.commit, row.place))
         if self._keeps_all:
             return ordered
@@ -227,8 +240,11 @@ class _Look:
         return list(last.values())
 
     def _check_rows(self, expected: Iterable[StoredRow]) -> None:
-        """Topics and times; times that were assigned increase, from one commit to the next also
-        those of jobs, whose tasks have no order."""
+        """Checks topics and times.
+
+        Assigned times must increase within a commit and from one commit to the next. Only within a
+        job is their order open, since its tasks have none.
+        """
         assigned: dict[int, list[int]] = {}
         for row in sorted(expected, key=lambda row: (row.commit, row.place)):
             message = self._found[row.commit, row.place]
@@ -250,7 +266,7 @@ class _Look:
     # Other ways to read
 
     def _check_filters(self) -> None:
-        """Every filter that matches finds it."""
+        """Checks, for a sample of messages, that filters that match them find what they should."""
         for message in self._sample(3):
             levels = message.topic.split("/")
             at = self._crash.chance.randrange(len(levels))
@@ -270,7 +286,7 @@ class _Look:
         return self._crash.chance.sample(found, min(count, len(found)))
 
     def _check_iterators(self) -> None:
-        """Streams, read page by page, have each message once and in order."""
+        """Checks that streams, read page by page, have each message once and in order."""
         read: list[Message] = []
         for stream in self._db.streams():
             iterator = self._db.iterator(stream)
@@ -286,7 +302,7 @@ class _Look:
         assert sorted(read) == sorted(self._found.values())
 
     def _check_tail(self) -> None:
-        """The log has each message once, in the order of commits."""
+        """Checks that the log has each message once, in the order of commits."""
         if not self._keeps_all:
             return
         read = [self._key(message) for message in self._db.tail(timeout=0)]
@@ -299,7 +315,7 @@ class _Look:
             ]
             assert order == sorted(order), "the log is not in the order of commits"
 
-    # What is not a message, and what comes next
+    # Maps, retention classes, and the next commit
 
     def _check_maps(self) -> None:
         for name, choices in self._history.maps.items():
@@ -318,7 +334,7 @@ class _Look:
         assert not lists or found in lists, f"classes are {found}, expected one of {lists}"
 
     def _check_next_commit(self) -> None:
-        """It goes on: with serials and assigned times behind all that were acknowledged."""
+        """Checks that one more commit works, with serials and times after all acknowledged ones."""
         before = self._history.last_serials(self._crash.marks)
         rows: list[tuple[str, int | None, bytes]]
         rows = [(f"commit/after/{number}", None, b"%d" % number) for number in range(8)]

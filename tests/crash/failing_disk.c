@@ -1,12 +1,12 @@
-// A library to preload: writes and fsyncs of files under one directory fail, as on a disk that
-// breaks. It knows nothing of what the program is.
+// A library to preload into any program: it makes writes and fsyncs of files under one directory
+// fail, as on a disk that breaks.
 //
 // FAIL_ROOT   the directory, as realpath gives it
-// FAIL_FROM   the call that is the first to fail, counted from 1 over all threads
-// FAIL_CALLS  how many fail; those behind them work again
-// FAIL_ERRNO  with which error number; EIO if it is not set
-// FAIL_LOCKS  the error number with which locking such a file fails; works if it is not set
-// FAIL_COUNT  a file that gets the number of calls there were, when the process ends
+// FAIL_FROM   the number of the first call that fails, counted from 1 over all threads
+// FAIL_CALLS  how many calls fail; the ones after them work again
+// FAIL_ERRNO  the error number of these calls; EIO if it is not set
+// FAIL_LOCKS  the error number with which locking such a file fails; if not set, locking works
+// FAIL_COUNT  a file that gets the number of calls when the process ends
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

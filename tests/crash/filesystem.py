@@ -1,7 +1,8 @@
-"""A file system in memory that remembers what of it a loss of power would leave.
+"""A file system in memory that knows what a loss of power may leave of it.
 
-Operations are applied one after the other. Beside what a process sees, each file has its *stable*
-content and the changes since, and each directory its stable entries and the changes since.
+It applies operations one after the other. Beside the content that a process sees, each file has its
+*stable* content and the changes since; each directory has its stable entries, and the file system
+has the changes of names since.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from crash.trace import Kind, Operation
 
 
 class Names(Enum):
-    """When changes of names (create, rename, link, unlink, mkdir) become stable."""
+    """How changes of names (create, rename, link, unlink, mkdir) become stable."""
 
     JOURNAL = "journal"
     """In the order in which they were made: one journal for all, as ext4 and xfs have. An fsync of
@@ -34,13 +35,13 @@ class Change:
     kind: Kind
     offset: int
     data: bytes
-    size: int  # of what is written or zeroed; of the file for a truncation
-    names_before: int  # changes of names in all when it was made
+    size: int  # how much is written or zeroed; for a truncation, the new size of the file
+    names_before: int  # how many changes of names were made before it
 
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A file, or a directory (``entries``)."""
+    """A file, or a directory, which has ``entries``."""
 
     entries: dict[str, Node] | None = None
     stable_entries: dict[str, Node] = field(default_factory=dict)
@@ -51,12 +52,12 @@ class Node:
 
 @dataclass(eq=False, slots=True)
 class NameChange:
-    """One operation on names: entries that are set, or removed (None). Atomic."""
+    """One operation on names, which is atomic: it sets entries, or removes them (None)."""
 
     number: int
-    directory: Node  # whose fsync makes it stable
+    directory: Node  # an fsync of it makes the change stable
     entries: list[tuple[Node, str, Node | None]]
-    source: Node | None = None  # of a rename between directories
+    source: Node | None = None  # the old directory, if a rename goes to another one
 
 
 class FileSystem:
@@ -76,27 +77,27 @@ class FileSystem:
         return not self.pending and not self._dirty
 
     def apply(self, operation: Operation) -> None:
-        """Does what the operation did."""
+        """Changes the file system as the operation did."""
         _APPLY[operation.kind](self, operation)
 
     def find(self, path: str) -> Node | None:
-        """The file or directory of that name."""
+        """Returns the file or directory of that name, or None."""
         node: Node | None = self.root
         for level in path.split("/") if path else ():
             node = None if node is None or node.entries is None else node.entries.get(level)
         return node
 
     def node_of(self, handle: int) -> Node:
-        """What a handle was opened for."""
+        """Returns the file or directory that a handle was opened for."""
         return self._open[handle]
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """Path and content of all files as a process sees them."""
+        """Yields path and content of all files as a process sees them."""
         for path, node in walk(self.root, lambda node: node.entries or {}):
             if node.entries is None:
                 yield path, bytes(node.content)
 
-    # What operations do.
+    # How each kind of operation changes the file system.
 
     def _do_open(self, operation: Operation) -> None:
         node = self.find(operation.name)
@@ -127,7 +128,7 @@ class FileSystem:
         assert source.entries is not None
         node = source.entries[old_name]
         if (self.find(operation.new_name)) is node:
-            return  # two names of one file: nothing happens
+            return  # a rename between two names of one file does nothing
         entries: list[tuple[Node, str, Node | None]]
         other = self.find(operation.new_name) if operation.first else None
         entries = [(source, old_name, other), (target, new_name, node)]
@@ -166,23 +167,26 @@ class FileSystem:
     def _do_nothing(self, _operation: Operation) -> None:
         pass
 
-    # What becomes stable.
+    # How changes become stable.
 
     def kept(self, until: dict[Node, int]) -> list[NameChange]:
-        """Pending changes that are kept if each directory keeps those with numbers up to ..."""
+        """Returns the pending changes up to the number that ``until`` gives for their directory."""
         return [one for one in self.pending if one.number <= until.get(one.directory, -1)]
 
     def _with_sources(self, until: dict[Node, int]) -> dict[Node, int]:
-        """A rename to another directory takes what came before it in its own along."""
+        """Extends ``until``: a kept rename also keeps the changes before it in its old directory.
+
+        Returns ``until``.
+        """
         for one in reversed(self.pending):
             if one.source is not None and one.number <= until.get(one.directory, -1):
                 until[one.source] = max(until.get(one.source, -1), one.number)
         return until
 
     def cuts(self, choose: Callable[[int, int], int]) -> dict[Node, int]:
-        """Up to which number each directory keeps its changes; ``choose(a, b)`` picks one of a..b.
+        """Returns up to which number each directory keeps its changes.
 
-        JOURNAL: the same for all.
+        ``choose(a, b)`` picks a number from a to b: one for all with JOURNAL, else one for each.
         """
         first = self.pending[0].number - 1 if self.pending else self.name_changes
         if self.names == Names.JOURNAL:
@@ -241,7 +245,7 @@ def set_entry(entries: dict[str, Node], name: str, node: Node | None) -> None:
 
 
 def apply_change(content: bytearray, change: Change) -> None:
-    """Does to a file's content what was done to it."""
+    """Applies a change to a file's content."""
     if change.kind == Kind.TRUNCATE:
         if change.size < len(content):
             del content[change.size :]
@@ -256,7 +260,7 @@ def apply_change(content: bytearray, change: Change) -> None:
 
 
 def walk(root: Node, entries: Callable[[Node], dict[str, Node]]) -> Iterator[tuple[str, Node]]:
-    """Everything below a directory, a directory before what is in it; by name."""
+    """Yields everything below a directory, by name; a directory comes before its entries."""
     for name, node in sorted(entries(root).items()):
         yield name, node
         if node.entries is not None:
@@ -270,7 +274,7 @@ def write_tree(
     entries: Callable[[Node], dict[str, Node]],
     content: Callable[[Node], bytes | bytearray],
 ) -> None:
-    """Makes a directory like this one. Several names of a file stay names of one file."""
+    """Writes a tree of files to ``target``. Several names of a file stay names of one file."""
     made: dict[Node, str] = {}
     base = os.fspath(target)
     for path, node in walk(root, entries):

@@ -1,4 +1,4 @@
-"""What a workload did and was promised, from the marks of its whole trace."""
+"""Reads from the marks of a whole trace what a workload did, and what it was promised."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SlabName = tuple[int, str, int]
 
 @dataclass(frozen=True, slots=True)
 class StoredRow:
-    """A message of a commit. ``timestamp`` None: assigned when it was committed."""
+    """A message of a commit. If ``timestamp`` is None, the database assigned one at the commit."""
 
     topic: str
     timestamp: int | None
@@ -27,7 +27,7 @@ class StoredRow:
 
 @dataclass(slots=True)
 class Commit:
-    """A commit; ``begun`` and ``ended`` are numbers of marks. ``tags``: a topic for each shard."""
+    """A commit. ``begun`` and ``ended`` are numbers of marks; ``tags`` has a topic for a shard."""
 
     number: int
     parts: dict[int, list[StoredRow]]
@@ -42,7 +42,7 @@ class Commit:
 
 @dataclass(slots=True)
 class Drop:
-    """A slab that went between two marks."""
+    """A slab that the database dropped between two marks."""
 
     slab: SlabName
     begun: int
@@ -51,8 +51,11 @@ class Drop:
 
 @dataclass(slots=True)
 class Choice:
-    """A value that something got between two marks: retention classes, or the content of a map or
-    of a copy of the database."""
+    """A value that something got between two marks.
+
+    It may be a list of retention classes, the content of a map or of a copy of the database, or the
+    name of a file that is missing.
+    """
 
     value: Any
     begun: int
@@ -61,7 +64,10 @@ class Choice:
 
 
 class History:
-    """Marks as commits, drops and changes, with the marks between which each happened."""
+    """The commits, drops and changes of a trace, each with the marks between which it happened.
+
+    It is read once, for the whole trace; checks of many states use it.
+    """
 
     def __init__(self, marks: list[dict[str, Any]]) -> None:
         self.create: dict[str, Any] = {}
@@ -69,7 +75,7 @@ class History:
         self.commits: dict[int, Commit] = {}
         self.drops: list[Drop] = []
         self.retention: list[Choice] = []
-        self.keep_last: dict[str, int] = {}  # by class; it never gets another
+        self.keep_last: dict[str, int] = {}  # by class; the workloads never change it
         self.maps: dict[str, list[Choice]] = {}
         self.copies: dict[str, Choice] = {}
         self.damages: list[Choice] = []  # names of files, until they were repaired
@@ -136,7 +142,7 @@ class History:
         return Commit(number, parts, deletes, mark["durability"], tags, mark["job"], at)
 
     def is_promised(self, one: Commit | Choice, marks: int, *, is_power_cut: bool) -> bool:
-        """Whether it must be there after a crash behind so many marks."""
+        """Returns whether ``one`` must be there after a crash behind ``marks`` marks."""
         if one.ended >= marks:
             return False
         if one.durability == "disk" or (one.durability == "os" and not is_power_cut):
@@ -144,11 +150,11 @@ class History:
         return any(one.ended < safe < marks for safe in self._safe)
 
     def of_shard(self, shard: int) -> Iterator[Commit]:
-        """The commits that touch a shard, in their order there."""
+        """Yields the commits that touch a shard, in their order there."""
         return (one for one in self.commits.values() if shard in one.parts)
 
     def last_serials(self, marks: int) -> dict[int, int]:
-        """Of each shard, the highest serial that was acknowledged."""
+        """Returns for each shard the highest serial that was acknowledged in ``marks`` marks."""
         found: dict[int, int] = {}
         for one in self.commits.values():
             if one.ended < marks:
@@ -157,7 +163,10 @@ class History:
         return found
 
     def possible(self, choices: list[Choice], marks: int, *, is_power_cut: bool) -> list[Any]:
-        """The values that may be there: from the last promised one to the last that was begun."""
+        """Returns the values that may be there: from the last promised one to the last begun one.
+
+        None stands for no value; it may be there if no value was promised.
+        """
         begun = [one for one in choices if one.begun < marks]
         promised = [self.is_promised(one, marks, is_power_cut=is_power_cut) for one in begun]
         first = max((at for at, yes in enumerate(promised) if yes), default=-1)

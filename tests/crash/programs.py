@@ -1,4 +1,4 @@
-"""What the simulator must know of a program: how to run it, and how to check what a crash left."""
+"""What the simulator needs of a program: how to run it, and how to check what a crash has left."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Mark = Callable[[dict[str, Any]], None]
 class Crash:
     """What a check gets: the directory as the crash left it, and what had happened before.
 
-    ``marks``: the first so many of the program's marks were made. ``is_power_cut``: what was not
-    fsynced may be lost; else only the process died. ``chance`` is for checks of samples.
+    The program had made its first ``marks`` marks. If ``is_power_cut`` is set, everything that was
+    not fsynced may be lost; otherwise only the process died. ``chance`` is for checks of samples.
     """
 
     directory: Path
@@ -30,10 +30,10 @@ class Crash:
 
 
 class Checker(Protocol):
-    """Made once for a trace, and then asked about many states of it."""
+    """Checks states. It is made once for a trace, and then checks many states of it."""
 
     def check(self, crash: Crash) -> None:
-        """Raises, with a message, if the directory breaks a promise. May change the directory."""
+        """Raises an error with a message if a promise is broken. May change the directory."""
         ...
 
 
@@ -42,30 +42,30 @@ class Program(Protocol):
 
     @property
     def ignore(self) -> Sequence[str]:
-        """Patterns of the names of files that do not matter, and are not recorded."""
+        """Patterns of names of files that do not matter, so that the shim does not record them."""
         ...
 
     @property
     def clock_ahead_s(self) -> int:
-        """How far ahead of the checks its clock goes, to try clocks that step back."""
+        """How many seconds its clock is ahead of that of the checks, which see it step back."""
         ...
 
     def run(self, root: Path, seed: int, mark: Mark) -> None:
-        """Works in ``root`` and says with marks what it begins, and what it was promised."""
+        """Works in ``root``, and tells by marks what it begins and what it was promised."""
         ...
 
     def checker(self, marks: list[dict[str, Any]]) -> Checker:
-        """For a trace with these marks: of all of it, also of what comes after a crash."""
+        """Makes a checker of a trace with these marks: all marks, also those after a crash."""
         ...
 
 
 def load(name: str) -> Program:
-    """The program "module:name"."""
+    """Imports the program "module:name"."""
     module, _, attribute = name.partition(":")
     found: Program = getattr(importlib.import_module(module), attribute)
     return found
 
 
 def marks_of(operations: Sequence[Operation]) -> list[dict[str, Any]]:
-    """The marks of a trace, in order."""
+    """Returns the marks of a trace, in order."""
     return [json.loads(one.data) for one in operations if one.kind == Kind.MARK]

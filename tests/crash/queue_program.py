@@ -1,4 +1,4 @@
-"""The buffer queue as a program for the simulator, and what must be left of it (docs/queue.md)."""
+"""The buffer queue as a program for the simulator, and its checks (docs/queue.md)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ NEVER = 1 << 60
 
 
 def item(number: int) -> bytes:
-    """Items tell their number, and are hard to compress."""
+    """Makes an item, which tells its number and is hard to compress."""
     chance = random.Random(number)
     return b"%d." % number + chance.randbytes(chance.randrange(300))
 
 
 @dataclass(frozen=True)
 class QueueProgram:
-    """Appends, pops and acknowledges, with a flush or a new opening now and then."""
+    """Appends, pops and acknowledges; now and then it flushes, or closes and opens the queue."""
 
     ignore: Sequence[str] = ()
     clock_ahead_s: int = 0
@@ -88,7 +88,7 @@ class _Append:
 
 @dataclass(slots=True)
 class _Past:
-    """What the marks of a trace say."""
+    """What the marks of a trace tell; numbers of marks say when."""
 
     created: int = NEVER
     appends: list[_Append] = field(default_factory=list)
@@ -123,7 +123,7 @@ class QueueChecker:
                 past.safe.append(at)
 
     def check(self, crash: Crash) -> None:
-        """AssertionError, or an error of TopicDB, if a promise is broken."""
+        """Raises AssertionError, or an error of TopicDB, if a promise is broken."""
         path = crash.directory / "queue"
         if self._past.created < crash.marks:
             assert (path / "QUEUE").exists(), "the queue is gone"
@@ -173,7 +173,7 @@ class QueueChecker:
                 assert lost_before is None, f"{lost_before} are lost, {one.numbers} are there"
 
     def _saved(self, crash: Crash) -> set[int]:
-        """Items whose acknowledgement is safe."""
+        """Returns the items whose acknowledgement is safe: these must not come again."""
         found = set()
         for (numbers, _), at in zip(self._past.done, self._past.acknowledged, strict=False):
             if at < crash.marks and self._is_safe(at, crash):

@@ -1,4 +1,4 @@
-"""Runs a program under ``shim.c`` and gives its trace, checked against what it left on the disk."""
+"""Runs a program under ``shim.c``, and checks its trace against the files that it left."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ Mark = Callable[[dict[str, Any]], None]
 
 
 def build_shim(source: Path = SHIM) -> Path:
-    """Compiles a library to preload, once for each version of its source."""
+    """Compiles a library to preload, once for each version of its source; returns its path.
+
+    Raises RuntimeError if the compiler fails.
+    """
     digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
     directory = Path(tempfile.gettempdir()) / f"crash-shim-{os.getuid()}"
     directory.mkdir(mode=0o700, exist_ok=True)
@@ -44,15 +47,16 @@ def build_shim(source: Path = SHIM) -> Path:
 
 
 def scratch_directory() -> Path:
-    """Where states are made: in memory if there is such a place."""
+    """Returns a directory in which to make states: in memory if there is such a place."""
     memory = Path("/dev/shm")
     return memory if os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
 
 
 def record(program: str, seed: int, trace: Path) -> list[Operation]:
-    """Runs ``program`` ("module:name") once in a process of its own and gives its trace.
+    """Runs ``program`` ("module:name") once in a process of its own; returns its operations.
 
-    RuntimeError if the program fails, or if the trace does not lead to the files that it left.
+    Writes the trace to ``trace``. Raises RuntimeError if the program fails, or if the trace does
+    not lead to the files that it left.
     """
     with tempfile.TemporaryDirectory(dir=scratch_directory()) as scratch:
         root = Path(os.path.realpath(scratch)) / "root"
@@ -82,7 +86,10 @@ def record(program: str, seed: int, trace: Path) -> list[Operation]:
 
 
 def _check_complete(operations: Sequence[Operation], root: Path, program: Program) -> None:
-    """What the trace leads to must be what is there, or a call went past the shim."""
+    """Raises RuntimeError unless the trace leads to the files that are there.
+
+    Otherwise some call went past the shim.
+    """
     system = FileSystem(Names.JOURNAL)
     for operation in operations:
         system.apply(operation)
@@ -108,7 +115,7 @@ def _shim_mark() -> Callable[[bytes, int], None]:
 
 
 def mark(content: dict[str, Any]) -> None:
-    """Puts a note into the trace of the program that runs; nothing without the shim."""
+    """Puts a mark into the trace of this process. REQUIRES: the shim is preloaded."""
     text = json.dumps(content).encode()
     _shim_mark()(text, len(text))
 

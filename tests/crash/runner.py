@@ -20,9 +20,9 @@ from crash.states import Plan, State
 from crash.trace import Operation
 
 STATE_TIMEOUT_S = 120
-CHUNK = 500  # states that one process checks: starting it costs as much as some twenty
-FAILURES_MAX = 5  # of a program: then the rest is not looked at
-NEARBY = 12  # operations that are shown on both sides of a crash
+CHUNK = 500  # states that one process checks: its start takes as long as some twenty states
+FAILURES_MAX = 5  # after this many failures the rest of a program's states is not checked
+NEARBY = 12  # operations that a failure shows on each side of the crash
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,10 @@ class Failure:
 
 @dataclass
 class Report:
-    """How many states of each kind were checked, how many differ, and what failed."""
+    """How many states of each kind were checked, which files they had, and what failed.
+
+    ``images`` has a digest for each different state.
+    """
 
     program: str
     kinds: Counter[str] = field(default_factory=Counter)
@@ -54,12 +57,12 @@ class Report:
 
     @property
     def states(self) -> int:
-        """How many were checked."""
+        """How many states were checked."""
         return self.kinds.total()
 
 
 class _Run:
-    """One call of ``simulate``."""
+    """One call of ``simulate``. ``chunk`` is thread-safe: several threads call it at once."""
 
     def __init__(
         self,
@@ -79,7 +82,10 @@ class _Run:
         self.report = Report(program)
 
     def chunk(self, numbers: list[int]) -> None:
-        """Checks some states; again in a new process those behind one that killed its worker."""
+        """Checks some states.
+
+        If a state kills its worker process, a new process checks the states after it.
+        """
         left = numbers
         while left and not self._has_enough:
             left = self._start(left)
@@ -89,7 +95,7 @@ class _Run:
         return len(self.report.failures) >= self._failures_max
 
     def _start(self, numbers: list[int]) -> list[int]:
-        """Checks them in one process and gives those that it did not come to."""
+        """Checks states in one process; returns those that it did not come to."""
         states = {number: self._plan.state(number) for number in numbers}
         begun: int | None = None
         with (
@@ -141,7 +147,7 @@ class _Run:
 
 
 def _lines(worker: subprocess.Popen[str], sent: str) -> Iterator[dict[str, Any]]:
-    """What the worker says, to its end; it is killed if it says nothing for too long."""
+    """Yields the worker's lines until it ends; kills it if no line comes in STATE_TIMEOUT_S."""
     assert worker.stdin is not None and worker.stdout is not None
     with worker.stdin, worker.stdout:
         worker.stdin.write(sent + "\n")
@@ -160,7 +166,10 @@ def _lines(worker: subprocess.Popen[str], sent: str) -> Iterator[dict[str, Any]]
 
 
 def worker_environment() -> dict[str, str]:
-    """Of a process that imports what this one can, and reserves no space in memory."""
+    """Returns the environment of a worker: it imports from where this process does.
+
+    The shim is preloaded too: it keeps files in memory from reserving space.
+    """
     here = str(Path(__file__).resolve().parents[1])
     path = os.pathsep.join([here, *sys.path])
     return {**os.environ, "PYTHONPATH": path, "LD_PRELOAD": str(build_shim())}
@@ -176,10 +185,13 @@ def simulate(
     processes: int = 2,
     failures_max: int = FAILURES_MAX,
 ) -> Report:
-    """Checks the states with these numbers; stops early after some failures."""
+    """Checks the states with these numbers in ``processes`` processes; returns the report.
+
+    Stops early after ``failures_max`` failures.
+    """
     run = _Run(program, trace, operations, seed, failures_max)
     plan = Plan(operations, seed)
-    # Those that are near each other go to one process, which makes each from the one before.
+    # States that are near each other go to one process, which makes each from the one before.
     ordered = sorted(numbers, key=lambda number: (plan.state(number).operations, number))
     chunks = [list(ordered[at : at + CHUNK]) for at in range(0, len(ordered), CHUNK)]
     with ThreadPoolExecutor(processes) as pool:

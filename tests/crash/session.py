@@ -1,8 +1,8 @@
-"""A TopicDB database that is worked with under the simulator: says in marks what it does.
+"""A TopicDB database that a script uses under the simulator, and that tells by marks what it does.
 
-Every value tells its commit and its place in it. Every commit puts a *tag* into each shard that it
-touches, in a retention class of its own that is never dropped: so a check knows which commits a
-crash has left, and from that what exactly must be stored.
+Every value tells its commit and its place in it. A commit puts a *tag* into each shard that it
+touches, in a retention class of its own that is never dropped. By the tags a check knows which
+commits a crash has left, and thus which messages exactly must be stored.
 """
 
 from __future__ import annotations
@@ -27,24 +27,27 @@ Delete = tuple[str, "int | None", "int | None"]
 
 
 def value_of(commit: int, place: int, size: int) -> bytes:
-    """The value of a row: unlike every other, and hard to compress."""
+    """Returns the value of a row: it differs from all others and is hard to compress."""
     head = b"%d.%d." % (commit, place)
     return head + random.Random(commit * 1000 + place).randbytes(max(0, size - len(head)))
 
 
 def tag_of(commit: int, shard: int, shards: int) -> str:
-    """The topic of a commit's tag in a shard."""
+    """Returns the topic of a commit's tag in a shard."""
     names = (f"commit/{commit}/{salt}" for salt in range(10_000))
     return next(name for name in names if topicdb.shard_of(name, shards) == shard)
 
 
 def class_of(topic: str, classes: Sequence[str]) -> str:
-    """The first retention class that takes the topic."""
+    """Returns the first retention class that takes the topic."""
     return next(one for one in classes if topicdb.topic_matches(one, topic) or one == CATCH_ALL)
 
 
 class Session:
-    """One database of a workload, opened and closed as its script wants."""
+    """One database of a workload, which the script opens and closes as it wants.
+
+    Each method makes the marks for what it does.
+    """
 
     def __init__(
         self, root: Path, seed: int, mark: Mark, create: dict[str, Any], settings: dict[str, Any]
@@ -68,7 +71,7 @@ class Session:
         return db
 
     def reopen(self) -> None:
-        """Closes and opens it: everything is safe after that."""
+        """Closes and opens the database: everything before is safe after that."""
         self.close()
         self.db = self._open(first=False)
 
@@ -81,11 +84,11 @@ class Session:
         self._mark({"safe": True})
 
     def settle(self) -> None:
-        """Waits until the sealer has no more to do."""
+        """Waits until the sealer has nothing more to do."""
         wait_for_sealing(self.db)
 
     def _look(self, db: topicdb.Database) -> None:
-        """Which generation of each class takes messages now."""
+        """Notes which generation of each class takes messages now."""
         self._classes = list(db.retention)
         if CATCH_ALL not in self._classes:
             self._classes.append(CATCH_ALL)
@@ -102,7 +105,7 @@ class Session:
         self._end(commit, receipt.serials)
 
     def append_together(self, groups: Sequence[Sequence[Row]], durability: Durability) -> None:
-        """Asynchronous appends that may share a write."""
+        """Appends several batches asynchronously, so that they may share a write."""
         begun = [self._begin(rows, (), durability) for rows in groups]
         futures = [self.db.append_async(messages, durability=durability) for _, messages in begun]
         for (commit, _), future in zip(begun, futures, strict=True):
@@ -111,7 +114,7 @@ class Session:
     def transact(
         self, rows: Sequence[Row], deletes: Sequence[Delete], shard: int, durability: Durability
     ) -> None:
-        """A transaction of one shard; only rows and deletes of that shard count."""
+        """Runs a transaction of one shard; leaves out the rows of other shards."""
         here = [row for row in rows if topicdb.shard_of(row[0], self.shards) == shard]
         commit, messages = self._begin(here, deletes, durability, only=shard)
         with self.db.transaction(shard=shard, durability=durability) as tx:
@@ -125,13 +128,16 @@ class Session:
     def delete(
         self, filter: str, start: int | None, end: int | None, durability: Durability
     ) -> None:
-        """A delete in all shards; it has no tag."""
+        """Deletes in all shards; this commit has no tag."""
         commit, _ = self._begin((), [(filter, start, end)], durability, tagged=False)
         receipt = self.db.delete(filter, start=start, end=end, durability=durability)
         self._end(commit, receipt.serials)
 
     def job(self, parts: Sequence[Sequence[Row]], *, live: bool) -> None:
-        """Rows that tasks stage and one commit adds, with the database open here or closed."""
+        """Stages rows in tasks and commits them as one job.
+
+        ``live`` says whether the database stays open here or is closed meanwhile.
+        """
         rows = [row for part in parts for row in part]
         commit, messages = self._begin(rows, (), "disk", job=True)
         if not live:
@@ -158,7 +164,7 @@ class Session:
         tagged: bool = True,
         job: bool = False,
     ) -> tuple[int, list[tuple[str, int | None, bytes]]]:
-        """Says what will be committed, and gives the number of the commit and its messages."""
+        """Marks what will be committed; returns the commit's number and its messages."""
         self._commits += 1
         commit = self._commits
         touched = {topicdb.shard_of(topic, self.shards) for topic, _, _ in rows}
@@ -201,7 +207,7 @@ class Session:
         self._mark({"dropped": [_name(slab)]})
 
     def maintain(self, now: int) -> None:
-        """Rotates and drops what is due. What it drops is known afterwards."""
+        """Rotates and drops what is due. Only afterwards a mark tells what it dropped."""
         self._mark({"maintains": True})
         done = self.db.maintain(now)
         self._mark({"dropped": [_name(one.slab) for one in done.dropped]})
@@ -220,13 +226,13 @@ class Session:
         self._look(self.db)
 
     def damage(self, name: str) -> None:
-        """Closes the database and removes one of its files. It is to be repaired next."""
+        """Closes the database and removes one of its files; ``repair`` must follow."""
         self.close()
         self._mark({"damages": name})
         (self.path / name).unlink()
 
     def repair(self) -> None:
-        """Repairs what was damaged, without loss, and opens the database."""
+        """Repairs the damage, without loss, and opens the database."""
         repaired = topicdb.repair(self.path)
         assert repaired.shards and not repaired.remaining
         self._mark({"repaired": True})
@@ -235,13 +241,13 @@ class Session:
     # Copies
 
     def snapshot(self, name: str, base: str | None = None) -> None:
-        """Copies what is there now to a directory beside the database."""
+        """Makes a snapshot of the database in a directory beside it."""
         self._copies(name, sorted(_key(message) for message in self.db.scan("#")))
         self.db.snapshot(self.path.parent / name, base=base and self.path.parent / base)
         self._mark({"copied": name})
 
     def restore(self, snapshot: str, name: str) -> None:
-        """Makes a database of a snapshot."""
+        """Restores a snapshot to a database beside it."""
         with topicdb.open(self.path.parent / snapshot, mode="r") as db:
             self._copies(name, sorted(_key(message) for message in db.scan("#")))
         topicdb.restore(self.path.parent / snapshot, self.path.parent / name)
@@ -253,7 +259,7 @@ class Session:
     # Maps
 
     def store_map(self, name: str, content: Mapping[str, bytes], durability: Durability) -> None:
-        """Makes a persistent map have this content."""
+        """Gives a persistent map this content."""
         text = {key: value.decode() for key, value in content.items()}
         with self.db.map(name, takeover=True, durability=durability) as stored:
             self._mark({"map": name, "to": text, "durability": durability})
@@ -265,7 +271,7 @@ class Session:
 
 
 def _key(message: topicdb.Message) -> list[int]:
-    """The commit of a message, and its place there."""
+    """Returns the commit of a message and its place in that commit."""
     commit, place, _ = message.value.split(b".", 2)
     return [int(commit), int(place)]
 

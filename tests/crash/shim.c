@@ -1,16 +1,16 @@
-// A library to preload: records what a process, and those that it forks or starts, does to the
-// files under one directory, in one order, in one file. It knows nothing of what the program is.
+// A library to preload into any program: it records what the process, and the processes that it
+// forks or starts, do to the files under one directory, in one order, in one file.
 //
 // CRASH_ROOT      the directory, as realpath gives it
 // CRASH_TRACE     the file that the trace goes to; trace.py describes and reads it
-// CRASH_IGNORE    patterns of names that are left out, separated by ':'
-// CRASH_CLOCK_S   seconds that are added to the clock of the day, to have it step back later
+// CRASH_IGNORE    patterns of names of files that it leaves out, separated by ':'
+// CRASH_CLOCK_S   seconds that it adds to the clock of the day, so that later the clock steps back
 //
 // Without CRASH_ROOT it records nothing, and only keeps files in memory from reserving space.
 //
-// Every call is made and recorded under one lock, so the trace has the order in which the calls
-// took effect. What the trace could not express ends the process with a message: a writable shared
-// mapping, a symbolic link, a stream of stdio.
+// It makes and records every call under one lock, so the trace has the order in which the calls
+// took effect. A call that the trace could not express ends the process with a message: a writable
+// shared mapping, a symbolic link, a stream of stdio.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -56,8 +56,8 @@ struct __attribute__((packed)) Header {
   uint32_t data_bytes;
 };
 
-// What a descriptor is of. The file's identity is kept, because a descriptor may be closed where
-// that is not seen (closedir, fclose) and its number given to something else.
+// What a descriptor refers to. It keeps the file's identity, because closedir and fclose close a
+// descriptor unseen, and the kernel may then give its number to something else.
 struct Descriptor {
   uint64_t handle;
   dev_t device;
@@ -83,7 +83,7 @@ static void Fail(const char* what, const char* name) {
   abort();
 }
 
-// Between processes a record lock excludes, between threads the mutex.
+// A record lock excludes other processes; the mutex excludes other threads.
 static void LockTrace(short type) {
   struct flock request = {.l_type = type, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
   while (syscall(SYS_fcntl, trace_fd, F_SETLKW, &request) != 0) {
@@ -118,7 +118,7 @@ __attribute__((constructor)) static void Begin(void) {
   if (seconds != NULL) clock_offset_s = atoll(seconds);
   trace_fd =
       (int)syscall(SYS_openat, AT_FDCWD, trace, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  // Out of the way of programs that count on low numbers.
+  // A high number is out of the way of programs that count on low ones.
   const int high = (int)syscall(SYS_fcntl, trace_fd, F_DUPFD_CLOEXEC, 900);
   if (high < 0) Fail("cannot open the trace", trace);
   syscall(SYS_close, trace_fd);
@@ -170,7 +170,7 @@ static void Normalise(char* path) {
   *out = '\0';
 }
 
-// The path relative to the root ("" for the root itself), or NULL if it is not to be recorded.
+// Returns the path relative to the root ("" for the root itself), or NULL if it is not recorded.
 static const char* Traced(int directory, const char* path, char* buffer) {
   if (trace_fd < 0 || path == NULL) return NULL;
   const int saved = errno;
@@ -201,7 +201,7 @@ static const char* Traced(int directory, const char* path, char* buffer) {
   return buffer + root_bytes + 1;
 }
 
-// What a descriptor is of, or NULL if that is not recorded.
+// Returns what a descriptor refers to, or NULL if it is not recorded.
 static struct Descriptor* Find(int fd) {
   if (trace_fd < 0 || fd < 0 || fd >= DESCRIPTORS_MAX || descriptors[fd].handle == 0) return NULL;
   const int saved = errno;
@@ -227,7 +227,7 @@ static void Copy(int from, int to) {
 static int OpenAt(int directory, const char* path, int flags, mode_t mode) {
   char buffer[PATH_BYTES];
   const char* name = Traced(directory, path, buffer);
-  // Nothing is left of a file without a name after a crash. To give it one later ends the process.
+  // A crash leaves nothing of a file without a name. Giving it a name later ends the process.
   const int is_nameless = (flags & O_TMPFILE) == O_TMPFILE;
   if (name == NULL || is_nameless) {
     const int fd = (int)syscall(SYS_openat, directory, path, flags, mode);
@@ -288,7 +288,7 @@ int creat64(const char* path, mode_t mode) {
   return OpenAt(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode);
 }
 
-// Streams write past this library.
+// The functions of stdio write past this library, so a stream that writes ends the process.
 static int Writes(const char* mode) { return strpbrk(mode, "wa+") != NULL; }
 
 static FILE* OpenStream(const char* symbol, const char* path, const char* mode) {
@@ -311,11 +311,11 @@ FILE* fdopen(int fd, const char* mode) {
 }
 
 int close(int fd) {
-  if (fd == trace_fd && fd >= 0) return 0;  // a program that closes all it does not know
+  if (fd == trace_fd && fd >= 0) return 0;  // some programs close all descriptors
   if (trace_fd < 0 || fd < 0 || fd >= DESCRIPTORS_MAX || descriptors[fd].handle == 0) {
     return (int)syscall(SYS_close, fd);
   }
-  Lock();  // the number must not be given away before it is forgotten
+  Lock();  // no other call may get the number before it is forgotten
   Forget(fd);
   const int outcome = (int)syscall(SYS_close, fd);
   Unlock();
@@ -354,7 +354,7 @@ int fcntl64(int fd, int command, ...) {
   return Control(fd, command, argument);
 }
 
-// Writes at an offset, or where the descriptor stands if it is negative.
+// Writes at `offset`, or at the position of the descriptor if `offset` is negative.
 static ssize_t WriteParts(int fd, const struct iovec* parts, int count, off_t offset) {
   const int positioned = offset >= 0;
   if (Find(fd) == NULL) {
@@ -441,7 +441,7 @@ void* mmap64(void* address, size_t bytes, int protection, int flags, int fd, off
   return mmap(address, bytes, protection, flags, fd, offset);
 }
 
-// A call about a file that has a descriptor, with what is recorded of it.
+// Makes a call about a file that has a descriptor; if it succeeds, records the other arguments.
 #define CALL_ON(fd, call, ...)                           \
   if (Find(fd) == NULL) return (int)(call);              \
   Lock();                                                \
@@ -465,7 +465,7 @@ int truncate(const char* path, off_t size) {
 int truncate64(const char* path, off_t size) { return truncate(path, size); }
 
 int fallocate(int fd, int mode, off_t offset, off_t bytes) {
-  // It only reserves space; in memory, where states are made, that would cost more than all else.
+  // This only reserves space. In memory, where states are made, it would take most of the time.
   if (mode == FALLOC_FL_KEEP_SIZE) return 0;
   if (mode != 0) Refuse(fd, "fallocate with such a mode");
   CALL_ON(fd, syscall(SYS_fallocate, fd, mode, offset, bytes), kZero, file->handle, offset, bytes,
@@ -498,7 +498,7 @@ int syncfs(int fd) {
   return (int)syscall(SYS_syncfs, fd);
 }
 
-// A call about one name.
+// Makes and records a call about one name.
 static int NameCall(enum Kind kind, int directory, const char* path, int argument) {
   char buffer[PATH_BYTES];
   const char* name = Traced(directory, path, buffer);
@@ -527,7 +527,7 @@ int mkdirat(int directory, const char* path, mode_t mode) {
 }
 int mkdir(const char* path, mode_t mode) { return mkdirat(AT_FDCWD, path, mode); }
 
-// A call about two names: the old one is recorded as the name, the new one as data.
+// Makes a call about two names, and records the old one as the name and the new one as data.
 static int PairCall(enum Kind kind, int from, const char* old_path, int to, const char* new_path,
                     unsigned flags) {
   char old_buffer[PATH_BYTES];
@@ -584,7 +584,7 @@ int clock_gettime(clockid_t clock, struct timespec* now) {
   return outcome;
 }
 
-// For the program, through dlsym: says something at this place of the trace.
+// Puts a mark into the trace. The program finds this function through dlsym.
 void crash_mark(const void* data, size_t bytes) {
   if (trace_fd < 0) return;
   const struct iovec part = {(void*)data, bytes};

@@ -1,8 +1,9 @@
-"""Crash states: what the disk may hold when a program is cut short, made from its trace.
+"""Makes crash states of a trace: what the disk may hold when the program is cut short.
 
-A state has a number. Number and seed decide everything about it: it can be made again alone.
-Numbers from 0 on are the deaths of the process, one for each operation; all after those go through
-the other kinds in turn, and for each of them through all operations in a scattered order.
+A state has a number. Number and seed decide everything about it, so it can be made again alone.
+The first numbers, from 0 on, are the deaths of the process, one for each operation. All numbers
+after them go through the other kinds in turn, and for each kind through all operations in a
+scattered order.
 """
 
 from __future__ import annotations
@@ -30,21 +31,22 @@ SECTOR_BYTES = 512
 
 
 class Fate(Enum):
-    """What happened to what was written to a file since its last fsync."""
+    """What a loss of power leaves of the changes to a file since its last fsync."""
 
-    LOST = "lost"  # nothing of it is there
-    KEPT = "kept"  # all of it is there
-    PREFIX = "prefix"  # the first of it, the last write torn
-    ZEROED = "zeroed"  # the file has its size, but from some point on there are zeros
-    SCATTERED = "scattered"  # some sectors are there, whatever the order they were written in
+    LOST = "lost"  # none of them
+    KEPT = "kept"  # all of them
+    PREFIX = "prefix"  # the first ones; the last write of these is torn
+    ZEROED = "zeroed"  # the new size, but zeros from some point on
+    SCATTERED = "scattered"  # each sector as it was at some moment, whatever the order of writes
 
 
 @dataclass(frozen=True, slots=True)
 class StateKind:
     """A way to crash.
 
-    ``names`` None: only the process dies, and nothing that a call has done is lost; ``is_torn``: in
-    the middle of a write. Otherwise the power fails; ``fate`` None: each file has its own.
+    If ``names`` is None, only the process dies and nothing that a call has done is lost; with
+    ``is_torn`` it dies in the middle of a write. Otherwise the power fails; if ``fate`` is None,
+    each file has a fate of its own.
     """
 
     names: Names | None = None
@@ -53,7 +55,7 @@ class StateKind:
 
     @property
     def is_power_cut(self) -> bool:
-        """Whether what was not fsynced may be lost."""
+        """Whether everything that was not fsynced may be lost."""
         return self.names is not None
 
     def __str__(self) -> str:
@@ -63,7 +65,7 @@ class StateKind:
 
 
 DEATH = StateKind()
-# Kinds beside the death of the process. Those with a part of each file find most.
+# All kinds but the death of the process after a whole operation.
 OTHER_KINDS: tuple[StateKind, ...] = (
     StateKind(is_torn=True),
     *(StateKind(names, fate) for names in Names for fate in (*Fate, None)),
@@ -72,21 +74,22 @@ OTHER_KINDS: tuple[StateKind, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One crash: after so many operations, in this way."""
+    """One crash: the way it happens, and the number of operations before it."""
 
     number: int
     kind: StateKind
     operations: int
-    marks: int  # how many of the marks the program has made
+    marks: int  # how many marks the program has made before it
 
 
 class Plan:
-    """The states of a trace for one seed."""
+    """The states of a trace for one seed; there is no last one."""
 
     def __init__(self, operations: Sequence[Operation], seed: int) -> None:
         self.operations = operations
         self.seed = seed
-        # Marks just behind an operation count as seen: that is when most is promised.
+        # A crash is just before the next operation with an effect, so it comes after the marks
+        # that follow an operation: then most is promised.
         self._ends: list[int] = []
         self._marks: list[int] = []
         marks = 0
@@ -103,7 +106,7 @@ class Plan:
         return len(self._ends)
 
     def state(self, number: int) -> State:
-        """The state of that number; there is no last one."""
+        """Returns the state of that number."""
         if number < self.deaths:
             return self._at(number, DEATH, number)
         turn, kind = divmod(number - self.deaths, len(OTHER_KINDS))
@@ -114,12 +117,12 @@ class Plan:
         return State(number, kind, self._ends[place], self._marks[place])
 
     def chance(self, state: State) -> random.Random:
-        """The random numbers of one state."""
+        """Returns the random numbers of one state, from their beginning."""
         return random.Random(f"{self.seed}/{state.number}")
 
 
 def _coprime(count: int) -> int:
-    """A stride that goes through all of ``count`` places, near its golden section."""
+    """Returns a stride near the golden section of ``count`` that visits all of its places."""
     stride = max(1, round(count * 0.618))
     while gcd(stride, count) != 1:
         stride += 1
@@ -127,7 +130,11 @@ def _coprime(count: int) -> int:
 
 
 class Stage:
-    """Makes states of a plan, going forward: cheap in the order of their operations."""
+    """Makes states of a plan. This is cheap in the order of their operations.
+
+    For each kind of names it keeps a file system and moves it forward; an earlier state starts it
+    anew. Not thread-safe.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -154,15 +161,15 @@ class Stage:
     def _torn(
         self, state: State, system: FileSystem, chance: random.Random
     ) -> tuple[Node | None, bytes]:
-        """The file that was being written, and what it then has."""
+        """Returns the file that the process was writing, and the content that it then has."""
         if not state.kind.is_torn or state.operations >= len(self._plan.operations):
             return None, b""
-        operation = self._plan.operations[state.operations]  # the one that was not finished
+        operation = self._plan.operations[state.operations]  # the crash interrupts this one
         if operation.kind != Kind.WRITE:
             return None, b""
         node = system.node_of(operation.handle)
         end = operation.first + chance.randrange(len(operation.data))
-        if end < len(node.content):  # what overwrites is written by sectors
+        if end < len(node.content):  # a write over old content goes by sectors
             end = max(operation.first, end // SECTOR_BYTES * SECTOR_BYTES)
         data = operation.data[: end - operation.first]
         content = bytearray(node.content)
@@ -181,7 +188,10 @@ class Stage:
 
 
 class _PowerCut:
-    """What is left of a file system when the power fails."""
+    """What is left of a file system when the power fails.
+
+    ``chance`` decides everything that the kind of crash leaves open.
+    """
 
     def __init__(self, system: FileSystem, kind: StateKind, chance: random.Random) -> None:
         self._kind = kind
@@ -193,7 +203,7 @@ class _PowerCut:
         self._root = system.root
 
     def _choose_cut(self, first: int, last: int) -> int:
-        """Most often all or nothing, which are the usual outcomes; else anything between."""
+        """Chooses all or nothing most often, as these are the usual outcomes."""
         return self._chance.choice((first, last, self._chance.randint(first, last)))
 
     def write(self, target: Path) -> None:
@@ -222,8 +232,11 @@ class _PowerCut:
         return content
 
     def _possible(self, changes: list[Change]) -> list[Change]:
-        """A truncation is a change of metadata: it has its place among those of names, and what
-        was written after one that is lost is lost as well."""
+        """Returns the changes of a file that are possible with the changes of names that are kept.
+
+        A truncation is a change of metadata and has its place among those of names. If it is lost,
+        all later changes of the file are lost as well.
+        """
         if self._kind.names == Names.DIRECTORY:
             return changes
         for index, change in enumerate(changes):
@@ -238,7 +251,7 @@ class _PowerCut:
         last = kept[-1]
         if last.kind == Kind.WRITE and last.size:
             end = last.offset + self._chance.randint(0, last.size)
-            # What overwrites is written by sectors; where a file grew, its end may be anywhere.
+            # A write over old content goes by sectors; where a file grew, it may end anywhere.
             if end < len(node.stable) or self._chance.random() < 0.5:
                 end = max(last.offset, end // SECTOR_BYTES * SECTOR_BYTES)
             size = end - last.offset
@@ -246,7 +259,7 @@ class _PowerCut:
         return kept
 
     def _scatter(self, content: bytearray, changes: list[Change]) -> None:
-        """Each sector is as it was at some moment: with the first few of what was written to it."""
+        """Leaves each sector as it was at some moment: it has the first of the writes to it."""
         pieces: dict[int, list[tuple[int, bytes]]] = {}
         for change in changes:
             if change.kind != Kind.WRITE:
@@ -265,7 +278,7 @@ class _PowerCut:
                 apply_change(content, Change(Kind.WRITE, at, data, len(data), 0))
 
     def _zero(self, content: bytearray, node: Node) -> None:
-        """Zeros where the file grew, from the beginning of a write or of a sector."""
+        """Puts zeros where the file grew, from the beginning of some write or sector on."""
         places = {change.offset for change in node.changes if change.kind == Kind.WRITE}
         places |= set(range(0, len(content), SECTOR_BYTES))
         possible = sorted(place for place in places if len(node.stable) <= place < len(content))
@@ -275,7 +288,7 @@ class _PowerCut:
 
 
 def _entries_with(kept: list[NameChange]) -> dict[Node, dict[str, Node]]:
-    """The directories that differ from their stable entries."""
+    """Returns the entries of the directories that differ from their stable entries."""
     found: dict[Node, dict[str, Node]] = {}
     for one in kept:
         for directory, name, node in one.entries:

@@ -1,4 +1,4 @@
-"""Small programs with a known fault each, and their mended selves: what the simulator must find."""
+"""Small programs that have a fault each, which the simulator must find, and the same without it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STEPS = 12
 
 @dataclass(frozen=True)
 class Toy:
-    """Stores the numbers 0, 1, 2 and so on, each with a payload; ``read`` gives what is there."""
+    """Stores the numbers 0, 1, 2 and so on, each with a payload; ``read`` returns those stored."""
 
     store: Step
     read: Callable[[Path], list[int]]
@@ -54,7 +54,7 @@ def payload(number: int) -> bytes:
 
 
 def append(root: Path, number: int, *, fsync: bool, pieces: int = 1) -> None:
-    """A record of checksum, number and payload at the end of a log."""
+    """Appends a record of checksum, number and payload to a log, in ``pieces`` writes."""
     body = struct.pack("<I", number) + payload(number)
     record = struct.pack("<I", zlib.crc32(body)) + body
     fd = os.open(root / "log", os.O_WRONLY | os.O_APPEND)
@@ -67,7 +67,10 @@ def append(root: Path, number: int, *, fsync: bool, pieces: int = 1) -> None:
 
 
 def read_log(root: Path, *, trusting: bool = False) -> list[int]:
-    """The records at the beginning of the log that are whole; ``trusting`` checks no checksums."""
+    """Returns the numbers of the whole records at the beginning of the log.
+
+    With ``trusting`` it takes all records, and checks no checksums.
+    """
     data = (root / "log").read_bytes() if (root / "log").exists() else b""
     size = 8 + len(payload(0))
     found = []
@@ -95,7 +98,7 @@ def sync_directory(path: Path) -> None:
 
 
 def replace(root: Path, number: int, *, fsync: bool, fsync_directory: bool) -> None:
-    """The state as a file that is written anew and renamed."""
+    """Stores the state by writing a new file and renaming it over the old one."""
     fd = os.open(root / "state.tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.write(fd, b"".join(payload(one) for one in range(number + 1)))
     if fsync:

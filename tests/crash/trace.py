@@ -1,4 +1,4 @@
-"""The trace that ``shim.c`` writes: what a program did to its files, in the order it took effect.
+"""The trace that ``shim.c`` writes: what a program did to its files, in the order of effect.
 
 A trace is a sequence of records, little-endian: kind u32, thread u32, handle u64, two numbers i64,
 bytes of the name u32, bytes of the data u32, name, data. Names are relative to the root.
@@ -19,18 +19,18 @@ _HEADER = struct.Struct("<IIQqqII")
 class Kind(IntEnum):
     """What an operation is, and what its fields are."""
 
-    OPEN = 1  # name; handle: given to it; first: flags
-    WRITE = 2  # handle, first: offset, data
-    TRUNCATE = 3  # handle, first: size
-    ZERO = 4  # handle; from first on, second bytes are there: zero where there was nothing
-    RENAME = 5  # name, data: the new name, first: 1 if the two change places
+    OPEN = 1  # name; handle: the file's from now on; first: flags
+    WRITE = 2  # handle; first: offset; data
+    TRUNCATE = 3  # handle; first: size
+    ZERO = 4  # handle; first: offset, second: bytes; they are zero where the file had none
+    RENAME = 5  # name; data: the new name; first: 1 if the two change places
     UNLINK = 6  # name
-    LINK = 7  # name, data: the new name
+    LINK = 7  # name; data: the new name
     MAKE_DIRECTORY = 8  # name
     REMOVE_DIRECTORY = 9  # name
-    SYNC = 10  # handle; second: 1 for fdatasync
+    SYNC = 10  # handle; second: 0 for fsync, 1 for fdatasync
     SYNC_ALL = 11
-    MARK = 12  # data: what the program says
+    MARK = 12  # data: the program's mark, in JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Operation:
 
     @property
     def new_name(self) -> str:
-        """Of a rename or link."""
+        """The new name of a rename or link."""
         return os.fsdecode(self.data)
 
     @property
@@ -73,7 +73,7 @@ class Operation:
 
 
 def read_trace(path: Path) -> list[Operation]:
-    """All operations of a trace. ValueError if it is cut off."""
+    """Returns all operations of a trace. Raises ValueError if it ends within a record."""
     return list(_records(path.read_bytes()))
 
 

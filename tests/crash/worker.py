@@ -1,7 +1,7 @@
-"""A process that makes and checks states: one that dies with it, or hangs, is known by its number.
+"""A process that makes and checks states. If it dies or hangs, its output tells in which state.
 
-Arguments: program, trace, seed, scratch directory. Its input is a line of numbers in JSON; its
-output a line in JSON for each state: when it begins, and when it is done.
+Arguments: program, trace, seed, scratch directory. Its input is a line of numbers in JSON. For each
+state it prints a line in JSON when it begins, and another when it is done.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from crash.trace import read_trace
 
 
 def digest(directory: Path) -> str:
-    """Of the names and contents below a directory."""
+    """Returns a digest of the names and contents below a directory."""
     found = hashlib.blake2b(digest_size=12)
     for path in sorted(directory.rglob("*")):
         found.update(str(path.relative_to(directory)).encode() + b"\0")
@@ -31,7 +31,7 @@ def digest(directory: Path) -> str:
 
 
 def main(program: str, trace: Path, seed: int, scratch: Path) -> None:
-    """Does what the module says."""
+    """Makes and checks the states whose numbers stand in the input."""
     operations = read_trace(trace)
     plan, checker = Plan(operations, seed), load(program).checker(marks_of(operations))
     stage = Stage(plan)
@@ -44,7 +44,7 @@ def main(program: str, trace: Path, seed: int, scratch: Path) -> None:
         is_power_cut = state.kind.is_power_cut
         image = f"{digest(directory)}/{state.marks}"
         error = None
-        if (image, is_power_cut) not in passed:  # else it is what another state has led to
+        if (image, is_power_cut) not in passed:  # otherwise an equal state has passed before
             try:
                 checker.check(Crash(directory, state.marks, is_power_cut, plan.chance(state)))
                 passed.add((image, is_power_cut))
@@ -59,7 +59,7 @@ def _place(state: Any) -> tuple[int, int]:
 
 
 def say(**content: object) -> None:
-    """A line for the process that reads."""
+    """Prints a line for the process that reads."""
     sys.stdout.write(json.dumps(content) + "\n")
     sys.stdout.flush()
 

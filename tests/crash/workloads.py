@@ -1,4 +1,4 @@
-"""TopicDB workloads for the simulator. ``ALL`` names them."""
+"""Workloads of TopicDB for the simulator; ``ALL`` names them, and the buffer queue's."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ DURABILITIES: tuple[Durability, ...] = ("os", "os", "disk", "none")
 
 @dataclass(frozen=True)
 class Workload:
-    """A script, and with which database it runs. The clock goes a day ahead of the checks', so
-    that these see a clock that has stepped back."""
+    """A script, and the database with which it runs.
+
+    Its clock is a day ahead of that of the checks, so that these see a clock that has stepped back.
+    """
 
     script: Callable[[Session], None]
     create: dict[str, Any]
     settings: dict[str, Any] = field(default_factory=dict)
-    ignore: Sequence[str] = ("LOG", "LOG.old.*")  # what RocksDB tells of itself
+    ignore: Sequence[str] = ("LOG", "LOG.old.*")  # RocksDB's reports of its work
     clock_ahead_s: int = DAY_S
 
     def run(self, root: Path, seed: int, mark: Mark) -> None:
@@ -39,7 +41,7 @@ class Workload:
 
 
 def rows(session: Session, count: int, *, size: int = 20) -> list[Row]:
-    """Messages of all classes; some topics are new, and some times are to be assigned."""
+    """Makes messages of all classes; some topics are new, and some times are to be assigned."""
     chance = session.chance
     found: list[Row] = []
     for _ in range(count):
@@ -51,7 +53,7 @@ def rows(session: Session, count: int, *, size: int = 20) -> list[Row]:
 
 
 def appends(session: Session) -> None:
-    """Appends of every durability, some of them together; a flush and a new opening between."""
+    """Appends with every durability, some together; with a flush and new openings in between."""
     for step in range(60):
         durability = session.chance.choice(DURABILITIES)
         if step % 7 == 3:
@@ -67,7 +69,7 @@ def appends(session: Session) -> None:
 
 
 def transactions(session: Session) -> None:
-    """Transactions with writes and deletes, and deletes in all shards."""
+    """Runs transactions with writes and deletes, and deletes in all shards."""
     chance = session.chance
     for step in range(70):
         durability = chance.choice(DURABILITIES)
@@ -87,7 +89,7 @@ def transactions(session: Session) -> None:
 
 
 def lifecycle(session: Session) -> None:
-    """Generations that begin, end and are dropped; retention that is changed."""
+    """Begins, ends and drops generations, and changes the retention classes."""
     chance = session.chance
     now = round(time.time() * 1_000_000)
     for step in range(40):
@@ -97,7 +99,7 @@ def lifecycle(session: Session) -> None:
         if step % 8 == 5:
             old = [slab for slab in session.db.slabs() if slab.read_only]
             users = [slab for slab in old if slab.retention_class != "commit/#"]
-            if users:  # or those that were rotated have gone before
+            if users:  # the script may have dropped all that were rotated
                 session.drop(chance.choice(users))
         if step == 13:
             session.maintain(now + DAY_US // 24)
@@ -114,7 +116,7 @@ def lifecycle(session: Session) -> None:
 
 
 def keep_last(session: Session) -> None:
-    """Generations that go but for the last messages of each topic, which are merged."""
+    """Drops generations but for the last messages of each topic, which the database merges."""
     now = round(time.time() * 1_000_000)
     session.append(rows(session, 8), "os")
     session.set_retention({"m/#": Retention(keep_last=2, rotate="1h")})
@@ -136,7 +138,7 @@ def keep_last(session: Session) -> None:
 
 
 def repairs(session: Session) -> None:
-    """A file goes missing that says nothing about messages; the shard is made anew."""
+    """Removes a file that has nothing of the messages; the repair makes the shard anew."""
     for step in range(24):
         session.append(
             rows(session, session.chance.randint(2, 12)), session.chance.choice(DURABILITIES)
@@ -152,7 +154,7 @@ def repairs(session: Session) -> None:
 
 
 def sealing(session: Session) -> None:
-    """Blocks that are sorted, merged and brought apart in the background, beside appends."""
+    """Appends while the sealer sorts and merges blocks and brings them apart."""
     for step in range(36):
         session.append(rows(session, 25, size=120), session.chance.choice(DURABILITIES))
         if step % 9 == 8:
@@ -170,13 +172,13 @@ def sealing(session: Session) -> None:
 
 
 def creation(session: Session) -> None:
-    """Little but the creation."""
+    """Creates the database, and does little else."""
     session.append(rows(session, 3), "disk")
     session.close()
 
 
 def maps(session: Session) -> None:
-    """Persistent maps beside appends."""
+    """Writes persistent maps beside appends."""
     for step in range(30):
         name = f"map/{step % 3}"
         keys = session.chance.sample(range(12), session.chance.randint(0, 8))
@@ -190,7 +192,7 @@ def maps(session: Session) -> None:
 
 
 def snapshots(session: Session) -> None:
-    """Copies of what is written on; one of a copy, one that is restored."""
+    """Makes snapshots beside appends, later ones upon an earlier one, and restores one."""
     for step in range(16):
         session.append(rows(session, 12, size=60), session.chance.choice(DURABILITIES))
         if step % 5 == 1:
@@ -204,7 +206,7 @@ def snapshots(session: Session) -> None:
 
 
 def bulk_load(session: Session) -> None:
-    """Jobs, with the database closed and open, between appends."""
+    """Runs jobs, with the database closed and open, between appends."""
     for step in range(6):
         session.append(rows(session, 5), "os")
         parts = [rows(session, 30, size=60) for _ in range(2)]
@@ -217,7 +219,7 @@ _CLASSES = {"alarm/#": None, "debug/#": "1h"}
 
 
 def _database(layout: str, shards: int, classes: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Few shards and classes: each takes time in every state that is opened."""
+    """Returns what to create: few shards and classes, as each takes time in every state."""
     return {
         "layout": layout,
         "shards": shards,
