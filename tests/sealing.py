@@ -1,19 +1,19 @@
-"""Waiting until the sealer of a database has nothing more to do."""
+"""Waits until the sealer of a database has nothing more to do."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
-LOOK_S = 0.001  # it tells nobody when it is done
+LOOK_S = 0.001  # the pause between two looks: the sealer tells nobody when it is done
 
 
 def sealing_is_over(db: Any) -> bool:
-    """Whether the sealer of a database has nothing more to do."""
+    """Returns whether the sealer of a database has nothing more to do."""
     return not any(shard["is_sealing"] for shard in db.stats()["shards"])
 
 
 def wait_for_sealing(db: Any) -> None:
-    """Returns when ``sealing_is_over``, however long that takes."""
+    """Waits until ``sealing_is_over``, however long that takes."""
     while not sealing_is_over(db):
         time.sleep(LOOK_S)

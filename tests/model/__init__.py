@@ -1,1 +1,1 @@
-"""A plain-Python reference model of the database, for the tests to compare with."""
+"""Reference models in plain Python, with which the tests compare the database."""

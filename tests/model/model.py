@@ -1,7 +1,7 @@
-"""The whole database as its user sees it, in plain Python: what every operation must give.
+"""The whole database as its user sees it, in plain Python: what every operation must return.
 
-Streams are compared by ``StreamRef``. The model is told the serials of each commit and the
-timestamps that the database assigned; everything else it works out itself.
+The tests compare streams by ``StreamRef``. They tell the model the serials of each commit and the
+timestamps that the database assigned; the model works out everything else by itself.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ SlabId: TypeAlias = tuple[int, str, int]
 
 
 def shard_of(topic: str, shards: int) -> int:
-    """The shard that holds ``topic``."""
+    """Returns the shard that holds ``topic``."""
     return zlib.crc32(topic.encode()) % shards
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A stored message with the serial of its commit and its place in that batch."""
+    """A stored message with the serial of its commit and its number in that commit's batch."""
 
     topic: str
     timestamp: int
@@ -50,7 +50,7 @@ class Entry:
 
     @property
     def rank(self) -> tuple[int, int, int]:
-        """Place among the messages of its topic; the greatest is the newest."""
+        """Orders the messages of a topic; the greatest rank is that of the newest message."""
         return self.timestamp, self.serial, self.position
 
 
@@ -64,7 +64,7 @@ class StreamRef:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A position in a stream: after ``after``, or at the start."""
+    """A position in a stream: after the message with the key ``after``, or at the start if None."""
 
     stream: StreamRef
     filter: str
@@ -77,7 +77,8 @@ class Cursor:
 class Slab:
     """One generation of a retention class in a shard.
 
-    ``written`` counts messages and their bytes; one that was overwritten counts each time.
+    ``written`` and ``written_bytes`` count every message that was written, also those that were
+    overwritten since.
     """
 
     structures: Structures
@@ -121,11 +122,11 @@ class Schema:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Retention classes in the order they are tried."""
+        """The retention classes in the order in which the database tries them."""
         return self.retention if CATCH_ALL in self.retention else (*self.retention, CATCH_ALL)
 
     def class_of(self, topic: str) -> str:
-        """The first class whose filter matches; the catch-all takes ``$`` topics as well."""
+        """Returns the first class whose filter matches; the catch-all also takes ``$`` topics."""
         return next(c for c in self.classes if c == CATCH_ALL or matches(c, topic))
 
 
@@ -161,7 +162,7 @@ class Model:
                 self._forget_copies(entry, written)
 
     def _forget_copies(self, entry: Entry, written: SlabId) -> None:
-        """A message takes the place of one of its topic and time, whatever generation has it."""
+        """Removes the message of the same topic and time from other generations of the shard."""
         for slab_id, slab in self.slabs.items():
             if slab_id[0] == written[0] and slab_id != written:
                 slab.entries.pop((entry.topic, entry.timestamp), None)
@@ -178,9 +179,10 @@ class Model:
         self.assigned_last[shard] = timestamp
 
     def learns_alike(self, topics: Sequence[str]) -> bool:
-        """Whether the streams of new topics are the same in whatever order they come.
+        """Returns whether new topics get the same streams in whatever order they come.
 
-        All orders are tried, slab by slab; more than a few new topics in one count as not alike.
+        It tries all orders, slab by slab. With more than ``ORDERED_TOPICS_MAX`` new topics in one
+        slab it returns False.
         """
         known = self.current_topics()
         new: dict[SlabId, list[str]] = {}
@@ -194,11 +196,11 @@ class Model:
         )
 
     def current_topics(self) -> set[str]:
-        """Topics that have a stream in a slab that is written to."""
+        """Returns the topics that have a stream in a slab that takes messages."""
         return {t for slab in self.slabs.values() if not slab.read_only for t in slab.stream_of}
 
     def rotate(self, retention_class: str | None = None) -> None:
-        """Starts a new generation; it inherits what was learned to vary."""
+        """Starts a new generation, which inherits the structures that vary."""
         for shard in range(self.schema.shards):
             for name in self.schema.classes:
                 if retention_class in (None, name):
@@ -216,18 +218,18 @@ class Model:
         return shard_of(topic, self.schema.shards)
 
     def current(self, shard: int, retention_class: str) -> SlabId:
-        """The slab that new messages go to."""
+        """Returns the slab that takes new messages."""
         return max(s for s in self.slabs if s[:2] == (shard, retention_class))
 
     def reading_order(self, stream: StreamRef) -> tuple[int, int, int, int, bytes]:
-        """By it streams are listed: slab after slab of a shard as they began."""
+        """Returns the sort key of a stream in lists: its shard, then its slab as slabs began."""
         shard, retention_class, generation = stream.slab
         place = self.schema.classes.index(retention_class)
         begun_after = self.slabs[stream.slab].begun_after
         return shard, begun_after, place, generation, stream.key.structure.encode()
 
     def stream_entries(self, stream: StreamRef) -> list[Entry]:
-        """Everything in one stream, in order."""
+        """Returns all messages of a stream, in order."""
         slab = self.slabs.get(stream.slab)
         if slab is None:
             return []
@@ -235,7 +237,7 @@ class Model:
         return sorted(found, key=partial(self.order_key, stream.key))
 
     def order_key(self, key: StreamKey, entry: Entry) -> OrderKey:
-        """Place of ``entry`` in its stream."""
+        """Returns the sort key of ``entry`` in its stream."""
         if self.schema.timestamp_bytes == 0:
             return tuple(word.encode() for word in key.varying(entry.topic))
         return entry.timestamp, entry.serial, entry.position
@@ -243,7 +245,7 @@ class Model:
     def scan(
         self, filter: str = "#", start: int = 0, end: int | None = None
     ) -> dict[SlabId, list[Entry]]:
-        """Matching messages by slab, unordered; slabs without any are left out."""
+        """Returns the matching messages by slab, in no order; leaves out slabs without any."""
         found = {
             slab_id: [e for e in slab.entries.values() if is_wanted(e, filter, start, end)]
             for slab_id, slab in sorted(self.slabs.items())
@@ -251,7 +253,7 @@ class Model:
         return {slab_id: entries for slab_id, entries in found.items() if entries}
 
     def last(self, filter: str = "#", start: int = 0, end: int | None = None) -> list[ResolvedRow]:
-        """The newest message of each topic in [start, end), by topic."""
+        """Returns the newest message of each topic in [start, end), by topic."""
         newest: dict[str, Entry] = {}
         for entries in self.scan(filter, start, end).values():
             for entry in entries:
@@ -261,11 +263,11 @@ class Model:
         return [newest[topic].message for topic in sorted(newest, key=str.encode)]
 
     def state_at(self, time: int, filter: str = "#", start: int = 0) -> list[ResolvedRow]:
-        """The same, of messages up to and with ``time``."""
+        """Returns the newest message of each topic up to and including ``time``."""
         return self.last(filter, start, time + 1)
 
     def remaining(self, cursor: Cursor) -> list[Entry]:
-        """What reading on from ``cursor`` must still give, in order."""
+        """Returns the messages that reading from ``cursor`` on must still return, in order."""
         key = cursor.stream.key
         return [
             entry
@@ -275,17 +277,17 @@ class Model:
         ]
 
     def advance(self, cursor: Cursor, last: Entry) -> Cursor:
-        """``cursor`` after ``last`` has been read."""
+        """Returns ``cursor`` as it is after ``last`` was read."""
         return replace(cursor, after=self.order_key(cursor.stream.key, last))
 
     def streams(self) -> Iterator[StreamRef]:
-        """Every stream of every slab."""
+        """Yields every stream of every slab."""
         for slab_id, slab in self.slabs.items():
             for key in slab.structures.streams():
                 yield StreamRef(slab_id, key)
 
     def expected_structures(self, filter: str = "#") -> dict[str, set[SlabId]]:
-        """What ``Database.structures(filter)`` must show: the slabs that hold each structure."""
+        """Returns what ``Database.structures(filter)`` must show: the slabs with each structure."""
         found: dict[str, set[SlabId]] = {}
         for stream in self.streams():
             key = stream.key
@@ -294,11 +296,11 @@ class Model:
         return found
 
     def count(self) -> int:
-        """Messages stored."""
+        """Returns the number of stored messages."""
         return sum(len(slab.entries) for slab in self.slabs.values())
 
     def topics(self) -> set[str]:
-        """Topics of all messages stored."""
+        """Returns the topics of all stored messages."""
         return {entry.topic for slab in self.slabs.values() for entry in slab.entries.values()}
 
     def _learned(self, topics: Iterable[str]) -> dict[str, StreamKey]:
@@ -326,7 +328,7 @@ class Model:
 
 
 def is_wanted(entry: Entry, filter: str, start: int, end: int | None) -> bool:
-    """Whether a scan for ``filter`` in [start, end) finds ``entry``."""
+    """Returns whether a scan for ``filter`` in [start, end) finds ``entry``."""
     in_time = entry.timestamp >= start and (end is None or entry.timestamp < end)
     return in_time and matches(filter, entry.topic)
 
@@ -334,7 +336,7 @@ def is_wanted(entry: Entry, filter: str, start: int, end: int | None) -> bool:
 def check_scan(
     model: Model, got: Sequence[Any], filter: str, start: int, end: int | None, order: str
 ) -> None:
-    """Checks the messages of a scan: all that match and no others, in an order that is promised."""
+    """Checks that a scan has all messages that match and no others, in the promised order."""
     expected = model.scan(filter, start, end)
     messages = [tuple(message) for message in got]
     wanted = [entry.message for entries in expected.values() for entry in entries]
@@ -358,7 +360,7 @@ def check_scan(
 def check_slab_order(
     model: Model, slab_id: SlabId, entries: Iterable[Entry], got: Sequence[ResolvedRow]
 ) -> None:
-    """Checks that ``got`` holds exactly ``entries``, those of each stream in its order."""
+    """Checks that ``got`` has exactly ``entries``, and those of each stream in its order."""
     stream_of = model.slabs[slab_id].stream_of
     wanted: dict[StreamKey, list[Entry]] = {}
     for entry in entries:

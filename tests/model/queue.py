@@ -1,4 +1,4 @@
-"""What a buffer queue is to do, in plain Python: the simplest thing that could be right."""
+"""What a buffer queue must do, in plain Python and as simply as possible."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 
 @dataclass
 class ModelCursor:
-    """Numbers of items: those to be popped, and those in flight."""
+    """A cursor of the queue, by numbers of items.
+
+    It has still to pop the items in ``returned`` and all from ``next`` on.
+    """
 
     next: int
     returned: set[int] = field(default_factory=set)
@@ -16,7 +19,7 @@ class ModelCursor:
 
 
 class ModelQueue:
-    """Items by number. Nothing is ever freed; a cursor knows what it still has to give."""
+    """Keeps all items by number and never frees one; a cursor knows which it has still to pop."""
 
     def __init__(self) -> None:
         self.items: dict[int, bytes] = {}
@@ -24,6 +27,7 @@ class ModelQueue:
         self.cursors = {"default": ModelCursor(1)}
 
     def append(self, items: list[bytes]) -> range:
+        """Appends items; returns their numbers."""
         first = self.next
         for item in items:
             self.items[self.next] = item
@@ -31,6 +35,7 @@ class ModelQueue:
         return range(first, self.next)
 
     def waiting(self, name: str) -> list[int]:
+        """Returns the items that the cursor has still to pop, in the order of popping."""
         cursor = self.cursors[name]
         return sorted(cursor.returned) + [n for n in sorted(self.items) if n >= cursor.next]
 
@@ -75,7 +80,7 @@ class ModelQueue:
         cursor.returned |= back
 
     def drop(self, name: str, numbers: list[int]) -> None:
-        """The oldest items that wait go."""
+        """Drops ``numbers`` for a cursor. REQUIRES: they are its oldest waiting items."""
         assert numbers == self.waiting(name)[: len(numbers)]
         cursor = self.cursors[name]
         for number in numbers:
@@ -89,12 +94,13 @@ class ModelQueue:
             cursor.next = self.next
 
     def reopen(self) -> None:
+        """Closes and opens the queue: items in flight are to be popped again."""
         for cursor in self.cursors.values():
             cursor.returned |= cursor.in_flight
             cursor.in_flight.clear()
 
     def oldest_kept(self) -> int:
-        """Every smaller number is acknowledged by all cursors."""
+        """Returns a number; all cursors have acknowledged every item before it."""
         return min(
             min([*cursor.returned, *cursor.in_flight, cursor.next])
             for cursor in self.cursors.values()

@@ -1,7 +1,7 @@
 """A replay log and its endpoints as their users see them, in plain Python.
 
-Messages are known by their number in the log; everything an endpoint does is done at once, one
-message after the other.
+A message has a number in the log. An endpoint does all its work at once, in ``settle``, one message
+after the other.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from model.topics import matches
 
 @dataclass(frozen=True)
 class Stored:
+    """A message of the database; ``logged`` says whether the log has it, too."""
+
     topic: str
     time: int
     value: bytes
@@ -22,7 +24,10 @@ class Stored:
 
 @dataclass
 class Item:
-    """A message at an endpoint."""
+    """A message that waits at an endpoint.
+
+    ``client`` is the client that has received it; ``again`` says that it was given to one before.
+    """
 
     number: int
     client: str | None = None
@@ -31,6 +36,8 @@ class Item:
 
 @dataclass
 class Run:
+    """A replay: the times that it wants, and the first message that came live after its start."""
+
     start_us: int
     end_us: int | None
     live_from: int
@@ -38,13 +45,15 @@ class Run:
 
 @dataclass
 class Sub:
+    """A filter of an endpoint, and the messages, by number, that it takes as live ones."""
+
     filter: str
     since: int
     until: int | None = None
 
 
 class RefusedError(Exception):
-    """The name of the error class that is expected."""
+    """The log refuses a call. Its text is the name of the error class that the test expects."""
 
 
 @dataclass
@@ -106,8 +115,12 @@ class LogModel:
                 endpoint.fail(reason)
 
     def begin(self, start: int | str | tuple[str, int], clamp: bool) -> tuple[int, int]:
-        """Where to begin, and the first time that is wanted. ``start``: "beginning", a time, or
-        ("after", number)."""
+        """Returns the number of the message to begin with, and the first time that is wanted.
+
+        ``start`` is "beginning", a time, or ("after", number). Raises RefusedError if the log does
+        not have that message, or begins after that time; with ``clamp`` such a time means the
+        beginning.
+        """
         if start == "beginning":
             return self.first, 0
         if isinstance(start, tuple):
@@ -164,6 +177,7 @@ class EndpointModel:
         )
 
     def settle(self) -> None:
+        """Does all the work that the endpoint can do now."""
         if self.state == "initializing":
             if self.misses(self.log.first):
                 self.fail("MessageUnavailableError")
@@ -181,6 +195,7 @@ class EndpointModel:
                 self.state, self.run = "complete", None
 
     def misses(self, first: int) -> bool:
+        """Returns whether a replay still wants messages before ``first``."""
         if self.run is None or self.state not in ("initializing", "active"):
             return False
         until = min(first, self.run.live_from)
@@ -276,7 +291,7 @@ class EndpointModel:
                 item.client, item.again = None, True
 
     def reopen(self) -> None:
-        """Its log was closed, and opened again."""
+        """Changes the endpoint as when its log is closed and opened again."""
         self.clients, self.told, self.unaware = [], {}, set()
         for item in self.items:
             item.client, item.again = None, item.number < self.given

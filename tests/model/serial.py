@@ -1,7 +1,7 @@
-"""What transactions must give: the commits one after another, in plain Python.
+"""What transactions must do, in plain Python: the model makes one commit after the other.
 
 A history is in order if every transaction could have run alone at the moment of its commit. The
-model knows what each commit touched, so it can say of every other whether it had to fail.
+model knows which keys each commit touched, so it can tell whether a transaction must fail.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Range: TypeAlias = "tuple[str, int, int | None]"
 
 
 def in_range(key: Key, keys: Range) -> bool:
-    """Whether a message is meant."""
+    """Returns whether a range has the message with this key."""
     filter, start, end = keys
     return start <= key[1] and (end is None or key[1] < end) and matches(filter, key[0])
 
 
 @dataclass
 class State:
-    """Messages of a shard, by generation; the last is the current one."""
+    """The messages of a shard, by generation; the last generation is the current one."""
 
     keeps_all: bool
     """Whether a message leaves those of the same topic and timestamp alone (layout columnar)."""
@@ -45,28 +45,28 @@ class State:
         self.generations[-1].setdefault(key, []).append((self.writes, value))
 
     def delete(self, keys: Range) -> set[Key]:
-        """Takes them from all generations; says which."""
+        """Deletes the messages of a range from all generations; returns their keys."""
         gone = {key for g in self.generations for key in g if in_range(key, keys)}
         for key in gone:
             self.take_since(key, 0)
         return gone
 
     def take_since(self, key: Key, number: int) -> None:
-        """Takes a message from all generations, as far as it was written after ``number``."""
+        """Removes what was written to a key after ``number``, from all generations."""
         for generation in self.generations:
             older = [written for written in generation.pop(key, []) if written[0] <= number]
             if older:
                 generation[key] = older
 
     def get(self, key: Key) -> bytes | None:
-        """That of the newest generation, and there the newest."""
+        """Returns the newest value of a key in the newest generation that has one, or None."""
         for generation in reversed(self.generations):
             if key in generation:
                 return generation[key][-1][1]
         return None
 
     def scan(self, keys: Range) -> list[tuple[str, int, bytes]]:
-        """By timestamp and topic; of equal ones the last written is the last."""
+        """Returns the messages of a range by timestamp, topic and order of writing."""
         found = [
             (key[1], key[0], *written)
             for generation in self.generations
@@ -79,7 +79,7 @@ class State:
 
 @dataclass
 class Client:
-    """A transaction that is open."""
+    """An open transaction, with the state that it sees."""
 
     start: int
     view: State
@@ -92,7 +92,10 @@ class Client:
         self.writes_before = self.view.writes
 
     def write(self, key: Key, value: bytes) -> None:
-        """It replaces its own write of the key, or hides those of all generations from itself."""
+        """Writes a value, which replaces the transaction's own earlier write of the key.
+
+        Unless the layout keeps all messages, it also hides those of all generations.
+        """
         self.view.take_since(key, self.writes_before if self.view.keeps_all else 0)
         self.view.write(key, value)
         self.operations = [o for o in self.operations if len(o) == 3 or o[0] != key]
@@ -103,7 +106,7 @@ class Client:
         self.operations.append(keys)
 
     def reads_own(self, key: Key) -> bool:
-        """Whether the value of this key is known without a look at what is committed."""
+        """Returns whether its own operations alone decide the value of this key."""
         for operation in reversed(self.operations):
             if operation[0] == key:
                 return True
@@ -121,20 +124,20 @@ class Client:
 
 
 def looked_at(client: Client) -> list[Range]:
-    """What it read, deletes and requires."""
+    """Returns the ranges that a transaction has read, deletes, or has requirements for."""
     required = [(key[0], key[1], key[1] + 1) for key, _ in client.requirements]
     return [*client.reads, *client.deletes, *required]
 
 
 def overlap(one: Range, other: Range) -> bool:
-    """Whether there may be a message in both."""
+    """Returns whether there may be a message in both ranges."""
     ends = [keys[2] for keys in (one, other) if keys[2] is not None]
     in_time = max(one[1], other[1]) < min(ends, default=2**63)
     return in_time and intersect(one[0].split("/"), other[0].split("/"))
 
 
 def intersect(one: list[str], other: list[str]) -> bool:
-    """Whether some topic matches both filters, the rule of $ aside."""
+    """Returns whether some topic matches both filters; it ignores the rule for $ topics."""
     if one[:1] == ["#"] or other[:1] == ["#"]:
         return True
     if not one or not other:
@@ -144,7 +147,7 @@ def intersect(one: list[str], other: list[str]) -> bool:
 
 
 class SerialModel:
-    """What is committed, and what each commit touched."""
+    """The committed messages of a shard, and the keys that each commit touched."""
 
     def __init__(self, *, keeps_all: bool) -> None:
         self.state = State(keeps_all)
@@ -156,7 +159,7 @@ class SerialModel:
         return Client(len(self.commits), copy.deepcopy(self.state))
 
     def apply(self, operations: list[tuple[Key, bytes] | Range]) -> None:
-        """One commit: deletes that follow a write take it, which is what order means."""
+        """Makes one commit of operations in their order: a delete also removes earlier writes."""
         touched: set[Key] = set()
         deletes = [operation for operation in operations if len(operation) == 3]
         for operation in operations:
@@ -178,7 +181,7 @@ class SerialModel:
         self.dropped_at = len(self.commits)
 
     def must_fail(self, client: Client) -> bool:
-        """Whether something it looked at, deletes or requires was changed since it began."""
+        """Returns whether a newer commit touched what the transaction read, deletes or requires."""
         if not client.changes and not client.requirements:
             return False
         if self.dropped_at > client.start:
@@ -187,10 +190,13 @@ class SerialModel:
         return any(in_range(key, keys) for key in newer for keys in looked_at(client))
 
     def may_fail(self, client: Client) -> bool:
-        """Whether it looked where a newer commit deleted: that is remembered as a range."""
+        """Returns whether the transaction looked where a newer commit has deleted a range.
+
+        It may then fail without need, since the database remembers a delete as a range.
+        """
         newer = [keys for deletes in self.deletes[client.start :] for keys in deletes]
         return any(overlap(keys, other) for keys in newer for other in looked_at(client))
 
     def unmet(self, client: Client) -> list[Key]:
-        """Requirements that are not so now."""
+        """Returns the keys of the requirements that do not hold now."""
         return [key for key, value in client.requirements if self.state.get(key) != value]

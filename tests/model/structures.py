@@ -1,4 +1,4 @@
-"""Learned topic structures, as the base algorithm describes them."""
+"""Learned topic structures, as the base algorithm makes them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ ANY = "+"
 
 @dataclass(slots=True)
 class Node:
-    """One level reached in the tree. ``words`` are its concrete children."""
+    """A node of the tree. ``words`` has its children for single words, ``wildcard`` is for '+'."""
 
     depth: int
     words: dict[str, Node] = field(default_factory=dict)
     wildcard: Node | None = None
-    is_topic: bool = False  # some topic ends here: there is a stream
-    varies_below: bool = False  # a hint's trailing '#': every level from here on varies
+    is_topic: bool = False  # some topic ends here, so there is a stream
+    varies_below: bool = False  # a hint ends here with '#': every level from here on varies
 
 
 @dataclass(frozen=True, slots=True)
 class StreamKey:
-    """Identifies a stream in a slab: '+' where its topics vary."""
+    """Identifies a stream in a slab; it has a '+' in each level in which the topics vary."""
 
     levels: tuple[str, ...]
 
@@ -30,14 +30,17 @@ class StreamKey:
         return "/".join(self.levels)
 
     def varying(self, topic: str) -> tuple[str, ...]:
-        """Words of ``topic`` at the varying levels."""
+        """Returns the words of ``topic`` in the levels that vary."""
         words = zip(topic.split("/"), self.levels, strict=True)
         return tuple(word for word, level in words if level == ANY)
 
 
 class Structures:
-    """Learns structures from topics: at a node with threshold T the first T words get a child of
-    their own, later ones share a '+'. A word that has its own child keeps it."""
+    """Learns structures from topics.
+
+    At a node with threshold T the first T words get a child of their own, and later words share a
+    '+'. A word that has a child of its own keeps it.
+    """
 
     def __init__(self, thresholds: Sequence[int], hints: Sequence[str] = ()) -> None:
         self._thresholds = list(thresholds)
@@ -46,7 +49,7 @@ class Structures:
             self._plant(hint.split("/"))
 
     def learn(self, topic: str) -> StreamKey:
-        """The stream of ``topic``; learns it where it is new."""
+        """Returns the stream of ``topic``, and learns the topic if it is new."""
         node = self._root
         path = []
         for word in topic.split("/"):
@@ -56,13 +59,13 @@ class Structures:
         return StreamKey(tuple(path))
 
     def streams(self) -> list[StreamKey]:
-        """Every stream there is."""
+        """Returns all streams."""
         return [StreamKey(path) for path, node in _walk(self._root) if node.is_topic]
 
     def inherit(self, older: Structures) -> None:
-        """Takes over what ``older`` learned to vary: each of its structures that has a '+'.
+        """Takes over each structure of ``older`` that has a '+'.
 
-        There is a stream of it only when a topic comes.
+        Such a structure has a stream only when one of its topics comes.
         """
         for key in older.streams():
             if ANY in key.levels:
@@ -87,7 +90,7 @@ class Structures:
         return self._thresholds[min(node.depth, len(self._thresholds) - 1)]
 
     def _plant(self, levels: list[str]) -> None:
-        """Makes sure that exactly this path is there, whatever the thresholds say."""
+        """Adds exactly this path if it is not there, whatever the thresholds say."""
         node = self._root
         for level in levels:
             if level == "#":
@@ -109,7 +112,7 @@ class Structures:
 
 
 def _walk(root: Node) -> Iterator[tuple[tuple[str, ...], Node]]:
-    """Every path below ``root`` (a loop: topics may be deeper than Python's stack)."""
+    """Yields every path from ``root``. It does not recurse: topics may be deeper than the stack."""
     pending: list[tuple[tuple[str, ...], Node]] = [((), root)]
     while pending:
         path, node = pending.pop()

@@ -1,4 +1,4 @@
-"""MQTT topics and filters, written from the MQTT 5 text and not from the C++ code."""
+"""MQTT topics and filters, written by the text of MQTT 5 and not by the C++ code."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ TOPIC_BYTES_MAX = 65_535
 
 
 def is_topic(text: str) -> bool:
-    """Whether ``text`` is a topic name a message can have."""
+    """Returns whether ``text`` is a topic name that a message can have."""
     return _is_mqtt_string(text) and "+" not in text and "#" not in text
 
 
 def is_filter(text: str) -> bool:
-    """Whether ``text`` is a topic filter: wildcards fill their level, ``#`` only comes last."""
+    """Returns whether ``text`` is a topic filter: wildcards fill a level, ``#`` is the last one."""
     if not _is_mqtt_string(text):
         return False
     levels = text.split("/")
@@ -21,7 +21,7 @@ def is_filter(text: str) -> bool:
 
 
 def matches(filter: str, topic: str) -> bool:
-    """Whether a valid ``filter`` matches a valid ``topic`` (MQTT 5, section 4.7)."""
+    """Returns whether a valid ``filter`` matches a valid ``topic`` (MQTT 5, section 4.7)."""
     filter_levels = filter.split("/")
     topic_levels = topic.split("/")
     if topic.startswith("$") and filter_levels[0] in ("+", "#"):
@@ -30,7 +30,7 @@ def matches(filter: str, topic: str) -> bool:
 
 
 def levels_match(filter_levels: list[str], topic_levels: list[str]) -> bool:
-    """Level by level, without the rule for topics that begin with ``$``."""
+    """Compares level by level, without the rule for topics that begin with ``$``."""
     if filter_levels[-1] == "#":
         fixed = filter_levels[:-1]
         topic_levels = topic_levels[: len(fixed)]
@@ -42,7 +42,7 @@ def levels_match(filter_levels: list[str], topic_levels: list[str]) -> bool:
 
 
 def may_match(filter: str, structure: list[str]) -> bool:
-    """Whether ``filter`` could match some topic of ``structure``, which has '+' where it varies."""
+    """Returns whether ``filter`` could match a topic of ``structure``, which varies at each '+'."""
     wanted = filter.split("/")
     if structure[0].startswith("$") and wanted[0] in ("+", "#"):
         return False
