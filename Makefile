@@ -1,5 +1,5 @@
-# Thin: each target calls a script or tool that also works by itself. `make` lists them.
-# PYTHON=/path/to/python3 chooses the Python that .venv is made with; ARGS="-k name" goes to pytest or ctest.
+# Each target only calls a script or tool that also works by itself. `make` lists the targets.
+# PYTHON=/path/to/python3 chooses the Python of .venv; ARGS="-k name" goes to pytest, ctest or the benchmark.
 SHELL := /bin/bash
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help

@@ -1,7 +1,8 @@
-# topicdb::deflate (CRC-32), topicdb::xxhash (XXH3, used header-only) and topicdb::zstd and topicdb::lz4
-# (sealed blocks). Debian's packages bring no CMake files, vcpkg's do: all are found by header and library.
+# Defines topicdb::deflate (CRC-32), topicdb::xxhash (XXH3, header-only), topicdb::zstd and topicdb::lz4
+# (sealed blocks). Vcpkg's packages have CMake files, but Debian's have none: so this finds all of them by
+# header and library.
 
-# topicdb::<name>, of a header and, if there are more arguments, a library of one of those names.
+# Defines topicdb::<name> from a header and, if there are more arguments, a library with one of these names.
 function(topicdb_find_library name header)
   string(TOUPPER "TOPICDB_${name}" prefix)
   find_path(${prefix}_INCLUDE ${header} REQUIRED)

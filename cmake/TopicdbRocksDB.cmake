@@ -1,9 +1,9 @@
-# topicdb::rocksdb: the one RocksDB that TopicDB links, wherever it comes from: a prefix in
-# CMAKE_PREFIX_PATH (scripts/rocksdb.sh prints one) or a vcpkg toolchain.
+# Defines topicdb::rocksdb, the RocksDB that TopicDB links. It comes from a prefix in CMAKE_PREFIX_PATH
+# (scripts/rocksdb.sh prints one) or from a vcpkg toolchain.
 set(_topicdb_saved_module_path "${CMAKE_MODULE_PATH}")
-unset(RocksDB_DIR CACHE) # a build folder would keep to the one that it found first
-find_package(RocksDB CONFIG REQUIRED) # no version here: its version file accepts one major only
-set(CMAKE_MODULE_PATH "${_topicdb_saved_module_path}") # its config appends a folder of its own
+unset(RocksDB_DIR CACHE) # otherwise a build folder would keep the one that it found first
+find_package(RocksDB CONFIG REQUIRED) # without a version: its version file accepts one major only
+set(CMAKE_MODULE_PATH "${_topicdb_saved_module_path}") # RocksDB's config appends a folder of its own
 
 if(RocksDB_VERSION VERSION_LESS 9.0)
   message(FATAL_ERROR "RocksDB >= 9 is needed, found ${RocksDB_VERSION} (${RocksDB_DIR}): older ones "

@@ -1,9 +1,10 @@
-"""Checks how the tree is divided: which way includes point, how large files and folders are,
-whether tests stand where the code is, which files documents name, and whether a formatter broke
-comments.
+"""Checks the structure of the tree.
 
-``check_structure.py`` prints what breaks a rule, and exits with 1 if anything does. An exception
-that is not needed any more breaks a rule as well.
+It checks which way includes point, how large files, folders and functions are, whether tests stand
+where the code is, whether documents name files that exist, and whether a formatter broke comments.
+
+``check_structure.py`` prints everything that breaks a rule, and then exits with 1. An exception
+that is no longer needed also breaks a rule.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ PUBLIC = ROOT / "cpp" / "include" / "topicdb"
 CPP_TESTS = ROOT / "tests" / "cpp"
 TOGETHER = "together"  # the folder of CPP_TESTS for tests of several parts
 
-# The parts of cpp/src and what each may include: the core points one way.
+# The parts of cpp/src and the parts that each may include: includes in the core point one way.
 MAY_INCLUDE = {
     "arrow": set[str](),
     "base": set[str](),
@@ -40,33 +41,33 @@ MAY_INCLUDE = {
     "subscribe": {"base", "store"},
     "queue": {"base", "segment"},
 }
-# The rooms of a part, the lowest first: each may include those before it. "." is the part's own
-# folder.
+# The rooms of a part, which are folders, the lowest first: each may include those before it. "." is
+# the part's own folder.
 ROOMS = {
     "base": ["bytes", "thread", "memory", "file", "."],
     "rocks": ["log", "files", "."],
     "layout/columnar": ["format", "block", "select", "merge", "read", "seal", "care", "."],
     "store": [
-        "catalog",  # what is on the disk of a database and its shards beside the messages
-        "job",  # what is on the disk of jobs
-        "slab",  # what a shard is made of
+        "catalog",  # the data on disk of a database and its shards beside the messages
+        "job",  # the data on disk of jobs
+        "slab",  # the slabs of a shard
         "view",  # what readers see of a shard
         "read",
-        "shard/state",  # what a shard has, and the one way to write
-        "shard/upkeep",  # sealing, and what sealing leaves behind
+        "shard/state",  # the state of a shard, and the one way to write it
+        "shard/upkeep",  # sealing, and the work that sealing leaves
         "shard/commit",  # appends, transactions, deletes, jobs
-        "shard/generation",  # slabs come, are merged, and go
-        "shard",  # the one who has all of these
+        "shard/generation",  # making, merging and dropping slabs
+        "shard",  # the class that owns all of these
         "care",  # verify, repair, copy
-        "database",  # what is open
-        "cursor",  # what is read step by step
+        "database",  # the open database
+        "cursor",  # reading step by step
         "transaction",
         ".",
     ],
 }
 
-# Headers of a whole database or queue, which lower parts do without: what calls take and give is in
-# headers of its own.
+# Headers of a whole database or queue. Lower parts do without them, since the arguments and results
+# of calls have headers of their own.
 FACADES = {
     "database.h",
     "database/subscriptions.h",
@@ -77,14 +78,14 @@ FACADES = {
 FACADE_USERS = {"queue", "store", "subscribe"}
 
 FILE_LINES_MAX = 500
-# Larger than they should be, as they are today: they may not grow.
+# Files that are too large, with their size of today: they may not grow.
 FILE_EXCEPTIONS = {
     "python/topicdb/_core.pyi": 596,
 }
-FUNCTION_LINES_MAX = 60  # the body of a function of Python
+FUNCTION_LINES_MAX = 60  # in the body of a Python function
 PAST_THE_LOG = re.compile(r"\bdb_?(\.get\(\))?->(Write|Put|Delete|DeleteRange|Merge)\(")
-LONG_COLUMNS = 88  # of a comment, that is about full
-SHORT_COLUMNS = 12  # of a word or two
+LONG_COLUMNS = 88  # a line of a comment with at least this many is about full
+SHORT_COLUMNS = 12  # a text of at most this many is a word or two
 FOLDER_FILES_MAX = 20
 FOLDER_EXCEPTIONS: dict[str, int] = {}
 SOURCE_TREES = ["bindings", "cpp/include", "cpp/src", "python"]
@@ -100,13 +101,13 @@ def name_of(path: Path) -> str:
 
 
 def part_of(folder: str) -> str | None:
-    """The part of cpp/src that a folder belongs to."""
+    """Returns the part of cpp/src that a folder belongs to, or None."""
     found = [part for part in MAY_INCLUDE if folder == part or folder.startswith(part + "/")]
     return max(found, key=len, default=None)
 
 
 def room_number(part: str, folder: str) -> int | None:
-    """How high a folder stands among the rooms of its part; None if it is no room."""
+    """Returns how high a folder stands among the rooms of its part, or None if it is no room."""
     rooms = ROOMS.get(part, ["."])
     room = "." if folder == part else folder.removeprefix(part + "/")
     return rooms.index(room) if room in rooms else None
@@ -140,7 +141,7 @@ def include_faults() -> Iterator[str]:
 
 
 def writes_past_the_log() -> Iterator[str]:
-    """Writes of a shard, its slabs and their layouts that another log than RocksDB's would miss."""
+    """Finds writes to RocksDB past ShardLog: a log other than RocksDB's own would miss them."""
     for file in sources("cpp/src"):
         if file.name == "local_log.cc":
             continue
@@ -163,7 +164,7 @@ def unused_headers() -> Iterator[str]:
 
 
 def tests_elsewhere() -> Iterator[str]:
-    """Tests of C++ that do not stand where the code that they test does."""
+    """Finds C++ tests that do not stand where the code that they test does."""
     for file in sources("tests/cpp"):
         place = file.relative_to(CPP_TESTS)
         if not file.name.endswith("_test.cc") or place.parts[0] == TOGETHER:
@@ -186,7 +187,7 @@ def uncompiled_sources() -> Iterator[str]:
 
 
 def long_functions(file: Path) -> Iterator[str]:
-    """Functions of Python whose body, without the docstring, is too long."""
+    """Finds Python functions whose body, without the docstring, is too long."""
     for node in ast.walk(ast.parse(text_of(file))):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -202,7 +203,7 @@ PATH_IN_DOCS = re.compile(r"`((?:bench|bindings|cpp|examples|python|scripts|test
 
 
 def stale_paths() -> Iterator[str]:
-    """Files that a document names and that are not there."""
+    """Finds files that a document names and that do not exist."""
     for document in [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]:
         for path in PATH_IN_DOCS.findall(text_of(document)):
             if not (ROOT / path).exists():
@@ -213,7 +214,7 @@ COMMENT = re.compile(r"^\s*(?:// ?|# )(.*)$")
 
 
 def broken_comments(file: Path) -> Iterator[str]:
-    """Comments that a formatter has broken: a word or two alone between full lines."""
+    """Finds comments that a formatter has broken: a word or two alone between full lines."""
     lines = text_of(file).splitlines()
     for number, (before, line, after) in enumerate(zip(lines, lines[1:], lines[2:], strict=False)):
         found = [COMMENT.match(text) for text in (before, line, after)]
@@ -227,6 +228,7 @@ def broken_comments(file: Path) -> Iterator[str]:
 def size_faults(
     sizes: dict[str, int], size_max: int, exceptions: dict[str, int], unit: str
 ) -> Iterator[str]:
+    """Finds sizes that are too large, and exceptions that are no longer needed."""
     for name, size in sorted(sizes.items()):
         allowed = exceptions.get(name, size_max)
         if size > allowed:

@@ -1,8 +1,8 @@
 """Runs clang-tidy over the sources that changed since they passed it.
 
-``clang_tidy.py COMPILE_COMMANDS_DIRECTORY SOURCE...``. A source is checked again if it, a header of
-this project that it includes, or the configuration of clang-tidy differs. Takes a minute or more
-for all of them, and a few seconds for one.
+``clang_tidy.py COMPILE_COMMANDS_DIRECTORY SOURCE...`` checks a source again if it, a header of this
+project that it includes, or the configuration of clang-tidy has changed. It takes a minute or more
+for all sources, and a few seconds for one.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from includes import ROOT, included_names, text_of
 STAMPS = ROOT / "build" / "clang-tidy"
 CLANG_TIDY = Path(sys.executable).parent / "clang-tidy"
 INCLUDE_ROOTS = [ROOT / "cpp" / "include", ROOT / "cpp" / "src", ROOT / "bindings"]
-CONFIGURATION = [ROOT / ".clang-tidy", ROOT / "pyproject.toml"]  # the latter names its version
+CONFIGURATION = [ROOT / ".clang-tidy", ROOT / "pyproject.toml"]  # the latter has its version
 CHATTER = re.compile(r"^(\d+ warnings? (treated|generated)|Suppressed|Use -header-filter)")
 
 
 @cache
 def includes_of(file: Path) -> list[Path]:
-    """Headers of this project that the file names itself."""
+    """Returns the headers of this project that the file itself includes."""
     found = []
     for name in included_names(file):
         places = [root / name for root in (file.parent, *INCLUDE_ROOTS)]
@@ -36,7 +36,7 @@ def includes_of(file: Path) -> list[Path]:
 
 
 def files_of(source: Path) -> set[Path]:
-    """The source and all headers of this project that it includes, directly or not."""
+    """Returns the source and all headers of this project that it includes, directly or not."""
     files = {source}
     waiting = [source]
     while waiting:
@@ -63,7 +63,7 @@ def has_passed(source: Path) -> bool:
 
 
 def check(source: Path, commands: Path) -> bool:
-    """Whether it passes; prints what clang-tidy finds."""
+    """Runs clang-tidy and prints its findings; returns whether the source passes."""
     ran = subprocess.run(
         [CLANG_TIDY, "--quiet", "-p", commands, source],
         stdout=subprocess.PIPE,

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Measures which lines the tests run, and prints it by folder: of C++ what the C++ tests run, of Python what
-# the Python tests of `make test-fast` run. Arguments go to pytest. Nothing fails if it is little.
+# Measures which lines the tests run, and prints this by folder: for C++ the lines that the C++ tests run, for
+# Python those that the Python tests of `make test-fast` run. Arguments go to pytest. Low coverage is no
+# failure.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$topicdb_root"
@@ -12,7 +13,7 @@ add_up_cpp() {
 }
 
 run_python() {
-  .venv/bin/python -c 'import topicdb' # compiles what changed, once and not by both workers
+  .venv/bin/python -c 'import topicdb' # compiles changed C++ once, not in each worker
   .venv/bin/python -m coverage erase
   .venv/bin/python -m coverage run -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder \
     -m "$topicdb_fast_tests" "$@"
@@ -25,7 +26,7 @@ add_up_python() {
 
 scripts/setup.sh --editable test arrow,spark,cli,serve
 mkdir -p "$reports" build/coverage
-find build/coverage -name '*.gcda' -delete # the counts of the run before
+find build/coverage -name '*.gcda' -delete # removes the counts of the last run
 scripts/cpp.sh coverage
 topicdb_step "C++ (coverage): adding up" topicdb_logged build/logs/coverage-cpp.log add_up_cpp
 topicdb_step "Python tests, with counters of lines" run_python "$@"

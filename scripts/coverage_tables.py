@@ -1,7 +1,7 @@
-"""Prints how many lines the tests run, by folder, and the files of which they run little.
+"""Prints what part of the lines the tests run, by folder, and the files with little coverage.
 
-``coverage_tables.py CPP.json PYTHON.json``: a summary of gcovr and a report of coverage.py. It
-never fails because of what it prints.
+``coverage_tables.py CPP.json PYTHON.json`` takes a summary of gcovr and a report of coverage.py. It
+does not fail if the coverage is low.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
-LITTLE_PERCENT = 70.0  # files with less are named
+LITTLE_PERCENT = 70.0  # it lists files with less
 
 
 class Lines(NamedTuple):

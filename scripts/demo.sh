@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the demo needs and nothing more, then runs it with the given arguments.
+# Installs only what the demo needs, then runs the demo with the given arguments.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$topicdb_root"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Gives the decoders of stored bytes damaged input for TOPICDB_FUZZ_SECONDS (60) each, under the sanitizers.
-# What it learns stays in build/fuzz/corpus for the next run; an input that fails is kept in
-# build/fuzz/findings and named. `fuzz.sh page|queue|job|record FILE...` runs such inputs again.
+# Feeds damaged input to the decoders of stored bytes, for TOPICDB_FUZZ_SECONDS (60) each, under the
+# sanitizers. The fuzzer keeps useful inputs in build/fuzz/corpus for the next run; an input that fails goes
+# to build/fuzz/findings, and the output names it. `fuzz.sh page|queue|job|record FILE...` runs such inputs
+# again.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$topicdb_root"

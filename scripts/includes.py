@@ -1,4 +1,4 @@
-"""What sources of C++ include of this project; for the checks beside it."""
+"""Finds the headers of this project that C++ sources include; the checks beside it use this."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 @cache
 def text_of(file: Path) -> str:
-    """Of a source, as it was when it was first asked for."""
+    """Returns the text of a file; it reads a file only once."""
     return file.read_text()
 
 
 def included_names(file: Path) -> list[str]:
-    """As they stand between quotes."""
+    """Returns the names that the file includes, as they stand between quotes."""
     return _INCLUDE.findall(text_of(file))

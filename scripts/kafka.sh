@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Fetches jars for the tests with Kafka, once per machine, and prints their folder: `kafka.sh` those
-# of a broker, `kafka.sh spark` those that Spark needs to read from one.
+# Fetches jars for the tests with Kafka, once per machine, and prints their folder: `kafka.sh` fetches
+# those of a broker, `kafka.sh spark` those with which Spark reads from a broker.
 #
-# Maven gets them from where this machine gets its artifacts, and compares them with the checksums
-# it finds there; kafka.sha256 and kafka_spark.sha256 have what they were when the versions were
-# chosen. Exits with 75 where they cannot be had: no Maven, or it gets nothing.
+# Maven gets the jars from where this machine gets its artifacts, and compares them with the checksums
+# that it finds there. This script then compares them with kafka.sha256 or kafka_spark.sha256, which have
+# the checksums of when the versions were chosen. Exits with 75 if there is no Maven, or Maven cannot get
+# the jars.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -17,8 +18,8 @@ case ${1:-broker} in
     exclusion=
     ;;
   spark)
-    # Each by name, and nothing that they ask for: the rest is in pyspark. Not all versions are in
-    # every mirror; these run with Spark 4.3.
+    # Maven gets each by name, without its dependencies: pyspark has the rest. Not every mirror has all
+    # versions; these run with Spark 4.3.
     name=kafka-spark-4.2.0
     sums=$topicdb_root/scripts/kafka_spark.sha256
     artifacts=(
@@ -64,12 +65,12 @@ mkdir -p "$cache"
 exec 9>"$cache/kafka.lock"
 flock 9
 if [ ! -e "$jars" ]; then
-  rm -rf "$work" # the lock makes it ours; what a killed fetch left is in the way
+  rm -rf "$work" # nobody else uses it, because of the lock; a killed fetch may have left it
   mkdir "$work"
   (topicdb_logged "$cache/kafka-fetch.log" fetch) || exit "$unavailable"
   (cd "$work/jars" && sha256sum --check --quiet --strict "$sums" >&2) ||
     topicdb_fail "the jars of $name are not those of $sums"
-  mv "$work/jars" "$jars" # one rename: nobody ever sees half a folder
+  mv "$work/jars" "$jars" # a single rename, so that nobody ever sees half a folder
   rm -rf "$work"
 fi
 echo "$jars"

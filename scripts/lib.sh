@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# Shell helpers shared by the scripts. Source it from a script in this folder; it runs nothing itself.
+# Shell helpers that the scripts share. A script in this folder sources it; by itself it runs nothing.
 
 topicdb_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-# As pytest's -m: the Python tests of `make test`, and those of them that need neither a JVM nor a broker nor
-# the wheel.
+# Values for pytest's -m: the Python tests of `make test`; and those of them that need neither a JVM nor a
+# Kafka broker nor the installed wheel, without benchmarks and crash tests.
 # shellcheck disable=SC2034  # scripts that source this use it
 topicdb_usual_tests="not long and not slow and not wheel"
 # shellcheck disable=SC2034  # scripts that source this use it
@@ -13,18 +13,18 @@ topicdb_fast_tests="$topicdb_usual_tests and not spark and not kafka and not ben
 topicdb_say() { printf '==> %s\n' "$*" >&2; }
 topicdb_fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
-# Runs a command as root: directly if we are root, else through sudo.
+# Runs a command as root: directly if the user is root, otherwise through sudo.
 topicdb_as_root() {
   if [ "$(id -u)" = 0 ]; then "$@"; return; fi
   command -v sudo >/dev/null || topicdb_fail "not root and no sudo: run as root: $*"
   sudo "$@"
 }
 
-# Where things that every clone may share are kept (RocksDB above all).
+# Prints the folder for things that all clones may share, such as RocksDB.
 topicdb_cache_dir() { printf '%s/topicdb' "${XDG_CACHE_HOME:-$HOME/.cache}"; }
 
-# topicdb_logged LOG COMMAND...: the output goes into LOG; the end of it is shown if the command
-# fails. A function stops at its first failing command.
+# topicdb_logged LOG COMMAND...: runs the command with its output in LOG. If the command fails, it shows the
+# end of LOG and exits. A command that is a function stops at its first failing command.
 topicdb_logged() {
   local log=$1 status=0; shift
   mkdir -p "$(dirname "$log")"
@@ -37,19 +37,19 @@ topicdb_logged() {
   topicdb_fail "failed: $* (whole log: $log)"
 }
 
-# One hash over the names and contents of files and folders.
+# Prints one hash over the names and contents of files and folders.
 topicdb_hash() {
   (cd "$topicdb_root" &&
     find "$@" -type f -not -path '*/__pycache__/*' -print0 | sort -z | xargs -0 sha256sum) |
     sha256sum | cut -c1-16
 }
 
-# Seconds as "1 min 5 s".
+# Prints seconds in a form such as "1 min 5 s".
 topicdb_minutes() {
   if [ "$1" -lt 60 ]; then printf '%d s' "$1"; else printf '%d min %d s' $(($1 / 60)) $(($1 % 60)); fi
 }
 
-# topicdb_step TITLE COMMAND...: says what begins, and how long it took.
+# topicdb_step TITLE COMMAND...: runs the command, and says when it begins and how long it took.
 topicdb_step() {
   local title=$1 began=$SECONDS; shift
   topicdb_say "$title"
@@ -57,7 +57,7 @@ topicdb_step() {
   topicdb_say "$title: $(topicdb_minutes $((SECONDS - began)))"
 }
 
-# What CMake needs to find RocksDB, and ccache to recognise a file in another clone of this tree.
+# Sets the environment with which CMake finds RocksDB, and ccache recognises a file in another clone.
 topicdb_build_environment() {
   local prefix
   prefix=$("$topicdb_root/scripts/rocksdb.sh")
@@ -65,7 +65,7 @@ topicdb_build_environment() {
   export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$topicdb_root}
 }
 
-# Compiles a C++ benchmark and runs it: topicdb_run_cpp_bench TARGET [ARGUMENT...]
+# topicdb_run_cpp_bench TARGET [ARGUMENT...]: compiles a C++ benchmark and runs it.
 topicdb_run_cpp_bench() {
   local target=$1 directory
   shift
@@ -74,7 +74,7 @@ topicdb_run_cpp_bench() {
   topicdb_build_environment
   topicdb_step "Benchmark: compiling (some minutes the first time)" \
     topicdb_logged build/logs/bench.log topicdb_compile_bench "$target"
-  # Beside the clone, which is on a disk: /tmp may be memory, where an fsync does nothing.
+  # It measures inside the clone, which is on a disk: /tmp may be in memory, where an fsync does nothing.
   directory=$(mktemp -d build/bench-XXXXXX)
   # shellcheck disable=SC2064  # the directory as it is now
   trap "rm -rf '$directory'" EXIT

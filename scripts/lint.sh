@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs every static check over the tree and names those that failed. `lint.sh --fix` formats
-# instead.
+# Runs every static check over the tree, and names the checks that failed. `lint.sh --fix` formats the
+# sources instead.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$topicdb_root"
@@ -16,7 +16,7 @@ if [ "${1:-}" = --fix ]; then
   exit
 fi
 
-# The wheel's build folder has the commands of the bindings too, and for the right Python.
+# Takes the compile commands from the wheel's build folder: they include the bindings, for the right Python.
 clang_tidy() {
   local commands
   commands=$(find build -maxdepth 2 -path 'build/cp*/compile_commands.json' -printf '%T@ %p\n' |
@@ -25,19 +25,20 @@ clang_tidy() {
     xargs "$bin/python" scripts/clang_tidy.py "$(dirname "$commands")"
 }
 
-# The extension is what has a stub. From build/, so that the installed package is found, not the source.
+# Compares the extension with its stub. Runs in build/, so that Python finds the installed package, not the
+# source.
 stubtest() {
   cd build
   "$bin/stubtest" topicdb._core --mypy-config-file ../pyproject.toml --allowlist ../tests/stubtest_allowlist.txt
 }
 
-# Reads the sources, and imports nothing.
+# Reads the sources without importing them.
 imports() { PYTHONPATH=python "$bin/lint-imports" --no-cache; }
 
 failed=()
 check() {
   local name=$1; shift
-  # Not `if (set -e; ...)`: bash would ignore the -e there.
+  # In `if (set -e; ...)` bash would ignore the -e.
   set +e
   (set -e; topicdb_step "lint: $name" "$@")
   local status=$?

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# `loaded.sh COMMAND...`: runs the command at the lowest priority beside other programs: a busy loop on each
-# core. Each is a session of its own, as another program is, so that a scheduler that groups by sessions
-# gives each its share.
+# `loaded.sh COMMAND...`: runs the command at the lowest priority beside a busy loop on each core. Each loop
+# has a session of its own, as another program would, so that a scheduler that groups by sessions gives each
+# its share.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -11,7 +11,7 @@ trap end_loops EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 for ((core = 0; core < $(nproc); core++)); do
-  # It ends by itself if this script is killed.
+  # The loop ends by itself if this script is killed.
   setsid taskset -c "$core" bash -c "while kill -0 $$ 2>/dev/null; do for ((i = 0; i < 1000000; i++)); do :; done; done" &
   loops+=($!)
 done

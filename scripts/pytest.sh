@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs pytest against the wheel in .venv with the given arguments: all but the long and slow tests and those
-# of the release wheel (test_long.sh and wheel.sh run these).
+# Runs pytest with the given arguments against the package in .venv: all tests but the long ones, which
+# test_long.sh runs, those of the release wheel, which wheel.sh runs, and the slow ones (-m slow).
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$topicdb_root"

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Prints the Python to build with: $PYTHON if it is set, else the first of 3.10 or newer on the PATH.
+# Prints the Python to build with: $PYTHON if it is set, otherwise the first on the PATH, by the names below,
+# that is 3.10 or newer.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-# The real program: a version manager's shim may depend on the folder it is called from.
+# Prints the real program of a Python: a version manager's shim may depend on the current folder.
 executable() { "$1" -c 'import sys; assert sys.version_info >= (3, 10); print(sys.executable)' 2>/dev/null; }
 
 if [ -n "${PYTHON:-}" ]; then

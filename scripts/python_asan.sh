@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the Python tests on an extension built with AddressSanitizer and UndefinedBehaviorSanitizer.
-# RocksDB itself is not instrumented, nor is the JVM: its tests are left out.
+# RocksDB and the JVM are not instrumented. Tests with Spark, crash tests and benchmarks do not run here.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$topicdb_root"
@@ -26,8 +26,9 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$sources" ]; then
     topicdb_logged build/logs/python-asan.log build_extension
 fi
 
-# Python itself is not instrumented, so the runtime must be there before it. Leaks: the interpreter
-# frees little at its end. PYTHONMALLOC: its own allocator would hide an overrun of a bytes object.
+# Python itself is not instrumented, so the sanitizers' runtime must be loaded before it. Leaks are not
+# detected, since the interpreter frees little at its end. PYTHONMALLOC is set because Python's own allocator
+# would hide an overrun of a bytes object.
 export PYTHONPATH=$PWD/$site PYTHONMALLOC=malloc
 export ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1
 LD_PRELOAD="$(c++ -print-file-name=libasan.so) $(c++ -print-file-name=libstdc++.so)"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Builds the RocksDB that TopicDB links, once per machine, and prints its prefix.
 #
-# Debian 12's own librocksdb (7.8.3) is not used: with a file removed under a reader its
-# iterator ends early with status OK. This takes Debian 13's source package of the same
-# project, checks its SHA-256, builds the static library alone, and keeps it in the
-# user's cache by version and flags, so that another clone finds it there.
+# It does not use Debian 12's own librocksdb (7.8.3): if a file is removed under a reader, its
+# iterator ends early with status OK. This script takes Debian 13's source package of the same
+# project, checks its SHA-256, builds the static library alone, and keeps it in the user's cache
+# by version, flags and compiler, so that another clone finds it there.
 # `rocksdb.sh --fetch-only DIR` fetches and unpacks the source, and builds nothing.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -13,8 +13,9 @@ version=9.10.0
 package=rocksdb=$version-1
 tarball=rocksdb_$version.orig.tar.gz
 sha256=fdccab16133c9d927a183c2648bcea8d956fb41eb1df2aacaa73eb0b95e43724
-# CRC-32C in tables took a fifth of an append's time; the instructions for it are in every x86-64
-# since 2011 (the bindings check). Other processors have them at run time.
+# Without these flags CRC-32C in tables took a fifth of an append's time. Every x86-64 since 2011 has the
+# instructions for it, and the bindings check that they are there. On other processors RocksDB looks for
+# such instructions at run time.
 cpu_flags=
 [ "$(uname -m)" != x86_64 ] || cpu_flags=" -march=x86-64-v2 -mpclmul"
 flags=(
@@ -28,7 +29,7 @@ flags=(
 key=$(printf '%s\n' "$sha256" "${flags[@]}" "$(c++ -dumpfullversion)" | sha256sum | cut -c1-12)
 prefix=$(topicdb_cache_dir)/rocksdb-$version-$key
 
-# Where this machine gets its Debian packages from: no mirror is written down here.
+# Prints the mirror from which this machine gets its Debian packages: no mirror is written down here.
 debian_mirror() {
   # shellcheck disable=SC2016 # apt expands them
   apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
@@ -61,14 +62,14 @@ compile() {
 }
 
 build() {
-  local work=$cache/rocksdb-build # the lock makes it ours; what a killed build left is in the way
+  local work=$cache/rocksdb-build # nobody else uses it, because of the lock; a killed build may have left it
   rm -rf "$work"
   mkdir "$work"
   topicdb_say "RocksDB $version: fetching the source, then compiling it, once per machine" \
     "(about 12 minutes on two cores; progress: tail -f $cache/rocksdb-build.log)"
   topicdb_logged "$cache/rocksdb-fetch.log" fetch_source "$work"
   topicdb_logged "$cache/rocksdb-build.log" compile "$work"
-  mv "$work/prefix" "$prefix" # one rename: nobody ever sees half a prefix
+  mv "$work/prefix" "$prefix" # a single rename, so that nobody ever sees half a prefix
   rm -rf "$work"
 }
 

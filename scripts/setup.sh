@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes .venv ready for one purpose: `setup.sh [--editable] GROUP [EXTRA,...]` installs what is missing
+# Makes .venv ready for one purpose: `setup.sh [--editable] GROUP [EXTRA,...]` installs whatever is missing
 # of the system packages, RocksDB, .venv, TopicDB's own wheel with the extras, and the dependency group
-# of pyproject.toml. Quick when nothing changed.
+# of pyproject.toml. It is quick if nothing has changed.
 #
-# --editable: instead of the wheel it installs this folder. A changed .py is live at once, and what changed
-# in C++ is compiled when the package is imported.
+# With --editable it installs this folder instead of the wheel. A changed .py is live at once, and importing
+# the package compiles changed C++.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$topicdb_root"
@@ -14,7 +14,7 @@ if [ "$1" = --editable ]; then kind=editable; shift; fi
 group=$1 extras=${2:-}
 venv=.venv
 inputs=(CMakeLists.txt cmake cpp/CMakeLists.txt cpp/include cpp/src bindings python pyproject.toml README.md LICENSE licenses)
-[ "$kind" = wheel ] || inputs=(pyproject.toml) # it builds the rest by itself
+[ "$kind" = wheel ] || inputs=(pyproject.toml) # an editable package builds the rest on import
 editable=(-Cbuild-dir=build/editable -Ceditable.rebuild=true -Ceditable.verbose=false)
 
 make_venv() {
@@ -23,12 +23,12 @@ make_venv() {
   python=$(scripts/python.sh)
   topicdb_say "Virtual environment: $venv ($("$python" --version))"
   "$python" -m venv --clear "$venv"
-  pip install 'pip>=25.1' # knows dependency groups
+  pip install 'pip>=25.1' # the first that knows dependency groups
 }
 
 pip() { topicdb_logged build/logs/pip.log "$venv/bin/python" -m pip "$@"; }
 
-# What identifies the installed package: its RECORD holds a hash of each file.
+# Prints a hash that identifies the installed package: its RECORD has a hash of each file.
 installed() { cat "$venv"/lib/python3*/site-packages/topicdb-*.dist-info/RECORD 2>/dev/null | sha256sum; }
 
 build_wheel() {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs the system packages that the build, the tests and Spark need, where they are missing.
-# Elsewhere than on Debian and its kin it only checks for the tools and names what to install.
-# `system.sh PACKAGE...` installs those, too.
+# Installs the missing ones of the system packages that the build, the tests and Spark need. Where there is
+# no apt-get it only checks for some tools, and names what to install. `system.sh PACKAGE...` also installs
+# the packages that it names.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -13,7 +13,7 @@ packages=(
   "$@"
 )
 
-# What the Python we shall use lacks to make virtual environments and extensions.
+# Prints the packages without which the Python to build with cannot make virtual environments and extensions.
 python_packages() {
   local python version
   python=$("$topicdb_root/scripts/python.sh" 2>/dev/null) ||
@@ -45,7 +45,7 @@ install_packages() {
   local -x DEBIAN_FRONTEND=noninteractive
   topicdb_as_root apt-get -q update
   topicdb_as_root apt-get -q -y --no-install-recommends install "$@"
-  # Where there is systemd, Debian's package starts a broker for the whole machine: not ours to have.
+  # Where there is systemd, Debian's package starts a broker for the whole machine, which nobody asked for.
   case " $* " in *" mosquitto "*) stop_service mosquitto ;; esac
 }
 

@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# Everything a change must pass: the C++ tests, plain and under the sanitizers, the release wheel in
-# an environment of its own, and the Python tests against the installed wheel. A part that fails does not
-# keep the others from running; the end names what failed.
+# Runs the tests that every change must pass: the C++ tests, plain and under ASan and UBSan, the release wheel
+# in an environment of its own, and the Python tests against the installed wheel. If a part fails, the others
+# run all the same; the end names the parts that failed.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$topicdb_root"
-trap 'exit 130' INT # pytest takes Ctrl-C for itself: without this the next part would begin
+trap 'exit 130' INT # pytest handles Ctrl-C itself: without this the next part would begin
 
 pytest_results=build/logs/pytest.xml
 failed=() # one line for each part that failed
 
-# part NAME LIST COMMAND...: runs a part. LIST prints the names of the tests in it that failed.
+# part NAME LIST COMMAND...: runs a part. The command LIST prints the names of its tests that failed.
 part() {
   local name=$1 list=$2; shift 2
   "$@" && return
   failed+=("$name: $("$list" | head -n 50)")
 }
 
-# The tests of a CMake preset that failed, from CTest's own list ("12:Trie.Learns" a line).
+# Prints the tests of a CMake preset that failed, from CTest's own list of lines such as "12:Trie.Learns".
 failed_cpp_tests() {
   local log=build/$1/Testing/Temporary/LastTestsFailed.log
   [ -s "$log" ] || { echo "no test ran to its end"; return; }
@@ -39,14 +39,15 @@ PYTHON
 
 python_tests() {
   topicdb_say "Python tests against the installed wheel ($(topicdb_minutes $SECONDS) so far)"
-  # Two at a time: they wait for processes and disks as much as they compute. A file stays in one process,
-  # for the fixtures it shares; in the order of collection, which begins with Spark's, the longest.
+  # Two processes run tests, since tests wait for processes and disks as much as they compute. A file stays in
+  # one process, because its tests share fixtures. The order is that of collection, which begins with Spark's
+  # tests, the longest.
   scripts/pytest.sh -n 2 --dist loadfile --no-loadscope-reorder --junit-xml "$pytest_results" "$@"
 }
 
 topicdb_say "make test: about 10 minutes on two cores the first time, then as long as the tests take;" \
   "12 more where RocksDB is not yet in $(topicdb_cache_dir)"
-rm -f "$pytest_results" build/{dev,asan}/Testing/Temporary/LastTestsFailed.log # of an earlier run
+rm -f "$pytest_results" build/{dev,asan}/Testing/Temporary/LastTestsFailed.log # results of an earlier run
 part "set-up" failed_somewhere scripts/setup.sh test arrow,spark,cli,serve
 installed=$((${#failed[@]} == 0))
 part "C++ tests" failed_dev_tests scripts/cpp.sh dev

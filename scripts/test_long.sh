@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The long Python tests, which `make test` leaves out, against the wheel in .venv, in three suites that
-# `folders` below names. `test_long.sh [SUITE]...` runs these suites, or all. `test_long.sh --turn` runs the one
+# Runs the long Python tests, which `make test` leaves out, against the wheel in .venv, in three suites that
+# `folders` below names. `test_long.sh [SUITE]...` runs these suites, or all. `test_long.sh --turn` runs the
 # suite whose turn it is: the number of commits decides, so that a commit always gets the same one.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the wheel as a release has it, into dist/: sdist, the wheel from the sdist, repaired by
-# auditwheel so that it brings its libraries along; then tests it in an environment of its own.
+# Builds a release in dist/: the sdist, and from it the wheel, which auditwheel repairs so that it brings its
+# libraries along. Then it tests the wheel in an environment of its own.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$topicdb_root"
@@ -12,12 +12,12 @@ build_sdist() {
   rm -rf "$work" dist
   mkdir -p "$work"
   .venv/bin/python -m build --sdist --outdir dist .
-  tar -xmf dist/topicdb-*.tar.gz -C "$work" # -m: as new, so that a build tool sees a change
+  tar -xmf dist/topicdb-*.tar.gz -C "$work" # -m sets the time of now, so that a build tool sees a change
   mv "$work"/topicdb-*/ "$work/source"
 }
 
 build_wheel() {
-  local -x CCACHE_BASEDIR=$PWD/$work/source # what was compiled for .venv is known here
+  local -x CCACHE_BASEDIR=$PWD/$work/source # ccache recognises files that were compiled for .venv
   .venv/bin/python -m pip wheel --no-deps --wheel-dir "$work" "$work/source"
   PATH=$PWD/.venv/bin:$PATH auditwheel repair --wheel-dir dist "$work"/topicdb-*.whl
 }
