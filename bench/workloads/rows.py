@@ -55,7 +55,7 @@ class Workload:
 
     @cached_property
     def raw_bytes(self) -> int:
-        """The "raw" bytes of P7: topic, 8 bytes of timestamp, and value of each message."""
+        """The raw bytes of P7: topic, 8 bytes of timestamp, and value of each message."""
         topics = sum(len(topic.encode()) for topic in self.columns.topics)
         return topics + 8 * len(self) + sum(map(len, self.columns.values))
 

@@ -34,7 +34,7 @@ class Tree:
         return sorted(set(self.template_of.values()))
 
     def shuffled(self, seed: int = SEED) -> list[str]:
-        """The topics in random order."""
+        """Returns the topics in random order."""
         keys = Random(seed, self.name).integers(1 << 60, len(self.topics))
         return [topic for _, topic in sorted(zip(keys, self.topics, strict=True))]
 

@@ -99,7 +99,7 @@ def lifecycle(session: Session) -> None:
         if step % 8 == 5:
             old = [slab for slab in session.db.slabs() if slab.read_only]
             users = [slab for slab in old if slab.retention_class != "commit/#"]
-            if users:  # the script may have dropped all that were rotated
+            if users:  # all that were rotated may be gone
                 session.drop(chance.choice(users))
         if step == 13:
             session.maintain(now + DAY_US // 24)
