@@ -19,7 +19,7 @@ dev: ## make .venv the place to develop in: a changed .py is live at once, C++ i
 	@scripts/setup.sh --editable test arrow,spark,cli,serve && scripts/setup.sh --editable lint
 
 .PHONY: test-fast
-test-fast: ## what can fail most: C++ tests, and Python tests that need no JVM or broker, against this folder
+test-fast: ## what can fail most: C++ tests, and Python tests that need neither a JVM nor Kafka, against this folder
 	@scripts/test_fast.sh $(ARGS)
 
 .PHONY: test
