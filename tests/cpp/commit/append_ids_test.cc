@@ -42,7 +42,6 @@ TEST(AppendIds, TheDigestIsOfTopicsTimesAndValuesInTheirOrder) {
 // Databases store digests, so the digest of the same messages must stay the same for ever.
 TEST(AppendIds, TheDigestNeverChanges) {
   const std::vector<MessageView> messages{{"a/b", 1'700'000'000'000'000, "value"}};
-  EXPECT_EQ(DigestOf(messages), DigestOf(std::vector<MessageView>(messages)));
   const AppendDigest digest = DigestOf(messages);
   std::string hex;
   for (const std::uint8_t byte : digest) {

@@ -222,10 +222,8 @@ TEST(AdaptiveLearning, WhateverComesTheBudgetIsKeptAndTopicsStay) {
       restored.Match(filter, [&](StreamId id) { found = found || id == stream; });
       EXPECT_TRUE(found);
       EXPECT_TRUE(RowFilter::Make(structure, filter).value().Matches(varying));
-      EXPECT_FALSE(RowFilter::Make(structure, Filter::Parse(topic + "/x").value())
-                       .value_or(*RowFilter::Make(structure, filter))
-                       .Matches(varying) &&
-                   structure.any);
+      const auto longer = RowFilter::Make(structure, Filter::Parse(topic + "/x").value());
+      EXPECT_FALSE(longer.has_value() && longer->Matches(varying)) << topic;
     }
     EXPECT_GT(shared, 0U);
     EXPECT_TRUE(edit.nodes().empty());

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import Child, Layout, topic_in_shard
+from support import Child, Layout, topic_in_shard, wait_until
 
 import topicdb
 from topicdb import CorruptionError, ExistsError, LockedError, NotFoundError, ReadOnlyError, jobs
@@ -274,6 +274,7 @@ class TestCutShort:
         for size in (4, 15, 40):
             with Child(INTERRUPTED, db_path, copy, size) as child:
                 child.expect("ready")
+                wait_until(Path(f"{copy}.partial").exists)
                 child.kill()
             for path in (copy, Path(f"{copy}.old")):
                 if path.exists():

@@ -7,7 +7,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
@@ -218,8 +217,3 @@ TestMemoryDropping = machine("memory", LimitedMachine, "drop_oldest")
 TestOffloadDropping = machine("offload", LimitedMachine, "drop_oldest")
 TestDiskRejecting = machine("disk", LimitedMachine, "reject")
 TestVolatileBlocking = machine("volatile", LimitedMachine, "block")
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> None:
-    """The machines close what they open."""
