@@ -264,6 +264,26 @@ TEST(Database, AReaderThatOpensDuringFlushesMissesNothing) {
   writer.join();
 }
 
+// Opening a shard takes a while, and one thread may be overtaken by another that began later.
+TEST(Database, AReaderThatManyThreadsRefreshNeverGoesBack) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  OpenOptions options;
+  options.read_only = true;
+  const auto reader = OpenOk(directory / "db", options);
+  const auto append_and_look = [&](std::size_t thread) {
+    for (std::int64_t i = 0; i < 100; ++i) {
+      const Receipt receipt = AppendOk(*database, {{"a/" + std::to_string(thread), i, "x"}});
+      while (!reader->Refresh().ok()) {  // it says so if the writer was too fast
+      }
+      EXPECT_GE(reader->GetStats()->shards.at(0).serial, receipt.serials.at(0).second);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < 4; ++i) threads.emplace_back(append_and_look, i);
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST(Database, ClosingWaitsForCallsAndEndsScans) {
   const TestDirectory directory;
   auto database = OpenOk(directory / "db");

@@ -45,7 +45,7 @@ class SubscriptionHub;
 //
 // Lock rule: every call holds `lifecycle_` shared while it runs, and Close holds it alone. So Close
 // waits for running calls, and nobody uses what it releases. Lock order: lifecycle_, the mutexes of
-// jobs_ and of upkeep_, the mutex of a scan or transaction, holders_mutex_, the mutex of shards_,
+// jobs_ and of upkeep_, the mutex of a scan or transaction, holders_mutex_, the mutexes of shards_,
 // then the locks of shards. Whoever holds the locks of several shards takes them in the order of
 // the shards' numbers.
 class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {

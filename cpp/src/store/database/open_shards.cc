@@ -21,6 +21,7 @@ OpenShards::OpenShards(std::shared_ptr<const ShardEnvironment> environment,
     : environment_(std::move(environment)), only_(std::move(only)) {}
 
 Status OpenShards::Open() {
+  const MutexLock opening(open_mutex_);
   TOPICDB_RETURN_IF_ERROR(OpenChanged());
   if (!environment_->read_only) return Status::Ok();
   // Beside a busy writer, shards may have been opened at moments that are many jobs apart.

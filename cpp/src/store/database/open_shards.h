@@ -28,7 +28,7 @@ class OpenShards {
 
   // Opens the shards. A read-only handle may call it again: shards whose files have changed since
   // are opened anew, and the others stay open. Returns the errors of Shard::Open.
-  Status Open() TOPICDB_EXCLUDES(mutex_);
+  Status Open() TOPICDB_EXCLUDES(open_mutex_, mutex_);
   // Removes all shards and returns them. The caller must close them.
   std::vector<std::shared_ptr<Shard>> TakeAll() TOPICDB_EXCLUDES(mutex_);
 
@@ -49,13 +49,16 @@ class OpenShards {
 
  private:
   // Opens the shards that are not open, or whose files have changed.
-  Status OpenChanged() TOPICDB_EXCLUDES(mutex_);
+  Status OpenChanged() TOPICDB_REQUIRES(open_mutex_) TOPICDB_EXCLUDES(mutex_);
   // Returns whether `files` is what files_ has of a shard.
   bool IsUnchanged(std::uint32_t shard, const std::string& files) const TOPICDB_EXCLUDES(mutex_);
 
   const std::shared_ptr<const ShardEnvironment> environment_;
   const std::optional<std::vector<std::uint32_t>> only_;
   mutable JobCurtain curtain_;
+  // Held while shards are opened, and taken before mutex_. If two threads opened shards at once,
+  // the slower one could put older shards in the place of newer ones.
+  Mutex open_mutex_;
   mutable Mutex mutex_;
   std::vector<std::shared_ptr<Shard>> shards_ TOPICDB_GUARDED_BY(mutex_);  // by index
   // The state of each shard's logs and manifest just before it was opened. Only a read-only handle
