@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "base/file/files.h"
+#include "store/catalog/found_database.h"
 #include "store/job/job_files.h"
 #include "test_directory.h"
 #include "topicdb/database.h"
@@ -342,6 +343,30 @@ TEST(Job, ACommitThatIsRepeatedWhenItsFilesAreGoneIsKnown) {
         JobCommit{"query", {"gone.staged"}, "", 0}}) {
     EXPECT_EQ(CommitJob(path, commit).status().code(), Code::kNotFound) << commit.job;
   }
+}
+
+// Two processes may commit a job at once, and one may write its intent when the other has applied
+// its own and removed what was staged.
+TEST(Job, ASecondIntentOfAJobThatIsAppliedStopsNothing) {
+  const TestDirectory directory;
+  const std::string path = directory / "db";
+  OpenOk(path, Wide())->Close().IgnoreError();
+  std::mt19937_64 random(7);
+  const Rows rows = RandomRows(&random, 200);
+  const StagedTask task = Stage(path, "j", rows);
+  const JobReceipt receipt = CommitOk(path, {"j", {task.file}, {}, 0});
+  ASSERT_TRUE(fs::is_empty(path + "/jobs"));
+  JobIntent second;
+  second.database = FindDatabase(path)->descriptor.id;
+  second.job = second.sequence = "j";
+  second.files = {task.file};
+  for (const auto& [shard, serial] : receipt.serials) second.shards.push_back(shard);
+  ASSERT_TRUE(WriteIntent(path, &second).ok());
+  const auto database = OpenOk(path, Wide());
+  ASSERT_NO_FATAL_FAILURE(ExpectHolds(*database, rows, "opened"));
+  const Rows more = RandomRows(&random, 50);
+  CommitOk(path, {"k", {Stage(path, "k", more).file}, {}, 0});
+  EXPECT_EQ(Scan(*database, "#").size(), Matching(rows, "#").size() + Matching(more, "#").size());
 }
 
 TEST(Job, ItIsCommittedThoughNobodyCouldApplyIt) {

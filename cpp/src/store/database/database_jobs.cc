@@ -60,6 +60,12 @@ Status DatabaseJobs::Apply() {
 
 Status DatabaseJobs::ApplyTo(Shard* shard, const JobIntent& intent, std::int64_t pending_since_us) {
   const std::string& path = environment_->database_path;
+  // The staged files may be gone: whoever committed the job twice may have removed them when the
+  // first of the two intents was applied.
+  const SharedJobs jobs = shard->view()->jobs();
+  if (const auto* const applied = FindApplied(*jobs, intent.sequence, intent.number)) {
+    return WriteOutcome(path, intent, shard->index(), {applied->last_serial, /*repeated=*/true});
+  }
   TOPICDB_ASSIGN_OR_RETURN(const StagedMessages staged,
                            StagedFor(path, intent, pending_since_us, shard->index()));
   ShardCommit commit;

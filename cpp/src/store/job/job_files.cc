@@ -208,7 +208,13 @@ Result<bool> IsApplied(const std::string& path, const JobIntent& intent,
 }
 
 Status RemoveApplied(const std::string& path, const JobIntent& intent) {
-  TOPICDB_RETURN_IF_ERROR(RemoveTree(JobDirectory(path, intent.job)));
+  TOPICDB_ASSIGN_OR_RETURN(const std::vector<JobIntent> intents, ListIntents(path));
+  const bool is_committed_again = std::any_of(
+      intents.begin(), intents.end(),
+      [&](const JobIntent& other) { return other.job == intent.job && other.name != intent.name; });
+  if (!is_committed_again) {
+    TOPICDB_RETURN_IF_ERROR(RemoveTree(JobDirectory(path, intent.job)));
+  }
   unlink(IntentPath(path, intent).c_str());
   TOPICDB_RETURN_IF_ERROR(SyncDirectory(JobsDirectory(path)));
   for (const std::uint32_t shard : intent.shards) {

@@ -78,7 +78,8 @@ Status WriteOutcome(const std::string& path, const JobIntent& intent, std::uint3
 // `outcomes`.
 Result<bool> IsApplied(const std::string& path, const JobIntent& intent,
                        std::map<std::uint32_t, ShardOutcome>* outcomes);
-// Removes the files of an intent that every shard has applied.
+// Removes the files of an intent that every shard has applied. What the job has staged stays while
+// there is another intent of the job.
 Status RemoveApplied(const std::string& path, const JobIntent& intent);
 // Returns whether the intent file is still there.
 bool HasIntent(const std::string& path, const JobIntent& intent);

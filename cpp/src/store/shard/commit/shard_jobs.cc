@@ -24,6 +24,13 @@ meta::JobRecord JobAfter(const meta::JobRecords& jobs, const StagedMessages& sta
   return record;
 }
 
+const meta::JobSpan* FindApplied(const meta::JobRecords& jobs, const std::string& sequence,
+                                 std::uint64_t number) {
+  const auto found = jobs.find(sequence);
+  if (found == jobs.end() || found->second.last.number < number) return nullptr;
+  return &found->second.last;
+}
+
 std::vector<JobInfo> ShardJobs::Infos() const {
   std::vector<JobInfo> jobs;
   for (const auto& [sequence, record] : *shard_.view()->jobs()) {
@@ -35,12 +42,12 @@ std::vector<JobInfo> ShardJobs::Infos() const {
 }
 
 bool ShardJobs::IsRepeated(ShardCommit* commit) const {
-  const auto found = shard_.jobs->find(commit->staged->sequence);
-  if (found == shard_.jobs->end()) return false;
-  const meta::JobSpan& last = found->second.last;
-  commit->repeated = last.number >= commit->staged->number;
-  commit->serial = last.last_serial;
-  return commit->repeated;
+  const meta::JobSpan* const applied =
+      FindApplied(*shard_.jobs, commit->staged->sequence, commit->staged->number);
+  if (applied == nullptr) return false;
+  commit->repeated = true;
+  commit->serial = applied->last_serial;
+  return true;
 }
 
 Result<std::uint64_t> ShardJobs::TakePages(const StagedMessages& staged) {

@@ -1,6 +1,8 @@
 // Knows the jobs that a shard has applied, and takes over the files that jobs have staged.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "store/shard/commit/shard_commit.h"
@@ -12,6 +14,10 @@ namespace topicdb {
 // Returns the record of a job that commits `staged`, with the earlier jobs of its sequence. The
 // caller must fill in what depends on the commit: `last`, `applied_at_us` and `messages`.
 meta::JobRecord JobAfter(const meta::JobRecords& jobs, const StagedMessages& staged);
+// Returns what a shard that has applied `jobs` remembers of a job of this sequence and number, or
+// of a later job of the sequence. Returns null if it has applied neither.
+const meta::JobSpan* FindApplied(const meta::JobRecords& jobs, const std::string& sequence,
+                                 std::uint64_t number);
 
 // Does for a shard what its commits of jobs need before and after the commit itself. A Shard owns
 // it. Thread-safe.
