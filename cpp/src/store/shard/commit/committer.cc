@@ -77,15 +77,18 @@ void Committer::CommitGroup(std::span<ShardCommit* const> group) {
     usable = shard_.ReserveSerials();
     builder = NewBuilder({});
   }
+  std::size_t left = group.size();  // commits from this one on
   for (ShardCommit* commit : group) {
     commit->status = usable;
     if (commit->staged != nullptr) {
       write_built();
       usable = shard_.CheckWritable();
-      commit->status = usable.ok() ? CommitStaged(commit) : usable;
+      commit->status = usable.ok() ? CommitStaged(commit, left) : usable;
       builder = NewBuilder({});
+      --left;
       continue;
     }
+    --left;
     if (LooksAtStorage(*commit)) {
       write_built();
       usable = shard_.CheckWritable();
@@ -111,10 +114,10 @@ void Committer::CommitGroup(std::span<ShardCommit* const> group) {
   write_built();
 }
 
-Status Committer::CommitStaged(ShardCommit* commit) {
+Status Committer::CommitStaged(ShardCommit* commit, std::size_t left) {
   if (jobs_.IsRepeated(commit)) return Status::Ok();
   TOPICDB_ASSIGN_OR_RETURN(const std::uint64_t blocks, jobs_.TakePages(*commit->staged));
-  if (shard_.commit.serial + blocks > shard_.commit.serial_limit) {
+  if (shard_.commit.serial + blocks + left > shard_.commit.serial_limit) {
     TOPICDB_RETURN_IF_ERROR(shard_.ReserveSerials(blocks));
   }
   const auto builder = NewBuilder({});

@@ -65,8 +65,9 @@ class Committer {
   // Returns whether the id of an append is known. Then sets its outcome: that of the first append,
   // or an error if the id belongs to another append.
   bool IsRepeated(ShardCommit* commit) const TOPICDB_REQUIRES(shard_.mutex);
-  // Commits what a job has staged, unless it was committed before.
-  Status CommitStaged(ShardCommit* commit) TOPICDB_REQUIRES(shard_.mutex);
+  // Commits what a job has staged, unless it was committed before. Leaves reserved serials for
+  // `left` commits: this one, and those behind it in its group.
+  Status CommitStaged(ShardCommit* commit, std::size_t left) TOPICDB_REQUIRES(shard_.mutex);
   // Writes the batch of the builder, which has these commits, and makes it visible. Sets the
   // outcome of the commits if the write fails.
   void WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> commits)
