@@ -73,6 +73,16 @@ def test_a_batch_has_whole_commits(tmp_path: Path) -> None:
             assert tail.serials == {0: 6}
 
 
+@pytest.mark.long
+def test_a_batch_has_no_more_bytes_than_its_offsets_reach(tmp_path: Path) -> None:
+    with topicdb.open(tmp_path / "db") as db:
+        for i in range(12):
+            db.append([("a", i, bytes(100 << 20))])
+        tail = db.tail("#", timeout=0)
+        rows = [len(batch) for batch in tail.batches(1_000_000, bytes_max=4 << 30)]
+    assert rows == [11, 1]
+
+
 def test_it_waits_for_more_and_ends_after_the_timeout(tmp_path: Path) -> None:
     with topicdb.open(tmp_path / "db") as db:
         db.append([("t", 1, b"0")])

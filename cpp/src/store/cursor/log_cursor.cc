@@ -4,6 +4,19 @@
 
 namespace topicdb {
 
+namespace {
+
+// A commit has at most 1 GiB. So a batch that is not full yet can take one more commit: it then has
+// less than the 2 GiB that its offsets reach.
+constexpr std::size_t kBatchBytesMax = std::size_t{1} << 30;
+
+PageLimits Bounded(PageLimits limits) {
+  limits.bytes_max = std::min(limits.bytes_max, kBatchBytesMax);
+  return limits;
+}
+
+}  // namespace
+
 void LogCursor::Release() {
   readers_.clear();
   view_.reset();
@@ -47,7 +60,7 @@ Status LogCursor::ReadCommits(const std::shared_ptr<Shard>& shard, const PageLim
                               const InterruptCheck& interrupted, Batch* batch) {
   Open(shard);
   const CommitPlace before = place_;
-  return Settle(before, CommitsOn(limits, interrupted, batch));
+  return Settle(before, CommitsOn(Bounded(limits), interrupted, batch));
 }
 
 Status LogCursor::ReadMessages(const std::shared_ptr<Shard>& shard, const PageLimits& limits,
@@ -55,7 +68,7 @@ Status LogCursor::ReadMessages(const std::shared_ptr<Shard>& shard, const PageLi
                                std::vector<std::uint32_t>* indexes) {
   Open(shard);
   const CommitPlace before = place_;
-  return Settle(before, MessagesOn(limits, interrupted, batch, indexes));
+  return Settle(before, MessagesOn(Bounded(limits), interrupted, batch, indexes));
 }
 
 Status LogCursor::Settle(const CommitPlace& before, Status status) {
