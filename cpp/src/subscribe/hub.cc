@@ -369,6 +369,8 @@ void SubscriptionHub::RestReaders() {
       if (!track->is_being_read) track->reader.Clear();
     }
     cache_.Clear();
+    // Pages and readers hold interests for longer than their subscribers.
+    std::erase_if(interests_, [](const auto& known) { return known.second.expired(); });
   }
 }
 
