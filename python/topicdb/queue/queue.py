@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from topicdb import _core
 from topicdb._core import QueueBudget
 from topicdb.closing import Closing
 from topicdb.creating import checked_path, directories_for
+from topicdb.queue.awaiting import Awaiting
 from topicdb.times import timeout_us
 from topicdb.types import BytesLike, Durability
 
@@ -148,8 +148,9 @@ class Consumer:
     removed, ForkedError in a forked child, and StorageError if the disk cannot be read.
     """
 
-    def __init__(self, core: _core.QueueCursor) -> None:
+    def __init__(self, core: _core.QueueCursor, awaiting: Awaiting) -> None:
         self._core = core
+        self._awaiting = awaiting
 
     def pop(
         self,
@@ -179,9 +180,13 @@ class Consumer:
             raise ValueError(f"rule: expected 'at_most' or 'at_least', got {rule!r}")
         if count < 1 or bytes < 1:
             raise ValueError(f"count and bytes must be at least 1, got {count} and {bytes}")
-        items, ranges = self._core.pop(
-            count, bytes, rule == "at_least", stop_before, timeout_us(timeout)
-        )
+        try:
+            items, ranges = self._core.pop(
+                count, bytes, rule == "at_least", stop_before, timeout_us(timeout)
+            )
+        finally:
+            if stop_before is not None:
+                self._awaiting.wake()  # items may have come back
         return Popped(items, Ref(self._core, ranges) if ranges else None)
 
     async def pop_await(
@@ -193,19 +198,27 @@ class Consumer:
         *,
         timeout: Seconds | None = 0,
     ) -> Popped:
-        """Pops like ``pop``, for asyncio. A task that is cancelled gives its items back."""
-        loop = asyncio.get_running_loop()
-        call = partial(self.pop, count, bytes, rule, stop_before, timeout=timeout)
-        future = loop.run_in_executor(None, call)
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            future.add_done_callback(self._give_back)
-            raise
+        """Pops like ``pop``, for asyncio. A task that is cancelled gives its items back.
 
-    def _give_back(self, future: asyncio.Future[Popped]) -> None:
-        if not future.cancelled() and future.exception() is None:
-            self.nack(future.result().ref)
+        It takes no thread while it waits. Calls of one event loop get items in their order.
+        """
+        was_asked = False
+
+        def stop(item: _bytes) -> bool:
+            nonlocal was_asked
+            was_asked = True
+            return stop_before is not None and stop_before(item)
+
+        def take() -> Popped | None:
+            popped = self.pop(count, bytes, rule, stop_before and stop)
+            return popped if popped.ref is not None or was_asked else None
+
+        def give_back(popped: Popped) -> None:
+            self.nack(popped.ref)
+
+        wait_us = timeout_us(timeout)
+        found = await self._awaiting.first(self._core.id, take, give_back, wait_us)
+        return found or Popped([], None)
 
     def ack(self, ref: Ref | None) -> None:
         """Acknowledges the items of a ``pop``, which are done.
@@ -223,6 +236,7 @@ class Consumer:
         """
         if ref is not None:
             self._core.nack(self._ranges_of(ref))
+            self._awaiting.wake()
 
     def _ranges_of(self, ref: Ref) -> tuple[tuple[int, int], ...]:
         if ref._cursor.id != self._core.id:
@@ -362,7 +376,7 @@ class Queue(Consumer, Closing):
             return cls(open_core(), max_total_bytes)
 
     def __init__(self, core: _core.Queue, max_total_bytes: int) -> None:
-        super().__init__(core.cursor(DEFAULT_CURSOR, False))
+        super().__init__(core.cursor(DEFAULT_CURSOR, False), Awaiting())
         self._queue = core
         self._max_total_bytes = max_total_bytes
 
@@ -387,17 +401,21 @@ class Queue(Consumer, Closing):
         Raises TypeError or ValueError, naming the item; QuotaError if there is no room;
         StorageError. Then nothing was added.
         """
-        return self._queue.append(items, durability)
+        try:
+            return self._queue.append(items, durability)
+        finally:
+            self._awaiting.wake()
 
     async def append_await(
         self, items: Iterable[BytesLike], *, durability: Durability | None = None
     ) -> QueueReceipt:
         """Appends like ``append``, for asyncio.
 
-        A task that is cancelled does not take its items back.
+        A task that is cancelled does not take its items back. At most 32 calls wait at a time, for
+        room or for the disk; further ones begin when one of these has ended.
         """
         call = partial(self.append, tuple(items), durability=durability)
-        return await asyncio.get_running_loop().run_in_executor(None, call)
+        return await self._awaiting.append(call)
 
     def cursor(self, name: str, *, start: Literal["oldest", "newest"] = "oldest") -> Cursor:
         """Returns the cursor of this name, and makes it if there is none.
@@ -408,14 +426,17 @@ class Queue(Consumer, Closing):
         """
         if start not in ("oldest", "newest"):
             raise ValueError(f"start: expected 'oldest' or 'newest', got {start!r}")
-        return Cursor(self._queue.cursor(name, start == "newest"))
+        return Cursor(self._queue.cursor(name, start == "newest"), self._awaiting)
 
     def remove_cursor(self, name: str) -> None:
         """Removes a cursor, and the items that only it still needed.
 
         Raises NotFoundError if there is none, ValueError for the cursor ``"default"``.
         """
-        self._queue.remove_cursor(name)
+        try:
+            self._queue.remove_cursor(name)
+        finally:
+            self._awaiting.wake()  # calls that wait for its items raise NotFoundError
 
     @property
     def bytes(self) -> int:
@@ -450,7 +471,10 @@ class Queue(Consumer, Closing):
 
         Calls that wait for items or room raise ClosedError.
         """
-        self._queue.close()
+        try:
+            self._queue.close()
+        finally:
+            self._awaiting.close()
 
     def __repr__(self) -> str:
         state = " (closed)" if self.closed else ""
